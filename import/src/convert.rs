@@ -15,10 +15,12 @@ pub(super) mod elementwise;
 mod extents;
 mod generic;
 pub(super) mod join;
+mod list;
 mod moves;
 mod product;
 mod recurrent;
 pub(super) mod reduce;
+mod rounds;
 mod rows;
 mod shapes;
 mod skip;
@@ -28,13 +30,15 @@ mod volume;
 mod window;
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use super::error::{ImportError, Problem};
 use super::fold;
-use super::model::{Constant, Model, SourceNode, TensorId, Work, elements};
+use super::model::{Constant, Extents, Model, SourceNode, TensorId, Work, elements};
 use super::view::{natural_shape, wide_axes};
 use super::{GivenInput, ImportOptions, Replacement};
 use coexec_sim::workload::{Node, Shape, Source};
+use tensors::{matrices, read_by, written_by};
 pub(super) use value::Value;
 
 /// Most axes of a tensor; ONNX has no limit, frameworks stop at 8.
@@ -79,6 +83,10 @@ pub(super) struct Converter<'a> {
     out: Converted,
     names: HashSet<String>,
     moved: HashMap<Moved, Source>,
+    /// Lists of tensors.
+    lists: HashMap<TensorId, Rc<Vec<Value>>>,
+    /// How many nodes ran in rounds, and how many tensors of lists were copied.
+    repeated: usize,
     /// Constants that became inputs of the graph.
     given: HashMap<(TensorId, Shape), Source>,
     /// Those inputs, which are stored as whoever reads them needs.
@@ -130,13 +138,14 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
 
 impl<'a> Converter<'a> {
     fn new(model: &'a Model, options: &ImportOptions) -> Self {
+        let nodes = model.all_nodes();
         let mut readers = vec![0; model.tensors.len()];
-        let reads = model.nodes.iter().flat_map(|node| node.reads.iter().copied().flatten());
-        for tensor in reads.chain(model.outputs.iter().copied()) {
+        let reads = nodes.iter().flat_map(|node| node.reads.iter().chain(node.work.hands_on()).flatten());
+        for &tensor in reads.chain(&model.outputs) {
             readers[tensor] += 1;
         }
         let mut is_read_as_it_lies = vec![false; model.tensors.len()];
-        let free = model.nodes.iter().filter(|node| !node.work.arranges());
+        let free = nodes.iter().filter(|node| !node.work.arranges());
         let read = free.flat_map(|node| node.reads.iter().copied().flatten());
         for tensor in read.chain(model.outputs.iter().copied()) {
             is_read_as_it_lies[tensor] = true;
@@ -151,11 +160,13 @@ impl<'a> Converter<'a> {
             out: Converted::default(),
             names: HashSet::new(),
             moved: HashMap::new(),
+            lists: HashMap::new(),
+            repeated: 0,
             given: HashMap::new(),
             stored: HashSet::new(),
-            matrices: matrices(model),
-            images: read_by(model, |work| !work.has_channels_last()),
-            reshaped: written_by(model, |work| matches!(work, Work::Reshape(_))),
+            matrices: matrices(&nodes),
+            images: read_by(&nodes, |work| !work.has_channels_last()),
+            reshaped: written_by(&nodes, |work| matches!(work, Work::Reshape(_))),
             begun: Vec::new(),
             refused: None,
             name: String::new(),
@@ -192,6 +203,9 @@ impl<'a> Converter<'a> {
         self.name = node_name(&node.name);
         // Whatever the file calls it goes to terminals and into comments.
         self.kind = node.kind.escape_debug().take(MAX_NAME).collect();
+        if let Work::Rounds(rounds) = &node.work {
+            return self.rounds(node, rounds);
+        }
         let before = self.out.nodes.len();
         let folded = self.folded(node);
         let mut done = folded.and_then(|is_done| if is_done { Ok(()) } else { self.computed(node) });
@@ -219,7 +233,9 @@ impl<'a> Converter<'a> {
         for node in self.out.nodes.drain(first..) {
             self.names.remove(&node.name);
         }
-        self.moved.retain(|_, source| !matches!(source, Source::Node(id) if id.index() >= first));
+        let is_kept = |source: &Source| !matches!(source, Source::Node(id) if id.index() >= first);
+        self.moved.retain(|_, source| is_kept(source));
+        self.out.wanted.retain(is_kept);
     }
 
     /// Computes the node now, where it can be: all it reads is constant, or it asks
@@ -248,7 +264,8 @@ impl<'a> Converter<'a> {
         | Work::Identity
         | Work::Slice(_)
         | Work::Split { .. }
-        | Work::Choice = node.work
+        | Work::Choice
+        | Work::List(_) = node.work
         {
             // The elements of a constant are picked and reordered like any others.
             return Ok(false);
@@ -257,7 +274,7 @@ impl<'a> Converter<'a> {
         for read in &node.reads {
             match read.and_then(|tensor| self.values[tensor].as_ref()) {
                 Some(Value::Constant(constant)) => constants.push(Some(constant)),
-                Some(Value::View(_)) => return Ok(false),
+                Some(Value::View(view)) => return Ok(self.decided(node, view.extents.clone())),
                 None if read.is_some() => return unsound(MISSING),
                 None => constants.push(None),
             }
@@ -271,6 +288,12 @@ impl<'a> Converter<'a> {
             folded => folded?,
         };
         Self::check_size(&constant.extents)?;
+        for index in 1..node.writes.len() {
+            let is_scale = matches!(node.work, Work::Generic { extents: Extents::Quantised, .. });
+            let beside = if is_scale { Ok(Vec::new()) } else { self.extents_of(node, index) };
+            let extents = beside.unwrap_or_else(|_| constant.extents.clone());
+            self.set(node, index, Value::Constant(Constant { extents, numbers: None }));
+        }
         self.set(node, 0, Value::Constant(constant));
         Ok(true)
     }
@@ -330,6 +353,8 @@ impl<'a> Converter<'a> {
             Work::Attention(attention) => return self.attention(node, attention),
             Work::LinearAttention(attention) => return self.linear_attention(node, attention),
             Work::Choice => return self.choice(node),
+            Work::List(listing) => return self.list(node, *listing),
+            Work::Rounds(_) => return unsound("rounds in a place of one node"),
             Work::Unknown(help) => return unknown(*help),
             Work::Scatter | Work::Where | Work::Generic { .. } => return self.generic(node),
             Work::ConstantOfShape(_) | Work::Range | Work::Shape { .. } | Work::Size => {
@@ -341,30 +366,6 @@ impl<'a> Converter<'a> {
         self.write(node, 0, view);
         Ok(())
     }
-}
-
-/// Tensors that products of matrices read, as they are or parts of what they read.
-fn matrices(model: &Model) -> HashSet<TensorId> {
-    let mut matrices = read_by(model, Work::reads_matrices);
-    // Readers come after writers, so one pass from the end finds everything.
-    for node in model.nodes.iter().rev().filter(|node| node.work.keeps_places()) {
-        if node.writes.iter().flatten().any(|tensor| matrices.contains(tensor)) {
-            matrices.extend(node.reads.iter().copied().flatten());
-        }
-    }
-    matrices
-}
-
-/// Tensors that are read by a node of which that is true.
-fn read_by(model: &Model, is_reader: fn(&Work) -> bool) -> HashSet<TensorId> {
-    let readers = model.nodes.iter().filter(|node| is_reader(&node.work));
-    readers.flat_map(|node| node.reads.iter().copied().flatten()).collect()
-}
-
-/// Tensors that are written by a node of which that is true.
-fn written_by(model: &Model, is_writer: fn(&Work) -> bool) -> HashSet<TensorId> {
-    let writers = model.nodes.iter().filter(|node| is_writer(&node.work));
-    writers.flat_map(|node| node.writes.iter().copied().flatten()).collect()
 }
 
 /// What is said of a tensor that nobody wrote.

@@ -18,7 +18,7 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
         Work::ConstantOfShape(number) => Ok(Constant::built(extents_in(operands, 0)?, |_| Some(*number))),
         Work::Range => range(operands),
         Work::Where => choose(operands),
-        Work::Concat { axis, is_new } => joined(operands, *axis, *is_new),
+        Work::Concat { axis, is_new } => joined(given(operands), *axis, *is_new),
         Work::Arithmetic(arithmetic) => {
             let first = needed(operands, 0)?.clone();
             let others = operands[1..].iter().flatten();
@@ -67,6 +67,8 @@ pub(super) fn fold(work: &Work, operands: &Operands<'_>) -> Step<Constant> {
         | Work::GroupNorm { .. }
         | Work::EmbeddingNorm
         | Work::Choice
+        | Work::List(_)
+        | Work::Rounds(_)
         | Work::Unknown(_) => unknown("it computes with constants alone, in a way that is not known"),
     }
 }
@@ -89,6 +91,11 @@ fn reduction_of(
         }]
     });
     Ok(Constant { extents: reduced(&from.extents, axes, keep), numbers })
+}
+
+/// Those that are there.
+fn given(operands: &Operands<'_>) -> Vec<Constant> {
+    operands.iter().copied().flatten().cloned().collect()
 }
 
 fn needed<'a>(operands: &Operands<'a>, operand: usize) -> Step<&'a Constant> {
@@ -152,7 +159,18 @@ fn calculated(arithmetic: Arithmetic, left: &Constant, right: &Constant) -> Step
             Arithmetic::Modulo => a.rem_euclid(b),
         })
     };
-    Ok(Constant::built(extents, |place| of(left.at(place)?, right.at(place)?)))
+    Ok(Constant::built(extents, |place| match (left.at(place), right.at(place)) {
+        (Some(left), Some(right)) => of(left, right),
+        (Some(one), None) | (None, Some(one)) => decided(arithmetic, one),
+        (None, None) => None,
+    }))
+}
+
+/// What a condition is that one operand decides, whatever the other holds.
+pub(super) fn decided(arithmetic: Arithmetic, one: f64) -> Option<f64> {
+    let is_decided =
+        (arithmetic == Arithmetic::And && one == 0.0) || (arithmetic == Arithmetic::Or && one != 0.0);
+    is_decided.then(|| truth(one != 0.0))
 }
 
 fn truth(holds: bool) -> f64 {
@@ -180,8 +198,8 @@ fn gathered(from: &Constant, indices: &Constant, along: i64) -> Step<Constant> {
     Ok(Constant { extents, ..part })
 }
 
-fn joined(operands: &Operands<'_>, along: i64, is_new: bool) -> Step<Constant> {
-    let mut parts: Vec<Constant> = operands.iter().copied().flatten().cloned().collect();
+/// Constants one after the other along an axis, perhaps a new one.
+pub(super) fn joined(mut parts: Vec<Constant>, along: i64, is_new: bool) -> Step<Constant> {
     let mut place = 0;
     for part in &mut parts {
         place = axis(along, part.extents.len() + usize::from(is_new))?;

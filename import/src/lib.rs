@@ -196,7 +196,7 @@ pub fn import(
             let length = bytes.len() as u64;
             onnx::read((Cursor::new(bytes), length), &options.dimensions)?
         }
-        ModelFormat::TfLite => (tflite::read(&bytes)?, OpenDimensions::new()),
+        ModelFormat::TfLite => tflite::read(&bytes, &options.dimensions)?,
     };
     imported(name, read, options)
 }

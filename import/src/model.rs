@@ -9,7 +9,10 @@ use serde::Deserialize;
 
 use coexec_sim::workload::{DataType, Function, GenericKind, Interpolation, NormKind, Operator, PoolKind};
 
-pub(super) use super::work::{Attention, Extents, MOST_LEVELS, MOST_NODES, Packing, Pads, Windowed};
+pub(super) use super::work::{
+    Attention, Extents, Listing, MOST_LEVELS, MOST_NODES, Packing, Pads, Reduction, Reshaping, Rounds,
+    Slicing, Spectrum, Windowed,
+};
 
 /// Index into [`Model::tensors`].
 pub(super) type TensorId = usize;
@@ -44,15 +47,25 @@ pub(super) struct Model {
     pub(super) nodes: Vec<SourceNode>,
 }
 
+/// An extent of a result that a file leaves open.
+pub(super) const OPEN_EXTENT: u32 = 0;
+
 /// A tensor of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SourceTensor {
     /// Its name.
     pub(super) name: String,
-    /// Its extents, where the file says them.
+    /// Its extents, where the file says how many.
     pub(super) extents: Option<Vec<u32>>,
     /// What it holds, of a constant.
     pub(super) constant: Option<Constant>,
+}
+
+impl SourceTensor {
+    /// Its extents, where the file says all.
+    pub(super) fn said(&self) -> Option<Vec<u32>> {
+        self.extents.clone().filter(|extents| !extents.contains(&OPEN_EXTENT))
+    }
 }
 
 /// A constant: weights, or numbers that say a shape.
@@ -145,8 +158,26 @@ pub(super) fn as_extent(number: impl TryInto<u32>) -> u32 {
     number.try_into().unwrap_or(u32::MAX)
 }
 
+impl Model {
+    /// All nodes, those that run in rounds included.
+    pub(super) fn all_nodes(&self) -> Vec<&SourceNode> {
+        let mut all = Vec::with_capacity(self.nodes.len());
+        add_nodes(&self.nodes, &mut all);
+        all
+    }
+}
+
+fn add_nodes<'a>(nodes: &'a [SourceNode], all: &mut Vec<&'a SourceNode>) {
+    for node in nodes {
+        all.push(node);
+        if let Work::Rounds(rounds) = &node.work {
+            add_nodes(&rounds.nodes, all);
+        }
+    }
+}
+
 /// A node of a file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct SourceNode {
     /// Name, for messages and for the operator it becomes.
     pub(super) name: String,
@@ -236,17 +267,6 @@ pub(super) enum Elemental {
     Negate,
     /// Whether it is 0; of interest in shapes.
     Not,
-}
-
-/// A reduction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Reduction {
-    Mean,
-    Sum,
-    Max,
-    Min,
-    Product,
 }
 
 /// What would help, said to the user.
@@ -348,6 +368,11 @@ pub(super) enum Work {
     EmbeddingNorm,
     /// One of two branches: operands are the condition, then what each has for every result.
     Choice,
+    /// A list of tensors.
+    List(Listing),
+    /// Nodes that run again and again.
+    #[serde(skip)]
+    Rounds(Rounds),
     /// Nothing that is known; what would help.
     #[serde(skip)]
     Unknown(Help),
@@ -362,30 +387,4 @@ impl Work {
     pub(super) fn along_axis(operator: impl Into<Operator>, axis: i64, to_the_end: bool) -> Self {
         Self::AlongAxis { operator: operator.into(), axis, to_the_end }
     }
-}
-
-/// How a node changes extents.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Reshaping {
-    /// To the extents in operand 1 (0 keeps one, -1 is what is left).
-    ToOperand { zero_is_zero: bool },
-    /// To a matrix, rows from the axes before that one.
-    Flatten { axis: i64 },
-    /// Drops the axes in operand 1, or all of extent 1 where that says none.
-    Squeeze,
-    /// Adds the axes in operand 1.
-    Unsqueeze,
-}
-
-/// Where a slice is said to be.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Slicing {
-    /// Starts, ends, axes and steps in operands 1 to 4.
-    Operands,
-    /// Starts and sizes in operands 1 and 2.
-    BySize,
-    /// Begin, end and strides in operands 1 to 3, with TFLite's masks.
-    Strided { begin_mask: u32, end_mask: u32, new_axes: u32, shrink: u32 },
 }

@@ -19,11 +19,14 @@ use prost::Message;
 use super::OpenDimensions;
 use super::error::ImportError;
 use super::model::{
-    Constant, ImageOrder, MAX_NUMBERS, Model, SourceNode, SourceTensor, TensorId, Work, as_extent, elements,
-    written,
+    Constant, ImageOrder, MAX_NUMBERS, Model, Rounds, SourceNode, SourceTensor, TensorId, Work, as_extent,
+    elements, written,
 };
 use coexec_sim::DataType;
 use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
+
+/// What exporters write for a dimension of which they know nothing, also where it is another than the next.
+const NO_NAMES: [&str; 4] = ["", "?", "-1", "None"];
 
 /// What an open dimension is until it is refused.
 const OPEN_EXTENT: u32 = 1;
@@ -133,7 +136,7 @@ impl<'a> Reader<'a> {
                 extents.push(as_extent(value));
                 continue;
             }
-            let named = dimension.dim_param.clone().filter(|name| !name.is_empty());
+            let named = dimension.dim_param.clone().filter(|name| !NO_NAMES.contains(&name.as_str()));
             let name = named.unwrap_or_else(|| format!("{}.{axis}", info.name));
             extents.push(if is_input {
                 let extent = self.asked.get(&name).copied().unwrap_or(OPEN_EXTENT);
@@ -149,10 +152,10 @@ impl<'a> Reader<'a> {
 
     fn nodes(&mut self, graph: &'a GraphProto, version: i64) {
         for (index, node) in graph.node.iter().enumerate() {
-            let node = if node.op_type == "If" {
-                Some(self.choice(index, node, version))
-            } else {
-                self.node(index, node, version)
+            let node = match node.op_type.as_str() {
+                "If" => Some(self.choice(index, node, version)),
+                "Loop" => Some(self.rounds(index, node, version)),
+                _ => self.node(index, node, version),
             };
             self.nodes.extend(node);
         }
@@ -174,19 +177,45 @@ impl<'a> Reader<'a> {
         self.source(index, node, Work::Choice, reads, writes)
     }
 
-    /// Reads a branch, whose tensors hide others of the same names, and returns what it gives.
+    /// Reads a branch, and returns what it gives.
     fn branch(&mut self, graph: &'a GraphProto, version: i64) -> Vec<Option<TensorId>> {
+        self.branches += 1;
+        let [_, outputs] = self.inner(graph, version);
+        self.branches -= 1;
+        outputs
+    }
+
+    /// A node that runs the nodes of its graph again and again, and reads what they read from outside.
+    fn rounds(&mut self, index: usize, node: &'a NodeProto, version: i64) -> SourceNode {
+        let mut operand = |name: &String| (!name.is_empty()).then(|| self.tensor(name));
+        let mut reads: Vec<Option<TensorId>> = node.input.iter().map(&mut operand).collect();
+        let writes = node.output.iter().map(&mut operand).collect();
+        let outside = std::mem::take(&mut self.nodes);
+        let body = node.attribute.iter().find(|attribute| attribute.name == "body");
+        let body = body.and_then(|attribute| attribute.g.as_ref());
+        let [inputs, outputs] = body.map(|body| self.inner(body, version)).unwrap_or_default();
+        let nodes = std::mem::replace(&mut self.nodes, outside);
+        let own = nodes.iter().flat_map(|node| &node.writes).chain(&inputs).copied().flatten();
+        let own: HashSet<TensorId> = own.collect();
+        let read = nodes.iter().flat_map(|node| &node.reads).chain(&outputs).copied().flatten();
+        reads.resize(reads.len().max(inputs.len()), None);
+        reads.extend(read.filter(|tensor| !own.contains(tensor)).map(Some));
+        self.source(index, node, Work::Rounds(Rounds { nodes, inputs, outputs }), reads, writes)
+    }
+
+    /// Reads a graph in another, whose tensors hide others of the same names: what it reads and writes.
+    fn inner(&mut self, graph: &'a GraphProto, version: i64) -> [Vec<Option<TensorId>>; 2] {
         let own = graph.initializer.iter().map(|tensor| &tensor.name);
         let own = own.chain(graph.node.iter().flat_map(|node| &node.output));
+        let own = own.chain(graph.input.iter().map(|info| &info.name));
         let hidden: Vec<(&String, Option<TensorId>)> =
             own.map(|name| (name, self.by_name.remove(name))).collect();
         for tensor in &graph.initializer {
             let id = self.tensor(&tensor.name);
             self.tensors[id].constant = Some(constant(tensor));
         }
-        self.branches += 1;
+        let inputs = graph.input.iter().map(|info| Some(self.tensor(&info.name))).collect();
         self.nodes(graph, version);
-        self.branches -= 1;
         for info in graph.value_info.iter().chain(&graph.output) {
             let id = self.tensor(&info.name);
             self.said.push((id, info));
@@ -198,7 +227,7 @@ impl<'a> Reader<'a> {
                 None => self.by_name.remove(name),
             };
         }
-        outputs
+        [inputs, outputs]
     }
 
     /// A node under its name, or under that of its kind where it has none.
@@ -273,6 +302,8 @@ fn numbers(tensor: &TensorProto) -> Option<Vec<f64>> {
         element::INT32 | element::INT8 | element::UINT8 | element::BOOL if raw.is_empty() => {
             tensor.int32_data.iter().map(|&n| f64::from(n)).collect()
         }
+        element::FLOAT16 if raw.is_empty() => tensor.int32_data.iter().map(|&n| half(n as u16)).collect(),
+        element::FLOAT16 => raw.as_chunks().0.iter().map(|&n| half(u16::from_le_bytes(n))).collect(),
         element::FLOAT => raw.as_chunks().0.iter().map(|&n| f64::from(f32::from_le_bytes(n))).collect(),
         element::DOUBLE => raw.as_chunks().0.iter().map(|&n| f64::from_le_bytes(n)).collect(),
         element::INT64 => raw.as_chunks().0.iter().map(|&n| i64::from_le_bytes(n) as f64).collect(),
@@ -282,6 +313,18 @@ fn numbers(tensor: &TensorProto) -> Option<Vec<f64>> {
         _ => return None,
     };
     Some(typed)
+}
+
+/// The number in the bits of a 16-bit float.
+fn half(bits: u16) -> f64 {
+    let (sign, exponent, rest) = (bits >> 15, i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    let size = match exponent {
+        0 => rest * 2_f64.powi(-24),
+        31 if rest > 0.0 => f64::NAN,
+        31 => f64::INFINITY,
+        _ => (1.0 + rest / 1024.0) * 2_f64.powi(exponent - 15),
+    };
+    if sign == 1 { -size } else { size }
 }
 
 /// What a node of that kind holds.

@@ -42,7 +42,7 @@ static LINES: LazyLock<Vec<Line>> = LazyLock::new(|| {
 
 /// What the operator of that name in ONNX does.
 pub(super) fn of_onnx(name: &str) -> Option<Work> {
-    if matches!(name, "Loop" | "Scan") {
+    if name == "Scan" {
         return Some(Work::Unknown(LOOPS));
     }
     LINES.iter().find(|line| line.onnx.iter().any(|own| own == name)).map(|line| line.work.clone())
@@ -50,10 +50,8 @@ pub(super) fn of_onnx(name: &str) -> Option<Work> {
 
 /// Name of the operator of that number in TFLite, and what it does.
 pub(super) fn of_tflite(code: i32) -> Option<(&'static str, Work)> {
-    match code {
-        32 => return Some(("CUSTOM", Work::Unknown(CUSTOM))),
-        119 => return Some(("WHILE", Work::Unknown(LOOPS))),
-        _ => {}
+    if code == 32 {
+        return Some(("CUSTOM", Work::Unknown(CUSTOM)));
     }
     LINES.iter().find_map(|line| {
         let (name, _) = line.tflite.iter().find(|(_, number)| **number == code)?;

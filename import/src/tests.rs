@@ -7,6 +7,7 @@ mod functions;
 mod generic;
 mod layers;
 mod networks;
+mod rounds;
 mod views;
 
 use prost::Message;
@@ -19,6 +20,7 @@ use super::{ImportError, ImportOptions, Imported, ModelFormat, import};
 use coexec_sim::{Graph, Operator};
 
 /// An ONNX model as it grows.
+#[derive(Clone)]
 pub(super) struct Builder(GraphProto);
 
 impl Builder {

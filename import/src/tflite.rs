@@ -7,13 +7,14 @@
 mod nodes;
 mod table;
 
+use super::OpenDimensions;
 use super::error::ImportError;
 use super::model::{
-    Constant, ImageOrder, MAX_NUMBERS, MOST_LEVELS, MOST_NODES, Model, SourceNode, SourceTensor, TensorId,
-    Work, elements,
+    Constant, ImageOrder, MAX_NUMBERS, MOST_LEVELS, MOST_NODES, Model, OPEN_EXTENT, Rounds, SourceNode,
+    SourceTensor, TensorId, Work, elements,
 };
 use coexec_sim::DataType;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use table::Table;
 
 /// What a file has behind its first offset.
@@ -29,8 +30,16 @@ mod element {
     pub(super) const INT8: u8 = 9;
 }
 
-/// Reads a model.
-pub(super) fn read(bytes: &[u8]) -> Result<Model, ImportError> {
+/// Slots of a tensor: its extents, and those of them that are open, as -1.
+const SHAPE: usize = 0;
+const SIGNATURE: usize = 7;
+
+/// Reads a model; with it the dimensions that it leaves open and that have to be said. A first axis is one
+/// image or sequence unless it is said, as the runtime takes it.
+pub(super) fn read(
+    bytes: &[u8],
+    dimensions: &BTreeMap<String, u32>,
+) -> Result<(Model, OpenDimensions), ImportError> {
     if bytes.get(4..8) != Some(IDENTIFIER) {
         return Err(refused("it does not begin as one"));
     }
@@ -41,15 +50,51 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, ImportError> {
         codes: root.tables(1).map(|code| (number_of(&code), code.text(1))).collect(),
         tensors: Vec::new(),
         types: Vec::new(),
+        placeholders: Vec::new(),
         nodes: Vec::new(),
+        pushed: 0,
         levels: 0,
         branches: 0,
     };
     let [inputs, outputs] =
         reader.graph(0, &[])?.map(|tensors| tensors.into_iter().flatten().collect::<Vec<TensorId>>());
-    let Reader { tensors, types, nodes, .. } = reader;
+    let Reader { graphs, mut tensors, types, nodes, placeholders, .. } = reader;
     let data_type = data_type(&tensors, &types, &inputs, &nodes);
-    Ok(Model { order: ImageOrder::ChannelsLast, data_type, tensors, inputs, outputs, nodes })
+    let open = graphs.first().map(|graph| opened(graph, &mut tensors, dimensions)).unwrap_or_default();
+    for (tensor, axis) in placeholders {
+        let extents = tensors[tensor].extents.as_mut().filter(|_| !inputs.contains(&tensor));
+        if let Some(extent) = extents.and_then(|extents| extents.get_mut(axis)) {
+            // One image is what the runtime takes unless another number is said.
+            *extent = if axis == 0 && open.is_empty() { *extent } else { OPEN_EXTENT };
+        }
+    }
+    Ok((Model { order: ImageOrder::ChannelsLast, data_type, tensors, inputs, outputs, nodes }, open))
+}
+
+/// Fills the dimensions of a graph's inputs that the file leaves open, and returns those that were said or
+/// have to be. The graph is the first, whose tensors come first.
+fn opened(
+    graph: &Table<'_>,
+    tensors: &mut [SourceTensor],
+    dimensions: &BTreeMap<String, u32>,
+) -> OpenDimensions {
+    let tables: Vec<Table<'_>> = graph.tables(0).collect();
+    let mut open = OpenDimensions::new();
+    for input in graph.ints(1).into_iter().filter_map(|input| usize::try_from(input).ok()) {
+        let (Some(table), Some(tensor)) = (tables.get(input), tensors.get_mut(input)) else { continue };
+        let name = if tensor.name.is_empty() { format!("input_{input}") } else { tensor.name.clone() };
+        let axes = tensor.extents.iter_mut().flatten().enumerate().zip(table.ints(SIGNATURE));
+        for ((axis, extent), _) in axes.filter(|(_, signed)| *signed < 0) {
+            let (asked, place) = (format!("{name}.{axis}"), format!("axis {axis} of {name}"));
+            let said = dimensions.get(&asked).copied();
+            // What is open is written as 1, and so is one image.
+            if said.is_some() || (axis > 0 && *extent == 1) {
+                open.insert(asked, place);
+            }
+            *extent = said.unwrap_or(*extent);
+        }
+    }
+    open
 }
 
 fn refused(reason: &str) -> ImportError {
@@ -70,7 +115,11 @@ struct Reader<'a> {
     tensors: Vec<SourceTensor>,
     /// Element types of the tensors.
     types: Vec<u8>,
+    /// Axes of tensors whose extents the file leaves open, and writes as 1.
+    placeholders: Vec<(TensorId, usize)>,
     nodes: Vec<SourceNode>,
+    /// How many nodes were read.
+    pushed: usize,
     /// In how many graphs the one lies that is read.
     levels: u32,
     /// In how many branches the nodes lie that are read.
@@ -89,7 +138,10 @@ impl Reader<'_> {
         self.types.resize(self.tensors.len(), element::INT32);
         let mut own: Vec<TensorId> = Vec::new();
         for table in graph.tables(0) {
-            own.push(self.tensors.len());
+            let id = self.tensors.len();
+            own.push(id);
+            let signature = table.ints(SIGNATURE).into_iter().enumerate();
+            self.placeholders.extend(signature.filter(|&(_, signed)| signed < 0).map(|(axis, _)| (id, axis)));
             self.types.push(table.byte(1).unwrap_or(element::FLOAT32));
             self.tensors.push(tensor(&table, &self.buffers));
         }
@@ -130,6 +182,9 @@ impl Reader<'_> {
             return Err(refused("its graphs call each other too deep"));
         }
         let nodes::Called { kind, graphs } = called;
+        if let (nodes::WHILE, &[condition, body]) = (kind, &graphs[..]) {
+            return self.rounds(name, [condition, body], reads, writes);
+        }
         let is_choice = graphs.len() > 1;
         // The condition of a choice comes first.
         let (condition, given) = reads.split_at(usize::from(is_choice).min(reads.len()));
@@ -153,6 +208,37 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// A node that runs a graph as long as what another writes holds.
+    fn rounds(
+        &mut self,
+        name: &str,
+        [condition, body]: [usize; 2],
+        reads: &[Option<TensorId>],
+        writes: Vec<Option<TensorId>>,
+    ) -> Result<(), ImportError> {
+        self.levels += 1;
+        let [_, first] = self.graph(condition, reads)?;
+        let outside = std::mem::take(&mut self.nodes);
+        let [inputs, results] = self.graph(body, &[])?;
+        let [_, again] = self.graph(condition, &results)?;
+        let nodes = std::mem::replace(&mut self.nodes, outside);
+        self.levels -= 1;
+        let first = first.first().copied().flatten();
+        let again = again.first().copied().flatten();
+        let rounds = Rounds {
+            nodes,
+            inputs: [None, None].into_iter().chain(inputs).collect(),
+            outputs: [again].into_iter().chain(results).collect(),
+        };
+        let reads = [None, first].into_iter().chain(reads.iter().copied()).collect();
+        let work = Work::Rounds(rounds);
+        self.push(
+            name.to_owned(),
+            nodes::Read { kind: nodes::WHILE.to_owned(), work, reads, activation: None },
+            writes,
+        )
+    }
+
     /// A node, and one behind it for the function that is fused into it.
     fn push(
         &mut self,
@@ -160,7 +246,8 @@ impl Reader<'_> {
         read: nodes::Read,
         writes: Vec<Option<TensorId>>,
     ) -> Result<(), ImportError> {
-        if self.nodes.len() >= MOST_NODES {
+        self.pushed += 1;
+        if self.pushed > MOST_NODES {
             return Err(refused("its graphs call each other too often"));
         }
         let nodes::Read { kind, work, reads, activation } = read;
@@ -194,17 +281,20 @@ fn ids(numbers: &[i32], own: &[TensorId]) -> Vec<Option<TensorId>> {
 
 fn tensor(table: &Table<'_>, buffers: &[Table<'_>]) -> SourceTensor {
     let extents: Vec<u32> =
-        table.ints(0).into_iter().map(|extent| u32::try_from(extent).unwrap_or(1)).collect();
+        table.ints(SHAPE).into_iter().map(|extent| u32::try_from(extent).unwrap_or(1)).collect();
     let buffer = usize::try_from(table.int(2).unwrap_or(0)).unwrap_or(0);
     // Buffer 0 is the empty one; large files have data behind the end of the tables.
     let held = buffers.get(buffer).filter(|_| buffer > 0);
     let data = held.and_then(|buffer| buffer.bytes(0)).filter(|data| !data.is_empty());
     let is_outside =
         held.is_some_and(|buffer| buffer.bytes(2).is_none() && buffer.int(2).is_some_and(|size| size > 1));
-    let constant = (data.is_some() || is_outside).then(|| {
+    // A list without elements, such as the extents of a scalar, needs no data.
+    let constant = (data.is_some() || is_outside || extents.contains(&0)).then(|| {
         let count = elements(&extents);
-        let numbers = data.filter(|_| count <= MAX_NUMBERS as u64);
-        let numbers = numbers.and_then(|data| numbers_in(data, table.byte(1).unwrap_or(element::FLOAT32)));
+        let data = data.or((count == 0).then_some(&[]));
+        let numbers = data
+            .filter(|_| count <= MAX_NUMBERS as u64)
+            .and_then(|data| numbers_in(data, table.byte(1).unwrap_or(element::FLOAT32)));
         Constant {
             extents: extents.clone(),
             numbers: numbers.filter(|numbers| numbers.len() as u64 == count),

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use super::model::Work;
+use super::model::{SourceNode, TensorId, Work};
 use coexec_sim::workload::GenericKind;
 
 /// Most nodes after functions and graphs were put in the place of those that call them; models
@@ -32,6 +32,11 @@ pub(super) enum Extents {
     /// Slices of operand 0 at the places in the last axis of operand 1, behind so many axes that
     /// both have.
     Places { shared: usize },
+    /// A row of so many numbers for each row of operand 0; a kind for each row first, where rows are
+    /// put into kinds.
+    Rows { numbers: u32, has_kinds: bool },
+    /// Frequencies of operand 0, a pair of numbers each.
+    Spectrum(Spectrum),
     /// Batch and channels of operand 0, then all but batch and the last of operand 1.
     Grid,
     /// For each region in operand 1 the channels of operand 0, over so many pixels.
@@ -49,6 +54,20 @@ pub(super) enum Extents {
     Said,
 }
 
+/// A Fourier transform, as far as the extents of its result depend on it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Spectrum {
+    /// Of operand 0 along an axis, of as many points as operand 1 says or the axis has; of real
+    /// numbers the half that says all.
+    Whole { axis: i64, is_half: bool },
+    /// Of windows over operand 0, a step apart that operand 1 says, as long as operand 2 or as
+    /// operand 3 says.
+    Windows { is_half: bool },
+    /// Of the last two axes of operand 0, of as many points as operand 1 says, a number each.
+    Plane,
+}
+
 /// How a window is padded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pads {
@@ -61,6 +80,43 @@ pub(super) enum Pads {
     SameLower,
     /// As many before as the window reaches, none behind.
     Causal,
+}
+
+/// A reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Reduction {
+    Mean,
+    Sum,
+    Max,
+    Min,
+    Product,
+}
+
+/// How a node changes extents.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Reshaping {
+    /// To the extents in operand 1 (0 keeps one, -1 is what is left).
+    ToOperand { zero_is_zero: bool },
+    /// To a matrix, rows from the axes before that one.
+    Flatten { axis: i64 },
+    /// Drops the axes in operand 1, or all of extent 1 where that says none.
+    Squeeze,
+    /// Adds the axes in operand 1.
+    Unsqueeze,
+}
+
+/// Where a slice is said to be.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Slicing {
+    /// Starts, ends, axes and steps in operands 1 to 4.
+    Operands,
+    /// Starts and sizes in operands 1 and 2.
+    BySize,
+    /// Begin, end and strides in operands 1 to 3, with TFLite's masks.
+    Strided { begin_mask: u32, end_mask: u32, new_axes: u32, shrink: u32 },
 }
 
 /// A window over an image.
@@ -106,6 +162,36 @@ pub(super) struct Attention {
     pub(super) functions: u32,
 }
 
+/// What is done with a list of tensors, which is none at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Listing {
+    /// All operands are one.
+    Make,
+    /// Operand 1 more in operand 0, before the place in operand 2 or at the end.
+    Insert,
+    /// The one in operand 0 at the place in operand 1.
+    At,
+    /// How many there are in operand 0.
+    Length,
+    /// Joins those in operand 0 along an axis, perhaps a new one.
+    Join { axis: i64, is_new: bool },
+    /// Parts of operand 0 along an axis: of the sizes in operand 1, or of one element each, whose axis may go.
+    Cut { axis: i64, keep: bool },
+}
+
+/// Nodes that run again and again. Operands of the node are how often at most, whether at all, and what is
+/// carried from round to round; its results what was carried, then what all rounds wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Rounds {
+    /// The nodes of one round.
+    pub(super) nodes: Vec<SourceNode>,
+    /// What they read: the number of the round, whether it runs, what is carried.
+    pub(super) inputs: Vec<Option<TensorId>>,
+    /// What they write: whether another round runs, what is carried, what each round writes.
+    pub(super) outputs: Vec<Option<TensorId>>,
+}
+
 impl Extents {
     /// Whether they are the largest that there can be, as the network computes them.
     pub(super) fn is_bound(&self) -> bool {
@@ -128,6 +214,11 @@ impl Work {
     /// Whether it turns an image with channels last, or looks along its channels.
     pub(super) fn has_channels_last(&self) -> bool {
         matches!(self, Self::Transpose | Self::AlongAxis { axis: -1 | 3, .. })
+    }
+
+    /// Of rounds, what each hands on to the next and to those that read the node.
+    pub(super) fn hands_on(&self) -> &[Option<TensorId>] {
+        if let Self::Rounds(rounds) = self { &rounds.outputs } else { &[] }
     }
 
     /// Whether it has its operands put in the order that it needs, or leaves that to its readers.
@@ -188,6 +279,8 @@ impl Work {
             | Self::GroupNorm { .. }
             | Self::EmbeddingNorm
             | Self::Choice
+            | Self::List(_)
+            | Self::Rounds(_)
             | Self::Shape { .. }
             | Self::Size
             | Self::Unknown(_) => None,

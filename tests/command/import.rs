@@ -43,12 +43,12 @@ fn an_imported_model_is_explored_as_the_model_itself_is() {
 
 #[test]
 fn an_operator_without_counterpart_is_an_error_unless_it_is_skipped() {
-    let folder = folder_with("model.onnx", &onnx("Loop"));
+    let folder = folder_with("model.onnx", &onnx("Scan"));
     let outcome = coexec_in(folder.path(), words("import model.onnx --out model.toml"));
-    outcome.assert_refused(&["model.onnx", "only (Loop) has no counterpart", "--skip-unknown"]);
+    outcome.assert_refused(&["model.onnx", "only (Scan) has no counterpart", "--skip-unknown"]);
     assert!(!folder.path().join("model.toml").exists());
     let outcome = coexec_in(folder.path(), words("import model.onnx --out model.toml --skip-unknown"));
-    outcome.assert_refused(&["0 of 1 nodes", "without one: Loop", "--least-covered"]);
+    outcome.assert_refused(&["0 of 1 nodes", "without one: Scan", "--least-covered"]);
     let all = "--skip-unknown --least-covered 0";
     let outcome = coexec_in(folder.path(), words(&format!("explore model.onnx {all}")));
     assert!(
@@ -60,10 +60,10 @@ fn an_operator_without_counterpart_is_an_error_unless_it_is_skipped() {
     let line = format!("import model.onnx --out model.toml {all} --json");
     let outcome = coexec_in(folder.path(), words(&line));
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("only (Loop) has no counterpart"), "{}", outcome.stderr);
-    assert_eq!(outcome.json()["skipped"][0]["kind"], "Loop");
+    assert!(outcome.stderr.contains("only (Scan) has no counterpart"), "{}", outcome.stderr);
+    assert_eq!(outcome.json()["skipped"][0]["kind"], "Scan");
     let text = fs::read_to_string(folder.path().join("model.toml")).unwrap();
-    assert!(text.starts_with("# only (Loop)"), "{text}");
+    assert!(text.starts_with("# only (Scan)"), "{text}");
 }
 
 #[test]

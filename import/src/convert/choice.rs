@@ -8,7 +8,8 @@ use std::collections::HashSet;
 
 use super::{Converter, Step, Value, unsound};
 use crate::error::ImportError;
-use crate::model::{SourceNode, Work};
+use crate::fold;
+use crate::model::{Constant, SourceNode, Work, elements};
 use coexec_sim::Source;
 
 impl Converter<'_> {
@@ -25,9 +26,15 @@ impl Converter<'_> {
             (Some(condition), Some(yes), _) if condition != 0.0 => yes,
             (Some(0.0), _, Some(no)) => no,
             (None, Some(yes), Some(no)) => {
+                // The condition is computed before either branch, whichever runs.
+                let condition = self.value(node, 0).cloned();
+                if let Some(Value::View(view)) = condition {
+                    self.out.wanted.push(view.source);
+                }
                 let is_first = self.work_behind(&yes) >= self.work_behind(&no);
                 self.approximate(if is_first { "the first branch" } else { "the second branch" });
-                if is_first { yes } else { no }
+                let (chosen, other) = if is_first { (yes, no) } else { (no, yes) };
+                chosen.into_iter().zip(&other).map(|(chosen, other)| of_either(chosen, other)).collect()
             }
             // The other branch makes no sense with these extents, and does not run.
             (None, Some(only), None) | (None, None, Some(only)) => only,
@@ -37,6 +44,20 @@ impl Converter<'_> {
             self.set(node, index, value);
         }
         Ok(())
+    }
+
+    /// Whether one number decides a condition that the network computes beside it, of those extents.
+    pub(super) fn decided(&mut self, node: &SourceNode, extents: Vec<u32>) -> bool {
+        let Work::Arithmetic(arithmetic) = node.work else { return false };
+        let one =
+            [0, 1].iter().find_map(|&operand| match self.constant(node, operand)?.numbers.as_deref()? {
+                &[one] if elements(&extents) == 1 => fold::decided(arithmetic, one),
+                _ => None,
+            });
+        if one.is_some() {
+            self.set(node, 0, Value::Constant(Constant { extents, numbers: one.map(|one| vec![one]) }));
+        }
+        one.is_some()
     }
 
     /// Notes where the branch begins that `node` is in.
@@ -90,5 +111,15 @@ impl Converter<'_> {
             }
         }
         work
+    }
+}
+
+/// What is known of a result whichever branch runs: of a constant its extents, unless both have the same.
+fn of_either(chosen: Value, other: &Value) -> Value {
+    match (chosen, other) {
+        (Value::Constant(chosen), Value::Constant(other)) if chosen != *other => {
+            Value::Constant(Constant { numbers: None, ..chosen })
+        }
+        (chosen, _) => chosen,
     }
 }

@@ -7,16 +7,20 @@ use super::elementwise::broadcast;
 use super::join::joined_extents;
 use super::reduce::{reduced, reduced_axes};
 use super::{Converter, Step, Value, axis, unknown, unsound};
-use crate::model::{Constant, Extents, SourceNode, Work, as_extent, elements};
+use crate::model::{Constant, Extents, SourceNode, Spectrum, Work, as_extent, elements};
 
 impl Converter<'_> {
     /// Extents of a result: by rule, or else as the file says them.
     pub(super) fn extents_of(&mut self, node: &SourceNode, index: usize) -> Step<Vec<u32>> {
         let tensor = node.writes.get(index).copied().flatten();
-        let said = tensor.and_then(|tensor| self.model.tensors[tensor].extents.clone());
+        let said = tensor.and_then(|tensor| self.model.tensors[tensor].said());
         let is_bound = matches!(&node.work, Work::Generic { extents, .. } if extents.is_bound());
         if is_bound && said.is_none() {
             self.approximate("as many results as there can be");
+        }
+        if let (Work::Generic { extents: Extents::Rows { has_kinds: true, .. }, .. }, 0) = (&node.work, index)
+        {
+            return Ok(vec![rows(&self.extents_read(node, 0)?)]);
         }
         match (said, self.ruled(node)) {
             // Results beside the first are seldom like it.
@@ -77,6 +81,8 @@ impl Converter<'_> {
             | Work::SkipNorm { .. }
             | Work::GroupNorm { .. }
             | Work::Choice
+            | Work::List(_)
+            | Work::Rounds(_)
             | Work::Reshape(_)
             | Work::Transpose
             | Work::Slice(_)
@@ -174,6 +180,8 @@ impl Converter<'_> {
                 extents.extend(inner);
                 Some(extents)
             }
+            Extents::Rows { numbers, has_kinds: _ } => Some(vec![rows(&read(0)?), numbers]),
+            Extents::Spectrum(ref spectrum) => self.spectrum(node, spectrum)?,
             Extents::Grid => Some(sampled(&read(0)?, &read(1)?)?),
             Extents::Regions { height, width } => Some(regions(&read(0)?, &read(1)?, [height, width])?),
             Extents::NonZero => {
@@ -184,6 +192,48 @@ impl Converter<'_> {
             Extents::Boxes => Some(self.boxes(node)?),
             Extents::Said => None,
         })
+    }
+
+    /// Extents of the frequencies of a signal, where the number of its points is known.
+    fn spectrum(&self, node: &SourceNode, spectrum: &Spectrum) -> Step<Option<Vec<u32>>> {
+        let mut extents = self.extents_read(node, 0)?;
+        let rank = extents.len();
+        let numbers = |operand: usize| self.constant(node, operand).and_then(Constant::integers);
+        let first =
+            |operand: usize| numbers(operand).and_then(|numbers| numbers.first().copied()).map(as_extent);
+        let frequencies = |points: u32, is_half: bool| if is_half { points / 2 + 1 } else { points };
+        if !self.is_known(node, 1) {
+            return Ok(None);
+        }
+        match *spectrum {
+            Spectrum::Whole { axis: usual, is_half } => {
+                // Later versions have the axis as an operand.
+                let along = axis(numbers(2).and_then(|axes| axes.first().copied()).unwrap_or(usual), rank)?;
+                extents[along] = frequencies(first(1).unwrap_or(extents[along]), is_half);
+                extents[rank - 1] = 2;
+            }
+            Spectrum::Windows { is_half } => {
+                let window = self.value(node, 2).and_then(|window| window.extents().first().copied());
+                let (Some(step), Some(length)) = (first(1), first(3).or(window)) else { return Ok(None) };
+                let (&[batch, points], true) = (&extents[..rank.min(2)], step > 0) else {
+                    return unsound("windows over what is no signal");
+                };
+                let Some(behind) = points.checked_sub(length) else {
+                    return unsound(format!("windows of {length} points over {points}"));
+                };
+                extents = vec![batch, behind / step + 1, frequencies(length, is_half), 2];
+            }
+            Spectrum::Plane => {
+                let (Some([height, width]), true) =
+                    (numbers(1).as_deref().and_then(<[i64]>::first_chunk).copied(), rank > 1)
+                else {
+                    return Ok(None);
+                };
+                extents[rank - 2] = as_extent(height);
+                extents[rank - 1] = frequencies(as_extent(width), true);
+            }
+        }
+        Ok(Some(extents))
     }
 
     /// Extents of as many boxes as can be left: a batch, a kind and a place each.
@@ -215,6 +265,11 @@ impl Converter<'_> {
         }
         Ok(Some(extents))
     }
+}
+
+/// Rows of a matrix; a list of numbers is one.
+fn rows(extents: &[u32]) -> u32 {
+    if extents.len() > 1 { extents[0] } else { 1 }
 }
 
 /// Batch and channels of an image, and the pixels of a grid of places.

@@ -147,6 +147,24 @@ impl Converter<'_> {
         Ok(())
     }
 
+    /// Parts of a tensor of those sizes along an axis, which may go.
+    pub(super) fn parts(
+        &mut self,
+        value: &Value,
+        axis: usize,
+        sizes: &[i64],
+        drop: bool,
+    ) -> Step<Vec<Value>> {
+        let sizes = part_sizes(Some(sizes.to_vec()), value.extents()[axis], sizes.len())?;
+        let mut parts = Vec::with_capacity(sizes.len());
+        let mut first = 0;
+        for count in sizes {
+            parts.push(self.sliced(value.clone(), &[Range { axis, first, count, step: 1, drop }])?);
+            first += count;
+        }
+        Ok(parts)
+    }
+
     pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Step<View> {
         if self.constant(node, 0).is_some() {
             return if along == 0 {

@@ -22,7 +22,7 @@ impl Converter<'_> {
             if self.readers[tensor] == 0 {
                 continue;
             }
-            let said = self.model.tensors[tensor].extents.clone().filter(|extents| !extents.contains(&0));
+            let said = self.model.tensors[tensor].said();
             let extents = said.or_else(|| operand.as_ref().map(|view| view.extents.clone()));
             let Some(extents) = extents else { return unsound("a result of unknown extents") };
             Self::check_extents(&extents)?;

@@ -1,8 +1,10 @@
 //! Tensors of the model at work, and the operators that are emitted for them.
 
+use std::collections::HashSet;
+
 use super::{Converter, MAX_RANK, MISSING, Step, Value, node_name, unknown, unsound};
 use crate::Replacement;
-use crate::model::{Constant, ImageOrder, SourceNode, TensorId, elements};
+use crate::model::{Constant, ImageOrder, SourceNode, TensorId, Work, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source};
 
@@ -256,4 +258,28 @@ impl Converter<'_> {
             self.out.approximated.push(replacement);
         }
     }
+}
+
+/// Tensors that products of matrices read, as they are or parts of what they read.
+pub(super) fn matrices(nodes: &[&SourceNode]) -> HashSet<TensorId> {
+    let mut matrices = read_by(nodes, Work::reads_matrices);
+    // Readers come after writers, so one pass from the end finds everything.
+    for node in nodes.iter().rev().filter(|node| node.work.keeps_places()) {
+        if node.writes.iter().flatten().any(|tensor| matrices.contains(tensor)) {
+            matrices.extend(node.reads.iter().copied().flatten());
+        }
+    }
+    matrices
+}
+
+/// Tensors that are read by a node of which that is true.
+pub(super) fn read_by(nodes: &[&SourceNode], is_reader: fn(&Work) -> bool) -> HashSet<TensorId> {
+    let readers = nodes.iter().filter(|node| is_reader(&node.work));
+    readers.flat_map(|node| node.reads.iter().copied().flatten()).collect()
+}
+
+/// Tensors that are written by a node of which that is true.
+pub(super) fn written_by(nodes: &[&SourceNode], is_writer: fn(&Work) -> bool) -> HashSet<TensorId> {
+    let writers = nodes.iter().filter(|node| is_writer(&node.work));
+    writers.flat_map(|node| node.writes.iter().copied().flatten()).collect()
 }

@@ -188,7 +188,7 @@ impl Converter<'_> {
         }
         written.push(output);
         let said = node.writes.first().copied().flatten();
-        let said = said.and_then(|tensor| self.model.tensors[tensor].extents.clone());
+        let said = said.and_then(|tensor| self.model.tensors[tensor].said());
         if let Some(said) = said.filter(|said| said.len() == written.len()) {
             written = self.image_extents(&said);
         }

@@ -95,6 +95,8 @@ pub(crate) struct AttributeProto {
     pub(crate) floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]
     pub(crate) ints: Vec<i64>,
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    pub(crate) strings: Vec<Bytes>,
     /// In a function: the attribute of the caller that has the value.
     #[prost(string, tag = "21")]
     pub(crate) ref_attr_name: String,

@@ -1,7 +1,9 @@
 //! ONNX's operators in the words of `model.rs`.
 
 use super::messages::{AttributeProto, NodeProto};
-use crate::model::{Extents, Pads, Reduction, Reshaping, TensorId, Windowed, Work, as_extent};
+use crate::model::{
+    Extents, Listing, Pads, Reduction, Reshaping, Spectrum, TensorId, Windowed, Work, as_extent,
+};
 use crate::operators::{self, NOT_KNOWN};
 use coexec_sim::workload::{
     GenericKind, Interpolation, LocalResponseNorm, Norm, NormKind, PoolKind, Softmax,
@@ -136,7 +138,9 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
     let axis = |usual: i64| attributes.integer("axis", usual);
     let count = |name: &str| u32::try_from(attributes.integer(name, 0)).unwrap_or(0);
     let known = attention::work(kind, attributes).or_else(|| layer(kind, attributes));
-    if let Some(work) = known.or_else(|| choice_of_elements(kind, attributes)) {
+    let known =
+        known.or_else(|| choice_of_elements(kind, attributes)).or_else(|| classical(kind, attributes));
+    if let Some(work) = known {
         return work;
     }
     match kind {
@@ -149,6 +153,11 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         }
         "LRN" => Work::along_axis(LocalResponseNorm::from(count("size")), 1, false),
         "Concat" => Work::Concat { axis: axis(1), is_new: false },
+        "ConcatFromSequence" => Work::List(Listing::Join { axis: axis(0), is_new: flag("new_axis") }),
+        "SplitToSequence" => {
+            let keep = attributes.integer("keepdims", 1) != 0;
+            Work::List(Listing::Cut { axis: axis(0), keep })
+        }
         "Gather" => Work::Gather { axis: axis(0) },
         // A cubic mix of sixteen neighbours counts as one of four.
         "Resize" => Work::Resize(match attributes.text("mode") {
@@ -238,6 +247,46 @@ fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
             let shared = usize::try_from(attributes.integer("batch_dims", 0)).unwrap_or(0);
             generic(GenericKind::Gather, Extents::Places { shared })
         }
+        _ => return None,
+    })
+}
+
+/// What an operator does of signals' frequencies, and of machine learning without networks; none of
+/// other kinds.
+fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
+    let flag = |name: &str, usual: i64| attributes.integer(name, usual) != 0;
+    let rows = |numbers: u32, has_kinds: bool, kind| Work::Generic {
+        kind,
+        extents: Extents::Rows { numbers, has_kinds },
+        passes: 1,
+    };
+    // A fast transform of some hundreds of points goes over them about as often.
+    let frequencies = |spectrum| Work::Generic {
+        kind: GenericKind::Reduction,
+        extents: Extents::Spectrum(spectrum),
+        passes: 8,
+    };
+    let targets = |name: &str| as_extent(attributes.integer(name, 1));
+    let kinds = || {
+        let lists = ["classlabels_int64s", "classlabels_ints", "classlabels_strings"];
+        let counts = lists.iter().filter_map(|name| attributes.find(name));
+        as_extent(counts.map(|list| list.ints.len().max(list.strings.len())).max().unwrap_or(1) as u64)
+    };
+    Some(match kind {
+        // Back to real numbers the file says how many.
+        "DFT" if flag("inverse", 0) && flag("onesided", 0) => {
+            Work::Generic { kind: GenericKind::Reduction, extents: Extents::Said, passes: 8 }
+        }
+        "DFT" => frequencies(Spectrum::Whole {
+            axis: attributes.integer("axis", -2),
+            is_half: flag("onesided", 0),
+        }),
+        "STFT" => frequencies(Spectrum::Windows { is_half: flag("onesided", 1) }),
+        "TreeEnsemble" | "TreeEnsembleRegressor" => rows(targets("n_targets"), false, GenericKind::Search),
+        "TreeEnsembleClassifier" => rows(kinds(), true, GenericKind::Search),
+        "LinearRegressor" => rows(targets("targets"), false, GenericKind::Reduction),
+        "SVMRegressor" => rows(1, false, GenericKind::Reduction),
+        "LinearClassifier" | "SVMClassifier" => rows(kinds(), true, GenericKind::Reduction),
         _ => return None,
     })
 }

@@ -9,10 +9,27 @@ use coexec_sim::{DataType, Overrides, Scenario, Text};
 /// Small convolutional network with an attention layer, as TensorFlow 2.21 converts it;
 /// `sim/tests/inputs/README.md` says how it was made.
 const TINY: &[u8] = include_bytes!("../../tests/inputs/tiny.tflite");
+/// A signal's spectrum and its rectified values, with the batch and the signal's length left open.
+const OPEN: &[u8] = include_bytes!("../../tests/inputs/open.tflite");
 const TINY_INT8: &[u8] = include_bytes!("../../tests/inputs/tiny_int8.tflite");
 
 fn tflite(bytes: &[u8]) -> Imported {
     import(ModelFormat::TfLite, "tiny", bytes.to_vec(), &ImportOptions::default()).unwrap()
+}
+
+#[test]
+fn what_a_file_of_tensorflow_leaves_open_has_to_be_said_but_for_the_first_axis() {
+    let with = |dimensions: &[(&str, u32)]| {
+        let dimensions = dimensions.iter().map(|&(name, extent)| (name.to_owned(), extent)).collect();
+        let options = ImportOptions { dimensions, ..ImportOptions::default() };
+        import(ModelFormat::TfLite, "open", OPEN.to_vec(), &options)
+    };
+    let error = with(&[]).unwrap_err();
+    assert!(error.help().contains("--dim signal.2=N;"), "{error}");
+    // The spectrum's extents are by rule, as those that the file writes are placeholders.
+    let elements = |imported: Imported| imported.graph.nodes()[0].operator.output().elements();
+    assert_eq!(elements(with(&[("signal.2", 64)]).unwrap()), 33);
+    assert_eq!(elements(with(&[("signal.2", 64), ("signal.0", 4)]).unwrap()), 4 * 33);
 }
 
 #[test]

@@ -43,6 +43,26 @@ fn results_whose_number_the_network_computes_are_as_many_as_there_can_be() {
 }
 
 #[test]
+fn frequencies_of_a_signal_are_half_as_many_as_its_points_and_one() {
+    let signal = || Builder::new(&[1, 1600, 1]).weights("window", &[400]).integers("step", &[160]);
+    let windows = signal().node("STFT", &["x", "step", "window"], "y", &[]);
+    assert_eq!(last(windows).1, Shape { batch: 8, height: 1, width: 201, channels: 2 });
+    let model = Builder::new(&[1, 3, 64, 1]).integers("points", &[128]);
+    let whole = model.node("DFT", &["x", "points"], "y", &[("axis", &[2]), ("onesided", &[1])]);
+    assert_eq!(last(whole).1.elements(), 3 * 65 * 2);
+}
+
+#[test]
+fn trees_write_a_row_of_targets_for_each_row() {
+    let trees = Builder::new(&[7, 40]).node("TreeEnsemble", &["x"], "y", &[("n_targets", &[3])]);
+    assert_eq!(last(trees), (280, Shape::tokens(7, 3)));
+    let kinds = [("classlabels_int64s", &[4, 5, 6, 7][..])];
+    let scores = Builder::new(&[7, 40]).split("TreeEnsembleClassifier", &["x"], &["kind", "s"], &kinds);
+    let relu = scores.node("Relu", &["s"], "y", &[]);
+    assert_eq!(relu.operators().last().map(String::as_str), Some("Relu 1x7x4"));
+}
+
+#[test]
 fn masks_are_compared_and_chosen_by_without_copies() {
     let model = Builder::new(&[8, 500, 500])
         .weights("limits", &[500, 1])

@@ -132,6 +132,27 @@ fn a_dynamic_scale_is_part_of_the_product_behind_it() {
 }
 
 #[test]
+fn constants_that_are_quantised_as_they_come_have_a_scale() {
+    let model = Builder::new(&[5, 64])
+        .weights("w", &[64, 8])
+        .weights("places", &[5, 64])
+        .split("DynamicQuantizeLinear", &["places"], &["q", "scale", "zero"], &[])
+        .node("Mul", &["q", "scale"], "a", &[])
+        .node("Add", &["x", "a"], "b", &[])
+        .node("MatMul", &["b", "w"], "y", &[]);
+    assert_eq!(model.operators(), ["Add 1x5x64", "linear 5x64 -> 8"]);
+}
+
+#[test]
+fn numbers_in_16_bits_are_read() {
+    let mut model = Builder::new(&[1, 8, 4, 4]).half_weights("scales", &[4]);
+    // 1, 1, 1.5 and 2.
+    model.0.initializer[0].int32_data = vec![0x3c00, 0x3c00, 0x3e00, 0x4000];
+    let model = model.node("Resize", &["x", "", "scales"], "y", &[]);
+    assert_eq!(model.operators(), ["resize -> 6x8x8"]);
+}
+
+#[test]
 fn quantised_tensors_are_joined_without_their_scales() {
     let model = Builder::new(&[1, 8, 4, 4]).scalar("scale", 1.0).scalar("zero", 0.0).node(
         "QLinearConcat",
@@ -184,7 +205,34 @@ fn a_branch_is_the_one_that_runs_or_the_larger() {
             .node("Greater", &["x", "x"], "computed", &[])
     };
     assert_eq!(chosen(model(1), "known"), ["Relu 1x5x64"]);
-    assert_eq!(chosen(model(1), "computed"), ["linear 5x64 -> 64"]);
+    // What is compared to choose is computed, too.
+    let compared = "generic element-wise -> 1x5x64";
+    assert_eq!(chosen(model(1), "computed"), [compared, "linear 5x64 -> 64"]);
+}
+
+#[test]
+fn a_question_mark_is_no_name_of_a_dimension() {
+    let open = || {
+        let mut model = Builder::new(&[1, 3, 0, 0]).node("Relu", &["x"], "y", &[]);
+        for dim in &mut model.0.input[0]
+            .r#type
+            .as_mut()
+            .unwrap()
+            .tensor_type
+            .as_mut()
+            .unwrap()
+            .shape
+            .as_mut()
+            .unwrap()
+            .dim
+        {
+            dim.dim_param = dim.dim_param.take().map(|_| "?".to_owned());
+        }
+        model
+    };
+    assert!(open().import_with(&[("?", 8)]).is_err());
+    let imported = open().import_with(&[("x.2", 8), ("x.3", 16)]).unwrap();
+    assert_eq!(described(&imported.graph), ["Relu 8x16x3"]);
 }
 
 #[test]

@@ -31,6 +31,9 @@ const CUSTOM_OPTIONS: usize = 5;
 /// The name of `MediaPipe`'s transposed convolution with a bias.
 const TRANSPOSED_WITH_BIAS: &str = "Convolution2DTransposeBias";
 
+/// The name of the runtime's own operator for the boxes that a detector found, of all that it scores.
+const DETECTIONS: &str = "TFLite_Detection_PostProcess";
+
 /// An operator's options; a missing one has its usual value.
 struct Options<'a>(Option<Table<'a>>);
 
@@ -95,7 +98,10 @@ impl Options<'_> {
     }
 }
 
-/// An operator that stands for graphs of the file: for all of one, or for one of two.
+/// The operator that runs a graph as long as what another writes holds.
+pub(super) const WHILE: &str = "WHILE";
+
+/// An operator that stands for graphs of the file: for all of one, for one of two, or for rounds.
 pub(super) struct Called {
     pub(super) kind: &'static str,
     /// Their numbers.
@@ -111,6 +117,7 @@ pub(super) fn called(code: i32, table: &Table<'_>) -> Option<Called> {
     Some(match code {
         31 => Called { kind: "CALL", graphs: graphs(OPTIONS, &[0]) },
         118 => Called { kind: "IF", graphs: graphs(OPTIONS, &[0, 1]) },
+        119 => Called { kind: WHILE, graphs: graphs(OPTIONS, &[0, 1]) },
         206 => Called { kind: "STABLEHLO_COMPOSITE", graphs: graphs(LATER_OPTIONS, &[1]) },
         _ => return None,
     })
@@ -127,10 +134,13 @@ pub(super) fn read(
     let options = Options(table.table(OPTIONS));
     // Without weights of its own, the input gate is the forget gate's complement.
     let is_coupled = reads.get(1).copied().flatten().is_none();
-    let of_its_own = if code == CUSTOM && custom == Some(TRANSPOSED_WITH_BIAS) {
-        transposed(table).map(|work| (TRANSPOSED_WITH_BIAS, work, None))
-    } else {
-        None
+    let of_its_own = match custom.filter(|_| code == CUSTOM) {
+        Some(TRANSPOSED_WITH_BIAS) => transposed(table).map(|work| (TRANSPOSED_WITH_BIAS, work, None)),
+        Some(DETECTIONS) => {
+            let work = Work::Generic { kind: GenericKind::Search, extents: Extents::Said, passes: 1 };
+            Some((DETECTIONS, work, None))
+        }
+        Some(_) | None => None,
     };
     let known = of_its_own
         .or_else(|| with_options(code, &options).or_else(|| seldom(code, &options, is_coupled)))

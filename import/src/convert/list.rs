@@ -1,0 +1,145 @@
+//! Lists of tensors, which exporters fill and empty while they write a model down.
+//!
+//! A list is none of the workload's: what is in it is known as the nodes are converted.
+
+use std::rc::Rc;
+
+use super::{Converter, Step, Value, axis, unknown, unsound};
+use crate::fold;
+use crate::model::{Constant, Listing, MOST_NODES, SourceNode, TensorId};
+
+impl Converter<'_> {
+    pub(super) fn list(&mut self, node: &SourceNode, listing: Listing) -> Step<()> {
+        let list = match listing {
+            Listing::Make => {
+                let operands = (0..node.reads.len()).map(|operand| self.tensor(node, operand));
+                operands.collect::<Step<Vec<Value>>>()?
+            }
+            Listing::Insert => {
+                let (mut list, tensor) = (self.list_taken(node)?, self.tensor(node, 1)?);
+                let place =
+                    if node.reads.len() > 2 { self.place(node, 2, list.len() + 1)? } else { list.len() };
+                list.insert(place, tensor);
+                list
+            }
+            Listing::Cut { axis, keep } => self.cut(node, axis, keep)?,
+            Listing::At | Listing::Length | Listing::Join { .. } => {
+                let value = self.of_list(node, listing)?;
+                self.set(node, 0, value);
+                return Ok(());
+            }
+        };
+        if let Some(tensor) = node.writes.first().copied().flatten() {
+            self.lists.insert(tensor, Rc::new(list));
+        }
+        Ok(())
+    }
+
+    /// A tensor that a list gives.
+    fn of_list(&mut self, node: &SourceNode, listing: Listing) -> Step<Value> {
+        match listing {
+            Listing::At => {
+                let list = self.list_read(node)?;
+                Ok(list[self.place(node, 1, list.len())?].clone())
+            }
+            Listing::Length => {
+                let numbers = Some(vec![self.list_read(node)?.len() as f64]);
+                Ok(Value::Constant(Constant { extents: Vec::new(), numbers }))
+            }
+            Listing::Join { axis, is_new } => {
+                let list = self.list_taken(node)?;
+                self.joined_values(&list, axis, is_new, node.reads[0].unwrap_or_default())
+            }
+            Listing::Make | Listing::Insert | Listing::Cut { .. } => unsound("a list where a tensor is read"),
+        }
+    }
+
+    fn list_read(&self, node: &SourceNode) -> Step<&Rc<Vec<Value>>> {
+        match node.reads.first().copied().flatten().and_then(|tensor| self.lists.get(&tensor)) {
+            Some(list) => Ok(list),
+            None => unknown("it reads a list that is not one of tensors that are written one by one"),
+        }
+    }
+
+    /// The list that a node reads: itself where nothing else reads it, so that one that grows by a tensor
+    /// a node is never copied.
+    fn list_taken(&mut self, node: &SourceNode) -> Step<Vec<Value>> {
+        let list = self.list_read(node)?.clone();
+        let tensor = node.reads.first().copied().flatten();
+        if let Some(tensor) = tensor.filter(|&tensor| self.readers[tensor] == 1) {
+            self.lists.remove(&tensor);
+        }
+        match Rc::try_unwrap(list) {
+            Ok(list) => Ok(list),
+            Err(shared) => {
+                self.repeated += shared.len();
+                if self.repeated > MOST_NODES {
+                    return unknown("lists of too many tensors");
+                }
+                Ok(shared.to_vec())
+            }
+        }
+    }
+
+    /// The place in a list of so many that an operand says.
+    fn place(&self, node: &SourceNode, operand: usize, count: usize) -> Step<usize> {
+        axis(self.numbers(node, operand)?.first().copied().unwrap_or(0), count)
+    }
+
+    /// Parts of operand 0 along an axis.
+    fn cut(&mut self, node: &SourceNode, along: i64, keep: bool) -> Step<Vec<Value>> {
+        let value = self.tensor(node, 0)?;
+        let along = axis(along, value.extents().len())?;
+        let extent = value.extents()[along];
+        let is_said = node.reads.get(1).copied().flatten().is_some();
+        let sizes = if is_said { self.numbers(node, 1)? } else { vec![1] };
+        let is_each = self.constant(node, 1).is_none_or(|constant| constant.extents.is_empty());
+        let sizes = match sizes[..] {
+            // As many of that size as there are, and what is left.
+            [size] if is_each && size > 0 => {
+                let whole = i64::from(extent) / size;
+                let mut sizes = vec![size; usize::try_from(whole).unwrap_or(0)];
+                sizes.extend(Some(i64::from(extent) % size).filter(|&rest| rest > 0));
+                sizes
+            }
+            _ => sizes,
+        };
+        self.parts(&value, along, &sizes, !is_said && !keep)
+    }
+
+    /// Tensors joined along an axis, perhaps a new one; constants among them are stored as `tensor`.
+    pub(super) fn joined_values(
+        &mut self,
+        parts: &[Value],
+        along: i64,
+        is_new: bool,
+        tensor: TensorId,
+    ) -> Step<Value> {
+        let constants = parts.iter().map(|part| match part {
+            Value::Constant(constant) => Some(constant.clone()),
+            Value::View(_) => None,
+        });
+        if let Some(constants) = constants.collect::<Option<Vec<Constant>>>() {
+            return fold::joined(constants, along, is_new).map(Value::Constant);
+        }
+        let mut views = Vec::with_capacity(parts.len());
+        let mut place = 0;
+        for part in parts {
+            let view = match part {
+                Value::View(view) => view.clone(),
+                Value::Constant(constant) if constant.elements() == 0 => continue,
+                Value::Constant(constant) => self.given_constant(tensor, constant.extents.clone())?,
+            };
+            let mut extents = view.extents.clone();
+            place = axis(along, extents.len() + usize::from(is_new))?;
+            if is_new {
+                extents.insert(place, 1);
+            }
+            views.push(view.reshaped(extents));
+        }
+        if views.is_empty() {
+            return unsound("a list without tensors is joined");
+        }
+        self.joined_along(&views, place).map(Value::View)
+    }
+}

@@ -1,0 +1,137 @@
+//! Nodes that run again and again.
+//!
+//! What they do is known once it is known how often they run: each round is as if the file had its nodes
+//! one after the other. Where the network computes when to stop, they run as often as they can.
+
+use std::rc::Rc;
+
+use super::{Converter, Value};
+use crate::error::{ImportError, Problem};
+use crate::model::{Constant, MOST_NODES, Rounds, SourceNode, TensorId};
+
+/// A tensor or a list of such, as far as it is known.
+type Held = (Option<Value>, Option<Rc<Vec<Value>>>);
+
+/// Most operators that a model with rounds may have: a search of plans for as many takes seconds.
+const MOST_OPERATORS: usize = 30_000;
+
+/// Operands before what is carried: how often, and whether.
+const BEFORE: usize = 2;
+
+impl Converter<'_> {
+    pub(super) fn rounds(&mut self, node: &SourceNode, body: &Rounds) -> Result<(), ImportError> {
+        let (name, kind, before) = (self.name.clone(), self.kind.clone(), self.out.nodes.len());
+        let done = self.one_after_the_other(node, body);
+        if !(self.skip_unknown && matches!(done, Err(ImportError::Node { problem: Problem::Unknown(_), .. })))
+        {
+            return done;
+        }
+        self.forget(before);
+        (self.name, self.kind) = (name.clone(), kind.clone());
+        self.skip(node).map_err(|problem| ImportError::Node { node: name, kind, problem })
+    }
+
+    fn one_after_the_other(&mut self, node: &SourceNode, body: &Rounds) -> Result<(), ImportError> {
+        let (name, kind) = (self.name.clone(), self.kind.clone());
+        let refused = |problem| ImportError::Node { node: name.clone(), kind: kind.clone(), problem };
+        let count = body.inputs.len().saturating_sub(BEFORE);
+        let operand = |index: usize| node.reads.get(index).copied().flatten();
+        let most = operand(0).and_then(|most| self.known(most));
+        let mut condition = operand(1);
+        let mut carried: Vec<Held> = (0..count).map(|index| self.held(operand(BEFORE + index))).collect();
+        let mut written = vec![Vec::new(); node.writes.len().saturating_sub(count)];
+        let mut round = 0_usize;
+        while most.is_none_or(|most| (round as f64) < most) {
+            match condition.map(|condition| self.known(condition)) {
+                Some(Some(0.0)) => break,
+                Some(None) => {
+                    (self.name, self.kind) = (name.clone(), kind.clone());
+                    self.approximate("as many rounds as there can be");
+                }
+                Some(Some(_)) | None => {}
+            }
+            self.repeated += body.nodes.len().max(1);
+            if self.repeated > MOST_NODES || self.out.nodes.len() > MOST_OPERATORS {
+                return Err(refused(endless()));
+            }
+            let output = |index: usize| body.outputs.get(index).copied().flatten();
+            self.round(body, round, carried)?;
+            condition = output(0);
+            carried = (1..=count).map(|index| self.held(output(index))).collect();
+            // Held by the next round alone, lists grow where they are.
+            for tensor in (1..=count).filter_map(output) {
+                self.lists.remove(&tensor);
+            }
+            for (index, all) in written.iter_mut().enumerate() {
+                match self.held(output(1 + count + index)).0 {
+                    Some(value) => all.push(value),
+                    None => {
+                        return Err(refused(Problem::Unsound(
+                            "a round writes less than it should".to_owned(),
+                        )));
+                    }
+                }
+            }
+            round += 1;
+        }
+        (self.name, self.kind) = (name.clone(), kind.clone());
+        for (&tensor, held) in node.writes.iter().zip(carried) {
+            self.hold(tensor, held);
+        }
+        for (index, all) in written.iter().enumerate() {
+            let value = if all.is_empty() {
+                Value::Constant(Constant { extents: vec![0], numbers: Some(Vec::new()) })
+            } else {
+                self.joined_values(all, 0, true, operand(0).unwrap_or_default()).map_err(&refused)?
+            };
+            self.set(node, count + index, value);
+        }
+        Ok(())
+    }
+
+    /// One round, with what it reads.
+    fn round(&mut self, body: &Rounds, round: usize, carried: Vec<Held>) -> Result<(), ImportError> {
+        let number =
+            |number: f64| Value::Constant(Constant { extents: Vec::new(), numbers: Some(vec![number]) });
+        let given = [number(round as f64), number(1.0)].map(|value| (Some(value), None));
+        for (&tensor, held) in body.inputs.iter().zip(given.into_iter().chain(carried)) {
+            self.hold(tensor, held);
+        }
+        for inner in &body.nodes {
+            self.enter(inner);
+            let done = self.node(inner);
+            self.leave(inner, done)?;
+        }
+        Ok(())
+    }
+
+    /// The number in a tensor, where it is known.
+    fn known(&self, tensor: TensorId) -> Option<f64> {
+        match &self.values[tensor] {
+            Some(Value::Constant(constant)) => constant.numbers.as_ref()?.first().copied(),
+            Some(Value::View(_)) | None => None,
+        }
+    }
+
+    fn held(&self, tensor: Option<TensorId>) -> Held {
+        let of = |tensor: TensorId| (self.values[tensor].clone(), self.lists.get(&tensor).cloned());
+        tensor.map(of).unwrap_or_default()
+    }
+
+    fn hold(&mut self, tensor: Option<TensorId>, (value, list): Held) {
+        let Some(tensor) = tensor else { return };
+        self.values[tensor] = value;
+        match list {
+            Some(list) => self.lists.insert(tensor, list),
+            None => self.lists.remove(&tensor),
+        };
+    }
+}
+
+fn endless() -> Problem {
+    Problem::Unknown(
+        "a loop of which nothing before says when it ends, or of too many rounds; export the model with it \
+                      resolved"
+            .to_owned(),
+    )
+}

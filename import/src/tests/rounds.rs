@@ -1,0 +1,121 @@
+//! Nodes that run again and again, and lists of tensors.
+
+use prost::Message;
+
+use super::{Builder, described};
+use crate::onnx::messages::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
+use crate::{ImportError, ImportOptions, Imported, ModelFormat, import};
+
+const ROUNDS: &[u8] = include_bytes!("../../tests/inputs/rounds.tflite");
+
+/// A model that runs `a`, a product of it and `w`, its rectified result and whether `limit` is
+/// larger than the number of the round; the product is carried, the result written by each round.
+fn looped(model: Builder, most: &str, body: Builder) -> Result<Imported, ImportError> {
+    import(ModelFormat::Onnx, "m", file(model, most, body), &ImportOptions::default())
+}
+
+fn file(model: Builder, most: &str, body: Builder) -> Vec<u8> {
+    let named = |name: &str| ValueInfoProto { name: name.into(), r#type: None };
+    let body = body.0.node;
+    let g = GraphProto {
+        node: body,
+        input: ["i", "again", "a"].map(named).into(),
+        output: ["next", "b", "c"].map(named).into(),
+        ..GraphProto::default()
+    };
+    let attribute = AttributeProto { name: "body".into(), g: Some(g), ..AttributeProto::default() };
+    let node = NodeProto {
+        op_type: "Loop".into(),
+        input: [most, "", "x"].map(str::to_owned).into(),
+        output: ["last", "y"].map(str::to_owned).into(),
+        attribute: vec![attribute],
+        ..NodeProto::default()
+    };
+    let mut file = ModelProto::decode(&model.bytes()[..]).unwrap();
+    let graph = file.graph.as_mut().unwrap();
+    graph.node.push(node);
+    graph.output = ["last", "y"].map(named).into();
+    file.encode_to_vec()
+}
+
+/// A round that goes on while its number is less than `limit`.
+fn round(limit: &str) -> Builder {
+    Builder::new(&[]).node("MatMul", &["a", "w"], "b", &[]).node("Relu", &["b"], "c", &[]).node(
+        "Less",
+        &["i", limit],
+        "next",
+        &[],
+    )
+}
+
+fn model() -> Builder {
+    Builder::new(&[5, 8]).weights("w", &[8, 8]).integers("two", &[2]).integers("nine", &[9])
+}
+
+#[test]
+fn rounds_are_as_many_nodes_one_after_the_other() {
+    // Nine at most, but the third is the last: 0 and 1 are less than two, 2 is not.
+    let imported = looped(model(), "nine", round("two")).unwrap();
+    let one = ["linear 5x8 -> 8", "Relu 1x5x8"];
+    assert_eq!(described(&imported.graph), [&one[..], &one, &one, &["concat -> 3x5x8"]].concat());
+    assert_eq!(looped(model(), "two", round("nine")).unwrap().graph.macs(), 2 * 5 * 64);
+    assert_eq!(looped(model(), "", round("two")).unwrap().graph.macs(), 3 * 5 * 64);
+}
+
+#[test]
+fn rounds_that_the_network_ends_are_as_many_as_there_can_be() {
+    let imported = looped(model(), "two", round("a")).unwrap();
+    assert_eq!(imported.graph.macs(), 2 * 5 * 64);
+    assert!(imported.approximated.iter().any(|node| node.instead == "as many rounds as there can be"));
+    // Nothing ends these, and a round of the last writes less than it should.
+    for body in [round("a"), Builder::new(&[]).node("Identity", &["a"], "b", &[])] {
+        let error = looped(model(), "", body).unwrap_err();
+        assert!(matches!(&error, ImportError::Node { kind, .. } if kind == "Loop"), "{error}");
+    }
+    let options = ImportOptions { skip_unknown: true, least_covered_percent: 0, ..ImportOptions::default() };
+    let imported = import(ModelFormat::Onnx, "m", file(model(), "", round("a")), &options).unwrap();
+    // A line for each of its results.
+    let kinds: Vec<&str> = imported.skipped.iter().map(|node| &node.kind[..]).collect();
+    assert_eq!((imported.graph.macs(), &kinds[..]), (0, &["Loop"; 2][..]));
+}
+
+#[test]
+fn rounds_that_the_network_may_end_before_a_number_of_them_are_that_many() {
+    let chosen =
+        round("two").node("Less", &["i", "two"], "counted", &[]).node("Greater", &["a", "a"], "open", &[]);
+    let one = chosen.node("ReduceMax", &["open"], "computed", &[("keepdims", &[0])]);
+    let body = one.node("And", &["counted", "computed"], "next", &[]);
+    assert_eq!(looped(model(), "", body).unwrap().graph.macs(), 3 * 5 * 64);
+}
+
+#[test]
+fn a_graph_that_runs_while_another_says_so_is_read_as_rounds() {
+    let imported = import(ModelFormat::TfLite, "rounds", ROUNDS.to_vec(), &ImportOptions::default()).unwrap();
+    assert_eq!(described(&imported.graph), ["linear 1x8 -> 8", "Relu 1x1x8"].repeat(3));
+}
+
+#[test]
+fn what_is_put_into_a_list_is_what_is_taken_out() {
+    let model = Builder::new(&[4, 6])
+        .integers("place", &[-1])
+        .integers("first", &[0])
+        .node("Relu", &["x"], "a", &[])
+        .node("SequenceEmpty", &[], "none", &[])
+        .node("SequenceInsert", &["none", "x"], "one", &[])
+        .node("SequenceInsert", &["one", "a", "first"], "both", &[])
+        .node("SequenceAt", &["both", "place"], "b", &[])
+        .node("SequenceConstruct", &["a", "b"], "list", &[])
+        .node("ConcatFromSequence", &["list"], "y", &[("axis", &[0])]);
+    assert_eq!(model.operators(), ["Relu 1x4x6", "concat -> 1x8x6"]);
+    let parts = |sizes: &[&str]| {
+        Builder::new(&[5, 6])
+            .integers("sizes", &[2, 3])
+            .integers("place", &[1])
+            .node("SplitToSequence", &[&["x"], sizes].concat(), "list", &[("axis", &[0]), ("keepdims", &[0])])
+            .node("SequenceAt", &["list", "place"], "a", &[])
+            .node("Relu", &["a"], "y", &[])
+            .operators()
+    };
+    assert_eq!(parts(&["sizes"]).last().map(String::as_str), Some("Relu 1x3x6"));
+    assert_eq!(parts(&[]).last().map(String::as_str), Some("Relu 1x1x6"));
+}
