@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::cli::{Common, Explore, ScenarioOptions, Simulate};
 use crate::failure::Failure;
-use crate::output::{self, OutputFile, or_dash, row};
+use crate::output::{self, Column, OutputFile, or_dash, row};
 use crate::simulate::timeline_files;
 use crate::{advice, gantt};
 
@@ -184,44 +184,23 @@ fn missed(report: &ApplicationReport) -> String {
 /// What became of the requests, how busy processors were, and the begin of the run.
 fn tell(choice: &Choice, timeline: &Timeline) {
     let Choice { served, plans, .. } = choice;
-    let rows = served.applications.iter().zip(plans).map(|(report, plan)| {
-        let times = report.latency.map_or([None; 5], |latency| {
-            [latency.mean, latency.p50, latency.p90, latency.p99, latency.max].map(Some)
-        });
-        let [mean, p50, p90, p99, max] = times.map(or_dash);
-        let throughput = format!("{:.2}", report.throughput_per_second);
-        let slowdown = or_dash(report.slowdown.map(|slowdown| format!("{slowdown:.2}x")));
-        let computed = format!("{} of {}", report.completed, report.requests);
-        let deadline = or_dash(report.deadline);
-        row![
-            report.name,
-            plan.origin,
-            computed,
-            throughput,
-            mean,
-            slowdown,
-            p50,
-            p90,
-            p99,
-            max,
-            deadline,
-            missed(report)
-        ]
-    });
-    let header = [
-        "application",
-        "plan",
-        "requests",
-        "a second",
-        "mean",
-        "over alone",
-        "p50",
-        "p90",
-        "p99",
-        "max",
-        "deadline",
-        "missed",
+    let columns: [Column<(&ApplicationReport, &str)>; 12] = [
+        ("application", |(report, _)| report.name.clone()),
+        ("plan", |(_, origin)| (*origin).to_owned()),
+        ("requests", |(report, _)| format!("{} of {}", report.completed, report.requests)),
+        ("a second", |(report, _)| format!("{:.2}", report.throughput_per_second)),
+        ("mean", |(report, _)| or_dash(report.latency.map(|latency| latency.mean))),
+        ("over alone", |(report, _)| or_dash(report.slowdown.map(|slowdown| format!("{slowdown:.2}x")))),
+        ("p50", |(report, _)| or_dash(report.latency.map(|latency| latency.p50))),
+        ("p90", |(report, _)| or_dash(report.latency.map(|latency| latency.p90))),
+        ("p99", |(report, _)| p99(report)),
+        ("max", |(report, _)| or_dash(report.latency.map(|latency| latency.max))),
+        ("deadline", |(report, _)| or_dash(report.deadline)),
+        ("missed", |(report, _)| missed(report)),
     ];
+    let origins = plans.iter().map(|plan| plan.origin.as_str());
+    let applications: Vec<_> = served.applications.iter().zip(origins).collect();
+    let (header, rows) = output::cells(&columns, &applications);
     output::keyed_table(&header, 1, rows);
     let busy =
         served.processors.iter().map(|usage| format!("{} {:.1} %", usage.processor, usage.busy_percent));

@@ -88,9 +88,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
     let errors = score(&fitted.held_out);
     drop(progress);
-    if !common.quiet {
-        runs::name_left_out("not fitted", &fitted.left_out);
-    }
+    runs::name_left_out("not fitted", &fitted.left_out, common);
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {
         source,
@@ -133,8 +131,8 @@ fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
 /// Warns where so few runs were made that they decide little.
 fn tell_if_few(measured: &Measured, common: &Common) {
     let count = measured.runs.count();
-    if count < FEW_RUNS && !common.quiet {
-        output::note(&format!(
+    if count < FEW_RUNS {
+        common.note(format_args!(
             "warning: {} decide little, fewer than {FEW_RUNS}: most values stay what the prior says, and no error \
              below is worth much",
             why::counted(count as u64, "run", "runs")

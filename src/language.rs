@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::cli::{Common, Explore, OneOrAll, Simulate};
 use crate::explore::describe;
 use crate::failure::Failure;
-use crate::output::{self, OutputFile, PicturePath, or_dash, row};
+use crate::output::{self, Column, OutputFile, PicturePath, or_dash, row};
 use crate::simulate::{self, found_by, read_plan, timeline_files};
 use crate::trust::{Trust, UNSURE};
 
@@ -310,27 +310,28 @@ fn turns(generation: &Generation) {
 
 /// The strategies side by side, by their first turn.
 fn compare(strategies: &[Entry<'_>]) {
-    let rows = strategies.iter().map(|entry| {
-        let Entry { strategy, relative_to_plan, drawn, generation, .. } = entry;
-        let first = &generation.turns[0];
-        let rate = |phase: &PhaseReport| format!("{:.2}", phase.tokens_per_second);
-        let within = drawn.tokens_per_second.map(|[low, high]| format!(" ({low:.2} - {high:.2})"));
-        let decode = first.decode.as_ref().map(|phase| rate(phase) + &within.unwrap_or_default());
-        let [low, high] = drawn.first_token.interval();
-        let first_token = format!("{} ({low} - {high})", first.time_to_first_token);
-        let relative = format!("{relative_to_plan:.2}x{}", if entry.is_sure { "" } else { " ~" });
-        let (prefill, energy) = (rate(&first.prefill), or_dash(generation.energy));
-        row![strategy, first_token, prefill, or_dash(decode), generation.latency, relative, energy]
-    });
-    let header = [
-        "strategy",
-        "TTFT (90 %)",
-        "prefill tokens/s",
-        "decode tokens/s (90 %)",
-        "all",
-        "relative",
-        "energy",
+    fn rate(phase: &PhaseReport) -> String {
+        format!("{:.2}", phase.tokens_per_second)
+    }
+    let columns: [Column<Entry<'_>>; 7] = [
+        ("strategy", |entry| entry.strategy.to_owned()),
+        ("TTFT (90 %)", |entry| {
+            let [low, high] = entry.drawn.first_token.interval();
+            format!("{} ({low} - {high})", entry.generation.turns[0].time_to_first_token)
+        }),
+        ("prefill tokens/s", |entry| rate(&entry.generation.turns[0].prefill)),
+        ("decode tokens/s (90 %)", |entry| {
+            let within = entry.drawn.tokens_per_second.map(|[low, high]| format!(" ({low:.2} - {high:.2})"));
+            let phase = entry.generation.turns[0].decode.as_ref();
+            or_dash(phase.map(|phase| rate(phase) + &within.unwrap_or_default()))
+        }),
+        ("all", |entry| entry.generation.latency.to_string()),
+        ("relative", |entry| {
+            format!("{:.2}x{}", entry.relative_to_plan, if entry.is_sure { "" } else { " ~" })
+        }),
+        ("energy", |entry| or_dash(entry.generation.energy)),
     ];
+    let (header, rows) = output::cells(&columns, strategies);
     output::keyed_table(&header, 1, rows);
     if strategies.iter().any(|strategy| !strategy.is_sure) {
         output::line(UNSURE);

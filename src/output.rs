@@ -96,6 +96,18 @@ pub(crate) fn or_dash(value: Option<impl Display>) -> String {
     value.map_or("-".to_owned(), |value| value.to_string())
 }
 
+/// A column of a table: its head, and what its cell says of a row.
+pub(crate) type Column<R> = (&'static str, fn(&R) -> String);
+
+/// The heads of columns, and their cells of every row.
+pub(crate) fn cells<'a, R: 'a>(
+    columns: &[Column<R>],
+    rows: impl IntoIterator<Item = &'a R>,
+) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let of = |row: &R| columns.iter().map(|(_, cell)| cell(row)).collect();
+    (columns.iter().map(|(head, _)| *head).collect(), rows.into_iter().map(of).collect())
+}
+
 /// Prints a table no wider than the terminal, numbers to the right: long texts take several lines.
 pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
     let (header, rows) = owned(header, rows);

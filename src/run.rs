@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::cli::{Common, Run};
 use crate::failure::Failure;
-use crate::output::{OutputFile, or_dash, row};
+use crate::output::{Column, OutputFile, or_dash};
 use crate::progress::Progress;
 use crate::simulate::{OfferedPlan, model, pipeline, read_plan};
 use crate::validate::worth;
@@ -287,26 +287,18 @@ fn show(scenario: &Scenario, document: &Document<'_>) {
     output::line(&format!(
         "noise floor: a fixed loop varies by +-{spread_percent:.1} %, the clock's step is {clock_ns:.0} ns\n"
     ));
-    let cells = |row: &Row| {
-        let [low, high] = row.ci95_us;
-        let Row { what, outliers, .. } = row;
-        let synchronisation = or_dash(row.synchronisation.as_ref());
-        let (median, interval) = (format!("{:.1} us", row.median_us), format!("{low:.1} to {high:.1}"));
-        let predicted = or_dash(row.predicted_us.map(|predicted| format!("{predicted:.1} us")));
-        let error = or_dash(row.error_percent.map(|error| format!("{error:.1} %")));
-        row![what, row.processor_and_clock(), synchronisation, median, interval, outliers, predicted, error]
-    };
-    let header = [
-        "what",
-        "processor",
-        "synchronisation",
-        "measured",
-        "95 % interval",
-        "outliers",
-        "predicted",
-        "error",
+    let columns: [Column<Row>; 8] = [
+        ("what", |row| row.what.clone()),
+        ("processor", Row::processor_and_clock),
+        ("synchronisation", |row| or_dash(row.synchronisation.as_ref())),
+        ("measured", |row| format!("{:.1} us", row.median_us)),
+        ("95 % interval", |row| row.ci95_us.map(|end| format!("{end:.1}")).join(" to ")),
+        ("outliers", |row| row.outliers.to_string()),
+        ("predicted", |row| or_dash(row.predicted_us.map(|predicted| format!("{predicted:.1} us")))),
+        ("error", |row| or_dash(row.error_percent.map(|error| format!("{error:.1} %")))),
     ];
-    output::table(&header, document.variants.iter().map(cells));
+    let (header, rows) = output::cells(&columns, document.variants);
+    output::table(&header, rows);
     if let Some(mape) = document.mape_percent {
         output::line(&format!("\nMAPE of {} predictions: {mape:.1} %", document.variants.len()));
     }

@@ -97,7 +97,8 @@ pub(super) fn errors(title: &str, errors: &[Scored]) {
         return;
     }
     output::line(&format!("\n{title}, networks kept out of the fit, worst groups first\n"));
-    output::table(&validate::HEADER, errors.iter().map(validate::cells));
+    let (header, rows) = output::cells(&validate::COLUMNS, errors);
+    output::table(&header, rows);
 }
 
 /// Where in the profile a table of the CPU is.
