@@ -9,7 +9,7 @@ use coexec_sim::{Plan, ProcessorKind, Scenario, Stage};
 use serde::Serialize;
 
 use crate::cli::{Explore, OneOrAll};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, row};
 use crate::trust::{Trust, streamed};
 
@@ -45,7 +45,7 @@ pub(crate) fn of(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     (mut answer, known): (Answer, &[Known]),
-) -> Result<Advice, Failure> {
+) -> Result<Advice> {
     let errors = options.profile_error.map_or_else(|| Errors::of(&scenario.device, known), Errors::common);
     let pipeline = streamed(scenario);
     let is_latency = scenario.options.objective == Objective::Latency;
@@ -82,7 +82,7 @@ pub(crate) fn of(
 }
 
 /// That nothing is asked for that is chosen `only` so.
-pub(crate) fn refuse(options: &Explore, only: &str) -> Result<(), Failure> {
+pub(crate) fn refuse(options: &Explore, only: &str) -> Result {
     if options.robust.is_none() {
         return Ok(());
     }
@@ -94,7 +94,7 @@ fn entry(
     stages: &[Stage],
     answer: &Answer,
     (robust, errors, by): (Robust, &Errors, Regret),
-) -> Result<RobustEntry, Failure> {
+) -> Result<RobustEntry> {
     let sensitivities = match best_single(answer, &answer.plan) {
         Some(single) => sensitivities(simulator, (stages, &answer.plan), &single.plan, errors)?,
         None => Vec::new(),

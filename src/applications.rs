@@ -13,7 +13,7 @@ use coexec_sim::{Picos, PlanFile, Scenario};
 use serde::Serialize;
 
 use crate::cli::{Common, Explore, ScenarioOptions, Simulate};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, Column, OutputFile, or_dash, row};
 use crate::simulate::timeline_files;
 use crate::{advice, gantt};
@@ -43,7 +43,7 @@ pub(crate) fn simulate(
     applications: &Applications,
     options: &Simulate,
     common: &Common,
-) -> Result<(), Failure> {
+) -> Result {
     refuse_strategy(&options.place)?;
     let of_one = [("--plan", options.plan.is_some()), ("--samples", options.samples.is_some())];
     refuse(&of_one, "name each application's `plan` in the scenario, whose `seed` draws the requests")?;
@@ -64,7 +64,7 @@ pub(crate) fn explore(
     applications: &Applications,
     options: &Explore,
     common: &Common,
-) -> Result<(), Failure> {
+) -> Result {
     refuse_strategy(&options.place)?;
     advice::refuse(options, "for models")?;
     let of_one = [("--shares", options.shares.is_some()), ("--plot", options.plot.is_some())];
@@ -89,11 +89,11 @@ pub(crate) fn explore(
     Ok(())
 }
 
-fn refuse_strategy(place: &ScenarioOptions) -> Result<(), Failure> {
+fn refuse_strategy(place: &ScenarioOptions) -> Result {
     refuse(&[("--strategy", place.strategy.is_some())], "write `strategy` into each [[application]]")
 }
 
-fn refuse(options: &[(&str, bool)], help: &str) -> Result<(), Failure> {
+fn refuse(options: &[(&str, bool)], help: &str) -> Result {
     match options.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => {
             Err(Failure::usage(format!("{option} is of one model, not of several applications"), help))
@@ -103,7 +103,7 @@ fn refuse(options: &[(&str, bool)], help: &str) -> Result<(), Failure> {
 }
 
 /// Where the plan of each application is written: its name is put behind that of the file.
-fn plan_paths(applications: &Applications, out: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
+fn plan_paths(applications: &Applications, out: Option<&Path>) -> Result<Vec<PathBuf>> {
     let Some(out) = out else { return Ok(Vec::new()) };
     let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let (stem, ending) = (part(out.file_stem()), part(out.extension()));

@@ -20,7 +20,7 @@ use coexec_sim::{Profile, Text};
 use serde::Serialize;
 
 use crate::cli::{Calibrate, Common};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, OutputFile};
 use crate::progress::Progress;
 use crate::runs::Measured;
@@ -50,7 +50,7 @@ struct Document<'a> {
     undescribed: &'a [SkippedRow],
 }
 
-pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
     let profile = Profile::load(&options.base)?;
     match (options.suggest, &options.out) {
         (Some(count), _) => suggest::run(&profile, count as usize, options, common),
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
 }
 
 /// Fits `profile` to the runs, and writes it to `out`.
-fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result<(), Failure> {
+fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result {
     let prior = Chosen::of(&options.prior)?;
     let mut measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     if !measured.runs.answers.is_empty() {
@@ -157,7 +157,7 @@ fn learning_curve(
     prior: &Chosen,
     options: &Calibrate,
     progress: &Progress,
-) -> Result<Option<Vec<LearningPoint>>, Failure> {
+) -> Result<Option<Vec<LearningPoint>>> {
     let Some(_) = &options.learning_curve else { return Ok(None) };
     learning::curve(profile, &measured.runs.gpu, prior, !options.no_residual, options.seed, progress)
         .map(Some)
@@ -181,7 +181,7 @@ fn write(
     fitted: &Fitted,
     curve: Option<&[LearningPoint]>,
     (out, options): (&Path, &Calibrate),
-) -> Result<(), Failure> {
+) -> Result {
     let content = profile.to_toml();
     if let Ok(content) = &content {
         Profile::parse(&Text { name: out.display().to_string(), content: content.clone() })?;

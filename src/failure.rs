@@ -35,6 +35,9 @@ pub(crate) fn usage(message: &clap::Error) -> ExitCode {
     if message.use_stderr() { ExitCode::from(WRONG_INPUT) } else { ExitCode::SUCCESS }
 }
 
+/// What a step of a command makes, or why it fails.
+pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
+
 /// Why a command failed.
 #[derive(Debug, Error)]
 pub(crate) enum Failure {

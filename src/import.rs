@@ -6,7 +6,7 @@ use coexec_import::{Coverage, Imported, ImportedScenario, Replacement};
 use serde::Serialize;
 
 use crate::cli::{Common, Import};
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::{self, OutputFile, row};
 
 /// What `--json` prints.
@@ -26,7 +26,7 @@ struct Document<'a> {
     approximated: &'a [Replacement],
 }
 
-pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Import, common: &Common) -> Result {
     output::check(&options.out)?;
     output::check_apart(&options.out, &options.model)?;
     let imported = ImportedScenario::load(&options.model, &options.how.import())?;

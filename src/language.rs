@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::cli::{Common, Explore, OneOrAll, Simulate};
 use crate::explore::describe;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, Column, OutputFile, PicturePath, or_dash, row};
 use crate::simulate::{self, found_by, read_plan, timeline_files};
 use crate::trust::{Trust, UNSURE};
@@ -68,7 +68,7 @@ pub(crate) fn simulate(
     task: &LanguageTask,
     options: &Simulate,
     common: &Common,
-) -> Result<(), Failure> {
+) -> Result {
     if options.samples.is_some() {
         return Err(Failure::usage(
             "--samples repeats a run of operators, not a language model",
@@ -103,7 +103,7 @@ pub(crate) fn explore(
     task: &LanguageTask,
     options: &Explore,
     common: &Common,
-) -> Result<(), Failure> {
+) -> Result {
     if options.plot.is_some() || options.shares.is_some() {
         return Err(Failure::usage(
             "--plot and --shares draw one run of operators, and a language model runs its own again and again",
@@ -150,7 +150,7 @@ fn answers(
     scenario: &Scenario,
     task: &LanguageTask,
     asked: Option<OneOrAll<Strategy>>,
-) -> Result<Vec<LanguageAnswer>, Failure> {
+) -> Result<Vec<LanguageAnswer>> {
     let answer = |strategy| {
         let mechanism = scenario.options.synchronisation;
         explore_language(&scenario.device, scenario.library, task, strategy, mechanism)
@@ -182,7 +182,7 @@ fn timeline(
     plan: &GenerationPlan,
     picture: Option<&PicturePath>,
     trace: Option<&Path>,
-) -> Result<Vec<OutputFile>, Failure> {
+) -> Result<Vec<OutputFile>> {
     if trace.is_none() && picture.is_none() {
         return Ok(Vec::new());
     }
@@ -197,7 +197,7 @@ impl<'a> Document<'a> {
         task: &'a LanguageTask,
         plan_origin: String,
         (plan, generation): (&GenerationPlan, &'a Generation),
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let memory = Footprint::of_language(task, plan);
         let drawn = plan.drawn((&scenario.device, scenario.library), task, generation)?;
         Ok(Self {
@@ -241,7 +241,7 @@ impl<'a> Entry<'a> {
         task: &LanguageTask,
         LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer,
         (best, best_drawn): (&Generation, &Drawn),
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let drawn = plan.drawn((&scenario.device, scenario.library), task, generation)?;
         Ok(Self {
             strategy: strategy.name(),

@@ -7,11 +7,11 @@ use coexec_fit::validate::point::{self, Point};
 use coexec_fit::validate::score::{error, is_in, worst};
 use coexec_sim::Text;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, Column, OutputFile, or_dash};
 
 /// Points of a file, of the groups whose names begin with `prefix`.
-pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>, Failure> {
+pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>> {
     let all = point::of_csv(&Text::read(path)?)?;
     let points: Vec<Point> = all.iter().filter(|point| is_in(point, prefix)).cloned().collect();
     if points.is_empty() {
@@ -39,7 +39,7 @@ pub(crate) fn no_group<'a>(place: &str, prefix: &str, groups: impl Iterator<Item
 }
 
 /// The file of `points`.
-pub(crate) fn file(path: &Path, points: &[Point]) -> Result<OutputFile, Failure> {
+pub(crate) fn file(path: &Path, points: &[Point]) -> Result<OutputFile> {
     OutputFile::encoded(path, csv_rows::write(points))
 }
 

@@ -10,7 +10,7 @@ use coexec_sim::workload::operator_set;
 use serde::Serialize;
 
 use crate::cli::{Common, Reproduce};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, OutputFile};
 
 #[derive(Serialize)]
@@ -33,7 +33,7 @@ struct PaperEntry {
     only: Option<String>,
 }
 
-pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Reproduce, common: &Common) -> Result {
     let every = options.every as usize;
     let mut inputs = Inputs::bundled()?;
     inputs.benchmark.clone_from(&options.data);
@@ -103,7 +103,7 @@ fn file_name(paper: &str, figure: &str) -> String {
 }
 
 /// Writes each figure as a file of the folder.
-fn draw(entries: &[PaperEntry], folder: &Path, common: &Common) -> Result<(), Failure> {
+fn draw(entries: &[PaperEntry], folder: &Path, common: &Common) -> Result {
     let mut files = Vec::new();
     for PaperEntry { report, .. } in entries {
         for figure in &report.figures {

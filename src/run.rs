@@ -18,7 +18,7 @@ use coexec_sim::{CoreSet, InputError, PlanFile, Scenario, Workload};
 use serde::Serialize;
 
 use crate::cli::{Common, Run};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{Column, OutputFile, or_dash};
 use crate::progress::Progress;
 use crate::simulate::{OfferedPlan, model, pipeline, read_plan};
@@ -59,7 +59,7 @@ struct SkippedRow {
     reason: String,
 }
 
-pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Run, common: &Common) -> Result {
     // A wrong file name should not cost a measurement first.
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
@@ -118,7 +118,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
 }
 
 /// The plan that the options name; says where it was made for another scenario.
-fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<Option<OfferedPlan>, Failure> {
+fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<Option<OfferedPlan>> {
     let Some(path) = options.plan.as_deref() else { return Ok(None) };
     let written = read_plan(path, scenario, model(scenario)?)?;
     if written.is_of_another {
@@ -145,7 +145,7 @@ fn mape_percent(rows: &[Row]) -> Option<f64> {
 }
 
 /// Core sets that compute operators alone.
-fn core_sets(options: &Run, scenario: &Scenario) -> Result<Vec<CoreSet>, Failure> {
+fn core_sets(options: &Run, scenario: &Scenario) -> Result<Vec<CoreSet>> {
     if options.cores.is_empty() {
         return Ok(scenario.options.core_sets.clone());
     }
@@ -178,7 +178,7 @@ fn measure(
     scenario: &Scenario,
     groups: &[Vec<Candidate>],
     (gpu, pipeline): (bool, Option<&Pipeline>),
-) -> Result<(Report, Vec<String>), Failure> {
+) -> Result<(Report, Vec<String>)> {
     let request = Request {
         profile: scenario.device.clone(),
         choice: DeviceChoice {
@@ -237,7 +237,7 @@ fn outcome(
     times: Times,
     is_model: bool,
     context: &results::Common<'_>,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome> {
     let mut outcome = Outcome { rows: Vec::new(), measurements: Vec::new(), left_out: Vec::new() };
     for (candidates, measured) in groups.iter().zip(times) {
         for (candidate, measured) in candidates.iter().zip(measured.into_iter().flatten()) {
@@ -264,7 +264,7 @@ fn write(
     fingerprint: &Fingerprint,
     measurements: &[Measurement],
     plan: Option<(&Path, &str)>,
-) -> Result<(), Failure> {
+) -> Result {
     let mut files = Vec::from(output::runs(&options.out, measurements, fingerprint)?);
     files.extend(plan.map(|(path, text)| OutputFile::new(path, text)));
     output::write(&files)

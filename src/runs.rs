@@ -11,7 +11,7 @@ use coexec_fit::measure::{
 use coexec_sim::{Gpu, InputError, Library, Profile};
 
 use crate::cli::{Common, RunFormat, Runs};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// Most rows that are named one by one on standard error.
 const MOST_NAMED: usize = 5;
@@ -169,19 +169,14 @@ fn format(path: &Path, runs: &Runs) -> RunFormat {
 }
 
 /// Where the runs are.
-pub(crate) fn path(runs: &Runs) -> Result<&Path, Failure> {
+pub(crate) fn path(runs: &Runs) -> Result<&Path> {
     let none = || Failure::usage("no runs are named", "give a file or a folder with --runs PATH");
     runs.path.as_deref().ok_or_else(none)
 }
 
 /// The runs on the processors of `profile`; says on standard error how many rows
 /// cannot be used, and why.
-pub(crate) fn measured(
-    profile: &Profile,
-    path: &Path,
-    options: &Runs,
-    common: &Common,
-) -> Result<Measured, Failure> {
+pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &Common) -> Result<Measured> {
     const OF_ANSWERS: &str = "times of language models";
     const OF_TOOL: &str = "inferences and operators";
     let answers = |Table { runs, left_out }: Table<ai_hub_llm::OfLanguageModel>| ByProcessor {
@@ -233,7 +228,7 @@ pub(crate) fn reasons(left_out: &[SkippedRow]) -> BTreeMap<&str, usize> {
 }
 
 /// The device whose columns are read.
-fn device_column(runs: &Runs) -> Result<&str, Failure> {
+fn device_column(runs: &Runs) -> Result<&str> {
     runs.device_column.as_deref().ok_or_else(|| {
         Failure::usage(
             "runs in this format are of several devices, and none is named",
@@ -244,17 +239,12 @@ fn device_column(runs: &Runs) -> Result<&str, Failure> {
 }
 
 /// The devices that a folder of the mobile-ml-benchmark data set has columns of.
-pub(crate) fn device_columns(folder: &Path) -> Result<Vec<String>, Failure> {
+pub(crate) fn device_columns(folder: &Path) -> Result<Vec<String>> {
     Ok(benchmark_gpu::devices(folder)?)
 }
 
 /// The runs of `device` in a folder of the mobile-ml-benchmark data set.
-pub(crate) fn benchmark(
-    profile: &Profile,
-    folder: &Path,
-    device: &str,
-    common: &Common,
-) -> Result<Measured, Failure> {
+pub(crate) fn benchmark(profile: &Profile, folder: &Path, device: &str, common: &Common) -> Result<Measured> {
     let tell = |processor: &str, count: usize, left_out: &[SkippedRow]| {
         common.note(format_args!("{}: {count} {processor} runs of {device}", folder.display()));
         name_left_out("not used", left_out, common);
@@ -292,7 +282,7 @@ pub(crate) fn benchmark(
 }
 
 /// The runs in a file of coexec's own.
-pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured, Failure> {
+pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured> {
     let table = runs::read(path)?;
     let runs = table.by_processor();
     if !(runs.gpu.is_empty() && runs.gpu_networks.is_empty()) {
@@ -343,7 +333,7 @@ pub(crate) fn name_left_out(what: &str, rows: &[SkippedRow], common: &Common) {
 }
 
 /// The GPU of a profile that is to be compared with runs.
-fn gpu_of(profile: &Profile) -> Result<&Gpu, Failure> {
+fn gpu_of(profile: &Profile) -> Result<&Gpu> {
     profile.gpu.as_ref().ok_or_else(|| {
         Failure::usage(
             format!("the profile {} has no [gpu] table", profile.name),

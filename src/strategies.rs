@@ -12,7 +12,7 @@ use coexec_sim::{Plan, Scenario, Stage};
 use serde::Serialize;
 
 use crate::cli::Common;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::{self, or_dash, row};
 
 /// One strategy beside the others.
@@ -49,7 +49,7 @@ pub(crate) fn compare(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     common: &Common,
-) -> Result<(Answer, Vec<Entry>), Failure> {
+) -> Result<(Answer, Vec<Entry>)> {
     let mut explorer =
         Explorer::new(simulator, stages, &scenario.options).streaming(scenario.pipeline.as_ref());
     let mut found: Vec<Found> = Vec::new();

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::cli::{Common, Explore};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::known;
 use crate::output::{self, row};
 
@@ -43,12 +43,7 @@ struct Entry {
     best_ps: Vec<Picos>,
 }
 
-pub(crate) fn run(
-    scenario: &Scenario,
-    operators: &[Stage],
-    options: &Explore,
-    common: &Common,
-) -> Result<(), Failure> {
+pub(crate) fn run(scenario: &Scenario, operators: &[Stage], options: &Explore, common: &Common) -> Result {
     check(scenario, options)?;
     let known = known::of(scenario, operators);
     let is_judged =
@@ -97,7 +92,7 @@ pub(crate) fn run(
 }
 
 /// Refuses options that a set has no use for.
-fn check(scenario: &Scenario, options: &Explore) -> Result<(), Failure> {
+fn check(scenario: &Scenario, options: &Explore) -> Result {
     let [is_drawn, is_written] = [
         options.plot.is_some() || options.timeline.is_some() || options.shares.is_some(),
         options.out.is_some() || options.trace.is_some(),

@@ -8,7 +8,7 @@ use coexec_hw::probe::unmeasured;
 use coexec_sim::{Profile, Scenario, Strategy};
 
 use crate::cli::{Common, OneOrAll, Run};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::workers;
 
 /// What `probe` wrote last, in the folder that the system keeps for programs' data; none where it has no such
@@ -19,7 +19,7 @@ pub(crate) fn last_probe() -> Option<PathBuf> {
 
 /// The scenario on the device that `options` name, else on this machine, and whether there are times to predict
 /// with.
-pub(crate) fn scenario(options: &Run, common: &Common) -> Result<(Scenario, bool), Failure> {
+pub(crate) fn scenario(options: &Run, common: &Common) -> Result<(Scenario, bool)> {
     if options.place.names_device() {
         return Ok((options.place.load()?, true));
     }

@@ -12,7 +12,7 @@ use coexec_sim::Profile;
 use serde::Serialize;
 
 use crate::cli::{Common, Validate};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{Column, or_dash};
 use crate::runs::Measured;
 use crate::{output, points, runs};
@@ -35,7 +35,7 @@ struct Document<'a> {
     planned: &'a [PlannedNetwork],
 }
 
-pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let profile = Profile::load(&options.profile)?;
     let measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     let set_the_profile = measured.set(&profile);
@@ -95,7 +95,7 @@ fn tell_of(profile: &Profile, measured: &Measured, set_the_profile: bool, common
 }
 
 /// The groups that were asked for.
-fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>, Failure> {
+fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>> {
     let prefix = options.group.as_str();
     let is_asked = |scored: &Scored| scored.group.name.to_string().starts_with(prefix);
     if !prefix.is_empty() && !groups.iter().any(is_asked) {
@@ -108,7 +108,7 @@ fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>, Fail
 }
 
 /// Writes the picture and the points that were asked for.
-fn write(options: &Validate, profile: &Profile, source: &str, points: &[Point]) -> Result<(), Failure> {
+fn write(options: &Validate, profile: &Profile, source: &str, points: &[Point]) -> Result {
     let mut files = Vec::new();
     if let Some(picture) = &options.plot {
         let subtitle = format!("predicted against measured, {source}");
@@ -161,7 +161,7 @@ pub(crate) fn worth(choices: &Choices) -> String {
 }
 
 /// Whether every group keeps the limit.
-fn hold(groups: &[Scored], limit: Option<f64>) -> Result<(), Failure> {
+fn hold(groups: &[Scored], limit: Option<f64>) -> Result {
     let Some(limit) = limit else { return Ok(()) };
     let above = groups.iter().map(|scored| &scored.group).filter(|group| group.mape_percent > limit);
     let above: Vec<String> =

@@ -50,6 +50,9 @@ use crate::verify::Mismatch;
 pub(crate) use program::{Program, Task};
 use watch::{Control, PATIENCE, watched};
 
+/// What was executed, or why not.
+pub type Result<T, E = ExecuteError> = std::result::Result<T, E>;
+
 /// Something cannot be executed, or not soundly.
 #[derive(Debug, Error)]
 pub enum ExecuteError {
@@ -191,7 +194,7 @@ pub struct Report {
     pub noise: NoiseFloor,
     /// Of each group that was measured, in the order of the request: each variant, or why
     /// it cannot run here.
-    pub groups: Vec<Option<Vec<Result<Measured, ExecuteError>>>>,
+    pub groups: Vec<Option<Vec<Result<Measured>>>>,
     /// What became of batches of the first variant that followed each other.
     pub streamed: Option<Streamed>,
 }
@@ -230,7 +233,7 @@ pub fn execute(
     request: Request,
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(ProgressEvent),
-) -> Result<Report, ExecuteError> {
+) -> Result<Report> {
     // A run waits at most twice: for the device, and for it to end.
     let patience = PATIENCE + 2 * request.run_limit;
     watched(patience, stop, tell, move |control| on_this_thread(&request, control))
@@ -244,11 +247,11 @@ pub(crate) fn side_by_side<T: Element>(
     machine: &mut Machine,
     tasks: &[Task<'_>],
     settings: Settings,
-) -> Result<Vec<Result<Measured, ExecuteError>>, ExecuteError> {
+) -> Result<Vec<Result<Measured>>> {
     measure::measure::<T>(machine, tasks, settings, &Control::unwatched())
 }
 
-fn on_this_thread(request: &Request, control: &Control) -> Result<Report, ExecuteError> {
+fn on_this_thread(request: &Request, control: &Control) -> Result<Report> {
     let stage = request.groups.iter().flatten().find_map(|variant| variant.stages.first());
     match stage.map_or(DataType::F32, |stage| stage.layer.data_type) {
         DataType::F16 => measured_in::<f16>(request, control),
@@ -259,7 +262,7 @@ fn on_this_thread(request: &Request, control: &Control) -> Result<Report, Execut
     }
 }
 
-fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Report, ExecuteError> {
+fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Report> {
     let started = Instant::now();
     let mut machine = Machine::open(&request.choice)?;
     machine.compare(&request.profile);
@@ -318,11 +321,7 @@ fn order(count: usize, seed: u64) -> Vec<usize> {
 
 impl Request {
     /// Streams batches of the first variant, where the request says how.
-    fn stream<T: Element>(
-        &self,
-        machine: &mut Machine,
-        control: &Control,
-    ) -> Result<Option<Streamed>, ExecuteError> {
+    fn stream<T: Element>(&self, machine: &mut Machine, control: &Control) -> Result<Option<Streamed>> {
         let first = self.groups.first().and_then(|group| group.first());
         let (Some(streaming), Some(variant)) = (self.streaming, first) else { return Ok(None) };
         control.tell(ProgressEvent::Progress(format!("batches, {} in flight", streaming.depth)));

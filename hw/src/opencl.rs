@@ -40,7 +40,7 @@ mod winograd;
 pub use coexec_sim::kernel::gpu::Linearisation;
 pub use device::{Description, Device, DeviceKind, ImageLimit, devices};
 pub use dispatch::Dispatch;
-pub use error::OpenClError;
+pub use error::{OpenClError, Result};
 pub use events::Stamps;
 pub use library::{ANDROID_PATHS, PATH_VARIABLE};
 pub use prepared::Prepared;

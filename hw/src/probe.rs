@@ -105,6 +105,9 @@ pub struct Finding {
     pub ci95: Option<[f64; 2]>,
 }
 
+/// What was probed, or why not.
+pub type Result<T, E = ProbeError> = std::result::Result<T, E>;
+
 /// A machine cannot be probed.
 #[derive(Debug, Error)]
 pub enum ProbeError {
@@ -225,7 +228,7 @@ impl<'a> Bench<'a> {
 /// # Errors
 /// Where there is no such device, nothing works on it, or what it does takes a different
 /// time each time.
-pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result<Probed, ProbeError> {
+pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result<Probed> {
     // Before any thread is pinned: a driver's own threads inherit where they may run.
     let whole = Device::select(&options.selection)?;
     let mut warnings = Vec::new();

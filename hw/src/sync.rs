@@ -18,7 +18,7 @@ use std::time::Duration;
 use coexec_sim::{Mechanism as Modelled, Picos};
 
 use crate::opencl::signals::{FlagHome, Signals};
-use crate::opencl::{OpenClError, Runtime};
+use crate::opencl::{Result, Runtime};
 
 pub use link::sleep_granularity;
 pub use ping_pong::ping_pong;
@@ -91,7 +91,7 @@ impl From<Modelled> for Mechanism {
 }
 
 /// The flags that `mechanism` polls, where it polls any.
-pub(crate) fn flags(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<Option<Signals>, OpenClError> {
+pub(crate) fn flags(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<Option<Signals>> {
     let has_shared = runtime.device().polls_shared_memory;
     let home = match mechanism {
         Mechanism::SvmPolling => FlagHome::Shared,

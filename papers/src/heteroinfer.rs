@@ -11,7 +11,7 @@ mod setting;
 mod strategies;
 mod table3;
 
-use super::{Comparison, Inputs, ReproduceError, range};
+use super::{Comparison, Inputs, Result, range};
 use coexec_sim::device::npu::Order;
 use coexec_sim::explore::language::plan_language;
 use coexec_sim::simulate::generation::{Generation, GenerationPlan, PhaseReport, generate};
@@ -40,7 +40,7 @@ fn id(rest: &str) -> String {
 }
 
 /// Sets ours beside the published numbers.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let runs = Runs { device: inputs.profile(PHONE)? };
     table3::compare(comparison, runs)?;
     strategies::compare(comparison, runs)?;

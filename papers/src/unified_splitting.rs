@@ -7,7 +7,7 @@
 //! one constant here, the same for all networks, set from ResNet-18's gain; the other
 //! four gains are predicted.
 
-use super::{Comparison, Inputs, ReproduceError, fastest, range, stages};
+use super::{Comparison, Inputs, Result, fastest, range, stages};
 use coexec_sim::explore::layer_wise::ratios;
 use coexec_sim::simulate::{Pipeline, SimulateError, Simulator};
 use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Stage};
@@ -39,7 +39,7 @@ fn id(rest: &str) -> String {
 ///
 /// # Errors
 /// A run cannot be simulated.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let profile = inputs.profile("jetson-agx-orin")?;
     let cores = fastest(profile, THREADS)?;
     gains(comparison, profile, cores)?;
@@ -79,7 +79,7 @@ fn is_linear(stage: &Stage) -> bool {
     stage.layer.operator.product_with_weights().is_some()
 }
 
-fn gains(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Result<(), ReproduceError> {
+fn gains(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Result {
     // The host's gap with which ResNet-18 gains what is published: the pipeline hides it.
     let (sets_the_gap, fact) = NETWORKS[0];
     let published = comparison.published(&id(&format!("{fact}/throughput-gain")))?;
@@ -108,7 +108,7 @@ fn gains(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Resu
 
 /// How much faster the GPU computes kinds of operators: lows and highs over the five
 /// networks.
-fn speeds(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Result<(), ReproduceError> {
+fn speeds(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Result {
     let simulator = Simulator::new(profile, Library::Xnnpack);
     for (kind, name) in [("convolution", "conv2d"), ("fully-connected", "linear")] {
         let mut found = Vec::new();

@@ -9,7 +9,7 @@ use coexec_sim::device::npu::Npu;
 use coexec_sim::{Basis, Calibration, KernelTable, Library, Profile};
 
 use super::prior::Chosen;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::progress::Progress;
 use crate::runs::Measured;
 
@@ -53,7 +53,7 @@ pub(crate) fn fit(
     measured: &Measured,
     options: &Options<'_>,
     progress: &Progress,
-) -> Result<Fitted, Failure> {
+) -> Result<Fitted> {
     let mut fitted = Fitted::default();
     let runs = &measured.runs;
     let folds = fit_gpu(profile, &runs.gpu, options, progress, &mut fitted)?;
@@ -72,7 +72,7 @@ fn fit_gpu(
     options: &Options<'_>,
     progress: &Progress,
     fitted: &mut Fitted,
-) -> Result<Vec<Fold>, Failure> {
+) -> Result<Vec<Fold>> {
     let Some(gpu) = profile.gpu.as_ref().filter(|_| !runs.is_empty()) else { return Ok(Vec::new()) };
     let base = options.prior.centre(gpu, &profile.memory, runs)?;
     let fit = gpu::Options {

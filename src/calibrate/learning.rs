@@ -5,7 +5,7 @@ use coexec_fit::measure::GpuRun;
 use coexec_sim::Profile;
 
 use super::prior::Chosen;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 
 /// The curve of fits from the prior that was chosen, beside those from the
@@ -17,7 +17,7 @@ pub(super) fn curve(
     residual: bool,
     seed: u64,
     progress: &Progress,
-) -> Result<Vec<LearningPoint>, Failure> {
+) -> Result<Vec<LearningPoint>> {
     let Some(gpu) = &profile.gpu else {
         return Err(Failure::usage(
             format!("the profile {} has no [gpu] table, which a learning curve is of", profile.name),

@@ -9,7 +9,7 @@ use coexec_sim::{CoreSet, DataType, Gpu, Layer, Profile, Strategy};
 use serde::Serialize;
 
 use crate::cli::{Calibrate, Common};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{self, OutputFile, row};
 use crate::runs;
 
@@ -44,12 +44,7 @@ impl Suggestion {
 }
 
 /// Names `count` launches and the networks that go with them.
-pub(super) fn run(
-    profile: &Profile,
-    count: usize,
-    options: &Calibrate,
-    common: &Common,
-) -> Result<(), Failure> {
+pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: &Common) -> Result {
     let Some(gpu) = &profile.gpu else {
         return Err(Failure::usage(
             format!("the profile {} has no [gpu] table, whose launches are suggested", profile.name),

@@ -7,7 +7,7 @@ use coexec_sim::explore::advice::{CONFIDENCE, Regret};
 use coexec_sim::{InputError, Overrides, Profile, Scenario, Strategy};
 
 use super::{ModelOptions, OneOrAll, one_or_all, picture};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::PicturePath;
 
 /// What `simulate`, `explore` and `run` share.
@@ -26,7 +26,7 @@ pub(crate) struct ScenarioOptions {
 
 impl ScenarioOptions {
     /// Refuses what a plan in a file says itself.
-    pub(crate) fn refuse_beside(&self, plan: Option<&Path>) -> Result<(), Failure> {
+    pub(crate) fn refuse_beside(&self, plan: Option<&Path>) -> Result {
         match plan {
             Some(plan) if self.overrides.synchronisation.is_some() => Err(Failure::usage(
                 "--synchronisation cannot be used with --plan, which says it",

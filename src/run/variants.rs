@@ -12,7 +12,7 @@ use coexec_sim::{
     Axis, Measure, Picos, Placement, Plan, Processor, ProcessorKind, Scenario, Simulator, Workload,
 };
 
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::output::distinct;
 use crate::{applications, language};
 
@@ -70,7 +70,7 @@ impl Processors {
 impl Maker<'_> {
     /// Groups of variants: the workload as a whole, then each operator alone; of a set of
     /// operators, each alone. `plan` is what a file says, if any.
-    pub(super) fn groups(&self, plan: Option<&Plan>) -> Result<Vec<Vec<Candidate>>, Failure> {
+    pub(super) fn groups(&self, plan: Option<&Plan>) -> Result<Vec<Vec<Candidate>>> {
         let scenario = self.scenario;
         match &scenario.workload {
             Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
@@ -93,12 +93,7 @@ impl Maker<'_> {
     }
 
     /// The plan, and each processor alone. Of a single operator, every core set.
-    fn whole(
-        &self,
-        stages: &[Stage],
-        plan: Option<&Plan>,
-        measure: Measure,
-    ) -> Result<Vec<Candidate>, Failure> {
+    fn whole(&self, stages: &[Stage], plan: Option<&Plan>, measure: Measure) -> Result<Vec<Candidate>> {
         let scenario = self.scenario;
         let mut simulator = Simulator::new(&scenario.device, scenario.library);
         // Operators alone are chosen by what the host's clock will show.

@@ -5,11 +5,11 @@ use coexec_sim::schedule::{Schedule, What};
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
 use coexec_sim::{Gpu, Processor, ProcessorKind, Region};
 
-use super::ExecuteError;
 use super::machine::Machine;
 use super::operation::{CpuKernel, GpuKernel, Operation, OperationPart, borrowed};
 use super::place::{HostHome, Place, Sharing, Touched};
 use super::program::{Task, joined_by};
+use super::{ExecuteError, Result};
 use crate::cpu::{self, Available as _, Element, InstructionSet};
 use crate::numbers;
 use crate::opencl::signals::Signals;
@@ -36,7 +36,7 @@ pub(super) fn operations<T: Element>(
     task: &Task<'_>,
     schedule: &Schedule,
     (sharing, flags): (Option<Sharing>, Option<&Signals>),
-) -> Result<Vec<Operation<T>>, ExecuteError> {
+) -> Result<Vec<Operation<T>>> {
     let mut next_input = task.stages.len();
     let mut operations = Vec::with_capacity(task.stages.len());
     for (index, stage) in task.stages.iter().enumerate() {
@@ -128,7 +128,7 @@ fn on_gpu<T: Element>(
     (layer, weights, region): (&Layer, &Weights<'_>, Region),
     layouts: [Layout; 2],
     (is_shared, flags): (bool, Option<&Signals>),
-) -> Result<GpuKernel<T>, ExecuteError> {
+) -> Result<GpuKernel<T>> {
     let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
     let gpu: &Gpu = task.profile.gpu.as_ref().ok_or(ExecuteError::NoGpu)?;
     let (channels, all) = (region.channels, layer.operator.output().channels);
@@ -161,7 +161,7 @@ pub(super) fn places<T: Element>(
     task: &Task<'_>,
     operations: &[Operation<T>],
     sharing: Option<Sharing>,
-) -> Result<Vec<Place<T>>, ExecuteError> {
+) -> Result<Vec<Place<T>>> {
     let tensors = tensors(operations, sharing.is_some());
     let mut places = Vec::with_capacity(tensors.len());
     for (index, tensor) in tensors.into_iter().enumerate() {
@@ -199,7 +199,7 @@ pub(super) fn joined<T: Element>(
     operations: &[Operation<T>],
     schedule: &Schedule,
     sharing: Option<Sharing>,
-) -> Result<Vec<Option<Place<T>>>, ExecuteError> {
+) -> Result<Vec<Option<Place<T>>>> {
     let mut joined: Vec<_> = operations.iter().map(|_| None).collect();
     let (Some(runtime), Some(sharing)) = (machine.runtime(), sharing) else { return Ok(joined) };
     for join in schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. })) {

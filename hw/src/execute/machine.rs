@@ -8,7 +8,7 @@ use coexec_sim::{CoreSet, Cpu, Mechanism as Modelled, Profile};
 use core_affinity::CoreId;
 
 use super::place::Sharing;
-use super::{ExecuteError, cores, sharing};
+use super::{ExecuteError, Result, cores, sharing};
 use crate::cpu::{PoolError, ThreadPool};
 use crate::opencl::{Device, DeviceKind, OpenClError, Runtime};
 use crate::sync::{self, Mechanism};
@@ -57,7 +57,7 @@ impl Machine {
     ///
     /// # Errors
     /// No `OpenCL` library, platform or such device; one that cannot be cut.
-    pub fn open(choice: &DeviceChoice) -> Result<Self, ExecuteError> {
+    pub fn open(choice: &DeviceChoice) -> Result<Self> {
         let mut warnings = Vec::new();
         let runtime = if choice.gpu { Some(runtime(choice, &mut warnings)?) } else { None };
         let free = cores::cores_beside(runtime.as_ref().map(|runtime| runtime.device()));
@@ -114,14 +114,14 @@ impl Machine {
     ///
     /// # Errors
     /// Too few cores, or threads cannot be started.
-    pub fn prepare(&mut self, sets: &[CoreSet], cpu: &Cpu) -> Result<(), ExecuteError> {
+    pub fn prepare(&mut self, sets: &[CoreSet], cpu: &Cpu) -> Result<()> {
         let mut sets = sets.to_vec();
         sets.sort_by_key(|set| std::cmp::Reverse(set.threads()));
         sets.iter().try_for_each(|set| self.team(set, cpu).map(drop))
     }
 
     /// The threads that stand for `set`.
-    pub(super) fn team(&mut self, set: &CoreSet, cpu: &Cpu) -> Result<Team, ExecuteError> {
+    pub(super) fn team(&mut self, set: &CoreSet, cpu: &Cpu) -> Result<Team> {
         let Some(cores) = cores::of_set(set, cpu, &self.free) else {
             return Err(ExecuteError::TooFewCores {
                 cores: set.to_string(),
@@ -189,7 +189,7 @@ impl Machine {
 
     /// The mechanism and the memory that stand for `wanted` here: tried once, replaced
     /// with a warning where they do not work.
-    pub(super) fn sharing(&mut self, wanted: Modelled) -> Result<(Mechanism, Sharing), ExecuteError> {
+    pub(super) fn sharing(&mut self, wanted: Modelled) -> Result<(Mechanism, Sharing)> {
         if let Some(&(_, mechanism, memory)) = self.tried.iter().find(|(tried, ..)| *tried == wanted) {
             return Ok((mechanism, memory));
         }
@@ -212,7 +212,7 @@ impl Machine {
 }
 
 /// The device of `choice`, ready to compute.
-fn runtime(choice: &DeviceChoice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>, ExecuteError> {
+fn runtime(choice: &DeviceChoice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>> {
     let whole = Device::select(&choice.opencl)?;
     Ok(Runtime::new(gpu_of(whole, choice.compute_units, warnings)?)?)
 }

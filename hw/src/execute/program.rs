@@ -15,12 +15,12 @@ use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::schedule::{Command, CommandId, Schedule, Setting, What, schedule};
 use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
-use super::ExecuteError;
 use super::build;
 use super::machine::{Machine, Team};
 use super::meetings::{Action, Meetings, Side};
 use super::operation::Operation;
 use super::place::{Place, Sharing};
+use super::{ExecuteError, Result};
 use crate::cpu::Element;
 use crate::numbers;
 use crate::opencl::OpenClError;
@@ -97,7 +97,7 @@ pub(super) fn joined_by<'a>(schedule: &'a Schedule, join: &'a Command) -> impl I
 
 impl<T: Element> Program<T> {
     /// Prepares kernels, weights and memory.
-    pub(crate) fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self, ExecuteError> {
+    pub(crate) fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self> {
         let uses = |kind| task.plan.placements.iter().any(|placement| placement.uses(kind));
         if let Some((stage, _)) =
             task.stages.iter().zip(&task.plan.placements).find(|(_, by)| by.uses(ProcessorKind::Npu))
@@ -136,7 +136,7 @@ impl<T: Element> Program<T> {
         Ok(program)
     }
 
-    fn bind(&mut self) -> Result<(), ExecuteError> {
+    fn bind(&mut self) -> Result<()> {
         for stage in 0..self.operations.len() {
             let operation = &self.operations[stage];
             if operation.gpu().next().is_none() {
@@ -204,7 +204,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Runs everything once; what it took.
-    pub(crate) fn run(&mut self, machine: &mut Machine) -> Result<Taken, ExecuteError> {
+    pub(crate) fn run(&mut self, machine: &mut Machine) -> Result<Taken> {
         let started = Instant::now();
         let progress = self.carry_out(machine)?;
         let wall = of_duration(started.elapsed());
@@ -223,7 +223,7 @@ impl<T: Element> Program<T> {
         machine: &mut Machine,
         count: usize,
         limit: Duration,
-    ) -> Result<Vec<Picos>, ExecuteError> {
+    ) -> Result<Vec<Picos>> {
         if let [operation] = self.operations.as_slice()
             && let (None, Some(gpu)) = (&operation.cpu, operation.gpu().next())
         {
@@ -234,7 +234,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Does all commands; what was done when.
-    pub(super) fn carry_out(&mut self, machine: &mut Machine) -> Result<Progress, ExecuteError> {
+    pub(super) fn carry_out(&mut self, machine: &mut Machine) -> Result<Progress> {
         let mut progress = Progress::default();
         let mut all = || {
             self.queue(&mut progress)?;
@@ -249,7 +249,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Does what the host does next; whether there was anything left to do.
-    fn step(&mut self, machine: &mut Machine, progress: &mut Progress) -> Result<bool, ExecuteError> {
+    fn step(&mut self, machine: &mut Machine, progress: &mut Progress) -> Result<bool> {
         let Some(&step) = self.meetings.host.get(progress.hosted) else { return Ok(false) };
         match step {
             Action::Do(id) => {
@@ -275,7 +275,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Does a command of the host's.
-    fn on_host(&mut self, machine: &mut Machine, id: CommandId) -> Result<(), ExecuteError> {
+    fn on_host(&mut self, machine: &mut Machine, id: CommandId) -> Result<()> {
         let command = &self.schedule.commands[id.index()];
         let stage = command.stage;
         match command.what {
@@ -296,7 +296,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Maps and unmaps results, where the mechanism does.
-    fn map(&self, stages: &[usize]) -> Result<(), ExecuteError> {
+    fn map(&self, stages: &[usize]) -> Result<()> {
         let Some(link) = self.link.as_ref().filter(|_| self.maps()) else { return Ok(()) };
         for &stage in stages {
             if let Some(tensor) = self.places[stage].device() {
@@ -335,7 +335,7 @@ impl<T: Element> Program<T> {
     }
 
     /// The CPU's part of a stage.
-    fn compute(&mut self, machine: &mut Machine, stage: usize, part: usize) -> Result<(), ExecuteError> {
+    fn compute(&mut self, machine: &mut Machine, stage: usize, part: usize) -> Result<()> {
         let tensor = |&read: &usize| -> &[T] {
             // SAFETY: whoever computed the tensor has ended: the host itself, or the device
             // whose announcement was waited for.

@@ -12,7 +12,7 @@ use coexec_sim::plan::{Region, Span};
 use coexec_sim::schedule::Memory;
 use coexec_sim::workload::{Layout, Shape};
 
-use super::error::OpenClError;
+use super::error::Result;
 use super::events::{flush, poll};
 use super::runtime::Runtime;
 use super::tensor::{Home, Tensor};
@@ -30,7 +30,7 @@ pub(crate) struct Crossing {
 
 impl Crossing {
     /// A tensor of so many pixels and channels.
-    pub(crate) fn new(runtime: &Arc<Runtime>, pixels: u32, channels: u32) -> Result<Self, OpenClError> {
+    pub(crate) fn new(runtime: &Arc<Runtime>, pixels: u32, channels: u32) -> Result<Self> {
         let shape = Shape::image(pixels, 1, channels);
         let count = shape.elements() as usize;
         let mut tensor = Tensor::new(runtime, shape, Layout::Buffer, Home::Device)?;
@@ -44,12 +44,7 @@ impl Crossing {
     /// One round, in which the first `channels` of each pixel are copied, to the device before
     /// the kernel and to the host behind it, as far as they go `to` either: what it took by the
     /// host's clock until the host knew of the end, and until all was in the queue.
-    pub(crate) fn round(
-        &mut self,
-        to: &[Memory],
-        channels: u32,
-        limit: Duration,
-    ) -> Result<[Picos; 2], OpenClError> {
+    pub(crate) fn round(&mut self, to: &[Memory], channels: u32, limit: Duration) -> Result<[Picos; 2]> {
         let shape = self.tensor.shape();
         let part = Region { channels: Span::new(0, channels.min(shape.channels)), ..Region::of(shape) };
         let first = self.host.as_ptr();

@@ -9,6 +9,9 @@ use thiserror::Error;
 
 use crate::operands::OperandError;
 
+/// What a call answers, or why not.
+pub type Result<T, E = OpenClError> = std::result::Result<T, E>;
+
 /// `OpenCL` cannot do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OpenClError {
@@ -155,17 +158,17 @@ const NVIDIA_DEVICE_FAULT: i32 = -9999;
 /// Names `call` in the error of what it returned.
 pub(super) trait Naming<T> {
     /// The value, or an error that names `call`.
-    fn naming(self, call: &'static str) -> Result<T, OpenClError>;
+    fn naming(self, call: &'static str) -> Result<T>;
     /// The value, or an error that names `call` and the bytes it asked for.
-    fn allocating(self, call: &'static str, bytes: usize) -> Result<T, OpenClError>;
+    fn allocating(self, call: &'static str, bytes: usize) -> Result<T>;
 }
 
 impl<T, C: Into<ClError>> Naming<T> for Result<T, C> {
-    fn naming(self, call: &'static str) -> Result<T, OpenClError> {
+    fn naming(self, call: &'static str) -> Result<T> {
         self.map_err(|code| of_code(call, code.into().0))
     }
 
-    fn allocating(self, call: &'static str, bytes: usize) -> Result<T, OpenClError> {
+    fn allocating(self, call: &'static str, bytes: usize) -> Result<T> {
         self.map_err(|code| match code.into().0 {
             CL_MEM_OBJECT_ALLOCATION_FAILURE
             | CL_OUT_OF_RESOURCES

@@ -20,7 +20,7 @@ use coexec_sim::workload::{DataType, Layer, Layout, Shape};
 use opencl3::event::Event;
 
 use super::dispatch::{Dispatch, stored};
-use super::error::OpenClError;
+use super::error::{OpenClError, Result};
 use super::events::wait;
 use super::runtime::Runtime;
 use super::signals::Signals;
@@ -63,7 +63,7 @@ impl<T: Element> Prepared<T> {
         part: Region,
         [layout, result]: [Layout; 2],
         dispatch: Dispatch,
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         Self::announcing(runtime, layer, weights, part, ([layout; 2], result), (dispatch, None))
     }
 
@@ -77,7 +77,7 @@ impl<T: Element> Prepared<T> {
         part: Region,
         (layouts, result): ([Layout; 2], Layout),
         (dispatch, signals): (Dispatch, Option<&Signals>),
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         let unsupported =
             |reason: String| OpenClError::Unsupported { operator: layer.operator.to_string(), reason };
         if layer.data_type != T::DATA_TYPE {
@@ -145,7 +145,7 @@ impl<T: Element> Prepared<T> {
     ///
     /// # Errors
     /// Where there are too few or too many inputs, or one has another shape or layout.
-    pub fn bind(&mut self, inputs: Vec<Arc<Tensor<T>>>, output: Arc<Tensor<T>>) -> Result<(), OpenClError> {
+    pub fn bind(&mut self, inputs: Vec<Arc<Tensor<T>>>, output: Arc<Tensor<T>>) -> Result<()> {
         let (own, result) = (self.input_shapes(), self.output_shape());
         let found = inputs.iter().map(|input| input.shape().elements() as usize);
         operands::check_inputs(&self.layer, found)?;
@@ -168,7 +168,7 @@ impl<T: Element> Prepared<T> {
         Ok(())
     }
 
-    fn check_tensor(&self, tensor: &Tensor<T>, expected: Shape, layout: Layout) -> Result<(), OpenClError> {
+    fn check_tensor(&self, tensor: &Tensor<T>, expected: Shape, layout: Layout) -> Result<()> {
         let found = tensor.shape();
         let fits = found == expected || (layout == Layout::Buffer && found.elements() == expected.elements());
         if fits && tensor.layout() == layout {
@@ -185,7 +185,7 @@ impl<T: Element> Prepared<T> {
     ///
     /// # Errors
     /// Where nothing was bound, or the driver refuses a launch.
-    pub fn enqueue(&self) -> Result<Vec<Event>, OpenClError> {
+    pub fn enqueue(&self) -> Result<Vec<Event>> {
         self.enqueue_announcing(0)
     }
 
@@ -195,7 +195,7 @@ impl<T: Element> Prepared<T> {
     }
 
     /// The same, of which the last kernel announces `number` where it announces anything.
-    pub(crate) fn enqueue_announcing(&self, number: u32) -> Result<Vec<Event>, OpenClError> {
+    pub(crate) fn enqueue_announcing(&self, number: u32) -> Result<Vec<Event>> {
         if let Some(last) = self.steps.last() {
             last.kernel.announce(number)?;
         }
@@ -211,7 +211,7 @@ impl<T: Element> Prepared<T> {
     /// # Errors
     /// As [`Prepared::enqueue`], or where the device fails or does not finish in time:
     /// then it is given up and waited for no more.
-    pub fn run(&self, limit: Duration) -> Result<Timing, OpenClError> {
+    pub fn run(&self, limit: Duration) -> Result<Timing> {
         Ok(self.run_times(1, limit)?.swap_remove(0))
     }
 
@@ -221,7 +221,7 @@ impl<T: Element> Prepared<T> {
     ///
     /// # Errors
     /// As [`Prepared::run`].
-    pub fn run_times(&self, count: usize, limit: Duration) -> Result<Vec<Timing>, OpenClError> {
+    pub fn run_times(&self, count: usize, limit: Duration) -> Result<Vec<Timing>> {
         let started = Instant::now();
         let runs = (0..count.max(1)).map(|_| self.enqueue()).collect::<Result<Vec<_>, _>>()?;
         if let Some((step, last)) = self.steps.last().zip(runs.last().and_then(|events| events.last())) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use coexec_sim::Picos;
 use opencl3::event::Event;
 
-use super::error::OpenClError;
+use super::error::{OpenClError, Result};
 use super::events::{Stamps, stamps};
 
 /// What a run of a layer took.
@@ -21,7 +21,7 @@ pub struct Timing {
 
 impl Timing {
     /// The times of `events`, which are complete.
-    pub(super) fn of(events: &[Event], wall: Duration) -> Result<Self, OpenClError> {
+    pub(super) fn of(events: &[Event], wall: Duration) -> Result<Self> {
         let kernels = events.iter().map(stamps).collect::<Result<Vec<_>, _>>()?;
         let first = kernels.iter().map(|kernel| kernel.started).min();
         let last = kernels.iter().map(|kernel| kernel.ended).max();

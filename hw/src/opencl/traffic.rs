@@ -10,7 +10,7 @@ use coexec_sim::{Bytes, Picos};
 use opencl3::event::Event;
 use opencl3::memory::{Buffer, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
 
-use super::error::OpenClError;
+use super::error::Result;
 use super::events::{finish, flush, poll, wait};
 use super::launch::GridKernel;
 use super::runtime::Runtime;
@@ -54,7 +54,7 @@ impl BoundKernel {
         [global, local]: [[usize; 2]; 2],
         memory: Vec<Buffer<f32>>,
         numbers: &[u32],
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         let grid = [global, local].map(|[columns, rows]| [columns, rows, 1]);
         let kernel = GridKernel::new(runtime, source, name, grid)?;
         let bound = Self { runtime: Arc::clone(runtime), kernel, memory, bytes: Bytes::ZERO };
@@ -74,7 +74,7 @@ impl BoundKernel {
         grid: [[usize; 2]; 2],
         numbers: &[u32],
         bytes: usize,
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         let source = Source::new("traffic", include_str!("kernels/traffic.cl"));
         let texels = grid[0].iter().product();
         let memory = vec![zeros(runtime, texels)?, zeros(runtime, texels)?];
@@ -84,25 +84,20 @@ impl BoundKernel {
 
     /// A kernel that reads the texels of `bytes` (rounded to a power of two) in order
     /// and writes as many, with no work on them. It moves twice the bytes.
-    pub(crate) fn stream(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self, OpenClError> {
+    pub(crate) fn stream(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self> {
         let group = group_size(runtime);
         let count = (bytes / TEXEL_BYTES).next_power_of_two().max(group);
         Self::moving(runtime, "stream", [[count, 1], [group, 1]], &[0], 2 * count * TEXEL_BYTES)
     }
 
     /// Makes a stream do so many multiply-adds on each texel.
-    pub(crate) fn set_work(&mut self, work: u32) -> Result<(), OpenClError> {
+    pub(crate) fn set_work(&mut self, work: u32) -> Result<()> {
         self.kernel.set(2, &[work])
     }
 
     /// A kernel of `groups` groups of `threads` that only computes, for `steps` dependent
     /// multiply-adds.
-    pub(crate) fn spin(
-        runtime: &Arc<Runtime>,
-        groups: usize,
-        threads: usize,
-        steps: u32,
-    ) -> Result<Self, OpenClError> {
+    pub(crate) fn spin(runtime: &Arc<Runtime>, groups: usize, threads: usize, steps: u32) -> Result<Self> {
         Self::announcing(runtime, [groups, threads], steps, None)
     }
 
@@ -112,7 +107,7 @@ impl BoundKernel {
         [groups, threads]: [usize; 2],
         steps: u32,
         signals: Option<&Signals>,
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         let mut source = Source::new("busy", include_str!("kernels/busy.cl"));
         if let Some(signals) = signals {
             signals.announce_in(&mut source, "busy");
@@ -128,7 +123,7 @@ impl BoundKernel {
 
     /// A kernel that brings a tensor of `pixels` times `slices` texels from the GPU's
     /// layout into the CPU's.
-    pub(crate) fn transform(runtime: &Arc<Runtime>, pixels: u32, slices: u32) -> Result<Self, OpenClError> {
+    pub(crate) fn transform(runtime: &Arc<Runtime>, pixels: u32, slices: u32) -> Result<Self> {
         let grid = [pixels, slices].map(|extent| extent as usize);
         let group = largest_divisor(grid[0], group_size(runtime));
         let bytes = grid[0] * grid[1] * TEXEL_BYTES;
@@ -141,23 +136,23 @@ impl BoundKernel {
     }
 
     /// Puts one launch in the queue.
-    pub(crate) fn enqueue(&self) -> Result<Event, OpenClError> {
+    pub(crate) fn enqueue(&self) -> Result<Event> {
         self.kernel.enqueue(&self.runtime)
     }
 
     /// The same, to announce `number` in the end, where it announces anything.
-    pub(crate) fn enqueue_announcing(&mut self, number: u32) -> Result<Event, OpenClError> {
+    pub(crate) fn enqueue_announcing(&mut self, number: u32) -> Result<Event> {
         self.kernel.announce(number)?;
         self.enqueue()
     }
 
     /// Launches it once and waits for its end, at most for `limit`.
-    pub(crate) fn run(&self, limit: Duration) -> Result<Timing, OpenClError> {
+    pub(crate) fn run(&self, limit: Duration) -> Result<Timing> {
         self.run_times(1, limit)
     }
 
     /// Launches it once and polls its event until it has ended, as a run does, at most for `limit`.
-    pub(crate) fn run_polled(&self, limit: Duration) -> Result<Timing, OpenClError> {
+    pub(crate) fn run_polled(&self, limit: Duration) -> Result<Timing> {
         let started = Instant::now();
         let events = [self.enqueue()?];
         flush(&self.runtime)?;
@@ -166,7 +161,7 @@ impl BoundKernel {
     }
 
     /// Launches it `count` times, one behind the other, and waits for the last.
-    pub(crate) fn run_times(&self, count: u32, limit: Duration) -> Result<Timing, OpenClError> {
+    pub(crate) fn run_times(&self, count: u32, limit: Duration) -> Result<Timing> {
         let started = Instant::now();
         let events = (0..count).map(|_| self.enqueue()).collect::<Result<Vec<_>, _>>()?;
         if let Some(last) = events.last() {
@@ -188,13 +183,13 @@ fn largest_divisor(count: usize, most: usize) -> usize {
 }
 
 /// A buffer of `count` texels of zeros: pages that were never written may all be one.
-fn zeros(runtime: &Runtime, count: usize) -> Result<Buffer<f32>, OpenClError> {
+fn zeros(runtime: &Runtime, count: usize) -> Result<Buffer<f32>> {
     runtime.buffer_of(&vec![0.0; count * TEXEL])
 }
 
 impl Exchange {
     /// A buffer of `bytes`.
-    pub(crate) fn new(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self, OpenClError> {
+    pub(crate) fn new(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self> {
         let count = (bytes / size_of::<f32>()).max(1);
         let mut pinned = runtime.buffer_with(count, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)?;
         runtime.fill(&mut pinned, &vec![0.0; count])?;
@@ -208,7 +203,7 @@ impl Exchange {
 
     /// Maps the buffer for the host and unmaps it again: the time of each, by the
     /// host's clock until it is done.
-    pub(crate) fn map_and_unmap(&self) -> Result<[Picos; 2], OpenClError> {
+    pub(crate) fn map_and_unmap(&self) -> Result<[Picos; 2]> {
         let started = Instant::now();
         let mapped = map(&self.runtime, &self.pinned, self.count)?;
         let map = started.elapsed();

@@ -14,7 +14,7 @@ use coexec_sim::schedule::Memory;
 use super::figures::Notes;
 use super::statistics::{Line, Measured, NANOS_PER_MICRO, Times, over_sizes, repeated};
 use super::streams::gbps;
-use super::{ProbeError, TimeBudget, transfers};
+use super::{ProbeError, Result, TimeBudget, transfers};
 use crate::opencl::crossing::Crossing;
 use crate::opencl::{OpenClError, Runtime};
 
@@ -69,7 +69,7 @@ pub(super) fn measure(
     seed: u64,
     budget: &TimeBudget<'_>,
     notes: &mut Notes,
-) -> Result<Crossings, ProbeError> {
+) -> Result<Crossings> {
     let repetitions = REPETITIONS[usize::from(!quick)];
     let sizes: &[u32] = if quick { &QUICK } else { &FULL };
     let whole = over_sizes(sizes, 3, budget, |pixels| {
@@ -127,7 +127,7 @@ fn of_rows(
     slopes: [f64; 2],
     repetitions: usize,
     notes: &mut Notes,
-) -> Result<[Times; 2], ProbeError> {
+) -> Result<[Times; 2]> {
     let mut times: [Times; 2] = Default::default();
     for &[pixels, channels] in parts {
         let mut crossing = Crossing::new(runtime, pixels, 2 * channels)?;

@@ -11,7 +11,7 @@ use coexec_sim::{Axis, Library, Placement, Plan, Profile, Simulator};
 
 use super::layers;
 use super::timed_layers::{FINGERPRINT, RUN_LIMIT};
-use super::{Bench, ProbeError};
+use super::{Bench, ProbeError, Result};
 use crate::execute::{Clock, ExecuteError, Machine, Measured, Settings, Task, side_by_side};
 use crate::statistics::repetitions;
 
@@ -31,7 +31,7 @@ pub(super) fn measure(
     bench: &Bench<'_>,
     machine: &mut Machine,
     profile: &Profile,
-) -> Result<Vec<Measurement>, ProbeError> {
+) -> Result<Vec<Measurement>> {
     let quick = bench.options.quick;
     let budget = bench.kept(TIME_PART);
     let options = SearchOptions { strategy: Strategy::ChannelSplit, ..SearchOptions::on(profile) };

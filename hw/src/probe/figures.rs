@@ -22,8 +22,8 @@ use super::synchronisation::Mechanisms;
 use super::timed_layers::{Sweep, Sweeper};
 use super::transfers::Transfers;
 use super::{
-    Bench, Finding, MAX_NOISE, ProbeError, co_run, crossings, graphics, launches, power, synchronisation,
-    transfers,
+    Bench, Finding, MAX_NOISE, ProbeError, Result, co_run, crossings, graphics, launches, power,
+    synchronisation, transfers,
 };
 use crate::cpu::ThreadPool;
 use crate::execute::Machine;
@@ -93,7 +93,7 @@ pub(super) fn figures(
     runtime: &Arc<Runtime>,
     base: &Gpu,
     notes: &mut Notes,
-) -> Result<Figures, ProbeError> {
+) -> Result<Figures> {
     let options = bench.options;
     let quick = options.quick;
     let noise = launches::noise(runtime)?;
@@ -145,12 +145,12 @@ fn memory_traffic(
     bench: &Bench<'_>,
     runtime: &Arc<Runtime>,
     notes: &mut Notes,
-) -> Result<(Bandwidth, Option<CoRuns>), ProbeError> {
+) -> Result<(Bandwidth, Option<CoRuns>)> {
     let quick = bench.options.quick;
     let passes = PASSES[usize::from(!quick)];
     let budget = bench.budget(shares::CO_RUN);
     let bytes = memory_bytes(Path::new("/"));
-    let measured = |stream: &mut Stream| -> Result<Measured, ProbeError> {
+    let measured = |stream: &mut Stream| -> Result<Measured> {
         let times = stream.passes(0, passes)?;
         Ok(gbps(stream.bytes(), &Measured::of(&times, "streams")?))
     };

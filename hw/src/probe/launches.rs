@@ -6,7 +6,7 @@ use std::time::Duration;
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::{Picos, Quantity};
 
-use super::ProbeError;
+use super::Result;
 use super::statistics::{Measured, relative_deviation, repeated};
 use crate::opencl::timing::between;
 use crate::opencl::traffic::BoundKernel;
@@ -34,7 +34,7 @@ pub(super) struct Launches {
 }
 
 /// Measures single launches and launches behind one another.
-pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches, ProbeError> {
+pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches> {
     let nothing = BoundKernel::spin(runtime, 1, 1, 1)?;
     let [submit, read_back, gap] = repeated(REPETITIONS[usize::from(!quick)], || {
         let single = nothing.run_polled(LIMIT)?;

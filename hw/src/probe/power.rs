@@ -13,7 +13,7 @@ use coexec_sim::device::power::{Power, ProcessorPower};
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
-use super::ProbeError;
+use super::Result;
 use super::cores::CoreGroup;
 use super::figures::Notes;
 use super::meter::Meter;
@@ -59,11 +59,11 @@ pub(super) fn measure(
     groups: &[CoreGroup],
     quick: bool,
     notes: &mut Notes,
-) -> Result<Option<Power>, ProbeError> {
+) -> Result<Option<Power>> {
     let root = std::path::Path::new("/");
     let Some(meter) = Meter::find(root) else { return Ok(None) };
     let held = HELD[usize::from(!quick)];
-    let watch = |work: &mut dyn FnMut() -> Result<(), ProbeError>| meter.watch(held, work);
+    let watch = |work: &mut dyn FnMut() -> Result<()>| meter.watch(held, work);
     let mut sleep = || {
         std::thread::sleep(BETWEEN);
         Ok(())

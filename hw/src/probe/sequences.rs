@@ -20,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::layers::pick;
 use super::timed_layers::RUN_LIMIT;
-use super::{Bench, ProbeError};
+use super::{Bench, ProbeError, Result};
 use crate::execute::{Clock, Machine, Settings, Task, side_by_side};
 
 /// Networks that are shared, quickly and in full.
@@ -33,11 +33,7 @@ const DRAWS: usize = 3;
 pub(super) const TIME_PART: f64 = 0.2;
 
 /// What networks take, beside what the profile predicts: alone on each processor, and of the plan given those.
-pub(super) fn measure(
-    bench: &Bench<'_>,
-    machine: &mut Machine,
-    profile: &Profile,
-) -> Result<Vec<Point>, ProbeError> {
+pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) -> Result<Vec<Point>> {
     let full = usize::from(!bench.options.quick);
     let budget = bench.kept(TIME_PART);
     let strategy = Strategy::Optimal;
@@ -134,7 +130,7 @@ impl Network<'_> {
         machine: &mut Machine,
         (plan, cores): (&Plan, CoreSet),
         settings: Settings,
-    ) -> Result<Vec<Point>, ProbeError> {
+    ) -> Result<Vec<Point>> {
         let alone = [Placement::cpu(cores), Placement::GPU]
             .map(|placement| Plan::new(plan.synchronisation, vec![placement; self.stages.len()]));
         let plans = [plan, &alone[0], &alone[1]];

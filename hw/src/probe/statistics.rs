@@ -8,7 +8,7 @@ use coexec_sim::{Picos, Quantity};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{ProbeError, TimeBudget};
+use super::{ProbeError, Result, TimeBudget};
 use crate::statistics::median_interval;
 
 /// Resamplings behind the interval of a line.
@@ -93,7 +93,7 @@ pub(super) fn relative_deviation(values: &[f64]) -> f64 {
 impl Measured {
     /// The median of `values` and its interval; an error that names
     /// `what` was not measured of none.
-    pub(super) fn of(values: &[f64], what: &'static str) -> Result<Self, ProbeError> {
+    pub(super) fn of(values: &[f64], what: &'static str) -> Result<Self> {
         let value = median(values).ok_or(ProbeError::TooLittleTime { what })?;
         Ok(Self { value, ci95: around(value, median_interval(values)), repetitions: values.len() })
     }

@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::fit::MIN_LAYERS;
 use super::layers;
-use super::{ProbeError, TimeBudget};
+use super::{ProbeError, Result, TimeBudget};
 use crate::execute::{Clock, ExecuteError, Machine, Program, Task};
 use crate::operands::weight_counts;
 use crate::statistics::repetitions;
@@ -187,14 +187,14 @@ fn core_sets(cpu: &Cpu) -> Vec<CoreSet> {
 
 impl Sweeper<'_> {
     /// Times the sweep on the GPU.
-    pub(super) fn gpu(&mut self) -> Result<Sweep, ProbeError> {
+    pub(super) fn gpu(&mut self) -> Result<Sweep> {
         self.sweep("GPU", ON_GPU, &[Placement::GPU])
     }
 
     /// Times the sweep on the CPU: each layer on one core of a cluster and on one of the
     /// larger core sets in turn. Every layer on every set would take too long on a phone of
     /// many clusters.
-    pub(super) fn cpu(&mut self) -> Result<Sweep, ProbeError> {
+    pub(super) fn cpu(&mut self) -> Result<Sweep> {
         let cpu = &self.profile.cpu;
         let sets = core_sets(cpu);
         self.machine.prepare(&sets, cpu).map_err(|error| ProbeError::Layer(error.to_string()))?;
@@ -206,12 +206,7 @@ impl Sweeper<'_> {
     /// many as the memory holds well, and visits them in turn, several times each and in an
     /// order of its own each time, so that what disturbs the machine for a while does not meet
     /// the same layer each time.
-    fn sweep(
-        &mut self,
-        processor: &str,
-        efforts: [Effort; 2],
-        placements: &[Placement],
-    ) -> Result<Sweep, ProbeError> {
+    fn sweep(&mut self, processor: &str, efforts: [Effort; 2], placements: &[Placement]) -> Result<Sweep> {
         let mut sweep = Sweep::default();
         let Some((&first, others)) = placements.split_first() else { return Ok(sweep) };
         let most_macs = self.most_macs(first).map_err(|error| ProbeError::Layer(error.to_string()))?;
@@ -248,7 +243,7 @@ impl Sweeper<'_> {
         processor: &str,
         waiting: &mut VecDeque<(usize, (String, Layer), Placement)>,
         sweep: &mut Sweep,
-    ) -> Result<Vec<Visited>, ProbeError> {
+    ) -> Result<Vec<Visited>> {
         let end = self.budget.end_of_part(PREPARING);
         let preparing = TimeBudget { end, progress: self.budget.progress };
         let most_bytes = self
@@ -286,7 +281,7 @@ impl Sweeper<'_> {
         efforts: [Effort; 2],
         random: &mut ChaCha8Rng,
         sweep: &mut Sweep,
-    ) -> Result<(), ProbeError> {
+    ) -> Result<()> {
         let effort = efforts[usize::from(!self.quick)];
         let mut order: Vec<usize> = (0..layers.len()).collect();
         for visit in 1..=effort.visits {
@@ -311,12 +306,7 @@ impl Sweeper<'_> {
     ///
     /// # Errors
     /// Where the device did not come back from it.
-    fn leave_out(
-        &self,
-        sweep: &mut Sweep,
-        operator: &Operator,
-        why: &ExecuteError,
-    ) -> Result<(), ProbeError> {
+    fn leave_out(&self, sweep: &mut Sweep, operator: &Operator, why: &ExecuteError) -> Result<()> {
         if self.machine.runtime().is_some_and(|runtime| runtime.is_lost()) {
             return Err(ProbeError::Layer(format!("the device did not come back from {operator}")));
         }

@@ -8,7 +8,7 @@ use coexec_sim::Quantity;
 use coexec_sim::device::sync::Transfer;
 
 use super::statistics::{Line, Measured, NANOS_PER_MICRO, Times, over_sizes, repeated};
-use super::{ProbeError, TimeBudget};
+use super::{ProbeError, Result, TimeBudget};
 use crate::opencl::traffic::{BoundKernel, Exchange};
 use crate::opencl::{OpenClError, Runtime};
 
@@ -37,7 +37,7 @@ pub(super) fn measure(
     quick: bool,
     seed: u64,
     budget: &TimeBudget<'_>,
-) -> Result<Transfers, ProbeError> {
+) -> Result<Transfers> {
     let sizes: &[usize] = if quick { &QUICK } else { &FULL };
     let repetitions = REPETITIONS[usize::from(!quick)];
     let [map, unmap] = over_sizes(sizes, 2, budget, |size| {
@@ -55,7 +55,7 @@ pub(super) fn transform(
     quick: bool,
     seed: u64,
     budget: &TimeBudget<'_>,
-) -> Result<Line, ProbeError> {
+) -> Result<Line> {
     let sizes: &[usize] = if quick { &QUICK } else { &FULL };
     let [times] = over_sizes(sizes, 2, budget, |size| {
         let pixels = (size / TEXEL_BYTES / SLICES as usize).max(1);
@@ -67,7 +67,7 @@ pub(super) fn transform(
     line(&times, seed)
 }
 
-fn line(times: &Times, seed: u64) -> Result<Line, ProbeError> {
+fn line(times: &Times, seed: u64) -> Result<Line> {
     Line::of(times, seed).ok_or(ProbeError::TooLittleTime { what: "transfers" })
 }
 

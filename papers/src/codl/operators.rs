@@ -3,7 +3,7 @@
 use super::chain::HALF;
 use super::runs::{Runs, System, options};
 use super::{STYLE, THREADS, XIAOMI9, YOLO, chain};
-use crate::{Comparison, ReproduceError, bundled, fastest};
+use crate::{Comparison, Result, bundled, fastest};
 use coexec_sim::plan::{Axis, Placement, Plan, computed};
 use coexec_sim::schedule::{ScheduleError, read_bytes};
 use coexec_sim::simulate::{Prediction, SimulateError, Simulator, hand_over_delay};
@@ -11,7 +11,7 @@ use coexec_sim::workload::{Conv2d, DataType, Layer, Operator, Shape, Stage, Wind
 use coexec_sim::{CoreSet, Library, Mechanism, Profile, Strategy};
 
 /// Sets ours beside the published numbers of operators.
-pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     let profile = runs.profile(XIAOMI9).clone();
     let cores = fastest(&profile, THREADS)?;
     let bench = Bench { profile: &profile, cores };
@@ -47,7 +47,7 @@ impl Bench<'_> {
     }
 
     /// A convolution, which can be cut, with `gpu` tenths along `axis` on the GPU.
-    fn cut_convolution(&self, stage: &Stage, axis: Axis, gpu: u32) -> Result<Placement, ReproduceError> {
+    fn cut_convolution(&self, stage: &Stage, axis: Axis, gpu: u32) -> Result<Placement> {
         let problem = || format!("a convolution of CoDL's figures has no cut along {axis:?}");
         bundled(self.cut(stage, axis, gpu), problem)
     }
@@ -75,7 +75,7 @@ fn convolution([height, width, input, output]: [u32; 4], window: u32) -> Stage {
 }
 
 /// Half of a 1x1 convolution on each processor (Figure 4).
-fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(), ReproduceError> {
+fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result {
     let stage = convolution([52, 52, 256, 128], 1);
     let alone = bench.micros(&stage, Placement::GPU)?;
     let half = Plan::new(Mechanism::EventWait, vec![bench.cut_convolution(&stage, Axis::Channels, HALF)?]);
@@ -92,11 +92,7 @@ fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(
 }
 
 /// The cut of a large convolution that FLOPs suggest, and the best (Figure 5).
-fn unbalanced_cut(
-    comparison: &mut Comparison,
-    bench: &Bench<'_>,
-    runs: &mut Runs,
-) -> Result<(), ReproduceError> {
+fn unbalanced_cut(comparison: &mut Comparison, bench: &Bench<'_>, runs: &mut Runs) -> Result {
     let stage = convolution([240, 320, 64, 128], 3);
     let mut times = Vec::new();
     for gpu in 1..10 {
@@ -116,7 +112,7 @@ fn unbalanced_cut(
 }
 
 /// Half on each processor along either dimension (Figure 10).
-fn dimensions(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(), ReproduceError> {
+fn dimensions(comparison: &mut Comparison, bench: &Bench<'_>) -> Result {
     for (shape, name) in [
         ([104, 104, 64, 128], "conv-104-104-64-128-yolo"),
         ([13, 13, 1024, 1024], "conv-13-13-1024-1024-yolo"),

@@ -9,7 +9,7 @@ use coexec_sim::{
 };
 
 use super::{THREADS, stages};
-use crate::{Inputs, ReproduceError};
+use crate::{Inputs, Result};
 
 /// Its models: our network, and its name in the ids of facts.
 pub(super) const MODELS: [(&str, &str); 5] = [
@@ -99,7 +99,7 @@ pub(super) struct Runs {
 
 impl Runs {
     /// With GPU kernels on buffers `slower` times as long as on images, on Snapdragons.
-    pub(super) fn new(inputs: &Inputs, slower: f64) -> Result<Self, ReproduceError> {
+    pub(super) fn new(inputs: &Inputs, slower: f64) -> Result<Self> {
         let mut phones = Vec::new();
         for (index, (name, _)) in PHONES.iter().enumerate() {
             let images = inputs.profile(name)?.clone();
@@ -110,7 +110,7 @@ impl Runs {
         let models = MODELS
             .iter()
             .map(|(name, ..)| Ok(in_sequence(stages(inputs.stand_in.unwrap_or(name))?)))
-            .collect::<Result<_, ReproduceError>>()?;
+            .collect::<Result<_>>()?;
         Ok(Self { phones, models, done: HashMap::new() })
     }
 
@@ -208,7 +208,7 @@ fn run(
 
 /// What `CoDL` gains over the faster processor on `MobileNetV2`, with operators left whole
 /// where that is predicted to be faster.
-pub(super) fn light_model_speedup(profile: &Profile) -> Result<f64, ReproduceError> {
+pub(super) fn light_model_speedup(profile: &Profile) -> Result<f64> {
     let stages = stages("mobilenet-v2")?;
     let (mut simulator, options) =
         (Simulator::new(profile, Library::Xnnpack), options(profile, Strategy::Codl));

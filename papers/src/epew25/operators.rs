@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::{DATA_TYPE, MOST_THREADS, MOTO, PHONES, fastest, options};
-use crate::{Comparison, Inputs, ReproduceError, mean, operators};
+use crate::{Comparison, Inputs, Result, mean, operators};
 use coexec_sim::explore::split_search;
 use coexec_sim::{CoreSet, Layer, Library, Mechanism, Picos, Plan, SimulateError, Simulator, Stage};
 
@@ -23,7 +23,7 @@ struct OperatorTimes {
 }
 
 /// Sets ours beside the tables.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     for (phone, profile) in PHONES {
         let device = inputs.profile(profile)?;
         let core_sets = (1..=MOST_THREADS).map(|threads| fastest(device, threads));
@@ -61,7 +61,7 @@ fn rows(
     set: &str,
     threads: usize,
     runs: &[OperatorTimes],
-) -> Result<(), ReproduceError> {
+) -> Result {
     let cpu_error = comparison.published(&format!("mape/{phone}/{set}/cpu-{threads}"))?;
     let loss = choosing_loss(comparison.published(&format!("mape/{phone}/{set}/gpu"))?, cpu_error);
     let speedup = mean_of(runs, |run| Some(ratio(run.gpu_only, run.best)));

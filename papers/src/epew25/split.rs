@@ -1,7 +1,7 @@
 //! Sections 1 and 3: one linear layer on one phone, cut by cut.
 
 use super::{DATA_TYPE, MOST_THREADS, STEP, fastest, options};
-use crate::{Comparison, Inputs, ReproduceError};
+use crate::{Comparison, Inputs, Result};
 use coexec_sim::explore::split_search;
 use coexec_sim::simulate::{SimulateError, Simulator, execute};
 use coexec_sim::workload::{Layer, Linear, Operator, Stage};
@@ -38,7 +38,7 @@ fn alone(device: &Profile, stage: &Stage, by: Processor) -> Result<f64, Simulate
 }
 
 /// Sets ours beside the numbers of sections 1 and 3.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let device = inputs.profile(PHONE)?;
     let (one, three) = (fastest(device, THREADS_OF_CUTS)?, fastest(device, MOST_THREADS)?);
     let mut simulator = Simulator::new(device, Library::Xnnpack);

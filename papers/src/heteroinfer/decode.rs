@@ -1,10 +1,10 @@
 //! Sections 3.3, 5.4 and 5.5: generating tokens.
 
 use super::{FAST, LLAMA_8B, Runs, SLOW, id, task};
-use crate::{Comparison, ReproduceError, bundled};
+use crate::{Comparison, Result, bundled};
 use coexec_sim::{Plan, Simulator, Strategy as S};
 
-pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let rate = |model, strategy, mechanism| {
         runs.decode(model, strategy, mechanism).map(|report| report.tokens_per_second)
     };
@@ -30,7 +30,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(),
 const PRODUCT: &str = "gate-up";
 
 /// Gigabytes a second that Llama-8B's largest product of one token moves.
-fn product_bandwidth(runs: Runs<'_>, strategy: S) -> Result<f64, ReproduceError> {
+fn product_bandwidth(runs: Runs<'_>, strategy: S) -> Result<f64> {
     let task = task(LLAMA_8B, [256, 1]);
     let plan = runs.plan(&task, strategy)?;
     let stages = task.stages(task.first_decode(0)).layer;

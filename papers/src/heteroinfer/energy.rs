@@ -1,11 +1,11 @@
 //! Section 5.8, figure 20: power and energy of 256 tokens read and 32 generated.
 
 use super::{FAST, LLAMA_8B, Runs, id};
-use crate::{Comparison, ReproduceError};
+use crate::{Comparison, Result};
 use coexec_sim::Strategy as S;
 use coexec_sim::simulate::generation::{Generation, PhaseReport};
 
-pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let answer = |strategy| runs.answer(LLAMA_8B, [256, 32], strategy, FAST);
     let [gpu, layer, tensor] = [S::GpuOnly, S::HeteroLayer, S::HeteroTensor].map(answer);
     let (gpu, layer, tensor) = (gpu?, layer?, tensor?);

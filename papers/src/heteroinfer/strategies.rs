@@ -2,13 +2,13 @@
 
 use super::table3::{DOWN, SQUARE, WIDE, Weight, on_gpu, on_npu};
 use super::{LLAMA_8B, Runs, task};
-use crate::{Comparison, ReproduceError};
+use crate::{Comparison, Result};
 use coexec_sim::{ProcessorKind, SimulateError, Strategy};
 
 /// How far a share may be off before it is another one.
 const SHARE_TOLERANCE: f64 = 0.1;
 
-pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let is_close = |share: f64, published: f64| (share - published).abs() <= SHARE_TOLERANCE;
     for (weight, product, published) in [(SQUARE, "q", 0.5), (WIDE, "gate-up", 0.75)] {
         let share = balanced(runs, weight)?;

@@ -1,7 +1,7 @@
 //! Table 3: products timed one by one.
 
 use super::{Runs, id};
-use crate::{Comparison, ReproduceError};
+use crate::{Comparison, Result};
 use coexec_sim::simulate::{SimulateError, execute};
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 use coexec_sim::{Picos, Processor};
@@ -61,7 +61,7 @@ pub(super) fn on_npu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, S
     Ok(phases.duration().as_micros())
 }
 
-pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let rows = [(SQUARE, 1), (WIDE, 1), (DOWN, 1), (SQUARE, 128), (SQUARE, 256), (DOWN, 256)];
     for (weight, tokens) in rows {
         let fact = |quantity| weight.fact(&tokens.to_string(), quantity);
@@ -79,7 +79,7 @@ type Time = fn(Runs<'_>, Weight, u32) -> Result<f64, SimulateError>;
 type Range = (Weight, &'static str, &'static str, Time, [(u32, f64); 2]);
 
 /// Rows for lengths that the paper's solver estimated: their ends.
-fn ranges(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+fn ranges(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let ranges: [Range; 5] = [
         (SQUARE, "-193-255", "gpu-latency", on_gpu, [(193, 9_000.0), (255, 11_000.0)]),
         (SQUARE, "-257-272", "gpu-latency", on_gpu, [(257, 11_000.0), (272, 11_000.0)]),

@@ -7,7 +7,7 @@
 use super::queue::Progress;
 use super::{Action, Program};
 use crate::cpu::Element;
-use crate::execute::ExecuteError;
+use crate::execute::Result;
 use crate::execute::machine::Machine;
 
 /// What became of a run that was to go on.
@@ -23,7 +23,7 @@ pub(in crate::execute) enum Going {
 
 impl<T: Element> Program<T> {
     /// Begins a run.
-    pub(in crate::execute) fn begin(&mut self) -> Result<Progress, ExecuteError> {
+    pub(in crate::execute) fn begin(&mut self) -> Result<Progress> {
         let mut progress = Progress::of_several();
         self.queue(&mut progress)?;
         Ok(progress)
@@ -34,7 +34,7 @@ impl<T: Element> Program<T> {
         &mut self,
         machine: &mut Machine,
         progress: &mut Progress,
-    ) -> Result<Going, ExecuteError> {
+    ) -> Result<Going> {
         let next = self.meetings.host.get(progress.hosted);
         if let (Some(&Action::Await(announcement)), Some(link)) = (next, &self.link)
             && !link.has_announced(announcement)?

@@ -5,7 +5,7 @@
 use coexec_sim::workload::{Class, Layer};
 
 use super::super::dispatch::stored;
-use super::super::error::OpenClError;
+use super::super::error::Result;
 use super::super::tensor::{Extent, Home, Tensor};
 use super::builder::Builder;
 use super::step::{Argument, LaunchGrid, TensorName};
@@ -35,7 +35,7 @@ pub(super) fn pays_off(layer: &Layer) -> bool {
 impl<T: Element> Builder<'_, T> {
     /// Makes the steps read arranged copies of the operator's inputs, and puts the steps that
     /// make those before them.
-    pub(super) fn arrange(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn arrange(&mut self) -> Result<()> {
         let source = self.source("arrange", include_str!("../kernels/arrange.cl"));
         let first = self.inner.len();
         let mut steps = Vec::new();

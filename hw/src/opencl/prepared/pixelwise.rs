@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use coexec_sim::workload::{Concat, Dimension, Function, Interpolation, Pick, Resize, Shape};
 
-use super::super::error::OpenClError;
+use super::super::error::Result;
 use super::super::tensor::{Home, Tensor};
 use super::super::weights::CHANNELS;
 use super::builder::Builder;
@@ -14,7 +14,7 @@ use crate::cpu::Element;
 use crate::cpu::normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
 
 impl<T: Element> Builder<'_, T> {
-    pub(super) fn softmax(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn softmax(&mut self) -> Result<()> {
         self.check_whole_pixels()?;
         let source = self.source("softmax", include_str!("../kernels/softmax.cl"));
         let [width, height, _] = self.region().size;
@@ -22,7 +22,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// A softmax of few pixels, each of which has groups of threads of its own.
-    pub(super) fn shared_softmax(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn shared_softmax(&mut self) -> Result<()> {
         self.check_whole_pixels()?;
         let mut source = self.source("softmax", include_str!("../kernels/softmax.cl"));
         let group = self.dispatch.work_group;
@@ -33,7 +33,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// A normalisation by the mean and variance of each pixel, or by its neighbours' squares.
-    pub(super) fn norm(&mut self, neighbours: Option<u32>) -> Result<(), OpenClError> {
+    pub(super) fn norm(&mut self, neighbours: Option<u32>) -> Result<()> {
         self.check_whole_pixels()?;
         let mut source = self.source("norm", include_str!("../kernels/norm.cl"));
         source.define("GROUP_SIZE", &self.dispatch.work_group.iter().product::<u32>().to_string());
@@ -55,7 +55,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// A normalisation by each pixel's mean of squares, in three launches.
-    pub(super) fn mean_square_norm(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn mean_square_norm(&mut self) -> Result<()> {
         self.check_whole_pixels()?;
         let shape = self.output();
         for channels in [shape.channels, 1] {
@@ -90,7 +90,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// Elements that are each one of the input's, or zero.
-    pub(super) fn pick(&mut self, pick: &Pick) -> Result<(), OpenClError> {
+    pub(super) fn pick(&mut self, pick: &Pick) -> Result<()> {
         let mut source = self.source("moves", include_str!("../kernels/moves.cl"));
         // Behind the last channel of a texel that is not full lies what nobody may read.
         let is_full = |shape: Shape| (shape.channels as usize).is_multiple_of(CHANNELS);
@@ -101,7 +101,7 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "pick", self.region().size, Vec::new(), numbers)
     }
 
-    pub(super) fn resize(&mut self, resize: &Resize) -> Result<(), OpenClError> {
+    pub(super) fn resize(&mut self, resize: &Resize) -> Result<()> {
         let mut source = self.source("resize", include_str!("../kernels/resize.cl"));
         match resize.interpolation {
             Interpolation::Nearest => {}
@@ -110,7 +110,7 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "resize", self.region().size, Vec::new(), Vec::new())
     }
 
-    pub(super) fn reshape(&mut self, input: Shape) -> Result<(), OpenClError> {
+    pub(super) fn reshape(&mut self, input: Shape) -> Result<()> {
         let mut source = self.source("moves", include_str!("../kernels/moves.cl"));
         let extents = [input, self.layer.operator.output()];
         if extents.iter().all(|extent| (extent.channels as usize).is_multiple_of(CHANNELS)) {
@@ -119,14 +119,14 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "reshape", self.region().size, Vec::new(), Vec::new())
     }
 
-    pub(super) fn embedding(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn embedding(&mut self) -> Result<()> {
         let source = self.source("moves", include_str!("../kernels/moves.cl"));
         let vectors: Vec<T> = self.weights.kernel.iter().map(|&value| T::from_f32(value)).collect();
         let table = vec![self.constants(&vectors)?];
         self.push(&source, "gather", self.region().size, table, Vec::new())
     }
 
-    pub(super) fn elementwise(&mut self, function: Function) -> Result<(), OpenClError> {
+    pub(super) fn elementwise(&mut self, function: Function) -> Result<()> {
         let mut functions = vec![function];
         functions.extend_from_slice(self.layer.linked.functions());
         let source =
@@ -140,14 +140,14 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "elementwise", self.region().size, Vec::new(), operand)
     }
 
-    pub(super) fn batch_norm(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn batch_norm(&mut self) -> Result<()> {
         let mut source = self.source("elementwise", include_str!("../kernels/elementwise.cl"));
         source.option("SCALED");
         let statistics = vec![self.per_channel(self.weights.kernel)?, self.per_channel(self.weights.bias)?];
         self.push(&source, "elementwise", self.region().size, statistics, Vec::new())
     }
 
-    pub(super) fn concat(&mut self, concat: &Concat) -> Result<(), OpenClError> {
+    pub(super) fn concat(&mut self, concat: &Concat) -> Result<()> {
         let along = match concat.dimension {
             Dimension::Batch => Some("ALONG_BATCH"),
             Dimension::Height => Some("ALONG_HEIGHT"),

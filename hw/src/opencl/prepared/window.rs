@@ -4,14 +4,14 @@
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::workload::{DepthwiseConv2d, Pool, PoolKind, Shape, Window};
 
-use super::super::error::OpenClError;
+use super::super::error::Result;
 use super::super::weights;
 use super::builder::Builder;
 use super::step::Argument;
 use crate::cpu::Element;
 
 impl<T: Element> Builder<'_, T> {
-    pub(super) fn depthwise(&mut self, conv: &DepthwiseConv2d, kernel: Kernel) -> Result<(), OpenClError> {
+    pub(super) fn depthwise(&mut self, conv: &DepthwiseConv2d, kernel: Kernel) -> Result<()> {
         let taps = conv.window.taps() as usize;
         let channels = conv.output().channels as usize;
         let [first, count] = [self.first_channel(), self.slices()];
@@ -34,7 +34,7 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, entry, threads, constants, vec![Argument::window(&conv.window)])
     }
 
-    pub(super) fn pool(&mut self, pool: &Pool) -> Result<(), OpenClError> {
+    pub(super) fn pool(&mut self, pool: &Pool) -> Result<()> {
         let mut source = self.source("pool", include_str!("../kernels/pool.cl"));
         if pool.kind == PoolKind::Average {
             source.option("AVERAGE");
@@ -43,7 +43,7 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "pool", self.region().size, Vec::new(), window)
     }
 
-    pub(super) fn mean(&mut self, input: Shape) -> Result<(), OpenClError> {
+    pub(super) fn mean(&mut self, input: Shape) -> Result<()> {
         let mut source = self.source("mean", include_str!("../kernels/mean.cl"));
         let group = self.dispatch.work_group;
         for (name, size) in ["GROUP_X", "GROUP_Y", "GROUP_SLICES"].into_iter().zip(group) {
