@@ -9,7 +9,6 @@
 
 mod build;
 mod check;
-mod cores;
 mod machine;
 mod measure;
 mod meetings;
@@ -32,9 +31,8 @@ use half::f16;
 use thiserror::Error;
 
 pub use crate::statistics::Summary;
-pub(crate) use cores::cores_beside;
-pub(crate) use machine::gpu_of;
 pub use machine::{DeviceChoice, Machine};
+pub(crate) use machine::{cores_beside, gpu_of};
 pub use measure::{Measured, Settings};
 pub use noise::NoiseFloor;
 pub use place::Sharing;

@@ -19,7 +19,6 @@
 )]
 
 mod announcing;
-pub(crate) mod crossing;
 mod device;
 mod dispatch;
 mod error;
@@ -31,7 +30,6 @@ mod runtime;
 pub(crate) mod signals;
 mod source;
 mod tensor;
-pub(crate) mod timing;
 pub(crate) mod traffic;
 pub(crate) mod visible;
 mod weights;
@@ -41,9 +39,8 @@ pub use coexec_sim::kernel::gpu::Linearisation;
 pub use device::{Description, Device, DeviceKind, ImageLimit, devices};
 pub use dispatch::Dispatch;
 pub use error::{OpenClError, Result};
-pub use events::Stamps;
+pub use events::{Stamps, Timing};
 pub use library::{ANDROID_PATHS, PATH_VARIABLE};
 pub use prepared::Prepared;
 pub use runtime::Runtime;
 pub use tensor::{Home, Tensor};
-pub use timing::Timing;

@@ -4,7 +4,6 @@
 //! without are of the same plans.
 
 mod decode;
-mod energy;
 mod interference;
 mod prefill;
 mod setting;
@@ -46,7 +45,6 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     strategies::compare(comparison, runs)?;
     prefill::compare(comparison, runs)?;
     decode::compare(comparison, runs)?;
-    energy::compare(comparison, runs)?;
     interference::compare(comparison, runs)?;
     setting::compare(comparison, runs)
 }

@@ -17,11 +17,9 @@ use thiserror::Error;
 
 mod accuracy;
 mod axis;
-mod bars;
 pub mod figure;
 mod font;
 mod frame;
-mod heat_map;
 mod lanes;
 mod learning;
 mod legend;

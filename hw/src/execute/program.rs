@@ -15,16 +15,15 @@ use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::schedule::{Command, CommandId, Schedule, Setting, What, schedule};
 use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
-use super::build;
 use super::machine::{Machine, Team};
 use super::meetings::{Action, Meetings, Side};
 use super::operation::Operation;
 use super::place::{Place, Sharing};
-use super::{ExecuteError, Result};
+use super::{ExecuteError, Result, build};
 use crate::cpu::Element;
 use crate::numbers;
 use crate::opencl::OpenClError;
-use crate::opencl::timing::of_duration;
+use crate::opencl::events::of_duration;
 use crate::operands::pieces;
 use crate::sync::link::Link;
 use crate::sync::{self, Mechanism};

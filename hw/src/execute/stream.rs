@@ -16,7 +16,7 @@ use super::machine::Machine;
 use super::program::{Going, Program, Progress, Task};
 use super::watch::Control;
 use crate::cpu::Element;
-use crate::opencl::timing::timed_out;
+use crate::opencl::events::timed_out;
 
 /// Batches before those that count, while the pipeline fills, and after them, while it
 /// empties: as many as the simulator leaves out.

@@ -1,4 +1,4 @@
-//! Events and the queue: ending, waiting, asking.
+//! Events and the queue: ending, waiting, asking, and what kernels took.
 //!
 //! Responsible for: the driver's calls. Not for: limits on waits that have none of their
 //! own (`crate::execute`), or flags (`super::signals`).
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use opencl3::event::CL_COMPLETE;
 pub(crate) use opencl3::event::Event;
 
-use super::error::{Naming, Result};
+use super::error::{Naming, OpenClError, Result};
 use super::runtime::Runtime;
-use super::timing::timed_out;
+use coexec_sim::Picos;
 
 /// How long the host sleeps between two looks at an event that it waits for.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
@@ -109,4 +109,41 @@ fn look_until_ended(
         between_looks();
     }
     Ok(())
+}
+
+/// What a run of a layer took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// What became of its kernels when, in order.
+    pub kernels: Vec<Stamps>,
+    /// From the first kernel's start to the last one's end, by the device's clock.
+    pub device: Picos,
+    /// From the host's first call until it knew of the end, by the host's clock.
+    pub wall: Picos,
+}
+
+impl Timing {
+    /// The times of `events`, which are complete.
+    pub(super) fn of(events: &[Event], wall: Duration) -> Result<Self> {
+        let kernels = events.iter().map(stamps).collect::<Result<Vec<_>, _>>()?;
+        let first = kernels.iter().map(|kernel| kernel.started).min();
+        let last = kernels.iter().map(|kernel| kernel.ended).max();
+        let device = first.zip(last).map_or(Picos::ZERO, |(first, last)| between(first, last));
+        Ok(Self { kernels, device, wall: of_duration(wall) })
+    }
+}
+
+/// The time between two stamps, zero where the second is not later.
+pub(crate) fn between(from: u64, to: u64) -> Picos {
+    Picos::from_nanos(to.saturating_sub(from) as f64)
+}
+
+/// A time of the host's clock.
+pub(crate) fn of_duration(duration: Duration) -> Picos {
+    between(0, u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The error of what took longer than `limit`.
+pub(crate) fn timed_out(what: &'static str, limit: Duration) -> OpenClError {
+    OpenClError::TimedOut { what, limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX) }
 }

@@ -9,7 +9,6 @@ mod builder;
 mod pixelwise;
 mod product;
 mod step;
-mod window;
 mod winograd;
 
 use std::sync::Arc;
@@ -21,11 +20,10 @@ use opencl3::event::Event;
 
 use super::dispatch::{Dispatch, stored};
 use super::error::{OpenClError, Result};
-use super::events::wait;
+use super::events::{Timing, wait};
 use super::runtime::Runtime;
 use super::signals::Signals;
 use super::tensor::Tensor;
-use super::timing::Timing;
 use super::weights::CHANNELS;
 use crate::cpu::Element;
 use crate::operands::{self, OperandError, Weights};

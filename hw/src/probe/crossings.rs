@@ -1,6 +1,6 @@
 //! The link between the host and a discrete device: what copies add to a run.
 //!
-//! Rounds through the device's queue are timed as a run makes them (`opencl::crossing`),
+//! Rounds through the device's queue are timed as a run makes them (`opencl::traffic`),
 //! with and without copies. The host's memory is pinned.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::figures::Notes;
 use super::statistics::{Line, Measured, NANOS_PER_MICRO, Times, over_sizes, repeated};
 use super::streams::gbps;
 use super::{ProbeError, Result, TimeBudget, transfers};
-use crate::opencl::crossing::Crossing;
+use crate::opencl::traffic::Crossing;
 use crate::opencl::{OpenClError, Runtime};
 
 /// Channels of the tensors that cross whole.

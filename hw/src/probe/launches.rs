@@ -8,7 +8,7 @@ use coexec_sim::{Picos, Quantity};
 
 use super::Result;
 use super::statistics::{Measured, relative_deviation, repeated};
-use crate::opencl::timing::between;
+use crate::opencl::events::between;
 use crate::opencl::traffic::BoundKernel;
 use crate::opencl::{OpenClError, Runtime};
 

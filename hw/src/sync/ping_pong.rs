@@ -8,9 +8,8 @@ use coexec_sim::Picos;
 
 use super::link::{check, has_announced, spin_until};
 use super::{Mechanism, flags};
-use crate::opencl::events::{flush, poll};
+use crate::opencl::events::{flush, of_duration, poll};
 use crate::opencl::signals::{SPIN_LIMIT, Signals};
-use crate::opencl::timing::of_duration;
 use crate::opencl::{OpenClError, Result, Runtime};
 
 /// By when a kernel has ended that never sees the host's flag, not even its release: where

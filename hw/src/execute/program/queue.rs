@@ -14,8 +14,7 @@ use super::{Action, Program, Side};
 use crate::cpu::Element;
 use crate::execute::{Result, Sharing};
 use crate::opencl::OpenClError;
-use crate::opencl::events::{Event, stamps};
-use crate::opencl::timing::between;
+use crate::opencl::events::{Event, between, stamps};
 
 /// How far a run has come.
 #[derive(Default)]
