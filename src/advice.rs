@@ -8,10 +8,9 @@ use coexec_sim::simulate::{Errors, Known, Simulator};
 use coexec_sim::{Plan, ProcessorKind, Scenario, Stage};
 use serde::Serialize;
 
-use crate::cli::{Explore, OneOrAll};
-use crate::failure::{Failure, Result};
-use crate::output::{self, row};
-use crate::trust::{Trust, streamed};
+use crate::output::row;
+use crate::trust::streamed;
+use crate::{Explore, Failure, OneOrAll, Result, Trust, output};
 
 /// What is advised, and why.
 pub(crate) struct Advice {

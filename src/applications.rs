@@ -12,11 +12,12 @@ use coexec_sim::timeline::Timeline;
 use coexec_sim::{Picos, PlanFile, Scenario};
 use serde::Serialize;
 
-use crate::cli::{Common, Explore, ScenarioOptions, Simulate};
-use crate::failure::{Failure, Result};
-use crate::output::{self, Column, OutputFile, or_dash, row};
+use crate::output::row;
 use crate::simulate::timeline_files;
-use crate::{advice, gantt};
+use crate::{
+    Column, Common, Explore, Failure, OutputFile, Result, ScenarioOptions, Simulate, advice, gantt, or_dash,
+    output,
+};
 
 /// How much of a run its timeline shows: six frames of a camera.
 const SHOWN: Picos = Picos(200_000_000_000);

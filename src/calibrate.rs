@@ -19,14 +19,10 @@ use coexec_sim::device::calibration::{Calibration, Group};
 use coexec_sim::{Profile, Text};
 use serde::Serialize;
 
-use crate::cli::{Calibrate, Common};
-use crate::failure::{Failure, Result};
-use crate::output::{self, OutputFile};
-use crate::progress::Progress;
-use crate::runs::Measured;
-use crate::{points, runs, why};
+use crate::{
+    Calibrate, Chosen, Common, Failure, Measured, OutputFile, Progress, Result, output, points, runs, why,
+};
 use fit::{Fitted, Options, fit};
-use prior::Chosen;
 
 /// Runs below which a fit is more its prior than its runs: the bundled phones' kernels have
 /// six values each, and eight kernels are common.

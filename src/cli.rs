@@ -7,14 +7,13 @@ use clap::{Args, Parser, Subcommand};
 use coexec_import::{ImportOptions, LEAST_COVERED_PERCENT};
 use coexec_papers::Paper;
 
-use crate::output;
-
 mod hardware;
 mod names;
 mod planning;
 mod profile;
 mod runs;
 
+use crate::output;
 pub(crate) use hardware::{Probe, Run};
 pub(crate) use names::{Figure, OneOrAll, RunFormat, SchemaName};
 use names::{one_or_all, picture};

@@ -8,9 +8,7 @@ use coexec_sim::{Basis, Objective, Profile, Strategy, Workload};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::cli::{Common, Compare, OneOrAll};
-use crate::failure::{Failure, Result};
-use crate::output;
+use crate::{Common, Compare, Failure, OneOrAll, Result, output};
 
 #[derive(Serialize)]
 struct Document<'a> {

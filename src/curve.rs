@@ -6,7 +6,7 @@ use coexec_sim::explore::{CurvePoint, SearchOptions, latency_curve};
 use coexec_sim::input::nearest;
 use coexec_sim::{Axis, Picos, Placement, Plan, Scenario, Simulator, Stage};
 
-use crate::failure::{Failure, Result};
+use crate::{Failure, Result};
 
 // Sizes and widths are in figure pixels.
 

@@ -5,10 +5,9 @@ use coexec_sim::Profile;
 use coexec_sim::scenario::{Bundled, BundledKind, bundled};
 use serde::Serialize;
 
-use crate::cli::{Common, Devices};
-use crate::failure::{Failure, Result};
 use crate::known::{Format, comments, formats};
-use crate::output::{self, or_dash, row};
+use crate::output::row;
+use crate::{Common, Devices, Failure, Result, or_dash, output};
 
 #[derive(Serialize)]
 struct Listing {

@@ -9,14 +9,14 @@ use coexec_sim::timeline::Timeline;
 use coexec_sim::{Basis, Picos, Scenario, Stage, Workload};
 use serde::Serialize;
 
-use crate::advice::{self, Advice, RobustEntry};
-use crate::cli::{Common, Explore, OneOrAll};
-use crate::failure::Result;
-use crate::output::{OutputFile, or_dash, row};
+use crate::advice::{Advice, RobustEntry};
+use crate::output::row;
 use crate::simulate::{report, timeline_files};
-use crate::strategies::{self, Entry};
-use crate::trust::Trust;
-use crate::{applications, curve, delegates, known, language, output, sweep};
+use crate::strategies::Entry;
+use crate::{
+    Common, Explore, OneOrAll, OutputFile, Result, Trust, advice, applications, curve, delegates, known,
+    language, or_dash, output, strategies, sweep,
+};
 
 #[derive(Serialize)]
 struct Document<'a> {

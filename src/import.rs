@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use coexec_import::{Coverage, Imported, ImportedScenario, Replacement};
 use serde::Serialize;
 
-use crate::cli::{Common, Import};
-use crate::failure::Result;
-use crate::output::{self, OutputFile, row};
+use crate::output::row;
+use crate::{Common, Import, OutputFile, Result, output};
 
 /// What `--json` prints.
 #[derive(Serialize)]

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use coexec_sim::ProcessorKind;
 use coexec_sim::explore::advice::CONFIDENCE;
 use coexec_sim::explore::language::{LanguageAnswer, explore_language, plan_language};
 use coexec_sim::simulate::generation::{
@@ -12,15 +11,17 @@ use coexec_sim::simulate::generation::{
 };
 use coexec_sim::simulate::{Drawn, Footprint};
 use coexec_sim::workload::{LanguageTask, Turn};
-use coexec_sim::{Bytes, Picos, PlanFile, Profile, Scenario, Strategy};
+use coexec_sim::{Bytes, Picos, PlanFile, ProcessorKind, Profile, Scenario, Strategy};
 use serde::Serialize;
 
-use crate::cli::{Common, Explore, OneOrAll, Simulate};
 use crate::explore::describe;
-use crate::failure::{Failure, Result};
-use crate::output::{self, Column, OutputFile, PicturePath, or_dash, row};
-use crate::simulate::{self, found_by, read_plan, timeline_files};
-use crate::trust::{Trust, UNSURE};
+use crate::output::row;
+use crate::simulate::{found_by, read_plan, timeline_files};
+use crate::trust::UNSURE;
+use crate::{
+    Column, Common, Explore, Failure, OneOrAll, OutputFile, PicturePath, Result, Simulate, Trust, or_dash,
+    output, simulate,
+};
 
 #[derive(Serialize)]
 struct Document<'a> {

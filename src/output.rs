@@ -13,7 +13,7 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 use terminal_size::{Width, terminal_size_of};
 
-use crate::failure::{Failure, Result};
+use crate::{Failure, Result};
 
 /// Whether standard output could not be written: the answer was not delivered.
 static IS_LOST: AtomicBool = AtomicBool::new(false);

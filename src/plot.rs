@@ -5,10 +5,7 @@ use coexec_fit::validate::point::Point;
 use coexec_plots::{Format, PlotError};
 use coexec_sim::Text;
 
-use crate::cli::{Common, Figure, Plot};
-use crate::failure::{Failure, Result};
-use crate::output;
-use crate::points;
+use crate::{Common, Failure, Figure, Plot, Result, output, points};
 
 pub(crate) fn run(options: &Plot, common: &Common) -> Result {
     check(options)?;

@@ -7,8 +7,7 @@ use coexec_fit::validate::point::{self, Point};
 use coexec_fit::validate::score::{error, is_in, worst};
 use coexec_sim::Text;
 
-use crate::failure::{Failure, Result};
-use crate::output::{self, Column, OutputFile, or_dash};
+use crate::{Column, Failure, OutputFile, Result, or_dash, output};
 
 /// Points of a file, of the groups whose names begin with `prefix`.
 pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>> {

@@ -9,12 +9,9 @@ use coexec_hw::fingerprint::today;
 use coexec_hw::probe::{Finding, ProbeOptions, Probed, probe};
 use serde::Serialize;
 
-use crate::cli::{Common, Probe};
-use crate::failure::{Failure, Result};
-use crate::output::{self, OutputFile, or_dash, row};
-use crate::progress::Progress;
+use crate::output::row;
 use crate::this_machine::last_probe;
-use crate::{points, workers};
+use crate::{Common, Failure, OutputFile, Probe, Progress, Result, or_dash, output, points, workers};
 
 /// Seconds a full and a quick probe measure unless told; the fits come on top.
 const SECONDS: [u64; 2] = [1_080, 90];

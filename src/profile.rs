@@ -13,10 +13,9 @@ use coexec_sim::device::calibration::{Computed, Which};
 use coexec_sim::{Calibration, InputError, ProcessorKind, Profile, Text};
 use serde::Serialize;
 
-use crate::cli::{Common, NewProfile, ProfileCommand, ProfileError};
-use crate::failure::{Failure, Result};
-use crate::output::{self, OutputFile, row};
-use crate::report;
+use crate::cli::{NewProfile, ProfileCommand, ProfileError};
+use crate::output::row;
+use crate::{Common, Failure, OutputFile, Result, output, report};
 
 pub(crate) fn run(command: &ProfileCommand, common: &Common) -> Result {
     match command {

@@ -17,12 +17,7 @@ use coexec_sim::{Library, Profile};
 use serde::Serialize;
 
 use crate::calibrate::fit::{Options, fit};
-use crate::calibrate::prior::Chosen;
-use crate::cli::{Common, Report};
-use crate::failure::{Failure, Result};
-use crate::output::{self, OutputFile};
-use crate::progress::Progress;
-use crate::runs::{self, Measured};
+use crate::{Chosen, Common, Failure, Measured, OutputFile, Progress, Report, Result, output, runs};
 
 /// What follows the profile's name in the file of operators that were also cut.
 const CUTS: &str = "-cuts.csv";

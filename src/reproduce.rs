@@ -9,9 +9,7 @@ use coexec_plots::{Format, picture};
 use coexec_sim::workload::operator_set;
 use serde::Serialize;
 
-use crate::cli::{Common, Reproduce};
-use crate::failure::{Failure, Result};
-use crate::output::{self, OutputFile};
+use crate::{Common, Failure, OutputFile, Reproduce, Result, output};
 
 #[derive(Serialize)]
 struct Document<'a> {

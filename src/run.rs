@@ -17,13 +17,11 @@ use coexec_sim::simulate::Pipeline;
 use coexec_sim::{CoreSet, InputError, PlanFile, Scenario, Workload};
 use serde::Serialize;
 
-use crate::cli::{Common, Run};
-use crate::failure::{Failure, Result};
-use crate::output::{Column, OutputFile, or_dash};
-use crate::progress::Progress;
 use crate::simulate::{OfferedPlan, model, pipeline, read_plan};
 use crate::validate::worth;
-use crate::{output, this_machine, workers};
+use crate::{
+    Column, Common, Failure, OutputFile, Progress, Result, Run, or_dash, output, this_machine, workers,
+};
 use results::Row;
 use stream::Stream;
 use variants::{Candidate, Maker, Processors};

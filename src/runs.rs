@@ -10,8 +10,7 @@ use coexec_fit::measure::{
 };
 use coexec_sim::{Gpu, InputError, Library, Profile};
 
-use crate::cli::{Common, RunFormat, Runs};
-use crate::failure::{Failure, Result};
+use crate::{Common, Failure, Result, RunFormat, Runs};
 
 /// Most rows that are named one by one on standard error.
 const MOST_NAMED: usize = 5;

@@ -11,11 +11,11 @@ use coexec_sim::timeline::Timeline;
 use coexec_sim::{Picos, Plan, PlanFile, Profile, Scenario, Stage, Text, Workload};
 use serde::Serialize;
 
-use crate::cli::{Common, Simulate};
-use crate::failure::{Failure, Result};
-use crate::output::{OutputFile, PicturePath, or_dash, row};
-use crate::trust::Trust;
-use crate::{applications, gantt, known, language, output, why};
+use crate::output::row;
+use crate::{
+    Common, Failure, OutputFile, PicturePath, Result, Simulate, Trust, applications, gantt, known, language,
+    or_dash, output, why,
+};
 
 #[derive(Serialize)]
 struct Document<'a> {

@@ -11,9 +11,8 @@ use coexec_sim::units::{Bytes, Joules, Picos};
 use coexec_sim::{Plan, Scenario, Stage};
 use serde::Serialize;
 
-use crate::cli::Common;
-use crate::failure::Result;
-use crate::output::{self, or_dash, row};
+use crate::output::row;
+use crate::{Common, Result, or_dash, output};
 
 /// One strategy beside the others.
 #[derive(Debug, Serialize)]

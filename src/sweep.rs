@@ -6,10 +6,8 @@ use coexec_sim::{Basis, Picos, ProcessorKind, Scenario, Stage};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::cli::{Common, Explore};
-use crate::failure::{Failure, Result};
-use crate::known;
-use crate::output::{self, row};
+use crate::output::row;
+use crate::{Common, Explore, Failure, Result, known, output};
 
 #[derive(Serialize)]
 struct Document<'a> {

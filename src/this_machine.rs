@@ -7,9 +7,7 @@ use coexec_hw::execute::DeviceChoice;
 use coexec_hw::probe::unmeasured;
 use coexec_sim::{Profile, Scenario, Strategy};
 
-use crate::cli::{Common, OneOrAll, Run};
-use crate::failure::{Failure, Result};
-use crate::workers;
+use crate::{Common, Failure, OneOrAll, Result, Run, workers};
 
 /// What `probe` wrote last, in the folder that the system keeps for programs' data; none where it has no such
 /// folder.

@@ -6,8 +6,7 @@ use coexec_sim::simulate::{Drawn, Errors, Known, Pipeline, Simulator};
 use coexec_sim::{Basis, Plan, Scenario, Stage};
 use serde::Serialize;
 
-use crate::failure::Result;
-use crate::output;
+use crate::{Result, output};
 
 /// How far an answer may be off: what is drawn is written as what 90 % of the draws lie between.
 #[derive(Serialize)]

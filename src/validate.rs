@@ -11,11 +11,7 @@ use coexec_fit::validate::{Validation, cut, validate};
 use coexec_sim::Profile;
 use serde::Serialize;
 
-use crate::cli::{Common, Validate};
-use crate::failure::{Failure, Result};
-use crate::output::{Column, or_dash};
-use crate::runs::Measured;
-use crate::{output, points, runs};
+use crate::{Column, Common, Failure, Measured, Result, Validate, or_dash, output, points, runs};
 
 #[derive(Serialize)]
 struct Document<'a> {

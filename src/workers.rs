@@ -1,6 +1,6 @@
 //! The threads of an `OpenCL` device that is made of this machine's cores.
 
-use crate::failure::{Failure, Result};
+use crate::{Failure, Result};
 
 /// Setting of `PoCL` that keeps its worker `i` on core `i`.
 const POCL_AFFINITY: &str = "POCL_AFFINITY";

@@ -32,7 +32,6 @@ use thiserror::Error;
 
 pub use crate::statistics::Summary;
 pub use machine::{DeviceChoice, Machine};
-pub(crate) use machine::{cores_beside, gpu_of};
 pub use measure::{Measured, Settings};
 pub use noise::NoiseFloor;
 pub use place::Sharing;
@@ -45,7 +44,15 @@ use crate::fingerprint::fingerprint;
 use crate::opencl::OpenClError;
 use crate::operands::OperandError;
 use crate::verify::Mismatch;
+
+// What files of this room share.
+use machine::Team;
+pub(crate) use machine::{cores_beside, gpu_of};
+use meetings::{Action, Meetings, Side};
+use operation::{CpuKernel, GpuKernel, Operation, OperationPart, borrowed};
+use place::{HostHome, Place, Touched};
 pub(crate) use program::{Program, Task};
+use program::{Taken, joined_by};
 use watch::{Control, PATIENCE, watched};
 
 /// What was executed, or why not.

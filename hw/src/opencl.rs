@@ -44,3 +44,19 @@ pub use library::{ANDROID_PATHS, PATH_VARIABLE};
 pub use prepared::Prepared;
 pub use runtime::Runtime;
 pub use tensor::{Home, Tensor};
+
+// What files of this room share, and what other rooms take of it.
+use dispatch::stored;
+use error::{Naming, is_build_failure};
+use events::wait;
+pub(crate) use events::{
+    UserEvent, between, finish, flush, has_ended, hold, of_duration, poll, stamps, timed_out, wait_for,
+};
+use launch::{GridKernel, Handle};
+pub(crate) use signals::{Fault, FlagHome, SPIN_LIMIT, Signals};
+use source::Source;
+use tensor::Extent;
+pub(crate) use traffic::{BoundKernel, Crossing, Exchange};
+pub(crate) use visible::HostVisibleMemory;
+use visible::{map, unmap};
+use weights::{Blocks, CHANNELS};

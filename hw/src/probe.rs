@@ -41,7 +41,16 @@ use crate::cpu::PoolError;
 use crate::execute::{DeviceChoice, cores_beside, gpu_of};
 use crate::fingerprint::processor_name;
 use crate::opencl::{Device, OpenClError};
+
+// What files of this room share.
 use cores::CoreGroup;
+use figures::{Bandwidth, Figures, Notes};
+use statistics::{
+    BYTES_PER_MICRO_OF_GBPS, Line, Measured, NANOS_PER_MICRO, Times, micros, over_sizes, relative_deviation,
+    repeated,
+};
+use streams::{Stream, gbps, memory_bytes};
+use timed_layers::{FINGERPRINT, RUN_LIMIT, Sweep, Sweeper};
 
 /// Spread of a fixed kernel's time, as a part of it, from which nothing else is worth
 /// measuring.

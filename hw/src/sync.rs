@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use coexec_sim::{Mechanism as Modelled, Picos};
 
-use crate::opencl::signals::{FlagHome, Signals};
-use crate::opencl::{Result, Runtime};
+use crate::opencl::{FlagHome, Result, Runtime, Signals};
 
+pub(crate) use link::Link;
 pub use link::sleep_granularity;
+use link::{check, has_announced, spin_until};
 pub use ping_pong::ping_pong;
 pub use probe::{Unsound, choose, probe};
 pub use round::{Notifications, measure};

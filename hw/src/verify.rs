@@ -12,8 +12,9 @@ mod reference;
 use coexec_sim::{Layer, Region};
 use thiserror::Error;
 
+use super::operands;
 use crate::cpu::Element;
-use crate::operands::{self, OperandError, Weights};
+use crate::operands::{OperandError, Weights};
 
 /// Roundings of a result besides those of its sum: an activation with an
 /// exponential, a division and the result itself (the kernels' exponential is

@@ -41,6 +41,15 @@ pub use shares::shares;
 pub use timeline::timeline;
 pub use trace::trace;
 
+// What files of this crate share.
+use axis::{LARGEST, Scale};
+use frame::{Drawn, Item, SCALE, TEXT_SIZE, at, steps};
+use legend::{Legend, Row};
+use palette::{
+    BLUE, Colour, GREEN, GREY, GRID, INK, Look, MUTED, ORANGE, PURPLE, Shape, VERMILION, YELLOW, ink_on,
+    look, looks, tint,
+};
+
 /// The format of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {

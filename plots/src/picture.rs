@@ -7,12 +7,7 @@
 //! published paler; heights start at 0.
 
 use crate::figure::{Bars, Drawing, HeatMap, Picture};
-
-use crate::axis::Axis;
-use crate::frame::{Figure, Item, TEXT_SIZE};
-use crate::legend::Legend;
-use crate::palette::{BLUE, Colour, look, tint};
-use crate::{Format, PlotError, font};
+use crate::{Axis, BLUE, Colour, Figure, Format, Item, Legend, PlotError, TEXT_SIZE, font, look, tint};
 
 /// Most series, which is how many can be told apart.
 const MOST_SERIES: usize = 14;

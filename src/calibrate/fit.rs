@@ -8,10 +8,7 @@ use coexec_fit::validate::point::Point;
 use coexec_sim::device::npu::Npu;
 use coexec_sim::{Basis, Calibration, KernelTable, Library, Profile};
 
-use super::prior::Chosen;
-use crate::failure::Result;
-use crate::progress::Progress;
-use crate::runs::Measured;
+use crate::{Chosen, Measured, Progress, Result};
 
 /// Folds of the cross-validation.
 const FOLDS: usize = 5;

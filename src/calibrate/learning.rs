@@ -4,9 +4,7 @@ use coexec_fit::calibrate::learning::{LearningPoint, Options, Series, learning_c
 use coexec_fit::measure::GpuRun;
 use coexec_sim::Profile;
 
-use super::prior::Chosen;
-use crate::failure::{Failure, Result};
-use crate::progress::Progress;
+use crate::{Chosen, Failure, Progress, Result};
 
 /// The curve of fits from the prior that was chosen, beside those from the
 /// hardware's where that is another, and, where `residual` says so, with the residual.

@@ -6,7 +6,7 @@ use coexec_sim::device::memory::Memory;
 use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::{Cpu, Gpu, InputError, Profile};
 
-use crate::failure::{Failure, Result};
+use crate::{Failure, Result};
 
 /// A prior as the command line names it.
 pub(crate) struct Chosen {

@@ -5,7 +5,7 @@ use coexec_fit::calibrate::gpu::Fitted as Known;
 use coexec_fit::validate::score::Scored;
 use coexec_sim::{DataType, Library};
 
-use super::fit::Fitted;
+use crate::calibrate::fit::Fitted;
 use crate::{output, validate};
 
 /// Correlation from which two CPU parameters are named as trading off.

@@ -8,10 +8,8 @@ use coexec_sim::workload::{OperatorTable, fuse, network, networks};
 use coexec_sim::{CoreSet, DataType, Gpu, Layer, Profile, Strategy};
 use serde::Serialize;
 
-use crate::cli::{Calibrate, Common};
-use crate::failure::{Failure, Result};
-use crate::output::{self, OutputFile, row};
-use crate::runs;
+use crate::output::row;
+use crate::{Calibrate, Common, Failure, OutputFile, Result, output, runs};
 
 /// For so many launches one network: what makes both kinds of times good (few-runs study, section 4).
 const LAUNCHES_A_NETWORK: usize = 10;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use coexec_sim::units::SECONDS_PER_DAY;
 
-use super::ScenarioOptions;
+use crate::ScenarioOptions;
 
 /// The device that stands for the GPU.
 #[derive(Debug, Args)]

@@ -6,9 +6,8 @@ use clap::Args;
 use coexec_sim::explore::advice::{CONFIDENCE, Regret};
 use coexec_sim::{InputError, Library, Mechanism, Overrides, Profile, Scenario, Strategy};
 
-use super::{ModelOptions, OneOrAll, one_or_all, picture};
-use crate::failure::{Failure, Result};
-use crate::output::PicturePath;
+use super::{one_or_all, picture};
+use crate::{Failure, ModelOptions, OneOrAll, PicturePath, Result};
 use coexec_sim::explore::{Effort, Objective};
 use coexec_sim::scenario::Threads;
 

@@ -7,9 +7,8 @@ use std::fmt::Write as _;
 use coexec_fit::validate::score::{Scored, worst};
 
 use super::{PROCESSORS, Phone, Picture};
-use crate::cli::Report;
 use crate::validate::{COLUMNS, percent, worth};
-use crate::{output, points};
+use crate::{Report, output, points};
 
 /// Most reasons for which rows were not used that are listed.
 const MOST_REASONS: usize = 5;

@@ -12,9 +12,8 @@ use coexec_sim::{
     Axis, Measure, Picos, Placement, Plan, Processor, ProcessorKind, Scenario, Simulator, Workload,
 };
 
-use crate::failure::Result;
 use crate::output::distinct;
-use crate::{applications, language};
+use crate::{Result, applications, language};
 
 /// A variant with what is known of it before it ran.
 #[derive(Clone, Debug)]

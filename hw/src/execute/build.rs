@@ -5,16 +5,14 @@ use coexec_sim::schedule::{Schedule, What};
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
 use coexec_sim::{Gpu, Processor, ProcessorKind, Region};
 
-use super::machine::Machine;
-use super::operation::{CpuKernel, GpuKernel, Operation, OperationPart, borrowed};
-use super::place::{HostHome, Place, Sharing, Touched};
-use super::program::{Task, joined_by};
-use super::{ExecuteError, Result};
-use crate::cpu::{self, Available as _, Element, InstructionSet};
-use crate::numbers;
-use crate::opencl::signals::Signals;
-use crate::opencl::{self, Dispatch, Home};
+use super::{
+    CpuKernel, ExecuteError, GpuKernel, HostHome, Machine, Operation, OperationPart, Place, Result, Sharing,
+    Task, Touched, borrowed, joined_by,
+};
+use crate::cpu::{Available as _, Element, InstructionSet};
+use crate::opencl::{Dispatch, Home, Signals};
 use crate::operands::{Weights, linked_operands};
+use crate::{cpu, numbers, opencl};
 
 /// Seeds of different tensors lie this far apart.
 const SEED_STEP: u64 = 1_000_003;

@@ -5,11 +5,7 @@
 use coexec_sim::Region;
 use coexec_sim::schedule::What;
 
-use super::machine::Machine;
-use super::meetings::Side;
-use super::operation::borrowed;
-use super::program::{Program, joined_by};
-use super::{ExecuteError, Result};
+use super::{ExecuteError, Machine, Program, Result, Side, borrowed, joined_by};
 use crate::cpu::Element;
 use crate::operands;
 use crate::verify::Reference;

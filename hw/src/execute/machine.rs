@@ -7,11 +7,11 @@ use coexec_sim::workload::Layout;
 use coexec_sim::{CoreSet, Cpu, Mechanism as Modelled, Profile};
 use core_affinity::CoreId;
 
-use super::place::Sharing;
-use super::{ExecuteError, Result, sharing};
+use super::{ExecuteError, Result, Sharing, sharing};
 use crate::cpu::{PoolError, ThreadPool};
 use crate::opencl::{Description, Device, DeviceKind, OpenClError, Runtime};
-use crate::sync::{self, Mechanism};
+use crate::sync;
+use crate::sync::Mechanism;
 use crate::system::highest_clock;
 use std::path::Path;
 

@@ -15,18 +15,12 @@ use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::schedule::{Command, CommandId, Schedule, Setting, What, schedule};
 use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
-use super::machine::{Machine, Team};
-use super::meetings::{Action, Meetings, Side};
-use super::operation::Operation;
-use super::place::{Place, Sharing};
-use super::{ExecuteError, Result, build};
+use super::{Action, ExecuteError, Machine, Meetings, Operation, Place, Result, Sharing, Side, Team, build};
 use crate::cpu::Element;
-use crate::numbers;
-use crate::opencl::OpenClError;
-use crate::opencl::events::of_duration;
+use crate::opencl::{OpenClError, of_duration};
 use crate::operands::pieces;
-use crate::sync::link::Link;
-use crate::sync::{self, Mechanism};
+use crate::sync::{Link, Mechanism};
+use crate::{numbers, sync};
 pub(super) use batch::Going;
 pub(super) use queue::Progress;
 

@@ -10,13 +10,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::Result;
-use super::check::Verified;
-use super::machine::Machine;
-use super::program::{Going, Program, Progress, Task};
-use super::watch::Control;
+use super::{Control, Machine, Program, Result, Task};
 use crate::cpu::Element;
-use crate::opencl::events::timed_out;
+use crate::execute::check::Verified;
+use crate::execute::program::{Going, Progress};
+use crate::opencl::timed_out;
 
 /// Batches before those that count, while the pipeline fills, and after them, while it
 /// empties: as many as the simulator leaves out.

@@ -13,8 +13,7 @@ use opencl3::device::{
 use opencl3::platform::{Platform, get_platforms};
 use opencl3::types::cl_device_id;
 
-use super::error::{Naming, OpenClError, Result};
-use super::library;
+use super::{Naming, OpenClError, Result, library};
 
 /// `CL_PLATFORM_NOT_FOUND_KHR`: the loader found no driver (`cl_khr_icd`).
 const PLATFORM_NOT_FOUND: i32 = -1001;

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use opencl3::event::CL_COMPLETE;
 pub(crate) use opencl3::event::Event;
 
-use super::error::{Naming, OpenClError, Result};
-use super::runtime::Runtime;
+use super::{Naming, OpenClError, Result, Runtime};
 use coexec_sim::Picos;
 
 /// How long the host sleeps between two looks at an event that it waits for.

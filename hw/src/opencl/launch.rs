@@ -11,10 +11,7 @@ use opencl3::kernel::Kernel;
 use opencl3::memory::{Buffer, ClMem};
 use opencl3::types::cl_mem;
 
-use super::error::{Naming, Result};
-use super::runtime::Runtime;
-use super::signals::Signals;
-use super::source::Source;
+use super::{Naming, Result, Runtime, Signals, Source};
 
 /// What stands for memory among a kernel's arguments.
 #[derive(Clone, Copy)]

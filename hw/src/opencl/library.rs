@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use super::error::{OpenClError, Result};
+use super::{OpenClError, Result};
 
 /// Names the libraries to try.
 pub const PATH_VARIABLE: &str = "OPENCL_DYLIB_PATH";

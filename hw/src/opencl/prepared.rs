@@ -18,17 +18,13 @@ use coexec_sim::Region;
 use coexec_sim::workload::{DataType, Layer, Layout, Shape};
 use opencl3::event::Event;
 
-use super::dispatch::{Dispatch, stored};
-use super::error::{OpenClError, Result};
-use super::events::{Timing, wait};
-use super::runtime::Runtime;
-use super::signals::Signals;
-use super::tensor::Tensor;
-use super::weights::CHANNELS;
+use super::{CHANNELS, Dispatch, OpenClError, Result, Runtime, Signals, Tensor, Timing, stored, wait};
 use crate::cpu::Element;
-use crate::operands::{self, OperandError, Weights};
+use crate::operands;
+use crate::operands::{OperandError, Weights};
 use builder::Builder;
 use step::Step;
+use step::{Argument, ComputedPart, LaunchGrid, TensorName};
 
 /// A layer, or a part of one, with its kernels and weights on a device.
 pub struct Prepared<T: Element> {

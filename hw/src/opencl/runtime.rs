@@ -20,9 +20,7 @@ use opencl3::memory::{
 use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, cl_device_id};
 
-use super::device::{Description, Device};
-use super::error::{Naming, OpenClError, Result, is_build_failure};
-use super::source::Source;
+use super::{Description, Device, Naming, OpenClError, Result, Source, is_build_failure};
 
 /// A device with a context, an in-order queue that takes times, and built programs.
 pub struct Runtime {

@@ -12,12 +12,7 @@ use std::time::Duration;
 use opencl3::event::Event;
 use opencl3::memory::Buffer;
 
-use super::error::Result;
-use super::events::{Stamps, stamps, wait};
-use super::launch::GridKernel;
-use super::runtime::Runtime;
-use super::source::Source;
-use super::visible::HostVisibleMemory;
+use super::{GridKernel, HostVisibleMemory, Result, Runtime, Source, Stamps, stamps, wait};
 
 /// Words and what is done with them.
 const FLAGS: &str = include_str!("kernels/flags.cl");

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use coexec_sim::workload::{DataType, Function, Layout};
 
-use super::announcing::announcing;
+use crate::opencl::announcing::announcing;
 
 /// What every kernel starts with.
 const COMMON: &str = include_str!("kernels/common.cl");

@@ -10,10 +10,7 @@ use coexec_sim::workload::{Layout, Shape, slices};
 use opencl3::memory::{Buffer, CL_FLOAT, CL_HALF_FLOAT, ClMem, Image};
 use opencl3::types::CL_BLOCKING;
 
-use super::error::{Naming, OpenClError, Result};
-use super::launch::Handle;
-use super::runtime::Runtime;
-use super::visible::HostVisibleMemory;
+use super::{Handle, HostVisibleMemory, Naming, OpenClError, Result, Runtime};
 use crate::cpu::Element;
 use crate::operands::OperandError;
 

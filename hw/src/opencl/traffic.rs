@@ -12,14 +12,10 @@ use coexec_sim::{Bytes, Picos};
 use opencl3::event::Event;
 use opencl3::memory::{Buffer, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
 
-use super::error::Result;
-use super::events::{Timing, finish, flush, of_duration, poll, wait};
-use super::launch::GridKernel;
-use super::runtime::Runtime;
-use super::signals::Signals;
-use super::source::Source;
-use super::tensor::{Home, Tensor};
-use super::visible::{HostVisibleMemory, map, unmap};
+use super::{
+    GridKernel, Home, HostVisibleMemory, Result, Runtime, Signals, Source, Tensor, Timing, finish, flush,
+    map, of_duration, poll, unmap, wait,
+};
 use coexec_sim::plan::{Region, Span};
 use coexec_sim::schedule::Memory;
 use coexec_sim::workload::{Layout, Shape};

@@ -19,9 +19,7 @@ use opencl3::memory::{
 };
 use opencl3::types::CL_BLOCKING;
 
-use super::error::{Naming, OpenClError, Result};
-use super::launch::Handle;
-use super::runtime::Runtime;
+use super::{Handle, Naming, OpenClError, Result, Runtime};
 
 /// Elements that host and device both address.
 pub(crate) struct HostVisibleMemory<T> {

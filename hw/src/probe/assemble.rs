@@ -17,17 +17,18 @@ use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::workload::Layout;
 use coexec_sim::{Calibration, Cpu, Library, Quantity, Text};
 
-use super::co_run::CoRuns;
-use super::cores::CoreGroup;
-use super::figures::{Bandwidth, Figures, Notes, figures};
-use super::statistics::{BYTES_PER_MICRO_OF_GBPS, Measured};
-use super::synchronisation::Mechanisms;
-use super::timed_layers::FINGERPRINT;
-use super::transfers::Transfers;
-use super::{Bench, ProbeError, Probed, Result, cores, cuts, fit, graphics, sequences, transfers};
+use super::{
+    BYTES_PER_MICRO_OF_GBPS, Bandwidth, Bench, CoreGroup, FINGERPRINT, Figures, Measured, Notes, ProbeError,
+    Probed, Result, cores, cuts, fit, graphics, sequences, transfers,
+};
 use crate::execute::Machine;
-use crate::fingerprint::{self, processor_name};
+use crate::fingerprint;
+use crate::fingerprint::processor_name;
 use crate::opencl::{Description, Runtime};
+use crate::probe::co_run::CoRuns;
+use crate::probe::figures::figures;
+use crate::probe::synchronisation::Mechanisms;
+use crate::probe::transfers::Transfers;
 use crate::sync::Mechanism;
 
 /// More than rounding takes of a value with five digits.

@@ -11,9 +11,7 @@ use std::time::Duration;
 use coexec_fit::calibrate::interference::CoRun;
 use coexec_sim::statistics::median;
 
-use super::statistics::BYTES_PER_MICRO_OF_GBPS;
-use super::streams::Stream;
-use super::{Result, TimeBudget};
+use super::{BYTES_PER_MICRO_OF_GBPS, Result, Stream, TimeBudget};
 
 /// Parts of its greatest demand at which a client is measured, and at which the others
 /// stream beside it.

@@ -11,12 +11,11 @@ use coexec_sim::device::gpu::Link;
 use coexec_sim::device::sync::Transfer;
 use coexec_sim::schedule::Memory;
 
-use super::figures::Notes;
-use super::statistics::{Line, Measured, NANOS_PER_MICRO, Times, over_sizes, repeated};
-use super::streams::gbps;
-use super::{ProbeError, Result, TimeBudget, transfers};
-use crate::opencl::traffic::Crossing;
-use crate::opencl::{OpenClError, Runtime};
+use super::{
+    Line, Measured, NANOS_PER_MICRO, Notes, ProbeError, Result, TimeBudget, Times, gbps, over_sizes,
+    repeated, transfers,
+};
+use crate::opencl::{Crossing, OpenClError, Runtime};
 
 /// Channels of the tensors that cross whole.
 const CHANNELS: u32 = 256;

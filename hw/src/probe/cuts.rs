@@ -9,9 +9,7 @@ use coexec_sim::explore::{SearchOptions, Strategy, split_search};
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
 use coexec_sim::{Axis, Library, Placement, Plan, Profile, Simulator};
 
-use super::layers;
-use super::timed_layers::{FINGERPRINT, RUN_LIMIT};
-use super::{Bench, ProbeError, Result};
+use super::{Bench, FINGERPRINT, ProbeError, RUN_LIMIT, Result, layers};
 use crate::execute::{Clock, ExecuteError, Machine, Measured, Settings, Task, side_by_side};
 use crate::statistics::repetitions;
 

@@ -12,22 +12,19 @@ use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{Gpu, Profile};
 
-use super::assemble::{jitter_percent, unfitted_cpu};
-use super::co_run::{Client, CoRuns};
-use super::crossings::Crossings;
-use super::launches::Launches;
-use super::statistics::Measured;
-use super::streams::{Stream, gbps, memory_bytes};
-use super::synchronisation::Mechanisms;
-use super::timed_layers::{Sweep, Sweeper};
-use super::transfers::Transfers;
 use super::{
-    Bench, Finding, MAX_NOISE, ProbeError, Result, co_run, crossings, graphics, launches, power,
-    synchronisation, transfers,
+    Bench, Finding, MAX_NOISE, Measured, ProbeError, Result, Stream, Sweep, Sweeper, co_run, crossings, gbps,
+    graphics, launches, memory_bytes, power, synchronisation, transfers,
 };
 use crate::cpu::ThreadPool;
 use crate::execute::Machine;
 use crate::opencl::Runtime;
+use crate::probe::assemble::{jitter_percent, unfitted_cpu};
+use crate::probe::co_run::{Client, CoRuns};
+use crate::probe::crossings::Crossings;
+use crate::probe::launches::Launches;
+use crate::probe::synchronisation::Mechanisms;
+use crate::probe::transfers::Transfers;
 
 /// Parts of the time left that each part of the probe may take, in their order.
 mod shares {

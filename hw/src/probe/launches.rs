@@ -6,11 +6,8 @@ use std::time::Duration;
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::{Picos, Quantity};
 
-use super::Result;
-use super::statistics::{Measured, relative_deviation, repeated};
-use crate::opencl::events::between;
-use crate::opencl::traffic::BoundKernel;
-use crate::opencl::{OpenClError, Runtime};
+use super::{Measured, Result, relative_deviation, repeated};
+use crate::opencl::{BoundKernel, OpenClError, Runtime, between};
 
 /// Repetitions of a single launch.
 const REPETITIONS: [usize; 2] = [50, 300];

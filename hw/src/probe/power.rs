@@ -13,14 +13,10 @@ use coexec_sim::device::power::{Power, ProcessorPower};
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
-use super::Result;
-use super::cores::CoreGroup;
-use super::figures::Notes;
-use super::meter::Meter;
-use super::streams::{Stream, memory_bytes};
+use super::{CoreGroup, Notes, Result, Stream, memory_bytes};
 use crate::cpu::ThreadPool;
-use crate::opencl::Runtime;
-use crate::opencl::traffic::BoundKernel;
+use crate::opencl::{BoundKernel, Runtime};
+use crate::probe::meter::Meter;
 
 /// How long a state is held, quickly and in full: batteries report once a second.
 const HELD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];

@@ -10,12 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::{Measured, NANOS_PER_MICRO};
 use crate::cpu::ThreadPool;
-use crate::opencl::traffic::BoundKernel;
-use crate::opencl::{OpenClError, Runtime};
+use crate::opencl::{BoundKernel, OpenClError, Runtime};
 use crate::system;
-
-use super::statistics::{Measured, NANOS_PER_MICRO};
 
 /// Least memory that a stream walks through, in bytes: several times a phone's caches.
 const MIN_BYTES: u64 = 32 << 20;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use coexec_sim::Picos;
 use coexec_sim::device::sync::{Notification, SleepThenPoll};
 
-use super::statistics::{Measured, micros};
-use super::{ProbeError, Result, TimeBudget};
+use super::{Measured, ProbeError, Result, TimeBudget, micros};
 use crate::opencl::{Device, Runtime};
-use crate::sync::{self, Mechanism, Notifications, Unsound};
+use crate::sync;
+use crate::sync::{Mechanism, Notifications, Unsound};
 
 /// Meetings of each mechanism.
 const ROUNDS: [u32; 2] = [100, 600];

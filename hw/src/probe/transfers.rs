@@ -7,10 +7,8 @@ use std::time::Duration;
 use coexec_sim::Quantity;
 use coexec_sim::device::sync::Transfer;
 
-use super::statistics::{Line, Measured, NANOS_PER_MICRO, Times, over_sizes, repeated};
-use super::{ProbeError, Result, TimeBudget};
-use crate::opencl::traffic::{BoundKernel, Exchange};
-use crate::opencl::{OpenClError, Runtime};
+use super::{Line, Measured, NANOS_PER_MICRO, ProbeError, Result, TimeBudget, Times, over_sizes, repeated};
+use crate::opencl::{BoundKernel, Exchange, OpenClError, Runtime};
 
 /// Bytes of the transfers.
 const QUICK: [usize; 5] = [4 << 10, 64 << 10, 512 << 10, 2 << 20, 8 << 20];

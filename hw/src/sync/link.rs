@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use coexec_sim::Picos;
 
 use super::{Mechanism, median};
-use crate::opencl::events::{
-    Event, UserEvent, finish, flush, has_ended, hold, of_duration, timed_out, wait_for,
+use crate::opencl::events::Event;
+use crate::opencl::{
+    Fault, OpenClError, Result, Runtime, Signals, UserEvent, finish, flush, has_ended, hold, of_duration,
+    timed_out, wait_for,
 };
-use crate::opencl::signals::{Fault, Signals};
-use crate::opencl::{OpenClError, Result, Runtime};
 
 /// Spins between two looks at the clock, which costs as much as many of them.
 const SPINS_A_LOOK: u32 = 64;

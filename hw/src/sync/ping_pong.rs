@@ -6,11 +6,8 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::Picos;
 
-use super::link::{check, has_announced, spin_until};
-use super::{Mechanism, flags};
-use crate::opencl::events::{flush, of_duration, poll};
-use crate::opencl::signals::{SPIN_LIMIT, Signals};
-use crate::opencl::{OpenClError, Result, Runtime};
+use super::{Mechanism, check, flags, has_announced, spin_until};
+use crate::opencl::{OpenClError, Result, Runtime, SPIN_LIMIT, Signals, flush, of_duration, poll};
 
 /// By when a kernel has ended that never sees the host's flag, not even its release: where
 /// the two share no memory after all.

@@ -9,7 +9,7 @@ use coexec_sim::workload::{
 };
 
 use super::Expected;
-use crate::cpu::normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
+use crate::cpu::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
 use crate::operands::Weights;
 
 impl Expected {

@@ -4,11 +4,9 @@
 //! (`super::super::stream`). Invariant: the device's queue holds nothing of such a run that
 //! waits for the host.
 
-use super::queue::Progress;
-use super::{Action, Program};
 use crate::cpu::Element;
-use crate::execute::Result;
-use crate::execute::machine::Machine;
+use crate::execute::program::queue::Progress;
+use crate::execute::{Action, Machine, Program, Result};
 
 /// What became of a run that was to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,11 +10,10 @@ use std::time::Instant;
 use coexec_sim::schedule::{CommandId, Memory, Schedule, Tensor, What};
 use coexec_sim::{Picos, Region};
 
-use super::{Action, Program, Side};
 use crate::cpu::Element;
-use crate::execute::{Result, Sharing};
-use crate::opencl::OpenClError;
-use crate::opencl::events::{Event, between, stamps};
+use crate::execute::{Action, Program, Result, Sharing, Side};
+use crate::opencl::events::Event;
+use crate::opencl::{OpenClError, between, stamps};
 
 /// How far a run has come.
 #[derive(Default)]

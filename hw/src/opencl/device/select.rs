@@ -1,7 +1,6 @@
 //! Which of the devices a word or a number means.
 
-use super::{Description, DeviceKind};
-use crate::opencl::error::{OpenClError, Result};
+use crate::opencl::{Description, DeviceKind, OpenClError, Result};
 
 /// Which of `devices` `selection` names.
 pub(super) fn choose(selection: &str, devices: &[&Description]) -> Result<usize> {

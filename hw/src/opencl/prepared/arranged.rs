@@ -4,12 +4,9 @@
 
 use coexec_sim::workload::{Class, Layer};
 
-use super::super::dispatch::stored;
-use super::super::error::Result;
-use super::super::tensor::{Extent, Home, Tensor};
-use super::builder::Builder;
-use super::step::{Argument, LaunchGrid, TensorName};
+use super::{Argument, Builder, LaunchGrid, TensorName};
 use crate::cpu::Element;
+use crate::opencl::{Extent, Home, Result, Tensor, stored};
 use crate::operands::linked_operands;
 
 /// Most threads of a work-group along columns and along slices.

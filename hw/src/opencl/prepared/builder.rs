@@ -9,15 +9,11 @@ use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::plan::{Region, Span};
 use coexec_sim::workload::{Class, Function, Layer, Layout, Movement, Reduction, Shape, Statistic, slices};
 
-use super::super::dispatch::{Dispatch, stored};
-use super::super::error::{OpenClError, Result};
-use super::super::runtime::Runtime;
-use super::super::signals::Signals;
-use super::super::source::Source;
-use super::super::tensor::Tensor;
-use super::super::weights::{self, CHANNELS};
-use super::step::{Argument, ComputedPart, LaunchGrid, Step, TensorName};
+use super::{Argument, ComputedPart, LaunchGrid, Step, TensorName};
 use crate::cpu::Element;
+use crate::opencl::{
+    CHANNELS, Dispatch, OpenClError, Result, Runtime, Signals, Source, Tensor, stored, weights,
+};
 use crate::operands::{Weights, linked_operands};
 
 /// What the steps of every operator are made from.

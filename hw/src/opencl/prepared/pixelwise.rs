@@ -7,14 +7,9 @@ use coexec_sim::workload::{
     Concat, DepthwiseConv2d, Dimension, Function, Interpolation, Pick, Pool, PoolKind, Resize, Shape, Window,
 };
 
-use super::super::error::Result;
-use super::super::tensor::{Home, Tensor};
-use super::super::weights;
-use super::super::weights::CHANNELS;
-use super::builder::Builder;
-use super::step::{Argument, LaunchGrid, TensorName};
-use crate::cpu::Element;
-use crate::cpu::normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
+use super::{Argument, Builder, LaunchGrid, TensorName};
+use crate::cpu::{Element, NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
+use crate::opencl::{CHANNELS, Home, Result, Tensor, weights};
 use coexec_sim::kernel::gpu::Kernel;
 
 impl<T: Element> Builder<'_, T> {

@@ -6,12 +6,9 @@ use std::sync::Arc;
 use coexec_sim::workload::{self, Conv2d, Window};
 use opencl3::memory::Buffer;
 
-use super::super::error::Result;
-use super::super::source::Source;
-use super::super::weights::{self, Blocks, CHANNELS};
-use super::builder::Builder;
-use super::step::{Argument, ComputedPart, LaunchGrid, TensorName};
+use super::{Argument, Builder, ComputedPart, LaunchGrid, TensorName};
 use crate::cpu::Element;
+use crate::opencl::{Blocks, CHANNELS, Result, Source, weights};
 
 /// Most registers of sums a thread may want: a larger tile is a slip of a sweep.
 const MAX_TEXELS: u32 = 64;

@@ -5,14 +5,8 @@ use std::sync::Arc;
 use coexec_sim::workload::{Dimension, Pick, Window};
 use opencl3::memory::Buffer;
 
-use super::super::device::DeviceKind;
-use super::super::error::{OpenClError, Result};
-use super::super::launch::GridKernel;
-use super::super::runtime::Runtime;
-use super::super::signals::Signals;
-use super::super::source::Source;
-use super::super::tensor::{Extent, Tensor};
 use crate::cpu::Element;
+use crate::opencl::{DeviceKind, Extent, GridKernel, OpenClError, Result, Runtime, Signals, Source, Tensor};
 
 /// The part of a tensor that is computed, in columns, rows and slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

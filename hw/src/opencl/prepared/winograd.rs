@@ -5,14 +5,11 @@ use std::sync::Arc;
 use coexec_sim::kernel::gpu::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
 use coexec_sim::workload::{Conv2d, Function, Shape, Window};
 
-use super::super::error::Result;
-use super::super::source::Source;
-use super::super::tensor::{Home, Tensor};
-use super::super::winograd::{definitions, weight_points};
-use super::builder::Builder;
-use super::product::Product;
-use super::step::{Argument, ComputedPart, LaunchGrid, TensorName};
+use super::{Argument, Builder, ComputedPart, LaunchGrid, TensorName};
 use crate::cpu::Element;
+use crate::opencl::prepared::product::Product;
+use crate::opencl::winograd::{definitions, weight_points};
+use crate::opencl::{Home, Result, Source, Tensor};
 
 /// Work-groups of the transform to points, the first that fits (LiteRT sources).
 const TO_POINTS_GROUPS: [[u32; 3]; 5] = [[8, 6, 4], [8, 6, 2], [4, 6, 2], [4, 6, 1], [1, 6, 1]];

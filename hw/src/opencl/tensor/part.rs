@@ -9,9 +9,9 @@ use opencl3::event::Event;
 use opencl3::memory::ClMem;
 use opencl3::types::CL_NON_BLOCKING;
 
-use super::super::error::{Naming, OpenClError, Result};
-use super::{Memory, Tensor};
+use super::Memory;
 use crate::cpu::Element;
+use crate::opencl::{Naming, OpenClError, Result, Tensor};
 use crate::operands::{Stretches, indices};
 
 /// A part of a dense tensor as bytes of a box: within a pixel, over the pixels of an
