@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
         common.note(format_args!("not run: {what} on {processor}: {reason}"));
     }
     let plan_file = plan_text(&scenario, &groups, pipeline.as_ref());
-    let plan_file = plan_file.as_deref().map(|text| (plan_path.as_path(), text));
+    let plan_file = plan_file.map(|text| OutputFile::new(&plan_path, text));
     write(options, &report.fingerprint, &measurements, plan_file)?;
     let stream = stream_of(&report, pipeline.as_ref(), &scenario, &groups);
     let document = Document {
@@ -261,10 +261,10 @@ fn write(
     options: &Run,
     fingerprint: &Fingerprint,
     measurements: &[Measurement],
-    plan: Option<(&Path, &str)>,
+    plan: Option<OutputFile>,
 ) -> Result {
     let mut files = Vec::from(output::runs(&options.out, measurements, fingerprint)?);
-    files.extend(plan.map(|(path, text)| OutputFile::new(path, text)));
+    files.extend(plan);
     output::write(&files)
 }
 

@@ -1,7 +1,7 @@
 //! `coexec explore` over a set of single operators: the mean gain of cutting.
 
 use coexec_sim::explore::{Search, split_search};
-use coexec_sim::simulate::{Known, SimulateError, Simulator};
+use coexec_sim::simulate::{Known, Simulator};
 use coexec_sim::{Basis, Picos, ProcessorKind, Scenario, Stage};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub(crate) fn run(scenario: &Scenario, operators: &[Stage], options: &Explore, c
     common.note(format_args!("searching {} operators on {}", operators.len(), scenario.device.name));
     // Gathered before the first error is looked for: which one that is must not
     // depend on the number of threads.
-    let searched: Vec<Result<Vec<Search>, SimulateError>> = operators
+    let searched: Vec<Result<Vec<Search>>> = operators
         .par_iter()
         .map_init(
             || Simulator::new(&scenario.device, scenario.library),
@@ -115,11 +115,7 @@ fn check(scenario: &Scenario, options: &Explore) -> Result {
     Ok(())
 }
 
-fn search(
-    simulator: &mut Simulator<'_>,
-    stage: &Stage,
-    scenario: &Scenario,
-) -> Result<Vec<Search>, SimulateError> {
+fn search(simulator: &mut Simulator<'_>, stage: &Stage, scenario: &Scenario) -> Result<Vec<Search>> {
     scenario
         .options
         .core_sets
@@ -127,7 +123,7 @@ fn search(
         .map(|&cores| {
             let options =
                 coexec_sim::explore::SearchOptions { core_sets: vec![cores], ..scenario.options.clone() };
-            split_search(simulator, stage, &options)
+            Ok(split_search(simulator, stage, &options)?)
         })
         .collect()
 }

@@ -15,7 +15,6 @@ mod predictors;
 mod runs;
 
 use super::{Comparison, Inputs, Result, mean, range, stages};
-use coexec_sim::SimulateError;
 use runs::{MODELS, PHONES, Runs, SNAPDRAGONS, System};
 
 /// How much longer GPU kernels take on buffers than on images (Figure 2).
@@ -57,9 +56,9 @@ fn speedups(comparison: &mut Comparison, runs: &mut Runs) -> Result {
         (0..SNAPDRAGONS, "snapdragon-avg", "snapdragon"),
         (SNAPDRAGONS..PHONES.len(), "kirin-990", "kirin-990"),
     ] {
-        let mut over = |system, other| {
+        let mut over = |system, other| -> Result<Vec<f64>> {
             let each = phones.clone().map(|phone| runs.speedups(phone, system, other));
-            Ok::<_, SimulateError>(each.collect::<Result<Vec<_>, _>>()?.concat())
+            Ok(each.collect::<Result<Vec<_>>>()?.concat())
         };
         let mu_layer = over(System::Codl, System::MuLayer)?;
         let of = |what: &str| format!("{name}/5-models/speedup-over-{what}");

@@ -9,7 +9,7 @@
 
 use super::{Comparison, Inputs, Result, fastest, range, stages};
 use coexec_sim::explore::layer_wise::ratios;
-use coexec_sim::simulate::{Pipeline, SimulateError, Simulator};
+use coexec_sim::simulate::{Pipeline, Simulator};
 use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Stage};
 
 /// Networks of its Figure 3: ours, and the paper's in ids of facts.
@@ -54,7 +54,7 @@ fn period(
     on_cpu: impl Fn(usize) -> Option<CoreSet>,
     depth: u32,
     gap_us: f64,
-) -> Result<f64, SimulateError> {
+) -> Result<f64> {
     let place = |index| on_cpu(index).map_or(Placement::GPU, Placement::cpu);
     let plan = Plan::new(Mechanism::EventWait, (0..stages.len()).map(place).collect());
     let pipeline = Pipeline::new(depth, gap_us).dispatching(DISPATCH_US);
@@ -64,12 +64,7 @@ fn period(
 
 /// Seconds from batch to batch with the GPU alone, and with the classifier on `cores` and
 /// batches in flight.
-fn periods(
-    profile: &Profile,
-    stages: &[Stage],
-    cores: CoreSet,
-    gap_us: f64,
-) -> Result<[f64; 2], SimulateError> {
+fn periods(profile: &Profile, stages: &[Stage], cores: CoreSet, gap_us: f64) -> Result<[f64; 2]> {
     let classifier = stages.iter().rposition(is_linear);
     let split = |index| (Some(index) == classifier).then_some(cores);
     Ok([period(profile, stages, |_| None, 1, gap_us)?, period(profile, stages, split, DEPTH, gap_us)?])

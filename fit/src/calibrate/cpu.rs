@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::Progress;
 use crate::measure::{CpuRun, OnCores, SkippedRow};
 use crate::validate::cpu::{Baselines, point, predict, within};
 use crate::validate::point::Point;
@@ -84,12 +85,7 @@ pub struct Calibration {
 /// Fits `cpu` to `runs`. Tables of clusters that did not run alone,
 /// and what mixed core sets cost where none ran, stay as they are.
 /// `progress` is told how many fits of the CPU are done, and of how many.
-pub fn calibrate(
-    cpu: &Cpu,
-    runs: &[CpuRun],
-    options: &Options<'_>,
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Calibration {
+pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Progress<'_>) -> Calibration {
     let evidence = Evidence::of(cpu, runs, options);
     let folds = options.folds.max(2);
     let fold_of = super::deal(evidence.networks.len(), folds, options.seed);

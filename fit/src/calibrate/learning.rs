@@ -16,6 +16,7 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calibrate::Progress;
 use crate::calibrate::gpu::design::design;
 use crate::calibrate::gpu::{self, calibrate};
 use crate::csv_rows;
@@ -115,7 +116,7 @@ pub fn learning_curve(
     runs: &[GpuRun],
     series: &[Series<'_>],
     options: &Options,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    progress: Progress<'_>,
 ) -> Vec<LearningPoint> {
     let Split { fit, predict } = Split::of(runs, options);
     if predict.is_empty() {

@@ -20,9 +20,9 @@ use std::arch::aarch64::{
 use coexec_sim::InstructionSet;
 use half::f16;
 
+use super::micro_kernel::micro_kernel;
+use super::vector::{register, vector};
 use super::{MicroKernel, Plain, Register, TileCall, Vector, micro_kernel};
-use crate::cpu::micro_kernel::micro_kernel;
-use crate::cpu::vector::{register, vector};
 
 /// Pixels of a tile.
 const PIXELS: usize = InstructionSet::Neon.tile().pixels;

@@ -2,8 +2,8 @@
 
 use coexec_sim::workload::Statistic;
 
+use super::elementwise::exp;
 use super::{Element, Vector};
-use crate::cpu::elementwise::exp;
 
 /// Added to a variance or mean square before its root is taken (the default of
 /// the layer norms of `PyTorch` and of Llama's root-mean-square norm).

@@ -12,11 +12,11 @@ use coexec_sim::workload::{
     self, Class, Conv2d, DepthwiseConv2d, Function, Layer, Movement, Operator, Pick, Reduction, Resize, Shape,
 };
 
+use super::depthwise::Depthwise;
+use super::instruction_set::Available as _;
+use super::pooling::Pooling;
+use super::product::{Dimensions, Product};
 use super::{Aligned, Element, Normalisation, SlidingWindow};
-use crate::cpu::depthwise::Depthwise;
-use crate::cpu::instruction_set::Available as _;
-use crate::cpu::pooling::Pooling;
-use crate::cpu::product::{Dimensions, Product};
 use crate::operands::{OperandError, Weights};
 
 /// A layer with packed weights and the buffers it needs.

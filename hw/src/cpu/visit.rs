@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use coexec_sim::workload::{Interpolation, Pick, Resize, Shape};
 
+use super::instruction_set::Loops;
+use super::pixelwise::Results;
+use super::prepared::{Implementation, Pass};
 use super::{Element, Vector, elementwise, normalise, pooling};
-use crate::cpu::instruction_set::Loops;
-use crate::cpu::pixelwise::Results;
-use crate::cpu::prepared::{Implementation, Pass};
 
 /// The operator itself, with bounds of its results, or a function linked behind
 /// it.

@@ -10,9 +10,9 @@ use std::arch::x86_64::{
 
 use coexec_sim::InstructionSet;
 
+use super::micro_kernel::micro_kernel;
+use super::vector::{register, vector};
 use super::{MicroKernel, Plain, Register, TileCall, Vector, micro_kernel};
-use crate::cpu::micro_kernel::micro_kernel;
-use crate::cpu::vector::{register, vector};
 
 /// Registers of output channels of a tile.
 const VECTORS: usize = 2;

@@ -10,9 +10,9 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use super::check::Verified;
 use super::{Control, Machine, Program, Result, Sharing, Taken, Task};
 use crate::cpu::{Element, SPIN};
-use crate::execute::check::Verified;
 use crate::sync::Mechanism;
 
 /// Runs of the window that decides whether a variant is warm.

@@ -10,10 +10,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::check::Verified;
+use super::program::{Going, Progress};
 use super::{Control, Machine, Program, Result, Task};
 use crate::cpu::Element;
-use crate::execute::check::Verified;
-use crate::execute::program::{Going, Progress};
 use crate::opencl::timed_out;
 
 /// Batches before those that count, while the pipeline fills, and after them, while it

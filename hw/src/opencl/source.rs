@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use coexec_sim::workload::{DataType, Function, Layout};
 
-use crate::opencl::announcing::announcing;
+use super::announcing::announcing;
 
 /// What every kernel starts with.
 const COMMON: &str = include_str!("kernels/common.cl");

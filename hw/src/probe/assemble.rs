@@ -17,6 +17,10 @@ use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::workload::Layout;
 use coexec_sim::{Calibration, Cpu, Library, Quantity, Text};
 
+use super::co_run::CoRuns;
+use super::figures::figures;
+use super::synchronisation::Mechanisms;
+use super::transfers::Transfers;
 use super::{
     BYTES_PER_MICRO_OF_GBPS, Bandwidth, Bench, CoreGroup, FINGERPRINT, Figures, Measured, Notes, ProbeError,
     Probed, Result, cores, cuts, fit, graphics, sequences, transfers,
@@ -25,10 +29,6 @@ use crate::execute::Machine;
 use crate::fingerprint;
 use crate::fingerprint::processor_name;
 use crate::opencl::{Description, Runtime};
-use crate::probe::co_run::CoRuns;
-use crate::probe::figures::figures;
-use crate::probe::synchronisation::Mechanisms;
-use crate::probe::transfers::Transfers;
 use crate::sync::Mechanism;
 
 /// More than rounding takes of a value with five digits.

@@ -12,6 +12,12 @@ use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{Gpu, Profile};
 
+use super::assemble::{jitter_percent, unfitted_cpu};
+use super::co_run::{Client, CoRuns};
+use super::crossings::Crossings;
+use super::launches::Launches;
+use super::synchronisation::Mechanisms;
+use super::transfers::Transfers;
 use super::{
     Bench, Finding, MAX_NOISE, Measured, ProbeError, Result, Stream, Sweep, Sweeper, co_run, crossings, gbps,
     graphics, launches, memory_bytes, power, synchronisation, transfers,
@@ -19,12 +25,6 @@ use super::{
 use crate::cpu::ThreadPool;
 use crate::execute::Machine;
 use crate::opencl::Runtime;
-use crate::probe::assemble::{jitter_percent, unfitted_cpu};
-use crate::probe::co_run::{Client, CoRuns};
-use crate::probe::crossings::Crossings;
-use crate::probe::launches::Launches;
-use crate::probe::synchronisation::Mechanisms;
-use crate::probe::transfers::Transfers;
 
 /// Parts of the time left that each part of the probe may take, in their order.
 mod shares {
@@ -109,13 +109,13 @@ pub(super) fn figures(
     }
     notes.warnings.extend(mechanisms.unsound.iter().map(ToString::to_string));
     let budget = bench.budget(shares::TRANSFERS);
-    let transfers = transfers::measure(runtime, quick, options.seed, &budget)?;
+    let transfers = transfers::measure(bench, runtime, &budget)?;
     let crossings = if runtime.device().unified_memory {
         None
     } else {
-        Some(crossings::measure(runtime, quick, options.seed, &budget, notes)?)
+        Some(crossings::measure(bench, runtime, &budget, notes)?)
     };
-    let power = power::measure(runtime, &bench.groups, quick, notes)?;
+    let power = power::measure(bench, runtime, notes)?;
     let (bandwidth, co_runs) = memory_traffic(bench, runtime, notes)?;
     let profile =
         Profile { cpu: unfitted_cpu(&bench.groups), gpu: Some(base.clone()), ..graphics::template() };

@@ -13,8 +13,8 @@ use coexec_sim::kernel::gpu::execute;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{Basis, Cpu, Gpu, KernelTable, Layer, Library, Operator, Quantity};
 
+use super::layers::sweep;
 use super::{ProbeError, Result, TimeBudget};
-use crate::probe::layers::sweep;
 
 /// Folds of the cross-validation.
 const FOLDS: usize = 5;

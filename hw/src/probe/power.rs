@@ -13,10 +13,10 @@ use coexec_sim::device::power::{Power, ProcessorPower};
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
-use super::{CoreGroup, Notes, Result, Stream, memory_bytes};
+use super::meter::Meter;
+use super::{Bench, Notes, Result, Stream, memory_bytes};
 use crate::cpu::ThreadPool;
 use crate::opencl::{BoundKernel, Runtime};
-use crate::probe::meter::Meter;
 
 /// How long a state is held, quickly and in full: batteries report once a second.
 const HELD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
@@ -50,15 +50,11 @@ struct Watts {
 }
 
 /// Measures the states; none where the machine shows no meter.
-pub(super) fn measure(
-    runtime: &Arc<Runtime>,
-    groups: &[CoreGroup],
-    quick: bool,
-    notes: &mut Notes,
-) -> Result<Option<Power>> {
+pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Notes) -> Result<Option<Power>> {
+    let groups = &bench.groups;
     let root = std::path::Path::new("/");
     let Some(meter) = Meter::find(root) else { return Ok(None) };
-    let held = HELD[usize::from(!quick)];
+    let held = HELD[usize::from(!bench.options.quick)];
     let watch = |work: &mut dyn FnMut() -> Result<()>| meter.watch(held, work);
     let mut sleep = || {
         std::thread::sleep(BETWEEN);

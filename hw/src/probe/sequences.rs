@@ -18,9 +18,9 @@ use coexec_sim::{
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use super::layers::pick;
 use super::{Bench, ProbeError, RUN_LIMIT, Result};
 use crate::execute::{Clock, Machine, Settings, Task, side_by_side};
-use crate::probe::layers::pick;
 
 /// Networks that are shared, quickly and in full.
 const NETWORKS: [usize; 2] = [4, 12];

@@ -16,10 +16,10 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use super::fit::MIN_LAYERS;
 use super::{ProbeError, Result, TimeBudget, layers};
 use crate::execute::{Clock, ExecuteError, Machine, Program, Task};
 use crate::operands::weight_counts;
-use crate::probe::fit::MIN_LAYERS;
 use crate::statistics::repetitions;
 
 /// What all runs name as their conditions.

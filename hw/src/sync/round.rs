@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::Picos;
 
+use super::clock::Clock;
+use super::ping_pong::{MEETING, SPUN_OUT};
 use super::{Link, Mechanism, flags};
 use crate::opencl::{BoundKernel, Result, Runtime, Stamps, poll, stamps};
-use crate::sync::clock::Clock;
-use crate::sync::ping_pong::{MEETING, SPUN_OUT};
 
 /// Dependent multiply-adds of the kernel whose end is learned of: tens of microseconds
 /// on any device, so that the host is waiting when it ends.

@@ -4,9 +4,10 @@ use super::chain::HALF;
 use super::runs::{Runs, System, options};
 use super::{STYLE, THREADS, XIAOMI9, YOLO, chain};
 use crate::{Comparison, Result, bundled, fastest};
+use coexec_sim::SimulateError;
 use coexec_sim::plan::{Axis, Placement, Plan, computed};
 use coexec_sim::schedule::{ScheduleError, read_bytes};
-use coexec_sim::simulate::{Prediction, SimulateError, Simulator, hand_over_delay};
+use coexec_sim::simulate::{Prediction, Simulator, hand_over_delay};
 use coexec_sim::workload::{Conv2d, DataType, Layer, Operator, Shape, Stage, Window};
 use coexec_sim::{CoreSet, Library, Mechanism, Profile, Strategy};
 
@@ -29,11 +30,11 @@ pub(super) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    pub(super) fn run(&self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
-        Simulator::new(self.profile, Library::Xnnpack).run(stages, plan)
+    pub(super) fn run(&self, stages: &[Stage], plan: &Plan) -> Result<Prediction> {
+        Ok(Simulator::new(self.profile, Library::Xnnpack).run(stages, plan)?)
     }
 
-    fn micros(&self, stage: &Stage, placement: Placement) -> Result<f64, SimulateError> {
+    fn micros(&self, stage: &Stage, placement: Placement) -> Result<f64> {
         let plan = Plan::new(Mechanism::EventWait, vec![placement]);
         Ok(self.run(std::slice::from_ref(stage), &plan)?.latency.as_micros())
     }
@@ -53,8 +54,9 @@ impl Bench<'_> {
     }
 
     /// Microseconds of computing of operators under a plan: the longest part of each, alone.
-    pub(super) fn computing(&self, stages: &[Stage], plan: &Plan) -> Result<f64, SimulateError> {
-        let computed = computed(stages, plan).map_err(ScheduleError::from)?;
+    pub(super) fn computing(&self, stages: &[Stage], plan: &Plan) -> Result<f64> {
+        let computed =
+            computed(stages, plan).map_err(|error| SimulateError::from(ScheduleError::from(error)))?;
         let mut total = 0.0;
         for ((stage, placement), regions) in stages.iter().zip(&plan.placements).zip(&computed) {
             let mut longest: f64 = 0.0;

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use coexec_sim::explore::{CodlParts, Effort, Explorer, Objective, SearchOptions, Strategy, WholeOperators};
 use coexec_sim::{
-    Axis, CoreSet, KernelTable, Library, Mechanism, Picos, Plan, Prediction, Profile, SimulateError,
-    Simulator, Stage,
+    Axis, CoreSet, KernelTable, Library, Mechanism, Picos, Plan, Prediction, Profile, Simulator, Stage,
 };
 
 use super::{THREADS, stages};
@@ -125,12 +124,7 @@ impl Runs {
     }
 
     /// A run of `system`.
-    pub(super) fn of(
-        &mut self,
-        phone: usize,
-        model: usize,
-        system: System,
-    ) -> Result<PlannedRun, SimulateError> {
+    pub(super) fn of(&mut self, phone: usize, model: usize, system: System) -> Result<PlannedRun> {
         let key = (phone, model, system);
         if let Some(run) = self.done.get(&key) {
             return Ok(run.clone());
@@ -154,12 +148,7 @@ impl Runs {
     }
 
     /// Mean over models of the ratio of two systems' times on a phone.
-    pub(super) fn speedups(
-        &mut self,
-        phone: usize,
-        system: System,
-        over: System,
-    ) -> Result<Vec<f64>, SimulateError> {
+    pub(super) fn speedups(&mut self, phone: usize, system: System, over: System) -> Result<Vec<f64>> {
         (0..MODELS.len())
             .map(|model| Ok(self.of(phone, model, over)?.millis() / self.of(phone, model, system)?.millis()))
             .collect()
@@ -179,12 +168,7 @@ pub(super) fn options(profile: &Profile, strategy: Strategy) -> SearchOptions {
 }
 
 /// A run of `system`, with its plan or with one of another's.
-fn run(
-    profile: &Profile,
-    stages: &[Stage],
-    system: System,
-    copied: Option<Plan>,
-) -> Result<PlannedRun, SimulateError> {
+fn run(profile: &Profile, stages: &[Stage], system: System, copied: Option<Plan>) -> Result<PlannedRun> {
     let mut simulator = Simulator::new(profile, Library::Xnnpack);
     if let Some(plan) = copied {
         return Ok(PlannedRun { prediction: simulator.run(stages, &plan)?, plan });

@@ -3,7 +3,7 @@
 use super::{DATA_TYPE, MOST_THREADS, STEP, fastest, options};
 use crate::{Comparison, Inputs, Result};
 use coexec_sim::explore::split_search;
-use coexec_sim::simulate::{SimulateError, Simulator, execute};
+use coexec_sim::simulate::{Simulator, execute};
 use coexec_sim::workload::{Layer, Linear, Operator, Stage};
 use coexec_sim::{Axis, Library, Mechanism, Placement, Plan, Processor, Profile};
 
@@ -33,7 +33,7 @@ fn layer(input_features: u32, output_features: u32) -> Stage {
 }
 
 /// Time of a layer on one processor, in microseconds.
-fn alone(device: &Profile, stage: &Stage, by: Processor) -> Result<f64, SimulateError> {
+fn alone(device: &Profile, stage: &Stage, by: Processor) -> Result<f64> {
     Ok(execute(&stage.layer, device, Library::Xnnpack, by)?.0.duration().as_micros())
 }
 

@@ -4,7 +4,7 @@ use super::setting::order_speedup;
 use super::table3::{DOWN, on_gpu, on_npu};
 use super::{FAST, LENGTHS, LLAMA_8B, Runs, SLOW, id, range};
 use crate::{Comparison, Result};
-use coexec_sim::{SimulateError, Strategy as S};
+use coexec_sim::Strategy as S;
 
 /// Lengths just above a standard size, where padding wastes most.
 const JUST_ABOVE: [u32; 3] = [135, 267, 525];
@@ -48,9 +48,9 @@ fn rates(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
 /// Mean of how much longer `slow` takes than `fast`, in percent.
 fn mean_gain(
     lengths: &[u32],
-    slow: impl Fn(u32) -> Result<f64, SimulateError>,
-    fast: impl Fn(u32) -> Result<f64, SimulateError>,
-) -> Result<f64, SimulateError> {
+    slow: impl Fn(u32) -> Result<f64>,
+    fast: impl Fn(u32) -> Result<f64>,
+) -> Result<f64> {
     let mut sum = 0.0;
     for &tokens in lengths {
         sum += 100.0 * (slow(tokens)? / fast(tokens)? - 1.0);

@@ -2,7 +2,7 @@
 
 use super::{Runs, id};
 use crate::{Comparison, Result};
-use coexec_sim::simulate::{SimulateError, execute};
+use coexec_sim::simulate::execute;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 use coexec_sim::{Picos, Processor};
 
@@ -34,7 +34,7 @@ impl Weight {
 }
 
 /// Microseconds of a product on the GPU, timed on its own.
-pub(super) fn on_gpu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, SimulateError> {
+pub(super) fn on_gpu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64> {
     let layer = weight.layer(rows);
     let kernels = runs.device.gpu.as_ref().and_then(|gpu| gpu.language.as_ref());
     let (phases, _) = execute(&layer, runs.device, runs.library(), Processor::Gpu)?;
@@ -52,7 +52,7 @@ pub(super) fn on_gpu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, S
 }
 
 /// Microseconds of a product on the NPU, in a graph of exactly `rows` rows.
-pub(super) fn on_npu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, SimulateError> {
+pub(super) fn on_npu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64> {
     let mut device = runs.device.clone();
     if let Some(npu) = device.npu.as_mut().and_then(|npu| npu.systolic.as_mut()) {
         npu.graph_sizes.clear();
@@ -72,7 +72,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
 }
 
 /// How long a product takes on one processor.
-type Time = fn(Runs<'_>, Weight, u32) -> Result<f64, SimulateError>;
+type Time = fn(Runs<'_>, Weight, u32) -> Result<f64>;
 
 /// A row of a range of lengths: the weight, the lengths and the quantity as facts call them, and
 /// the tokens and microseconds of both ends.
