@@ -244,16 +244,20 @@ pub fn execute(
     watched(patience, stop, tell, move |control| on_this_thread(&request, control))
 }
 
-/// Measures `tasks` side by side on the calling thread, which nobody watches.
+/// Measures plans of a workload side by side by the host's clock, on the calling thread, which
+/// nobody watches; no run may take longer than `limit`.
 ///
 /// # Errors
 /// A result that is wrong, or a device that does not answer.
-pub(crate) fn side_by_side<T: Element>(
+pub(crate) fn side_by_side(
     machine: &mut Machine,
-    tasks: &[Task<'_>],
-    settings: Settings,
+    (stages, profile): (&[Stage], &Profile),
+    plans: &[Plan],
+    (settings, limit): (Settings, Duration),
 ) -> Result<Vec<Result<Measured>>> {
-    measure::measure::<T>(machine, tasks, settings, &Control::unwatched())
+    let task = |plan| Task { stages, plan, profile, clock: Clock::Host, seed: settings.seed, limit };
+    let tasks: Vec<Task<'_>> = plans.iter().map(task).collect();
+    measure::measure::<f32>(machine, &tasks, settings, &Control::unwatched())
 }
 
 fn on_this_thread(request: &Request, control: &Control) -> Result<Report> {

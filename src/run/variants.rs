@@ -234,20 +234,10 @@ impl Maker<'_> {
     }
 
     fn ran(&self, placements: &[Placement]) -> ExecutedOn {
-        let plan = || ExecutedOn::Plan(self.plan_name.clone());
-        let Some(first) = placements.first().filter(|first| placements.iter().all(|other| other == *first))
-        else {
-            return plan();
-        };
-        match (first.only(), first.cpu_and_gpu_extents(), first.cores().map(|cores| cores.to_string())) {
-            (Some(Processor::Cpu(cores)), ..) => ExecutedOn::Cpu(cores.to_string()),
-            (Some(Processor::Gpu), ..) => ExecutedOn::Gpu,
-            (Some(Processor::Npu(_)), ..) => ExecutedOn::Npu,
-            (None, Some((axis, [cpu, gpu])), Some(cores)) if placements.len() == 1 => {
-                ExecutedOn::Split { axis, cores, cpu, gpu }
-            }
-            (None, ..) => plan(),
-        }
+        let all_alike = placements.first().filter(|first| placements.iter().all(|other| other == *first));
+        let is_told = |ran: &ExecutedOn| placements.len() == 1 || !matches!(ran, ExecutedOn::Split { .. });
+        let ran = all_alike.and_then(|placement| ExecutedOn::of(*placement)).filter(is_told);
+        ran.unwrap_or_else(|| ExecutedOn::Plan(self.plan_name.clone()))
     }
 
     /// A single operator on the GPU alone as the host sees it, its copies included; none of

@@ -20,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::layers::pick;
 use super::{Bench, ProbeError, RUN_LIMIT, Result};
-use crate::execute::{Clock, Machine, Settings, Task, side_by_side};
+use crate::execute::{Machine, Settings, side_by_side};
 
 /// Networks that are shared, quickly and in full.
 const NETWORKS: [usize; 2] = [4, 12];
@@ -130,20 +130,13 @@ impl Network<'_> {
         (plan, cores): (&Plan, CoreSet),
         settings: Settings,
     ) -> Result<Vec<Point>> {
+        let (stages, work) = (self.stages, (self.stages, self.profile));
         let alone = [Placement::cpu(cores), Placement::GPU]
-            .map(|placement| Plan::new(plan.synchronisation, vec![placement; self.stages.len()]));
-        let plans = [plan, &alone[0], &alone[1]];
-        let (stages, profile) = (self.stages, self.profile);
-        let tasks = plans.map(|plan| Task {
-            stages,
-            plan,
-            profile,
-            clock: Clock::Host,
-            seed: settings.seed,
-            limit: RUN_LIMIT,
-        });
+            .map(|placement| Plan::new(plan.synchronisation, vec![placement; stages.len()]));
+        let plans = [plan, &alone[0], &alone[1]].map(Plan::clone);
         let failed = |error: &dyn std::fmt::Display| ProbeError::Layer(format!("{}: {error}", self.name));
-        let measured = side_by_side::<f32>(machine, &tasks, settings).map_err(|error| failed(&error))?;
+        let measured =
+            side_by_side(machine, work, &plans, (settings, RUN_LIMIT)).map_err(|error| failed(&error))?;
         let mut medians = [0.0; 3];
         for (to, measured) in medians.iter_mut().zip(measured) {
             let measured = match measured {
