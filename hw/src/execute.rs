@@ -60,6 +60,7 @@ pub type Result<T, E = ExecuteError> = std::result::Result<T, E>;
 
 /// Something cannot be executed, or not soundly.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum ExecuteError {
     /// The `OpenCL` device.
     #[error(transparent)]
@@ -78,69 +79,36 @@ pub enum ExecuteError {
     Wrong(#[from] Box<Mismatch>),
     /// Part of a result is not a number: it was not computed.
     #[error("element {element} of {operator} was not computed: no time counts")]
-    NotComputed {
-        /// The operator.
-        operator: String,
-        /// Element, in the order of memory.
-        element: usize,
-    },
+    NotComputed { operator: String, element: usize },
     /// A result is not what it was when it was verified.
     #[error("element {element} of {operator} changed from one run to the next: no time counts")]
-    Changed {
-        /// The operator.
-        operator: String,
-        /// Element, in the order of memory.
-        element: usize,
-    },
+    Changed { operator: String, element: usize },
     /// The plan uses more cores than there are beside the device.
     #[error(
         "the core set {cores} needs {needed} cores, found {free} beside the OpenCL device's {taken} compute units"
     )]
-    TooFewCores {
-        /// The core set.
-        cores: String,
-        /// Its threads.
-        needed: u32,
-        /// Cores left.
-        free: usize,
-        /// Compute units of the device.
-        taken: u32,
-    },
+    TooFewCores { cores: String, needed: u32, free: usize, taken: u32 },
     /// The plan uses a GPU and none was opened, or the profile has none.
     #[error("the plan uses a GPU, but no OpenCL device was opened or the profile has no [gpu] table")]
     NoGpu,
     /// The plan uses an NPU.
     #[error("the plan places {operator} on an NPU, which coexec does not run")]
-    NoNpu {
-        /// The operator.
-        operator: String,
-    },
+    NoNpu { operator: String },
     /// A cut within a slice of four channels.
     #[error(
         "the plan cuts {operator} after {channels} channels, expected a multiple of 4: GPU kernels compute \
              four at a time"
     )]
-    CutSlice {
-        /// The operator.
-        operator: String,
-        /// Output channels before the cut.
-        channels: u32,
-    },
+    CutSlice { operator: String, channels: u32 },
     /// A plan without a schedule.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
     /// No mechanism works.
     #[error("host and device cannot synchronise: {tried}")]
-    NoMechanism {
-        /// What was tried, and what went wrong.
-        tried: String,
-    },
+    NoMechanism { tried: String },
     /// A number format that there are no kernels for.
     #[error("found a workload in {format}, expected f32 or f16")]
-    Format {
-        /// The format.
-        format: DataType,
-    },
+    Format { format: DataType },
     /// The measuring thread cannot be started.
     #[error("cannot start a thread to measure on")]
     NoThread(#[source] std::io::Error),
@@ -149,10 +117,7 @@ pub enum ExecuteError {
     ThreadFailed,
     /// Nothing happened for too long.
     #[error("the device or its driver did not answer for {seconds:.0} s; it was left behind")]
-    Stalled {
-        /// How long was waited.
-        seconds: f64,
-    },
+    Stalled { seconds: f64 },
     /// The user cancelled.
     #[error("cancelled")]
     Cancelled,

@@ -119,6 +119,7 @@ pub type Result<T, E = ProbeError> = std::result::Result<T, E>;
 
 /// A machine cannot be probed.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum ProbeError {
     /// There is no such device, or it failed.
     #[error(transparent)]
@@ -128,24 +129,13 @@ pub enum ProbeError {
     Pool(#[from] PoolError),
     /// Neither mechanism of synchronisation works.
     #[error("no mechanism of synchronisation works on this device: {why}")]
-    NoMechanism {
-        /// What went wrong with each.
-        why: String,
-    },
+    NoMechanism { why: String },
     /// The time limit left too few measurements.
     #[error("the time limit left too little time for {what}")]
-    TooLittleTime {
-        /// What was not measured.
-        what: &'static str,
-    },
+    TooLittleTime { what: &'static str },
     /// The same work takes a different time each time.
     #[error("the time of one and the same kernel varies by {percent:.0} %, expected at most {most:.0} %")]
-    Noisy {
-        /// Median absolute deviation from the median, in percent.
-        percent: f64,
-        /// The limit.
-        most: f64,
-    },
+    Noisy { percent: f64, most: f64 },
     /// The layer every device can run did not.
     #[error("a layer cannot be timed: {0}")]
     Layer(String),

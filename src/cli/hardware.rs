@@ -27,11 +27,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) place: ScenarioOptions,
     /// Plan to run instead of searching for one
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with_all = ["strategy", "objective", "step"]
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "objective", "step"])]
     pub(crate) plan: Option<PathBuf>,
     /// Measured runs to write, one row a repetition; the conditions go into a table beside
     #[arg(long, value_name = "RUNS.csv")]

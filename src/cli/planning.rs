@@ -73,11 +73,7 @@ pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) place: ScenarioOptions,
     /// Plan to simulate instead of searching for one
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with_all = ["threads", "strategy", "objective", "step"]
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["threads", "strategy", "objective", "step"])]
     pub(crate) plan: Option<PathBuf>,
     /// Write a trace of the run for ui.perfetto.dev (Chrome's JSON format)
     #[arg(long, value_name = "FILE")]

@@ -137,19 +137,9 @@ fn on_gpu<T: Element>(
     // The rules see a part as the layer that computes only the part.
     let alone = region.part_of(layer);
     let launch = execute(&alone, gpu)?.detail;
-    let dispatch = Dispatch::from(&launch);
-    let prepared = if is_shared {
-        opencl::Prepared::announcing(
-            runtime,
-            layer,
-            weights,
-            region,
-            (layouts, Layout::Buffer),
-            (dispatch, flags),
-        )
-    } else {
-        opencl::Prepared::new(runtime, layer, weights, region, [layouts[0]; 2], dispatch)
-    }?;
+    let (layouts, result) = if is_shared { (layouts, Layout::Buffer) } else { ([layouts[0]; 2], layouts[0]) };
+    let how = (Dispatch::from(&launch), flags);
+    let prepared = opencl::Prepared::announcing(runtime, layer, weights, region, (layouts, result), how)?;
     Ok(GpuKernel { prepared, launch })
 }
 
