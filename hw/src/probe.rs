@@ -147,23 +147,6 @@ pub enum ProbeError {
     Profile(String),
 }
 
-impl ProbeError {
-    /// Whether the hardware that was asked for is not here.
-    pub fn is_absent(&self) -> bool {
-        matches!(
-            self,
-            Self::OpenCl(
-                OpenClError::NoLibrary { .. } | OpenClError::NoPlatform | OpenClError::NotFound { .. }
-            )
-        )
-    }
-
-    /// Whether the question was wrong rather than the machine.
-    pub fn is_wrong_input(&self) -> bool {
-        matches!(self, Self::OpenCl(OpenClError::Ambiguous { .. } | OpenClError::SubDevice { .. }))
-    }
-}
-
 /// The time that a part of the probe may take, and where its progress is reported.
 pub(crate) struct TimeBudget<'a> {
     end: Instant,

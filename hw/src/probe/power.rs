@@ -65,7 +65,7 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
     for group in groups {
         let cores = &group.cores[..group.cores.len().min(MAX_THREADS)];
         let mut stream = Stream::of_cpu(ThreadPool::pinned_or_not(cores)?, CACHED_BYTES * cores.len());
-        let Some((watts, _)) = watch(&mut || Ok(stream.pass(WORK).map(drop)?))? else { return Ok(None) };
+        let Some((watts, _)) = watch(&mut || stream.pass(WORK).map(drop))? else { return Ok(None) };
         clusters.push((watts, cores.len()));
     }
     let mut poll = || {
@@ -76,7 +76,7 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
     let Some(first) = groups.first() else { return Ok(None) };
     let cores = &first.cores[..first.cores.len().min(MAX_THREADS)];
     let mut stream = Stream::of_cpu(ThreadPool::pinned_or_not(cores)?, memory_bytes(root));
-    let Some((streaming, passes)) = watch(&mut || Ok(stream.pass(0).map(drop)?))? else { return Ok(None) };
+    let Some((streaming, passes)) = watch(&mut || stream.pass(0).map(drop))? else { return Ok(None) };
     let rate = f64::from(passes) * stream.bytes() / held.as_secs_f64();
     let device = runtime.device();
     let mut gpu = None;
