@@ -289,7 +289,7 @@ impl Pricing<'_, '_> {
 /// The CPU is the control plane of GPU and NPU: where it sleeps for the predicted wait and
 /// computes no part, it has the next graph handed over by the time the input is there, so
 /// that a shared product pays no dispatch (`HeteroInfer`, SOSP'25, section 4).
-fn without_dispatch(phases: &Phases) -> Phases {
+pub(crate) fn without_dispatch(phases: &Phases) -> Phases {
     let mut kept = Phases::default();
     let others = phases.as_slice().iter().filter(|phase| phase.kind != PhaseKind::Launch);
     others.for_each(|phase| kept.push(*phase));
