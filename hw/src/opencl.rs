@@ -25,7 +25,7 @@ mod error;
 pub(crate) mod events;
 mod launch;
 mod library;
-mod prepared;
+pub(crate) mod prepared;
 mod runtime;
 pub(crate) mod signals;
 mod source;

@@ -17,7 +17,8 @@ use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
 use super::{Action, ExecuteError, Machine, Meetings, Operation, Place, Result, Sharing, Side, Team, build};
 use crate::cpu::Element;
-use crate::opencl::{OpenClError, of_duration};
+use crate::opencl::prepared::Queued;
+use crate::opencl::{self, OpenClError, of_duration};
 use crate::operands::pieces;
 use crate::sync::{Link, Mechanism};
 use crate::{numbers, sync};
@@ -209,21 +210,27 @@ impl<T: Element> Program<T> {
         Ok(Taken { counted, wall, kernels })
     }
 
-    /// Runs everything `count` times: what each run took by the processor's own clock, on the
-    /// GPU alone one behind the other in its queue, at most for `limit` in all.
+    /// Runs single operators one behind the other, each once: what each took by its processor's own clock. Those
+    /// of a GPU are all in its queue before the first is waited for, as those of an inference are; each has
+    /// `limit` to end.
     pub(crate) fn run_in_a_row(
-        &mut self,
+        programs: Vec<&mut Self>,
         machine: &mut Machine,
-        count: usize,
         limit: Duration,
-    ) -> Result<Vec<Picos>> {
-        if let [operation] = self.operations.as_slice()
-            && let (None, Some(gpu)) = (&operation.cpu, operation.gpu().next())
-        {
-            let timings = gpu.prepared.run_times(count, limit)?;
-            return Ok(timings.iter().map(|timing| timing.device).collect());
-        }
-        (0..count).map(|_| Ok(self.run(machine)?.counted)).collect()
+    ) -> Vec<Result<Picos>> {
+        let mut run = |program: &mut Self, queued: Option<opencl::Result<Queued>>| match queued {
+            Some(queued) => Ok(queued?.wait(limit)?.device),
+            None => Ok(program.run(machine)?.counted),
+        };
+        let queued: Vec<_> = programs.iter().map(|program| program.queued_alone()).collect();
+        programs.into_iter().zip(queued).map(|(program, queued)| run(program, queued)).collect()
+    }
+
+    /// Puts a single operator of the GPU in its queue; none where there are others, or the CPU takes part.
+    fn queued_alone(&self) -> Option<opencl::Result<Queued>> {
+        let [operation] = self.operations.as_slice() else { return None };
+        let gpu = operation.gpu().next().filter(|_| operation.cpu.is_none())?;
+        Some(gpu.prepared.queued())
     }
 
     /// Does all commands; what was done when.

@@ -203,25 +203,40 @@ impl<T: Element> Prepared<T> {
     /// Runs the layer once and waits for its end, at most for `limit`.
     ///
     /// # Errors
-    /// As [`Prepared::enqueue`], or where the device fails or does not finish in time:
-    /// then it is given up and waited for no more.
+    /// As [`Prepared::enqueue`] and [`Queued::wait`].
     pub fn run(&self, limit: Duration) -> Result<Timing> {
-        Ok(self.run_times(1, limit)?.swap_remove(0))
+        self.queued()?.wait(limit)
     }
 
-    /// Runs the layer `count` times (at least once), one behind the other in the queue,
-    /// and waits for the end of the last, at most for `limit`: a time for each, of which
-    /// the host's clock saw but the whole.
+    /// Puts the layer's kernels in the queue, to be waited for later.
     ///
     /// # Errors
-    /// As [`Prepared::run`].
-    pub fn run_times(&self, count: usize, limit: Duration) -> Result<Vec<Timing>> {
+    /// As [`Prepared::enqueue`].
+    pub(crate) fn queued(&self) -> Result<Queued> {
         let started = Instant::now();
-        let runs = (0..count.max(1)).map(|_| self.enqueue()).collect::<Result<Vec<_>, _>>()?;
-        if let Some((step, last)) = self.steps.last().zip(runs.last().and_then(|events| events.last())) {
-            wait(&self.runtime, last, step.kernel.name, limit)?;
+        let last = self.steps.last().map_or("nothing", |step| step.kernel.name);
+        Ok(Queued { runtime: Arc::clone(&self.runtime), events: self.enqueue()?, last, started })
+    }
+}
+
+/// A layer in the queue.
+pub(crate) struct Queued {
+    runtime: Arc<Runtime>,
+    events: Vec<Event>,
+    /// Its last kernel.
+    last: &'static str,
+    started: Instant,
+}
+
+impl Queued {
+    /// Waits for the layer's end, at most for `limit`.
+    ///
+    /// # Errors
+    /// The device fails or does not finish in time: then it is given up and waited for no more.
+    pub(crate) fn wait(self, limit: Duration) -> Result<Timing> {
+        if let Some(event) = self.events.last() {
+            wait(&self.runtime, event, self.last, limit)?;
         }
-        let wall = started.elapsed();
-        runs.iter().map(|events| Timing::of(events, wall)).collect()
+        Timing::of(&self.events, self.started.elapsed())
     }
 }
