@@ -8,10 +8,9 @@ use coexec_sim::simulate::{Errors, Known, Simulator};
 use coexec_sim::{Plan, ProcessorKind, Scenario, Stage};
 use serde::Serialize;
 
-use crate::cli::{Explore, OneOrAll};
-use crate::failure::Failure;
-use crate::output::{self, row};
-use crate::trust::{Trust, streamed};
+use crate::output::row;
+use crate::trust::streamed;
+use crate::{Explore, Failure, OneOrAll, Result, Trust, output};
 
 /// What is advised, and why.
 pub(crate) struct Advice {
@@ -45,7 +44,7 @@ pub(crate) fn of(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     (mut answer, known): (Answer, &[Known]),
-) -> Result<Advice, Failure> {
+) -> Result<Advice> {
     let errors = options.profile_error.map_or_else(|| Errors::of(&scenario.device, known), Errors::common);
     let pipeline = streamed(scenario);
     let is_latency = scenario.options.objective == Objective::Latency;
@@ -82,7 +81,7 @@ pub(crate) fn of(
 }
 
 /// That nothing is asked for that is chosen `only` so.
-pub(crate) fn refuse(options: &Explore, only: &str) -> Result<(), Failure> {
+pub(crate) fn refuse(options: &Explore, only: &str) -> Result {
     if options.robust.is_none() {
         return Ok(());
     }
@@ -94,7 +93,7 @@ fn entry(
     stages: &[Stage],
     answer: &Answer,
     (robust, errors, by): (Robust, &Errors, Regret),
-) -> Result<RobustEntry, Failure> {
+) -> Result<RobustEntry> {
     let sensitivities = match best_single(answer, &answer.plan) {
         Some(single) => sensitivities(simulator, (stages, &answer.plan), &single.plan, errors)?,
         None => Vec::new(),

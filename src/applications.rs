@@ -12,11 +12,12 @@ use coexec_sim::timeline::Timeline;
 use coexec_sim::{Picos, PlanFile, Scenario};
 use serde::Serialize;
 
-use crate::cli::{Common, Explore, ScenarioOptions, Simulate};
-use crate::failure::Failure;
-use crate::output::{self, OutputFile, or_dash, row};
+use crate::output::row;
 use crate::simulate::timeline_files;
-use crate::{advice, gantt};
+use crate::{
+    Column, Common, Explore, Failure, OutputFile, Result, ScenarioOptions, Simulate, advice, gantt, or_dash,
+    output,
+};
 
 /// How much of a run its timeline shows: six frames of a camera.
 const SHOWN: Picos = Picos(200_000_000_000);
@@ -43,7 +44,7 @@ pub(crate) fn simulate(
     applications: &Applications,
     options: &Simulate,
     common: &Common,
-) -> Result<(), Failure> {
+) -> Result {
     refuse_strategy(&options.place)?;
     let of_one = [("--plan", options.plan.is_some()), ("--samples", options.samples.is_some())];
     refuse(&of_one, "name each application's `plan` in the scenario, whose `seed` draws the requests")?;
@@ -64,7 +65,7 @@ pub(crate) fn explore(
     applications: &Applications,
     options: &Explore,
     common: &Common,
-) -> Result<(), Failure> {
+) -> Result {
     refuse_strategy(&options.place)?;
     advice::refuse(options, "for models")?;
     let of_one = [("--shares", options.shares.is_some()), ("--plot", options.plot.is_some())];
@@ -89,11 +90,11 @@ pub(crate) fn explore(
     Ok(())
 }
 
-fn refuse_strategy(place: &ScenarioOptions) -> Result<(), Failure> {
+fn refuse_strategy(place: &ScenarioOptions) -> Result {
     refuse(&[("--strategy", place.strategy.is_some())], "write `strategy` into each [[application]]")
 }
 
-fn refuse(options: &[(&str, bool)], help: &str) -> Result<(), Failure> {
+fn refuse(options: &[(&str, bool)], help: &str) -> Result {
     match options.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => {
             Err(Failure::usage(format!("{option} is of one model, not of several applications"), help))
@@ -103,7 +104,7 @@ fn refuse(options: &[(&str, bool)], help: &str) -> Result<(), Failure> {
 }
 
 /// Where the plan of each application is written: its name is put behind that of the file.
-fn plan_paths(applications: &Applications, out: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
+fn plan_paths(applications: &Applications, out: Option<&Path>) -> Result<Vec<PathBuf>> {
     let Some(out) = out else { return Ok(Vec::new()) };
     let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let (stem, ending) = (part(out.file_stem()), part(out.extension()));
@@ -184,44 +185,23 @@ fn missed(report: &ApplicationReport) -> String {
 /// What became of the requests, how busy processors were, and the begin of the run.
 fn tell(choice: &Choice, timeline: &Timeline) {
     let Choice { served, plans, .. } = choice;
-    let rows = served.applications.iter().zip(plans).map(|(report, plan)| {
-        let times = report.latency.map_or([None; 5], |latency| {
-            [latency.mean, latency.p50, latency.p90, latency.p99, latency.max].map(Some)
-        });
-        let [mean, p50, p90, p99, max] = times.map(or_dash);
-        let throughput = format!("{:.2}", report.throughput_per_second);
-        let slowdown = or_dash(report.slowdown.map(|slowdown| format!("{slowdown:.2}x")));
-        let computed = format!("{} of {}", report.completed, report.requests);
-        let deadline = or_dash(report.deadline);
-        row![
-            report.name,
-            plan.origin,
-            computed,
-            throughput,
-            mean,
-            slowdown,
-            p50,
-            p90,
-            p99,
-            max,
-            deadline,
-            missed(report)
-        ]
-    });
-    let header = [
-        "application",
-        "plan",
-        "requests",
-        "a second",
-        "mean",
-        "over alone",
-        "p50",
-        "p90",
-        "p99",
-        "max",
-        "deadline",
-        "missed",
+    let columns: [Column<(&ApplicationReport, &str)>; 12] = [
+        ("application", |(report, _)| report.name.clone()),
+        ("plan", |(_, origin)| (*origin).to_owned()),
+        ("requests", |(report, _)| format!("{} of {}", report.completed, report.requests)),
+        ("a second", |(report, _)| format!("{:.2}", report.throughput_per_second)),
+        ("mean", |(report, _)| or_dash(report.latency.map(|latency| latency.mean))),
+        ("over alone", |(report, _)| or_dash(report.slowdown.map(|slowdown| format!("{slowdown:.2}x")))),
+        ("p50", |(report, _)| or_dash(report.latency.map(|latency| latency.p50))),
+        ("p90", |(report, _)| or_dash(report.latency.map(|latency| latency.p90))),
+        ("p99", |(report, _)| p99(report)),
+        ("max", |(report, _)| or_dash(report.latency.map(|latency| latency.max))),
+        ("deadline", |(report, _)| or_dash(report.deadline)),
+        ("missed", |(report, _)| missed(report)),
     ];
+    let origins = plans.iter().map(|plan| plan.origin.as_str());
+    let applications: Vec<_> = served.applications.iter().zip(origins).collect();
+    let (header, rows) = output::cells(&columns, &applications);
     output::keyed_table(&header, 1, rows);
     let busy =
         served.processors.iter().map(|usage| format!("{} {:.1} %", usage.processor, usage.busy_percent));

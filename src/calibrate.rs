@@ -19,14 +19,10 @@ use coexec_sim::device::calibration::{Calibration, Group};
 use coexec_sim::{Profile, Text};
 use serde::Serialize;
 
-use crate::cli::{Calibrate, Common};
-use crate::failure::Failure;
-use crate::output::{self, OutputFile};
-use crate::progress::Progress;
-use crate::runs::Measured;
-use crate::{points, runs, why};
+use crate::{
+    Calibrate, Chosen, Common, Failure, Measured, OutputFile, Progress, Result, output, points, runs, why,
+};
 use fit::{Fitted, Options, fit};
-use prior::Chosen;
 
 /// Runs below which a fit is more its prior than its runs: the bundled phones' kernels have
 /// six values each, and eight kernels are common.
@@ -50,7 +46,7 @@ struct Document<'a> {
     undescribed: &'a [SkippedRow],
 }
 
-pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
     let profile = Profile::load(&options.base)?;
     match (options.suggest, &options.out) {
         (Some(count), _) => suggest::run(&profile, count as usize, options, common),
@@ -60,7 +56,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result<(), Failure> {
 }
 
 /// Fits `profile` to the runs, and writes it to `out`.
-fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result<(), Failure> {
+fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result {
     let prior = Chosen::of(&options.prior)?;
     let mut measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     if !measured.runs.answers.is_empty() {
@@ -88,9 +84,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
     let errors = score(&fitted.held_out);
     drop(progress);
-    if !common.quiet {
-        runs::name_left_out("not fitted", &fitted.left_out);
-    }
+    runs::name_left_out("not fitted", &fitted.left_out, common);
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {
         source,
@@ -133,8 +127,8 @@ fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
 /// Warns where so few runs were made that they decide little.
 fn tell_if_few(measured: &Measured, common: &Common) {
     let count = measured.runs.count();
-    if count < FEW_RUNS && !common.quiet {
-        output::note(&format!(
+    if count < FEW_RUNS {
+        common.note(format_args!(
             "warning: {} decide little, fewer than {FEW_RUNS}: most values stay what the prior says, and no error \
              below is worth much",
             why::counted(count as u64, "run", "runs")
@@ -159,7 +153,7 @@ fn learning_curve(
     prior: &Chosen,
     options: &Calibrate,
     progress: &Progress,
-) -> Result<Option<Vec<LearningPoint>>, Failure> {
+) -> Result<Option<Vec<LearningPoint>>> {
     let Some(_) = &options.learning_curve else { return Ok(None) };
     learning::curve(profile, &measured.runs.gpu, prior, !options.no_residual, options.seed, progress)
         .map(Some)
@@ -183,7 +177,7 @@ fn write(
     fitted: &Fitted,
     curve: Option<&[LearningPoint]>,
     (out, options): (&Path, &Calibrate),
-) -> Result<(), Failure> {
+) -> Result {
     let content = profile.to_toml();
     if let Ok(content) = &content {
         Profile::parse(&Text { name: out.display().to_string(), content: content.clone() })?;

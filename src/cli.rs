@@ -7,20 +7,17 @@ use clap::{Args, Parser, Subcommand};
 use coexec_import::{ImportOptions, LEAST_COVERED_PERCENT};
 use coexec_papers::Paper;
 
-use crate::output;
-
-mod compare;
 mod hardware;
 mod names;
 mod planning;
 mod profile;
 mod runs;
 
-pub(crate) use compare::Compare;
+use crate::output;
 pub(crate) use hardware::{Probe, Run};
 pub(crate) use names::{Figure, OneOrAll, RunFormat, SchemaName};
 use names::{one_or_all, picture};
-pub(crate) use planning::{Explore, ScenarioOptions, Simulate};
+pub(crate) use planning::{Compare, Explore, ScenarioOptions, Simulate};
 pub(crate) use profile::{NewProfile, Profile, ProfileCommand, ProfileError};
 pub(crate) use runs::{Calibrate, Plot, Report, Runs, Validate};
 

@@ -8,9 +8,7 @@ use coexec_sim::{Basis, Objective, Profile, Strategy, Workload};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::cli::{Common, Compare, OneOrAll};
-use crate::failure::Failure;
-use crate::output;
+use crate::{Common, Compare, Failure, OneOrAll, Result, output};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -48,7 +46,7 @@ struct Task {
     objective: Objective,
 }
 
-pub(crate) fn run(options: &Compare, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Compare, common: &Common) -> Result {
     let task = Task::new(options)?;
     let (rows, left_out) = rows(options, &task, common)?;
     if let Some(picture) = &options.plot {
@@ -73,7 +71,7 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result<(), Failure> {
 }
 
 impl Task {
-    fn new(options: &Compare) -> Result<Self, Failure> {
+    fn new(options: &Compare) -> Result<Self> {
         let baseline = planned(options.baseline)?;
         if baseline == Strategy::Optimal {
             return Err(Failure::usage("optimal gains nothing over itself", "name another --baseline"));
@@ -94,7 +92,7 @@ impl Task {
 }
 
 /// The strategy, unless it plans language models alone.
-fn planned(strategy: Strategy) -> Result<Strategy, Failure> {
+fn planned(strategy: Strategy) -> Result<Strategy> {
     if strategy.plans_operators() {
         return Ok(strategy);
     }
@@ -106,11 +104,7 @@ fn planned(strategy: Strategy) -> Result<Strategy, Failure> {
 }
 
 /// One row for each model and device, in the order asked; those without a plan apart.
-fn rows(
-    options: &Compare,
-    task: &Task,
-    common: &Common,
-) -> Result<(Vec<StrategyRow>, Vec<SkippedRow>), Failure> {
+fn rows(options: &Compare, task: &Task, common: &Common) -> Result<(Vec<StrategyRow>, Vec<SkippedRow>)> {
     let scenarios = names(&options.scenarios, &|name| {
         (name == "all").then(|| networks().map(|(name, _)| name.to_owned()).collect())
     });
@@ -154,7 +148,7 @@ fn names(given: &[String], members: &dyn Fn(&str) -> Option<Vec<String>>) -> Vec
 
 /// What can be wrong with a row: the input, which ends the command, or that the device has
 /// no plan for the model.
-type RowOrReason = Result<Result<StrategyRow, SkippedRow>, Failure>;
+type RowOrReason = Result<Result<StrategyRow, SkippedRow>>;
 
 fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrReason {
     let scenario = coexec_import::load(name, &options.overrides(device), &options.how.import())?;
@@ -188,7 +182,7 @@ fn groups(rows: &[StrategyRow], task: &Task, name: impl Fn(&StrategyRow) -> &str
 }
 
 /// That `optimal` gains enough over the baseline.
-fn check(rows: &[StrategyRow], task: &Task, limit: f64) -> Result<(), Failure> {
+fn check(rows: &[StrategyRow], task: &Task, limit: f64) -> Result {
     let mean = gain(rows, Strategy::Optimal, task.baseline).map_or(0.0, |gain| gain.mean_percent);
     if mean < limit {
         let baseline = task.baseline.name();

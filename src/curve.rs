@@ -6,7 +6,7 @@ use coexec_sim::explore::{CurvePoint, SearchOptions, latency_curve};
 use coexec_sim::input::nearest;
 use coexec_sim::{Axis, Picos, Placement, Plan, Scenario, Simulator, Stage};
 
-use crate::failure::Failure;
+use crate::{Failure, Result};
 
 // Sizes and widths are in figure pixels.
 
@@ -23,7 +23,7 @@ pub(crate) fn draw(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     plan: &Plan,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>> {
     let (stage, placement) = shown(operator, scenario, stages, plan)?;
     if placement.axis() == Some(Axis::Height) {
         return Err(Failure::usage(
@@ -61,7 +61,7 @@ fn shown<'a>(
     scenario: &Scenario,
     stages: &'a [Stage],
     plan: &Plan,
-) -> Result<(&'a Stage, Placement), Failure> {
+) -> Result<(&'a Stage, Placement)> {
     let mut cuttable = stages
         .iter()
         .zip(plan.placements.iter().copied())

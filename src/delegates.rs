@@ -3,7 +3,8 @@
 use coexec_sim::Stage;
 use coexec_sim::explore::delegates::Partitioning;
 
-use crate::output::{self, row};
+use crate::output;
+use crate::output::row;
 
 /// The partitions in the order in which they run, and what is left out; an empty line ends each table.
 pub(crate) fn tell(partitioning: &Partitioning, stages: &[Stage]) {

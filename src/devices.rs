@@ -5,10 +5,9 @@ use coexec_sim::Profile;
 use coexec_sim::scenario::{Bundled, BundledKind, bundled};
 use serde::Serialize;
 
-use crate::cli::{Common, Devices};
-use crate::failure::Failure;
 use crate::known::{Format, comments, formats};
-use crate::output::{self, or_dash, row};
+use crate::output::row;
+use crate::{Common, Devices, Failure, Result, or_dash, output};
 
 #[derive(Serialize)]
 struct Listing {
@@ -31,14 +30,14 @@ struct Device {
     formats: Vec<Format>,
 }
 
-pub(crate) fn run(options: &Devices, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Devices, common: &Common) -> Result {
     match &options.name {
         Some(name) => show(&Profile::load(name)?, common),
         None => list(common),
     }
 }
 
-fn list(common: &Common) -> Result<(), Failure> {
+fn list(common: &Common) -> Result {
     let devices: Vec<Device> = Profile::bundled()?.into_iter().map(device).collect();
     let scenarios = bundled();
     if common.json {
@@ -88,7 +87,7 @@ fn device(profile: Profile) -> Device {
 
 /// Prints what is known of a profile in each format, and the profile as it would be written, sources
 /// included.
-fn show(profile: &Profile, common: &Common) -> Result<(), Failure> {
+fn show(profile: &Profile, common: &Common) -> Result {
     let unwritable = |error: toml::ser::Error| {
         Failure::usage(format!("the profile cannot be written: {error}"), "see where it holds no number")
     };

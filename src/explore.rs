@@ -9,14 +9,14 @@ use coexec_sim::timeline::Timeline;
 use coexec_sim::{Basis, Picos, Scenario, Stage, Workload};
 use serde::Serialize;
 
-use crate::advice::{self, Advice, RobustEntry};
-use crate::cli::{Common, Explore, OneOrAll};
-use crate::failure::Failure;
-use crate::output::{OutputFile, or_dash, row};
+use crate::advice::{Advice, RobustEntry};
+use crate::output::row;
 use crate::simulate::{report, timeline_files};
-use crate::strategies::{self, Entry};
-use crate::trust::Trust;
-use crate::{applications, curve, delegates, known, language, output, sweep};
+use crate::strategies::Entry;
+use crate::{
+    Common, Explore, OneOrAll, OutputFile, Result, Trust, advice, applications, curve, delegates, known,
+    language, or_dash, output, strategies, sweep,
+};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -82,7 +82,7 @@ struct SplitEntry {
     latency_ps: Picos,
 }
 
-pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Explore, common: &Common) -> Result {
     let scenario = options.place.load()?;
     match &scenario.workload {
         Workload::Model(stages) => one_model(&scenario, stages, options, common),
@@ -98,12 +98,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result<(), Failure> {
     }
 }
 
-fn one_model(
-    scenario: &Scenario,
-    stages: &[Stage],
-    options: &Explore,
-    common: &Common,
-) -> Result<(), Failure> {
+fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &Common) -> Result {
     let mut simulator = scenario.simulator();
     let known = known::of(scenario, stages);
     let pipeline = scenario.pipeline.as_ref();
@@ -157,7 +152,7 @@ fn write(
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
     (timeline, plan, drawn): (&Timeline, &PlanFile, (&[Stage], &Plan, &[Entry])),
-) -> Result<(), Failure> {
+) -> Result {
     let mut files = timeline_files(timeline, scenario, options.timeline.as_ref(), options.trace.as_deref())?;
     if let Some(path) = &options.out {
         files.push(OutputFile::encoded(path, toml::to_string_pretty(plan))?);
@@ -172,7 +167,7 @@ fn pictures(
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
     (stages, plan, entries): (&[Stage], &Plan, &[Entry]),
-) -> Result<Vec<OutputFile>, Failure> {
+) -> Result<Vec<OutputFile>> {
     let mut files = Vec::new();
     if let Some(picture) = &options.plot {
         files.push(picture.file(|format| match options.operator.as_deref() {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use coexec_hw::execute::ExecuteError;
+use coexec_hw::opencl::OpenClError;
 use coexec_hw::probe::ProbeError;
 use coexec_papers::ReproduceError;
 use coexec_plots::PlotError;
@@ -34,6 +35,9 @@ pub(crate) fn usage(message: &clap::Error) -> ExitCode {
     let _ = message.print();
     if message.use_stderr() { ExitCode::from(WRONG_INPUT) } else { ExitCode::SUCCESS }
 }
+
+/// What a step of a command makes, or why it fails.
+pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
 /// Why a command failed.
 #[derive(Debug, Error)]
@@ -203,10 +207,10 @@ fn of_simulation(error: &SimulateError) -> &'static str {
 /// The status and the remedy where a machine cannot be probed.
 fn of_probe(error: &ProbeError) -> (u8, &'static str) {
     match error {
-        error if error.is_absent() => {
-            (ABSENT, "install an OpenCL driver, or name a device that is there with --opencl")
-        }
-        error if error.is_wrong_input() => {
+        ProbeError::OpenCl(
+            OpenClError::NoLibrary { .. } | OpenClError::NoPlatform | OpenClError::NotFound { .. },
+        ) => (ABSENT, "install an OpenCL driver, or name a device that is there with --opencl"),
+        ProbeError::OpenCl(OpenClError::Ambiguous { .. } | OpenClError::SubDevice { .. }) => {
             (WRONG_INPUT, "name one device by its numbers (--opencl 0:0), and fewer --gpu-cores")
         }
         ProbeError::TooLittleTime { .. } => (UNSOUND, "allow more time (--time-limit)"),

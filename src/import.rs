@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use coexec_import::{Coverage, Imported, ImportedScenario, Replacement};
 use serde::Serialize;
 
-use crate::cli::{Common, Import};
-use crate::failure::Failure;
-use crate::output::{self, OutputFile, row};
+use crate::output::row;
+use crate::{Common, Import, OutputFile, Result, output};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -26,7 +25,7 @@ struct Document<'a> {
     approximated: &'a [Replacement],
 }
 
-pub(crate) fn run(options: &Import, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Import, common: &Common) -> Result {
     output::check(&options.out)?;
     output::check_apart(&options.out, &options.model)?;
     let imported = ImportedScenario::load(&options.model, &options.how.import())?;

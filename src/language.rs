@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use coexec_sim::ProcessorKind;
 use coexec_sim::explore::advice::CONFIDENCE;
 use coexec_sim::explore::language::{LanguageAnswer, explore_language, plan_language};
 use coexec_sim::simulate::generation::{
@@ -12,15 +11,17 @@ use coexec_sim::simulate::generation::{
 };
 use coexec_sim::simulate::{Drawn, Footprint};
 use coexec_sim::workload::{LanguageTask, Turn};
-use coexec_sim::{Bytes, Picos, PlanFile, Profile, Scenario, Strategy};
+use coexec_sim::{Bytes, Picos, PlanFile, ProcessorKind, Profile, Scenario, Strategy};
 use serde::Serialize;
 
-use crate::cli::{Common, Explore, OneOrAll, Simulate};
 use crate::explore::describe;
-use crate::failure::Failure;
-use crate::output::{self, OutputFile, PicturePath, or_dash, row};
-use crate::simulate::{self, found_by, read_plan, timeline_files};
-use crate::trust::{Trust, UNSURE};
+use crate::output::row;
+use crate::simulate::{found_by, read_plan, timeline_files};
+use crate::trust::UNSURE;
+use crate::{
+    Column, Common, Explore, Failure, OneOrAll, OutputFile, PicturePath, Result, Simulate, Trust, or_dash,
+    output, simulate,
+};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -68,7 +69,7 @@ pub(crate) fn simulate(
     task: &LanguageTask,
     options: &Simulate,
     common: &Common,
-) -> Result<(), Failure> {
+) -> Result {
     if options.samples.is_some() {
         return Err(Failure::usage(
             "--samples repeats a run of operators, not a language model",
@@ -103,7 +104,7 @@ pub(crate) fn explore(
     task: &LanguageTask,
     options: &Explore,
     common: &Common,
-) -> Result<(), Failure> {
+) -> Result {
     if options.plot.is_some() || options.shares.is_some() {
         return Err(Failure::usage(
             "--plot and --shares draw one run of operators, and a language model runs its own again and again",
@@ -150,7 +151,7 @@ fn answers(
     scenario: &Scenario,
     task: &LanguageTask,
     asked: Option<OneOrAll<Strategy>>,
-) -> Result<Vec<LanguageAnswer>, Failure> {
+) -> Result<Vec<LanguageAnswer>> {
     let answer = |strategy| {
         let mechanism = scenario.options.synchronisation;
         explore_language(&scenario.device, scenario.library, task, strategy, mechanism)
@@ -182,7 +183,7 @@ fn timeline(
     plan: &GenerationPlan,
     picture: Option<&PicturePath>,
     trace: Option<&Path>,
-) -> Result<Vec<OutputFile>, Failure> {
+) -> Result<Vec<OutputFile>> {
     if trace.is_none() && picture.is_none() {
         return Ok(Vec::new());
     }
@@ -197,7 +198,7 @@ impl<'a> Document<'a> {
         task: &'a LanguageTask,
         plan_origin: String,
         (plan, generation): (&GenerationPlan, &'a Generation),
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let memory = Footprint::of_language(task, plan);
         let drawn = plan.drawn((&scenario.device, scenario.library), task, generation)?;
         Ok(Self {
@@ -241,7 +242,7 @@ impl<'a> Entry<'a> {
         task: &LanguageTask,
         LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer,
         (best, best_drawn): (&Generation, &Drawn),
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let drawn = plan.drawn((&scenario.device, scenario.library), task, generation)?;
         Ok(Self {
             strategy: strategy.name(),
@@ -310,27 +311,28 @@ fn turns(generation: &Generation) {
 
 /// The strategies side by side, by their first turn.
 fn compare(strategies: &[Entry<'_>]) {
-    let rows = strategies.iter().map(|entry| {
-        let Entry { strategy, relative_to_plan, drawn, generation, .. } = entry;
-        let first = &generation.turns[0];
-        let rate = |phase: &PhaseReport| format!("{:.2}", phase.tokens_per_second);
-        let within = drawn.tokens_per_second.map(|[low, high]| format!(" ({low:.2} - {high:.2})"));
-        let decode = first.decode.as_ref().map(|phase| rate(phase) + &within.unwrap_or_default());
-        let [low, high] = drawn.first_token.interval();
-        let first_token = format!("{} ({low} - {high})", first.time_to_first_token);
-        let relative = format!("{relative_to_plan:.2}x{}", if entry.is_sure { "" } else { " ~" });
-        let (prefill, energy) = (rate(&first.prefill), or_dash(generation.energy));
-        row![strategy, first_token, prefill, or_dash(decode), generation.latency, relative, energy]
-    });
-    let header = [
-        "strategy",
-        "TTFT (90 %)",
-        "prefill tokens/s",
-        "decode tokens/s (90 %)",
-        "all",
-        "relative",
-        "energy",
+    fn rate(phase: &PhaseReport) -> String {
+        format!("{:.2}", phase.tokens_per_second)
+    }
+    let columns: [Column<Entry<'_>>; 7] = [
+        ("strategy", |entry| entry.strategy.to_owned()),
+        ("TTFT (90 %)", |entry| {
+            let [low, high] = entry.drawn.first_token.interval();
+            format!("{} ({low} - {high})", entry.generation.turns[0].time_to_first_token)
+        }),
+        ("prefill tokens/s", |entry| rate(&entry.generation.turns[0].prefill)),
+        ("decode tokens/s (90 %)", |entry| {
+            let within = entry.drawn.tokens_per_second.map(|[low, high]| format!(" ({low:.2} - {high:.2})"));
+            let phase = entry.generation.turns[0].decode.as_ref();
+            or_dash(phase.map(|phase| rate(phase) + &within.unwrap_or_default()))
+        }),
+        ("all", |entry| entry.generation.latency.to_string()),
+        ("relative", |entry| {
+            format!("{:.2}x{}", entry.relative_to_plan, if entry.is_sure { "" } else { " ~" })
+        }),
+        ("energy", |entry| or_dash(entry.generation.energy)),
     ];
+    let (header, rows) = output::cells(&columns, strategies);
     output::keyed_table(&header, 1, rows);
     if strategies.iter().any(|strategy| !strategy.is_sure) {
         output::line(UNSURE);

@@ -45,6 +45,18 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+// What commands share.
+use calibrate::prior::Chosen;
+use cli::{
+    Calibrate, Common, Compare, Devices, Explore, Figure, Import, ModelOptions, OneOrAll, Plot, Probe,
+    Report, Reproduce, Run, RunFormat, Runs, ScenarioOptions, Schema, SchemaName, Simulate, Validate,
+};
+use failure::{Failure, Result};
+use output::{Column, OutputFile, PicturePath, or_dash};
+use progress::Progress;
+use runs::Measured;
+use trust::Trust;
+
 fn main() -> ExitCode {
     let arguments = match cli::Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -13,7 +13,7 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 use terminal_size::{Width, terminal_size_of};
 
-use crate::failure::Failure;
+use crate::{Failure, Result};
 
 /// Whether standard output could not be written: the answer was not delivered.
 static IS_LOST: AtomicBool = AtomicBool::new(false);
@@ -94,6 +94,18 @@ pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec
 /// What there may be, or a dash.
 pub(crate) fn or_dash(value: Option<impl Display>) -> String {
     value.map_or("-".to_owned(), |value| value.to_string())
+}
+
+/// A column of a table: its head, and what its cell says of a row.
+pub(crate) type Column<R> = (&'static str, fn(&R) -> String);
+
+/// The heads of columns, and their cells of every row.
+pub(crate) fn cells<'a, R: 'a>(
+    columns: &[Column<R>],
+    rows: impl IntoIterator<Item = &'a R>,
+) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let of = |row: &R| columns.iter().map(|(_, cell)| cell(row)).collect();
+    (columns.iter().map(|(head, _)| *head).collect(), rows.into_iter().map(of).collect())
 }
 
 /// Prints a table no wider than the terminal, numbers to the right: long texts take several lines.
@@ -231,7 +243,7 @@ impl OutputFile {
     }
 
     /// The file of what was encoded as text, unless that failed.
-    pub(crate) fn encoded<E: Display>(path: &Path, content: Result<String, E>) -> Result<Self, Failure> {
+    pub(crate) fn encoded<E: Display>(path: &Path, content: Result<String, E>) -> Result<Self> {
         content.map(|content| Self::new(path, content)).map_err(|error| Failure::write(path, error))
     }
 }
@@ -254,7 +266,7 @@ impl PicturePath {
     pub(crate) fn file<E: Into<Failure>>(
         &self,
         draw: impl FnOnce(Format) -> Result<Vec<u8>, E>,
-    ) -> Result<OutputFile, Failure> {
+    ) -> Result<OutputFile> {
         Ok(OutputFile::new(&self.path, draw(self.format).map_err(Into::into)?))
     }
 
@@ -264,18 +276,14 @@ impl PicturePath {
 }
 
 /// The file of measured runs, and the file beside it of the conditions they were made under.
-pub(crate) fn runs(
-    path: &Path,
-    runs: &[Measurement],
-    fingerprint: &Fingerprint,
-) -> Result<[OutputFile; 2], Failure> {
+pub(crate) fn runs(path: &Path, runs: &[Measurement], fingerprint: &Fingerprint) -> Result<[OutputFile; 2]> {
     let conditions = fingerprints_to_toml(std::slice::from_ref(fingerprint));
     Ok([OutputFile::encoded(path, to_csv(runs))?, OutputFile::encoded(&fingerprints_path(path), conditions)?])
 }
 
 /// Writes all files or none: each under a temporary name first, then renamed, so
 /// that a failure leaves the old ones.
-pub(crate) fn write(files: &[OutputFile]) -> Result<(), Failure> {
+pub(crate) fn write(files: &[OutputFile]) -> Result {
     let mut paths = Vec::with_capacity(files.len());
     for file in files {
         let path = identity(&file.path)?;
@@ -292,30 +300,30 @@ pub(crate) fn write(files: &[OutputFile]) -> Result<(), Failure> {
 }
 
 /// Makes a folder for files where there is none.
-pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
+pub(crate) fn make_folder(folder: &Path) -> Result {
     std::fs::create_dir_all(folder).map_err(|error| Failure::write(folder, error))
 }
 
 /// Refuses a path that no file can be written to, before the file is made.
-pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+pub(crate) fn check(path: &Path) -> Result {
     target(path).map(drop)
 }
 
 /// Refuses to write over a file that is read.
-pub(crate) fn check_apart(output: &Path, input: &Path) -> Result<(), Failure> {
+pub(crate) fn check_apart(output: &Path, input: &Path) -> Result {
     let is_one = input.canonicalize().is_ok_and(|input| identity(output).is_ok_and(|output| output == input));
     if is_one { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
 }
 
 /// The path of a file that may not be there yet, whatever it is called by.
-fn identity(named: &Path) -> Result<PathBuf, Failure> {
+fn identity(named: &Path) -> Result<PathBuf> {
     let (path, folder) = target(named)?;
     let folder = folder.canonicalize().map_err(|error| Failure::write(named, error))?;
     Ok(path.file_name().map_or_else(|| path.clone(), |name| folder.join(name)))
 }
 
 /// The file that is replaced, and its folder.
-fn target(named: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+fn target(named: &Path) -> Result<(PathBuf, PathBuf)> {
     // Behind a symbolic link it is the file that is replaced, not the link.
     let path = named.canonicalize().unwrap_or_else(|_| named.to_owned());
     if path.exists() && !path.is_file() {
@@ -333,7 +341,7 @@ fn target(named: &Path) -> Result<(PathBuf, PathBuf), Failure> {
 }
 
 /// A temporary file of the content, beside the file it will replace.
-fn stage(file: &OutputFile) -> Result<(NamedTempFile, PathBuf), Failure> {
+fn stage(file: &OutputFile) -> Result<(NamedTempFile, PathBuf)> {
     let failed = |error: std::io::Error| Failure::write(&file.path, error);
     let (path, folder) = target(&file.path)?;
     let mut temporary = new_file(&folder).map_err(failed)?;

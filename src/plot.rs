@@ -5,12 +5,9 @@ use coexec_fit::validate::point::Point;
 use coexec_plots::{Format, PlotError};
 use coexec_sim::Text;
 
-use crate::cli::{Common, Figure, Plot};
-use crate::failure::Failure;
-use crate::output;
-use crate::points;
+use crate::{Common, Failure, Figure, Plot, Result, output, points};
 
-pub(crate) fn run(options: &Plot, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Plot, common: &Common) -> Result {
     check(options)?;
     let file = options.out.file(|format| draw(options, format))?;
     output::write(&[file])?;
@@ -23,7 +20,7 @@ pub(crate) fn run(options: &Plot, common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-fn draw(options: &Plot, format: Format) -> Result<Vec<u8>, Failure> {
+fn draw(options: &Plot, format: Format) -> Result<Vec<u8>> {
     let (figure, subtitle) = match options.kind {
         Figure::Scatter => of_points(options, coexec_plots::scatter)?,
         Figure::ErrorCdf => of_points(options, coexec_plots::error_cdf)?,
@@ -36,7 +33,7 @@ fn draw(options: &Plot, format: Format) -> Result<Vec<u8>, Failure> {
 }
 
 /// Refuses options that the figure has no use for.
-fn check(options: &Plot) -> Result<(), Failure> {
+fn check(options: &Plot) -> Result {
     if options.kind == Figure::LearningCurve && !options.group.is_empty() {
         return Err(Failure::usage("--group does not apply to this figure", "leave out --group"));
     }
@@ -57,7 +54,7 @@ fn title(options: &Plot) -> &str {
 fn of_points(
     options: &Plot,
     figure: impl FnOnce(&[Point]) -> Result<coexec_plots::Figure, PlotError>,
-) -> Result<(coexec_plots::Figure, String), Failure> {
+) -> Result<(coexec_plots::Figure, String)> {
     let points = points::read(&options.file, &options.group)?;
     // Points do not say whose they are; their file is the nearest to it.
     let mut subtitle = format!("points of {}", options.file.display());

@@ -7,11 +7,10 @@ use coexec_fit::validate::point::{self, Point};
 use coexec_fit::validate::score::{error, is_in, worst};
 use coexec_sim::Text;
 
-use crate::failure::Failure;
-use crate::output::{self, OutputFile};
+use crate::{Column, Failure, OutputFile, Result, or_dash, output};
 
 /// Points of a file, of the groups whose names begin with `prefix`.
-pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>, Failure> {
+pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>> {
     let all = point::of_csv(&Text::read(path)?)?;
     let points: Vec<Point> = all.iter().filter(|point| is_in(point, prefix)).cloned().collect();
     if points.is_empty() {
@@ -39,32 +38,27 @@ pub(crate) fn no_group<'a>(place: &str, prefix: &str, groups: impl Iterator<Item
 }
 
 /// The file of `points`.
-pub(crate) fn file(path: &Path, points: &[Point]) -> Result<OutputFile, Failure> {
+pub(crate) fn file(path: &Path, points: &[Point]) -> Result<OutputFile> {
     OutputFile::encoded(path, csv_rows::write(points))
 }
 
-/// Header of [`cells`].
-pub(crate) const HEADER: [&str; 7] =
-    ["group", "network", "layer or network", "measured", "predicted", "error", "kernel"];
-
 /// A point as the row of a table.
-pub(crate) fn cells(point: &Point) -> Vec<String> {
-    vec![
-        point.group.clone(),
-        point.network.clone(),
-        point.what.clone(),
-        format!("{:.1} us", point.measured_us),
-        format!("{:.1} us", point.predicted_us),
-        format!("{:+.1} %", 100.0 * error(point)),
-        point.kernel.clone().unwrap_or_else(|| "-".to_owned()),
-    ]
-}
+pub(crate) const COLUMNS: [Column<Point>; 7] = [
+    ("group", |point| point.group.clone()),
+    ("network", |point| point.network.clone()),
+    ("layer or network", |point| point.what.clone()),
+    ("measured", |point| format!("{:.1} us", point.measured_us)),
+    ("predicted", |point| format!("{:.1} us", point.predicted_us)),
+    ("error", |point| format!("{:+.1} %", 100.0 * error(point))),
+    ("kernel", |point| or_dash(point.kernel.as_ref())),
+];
 
 /// Prints the `count` points that are furthest off.
 pub(crate) fn show_worst(points: &[Point], count: usize) {
     let worst = worst(points, count);
     if !worst.is_empty() {
         output::line("\nworst predictions\n");
-        output::table(&HEADER, worst.into_iter().map(cells));
+        let (header, rows) = output::cells(&COLUMNS, worst);
+        output::table(&header, rows);
     }
 }

@@ -9,12 +9,9 @@ use coexec_hw::fingerprint::today;
 use coexec_hw::probe::{Finding, ProbeOptions, Probed, probe};
 use serde::Serialize;
 
-use crate::cli::{Common, Probe};
-use crate::failure::Failure;
-use crate::output::{self, OutputFile, or_dash, row};
-use crate::progress::Progress;
+use crate::output::row;
 use crate::this_machine::last_probe;
-use crate::{points, workers};
+use crate::{Common, Failure, OutputFile, Probe, Progress, Result, or_dash, output, points, workers};
 
 /// Seconds a full and a quick probe measure unless told; the fits come on top.
 const SECONDS: [u64; 2] = [1_080, 90];
@@ -34,7 +31,7 @@ struct Document<'a> {
     doubts: &'a [String],
 }
 
-pub(crate) fn run(options: &Probe, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Probe, common: &Common) -> Result {
     workers::keep_on_their_cores(options.device.gpu_cores)?;
     let how = ProbeOptions {
         name: name(options)?,
@@ -106,7 +103,7 @@ fn doubts(probed: &Probed, limit: f64) -> Vec<String> {
 }
 
 /// The profile's name: as given, or that of the file.
-fn name(options: &Probe) -> Result<String, Failure> {
+fn name(options: &Probe) -> Result<String> {
     let stem = options.out.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = options.name.clone().or(stem).unwrap_or_default();
     if name.is_empty() || name.contains(char::is_whitespace) {
@@ -119,7 +116,7 @@ fn name(options: &Probe) -> Result<String, Failure> {
 }
 
 /// The date as given, or today's.
-fn date(options: &Probe) -> Result<String, Failure> {
+fn date(options: &Probe) -> Result<String> {
     options
         .date
         .clone()
@@ -128,7 +125,7 @@ fn date(options: &Probe) -> Result<String, Failure> {
 }
 
 /// Writes the profile and what else is asked for, and keeps a copy for `run`.
-fn write(probed: &Probed, options: &Probe, common: &Common) -> Result<(), Failure> {
+fn write(probed: &Probed, options: &Probe, common: &Common) -> Result {
     let profile = OutputFile::encoded(&options.out, probed.profile.to_toml())?;
     let copy = last_probe().map(|path| (profile.copied_to(&path), path));
     let mut files = vec![profile];

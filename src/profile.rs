@@ -13,12 +13,11 @@ use coexec_sim::device::calibration::{Computed, Which};
 use coexec_sim::{Calibration, InputError, ProcessorKind, Profile, Text};
 use serde::Serialize;
 
-use crate::cli::{Common, NewProfile, ProfileCommand, ProfileError};
-use crate::failure::Failure;
-use crate::output::{self, OutputFile, row};
-use crate::report;
+use crate::cli::{NewProfile, ProfileCommand, ProfileError};
+use crate::output::row;
+use crate::{Common, Failure, OutputFile, Result, output, report};
 
-pub(crate) fn run(command: &ProfileCommand, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(command: &ProfileCommand, common: &Common) -> Result {
     match command {
         ProfileCommand::New(options) => new(options, common),
         ProfileCommand::Error(options) => error(options, common),
@@ -38,7 +37,7 @@ struct Made<'a> {
     error: &'a [Group],
 }
 
-fn new(options: &NewProfile, common: &Common) -> Result<(), Failure> {
+fn new(options: &NewProfile, common: &Common) -> Result {
     let Some(specification) = specification(options)? else {
         list(common);
         return Ok(());
@@ -77,7 +76,7 @@ fn new(options: &NewProfile, common: &Common) -> Result<(), Failure> {
 }
 
 /// The hardware that was specified; what is none is as on a measured device with a GPU of the same maker.
-fn like(specification: &Specification, name: &str, donors: &[Profile]) -> Result<Profile, Failure> {
+fn like(specification: &Specification, name: &str, donors: &[Profile]) -> Result<Profile> {
     let maker = |profile: &Profile| profile.gpu.as_ref().map(|gpu| gpu.family.rules().maker);
     let sheets = donors.iter().map(|donor| Ok((maker(donor), specification.profile(name, donor)?)));
     let sheets: Vec<_> = sheets.collect::<Result<_, InputError>>()?;
@@ -116,7 +115,7 @@ fn command(options: &NewProfile) -> String {
 }
 
 /// What was given of a device; nothing where nothing was.
-fn specification(options: &NewProfile) -> Result<Option<Specification>, Failure> {
+fn specification(options: &NewProfile) -> Result<Option<Specification>> {
     let NewProfile { soc, cpu, gpu, memory, npu, .. } = options;
     let given = |text: &Option<String>| text.as_deref().map(Part::given);
     let known = match (soc, cpu, memory) {
@@ -202,7 +201,7 @@ struct Document {
     groups: Vec<Scored>,
 }
 
-fn error(options: &ProfileError, common: &Common) -> Result<(), Failure> {
+fn error(options: &ProfileError, common: &Common) -> Result {
     let measured = report::of_data_set(&options.runs, &transfer::donors(), common)?;
     let measured: Vec<_> = measured.into_iter().map(|(profile, measured)| (profile, measured.runs)).collect();
     let points =

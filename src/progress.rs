@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-use crate::cli::Common;
+use crate::Common;
 
 /// Tells of steps: on a terminal in one line that is written over, elsewhere in a
 /// line each.

@@ -17,12 +17,7 @@ use coexec_sim::{Library, Profile};
 use serde::Serialize;
 
 use crate::calibrate::fit::{Options, fit};
-use crate::calibrate::prior::Chosen;
-use crate::cli::{Common, Report};
-use crate::failure::Failure;
-use crate::output::{self, OutputFile};
-use crate::progress::Progress;
-use crate::runs::{self, Measured};
+use crate::{Chosen, Common, Failure, Measured, OutputFile, Progress, Report, Result, output, runs};
 
 /// What follows the profile's name in the file of operators that were also cut.
 const CUTS: &str = "-cuts.csv";
@@ -75,7 +70,7 @@ struct Device<'a> {
     groups: &'a [Scored],
 }
 
-pub(crate) fn run(options: &Report, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Report, common: &Common) -> Result {
     if options.out.exists() && !options.out.is_dir() {
         return Err(Failure::write(&options.out, "it is no folder"));
     }
@@ -102,7 +97,7 @@ pub(crate) fn run(options: &Report, common: &Common) -> Result<(), Failure> {
 }
 
 /// The profiles that there are runs of, and these.
-fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)>, Failure> {
+fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)>> {
     let asked = options.device.iter().map(|name| Profile::load(name)).collect::<Result<Vec<_>, _>>()?;
     let mut found = Vec::new();
     for path in &options.runs {
@@ -124,7 +119,7 @@ fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)
 
 /// The profile that a file of coexec's own runs is named as, and the runs; none where
 /// others are asked for.
-fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profile, Measured)>, Failure> {
+fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profile, Measured)>> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let profile = match asked.iter().find(|profile| profile.name == name) {
         Some(profile) => profile.clone(),
@@ -146,7 +141,7 @@ pub(crate) fn of_data_set(
     folder: &Path,
     asked: &[Profile],
     common: &Common,
-) -> Result<Vec<(Profile, Measured)>, Failure> {
+) -> Result<Vec<(Profile, Measured)>> {
     let columns = runs::device_columns(folder)?;
     let profiles = if asked.is_empty() { Profile::bundled()? } else { asked.to_vec() };
     let mut found = Vec::new();
@@ -173,7 +168,7 @@ fn phone(
     prior: &Chosen,
     options: &Report,
     common: &Common,
-) -> Result<Phone, Failure> {
+) -> Result<Phone> {
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let library = Library::of_runs(&profile.cpu);
     let how = Options { source: &source, prior, residual: true, library, seed: options.seed };
@@ -205,7 +200,7 @@ fn reasons(left_out: &[SkippedRow]) -> Vec<(String, usize)> {
 }
 
 /// The pictures of one phone.
-fn pictures(phone: &Phone) -> Result<Vec<Picture>, Failure> {
+fn pictures(phone: &Phone) -> Result<Vec<Picture>> {
     let mut pictures = Vec::new();
     for (prefix, file, processor) in PROCESSORS {
         let of: Vec<Point> =

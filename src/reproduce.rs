@@ -9,9 +9,7 @@ use coexec_plots::{Format, picture};
 use coexec_sim::workload::operator_set;
 use serde::Serialize;
 
-use crate::cli::{Common, Reproduce};
-use crate::failure::Failure;
-use crate::output::{self, OutputFile};
+use crate::{Common, Failure, OutputFile, Reproduce, Result, output};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -33,7 +31,7 @@ struct PaperEntry {
     only: Option<String>,
 }
 
-pub(crate) fn run(options: &Reproduce, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Reproduce, common: &Common) -> Result {
     let every = options.every as usize;
     let mut inputs = Inputs::bundled()?;
     inputs.benchmark.clone_from(&options.data);
@@ -103,7 +101,7 @@ fn file_name(paper: &str, figure: &str) -> String {
 }
 
 /// Writes each figure as a file of the folder.
-fn draw(entries: &[PaperEntry], folder: &Path, common: &Common) -> Result<(), Failure> {
+fn draw(entries: &[PaperEntry], folder: &Path, common: &Common) -> Result {
     let mut files = Vec::new();
     for PaperEntry { report, .. } in entries {
         for figure in &report.figures {

@@ -17,13 +17,11 @@ use coexec_sim::simulate::Pipeline;
 use coexec_sim::{CoreSet, InputError, PlanFile, Scenario, Workload};
 use serde::Serialize;
 
-use crate::cli::{Common, Run};
-use crate::failure::Failure;
-use crate::output::{OutputFile, or_dash, row};
-use crate::progress::Progress;
 use crate::simulate::{OfferedPlan, model, pipeline, read_plan};
 use crate::validate::worth;
-use crate::{output, this_machine, workers};
+use crate::{
+    Column, Common, Failure, OutputFile, Progress, Result, Run, or_dash, output, this_machine, workers,
+};
 use results::Row;
 use stream::Stream;
 use variants::{Candidate, Maker, Processors};
@@ -59,7 +57,7 @@ struct SkippedRow {
     reason: String,
 }
 
-pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Run, common: &Common) -> Result {
     // A wrong file name should not cost a measurement first.
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
@@ -92,7 +90,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
         common.note(format_args!("not run: {what} on {processor}: {reason}"));
     }
     let plan_file = plan_text(&scenario, &groups, pipeline.as_ref());
-    let plan_file = plan_file.as_deref().map(|text| (plan_path.as_path(), text));
+    let plan_file = plan_file.map(|text| OutputFile::new(&plan_path, text));
     write(options, &report.fingerprint, &measurements, plan_file)?;
     let stream = stream_of(&report, pipeline.as_ref(), &scenario, &groups);
     let document = Document {
@@ -118,7 +116,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result<(), Failure> {
 }
 
 /// The plan that the options name; says where it was made for another scenario.
-fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<Option<OfferedPlan>, Failure> {
+fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<Option<OfferedPlan>> {
     let Some(path) = options.plan.as_deref() else { return Ok(None) };
     let written = read_plan(path, scenario, model(scenario)?)?;
     if written.is_of_another {
@@ -145,7 +143,7 @@ fn mape_percent(rows: &[Row]) -> Option<f64> {
 }
 
 /// Core sets that compute operators alone.
-fn core_sets(options: &Run, scenario: &Scenario) -> Result<Vec<CoreSet>, Failure> {
+fn core_sets(options: &Run, scenario: &Scenario) -> Result<Vec<CoreSet>> {
     if options.cores.is_empty() {
         return Ok(scenario.options.core_sets.clone());
     }
@@ -178,7 +176,7 @@ fn measure(
     scenario: &Scenario,
     groups: &[Vec<Candidate>],
     (gpu, pipeline): (bool, Option<&Pipeline>),
-) -> Result<(Report, Vec<String>), Failure> {
+) -> Result<(Report, Vec<String>)> {
     let request = Request {
         profile: scenario.device.clone(),
         choice: DeviceChoice {
@@ -237,7 +235,7 @@ fn outcome(
     times: Times,
     is_model: bool,
     context: &results::Common<'_>,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome> {
     let mut outcome = Outcome { rows: Vec::new(), measurements: Vec::new(), left_out: Vec::new() };
     for (candidates, measured) in groups.iter().zip(times) {
         for (candidate, measured) in candidates.iter().zip(measured.into_iter().flatten()) {
@@ -263,10 +261,10 @@ fn write(
     options: &Run,
     fingerprint: &Fingerprint,
     measurements: &[Measurement],
-    plan: Option<(&Path, &str)>,
-) -> Result<(), Failure> {
+    plan: Option<OutputFile>,
+) -> Result {
     let mut files = Vec::from(output::runs(&options.out, measurements, fingerprint)?);
-    files.extend(plan.map(|(path, text)| OutputFile::new(path, text)));
+    files.extend(plan);
     output::write(&files)
 }
 
@@ -287,26 +285,18 @@ fn show(scenario: &Scenario, document: &Document<'_>) {
     output::line(&format!(
         "noise floor: a fixed loop varies by +-{spread_percent:.1} %, the clock's step is {clock_ns:.0} ns\n"
     ));
-    let cells = |row: &Row| {
-        let [low, high] = row.ci95_us;
-        let Row { what, outliers, .. } = row;
-        let synchronisation = or_dash(row.synchronisation.as_ref());
-        let (median, interval) = (format!("{:.1} us", row.median_us), format!("{low:.1} to {high:.1}"));
-        let predicted = or_dash(row.predicted_us.map(|predicted| format!("{predicted:.1} us")));
-        let error = or_dash(row.error_percent.map(|error| format!("{error:.1} %")));
-        row![what, row.processor_and_clock(), synchronisation, median, interval, outliers, predicted, error]
-    };
-    let header = [
-        "what",
-        "processor",
-        "synchronisation",
-        "measured",
-        "95 % interval",
-        "outliers",
-        "predicted",
-        "error",
+    let columns: [Column<Row>; 8] = [
+        ("what", |row| row.what.clone()),
+        ("processor", Row::processor_and_clock),
+        ("synchronisation", |row| or_dash(row.synchronisation.as_ref())),
+        ("measured", |row| format!("{:.1} us", row.median_us)),
+        ("95 % interval", |row| row.ci95_us.map(|end| format!("{end:.1}")).join(" to ")),
+        ("outliers", |row| row.outliers.to_string()),
+        ("predicted", |row| or_dash(row.predicted_us.map(|predicted| format!("{predicted:.1} us")))),
+        ("error", |row| or_dash(row.error_percent.map(|error| format!("{error:.1} %")))),
     ];
-    output::table(&header, document.variants.iter().map(cells));
+    let (header, rows) = output::cells(&columns, document.variants);
+    output::table(&header, rows);
     if let Some(mape) = document.mape_percent {
         output::line(&format!("\nMAPE of {} predictions: {mape:.1} %", document.variants.len()));
     }

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use coexec_fit::measure::tools::{self, Tool};
 use coexec_fit::measure::{
     ByProcessor, Runs as Table, SkippedRow, ai_hub, ai_hub_llm, benchmark_cpu, benchmark_gpu,
-    benchmark_gpu_network, digest, draw, llama_bench, runs, tools,
+    benchmark_gpu_network, digest, draw, llama_bench, runs,
 };
-use coexec_sim::{Gpu, InputError, Layer, Library, Profile};
+use coexec_sim::{Gpu, InputError, Library, Profile};
 
-use crate::cli::{Common, RunFormat, Runs};
-use crate::failure::Failure;
+use crate::{Common, Failure, Result, RunFormat, Runs};
 
 /// Most rows that are named one by one on standard error.
 const MOST_NAMED: usize = 5;
@@ -53,6 +53,12 @@ pub(crate) fn library(profile: &Profile, options: &Runs) -> Library {
 }
 
 impl Measured {
+    /// The runs of a device in a data set with a name.
+    fn of(data: &'static str, device: &str, runs: ByProcessor) -> Self {
+        let digest = digest::of_runs(&runs);
+        Self { runs, data: Some(data), device: device.to_owned(), digest, ..Self::default() }
+    }
+
     /// What was measured, in words: `mobile-ml-benchmark, 82 runs of pixel4`.
     pub(crate) fn source(&self) -> String {
         let data = self.data.map_or(String::new(), |data| format!("{data}, "));
@@ -162,82 +168,53 @@ fn format(path: &Path, runs: &Runs) -> RunFormat {
 }
 
 /// Where the runs are.
-pub(crate) fn path(runs: &Runs) -> Result<&Path, Failure> {
+pub(crate) fn path(runs: &Runs) -> Result<&Path> {
     let none = || Failure::usage("no runs are named", "give a file or a folder with --runs PATH");
     runs.path.as_deref().ok_or_else(none)
 }
 
 /// The runs on the processors of `profile`; says on standard error how many rows
 /// cannot be used, and why.
-pub(crate) fn measured(
-    profile: &Profile,
-    path: &Path,
-    runs: &Runs,
-    common: &Common,
-) -> Result<Measured, Failure> {
-    match format(path, runs) {
-        RunFormat::MobileMlBenchmark => benchmark(profile, path, device_column(runs)?, common),
+pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &Common) -> Result<Measured> {
+    const OF_ANSWERS: &str = "times of language models";
+    const OF_TOOL: &str = "inferences and operators";
+    let answers = |Table { runs, left_out }: Table<ai_hub_llm::OfLanguageModel>| ByProcessor {
+        answers: runs,
+        left_out,
+        ..ByProcessor::default()
+    };
+    let of_tool = |tool| tools::read(path, tool, &profile.cpu);
+    let own_name = profile.name.as_str();
+    let (data, what, device, runs) = match format(path, options) {
+        RunFormat::MobileMlBenchmark => return benchmark(profile, path, device_column(options)?, common),
+        RunFormat::Coexec => return own(profile, path, common),
         RunFormat::AiHub => {
-            let chip = device_column(runs)?;
+            let chip = device_column(options)?;
             let Table { runs, left_out } = ai_hub::read(path, chip)?;
             let runs = ByProcessor { inferences: runs, left_out, ..ByProcessor::default() };
-            of_chip(path, "ai-hub", ("inferences", chip), runs, common)
+            ("ai-hub", "inferences", chip, runs)
         }
         RunFormat::AiHubLlm => {
-            let chip = device_column(runs)?;
-            let Table { runs, left_out } = ai_hub_llm::read(path, chip)?;
-            let runs = ByProcessor { answers: runs, left_out, ..ByProcessor::default() };
-            of_chip(path, "ai-hub-llm", ("times of language models", chip), runs, common)
+            let chip = device_column(options)?;
+            ("ai-hub-llm", OF_ANSWERS, chip, answers(ai_hub_llm::read(path, chip)?))
         }
-        RunFormat::LlamaBench => {
-            let Table { runs, left_out } = llama_bench::read(path)?;
-            let runs = ByProcessor { answers: runs, left_out, ..ByProcessor::default() };
-            of_chip(path, "llama-bench", ("times of language models", &profile.name), runs, common)
-        }
-        RunFormat::BenchmarkModel => of_tool(profile, path, (tools::Tool::BenchmarkModel, "LiteRT"), common),
-        RunFormat::LitertBenchmark => {
-            of_tool(profile, path, (tools::Tool::LitertBenchmark, "LiteRT"), common)
-        }
-        RunFormat::OnnxRuntime => of_tool(profile, path, (tools::Tool::OnnxRuntime, "ONNX Runtime"), common),
-        RunFormat::Ncnn => of_tool(profile, path, (tools::Tool::Ncnn, "ncnn"), common),
-        RunFormat::Coexec => own(profile, path, common),
-    }
-}
-
-/// What a framework's tool measured of models.
-fn of_tool(
-    profile: &Profile,
-    path: &Path,
-    (tool, framework): (tools::Tool, &'static str),
-    common: &Common,
-) -> Result<Measured, Failure> {
-    let runs = tools::read(path, tool, &profile.cpu)?;
+        RunFormat::LlamaBench => ("llama-bench", OF_ANSWERS, own_name, answers(llama_bench::read(path)?)),
+        RunFormat::BenchmarkModel => ("LiteRT", OF_TOOL, own_name, of_tool(Tool::BenchmarkModel)?),
+        RunFormat::LitertBenchmark => ("LiteRT", OF_TOOL, own_name, of_tool(Tool::LitertBenchmark)?),
+        RunFormat::OnnxRuntime => ("ONNX Runtime", OF_TOOL, own_name, of_tool(Tool::OnnxRuntime)?),
+        RunFormat::Ncnn => ("ncnn", OF_TOOL, own_name, of_tool(Tool::Ncnn)?),
+    };
     if !runs.gpu_networks.is_empty() {
         gpu_of(profile)?;
     }
-    of_chip(path, framework, ("inferences and operators", &profile.name), runs, common)
-}
-
-/// What was published of a chip, or a tool measured on it, of `data`; says how much of `what` there is.
-fn of_chip(
-    folder: &Path,
-    data: &'static str,
-    (what, chip): (&str, &str),
-    runs: ByProcessor,
-    common: &Common,
-) -> Result<Measured, Failure> {
     if runs.count() == 0 {
-        return Err(none_usable(folder, &format!("{what} on {chip}"), &runs.left_out));
+        return Err(none_usable(path, &format!("{what} on {device}"), &runs.left_out));
     }
-    if !common.quiet {
-        let (count, rows) = (runs.count(), runs.left_out.len());
-        crate::output::note(&format!("{}: {count} {what} on {chip}", folder.display()));
-        for (reason, count) in reasons(&runs.left_out) {
-            crate::output::note(&format!("not used: {count} of {rows} rows: {reason}"));
-        }
+    common.note(format_args!("{}: {} {what} on {device}", path.display(), runs.count()));
+    for (reason, count) in reasons(&runs.left_out) {
+        common.note(format_args!("not used: {count} of {} rows: {reason}", runs.left_out.len()));
     }
-    let digest = digest::of_runs(&runs);
-    Ok(Measured { runs, data: Some(data), device: chip.to_owned(), digest, ..Measured::default() })
+    Ok(Measured::of(data, device, runs))
 }
 
 /// How many rows are left out for which reason.
@@ -250,7 +227,7 @@ pub(crate) fn reasons(left_out: &[SkippedRow]) -> BTreeMap<&str, usize> {
 }
 
 /// The device whose columns are read.
-fn device_column(runs: &Runs) -> Result<&str, Failure> {
+fn device_column(runs: &Runs) -> Result<&str> {
     runs.device_column.as_deref().ok_or_else(|| {
         Failure::usage(
             "runs in this format are of several devices, and none is named",
@@ -261,71 +238,50 @@ fn device_column(runs: &Runs) -> Result<&str, Failure> {
 }
 
 /// The devices that a folder of the mobile-ml-benchmark data set has columns of.
-pub(crate) fn device_columns(folder: &Path) -> Result<Vec<String>, Failure> {
+pub(crate) fn device_columns(folder: &Path) -> Result<Vec<String>> {
     Ok(benchmark_gpu::devices(folder)?)
 }
 
 /// The runs of `device` in a folder of the mobile-ml-benchmark data set.
-pub(crate) fn benchmark(
-    profile: &Profile,
-    folder: &Path,
-    device: &str,
-    common: &Common,
-) -> Result<Measured, Failure> {
+pub(crate) fn benchmark(profile: &Profile, folder: &Path, device: &str, common: &Common) -> Result<Measured> {
+    let tell = |processor: &str, count: usize, left_out: &[SkippedRow]| {
+        common.note(format_args!("{}: {count} {processor} runs of {device}", folder.display()));
+        name_left_out("not used", left_out, common);
+    };
+    let (mut runs, mut left_out_on_cpu) = (ByProcessor::default(), Vec::new());
     let has_times = benchmark_cpu::is_in(folder);
-    let cpu = has_times.then(|| benchmark_cpu::read(folder, device)).transpose()?;
-    if let Some(table) = &cpu
-        && !common.quiet
-    {
-        crate::output::note(&format!("{}: {} CPU runs of {device}", folder.display(), table.runs.len()));
-        name_left_out("not used", &table.left_out);
+    if has_times {
+        let table = benchmark_cpu::read(folder, device)?;
+        tell("CPU", table.runs.len(), &table.left_out);
+        (runs.cpu, left_out_on_cpu) = (table.runs, table.left_out);
     }
-    let mut runs = ByProcessor::default();
-    if profile.gpu.is_some() || cpu.is_none() {
+    if profile.gpu.is_some() || !has_times {
         gpu_of(profile)?;
-        let table = benchmark_gpu(folder, device, common)?;
+        let table = benchmark_gpu::read(folder, device)?;
+        if table.runs.is_empty() {
+            return Err(none_usable(folder, &format!("GPU run of {device}"), &table.left_out));
+        }
+        tell("GPU", table.runs.len(), &table.left_out);
         (runs.gpu, runs.left_out) = (table.runs, table.left_out);
-        let table = if has_times { inferences(folder, device)? } else { None };
-        if let Some(table) = table {
-            runs.gpu_networks = table.runs;
-            runs.left_out.extend(table.left_out);
+    }
+    if has_times && profile.gpu.is_some() {
+        match benchmark_gpu_network::read(folder, device) {
+            Ok(table) => {
+                runs.gpu_networks = table.runs;
+                runs.left_out.extend(table.left_out);
+            }
+            // The data set has no such times of every device.
+            Err(InputError::Option { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     // Both halves of the data set read its GPU table; the GPU's reasons come first.
-    if let Some(table) = cpu {
-        runs.cpu = table.runs;
-        runs.left_out.extend(table.left_out);
-    }
-    let data = Some("mobile-ml-benchmark");
-    let digest = digest::of_runs(&runs);
-    Ok(Measured { runs, data, device: device.to_owned(), digest, ..Measured::default() })
-}
-
-/// The whole networks on the GPU of `device`; none where the data set has no such
-/// times of it.
-fn inferences(folder: &Path, device: &str) -> Result<Option<Table<Vec<Layer>>>, Failure> {
-    match benchmark_gpu_network::read(folder, device) {
-        Ok(table) => Ok(Some(table)),
-        Err(InputError::Option { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The GPU runs of `device` in a folder of the mobile-ml-benchmark data set.
-fn benchmark_gpu(folder: &Path, device: &str, common: &Common) -> Result<Table<Layer>, Failure> {
-    let table = benchmark_gpu::read(folder, device)?;
-    if table.runs.is_empty() {
-        return Err(none_usable(folder, &format!("GPU run of {device}"), &table.left_out));
-    }
-    if !common.quiet {
-        crate::output::note(&format!("{}: {} GPU runs of {device}", folder.display(), table.runs.len()));
-        name_left_out("not used", &table.left_out);
-    }
-    Ok(table)
+    runs.left_out.extend(left_out_on_cpu);
+    Ok(Measured::of("mobile-ml-benchmark", device, runs))
 }
 
 /// The runs in a file of coexec's own.
-pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured, Failure> {
+pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured> {
     let table = runs::read(path)?;
     let runs = table.by_processor();
     if !(runs.gpu.is_empty() && runs.gpu_networks.is_empty()) {
@@ -346,13 +302,11 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
         measurements: table.measurements,
         ..Measured::default()
     };
-    if !common.quiet {
-        crate::output::note(&format!("{}: {}", path.display(), measured.source()));
-        if outliers > 0 {
-            crate::output::note(&format!("not used: {outliers} repetitions that are marked as outliers"));
-        }
-        name_left_out("not used", &measured.runs.left_out);
+    common.note(format_args!("{}: {}", path.display(), measured.source()));
+    if outliers > 0 {
+        common.note(format_args!("not used: {outliers} repetitions that are marked as outliers"));
     }
+    name_left_out("not used", &measured.runs.left_out, common);
     Ok(measured)
 }
 
@@ -368,17 +322,17 @@ fn none_usable(path: &Path, what: &str, left_out: &[SkippedRow]) -> Failure {
 }
 
 /// Names the first rows that are left out, and counts the others.
-pub(crate) fn name_left_out(what: &str, rows: &[SkippedRow]) {
+pub(crate) fn name_left_out(what: &str, rows: &[SkippedRow], common: &Common) {
     for row in rows.iter().take(MOST_NAMED) {
-        crate::output::note(&format!("{what}: line {}: {}", row.line, row.reason));
+        common.note(format_args!("{what}: line {}: {}", row.line, row.reason));
     }
     if rows.len() > MOST_NAMED {
-        crate::output::note(&format!("{what}: {} rows more (--json lists them)", rows.len() - MOST_NAMED));
+        common.note(format_args!("{what}: {} rows more (--json lists them)", rows.len() - MOST_NAMED));
     }
 }
 
 /// The GPU of a profile that is to be compared with runs.
-fn gpu_of(profile: &Profile) -> Result<&Gpu, Failure> {
+fn gpu_of(profile: &Profile) -> Result<&Gpu> {
     profile.gpu.as_ref().ok_or_else(|| {
         Failure::usage(
             format!("the profile {} has no [gpu] table", profile.name),

@@ -5,8 +5,7 @@ use coexec_sim::scenario::ScenarioFile;
 use coexec_sim::{PlanFile, Profile};
 use schemars::schema_for;
 
-use crate::cli::{Schema, SchemaName};
-use crate::output;
+use crate::{Schema, SchemaName, output};
 
 pub(crate) fn run(options: &Schema) {
     let schema = match options.format {

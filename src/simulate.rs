@@ -11,11 +11,11 @@ use coexec_sim::timeline::Timeline;
 use coexec_sim::{Picos, Plan, PlanFile, Profile, Scenario, Stage, Text, Workload};
 use serde::Serialize;
 
-use crate::cli::{Common, Simulate};
-use crate::failure::Failure;
-use crate::output::{OutputFile, PicturePath, or_dash, row};
-use crate::trust::Trust;
-use crate::{applications, gantt, known, language, output, why};
+use crate::output::row;
+use crate::{
+    Common, Failure, OutputFile, PicturePath, Result, Simulate, Trust, applications, gantt, known, language,
+    or_dash, output, why,
+};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -40,7 +40,7 @@ struct Document<'a> {
     period_interval_ps: Option<&'a Drawn>,
 }
 
-pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Simulate, common: &Common) -> Result {
     options.place.refuse_beside(options.plan.as_deref())?;
     let scenario = options.place.load()?;
     match &scenario.workload {
@@ -50,12 +50,7 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result<(), Failure> {
     }
 }
 
-fn one_model(
-    scenario: &Scenario,
-    stages: &[Stage],
-    options: &Simulate,
-    common: &Common,
-) -> Result<(), Failure> {
+fn one_model(scenario: &Scenario, stages: &[Stage], options: &Simulate, common: &Common) -> Result {
     let mut simulator = scenario.simulator();
     let OfferedPlan { plan, pipeline_depth, origin, .. } =
         offered(options.plan.as_deref(), scenario, stages, &mut simulator)?;
@@ -108,7 +103,7 @@ fn one_model(
 }
 
 /// What the plan takes without the profile's interference, where it has any.
-fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<Option<Picos>, Failure> {
+fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<Option<Picos>> {
     if scenario.device.memory.interference.is_empty() {
         return Ok(None);
     }
@@ -118,7 +113,7 @@ fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<O
 }
 
 /// The stages of a scenario that is one model.
-pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage], Failure> {
+pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage]> {
     match &scenario.workload {
         Workload::Model(stages) => Ok(stages),
         Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
@@ -136,7 +131,7 @@ fn offered(
     scenario: &Scenario,
     stages: &[Stage],
     simulator: &mut Simulator<'_>,
-) -> Result<OfferedPlan, Failure> {
+) -> Result<OfferedPlan> {
     let (search, pipeline) = (&scenario.options, scenario.pipeline.as_ref());
     if let Some(path) = file {
         return read_plan(path, scenario, stages);
@@ -162,7 +157,7 @@ pub(crate) struct OfferedPlan {
 }
 
 /// The plan of `stages` in a file.
-pub(crate) fn read_plan(path: &Path, scenario: &Scenario, stages: &[Stage]) -> Result<OfferedPlan, Failure> {
+pub(crate) fn read_plan(path: &Path, scenario: &Scenario, stages: &[Stage]) -> Result<OfferedPlan> {
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
     let plan = written.resolve(&text, stages, &scenario.device)?;
@@ -201,7 +196,7 @@ pub(crate) fn timeline_files(
     scenario: &Scenario,
     picture: Option<&PicturePath>,
     trace: Option<&Path>,
-) -> Result<Vec<OutputFile>, Failure> {
+) -> Result<Vec<OutputFile>> {
     let title = format!("{} on {}", scenario.title, scenario.device.title);
     let draw =
         |picture: &PicturePath| picture.file(|format| coexec_plots::timeline(timeline, &title, format));

@@ -11,9 +11,8 @@ use coexec_sim::units::{Bytes, Joules, Picos};
 use coexec_sim::{Plan, Scenario, Stage};
 use serde::Serialize;
 
-use crate::cli::Common;
-use crate::failure::Failure;
-use crate::output::{self, or_dash, row};
+use crate::output::row;
+use crate::{Common, Result, or_dash, output};
 
 /// One strategy beside the others.
 #[derive(Debug, Serialize)]
@@ -49,7 +48,7 @@ pub(crate) fn compare(
     simulator: &mut Simulator<'_>,
     stages: &[Stage],
     common: &Common,
-) -> Result<(Answer, Vec<Entry>), Failure> {
+) -> Result<(Answer, Vec<Entry>)> {
     let mut explorer =
         Explorer::new(simulator, stages, &scenario.options).streaming(scenario.pipeline.as_ref());
     let mut found: Vec<Found> = Vec::new();

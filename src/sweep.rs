@@ -1,15 +1,13 @@
 //! `coexec explore` over a set of single operators: the mean gain of cutting.
 
 use coexec_sim::explore::{Search, split_search};
-use coexec_sim::simulate::{Known, SimulateError, Simulator};
+use coexec_sim::simulate::{Known, Simulator};
 use coexec_sim::{Basis, Picos, ProcessorKind, Scenario, Stage};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::cli::{Common, Explore};
-use crate::failure::Failure;
-use crate::known;
-use crate::output::{self, row};
+use crate::output::row;
+use crate::{Common, Explore, Failure, Result, known, output};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -43,12 +41,7 @@ struct Entry {
     best_ps: Vec<Picos>,
 }
 
-pub(crate) fn run(
-    scenario: &Scenario,
-    operators: &[Stage],
-    options: &Explore,
-    common: &Common,
-) -> Result<(), Failure> {
+pub(crate) fn run(scenario: &Scenario, operators: &[Stage], options: &Explore, common: &Common) -> Result {
     check(scenario, options)?;
     let known = known::of(scenario, operators);
     let is_judged =
@@ -56,7 +49,7 @@ pub(crate) fn run(
     common.note(format_args!("searching {} operators on {}", operators.len(), scenario.device.name));
     // Gathered before the first error is looked for: which one that is must not
     // depend on the number of threads.
-    let searched: Vec<Result<Vec<Search>, SimulateError>> = operators
+    let searched: Vec<Result<Vec<Search>>> = operators
         .par_iter()
         .map_init(
             || Simulator::new(&scenario.device, scenario.library),
@@ -97,7 +90,7 @@ pub(crate) fn run(
 }
 
 /// Refuses options that a set has no use for.
-fn check(scenario: &Scenario, options: &Explore) -> Result<(), Failure> {
+fn check(scenario: &Scenario, options: &Explore) -> Result {
     let [is_drawn, is_written] = [
         options.plot.is_some() || options.timeline.is_some() || options.shares.is_some(),
         options.out.is_some() || options.trace.is_some(),
@@ -122,11 +115,7 @@ fn check(scenario: &Scenario, options: &Explore) -> Result<(), Failure> {
     Ok(())
 }
 
-fn search(
-    simulator: &mut Simulator<'_>,
-    stage: &Stage,
-    scenario: &Scenario,
-) -> Result<Vec<Search>, SimulateError> {
+fn search(simulator: &mut Simulator<'_>, stage: &Stage, scenario: &Scenario) -> Result<Vec<Search>> {
     scenario
         .options
         .core_sets
@@ -134,7 +123,7 @@ fn search(
         .map(|&cores| {
             let options =
                 coexec_sim::explore::SearchOptions { core_sets: vec![cores], ..scenario.options.clone() };
-            split_search(simulator, stage, &options)
+            Ok(split_search(simulator, stage, &options)?)
         })
         .collect()
 }

@@ -7,9 +7,7 @@ use coexec_hw::execute::DeviceChoice;
 use coexec_hw::probe::unmeasured;
 use coexec_sim::{Profile, Scenario, Strategy};
 
-use crate::cli::{Common, OneOrAll, Run};
-use crate::failure::Failure;
-use crate::workers;
+use crate::{Common, Failure, OneOrAll, Result, Run, workers};
 
 /// What `probe` wrote last, in the folder that the system keeps for programs' data; none where it has no such
 /// folder.
@@ -19,7 +17,7 @@ pub(crate) fn last_probe() -> Option<PathBuf> {
 
 /// The scenario on the device that `options` name, else on this machine, and whether there are times to predict
 /// with.
-pub(crate) fn scenario(options: &Run, common: &Common) -> Result<(Scenario, bool), Failure> {
+pub(crate) fn scenario(options: &Run, common: &Common) -> Result<(Scenario, bool)> {
     if options.place.names_device() {
         return Ok((options.place.load()?, true));
     }

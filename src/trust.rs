@@ -6,8 +6,7 @@ use coexec_sim::simulate::{Drawn, Errors, Known, Pipeline, Simulator};
 use coexec_sim::{Basis, Plan, Scenario, Stage};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::output;
+use crate::{Result, output};
 
 /// How far an answer may be off: what is drawn is written as what 90 % of the draws lie between.
 #[derive(Serialize)]
@@ -30,7 +29,7 @@ impl Trust {
         plan: (&[Stage], &Plan),
         pipeline: Option<&Pipeline>,
         errors: Errors,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let interval_ps = Drawn::of(simulator, plan, pipeline, &errors)?;
         Ok(Self::Plan { interval_ps, is_of_period: pipeline.is_some(), errors })
     }

@@ -7,14 +7,11 @@ use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::plans::{PlannedNetwork, planned_networks};
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, is_in, score, worst};
-use coexec_fit::validate::{Group, Validation, cut, validate};
+use coexec_fit::validate::{Validation, cut, validate};
 use coexec_sim::Profile;
 use serde::Serialize;
 
-use crate::cli::{Common, Validate};
-use crate::failure::Failure;
-use crate::runs::Measured;
-use crate::{output, points, runs};
+use crate::{Column, Common, Failure, Measured, Result, Validate, or_dash, output, points, runs};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -34,13 +31,11 @@ struct Document<'a> {
     planned: &'a [PlannedNetwork],
 }
 
-pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
+pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let profile = Profile::load(&options.profile)?;
     let measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     let set_the_profile = measured.set(&profile);
-    if !common.quiet {
-        tell_of(&profile, &measured, set_the_profile);
-    }
+    tell_of(&profile, &measured, set_the_profile, common);
     let library = runs::library(&profile, &options.runs);
     let read = |path: &PathBuf| runs::measured(&profile, path, &options.runs, common);
     let seen = options.seen.as_ref().map(read).transpose()?;
@@ -52,9 +47,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
     let groups = &kept(score(&points), options)?;
     points.retain(|point| is_in(point, &options.group));
     write(options, &profile, &measured.source(), &points)?;
-    if !common.quiet {
-        runs::name_left_out("not predicted", &left_out);
-    }
+    runs::name_left_out("not predicted", &left_out, common);
     if common.json {
         output::json(&Document {
             device: &profile.name,
@@ -81,16 +74,16 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result<(), Failure> {
 }
 
 /// Says what makes the figures worth less than they look.
-fn tell_of(profile: &Profile, measured: &Measured, set_the_profile: bool) {
+fn tell_of(profile: &Profile, measured: &Measured, set_the_profile: bool, common: &Common) {
     if set_the_profile {
-        output::note(&format!(
+        common.note(format_args!(
             "warning: these runs set the profile: the errors say how well it was fitted, not how well it predicts; \
              `coexec devices {}` lists errors on networks kept out of the fit",
             profile.name
         ));
     }
     if let Some(other) = measured.other_devices(profile) {
-        output::note(&format!(
+        common.note(format_args!(
             "warning: the profile {} is of {}, the runs are of {other}: is it the same device?",
             profile.name, profile.title
         ));
@@ -98,7 +91,7 @@ fn tell_of(profile: &Profile, measured: &Measured, set_the_profile: bool) {
 }
 
 /// The groups that were asked for.
-fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>, Failure> {
+fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>> {
     let prefix = options.group.as_str();
     let is_asked = |scored: &Scored| scored.group.name.to_string().starts_with(prefix);
     if !prefix.is_empty() && !groups.iter().any(is_asked) {
@@ -111,7 +104,7 @@ fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>, Fail
 }
 
 /// Writes the picture and the points that were asked for.
-fn write(options: &Validate, profile: &Profile, source: &str, points: &[Point]) -> Result<(), Failure> {
+fn write(options: &Validate, profile: &Profile, source: &str, points: &[Point]) -> Result {
     let mut files = Vec::new();
     if let Some(picture) = &options.plot {
         let subtitle = format!("predicted against measured, {source}");
@@ -126,18 +119,13 @@ fn write(options: &Validate, profile: &Profile, source: &str, points: &[Point]) 
 
 /// Prints the groups and what to hold them against.
 fn show(groups: &[Scored]) {
-    // A roofline knows whole networks alone, and a column of nothing says nothing.
-    let has_roofline = groups.iter().any(|scored| scored.roofline_mape_percent.is_some());
-    if !has_roofline {
-        return output::keyed_table(&HEADER, 1, groups.iter().map(cells));
+    let mut columns = COLUMNS.to_vec();
+    // A column of nothing says nothing.
+    if groups.iter().any(|scored| scored.roofline_mape_percent.is_some()) {
+        columns.extend(OF_NETWORKS);
     }
-    let header = [&HEADER[..], &["rank", "roofline"]].concat();
-    let row = |scored: &Scored| {
-        let rank = scored.rank_correlation.map_or("-".to_owned(), |rank| format!("{rank:.3}"));
-        let roofline = baseline(scored.roofline_mape_percent, scored.roofline_within_10_percent);
-        [cells(scored), vec![rank, roofline]].concat()
-    };
-    output::keyed_table(&header, 1, groups.iter().map(row));
+    let (header, rows) = output::cells(&columns, groups);
+    output::keyed_table(&header, 1, rows);
 }
 
 /// What plans of whole networks were worth, in words; none where none ran.
@@ -169,7 +157,7 @@ pub(crate) fn worth(choices: &Choices) -> String {
 }
 
 /// Whether every group keeps the limit.
-fn hold(groups: &[Scored], limit: Option<f64>) -> Result<(), Failure> {
+fn hold(groups: &[Scored], limit: Option<f64>) -> Result {
     let Some(limit) = limit else { return Ok(()) };
     let above = groups.iter().map(|scored| &scored.group).filter(|group| group.mape_percent > limit);
     let above: Vec<String> =
@@ -183,46 +171,35 @@ fn hold(groups: &[Scored], limit: Option<f64>) -> Result<(), Failure> {
     ))
 }
 
-/// Header of [`cells`]: the figures, and what they are held against: MAPE without
+/// The figures, and what they are held against: MAPE without
 /// residual; MAPE of a model linear in FLOPs and of `CoDL`'s predictor, without and with a
 /// launch time, and in brackets how many of their predictions are within 10 %; the
 /// measurement's own noise, and how many of the 90 % intervals hold the measured time.
-pub(crate) const HEADER: [&str; 13] = [
-    "group",
-    "runs",
-    "MAPE",
-    "median APE",
-    "within 10 %",
-    "95th",
-    "bias",
-    "physics only",
-    "FLOPs-linear",
-    "CoDL",
-    "CoDL + launch",
-    "repeat noise",
-    "in interval",
+pub(crate) const COLUMNS: [Column<Scored>; 13] = [
+    ("group", |scored| scored.group.name.to_string()),
+    ("runs", |scored| scored.group.n.to_string()),
+    ("MAPE", |scored| format!("{:.1} %", scored.group.mape_percent)),
+    ("median APE", |scored| format!("{:.1} %", scored.group.median_ape_percent)),
+    ("within 10 %", |scored| format!("{:.0} %", scored.group.within_10_percent)),
+    ("95th", |scored| format!("{:.1} %", scored.group.p95_ape_percent)),
+    ("bias", |scored| format!("{:+.1} %", scored.group.bias_percent)),
+    ("physics only", |scored| percent(scored.physics_mape_percent)),
+    ("FLOPs-linear", |scored| {
+        baseline(scored.flops_linear_mape_percent, scored.flops_linear_within_10_percent)
+    }),
+    ("CoDL", |scored| baseline(scored.codl_mape_percent, scored.codl_within_10_percent)),
+    ("CoDL + launch", |scored| {
+        baseline(scored.codl_launch_mape_percent, scored.codl_launch_within_10_percent)
+    }),
+    ("repeat noise", |scored| percent(scored.repeat_noise_percent)),
+    ("in interval", |scored| percent(scored.interval_coverage_percent)),
 ];
 
-/// The figures of a group, as a row of a table.
-pub(crate) fn cells(scored: &Scored) -> Vec<String> {
-    let Group { name, n, mape_percent, median_ape_percent, within_10_percent, p95_ape_percent, bias_percent } =
-        &scored.group;
-    vec![
-        name.to_string(),
-        n.to_string(),
-        format!("{mape_percent:.1} %"),
-        format!("{median_ape_percent:.1} %"),
-        format!("{within_10_percent:.0} %"),
-        format!("{p95_ape_percent:.1} %"),
-        format!("{bias_percent:+.1} %"),
-        percent(scored.physics_mape_percent),
-        baseline(scored.flops_linear_mape_percent, scored.flops_linear_within_10_percent),
-        baseline(scored.codl_mape_percent, scored.codl_within_10_percent),
-        baseline(scored.codl_launch_mape_percent, scored.codl_launch_within_10_percent),
-        percent(scored.repeat_noise_percent),
-        percent(scored.interval_coverage_percent),
-    ]
-}
+/// What whole networks on units have besides: a roofline knows no others.
+const OF_NETWORKS: [Column<Scored>; 2] = [
+    ("rank", |scored| or_dash(scored.rank_correlation.map(|rank| format!("{rank:.3}")))),
+    ("roofline", |scored| baseline(scored.roofline_mape_percent, scored.roofline_within_10_percent)),
+];
 
 /// MAPE, and how many predictions are within 10 %.
 pub(crate) fn baseline(mape: Option<f64>, within: Option<f64>) -> String {

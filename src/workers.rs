@@ -1,6 +1,6 @@
 //! The threads of an `OpenCL` device that is made of this machine's cores.
 
-use crate::failure::Failure;
+use crate::{Failure, Result};
 
 /// Setting of `PoCL` that keeps its worker `i` on core `i`.
 const POCL_AFFINITY: &str = "POCL_AFFINITY";
@@ -15,7 +15,7 @@ const POCL_WORKERS: [&str; 2] = ["POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUN
 /// those of the other cores take them from whatever computes there, which is the CPU's
 /// part.
 #[cfg(unix)]
-pub(crate) fn keep_on_their_cores(gpu_cores: Option<u32>) -> Result<(), Failure> {
+pub(crate) fn keep_on_their_cores(gpu_cores: Option<u32>) -> Result {
     use std::os::unix::process::CommandExt;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = gpu_cores.map_or((cores / 2).max(1), |count| count as usize);
@@ -50,6 +50,6 @@ fn settings(settings: &[(&str, String)]) -> String {
 
 #[cfg(not(unix))]
 #[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-pub(crate) fn keep_on_their_cores(_gpu_cores: Option<u32>) -> Result<(), Failure> {
+pub(crate) fn keep_on_their_cores(_gpu_cores: Option<u32>) -> Result {
     Ok(())
 }

@@ -17,6 +17,9 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+/// What is told how many fits are done, and of how many.
+pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
+
 /// The part that each of `networks` is in, in random order but of equal sizes.
 fn deal(networks: usize, folds: usize, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..networks).collect();

@@ -25,23 +25,32 @@ pub(crate) fn text(writer: csv::Writer<Vec<u8>>) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// The rows of `text` with their lines; `help` says what file to give.
+pub(crate) fn numbered<T: DeserializeOwned>(text: &Text, help: &str) -> Result<Vec<(u64, T)>, InputError> {
+    let mut reader = csv::Reader::from_reader(text.content.as_bytes());
+    let header = reader.headers().cloned();
+    let row = |record: csv::Result<csv::StringRecord>, header: &csv::StringRecord| {
+        let record = record?;
+        let line = record.position().map_or(0, csv::Position::line);
+        record.deserialize(Some(header)).map(|row| (line, row))
+    };
+    let rows: csv::Result<_> =
+        header.and_then(|header| reader.into_records().map(|record| row(record, &header)).collect());
+    rows.map_err(|error| {
+        let line = error.position().map_or(1, csv::Position::line);
+        text.refuse_at(None, line, error.to_string(), help)
+    })
+}
+
 /// The rows of `text`, of which none may have a `problem`; `help` says what file to give.
 pub(crate) fn read<T: DeserializeOwned>(
     text: &Text,
     help: &str,
     problem: impl Fn(&T) -> Option<String>,
 ) -> Result<Vec<T>, InputError> {
-    let mut reader = csv::Reader::from_reader(text.content.as_bytes());
-    let mut rows = Vec::new();
-    for (line, row) in (2..).zip(reader.deserialize()) {
-        let row: T = row.map_err(|error: csv::Error| {
-            let line = error.position().map_or(line, csv::Position::line);
-            text.refuse_at(None, line, error.to_string(), help)
-        })?;
-        if let Some(problem) = problem(&row) {
-            return Err(text.refuse_at(None, line, problem, help));
-        }
-        rows.push(row);
-    }
-    Ok(rows)
+    let row = |(line, row): (u64, T)| match problem(&row) {
+        Some(problem) => Err(text.refuse_at(None, line, problem, help)),
+        None => Ok(row),
+    };
+    numbered(text, help)?.into_iter().map(row).collect()
 }

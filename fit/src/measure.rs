@@ -23,8 +23,8 @@ use serde::Serialize;
 
 pub use ai_hub::Inference;
 pub use ai_hub_llm::Answer;
-use coexec_sim::Mechanism;
 use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, Reduction};
+use coexec_sim::{InputError, Mechanism, Text};
 use runs::ExecutedOn;
 
 /// How long something took that is part of a network.
@@ -148,6 +148,21 @@ pub struct SkippedRow {
     pub line: u64,
     /// Why.
     pub reason: String,
+}
+
+/// That a data set has no runs of a device, but of others: `chips`, `phones`.
+fn no_such_device<N: Into<String>>(
+    text: &Text,
+    device: &str,
+    what: &str,
+    known: impl IntoIterator<Item = N>,
+) -> InputError {
+    let known: Vec<String> = known.into_iter().map(Into::into).collect();
+    InputError::Option {
+        option: "--device-column",
+        found: format!("{device:?}"),
+        expected: format!("one of the {what} in {}: {}", text.name, known.join(", ")),
+    }
 }
 
 /// What became of rows, by their lines: what can be used, and which cannot.

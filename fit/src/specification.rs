@@ -15,7 +15,7 @@ use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::{Basis, Gpu, InputError, ProcessorKind, Profile, Quantity};
 
 use known::{CoreFacts, GpuFacts, NpuFacts};
-pub use known::{SYSTEMS, System};
+pub use known::{SYSTEMS, System, core_numbered};
 use memory::Interface;
 
 /// Names of clusters, fastest first, by how many there are.

@@ -39,3 +39,13 @@ pub use element::Element;
 pub use instruction_set::Available;
 pub use prepared::Prepared;
 pub use thread_pool::{PoolError, SPIN, ThreadPool};
+
+// What files of this room share, and what other rooms take of it.
+use element::Kernels;
+use micro_kernel::{MAX_TILE_CHANNELS, MAX_TILE_PIXELS, MicroKernel, TileCall};
+use normalise::Normalisation;
+pub(crate) use normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
+use packing::Panels;
+pub(crate) use packing::{Aligned, CacheLine};
+use vector::{Plain, Register, Vector};
+use window::{ElementGrid, Position, SlidingWindow};

@@ -9,7 +9,6 @@
 
 mod build;
 mod check;
-mod cores;
 mod machine;
 mod measure;
 mod meetings;
@@ -32,8 +31,6 @@ use half::f16;
 use thiserror::Error;
 
 pub use crate::statistics::Summary;
-pub(crate) use cores::cores_beside;
-pub(crate) use machine::gpu_of;
 pub use machine::{DeviceChoice, Machine};
 pub use measure::{Measured, Settings};
 pub use noise::NoiseFloor;
@@ -47,11 +44,23 @@ use crate::fingerprint::fingerprint;
 use crate::opencl::OpenClError;
 use crate::operands::OperandError;
 use crate::verify::Mismatch;
+
+// What files of this room share.
+use machine::Team;
+pub(crate) use machine::{cores_beside, gpu_of};
+use meetings::{Action, Meetings, Side};
+use operation::{CpuKernel, GpuKernel, Operation, OperationPart, borrowed};
+use place::{HostHome, Place, Touched};
 pub(crate) use program::{Program, Task};
+use program::{Taken, joined_by};
 use watch::{Control, PATIENCE, watched};
+
+/// What was executed, or why not.
+pub type Result<T, E = ExecuteError> = std::result::Result<T, E>;
 
 /// Something cannot be executed, or not soundly.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum ExecuteError {
     /// The `OpenCL` device.
     #[error(transparent)]
@@ -70,69 +79,36 @@ pub enum ExecuteError {
     Wrong(#[from] Box<Mismatch>),
     /// Part of a result is not a number: it was not computed.
     #[error("element {element} of {operator} was not computed: no time counts")]
-    NotComputed {
-        /// The operator.
-        operator: String,
-        /// Element, in the order of memory.
-        element: usize,
-    },
+    NotComputed { operator: String, element: usize },
     /// A result is not what it was when it was verified.
     #[error("element {element} of {operator} changed from one run to the next: no time counts")]
-    Changed {
-        /// The operator.
-        operator: String,
-        /// Element, in the order of memory.
-        element: usize,
-    },
+    Changed { operator: String, element: usize },
     /// The plan uses more cores than there are beside the device.
     #[error(
         "the core set {cores} needs {needed} cores, found {free} beside the OpenCL device's {taken} compute units"
     )]
-    TooFewCores {
-        /// The core set.
-        cores: String,
-        /// Its threads.
-        needed: u32,
-        /// Cores left.
-        free: usize,
-        /// Compute units of the device.
-        taken: u32,
-    },
+    TooFewCores { cores: String, needed: u32, free: usize, taken: u32 },
     /// The plan uses a GPU and none was opened, or the profile has none.
     #[error("the plan uses a GPU, but no OpenCL device was opened or the profile has no [gpu] table")]
     NoGpu,
     /// The plan uses an NPU.
     #[error("the plan places {operator} on an NPU, which coexec does not run")]
-    NoNpu {
-        /// The operator.
-        operator: String,
-    },
+    NoNpu { operator: String },
     /// A cut within a slice of four channels.
     #[error(
         "the plan cuts {operator} after {channels} channels, expected a multiple of 4: GPU kernels compute \
              four at a time"
     )]
-    CutSlice {
-        /// The operator.
-        operator: String,
-        /// Output channels before the cut.
-        channels: u32,
-    },
+    CutSlice { operator: String, channels: u32 },
     /// A plan without a schedule.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
     /// No mechanism works.
     #[error("host and device cannot synchronise: {tried}")]
-    NoMechanism {
-        /// What was tried, and what went wrong.
-        tried: String,
-    },
+    NoMechanism { tried: String },
     /// A number format that there are no kernels for.
     #[error("found a workload in {format}, expected f32 or f16")]
-    Format {
-        /// The format.
-        format: DataType,
-    },
+    Format { format: DataType },
     /// The measuring thread cannot be started.
     #[error("cannot start a thread to measure on")]
     NoThread(#[source] std::io::Error),
@@ -141,10 +117,7 @@ pub enum ExecuteError {
     ThreadFailed,
     /// Nothing happened for too long.
     #[error("the device or its driver did not answer for {seconds:.0} s; it was left behind")]
-    Stalled {
-        /// How long was waited.
-        seconds: f64,
-    },
+    Stalled { seconds: f64 },
     /// The user cancelled.
     #[error("cancelled")]
     Cancelled,
@@ -191,7 +164,7 @@ pub struct Report {
     pub noise: NoiseFloor,
     /// Of each group that was measured, in the order of the request: each variant, or why
     /// it cannot run here.
-    pub groups: Vec<Option<Vec<Result<Measured, ExecuteError>>>>,
+    pub groups: Vec<Option<Vec<Result<Measured>>>>,
     /// What became of batches of the first variant that followed each other.
     pub streamed: Option<Streamed>,
 }
@@ -230,25 +203,29 @@ pub fn execute(
     request: Request,
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(ProgressEvent),
-) -> Result<Report, ExecuteError> {
+) -> Result<Report> {
     // A run waits at most twice: for the device, and for it to end.
     let patience = PATIENCE + 2 * request.run_limit;
     watched(patience, stop, tell, move |control| on_this_thread(&request, control))
 }
 
-/// Measures `tasks` side by side on the calling thread, which nobody watches.
+/// Measures plans of a workload side by side by the host's clock, on the calling thread, which
+/// nobody watches; no run may take longer than `limit`.
 ///
 /// # Errors
 /// A result that is wrong, or a device that does not answer.
-pub(crate) fn side_by_side<T: Element>(
+pub(crate) fn side_by_side(
     machine: &mut Machine,
-    tasks: &[Task<'_>],
-    settings: Settings,
-) -> Result<Vec<Result<Measured, ExecuteError>>, ExecuteError> {
-    measure::measure::<T>(machine, tasks, settings, &Control::unwatched())
+    (stages, profile): (&[Stage], &Profile),
+    plans: &[Plan],
+    (settings, limit): (Settings, Duration),
+) -> Result<Vec<Result<Measured>>> {
+    let task = |plan| Task { stages, plan, profile, clock: Clock::Host, seed: settings.seed, limit };
+    let tasks: Vec<Task<'_>> = plans.iter().map(task).collect();
+    measure::measure::<f32>(machine, &tasks, settings, &Control::unwatched())
 }
 
-fn on_this_thread(request: &Request, control: &Control) -> Result<Report, ExecuteError> {
+fn on_this_thread(request: &Request, control: &Control) -> Result<Report> {
     let stage = request.groups.iter().flatten().find_map(|variant| variant.stages.first());
     match stage.map_or(DataType::F32, |stage| stage.layer.data_type) {
         DataType::F16 => measured_in::<f16>(request, control),
@@ -259,7 +236,7 @@ fn on_this_thread(request: &Request, control: &Control) -> Result<Report, Execut
     }
 }
 
-fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Report, ExecuteError> {
+fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Report> {
     let started = Instant::now();
     let mut machine = Machine::open(&request.choice)?;
     machine.compare(&request.profile);
@@ -318,11 +295,7 @@ fn order(count: usize, seed: u64) -> Vec<usize> {
 
 impl Request {
     /// Streams batches of the first variant, where the request says how.
-    fn stream<T: Element>(
-        &self,
-        machine: &mut Machine,
-        control: &Control,
-    ) -> Result<Option<Streamed>, ExecuteError> {
+    fn stream<T: Element>(&self, machine: &mut Machine, control: &Control) -> Result<Option<Streamed>> {
         let first = self.groups.first().and_then(|group| group.first());
         let (Some(streaming), Some(variant)) = (self.streaming, first) else { return Ok(None) };
         control.tell(ProgressEvent::Progress(format!("batches, {} in flight", streaming.depth)));

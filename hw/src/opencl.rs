@@ -19,19 +19,17 @@
 )]
 
 mod announcing;
-pub(crate) mod crossing;
 mod device;
 mod dispatch;
 mod error;
 pub(crate) mod events;
 mod launch;
 mod library;
-mod prepared;
+pub(crate) mod prepared;
 mod runtime;
 pub(crate) mod signals;
 mod source;
 mod tensor;
-pub(crate) mod timing;
 pub(crate) mod traffic;
 pub(crate) mod visible;
 mod weights;
@@ -40,10 +38,25 @@ mod winograd;
 pub use coexec_sim::kernel::gpu::Linearisation;
 pub use device::{Description, Device, DeviceKind, ImageLimit, devices};
 pub use dispatch::Dispatch;
-pub use error::OpenClError;
-pub use events::Stamps;
+pub use error::{OpenClError, Result};
+pub use events::{Stamps, Timing};
 pub use library::{ANDROID_PATHS, PATH_VARIABLE};
 pub use prepared::Prepared;
 pub use runtime::Runtime;
 pub use tensor::{Home, Tensor};
-pub use timing::Timing;
+
+// What files of this room share, and what other rooms take of it.
+use dispatch::stored;
+use error::{Naming, is_build_failure};
+use events::wait;
+pub(crate) use events::{
+    UserEvent, between, finish, flush, has_ended, hold, of_duration, poll, stamps, timed_out, wait_for,
+};
+use launch::{GridKernel, Handle};
+pub(crate) use signals::{Fault, FlagHome, SPIN_LIMIT, Signals};
+use source::Source;
+use tensor::Extent;
+pub(crate) use traffic::{BoundKernel, Crossing, Exchange};
+pub(crate) use visible::HostVisibleMemory;
+use visible::{map, unmap};
+use weights::{Blocks, CHANNELS};

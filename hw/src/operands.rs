@@ -47,15 +47,11 @@ pub(crate) struct Stretches {
 
 /// An operator cannot run on what it was given.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum OperandError {
     /// The layer computes in another number format.
     #[error("found a layer in {found}, expected {expected}: the CPU kernels compute in f32 or f16")]
-    DataType {
-        /// The layer's format.
-        found: DataType,
-        /// The format asked for.
-        expected: DataType,
-    },
+    DataType { found: DataType, expected: DataType },
     /// This processor does not have the instructions.
     #[error("this processor does not have {0}")]
     InstructionSet(InstructionSet),
@@ -64,38 +60,16 @@ pub enum OperandError {
     Operator(#[from] OperatorError),
     /// Too many or too few weights, inputs or elements.
     #[error("found {found} {what}, expected {expected}")]
-    Count {
-        /// What is counted.
-        what: String,
-        /// How many were given.
-        found: usize,
-        /// How many there should be.
-        expected: usize,
-    },
+    Count { what: String, found: usize, expected: usize },
     /// A part that the output does not have, or that cannot be computed alone.
     #[error("found {which} {found:?}, expected {expected}")]
-    Part {
-        /// Channels or lines.
-        which: &'static str,
-        /// The range given.
-        found: Range<u32>,
-        /// What would be accepted.
-        expected: String,
-    },
+    Part { which: &'static str, found: Range<u32>, expected: String },
     /// An operator that nothing here executes.
     #[error("{operator}: there is no kernel for it")]
-    NoKernel {
-        /// The operator.
-        operator: String,
-    },
+    NoKernel { operator: String },
     /// An index beyond the end of an embedding's table.
     #[error("found index {found} into the table, expected a whole number below {vocabulary}")]
-    Index {
-        /// The index, as given.
-        found: String,
-        /// Vectors in the table.
-        vocabulary: u32,
-    },
+    Index { found: String, vocabulary: u32 },
 }
 
 impl OperandError {

@@ -41,7 +41,16 @@ use crate::cpu::PoolError;
 use crate::execute::{DeviceChoice, cores_beside, gpu_of};
 use crate::fingerprint::processor_name;
 use crate::opencl::{Device, OpenClError};
+
+// What files of this room share.
 use cores::CoreGroup;
+use figures::{Bandwidth, Figures, Notes};
+use statistics::{
+    BYTES_PER_MICRO_OF_GBPS, Line, Measured, NANOS_PER_MICRO, Times, micros, over_sizes, relative_deviation,
+    repeated,
+};
+use streams::{Stream, gbps, memory_bytes};
+use timed_layers::{FINGERPRINT, RUN_LIMIT, Sweep, Sweeper};
 
 /// Spread of a fixed kernel's time, as a part of it, from which nothing else is worth
 /// measuring.
@@ -105,8 +114,12 @@ pub struct Finding {
     pub ci95: Option<[f64; 2]>,
 }
 
+/// What was probed, or why not.
+pub type Result<T, E = ProbeError> = std::result::Result<T, E>;
+
 /// A machine cannot be probed.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum ProbeError {
     /// There is no such device, or it failed.
     #[error(transparent)]
@@ -116,24 +129,13 @@ pub enum ProbeError {
     Pool(#[from] PoolError),
     /// Neither mechanism of synchronisation works.
     #[error("no mechanism of synchronisation works on this device: {why}")]
-    NoMechanism {
-        /// What went wrong with each.
-        why: String,
-    },
+    NoMechanism { why: String },
     /// The time limit left too few measurements.
     #[error("the time limit left too little time for {what}")]
-    TooLittleTime {
-        /// What was not measured.
-        what: &'static str,
-    },
+    TooLittleTime { what: &'static str },
     /// The same work takes a different time each time.
     #[error("the time of one and the same kernel varies by {percent:.0} %, expected at most {most:.0} %")]
-    Noisy {
-        /// Median absolute deviation from the median, in percent.
-        percent: f64,
-        /// The limit.
-        most: f64,
-    },
+    Noisy { percent: f64, most: f64 },
     /// The layer every device can run did not.
     #[error("a layer cannot be timed: {0}")]
     Layer(String),
@@ -143,23 +145,6 @@ pub enum ProbeError {
     /// The profile does not hold together.
     #[error("the measured values make no profile: {0}")]
     Profile(String),
-}
-
-impl ProbeError {
-    /// Whether the hardware that was asked for is not here.
-    pub fn is_absent(&self) -> bool {
-        matches!(
-            self,
-            Self::OpenCl(
-                OpenClError::NoLibrary { .. } | OpenClError::NoPlatform | OpenClError::NotFound { .. }
-            )
-        )
-    }
-
-    /// Whether the question was wrong rather than the machine.
-    pub fn is_wrong_input(&self) -> bool {
-        matches!(self, Self::OpenCl(OpenClError::Ambiguous { .. } | OpenClError::SubDevice { .. }))
-    }
 }
 
 /// The time that a part of the probe may take, and where its progress is reported.
@@ -225,7 +210,7 @@ impl<'a> Bench<'a> {
 /// # Errors
 /// Where there is no such device, nothing works on it, or what it does takes a different
 /// time each time.
-pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result<Probed, ProbeError> {
+pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result<Probed> {
     // Before any thread is pinned: a driver's own threads inherit where they may run.
     let whole = Device::select(&options.selection)?;
     let mut warnings = Vec::new();

@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use coexec_sim::{Mechanism as Modelled, Picos};
 
-use crate::opencl::signals::{FlagHome, Signals};
-use crate::opencl::{OpenClError, Runtime};
+use crate::opencl::{FlagHome, Result, Runtime, Signals};
 
+pub(crate) use link::Link;
 pub use link::sleep_granularity;
+use link::{check, has_announced, spin_until};
 pub use ping_pong::ping_pong;
 pub use probe::{Unsound, choose, probe};
 pub use round::{Notifications, measure};
@@ -91,7 +92,7 @@ impl From<Modelled> for Mechanism {
 }
 
 /// The flags that `mechanism` polls, where it polls any.
-pub(crate) fn flags(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<Option<Signals>, OpenClError> {
+pub(crate) fn flags(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<Option<Signals>> {
     let has_shared = runtime.device().polls_shared_memory;
     let home = match mechanism {
         Mechanism::SvmPolling => FlagHome::Shared,

@@ -12,8 +12,9 @@ mod reference;
 use coexec_sim::{Layer, Region};
 use thiserror::Error;
 
+use super::operands;
 use crate::cpu::Element;
-use crate::operands::{self, OperandError, Weights};
+use crate::operands::{OperandError, Weights};
 
 /// Roundings of a result besides those of its sum: an activation with an
 /// exponential, a division and the result itself (the kernels' exponential is
@@ -149,7 +150,9 @@ impl<'a> Reference<'a> {
 
 #[cfg(test)]
 mod tests {
-    use coexec_sim::workload::{DataType, Elementwise, Function, Linear, Operator, Shape};
+    use coexec_sim::workload::{
+        DataType, Dimension, Elementwise, Function, Linear, Operator, Pad, Shape, Slice, Transpose,
+    };
 
     use super::*;
 
@@ -167,6 +170,94 @@ mod tests {
         })
         .take(count)
         .collect()
+    }
+
+    /// The number of the element at a position, as memory has them.
+    fn number(shape: Shape, at: [usize; 4]) -> usize {
+        let extents = <[u32; 4]>::from(shape);
+        at.iter().zip(extents).fold(0, |number, (at, extent)| number * extent as usize + at)
+    }
+
+    /// The number of the element of its input that an operator says to be at a position of its
+    /// output; none for a zero.
+    fn said(operator: &Operator, mut at: [usize; 4]) -> Option<usize> {
+        match operator {
+            Operator::Slice(slice) => {
+                let along = &mut at[slice.dimension as usize];
+                let apart = *along * slice.step.unsigned_abs() as usize;
+                let first = slice.first as usize;
+                *along = if slice.step < 0 { first - apart } else { first + apart };
+                Some(number(slice.input, at))
+            }
+            Operator::Transpose(transpose) => {
+                let one = transpose.input;
+                let batch = one.along(transpose.order[0]) as usize;
+                let mut from = [0; 4];
+                for (&dimension, own) in transpose.order.iter().zip([at[0] % batch, at[1], at[2], at[3]]) {
+                    from[dimension as usize] = own;
+                }
+                Some(at[0] / batch * one.elements() as usize + number(one, from))
+            }
+            Operator::Pad(pad) => {
+                let from: [_; 4] =
+                    std::array::from_fn(|index| at[index].checked_sub(pad.before[index] as usize));
+                let extents = <[u32; 4]>::from(pad.input);
+                let is_inside =
+                    |(from, extent): (&Option<usize>, u32)| from.is_some_and(|at| at < extent as usize);
+                let inside = from.iter().zip(extents).all(is_inside);
+                inside.then(|| number(pad.input, from.map(Option::unwrap_or_default)))
+            }
+            other => panic!("{other} picks nothing"),
+        }
+    }
+
+    #[test]
+    fn what_movements_pick_is_what_they_say() {
+        let input = Shape { batch: 2, height: 4, width: 5, channels: 6 };
+        let mut operators: Vec<Operator> = Vec::new();
+        for dimension in Dimension::ALL {
+            let extent = input.along(dimension);
+            for step in [1, -1, 2] {
+                let (first, count) =
+                    if step < 0 { (extent - 1, extent) } else { (0, extent.div_ceil(step as u32)) };
+                operators.push(Slice { input, dimension, first, count, step }.into());
+            }
+        }
+        let [batch, height, width, channels] = Dimension::ALL;
+        for order in [
+            [batch, width, height, channels],
+            [batch, height, channels, width],
+            [height, batch, width, channels],
+            [channels, width, height, batch],
+        ] {
+            let one = Shape { batch: 1, ..input };
+            operators.extend(
+                [(input, 1), (one, 2)]
+                    .map(|(input, images)| Operator::from(Transpose { input, images, order })),
+            );
+        }
+        for before in [[0, 1, 2, 0], [1, 0, 0, 3]] {
+            operators.push(Pad { input, before, after: [0, 2, 1, 2] }.into());
+        }
+        for operator in &operators {
+            let output = operator.output();
+            let pick = match operator {
+                Operator::Slice(slice) => slice.pick(),
+                Operator::Transpose(transpose) => transpose.pick(),
+                Operator::Pad(pad) => pad.pick(),
+                other => panic!("{other} picks nothing"),
+            };
+            let [images, rows, columns, channels] = <[u32; 4]>::from(output);
+            for image in 0..images {
+                for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+                    for channel in 0..channels {
+                        let at = [image, row, column, channel];
+                        let expected = said(operator, at.map(|position| position as usize));
+                        assert_eq!(pick.element(output.batch, at), expected, "{operator} at {at:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

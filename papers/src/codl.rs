@@ -14,8 +14,7 @@ mod plans;
 mod predictors;
 mod runs;
 
-use super::{Comparison, Inputs, ReproduceError, mean, range, stages};
-use coexec_sim::SimulateError;
+use super::{Comparison, Inputs, Result, mean, range, stages};
 use runs::{MODELS, PHONES, Runs, SNAPDRAGONS, System};
 
 /// How much longer GPU kernels take on buffers than on images (Figure 2).
@@ -35,7 +34,7 @@ const STYLE: usize = 4;
 ///
 /// # Errors
 /// A run cannot be simulated.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let mut runs = Runs::new(inputs, comparison.published(BUFFERS)?)?;
     for (phone, (_, soc)) in PHONES.iter().enumerate() {
         for (model, (_, id)) in MODELS.iter().enumerate() {
@@ -52,14 +51,14 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
     findings(comparison, &mut runs)
 }
 
-fn speedups(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
+fn speedups(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     for (phones, name, mulayer_max) in [
         (0..SNAPDRAGONS, "snapdragon-avg", "snapdragon"),
         (SNAPDRAGONS..PHONES.len(), "kirin-990", "kirin-990"),
     ] {
-        let mut over = |system, other| {
+        let mut over = |system, other| -> Result<Vec<f64>> {
             let each = phones.clone().map(|phone| runs.speedups(phone, system, other));
-            Ok::<_, SimulateError>(each.collect::<Result<Vec<_>, _>>()?.concat())
+            Ok(each.collect::<Result<Vec<_>>>()?.concat())
         };
         let mu_layer = over(System::Codl, System::MuLayer)?;
         let of = |what: &str| format!("{name}/5-models/speedup-over-{what}");
@@ -87,7 +86,7 @@ fn speedups(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), Reproduc
     Ok(())
 }
 
-fn energy(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
+fn energy(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     for (name, over) in
         [("mace-cpu", System::Cpu), ("mace-gpu", System::Gpu), ("mulayer-like", System::MuLayer)]
     {
@@ -103,7 +102,7 @@ fn energy(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceE
     Ok(())
 }
 
-fn findings(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
+fn findings(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     let [cpu, gpu] = [System::Cpu, System::Gpu].map(|system| runs.of(XIAOMI9, YOLO, system));
     let (cpu, gpu) = (cpu?.millis(), gpu?.millis());
     comparison.finding(

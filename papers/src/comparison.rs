@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::fact::{self, Fact, FactBars, FactGroup, Published};
 use super::report::{Group, Ours, Report, Role, Row};
-use super::{Inputs, Paper, ReproduceError, bundled};
+use super::{Inputs, Paper, ReproduceError, Result, bundled};
 use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
 
 /// A report in the making.
@@ -39,7 +39,7 @@ impl Comparison {
     ///
     /// # Errors
     /// The paper has no such fact, or it is no number.
-    pub fn published(&self, id: &str) -> Result<f64, ReproduceError> {
+    pub fn published(&self, id: &str) -> Result<f64> {
         match self.paper.facts().find(|fact| fact.id == id).map(|fact| &fact.value) {
             Some(Published::Number(number)) => Ok(*number),
             Some(Published::Words(_)) | None => Err(self.no_fact(id)),
@@ -60,7 +60,7 @@ impl Comparison {
     ///
     /// # Errors
     /// A number of ours is beside no fact, or nothing is said of a fact.
-    pub fn finish(mut self) -> Result<Report, ReproduceError> {
+    pub fn finish(mut self) -> Result<Report> {
         let file = fact::of(self.paper);
         let figures = file.figure.iter().map(|bars| self.bars(bars)).collect::<Result<_, _>>()?;
         let groups = file.group.iter().map(|group| self.group(group)).collect::<Result<Vec<_>, _>>()?;
@@ -70,12 +70,12 @@ impl Comparison {
         }
     }
 
-    fn group(&mut self, published: &'static FactGroup) -> Result<Group, ReproduceError> {
+    fn group(&mut self, published: &'static FactGroup) -> Result<Group> {
         let rows = published.fact.iter().map(|fact| self.row_of(published, fact));
         Ok(Group { published, rows: rows.collect::<Result<_, _>>()? })
     }
 
-    fn row_of(&mut self, group: &FactGroup, fact: &'static Fact) -> Result<Row, ReproduceError> {
+    fn row_of(&mut self, group: &FactGroup, fact: &'static Fact) -> Result<Row> {
         let because = fact.because.clone().or_else(|| group.because.clone());
         let ours = self.found.remove(&fact.id);
         let repeated = fact.repeats.as_ref().map(|id| format!("the number that stands beside {id}"));
@@ -94,7 +94,7 @@ impl Comparison {
     }
 
     /// A figure of facts beside ours.
-    fn bars(&self, bars: &FactBars) -> Result<Picture, ReproduceError> {
+    fn bars(&self, bars: &FactBars) -> Result<Picture> {
         let mut series = Vec::new();
         for kind in &bars.series {
             let published =

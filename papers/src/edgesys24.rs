@@ -4,7 +4,7 @@
 //! data set where its folder is given, and not told otherwise. No model of ours enters
 //! but in the share of convolutions.
 
-use super::{Comparison, Inputs, ReproduceError, fastest};
+use super::{Comparison, Inputs, Result, fastest};
 use coexec_fit::measure::benchmark_cpu;
 use coexec_fit::measure::benchmark_table::{self, Table};
 use coexec_fit::validate::figures;
@@ -41,7 +41,7 @@ fn mean_times(environment: &str) -> String {
 ///
 /// # Errors
 /// A file of the data set cannot be read, or a run cannot be simulated.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let Some(folder) = &inputs.benchmark else { return Ok(()) };
     let text = benchmark_table::read(folder, SYNTHETIC)?;
     let table = Table::of(&text);

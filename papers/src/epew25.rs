@@ -9,7 +9,7 @@ mod networks;
 mod operators;
 mod split;
 
-use super::{Comparison, Inputs, ReproduceError, fastest};
+use super::{Comparison, Inputs, Result, fastest};
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy};
 use coexec_sim::kernel::gpu;
 use coexec_sim::simulate::{Detail, execute};
@@ -33,7 +33,7 @@ const PHONES: [(&str, &str); 4] =
     [("pixel4", "pixel4"), ("pixel5", "pixel5"), (MOTO, "moto-edge-plus-2022"), ("oneplus11", "oneplus11")];
 
 /// Sets ours beside the published numbers.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     operators::compare(comparison, inputs)?;
     networks::compare(comparison, inputs)?;
     split::compare(comparison, inputs)?;
@@ -56,7 +56,7 @@ fn options(cores: CoreSet) -> SearchOptions {
 
 /// Section 3.1's convolution, 3x3 over 64x64x128: most output channels, of those that its figure 6b
 /// shows, before the switch to Winograd.
-fn kernels(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+fn kernels(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     const MOST_CHANNELS: u32 = 256;
     const STEP: u32 = 4;
     let device = inputs.profile("oneplus11")?;

@@ -4,19 +4,18 @@
 //! without are of the same plans.
 
 mod decode;
-mod energy;
 mod interference;
 mod prefill;
 mod setting;
 mod strategies;
 mod table3;
 
-use super::{Comparison, Inputs, ReproduceError, range};
+use super::{Comparison, Inputs, Result, range};
 use coexec_sim::device::npu::Order;
 use coexec_sim::explore::language::plan_language;
 use coexec_sim::simulate::generation::{Generation, GenerationPlan, PhaseReport, generate};
 use coexec_sim::workload::{LanguageTask, Turn, WeightFormat, language_model};
-use coexec_sim::{Library, Mechanism, Profile, SimulateError, Strategy};
+use coexec_sim::{Library, Mechanism, Profile, Strategy};
 
 /// Profile of the paper's phone.
 const PHONE: &str = "snapdragon-8gen3";
@@ -40,13 +39,12 @@ fn id(rest: &str) -> String {
 }
 
 /// Sets ours beside the published numbers.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let runs = Runs { device: inputs.profile(PHONE)? };
     table3::compare(comparison, runs)?;
     strategies::compare(comparison, runs)?;
     prefill::compare(comparison, runs)?;
     decode::compare(comparison, runs)?;
-    energy::compare(comparison, runs)?;
     interference::compare(comparison, runs)?;
     setting::compare(comparison, runs)
 }
@@ -70,8 +68,8 @@ impl Runs<'_> {
     }
 
     /// The plan of a strategy, made for fast synchronisation.
-    fn plan(self, task: &LanguageTask, strategy: Strategy) -> Result<GenerationPlan, SimulateError> {
-        plan_language(self.device, self.library(), task, strategy, FAST)
+    fn plan(self, task: &LanguageTask, strategy: Strategy) -> Result<GenerationPlan> {
+        Ok(plan_language(self.device, self.library(), task, strategy, FAST)?)
     }
 
     /// What a prompt and its answer take.
@@ -81,26 +79,21 @@ impl Runs<'_> {
         tokens: [u32; 2],
         strategy: Strategy,
         synchronisation: Mechanism,
-    ) -> Result<Generation, SimulateError> {
+    ) -> Result<Generation> {
         let task = task(model, tokens);
         let plan = GenerationPlan { synchronisation, ..self.plan(&task, strategy)? };
-        generate(self.device, self.library(), &task, &plan)
+        Ok(generate(self.device, self.library(), &task, &plan)?)
     }
 
     /// Seconds of a prompt of `tokens` for Llama-8B.
-    fn prefill(
-        self,
-        tokens: u32,
-        strategy: Strategy,
-        synchronisation: Mechanism,
-    ) -> Result<f64, SimulateError> {
+    fn prefill(self, tokens: u32, strategy: Strategy, synchronisation: Mechanism) -> Result<f64> {
         let answer = self.answer(LLAMA_8B, [tokens, 0], strategy, synchronisation)?;
         Ok(answer.turns[0].prefill.latency.as_seconds())
     }
 
     /// The same in pieces of standard sizes with the weights staying in the NPU's arrays, and
     /// slow synchronisation.
-    fn prefill_unswapped(self, tokens: u32) -> Result<f64, SimulateError> {
+    fn prefill_unswapped(self, tokens: u32) -> Result<f64> {
         let task = task(LLAMA_8B, [tokens, 0]);
         let order = Some(Order::WeightsStationary);
         let plan = GenerationPlan { synchronisation: SLOW, order, ..self.plan(&task, Strategy::NpuPipe)? };
@@ -109,12 +102,7 @@ impl Runs<'_> {
     }
 
     /// Generating 32 tokens after a prompt of 256.
-    fn decode(
-        self,
-        model: &str,
-        strategy: Strategy,
-        synchronisation: Mechanism,
-    ) -> Result<PhaseReport, SimulateError> {
+    fn decode(self, model: &str, strategy: Strategy, synchronisation: Mechanism) -> Result<PhaseReport> {
         let answer = self.answer(model, [256, 32], strategy, synchronisation)?;
         Ok(answer.turns[0].decode.clone().expect("it generates tokens"))
     }

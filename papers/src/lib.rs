@@ -115,11 +115,14 @@ impl Inputs {
     ///
     /// # Errors
     /// There is none.
-    pub fn profile(&self, name: &str) -> Result<&Profile, ReproduceError> {
+    pub fn profile(&self, name: &str) -> Result<&Profile> {
         let found = self.profiles.iter().find(|profile| profile.name == name);
         bundled(found, || format!("there is no device profile {name} among those given"))
     }
 }
+
+/// What is compared, or why not.
+pub type Result<T = (), E = ReproduceError> = std::result::Result<T, E>;
 
 /// Why a paper's numbers cannot be compared.
 #[derive(Debug, Error)]
@@ -136,27 +139,27 @@ pub enum ReproduceError {
 }
 
 /// What the bundled files hold as they agree with each other, or that they do not.
-fn bundled<T>(found: Option<T>, problem: impl FnOnce() -> String) -> Result<T, ReproduceError> {
+fn bundled<T>(found: Option<T>, problem: impl FnOnce() -> String) -> Result<T> {
     found.ok_or_else(|| ReproduceError::Bundled(problem()))
 }
 
 /// A bundled network.
-fn graph(name: &str) -> Result<Graph, ReproduceError> {
+fn graph(name: &str) -> Result<Graph> {
     bundled(network(name), || format!("there is no bundled network named {name}"))
 }
 
 /// Its stages.
-fn stages(name: &str) -> Result<Vec<Stage>, ReproduceError> {
+fn stages(name: &str) -> Result<Vec<Stage>> {
     Ok(fuse(&graph(name)?))
 }
 
 /// A bundled set of operators.
-fn operators(name: &str) -> Result<Vec<(String, Operator)>, ReproduceError> {
+fn operators(name: &str) -> Result<Vec<(String, Operator)>> {
     bundled(operator_set(name), || format!("there is no bundled set of operators named {name}"))
 }
 
 /// The fastest cores of a device.
-fn fastest(device: &Profile, threads: u32) -> Result<CoreSet, ReproduceError> {
+fn fastest(device: &Profile, threads: u32) -> Result<CoreSet> {
     let name = &device.name;
     let cores = CoreSet::fastest(&device.cpu, threads);
     bundled(cores, || format!("{name} has no {threads} CPU cores for the paper's runs"))
@@ -176,7 +179,7 @@ fn mean(values: &[f64]) -> f64 {
 ///
 /// # Errors
 /// A profile is missing, a file cannot be read, or a run cannot be simulated.
-pub fn reproduce(paper: Paper, inputs: &Inputs) -> Result<Report, ReproduceError> {
+pub fn reproduce(paper: Paper, inputs: &Inputs) -> Result<Report> {
     let mut comparison = Comparison::new(paper, inputs);
     match paper {
         Paper::Epew25 => epew25::compare(&mut comparison, inputs)?,

@@ -7,9 +7,9 @@
 //! one constant here, the same for all networks, set from ResNet-18's gain; the other
 //! four gains are predicted.
 
-use super::{Comparison, Inputs, ReproduceError, fastest, range, stages};
+use super::{Comparison, Inputs, Result, fastest, range, stages};
 use coexec_sim::explore::layer_wise::ratios;
-use coexec_sim::simulate::{Pipeline, SimulateError, Simulator};
+use coexec_sim::simulate::{Pipeline, Simulator};
 use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Stage};
 
 /// Networks of its Figure 3: ours, and the paper's in ids of facts.
@@ -39,7 +39,7 @@ fn id(rest: &str) -> String {
 ///
 /// # Errors
 /// A run cannot be simulated.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let profile = inputs.profile("jetson-agx-orin")?;
     let cores = fastest(profile, THREADS)?;
     gains(comparison, profile, cores)?;
@@ -54,7 +54,7 @@ fn period(
     on_cpu: impl Fn(usize) -> Option<CoreSet>,
     depth: u32,
     gap_us: f64,
-) -> Result<f64, SimulateError> {
+) -> Result<f64> {
     let place = |index| on_cpu(index).map_or(Placement::GPU, Placement::cpu);
     let plan = Plan::new(Mechanism::EventWait, (0..stages.len()).map(place).collect());
     let pipeline = Pipeline::new(depth, gap_us).dispatching(DISPATCH_US);
@@ -64,12 +64,7 @@ fn period(
 
 /// Seconds from batch to batch with the GPU alone, and with the classifier on `cores` and
 /// batches in flight.
-fn periods(
-    profile: &Profile,
-    stages: &[Stage],
-    cores: CoreSet,
-    gap_us: f64,
-) -> Result<[f64; 2], SimulateError> {
+fn periods(profile: &Profile, stages: &[Stage], cores: CoreSet, gap_us: f64) -> Result<[f64; 2]> {
     let classifier = stages.iter().rposition(is_linear);
     let split = |index| (Some(index) == classifier).then_some(cores);
     Ok([period(profile, stages, |_| None, 1, gap_us)?, period(profile, stages, split, DEPTH, gap_us)?])
@@ -79,7 +74,7 @@ fn is_linear(stage: &Stage) -> bool {
     stage.layer.operator.product_with_weights().is_some()
 }
 
-fn gains(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Result<(), ReproduceError> {
+fn gains(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Result {
     // The host's gap with which ResNet-18 gains what is published: the pipeline hides it.
     let (sets_the_gap, fact) = NETWORKS[0];
     let published = comparison.published(&id(&format!("{fact}/throughput-gain")))?;
@@ -108,7 +103,7 @@ fn gains(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Resu
 
 /// How much faster the GPU computes kinds of operators: lows and highs over the five
 /// networks.
-fn speeds(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Result<(), ReproduceError> {
+fn speeds(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Result {
     let simulator = Simulator::new(profile, Library::Xnnpack);
     for (kind, name) in [("convolution", "conv2d"), ("fully-connected", "linear")] {
         let mut found = Vec::new();

@@ -11,12 +11,7 @@ use coexec_fit::validate::point::Point;
 use coexec_fit::validate::{Group, figures};
 use coexec_sim::Picos;
 
-use crate::PlotError;
-use crate::axis::{Axis, Unit};
-use crate::frame::Figure;
-use crate::legend::Row;
-use crate::mark::Mark;
-use crate::palette::{BLUE, GREEN, INK, MUTED, PURPLE, VERMILION, tint};
+use crate::{Axis, BLUE, Figure, GREEN, INK, MUTED, Mark, PURPLE, PlotError, Row, Unit, VERMILION, tint};
 use groups::{add_markers, grouped, rows};
 
 /// Shortest time that is drawn: a step of simulated time, in microseconds.

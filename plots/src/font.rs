@@ -10,7 +10,7 @@ use std::sync::Once;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontFamily, FontStyle, IntoFont, RGBColor, TextStyle, register_font};
 
-use crate::frame::SCALE;
+use crate::SCALE;
 
 /// `DejaVu Sans` 2.37 (licence beside it), cut down with fonttools 4.68
 /// (`pyftsubset DejaVuSans.ttf --layout-features='' --legacy-kern --no-hinting`

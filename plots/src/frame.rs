@@ -10,12 +10,9 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use crate::axis::{Axis, LARGEST, Scale};
-use crate::font;
-use crate::legend::{Legend, Row};
-use crate::mark::Mark;
-use crate::palette::{Colour, GRID, INK, MUTED, ink_on};
-use crate::{Format, PlotError};
+use crate::{
+    Axis, Colour, Format, GRID, INK, LARGEST, Legend, MUTED, Mark, PlotError, Row, Scale, font, ink_on,
+};
 
 /// Pixels of a PNG a figure pixel, so that print and dense screens stay sharp.
 pub(crate) const PNG_SCALE: u32 = 2;

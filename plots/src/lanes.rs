@@ -7,11 +7,7 @@
 
 use plotters::style::colors::WHITE;
 
-use crate::axis::Axis;
-use crate::font;
-use crate::frame::{Figure, Item};
-use crate::legend::Legend;
-use crate::palette::Colour;
+use crate::{Axis, Colour, Figure, Item, Legend, font};
 
 // Lengths are in figure pixels, text sizes in pixels an em.
 

@@ -4,14 +4,9 @@ use std::collections::BTreeMap;
 
 use coexec_fit::calibrate::learning::LearningPoint;
 
-use crate::PlotError;
 use crate::accuracy::percent;
-use crate::axis::{Axis, Unit};
-use crate::frame::Figure;
-use crate::legend::Row;
-use crate::mark::Mark;
-use crate::palette::look;
 use crate::picture::check;
+use crate::{Axis, Figure, Mark, PlotError, Row, Unit, look};
 
 /// Width and height of the plot, in figure pixels.
 const PLOT: (f64, f64) = (520.0, 360.0);

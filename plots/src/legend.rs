@@ -4,10 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use crate::font;
-use crate::frame::{Drawn, TEXT_SIZE, at};
-use crate::mark::Mark;
-use crate::palette::{Colour, INK, MUTED};
+use crate::{Colour, Drawn, INK, MUTED, Mark, TEXT_SIZE, at, font};
 
 // Lengths are in figure pixels.
 

@@ -17,11 +17,9 @@ use thiserror::Error;
 
 mod accuracy;
 mod axis;
-mod bars;
 pub mod figure;
 mod font;
 mod frame;
-mod heat_map;
 mod lanes;
 mod learning;
 mod legend;
@@ -42,6 +40,15 @@ pub use picture::picture;
 pub use shares::shares;
 pub use timeline::timeline;
 pub use trace::trace;
+
+// What files of this crate share.
+use axis::{LARGEST, Scale};
+use frame::{Drawn, Item, SCALE, TEXT_SIZE, at, steps};
+use legend::{Legend, Row};
+use palette::{
+    BLUE, Colour, GREEN, GREY, GRID, INK, Look, MUTED, ORANGE, PURPLE, Shape, VERMILION, YELLOW, ink_on,
+    look, looks, tint,
+};
 
 /// The format of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

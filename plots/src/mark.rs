@@ -4,8 +4,7 @@ use plotters::coord::{CoordTranslate, Shift};
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
-use crate::frame::{Drawn, SCALE, at, steps};
-use crate::palette::{Colour, Shape};
+use crate::{Colour, Drawn, SCALE, Shape, at, steps};
 
 /// A dash and the gap after it, in figure pixels.
 const DASH: (f64, f64) = (6.0, 4.0);

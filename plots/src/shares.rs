@@ -1,13 +1,10 @@
 //! Who computes how much of each operator: a lane a model or plan, a bar an operator,
 //! chains outlined.
 
-use crate::axis::{Axis, Unit};
-use crate::font;
-use crate::frame::{Figure, TEXT_SIZE};
-use crate::lanes::{self, Fill, Lane, Slab};
-use crate::legend::{Legend, Row};
-use crate::mark::Mark;
-use crate::palette::{BLUE, Colour, GREEN, INK, PURPLE, tint};
+use crate::lanes::{Fill, Lane, Slab};
+use crate::{
+    Axis, BLUE, Colour, Figure, GREEN, INK, Legend, Mark, PURPLE, Row, TEXT_SIZE, Unit, font, lanes, tint,
+};
 use coexec_sim::{Axis as CutAxis, Placement, Plan, ProcessorKind};
 
 // Lengths are in figure pixels.

@@ -3,12 +3,12 @@
 use coexec_sim::Picos;
 use coexec_sim::timeline::{Activity, Counter, Timeline, Track, TrackKind};
 
-use crate::axis::{Axis, Unit};
-use crate::lanes::{self, Fill, Lane, Slab};
-use crate::legend::Legend;
+use crate::lanes::{Fill, Lane, Slab};
 use crate::nesting::{Nested, nest};
-use crate::palette::{BLUE, Colour, GREEN, GREY, ORANGE, PURPLE, VERMILION, YELLOW, tint};
-use crate::{Format, PlotError};
+use crate::{
+    Axis, BLUE, Colour, Format, GREEN, GREY, Legend, ORANGE, PURPLE, PlotError, Unit, VERMILION, YELLOW,
+    lanes, tint,
+};
 
 // Lengths are in figure pixels.
 

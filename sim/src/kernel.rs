@@ -139,12 +139,6 @@ impl Phases {
         Self(self.0.iter().map(|phase| Phase { duration: phase.duration.scale(factor), ..*phase }).collect())
     }
 
-    /// The same phases, which move nothing.
-    #[must_use]
-    pub fn without_traffic(&self) -> Self {
-        Self(self.0.iter().map(|phase| Phase { bytes: Bytes::ZERO, ..*phase }).collect())
-    }
-
     /// Multiplies the duration of every phase by `factor`.
     pub fn stretch(&mut self, factor: f64) {
         for phase in &mut self.0 {

@@ -8,10 +8,7 @@ use coexec_fit::validate::point::Point;
 use coexec_sim::device::npu::Npu;
 use coexec_sim::{Basis, Calibration, KernelTable, Library, Profile};
 
-use super::prior::Chosen;
-use crate::failure::Failure;
-use crate::progress::Progress;
-use crate::runs::Measured;
+use crate::{Chosen, Measured, Progress, Result};
 
 /// Folds of the cross-validation.
 const FOLDS: usize = 5;
@@ -53,113 +50,102 @@ pub(crate) fn fit(
     measured: &Measured,
     options: &Options<'_>,
     progress: &Progress,
-) -> Result<Fitted, Failure> {
-    let mut fitted = Fitted::default();
+) -> Result<Fitted> {
+    let mut fit = Fit { profile, options, progress, fitted: Fitted::default() };
     let runs = &measured.runs;
-    let folds = fit_gpu(profile, &runs.gpu, options, progress, &mut fitted)?;
-    fit_host(profile, &runs.gpu_networks, &folds, options, &mut fitted);
+    let folds = fit.gpu(&runs.gpu)?;
+    fit.host(&runs.gpu_networks, &folds);
     if !runs.cpu.is_empty() {
-        fit_cpu(profile, &runs.cpu, options, progress, &mut fitted);
+        fit.cpu(&runs.cpu);
     }
-    fit_npu(profile, &runs.inferences, options, progress, &mut fitted);
-    Ok(fitted)
+    fit.npu(&runs.inferences);
+    Ok(fit.fitted)
 }
 
-/// Fits the GPU's tables; the fits of the cross-validation.
-fn fit_gpu(
-    profile: &mut Profile,
-    runs: &[GpuRun],
-    options: &Options<'_>,
-    progress: &Progress,
-    fitted: &mut Fitted,
-) -> Result<Vec<Fold>, Failure> {
-    let Some(gpu) = profile.gpu.as_ref().filter(|_| !runs.is_empty()) else { return Ok(Vec::new()) };
-    let base = options.prior.centre(gpu, &profile.memory, runs)?;
-    let fit = gpu::Options {
-        source: options.source.to_owned(),
-        folds: FOLDS,
-        seed: options.seed,
-        correctable: if options.residual { KernelTable::ALL.to_vec() } else { Vec::new() },
-    };
-    let calibrated = gpu::calibrate(&base, runs, &fit, &|done, of| {
-        progress.tell(&format!("GPU: {done} of {of} fits"));
-    });
-    let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out, .. } = calibrated;
-    profile.gpu = Some(calibrated);
-    fitted.tables = tables;
-    fitted.spreads.gpu_table = spreads;
-    fitted.held_out.extend(held_out);
-    fitted.left_out.extend(left_out);
-    Ok(folds)
+/// A fit that goes on from processor to processor.
+struct Fit<'a> {
+    profile: &'a mut Profile,
+    options: &'a Options<'a>,
+    progress: &'a Progress,
+    fitted: Fitted,
 }
 
-/// Fits what a whole inference on the GPU takes beside its launches.
-fn fit_host(
-    profile: &mut Profile,
-    networks: &[GpuNetwork],
-    folds: &[Fold],
-    options: &Options<'_>,
-    fitted: &mut Fitted,
-) {
-    let Some(gpu) = &mut profile.gpu else { return };
-    if folds.is_empty() && gpu.conv_generic.basis == Basis::Transferred {
-        // Nothing was measured of its kernels either.
-        fitted.held_out.extend(few::held_out(gpu, networks, options.source));
-        *gpu = few::fit(gpu, networks, options.source).unwrap_or_else(|| gpu.clone());
-        return;
+impl Fit<'_> {
+    /// Fits the GPU's tables; the fits of the cross-validation.
+    fn gpu(&mut self, runs: &[GpuRun]) -> Result<Vec<Fold>> {
+        let Some(gpu) = self.profile.gpu.as_ref().filter(|_| !runs.is_empty()) else { return Ok(Vec::new()) };
+        let base = self.options.prior.centre(gpu, &self.profile.memory, runs)?;
+        let fit = gpu::Options {
+            source: self.options.source.to_owned(),
+            folds: FOLDS,
+            seed: self.options.seed,
+            correctable: if self.options.residual { KernelTable::ALL.to_vec() } else { Vec::new() },
+        };
+        let calibrated = gpu::calibrate(&base, runs, &fit, &|done, of| {
+            self.progress.tell(&format!("GPU: {done} of {of} fits"));
+        });
+        let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out, .. } = calibrated;
+        self.profile.gpu = Some(calibrated);
+        self.fitted.tables = tables;
+        self.fitted.spreads.gpu_table = spreads;
+        self.fitted.held_out.extend(held_out);
+        self.fitted.left_out.extend(left_out);
+        Ok(folds)
     }
-    let Some(fit) = host::fit(gpu, networks, options.source) else { return };
-    gpu.host = Some(fit.host);
-    fitted.host = fit.parameters;
-    let held_out = host::held_out(folds, networks, options.source);
-    fitted.spreads.gpu_inference = held_out.spread;
-    fitted.held_out.extend(held_out.points);
-    fitted.left_out.extend(fit.left_out);
-}
 
-/// Fits the rates of graphs that the NPU's compiler takes as a whole.
-fn fit_npu(
-    profile: &mut Profile,
-    inferences: &[Inference],
-    options: &Options<'_>,
-    progress: &Progress,
-    fitted: &mut Fitted,
-) {
-    let base = options.prior.compiled(profile);
-    let (graphs, left_out) = npu::measured(base.as_ref(), inferences);
-    let source = format!("{}; {} of them models on the NPU", options.source, graphs.len());
-    let Some(fit) = npu::fit(base.as_ref(), &graphs, &source) else { return };
-    progress.tell("NPU: each family of models, kept out of a fit of its own");
-    fitted.held_out.extend(npu::held_out(base.as_ref(), &graphs, &source));
-    fitted.left_out.extend(left_out);
-    fitted.npu = fit.parameters;
-    let unit =
-        profile.npu.get_or_insert_with(|| Npu { name: "NPU".to_owned(), systolic: None, compiled: None });
-    unit.compiled = Some(fit.compiled);
-}
+    /// Fits what a whole inference on the GPU takes beside its launches.
+    fn host(&mut self, networks: &[GpuNetwork], folds: &[Fold]) {
+        let Some(gpu) = &mut self.profile.gpu else { return };
+        if folds.is_empty() && gpu.conv_generic.basis == Basis::Transferred {
+            // Nothing was measured of its kernels either.
+            self.fitted.held_out.extend(few::held_out(gpu, networks, self.options.source));
+            *gpu = few::fit(gpu, networks, self.options.source).unwrap_or_else(|| gpu.clone());
+            return;
+        }
+        let Some(fit) = host::fit(gpu, networks, self.options.source) else { return };
+        gpu.host = Some(fit.host);
+        self.fitted.host = fit.parameters;
+        let held_out = host::held_out(folds, networks, self.options.source);
+        self.fitted.spreads.gpu_inference = held_out.spread;
+        self.fitted.held_out.extend(held_out.points);
+        self.fitted.left_out.extend(fit.left_out);
+    }
 
-/// Fits the rate tables of the CPU's clusters.
-fn fit_cpu(
-    profile: &mut Profile,
-    runs: &[CpuRun],
-    options: &Options<'_>,
-    progress: &Progress,
-    fitted: &mut Fitted,
-) {
-    let others = options.prior.cpus();
-    let fit = cpu::Options {
-        folds: FOLDS,
-        seed: options.seed,
-        others: &others,
-        library: options.library,
-        source: options.source,
-    };
-    let calibrated = cpu::calibrate(&profile.cpu, runs, &fit, &|done, of| {
-        progress.tell(&format!("CPU: {done} of {of} fits"));
-    });
-    fitted.held_out.extend(calibrated.held_out);
-    fitted.spreads.cpu_core_set = calibrated.spreads;
-    profile.cpu = calibrated.cpu;
-    fitted.cpu_tables = calibrated.tables;
-    fitted.left_out.extend(calibrated.left_out);
+    /// Fits the rates of graphs that the NPU's compiler takes as a whole.
+    fn npu(&mut self, inferences: &[Inference]) {
+        let base = self.options.prior.compiled(self.profile);
+        let (graphs, left_out) = npu::measured(base.as_ref(), inferences);
+        let source = format!("{}; {} of them models on the NPU", self.options.source, graphs.len());
+        let Some(fit) = npu::fit(base.as_ref(), &graphs, &source) else { return };
+        self.progress.tell("NPU: each family of models, kept out of a fit of its own");
+        self.fitted.held_out.extend(npu::held_out(base.as_ref(), &graphs, &source));
+        self.fitted.left_out.extend(left_out);
+        self.fitted.npu = fit.parameters;
+        let unit = self.profile.npu.get_or_insert_with(|| Npu {
+            name: "NPU".to_owned(),
+            systolic: None,
+            compiled: None,
+        });
+        unit.compiled = Some(fit.compiled);
+    }
+
+    /// Fits the rate tables of the CPU's clusters.
+    fn cpu(&mut self, runs: &[CpuRun]) {
+        let others = self.options.prior.cpus();
+        let fit = cpu::Options {
+            folds: FOLDS,
+            seed: self.options.seed,
+            others: &others,
+            library: self.options.library,
+            source: self.options.source,
+        };
+        let calibrated = cpu::calibrate(&self.profile.cpu, runs, &fit, &|done, of| {
+            self.progress.tell(&format!("CPU: {done} of {of} fits"));
+        });
+        self.fitted.held_out.extend(calibrated.held_out);
+        self.fitted.spreads.cpu_core_set = calibrated.spreads;
+        self.profile.cpu = calibrated.cpu;
+        self.fitted.cpu_tables = calibrated.tables;
+        self.fitted.left_out.extend(calibrated.left_out);
+    }
 }

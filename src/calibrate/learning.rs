@@ -4,9 +4,7 @@ use coexec_fit::calibrate::learning::{LearningPoint, Options, Series, learning_c
 use coexec_fit::measure::GpuRun;
 use coexec_sim::Profile;
 
-use super::prior::Chosen;
-use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::{Chosen, Failure, Progress, Result};
 
 /// The curve of fits from the prior that was chosen, beside those from the
 /// hardware's where that is another, and, where `residual` says so, with the residual.
@@ -17,7 +15,7 @@ pub(super) fn curve(
     residual: bool,
     seed: u64,
     progress: &Progress,
-) -> Result<Vec<LearningPoint>, Failure> {
+) -> Result<Vec<LearningPoint>> {
     let Some(gpu) = &profile.gpu else {
         return Err(Failure::usage(
             format!("the profile {} has no [gpu] table, which a learning curve is of", profile.name),

@@ -6,7 +6,7 @@ use coexec_sim::device::memory::Memory;
 use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::{Cpu, Gpu, InputError, Profile};
 
-use crate::failure::Failure;
+use crate::{Failure, Result};
 
 /// A prior as the command line names it.
 pub(crate) struct Chosen {
@@ -28,7 +28,7 @@ fn profile(name: &str) -> Result<Profile, InputError> {
 
 impl Chosen {
     /// `base`, `hardware`, or names of profiles with commas between.
-    pub(crate) fn of(name: &str) -> Result<Self, Failure> {
+    pub(crate) fn of(name: &str) -> Result<Self> {
         let prior = match name {
             "base" => Prior::Base,
             "hardware" => Prior::Hardware,
@@ -46,7 +46,7 @@ impl Chosen {
     }
 
     /// `gpu` with the values that the prior expects of the kernels of `runs`.
-    pub(crate) fn centre(&self, gpu: &Gpu, memory: &Memory, runs: &[GpuRun]) -> Result<Gpu, Failure> {
+    pub(crate) fn centre(&self, gpu: &Gpu, memory: &Memory, runs: &[GpuRun]) -> Result<Gpu> {
         self.prior.centre(Phone { gpu, memory }, runs).map_err(|missing| {
             Failure::usage(missing.to_string(), "add the key to the profile, or fit with --prior base")
         })

@@ -5,7 +5,7 @@ use coexec_fit::calibrate::gpu::Fitted as Known;
 use coexec_fit::validate::score::Scored;
 use coexec_sim::{DataType, Library};
 
-use super::fit::Fitted;
+use crate::calibrate::fit::Fitted;
 use crate::{output, validate};
 
 /// Correlation from which two CPU parameters are named as trading off.
@@ -97,7 +97,8 @@ pub(super) fn errors(title: &str, errors: &[Scored]) {
         return;
     }
     output::line(&format!("\n{title}, networks kept out of the fit, worst groups first\n"));
-    output::table(&validate::HEADER, errors.iter().map(validate::cells));
+    let (header, rows) = output::cells(&validate::COLUMNS, errors);
+    output::table(&header, rows);
 }
 
 /// Where in the profile a table of the CPU is.

@@ -8,10 +8,8 @@ use coexec_sim::workload::{OperatorTable, fuse, network, networks};
 use coexec_sim::{CoreSet, DataType, Gpu, Layer, Profile, Strategy};
 use serde::Serialize;
 
-use crate::cli::{Calibrate, Common};
-use crate::failure::Failure;
-use crate::output::{self, OutputFile, row};
-use crate::runs;
+use crate::output::row;
+use crate::{Calibrate, Common, Failure, OutputFile, Result, output, runs};
 
 /// For so many launches one network: what makes both kinds of times good (few-runs study, section 4).
 const LAUNCHES_A_NETWORK: usize = 10;
@@ -44,12 +42,7 @@ impl Suggestion {
 }
 
 /// Names `count` launches and the networks that go with them.
-pub(super) fn run(
-    profile: &Profile,
-    count: usize,
-    options: &Calibrate,
-    common: &Common,
-) -> Result<(), Failure> {
+pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: &Common) -> Result {
     let Some(gpu) = &profile.gpu else {
         return Err(Failure::usage(
             format!("the profile {} has no [gpu] table, whose launches are suggested", profile.name),

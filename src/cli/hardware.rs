@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use coexec_sim::units::SECONDS_PER_DAY;
 
-use super::ScenarioOptions;
+use crate::ScenarioOptions;
 
 /// The device that stands for the GPU.
 #[derive(Debug, Args)]
@@ -27,11 +27,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) place: ScenarioOptions,
     /// Plan to run instead of searching for one
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with_all = ["strategy", "objective", "step"]
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "objective", "step"])]
     pub(crate) plan: Option<PathBuf>,
     /// Measured runs to write, one row a repetition; the conditions go into a table beside
     #[arg(long, value_name = "RUNS.csv")]

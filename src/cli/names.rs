@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::output::PicturePath;
+use crate::PicturePath;
 
 /// Format of measured runs, as typed.
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -6,8 +6,8 @@ use clap::Args;
 
 use coexec_sim::Library;
 
-use super::{Figure, RunFormat, picture};
-use crate::output::PicturePath;
+use super::picture;
+use crate::{Figure, PicturePath, RunFormat};
 
 /// Measured runs of one device.
 #[derive(Debug, Args)]

@@ -5,9 +5,9 @@ use coexec_sim::explore::side_by_side::{Extreme, Gain, Outcome, StrategyRow, gai
 use coexec_sim::{Objective, Picos, ProcessorKind, Strategy};
 
 use super::{Group, Task, groups};
-use crate::known;
-use crate::output::{self, or_dash, row};
+use crate::output::row;
 use crate::trust::{UNSURE, basis};
+use crate::{known, or_dash, output};
 
 /// Digits of a value in a table.
 const DIGITS: i32 = 4;

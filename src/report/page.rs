@@ -7,9 +7,8 @@ use std::fmt::Write as _;
 use coexec_fit::validate::score::{Scored, worst};
 
 use super::{PROCESSORS, Phone, Picture};
-use crate::cli::Report;
-use crate::points;
-use crate::validate::{HEADER, cells, percent, worth};
+use crate::validate::{COLUMNS, percent, worth};
+use crate::{Report, output, points};
 
 /// Most reasons for which rows were not used that are listed.
 const MOST_REASONS: usize = 5;
@@ -104,9 +103,9 @@ fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize)
     }
     for (prefix, _, title) in PROCESSORS {
         let of_processor = |scored: &&Scored| scored.group.name.to_string().starts_with(prefix);
-        let rows: Vec<Vec<String>> = phone.groups.iter().filter(of_processor).map(cells).collect();
+        let (header, rows) = output::cells(&COLUMNS, phone.groups.iter().filter(of_processor));
         if !rows.is_empty() {
-            let _ = write!(text, "\n### {title}, worst groups first\n\n{}", table(&HEADER, &rows));
+            let _ = write!(text, "\n### {title}, worst groups first\n\n{}", table(&header, &rows));
         }
     }
     if let Some(choices) = &phone.choices {
@@ -114,8 +113,8 @@ fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize)
     }
     let worst = worst(&phone.points, count);
     if !worst.is_empty() {
-        let rows: Vec<Vec<String>> = worst.into_iter().map(points::cells).collect();
-        let _ = write!(text, "\n### Worst predictions\n\n{}", table(&points::HEADER, &rows));
+        let (header, rows) = output::cells(&points::COLUMNS, worst);
+        let _ = write!(text, "\n### Worst predictions\n\n{}", table(&header, &rows));
     }
     if !phone.left_out.is_empty() {
         let rows: usize = phone.left_out.iter().map(|(_, count)| count).sum();

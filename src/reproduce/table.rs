@@ -3,7 +3,8 @@
 use coexec_papers::{FactGroup, Group, Limit, Measure, Ours, Published, Report, Role, Row, Summary};
 
 use super::PaperEntry;
-use crate::output::{self, row};
+use crate::output;
+use crate::output::row;
 
 /// Prints one paper.
 pub(super) fn print(PaperEntry { report, only, .. }: &PaperEntry) {

@@ -6,7 +6,7 @@ use coexec_sim::DataType;
 use coexec_sim::statistics::median;
 use serde::Serialize;
 
-use super::variants::Candidate;
+use super::Candidate;
 
 /// A median below so many steps of the clock is rounded by more than a tenth.
 const LEAST_CLOCK_STEPS: f64 = 10.0;

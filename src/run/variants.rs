@@ -12,9 +12,8 @@ use coexec_sim::{
     Axis, Measure, Picos, Placement, Plan, Processor, ProcessorKind, Scenario, Simulator, Workload,
 };
 
-use crate::failure::Failure;
 use crate::output::distinct;
-use crate::{applications, language};
+use crate::{Result, applications, language};
 
 /// A variant with what is known of it before it ran.
 #[derive(Clone, Debug)]
@@ -70,7 +69,7 @@ impl Processors {
 impl Maker<'_> {
     /// Groups of variants: the workload as a whole, then each operator alone; of a set of
     /// operators, each alone. `plan` is what a file says, if any.
-    pub(super) fn groups(&self, plan: Option<&Plan>) -> Result<Vec<Vec<Candidate>>, Failure> {
+    pub(super) fn groups(&self, plan: Option<&Plan>) -> Result<Vec<Vec<Candidate>>> {
         let scenario = self.scenario;
         match &scenario.workload {
             Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
@@ -93,12 +92,7 @@ impl Maker<'_> {
     }
 
     /// The plan, and each processor alone. Of a single operator, every core set.
-    fn whole(
-        &self,
-        stages: &[Stage],
-        plan: Option<&Plan>,
-        measure: Measure,
-    ) -> Result<Vec<Candidate>, Failure> {
+    fn whole(&self, stages: &[Stage], plan: Option<&Plan>, measure: Measure) -> Result<Vec<Candidate>> {
         let scenario = self.scenario;
         let mut simulator = Simulator::new(&scenario.device, scenario.library);
         // Operators alone are chosen by what the host's clock will show.
@@ -240,20 +234,10 @@ impl Maker<'_> {
     }
 
     fn ran(&self, placements: &[Placement]) -> ExecutedOn {
-        let plan = || ExecutedOn::Plan(self.plan_name.clone());
-        let Some(first) = placements.first().filter(|first| placements.iter().all(|other| other == *first))
-        else {
-            return plan();
-        };
-        match (first.only(), first.cpu_and_gpu_extents(), first.cores().map(|cores| cores.to_string())) {
-            (Some(Processor::Cpu(cores)), ..) => ExecutedOn::Cpu(cores.to_string()),
-            (Some(Processor::Gpu), ..) => ExecutedOn::Gpu,
-            (Some(Processor::Npu(_)), ..) => ExecutedOn::Npu,
-            (None, Some((axis, [cpu, gpu])), Some(cores)) if placements.len() == 1 => {
-                ExecutedOn::Split { axis, cores, cpu, gpu }
-            }
-            (None, ..) => plan(),
-        }
+        let all_alike = placements.first().filter(|first| placements.iter().all(|other| other == *first));
+        let is_told = |ran: &ExecutedOn| placements.len() == 1 || !matches!(ran, ExecutedOn::Split { .. });
+        let ran = all_alike.and_then(|placement| ExecutedOn::of(*placement)).filter(is_told);
+        ran.unwrap_or_else(|| ExecutedOn::Plan(self.plan_name.clone()))
     }
 
     /// A single operator on the GPU alone as the host sees it, its copies included; none of

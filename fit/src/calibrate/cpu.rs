@@ -13,7 +13,6 @@ mod evidence;
 mod fit;
 mod mixed;
 mod rates;
-mod spread;
 mod terms;
 mod transfer;
 mod xnnpack;
@@ -23,15 +22,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::measure::{CpuRun, SkippedRow};
+use super::Progress;
+use crate::measure::{CpuRun, OnCores, SkippedRow};
 use crate::validate::cpu::{Baselines, point, predict, within};
 use crate::validate::point::Point;
 use coexec_sim::device::cpu::{CoreSetSpread, Cpu};
 use coexec_sim::{DataType, Library};
 
+use crate::calibrate::conformal::factor_interval;
 use evidence::{Evidence, Usable};
 pub use fit::Known;
-use spread::spreads;
 pub use transfer::{transfer, width};
 
 /// How to calibrate.
@@ -85,12 +85,7 @@ pub struct Calibration {
 /// Fits `cpu` to `runs`. Tables of clusters that did not run alone,
 /// and what mixed core sets cost where none ran, stay as they are.
 /// `progress` is told how many fits of the CPU are done, and of how many.
-pub fn calibrate(
-    cpu: &Cpu,
-    runs: &[CpuRun],
-    options: &Options<'_>,
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Calibration {
+pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Progress<'_>) -> Calibration {
     let evidence = Evidence::of(cpu, runs, options);
     let folds = options.folds.max(2);
     let fold_of = super::deal(evidence.networks.len(), folds, options.seed);
@@ -149,6 +144,26 @@ fn held_out<'a>(evidence: &Evidence<'a>, fold_of: &[usize], without_fold: &[Cpu]
         Some(HeldOut { run, network, point: baselines[fold].beside(run, point) })
     };
     evidence.runs.iter().filter_map(predicted).collect()
+}
+
+/// The intervals of core sets with enough networks, in the order of the runs, from each run
+/// of a network kept out and its measured over predicted time.
+fn spreads<'a>(factors_of: impl Iterator<Item = (&'a CpuRun, f64)>) -> Vec<CoreSetSpread> {
+    let mut factors: Vec<(&CpuRun, Vec<f64>)> = Vec::new();
+    for (run, factor) in factors_of {
+        let cores = |run: &'a CpuRun| (&run.what.core_set, run.what.data_type);
+        match factors.iter_mut().find(|(other, _)| cores(other) == cores(run)) {
+            Some((_, factors)) => factors.push(factor),
+            None => factors.push((run, vec![factor])),
+        }
+    }
+    let spread = |(run, factors): (&CpuRun, Vec<f64>)| {
+        let networks = factors.len() as u32;
+        let [low_factor, high_factor] = factor_interval(factors)?;
+        let OnCores { core_set, data_type, .. } = run.what.clone();
+        Some(CoreSetSpread { core_set, data_type, networks, low_factor, high_factor })
+    };
+    factors.into_iter().filter_map(spread).collect()
 }
 
 #[cfg(test)]

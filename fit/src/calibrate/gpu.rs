@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
+use super::Progress;
 use crate::measure::{GpuRun, SkippedRow, usable};
 use crate::validate::gpu::{Predictor, deviations};
 use crate::validate::point::Point;
@@ -86,12 +87,7 @@ pub struct Fold {
 /// prior and decide what few runs do not; its counts and rules are taken as they
 /// are. A parameter that is 0 in `base` stays 0. `progress` is told how many fits are
 /// done, and of how many.
-pub fn calibrate(
-    base: &Gpu,
-    runs: &[GpuRun],
-    options: &Options,
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Calibrated {
+pub fn calibrate(base: &Gpu, runs: &[GpuRun], options: &Options, progress: Progress<'_>) -> Calibrated {
     let mut base = base.without_residual();
     base.grouped_conv.get_or_insert_with(|| base.conv_generic.clone());
     let (classified, left_out) = classify(&base, runs);

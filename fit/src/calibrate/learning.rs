@@ -16,6 +16,7 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calibrate::Progress;
 use crate::calibrate::gpu::design::design;
 use crate::calibrate::gpu::{self, calibrate};
 use crate::csv_rows;
@@ -89,7 +90,7 @@ pub struct Options {
     pub family: &'static str,
     /// Networks kept out of every fit.
     pub held_out: usize,
-    /// Numbers of runs to fit to; one fit to all of them comes on top.
+    /// Numbers of runs to fit to; of those that are no fewer than there are, one fit to all.
     pub rows: Vec<usize>,
     /// Random choices of each number of runs.
     pub draws: usize,
@@ -99,15 +100,16 @@ pub struct Options {
 
 impl Default for Options {
     /// The learning curve of the GPU model's paper trail: 20 networks kept out, 10 to
-    /// 300 rows, three draws of each.
+    /// 300 rows, three draws of each, and all of them.
     fn default() -> Self {
-        Self { family: "conv2d", held_out: 20, rows: vec![10, 30, 100, 300], draws: 3, seed: 0 }
+        let rows = vec![10, 30, 100, 300, usize::MAX];
+        Self { family: "conv2d", held_out: 20, rows, draws: 3, seed: 0 }
     }
 }
 
 /// Fits each series to random choices of the convolutions in `runs` and predicts
 /// those of networks kept out. The points come series by series, the FLOPs-linear
-/// model last, by rising rows and draws; the last of a series saw all runs.
+/// model last, by rising rows and draws.
 /// `progress` is told how many fits are done, and of how many.
 ///
 /// No point where there are no more networks than are kept out.
@@ -115,7 +117,7 @@ pub fn learning_curve(
     runs: &[GpuRun],
     series: &[Series<'_>],
     options: &Options,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    progress: Progress<'_>,
 ) -> Vec<LearningPoint> {
     let Split { fit, predict } = Split::of(runs, options);
     if predict.is_empty() {
@@ -188,11 +190,15 @@ struct Choice {
 }
 
 fn choices(fit: &[GpuRun], options: &Options) -> Vec<Choice> {
-    let mut sizes: Vec<usize> = options.rows.iter().copied().filter(|&rows| rows < fit.len()).collect();
+    let mut sizes: Vec<usize> = options.rows.iter().map(|&rows| rows.min(fit.len())).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let mut choices: Vec<Choice> = Vec::new();
     for rows in sizes {
+        if rows == fit.len() {
+            choices.push(Choice { draw: 0, runs: fit.to_vec(), pool: Vec::new() });
+            continue;
+        }
         for draw in 0..options.draws {
             // A stream of its own for each draw: a larger choice contains the smaller one.
             let mut random = ChaCha8Rng::seed_from_u64(options.seed);
@@ -203,7 +209,6 @@ fn choices(fit: &[GpuRun], options: &Options) -> Vec<Choice> {
             choices.push(Choice { draw, runs: first(rows), pool: first(fit.len() / 2) });
         }
     }
-    choices.push(Choice { draw: 0, runs: fit.to_vec(), pool: Vec::new() });
     choices
 }
 
@@ -278,8 +283,12 @@ mod tests {
         wrong.conv_generic.launch_us.value *= 5.0;
         wrong.conv_generic.latency_us.value /= 5.0;
         let series = [Series { name: "physics".into(), centre: &wrong, residual: false, designed: false }];
-        let points =
-            learning_curve(&runs(&gpu), &series, &Options { rows: vec![1], ..options() }, &|_, _| ());
+        let points = learning_curve(
+            &runs(&gpu),
+            &series,
+            &Options { rows: vec![1, usize::MAX], ..options() },
+            &|_, _| (),
+        );
         assert!(points[2].mape_percent < 0.3 * points[0].mape_percent, "{points:?}");
     }
 

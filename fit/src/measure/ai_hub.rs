@@ -17,7 +17,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use strum::{Display, EnumString};
 
-use super::{Run, Runs, SkippedRow};
+use super::{Run, Runs, SkippedRow, no_such_device};
+use crate::csv_rows;
 use coexec_import::{ImportOptions, ImportedScenario};
 use coexec_sim::device::calibration::{Computed, ErrorGroup, Which};
 use coexec_sim::workload::{DataType, Graph, Stage, fuse};
@@ -188,7 +189,7 @@ pub fn parse(
 fn rows_of(text: &Text, chip: &str) -> Result<(Vec<Row>, Vec<SkippedRow>), InputError> {
     let (mut rows, mut left_out): (Vec<Row>, Vec<SkippedRow>) = (Vec::new(), Vec::new());
     let (mut chips, mut jobs) = (BTreeSet::new(), BTreeMap::new());
-    for (line, cells) in row::cells(text)? {
+    for (line, cells) in csv_rows::numbered::<row::Cells>(text, row::HELP)? {
         let is_wanted = cells.chip == chip;
         chips.insert(cells.chip.clone());
         if !is_wanted {
@@ -206,12 +207,7 @@ fn rows_of(text: &Text, chip: &str) -> Result<(Vec<Row>, Vec<SkippedRow>), Input
         }
     }
     if !chips.contains(chip) {
-        let known: Vec<String> = chips.into_iter().collect();
-        return Err(InputError::Option {
-            option: "--device-column",
-            found: format!("{chip:?}"),
-            expected: format!("one of the chips in {}: {}", text.name, known.join(", ")),
-        });
+        return Err(no_such_device(text, chip, "chips", chips));
     }
     Ok((rows, left_out))
 }

@@ -5,12 +5,13 @@
 //! Not for: predictions (`validate::language`). Invariant: a row that is not used is handed back
 //! with its line and the reason, never dropped.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{Run, Runs, SkippedRow};
+use super::{Run, Runs, SkippedRow, no_such_device};
 use crate::csv_rows;
 use coexec_sim::device::calibration::{AnswerPart, ErrorGroup};
 use coexec_sim::workload::{LanguageModel, Turn, WeightFormat, language_model};
@@ -25,28 +26,9 @@ const OF_APPLE: &str = "apple_llm_bench.csv";
 const SHORT_PROMPT_TOKENS: u32 = 128;
 
 /// How a published name begins, and the bundled model of the same dimensions.
-const MODELS: [(&str, &str); 20] = [
-    ("falcon_v3_7b", "falcon3-7b"),
-    ("gemma_2b", "gemma-2b"),
-    ("llama_v2_7b", "llama2-7b"),
-    ("llama_v3_1_", "llama3-8b"),
-    ("llama_v3_2_1b", "llama3.2-1b"),
-    ("llama_v3_2_3b", "llama3.2-3b"),
-    ("llama_v3_8b", "llama3-8b"),
-    ("llama_v3_elyza_jp_8b", "llama3-8b"),
-    ("llama_v3_taide_8b", "llama3-8b"),
-    ("mistral_7b_instruct_v0_3", "mistral-7b-v0.3"),
-    ("phi_3_5_mini", "phi-3.5-mini"),
-    ("phi_4_mini", "phi-4-mini"),
-    ("qwen2_5_1_5b", "qwen2.5-1.5b"),
-    ("qwen2_5_7b", "qwen2.5-7b"),
-    ("qwen2_5_vl_7b", "qwen2.5-7b"),
-    ("qwen3_0_6b", "qwen3-0.6b"),
-    ("qwen3_4b", "qwen3-4b"),
-    ("qwen3_8b", "qwen3-8b"),
-    ("qwen3_vl_2b", "qwen3-1.7b"),
-    ("qwen3_vl_8b", "qwen3-8b"),
-];
+static MODELS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    toml::from_str(include_str!("ai_hub_llm/models.toml")).expect("a test reads the table, which is bundled")
+});
 
 /// A time of a language model.
 pub type Answer = Run<OfLanguageModel>;
@@ -151,7 +133,7 @@ impl Cells {
 
     /// Both times of the row.
     fn answers(&self, line: u64) -> Result<[Answer; 2], String> {
-        let bundled = MODELS.iter().find(|(begin, _)| self.model.starts_with(begin));
+        let bundled = MODELS.iter().find(|(begin, _)| self.model.starts_with(begin.as_str()));
         let model = bundled.and_then(|(_, name)| language_model(name)).ok_or("the model is not bundled")?;
         let weights = match self.precision.as_str() {
             "w4a16" | "w4" | "q4_0" => WeightFormat::W4a16,
@@ -204,11 +186,7 @@ pub fn read(folder: &Path, chip: &str) -> Result<Runs<OfLanguageModel>, InputErr
     let rows = csv_rows::read(&text, "give a folder as data/aihub is one", Cells::problem)?;
     let known: BTreeSet<String> = rows.iter().map(Cells::chip).collect();
     if !known.contains(chip) {
-        return Err(InputError::Option {
-            option: "--device-column",
-            found: format!("{chip:?}"),
-            expected: format!("one of the chips in {}: {}", text.name, Vec::from_iter(known).join(", ")),
-        });
+        return Err(no_such_device(&text, chip, "chips", known));
     }
     let (mut runs, mut left_out, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     // The newest stands last.

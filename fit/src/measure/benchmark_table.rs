@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use csv::{Position, StringRecord};
 
-use super::{CpuRun, OnCores, Runs, usable};
+use super::{CpuRun, OnCores, Runs, no_such_device, usable};
 use coexec_sim::{DataType, InputError, Text};
 
 /// Names of the table of operations on GPUs.
@@ -83,11 +83,7 @@ impl<'a> Table<'a> {
     /// That the table has none of the columns of `device` that are read, only those of
     /// `phones`.
     pub(super) fn no_such_phone(&self, device: &str, phones: &[&str]) -> InputError {
-        InputError::Option {
-            option: "--device-column",
-            found: format!("{device:?}"),
-            expected: format!("one of the phones in {}: {}", self.text.name, phones.join(", ")),
-        }
+        no_such_device(self.text, device, "phones", phones.iter().copied())
     }
 }
 

@@ -21,7 +21,7 @@ use csv::StringRecord;
 
 use super::SkippedRow;
 use crate::csv_rows;
-use coexec_sim::{Axis, DataType, InputError, Layer, Mechanism, Text};
+use coexec_sim::{Axis, DataType, InputError, Layer, Mechanism, Placement, Processor, Text};
 
 pub use fingerprint::{Fingerprint, fingerprints_of_toml, fingerprints_path, fingerprints_to_toml};
 pub(super) use medians::OnCpu;
@@ -266,6 +266,19 @@ impl fmt::Display for ExecutedOn {
 }
 
 impl ExecutedOn {
+    /// What computes an operator there; none where it is cut otherwise than between a CPU and a GPU.
+    pub fn of(placement: Placement) -> Option<Self> {
+        match (placement.only(), placement.cpu_and_gpu_extents(), placement.cores()) {
+            (Some(Processor::Cpu(cores)), ..) => Some(Self::Cpu(cores.to_string())),
+            (Some(Processor::Gpu), ..) => Some(Self::Gpu),
+            (Some(Processor::Npu(_)), ..) => Some(Self::Npu),
+            (None, Some((axis, [cpu, gpu])), Some(cores)) => {
+                Some(Self::Split { axis, cores: cores.to_string(), cpu, gpu })
+            }
+            (None, ..) => None,
+        }
+    }
+
     /// Reads what [`Display`](fmt::Display) writes; what was expected otherwise.
     fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {

@@ -17,6 +17,8 @@ pub static SYSTEMS: LazyLock<Vec<System>> =
     LazyLock::new(|| table(include_str!("../../../data/socs/socs.csv")));
 static CORES: LazyLock<Vec<CoreFacts>> =
     LazyLock::new(|| table(include_str!("../../../data/socs/cores.csv")));
+static PARTS: LazyLock<Vec<PartNumber>> =
+    LazyLock::new(|| table(include_str!("../../../data/socs/parts.csv")));
 static GPUS: LazyLock<Vec<GpuFacts>> = LazyLock::new(|| table(include_str!("../../../data/socs/gpus.csv")));
 static NPUS: LazyLock<Vec<NpuFacts>> = LazyLock::new(|| table(include_str!("../../../data/socs/npus.csv")));
 
@@ -68,6 +70,8 @@ pub(super) struct CoreFacts {
     pub(super) name: String,
     /// The core that it is by another name.
     base_core: String,
+    /// The core before, which kernel libraries do not tell it from.
+    kernels_like: String,
     vendor: String,
     f32_fma_per_cycle: String,
     pub(super) f16_arithmetic: String,
@@ -76,14 +80,23 @@ pub(super) struct CoreFacts {
     pub(super) isa_source: String,
 }
 
-/// Cores that kernel libraries do not tell from the one before.
-const SUCCESSORS: [(&str, Core); 5] = [
-    ("cortex-a725", Core::CortexA720),
-    ("cortex-x925", Core::CortexX4),
-    ("c1-ultra", Core::CortexX4),
-    ("c1-premium", Core::CortexX4),
-    ("c1-pro", Core::CortexA720),
-];
+/// The number under which cores tell what they are.
+#[derive(Debug, Deserialize)]
+struct PartNumber {
+    implementer: String,
+    /// Empty where all parts of the implementer are alike.
+    part: String,
+    core: Core,
+}
+
+/// The core of an implementer and part number in the main identification register.
+pub fn core_numbered((implementer, part): (u32, u32)) -> Core {
+    let is = |cell: &str, number: u32| u32::from_str_radix(cell, 16) == Ok(number);
+    let is_known = |known: &&PartNumber| {
+        is(&known.implementer, implementer) && (known.part.is_empty() || is(&known.part, part))
+    };
+    PARTS.iter().find(is_known).map_or(Core::Other, |known| known.core)
+}
 
 impl CoreFacts {
     /// The core of that name; Arm's without `cortex-` too.
@@ -129,11 +142,10 @@ impl CoreFacts {
 
     /// Its micro-architecture, as kernel libraries tell them apart.
     pub(super) fn core(&self) -> Core {
-        let successor = SUCCESSORS.iter().find(|(name, _)| *name == self.name).map(|(_, core)| *core);
         let family = self.name.split('-').next().unwrap_or_default();
-        let named = [self.name.as_str(), family].into_iter().find_map(parsed);
+        let named = [self.kernels_like.as_str(), &self.name, family].into_iter().find_map(parsed);
         let of_apple = (self.vendor == "Apple").then_some(Core::Apple);
-        of_apple.or(successor).or(named).unwrap_or(Core::Other)
+        of_apple.or(named).unwrap_or(Core::Other)
     }
 }
 

@@ -8,10 +8,7 @@
     reason = "iterators are calls that stay calls among vector instructions"
 )]
 
-use super::element::Element;
-use super::packing::Aligned;
-use super::vector::Vector;
-use super::window::{ElementGrid, SlidingWindow};
+use super::{Aligned, Element, ElementGrid, SlidingWindow, Vector};
 
 /// Vectors computed together: with a sum each, their additions overlap while the
 /// window passes.

@@ -5,8 +5,7 @@ use std::fmt::Debug;
 use coexec_sim::{DataType, InstructionSet};
 use half::f16;
 
-use super::micro_kernel::MicroKernel;
-use super::vector::Vector;
+use super::{MicroKernel, Vector};
 
 /// A number format of tensors in memory: [`f32`] or [`half::f16`].
 pub trait Element: Copy + Debug + Default + PartialOrd + Send + Sync + Kernels + 'static {

@@ -2,7 +2,7 @@
 
 use coexec_sim::Function;
 
-use super::element::Element;
+use super::Element;
 
 /// Applies `function` to the channels in place; a function of two tensors reads
 /// the pixel's other operands.

@@ -3,9 +3,8 @@
 use coexec_sim::InstructionSet;
 use half::f16;
 
-use super::element::{Element, Kernels};
-use super::micro_kernel::{self, MicroKernel, TileCall, micro_kernel};
-use super::vector::{Plain, Register, Vector};
+use super::micro_kernel::micro_kernel;
+use super::{Element, Kernels, MicroKernel, Plain, Register, TileCall, Vector, micro_kernel};
 
 /// Numbers in a register of plain code.
 const PLAIN_LANES: usize = InstructionSet::Portable.lanes();

@@ -14,8 +14,7 @@
 
 use std::array;
 
-use super::element::Element;
-use super::vector::Register;
+use super::{Element, Register};
 
 /// Most pixels of any micro-kernel's tile.
 pub(super) const MAX_TILE_PIXELS: usize = 14;

@@ -20,8 +20,9 @@ use std::arch::aarch64::{
 use coexec_sim::InstructionSet;
 use half::f16;
 
-use super::micro_kernel::{self, MicroKernel, TileCall, micro_kernel};
-use super::vector::{Plain, Register, Vector, register, vector};
+use super::micro_kernel::micro_kernel;
+use super::vector::{register, vector};
+use super::{MicroKernel, Plain, Register, TileCall, Vector, micro_kernel};
 
 /// Pixels of a tile.
 const PIXELS: usize = InstructionSet::Neon.tile().pixels;

@@ -2,9 +2,8 @@
 
 use coexec_sim::workload::Statistic;
 
-use super::element::Element;
 use super::elementwise::exp;
-use super::vector::Vector;
+use super::{Element, Vector};
 
 /// Added to a variance or mean square before its root is taken (the default of
 /// the layer norms of `PyTorch` and of Llama's root-mean-square norm).

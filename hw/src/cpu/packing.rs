@@ -6,7 +6,7 @@
 
 use std::slice;
 
-use super::element::Element;
+use super::Element;
 
 /// Bytes of a cache line of the processors at hand.
 const CACHE_LINE_BYTES: usize = 64;

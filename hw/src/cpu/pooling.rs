@@ -7,9 +7,7 @@
 
 use coexec_sim::workload::PoolKind;
 
-use super::element::Element;
-use super::vector::Vector;
-use super::window::{ElementGrid, SlidingWindow};
+use super::{Element, ElementGrid, SlidingWindow, Vector};
 
 /// Vectors computed together: with a result each, their operations overlap while
 /// the pixels pass.

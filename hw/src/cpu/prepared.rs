@@ -13,13 +13,10 @@ use coexec_sim::workload::{
 };
 
 use super::depthwise::Depthwise;
-use super::element::Element;
 use super::instruction_set::Available as _;
-use super::normalise::Normalisation;
-use super::packing::Aligned;
 use super::pooling::Pooling;
 use super::product::{Dimensions, Product};
-use super::window::SlidingWindow;
+use super::{Aligned, Element, Normalisation, SlidingWindow};
 use crate::operands::{OperandError, Weights};
 
 /// A layer with packed weights and the buffers it needs.

@@ -14,10 +14,10 @@ use coexec_sim::kernel::cpu::coexec::{
     Block, DEPTH_BLOCK_BYTES, DepthBlock, DepthBlocks, Division, Extent, MAX_SEGMENTS,
 };
 
-use super::element::Element;
-use super::micro_kernel::{MAX_TILE_CHANNELS, MAX_TILE_PIXELS, MicroKernel, TileCall};
-use super::packing::{Aligned, Panels};
-use super::window::{Position, SlidingWindow};
+use super::{
+    Aligned, Element, MAX_TILE_CHANNELS, MAX_TILE_PIXELS, MicroKernel, Panels, Position, SlidingWindow,
+    TileCall,
+};
 use crate::operands::Stretches;
 
 /// Bytes between copied pixels beyond a block's own, so that they do not conflict.

@@ -30,6 +30,7 @@ const MAX_CORES: usize = 1024;
 
 /// A thread pool could not be made.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum PoolError {
     /// No threads were asked for.
     #[error("found 0 threads, expected at least 1")]
@@ -38,10 +39,7 @@ pub enum PoolError {
     #[error(
         "cannot keep a thread on core {core}: it does not exist here, or this system does not pin threads"
     )]
-    CannotPin {
-        /// The core's number.
-        core: usize,
-    },
+    CannotPin { core: usize },
     /// The operating system did not start a thread.
     #[error("cannot start a worker thread")]
     CannotStart(#[source] std::io::Error),

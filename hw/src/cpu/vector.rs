@@ -9,7 +9,7 @@
     reason = "iterators are calls that stay calls among vector instructions"
 )]
 
-use super::element::Element;
+use super::Element;
 
 /// Several numbers, loaded from and stored to elements of format `T`: what a micro-kernel
 /// computes with.

@@ -4,12 +4,10 @@ use std::ops::Range;
 
 use coexec_sim::workload::{Interpolation, Pick, Resize, Shape};
 
-use super::element::Element;
 use super::instruction_set::Loops;
 use super::pixelwise::Results;
 use super::prepared::{Implementation, Pass};
-use super::vector::Vector;
-use super::{elementwise, normalise, pooling};
+use super::{Element, Vector, elementwise, normalise, pooling};
 
 /// The operator itself, with bounds of its results, or a function linked behind
 /// it.

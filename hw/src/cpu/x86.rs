@@ -10,8 +10,9 @@ use std::arch::x86_64::{
 
 use coexec_sim::InstructionSet;
 
-use super::micro_kernel::{self, MicroKernel, TileCall, micro_kernel};
-use super::vector::{Plain, Register, Vector, register, vector};
+use super::micro_kernel::micro_kernel;
+use super::vector::{register, vector};
+use super::{MicroKernel, Plain, Register, TileCall, Vector, micro_kernel};
 
 /// Registers of output channels of a tile.
 const VECTORS: usize = 2;

@@ -5,16 +5,14 @@ use coexec_sim::schedule::{Schedule, What};
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
 use coexec_sim::{Gpu, Processor, ProcessorKind, Region};
 
-use super::ExecuteError;
-use super::machine::Machine;
-use super::operation::{CpuKernel, GpuKernel, Operation, OperationPart, borrowed};
-use super::place::{HostHome, Place, Sharing, Touched};
-use super::program::{Task, joined_by};
-use crate::cpu::{self, Available as _, Element, InstructionSet};
-use crate::numbers;
-use crate::opencl::signals::Signals;
-use crate::opencl::{self, Dispatch, Home};
+use super::{
+    CpuKernel, ExecuteError, GpuKernel, HostHome, Machine, Operation, OperationPart, Place, Result, Sharing,
+    Task, Touched, borrowed, joined_by,
+};
+use crate::cpu::{Available as _, Element, InstructionSet};
+use crate::opencl::{Dispatch, Home, Signals};
 use crate::operands::{Weights, linked_operands};
+use crate::{cpu, numbers, opencl};
 
 /// Seeds of different tensors lie this far apart.
 const SEED_STEP: u64 = 1_000_003;
@@ -36,7 +34,7 @@ pub(super) fn operations<T: Element>(
     task: &Task<'_>,
     schedule: &Schedule,
     (sharing, flags): (Option<Sharing>, Option<&Signals>),
-) -> Result<Vec<Operation<T>>, ExecuteError> {
+) -> Result<Vec<Operation<T>>> {
     let mut next_input = task.stages.len();
     let mut operations = Vec::with_capacity(task.stages.len());
     for (index, stage) in task.stages.iter().enumerate() {
@@ -128,7 +126,7 @@ fn on_gpu<T: Element>(
     (layer, weights, region): (&Layer, &Weights<'_>, Region),
     layouts: [Layout; 2],
     (is_shared, flags): (bool, Option<&Signals>),
-) -> Result<GpuKernel<T>, ExecuteError> {
+) -> Result<GpuKernel<T>> {
     let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
     let gpu: &Gpu = task.profile.gpu.as_ref().ok_or(ExecuteError::NoGpu)?;
     let (channels, all) = (region.channels, layer.operator.output().channels);
@@ -139,19 +137,9 @@ fn on_gpu<T: Element>(
     // The rules see a part as the layer that computes only the part.
     let alone = region.part_of(layer);
     let launch = execute(&alone, gpu)?.detail;
-    let dispatch = Dispatch::from(&launch);
-    let prepared = if is_shared {
-        opencl::Prepared::announcing(
-            runtime,
-            layer,
-            weights,
-            region,
-            (layouts, Layout::Buffer),
-            (dispatch, flags),
-        )
-    } else {
-        opencl::Prepared::new(runtime, layer, weights, region, [layouts[0]; 2], dispatch)
-    }?;
+    let (layouts, result) = if is_shared { (layouts, Layout::Buffer) } else { ([layouts[0]; 2], layouts[0]) };
+    let how = (Dispatch::from(&launch), flags);
+    let prepared = opencl::Prepared::announcing(runtime, layer, weights, region, (layouts, result), how)?;
     Ok(GpuKernel { prepared, launch })
 }
 
@@ -161,7 +149,7 @@ pub(super) fn places<T: Element>(
     task: &Task<'_>,
     operations: &[Operation<T>],
     sharing: Option<Sharing>,
-) -> Result<Vec<Place<T>>, ExecuteError> {
+) -> Result<Vec<Place<T>>> {
     let tensors = tensors(operations, sharing.is_some());
     let mut places = Vec::with_capacity(tensors.len());
     for (index, tensor) in tensors.into_iter().enumerate() {
@@ -199,7 +187,7 @@ pub(super) fn joined<T: Element>(
     operations: &[Operation<T>],
     schedule: &Schedule,
     sharing: Option<Sharing>,
-) -> Result<Vec<Option<Place<T>>>, ExecuteError> {
+) -> Result<Vec<Option<Place<T>>>> {
     let mut joined: Vec<_> = operations.iter().map(|_| None).collect();
     let (Some(runtime), Some(sharing)) = (machine.runtime(), sharing) else { return Ok(joined) };
     for join in schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. })) {

@@ -5,11 +5,7 @@
 use coexec_sim::Region;
 use coexec_sim::schedule::What;
 
-use super::ExecuteError;
-use super::machine::Machine;
-use super::meetings::Side;
-use super::operation::borrowed;
-use super::program::{Program, joined_by};
+use super::{ExecuteError, Machine, Program, Result, Side, borrowed, joined_by};
 use crate::cpu::Element;
 use crate::operands;
 use crate::verify::Reference;
@@ -29,7 +25,7 @@ pub(crate) struct Verified {
 impl<T: Element> Program<T> {
     /// Spoils all results, runs once, and compares every operator's result with the
     /// reference.
-    pub(crate) fn verify(&mut self, machine: &mut Machine) -> Result<Verified, ExecuteError> {
+    pub(crate) fn verify(&mut self, machine: &mut Machine) -> Result<Verified> {
         for place in self.places[..self.operations.len()].iter().chain(self.joined.iter().flatten()) {
             place.spoil()?;
         }
@@ -39,12 +35,12 @@ impl<T: Element> Program<T> {
             elements += self.verify_stage(stage)?;
         }
         let results = self.results().map(|stage| Ok((stage, bits(&self.seen(None, Side::Host, stage)?))));
-        Ok(Verified { results: results.collect::<Result<_, ExecuteError>>()?, elements })
+        Ok(Verified { results: results.collect::<Result<_>>()?, elements })
     }
 
     /// Each part on what its side read, where its own readers have it; then what everybody
     /// else is given.
-    fn verify_stage(&self, stage: usize) -> Result<usize, ExecuteError> {
+    fn verify_stage(&self, stage: usize) -> Result<usize> {
         let operation = &self.operations[stage];
         let mut elements = 0;
         for part in &operation.parts {
@@ -63,13 +59,7 @@ impl<T: Element> Program<T> {
 
     /// Elements of `part` of the result `actual` that agree with the reference on what that
     /// side read.
-    fn verify_part(
-        &self,
-        stage: usize,
-        part: Region,
-        side: Side,
-        actual: &[T],
-    ) -> Result<usize, ExecuteError> {
+    fn verify_part(&self, stage: usize, part: Region, side: Side, actual: &[T]) -> Result<usize> {
         let operation = &self.operations[stage];
         let mut inputs: Vec<Vec<f32>> = Vec::with_capacity(operation.reads.len());
         for &read in &operation.reads {
@@ -92,7 +82,7 @@ impl<T: Element> Program<T> {
     }
 
     /// A tensor as a reader on that side finds it; the caller's without a reader.
-    fn seen(&self, reader: Option<usize>, side: Side, tensor: usize) -> Result<Vec<T>, ExecuteError> {
+    fn seen(&self, reader: Option<usize>, side: Side, tensor: usize) -> Result<Vec<T>> {
         let place = self.place(reader, tensor, side);
         Ok(match side {
             Side::Host => place.read(),
@@ -114,12 +104,12 @@ impl<T: Element> Program<T> {
     }
 
     /// Spoils the workload's results: what the next run leaves out is noticed.
-    pub(super) fn spoil_results(&self) -> Result<(), ExecuteError> {
+    pub(super) fn spoil_results(&self) -> Result<()> {
         Ok(self.results().try_for_each(|stage| self.place(None, stage, Side::Host).spoil())?)
     }
 
     /// Whether the last run's results are, bit by bit, those that were verified.
-    pub(super) fn compare(&self, verified: &Verified) -> Result<(), ExecuteError> {
+    pub(super) fn compare(&self, verified: &Verified) -> Result<()> {
         for (stage, expected) in &verified.results {
             let found = bits(&self.seen(None, Side::Host, *stage)?);
             if let Some(element) = found.iter().zip(expected).position(|(found, right)| found != right) {

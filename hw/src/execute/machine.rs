@@ -7,11 +7,13 @@ use coexec_sim::workload::Layout;
 use coexec_sim::{CoreSet, Cpu, Mechanism as Modelled, Profile};
 use core_affinity::CoreId;
 
-use super::place::Sharing;
-use super::{ExecuteError, cores, sharing};
+use super::{ExecuteError, Result, Sharing, sharing};
 use crate::cpu::{PoolError, ThreadPool};
-use crate::opencl::{Device, DeviceKind, OpenClError, Runtime};
-use crate::sync::{self, Mechanism};
+use crate::opencl::{Description, Device, DeviceKind, OpenClError, Runtime};
+use crate::sync;
+use crate::sync::Mechanism;
+use crate::system::highest_clock;
+use std::path::Path;
 
 /// What of a machine is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,10 +59,10 @@ impl Machine {
     ///
     /// # Errors
     /// No `OpenCL` library, platform or such device; one that cannot be cut.
-    pub fn open(choice: &DeviceChoice) -> Result<Self, ExecuteError> {
+    pub fn open(choice: &DeviceChoice) -> Result<Self> {
         let mut warnings = Vec::new();
         let runtime = if choice.gpu { Some(runtime(choice, &mut warnings)?) } else { None };
-        let free = cores::cores_beside(runtime.as_ref().map(|runtime| runtime.device()));
+        let free = cores_beside(runtime.as_ref().map(|runtime| runtime.device()));
         Ok(Self { warnings, ..Self::of(runtime, free) })
     }
 
@@ -114,15 +116,15 @@ impl Machine {
     ///
     /// # Errors
     /// Too few cores, or threads cannot be started.
-    pub fn prepare(&mut self, sets: &[CoreSet], cpu: &Cpu) -> Result<(), ExecuteError> {
+    pub fn prepare(&mut self, sets: &[CoreSet], cpu: &Cpu) -> Result<()> {
         let mut sets = sets.to_vec();
         sets.sort_by_key(|set| std::cmp::Reverse(set.threads()));
         sets.iter().try_for_each(|set| self.team(set, cpu).map(drop))
     }
 
     /// The threads that stand for `set`.
-    pub(super) fn team(&mut self, set: &CoreSet, cpu: &Cpu) -> Result<Team, ExecuteError> {
-        let Some(cores) = cores::of_set(set, cpu, &self.free) else {
+    pub(super) fn team(&mut self, set: &CoreSet, cpu: &Cpu) -> Result<Team> {
+        let Some(cores) = cores_of_set(set, cpu, &self.free) else {
             return Err(ExecuteError::TooFewCores {
                 cores: set.to_string(),
                 needed: set.threads(),
@@ -189,7 +191,7 @@ impl Machine {
 
     /// The mechanism and the memory that stand for `wanted` here: tried once, replaced
     /// with a warning where they do not work.
-    pub(super) fn sharing(&mut self, wanted: Modelled) -> Result<(Mechanism, Sharing), ExecuteError> {
+    pub(super) fn sharing(&mut self, wanted: Modelled) -> Result<(Mechanism, Sharing)> {
         if let Some(&(_, mechanism, memory)) = self.tried.iter().find(|(tried, ..)| *tried == wanted) {
             return Ok((mechanism, memory));
         }
@@ -212,7 +214,7 @@ impl Machine {
 }
 
 /// The device of `choice`, ready to compute.
-fn runtime(choice: &DeviceChoice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>, ExecuteError> {
+fn runtime(choice: &DeviceChoice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>> {
     let whole = Device::select(&choice.opencl)?;
     Ok(Runtime::new(gpu_of(whole, choice.compute_units, warnings)?)?)
 }
@@ -230,7 +232,7 @@ pub(crate) fn gpu_of(
     let description = whole.description().clone();
     let all = description.compute_units;
     let is_made_of_cores = description.kind == DeviceKind::Cpu;
-    let cores = cores::cores_beside(None).len();
+    let cores = cores_beside(None).len();
     // One that was limited to some of the cores leaves the others as it is.
     let is_limited = (all as usize) < cores;
     let wanted = match asked {
@@ -244,4 +246,67 @@ pub(crate) fn gpu_of(
     // A device made of cores is used the same way whether all its workers take part or not:
     // a part of one has no images.
     if wanted == all && !is_made_of_cores { Ok(whole) } else { whole.sub_device(wanted) }
+}
+
+/// The cores that threads may be kept on, fastest first; in the order of their numbers
+/// where they are alike or nothing is known. A `device` of cores takes the first: `PoCL` keeps its
+/// worker `i` on core `i`, and a sub-device takes the first workers.
+pub(crate) fn cores_beside(device: Option<&Description>) -> Vec<usize> {
+    let made_of_cores = device.filter(|device| device.kind == DeviceKind::Cpu);
+    let taken = made_of_cores.map_or(0, |device| device.compute_units as usize);
+    let all = core_affinity::get_core_ids().unwrap_or_default();
+    let free = all.into_iter().map(|core| core.id).filter(|&core| core >= taken);
+    fastest_first(free.map(|core| (core, highest_clock(Path::new("/"), core).unwrap_or(0))).collect())
+}
+
+fn fastest_first(mut cores: Vec<(usize, u64)>) -> Vec<usize> {
+    cores.sort_by_key(|&(core, clock)| (std::cmp::Reverse(clock), core));
+    cores.into_iter().map(|(core, _)| core).collect()
+}
+
+/// The cores of `free` that stand for `set`: as far as there are as many cores as in the
+/// profile, each cluster's are those behind the faster clusters'; otherwise the first.
+/// None where there are too few.
+fn cores_of_set(set: &CoreSet, cpu: &Cpu, free: &[usize]) -> Option<Vec<usize>> {
+    let threads = set.threads() as usize;
+    if free.len() < cpu.cores() as usize {
+        return free.get(..threads).map(<[usize]>::to_vec);
+    }
+    let first_of = |cluster: usize| -> usize {
+        cpu.clusters[..cluster].iter().map(|cluster| cluster.cores as usize).sum()
+    };
+    let groups = set.groups().map(|group| {
+        let first = first_of(group.cluster);
+        free.get(first..first + group.threads as usize)
+    });
+    groups.collect::<Option<Vec<_>>>().map(|groups| groups.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use coexec_sim::device::profile::Profile;
+
+    use super::*;
+
+    fn cores(set: &str, free: &[usize]) -> Option<Vec<usize>> {
+        let cpu = Profile::load("pixel4").unwrap().cpu;
+        cores_of_set(&CoreSet::parse(set, &cpu).unwrap(), &cpu, free)
+    }
+
+    #[test]
+    fn on_the_profile_s_own_device_a_cluster_is_found_by_its_clock() {
+        // Small cores come first in the numbering of phones.
+        let clocks = [(0, 1_785), (1, 1_785), (2, 1_785), (3, 1_785), (4, 2_419), (5, 2_419), (6, 2_419)];
+        let mut clocks: Vec<(usize, u64)> = clocks.to_vec();
+        clocks.push((7, 2_842));
+        let free = fastest_first(clocks);
+        assert_eq!(free, [7, 4, 5, 6, 0, 1, 2, 3]);
+        assert_eq!(cores("1large2small", &free), Some(vec![7, 0, 1]));
+    }
+
+    #[test]
+    fn on_another_machine_the_first_free_cores_do() {
+        assert_eq!(cores("2med", &[8, 9, 10]), Some(vec![8, 9]));
+        assert_eq!(cores("4small", &[8, 9, 10]), None);
+    }
 }

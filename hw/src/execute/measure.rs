@@ -11,10 +11,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::check::Verified;
-use super::machine::Machine;
-use super::program::{Program, Taken, Task};
-use super::watch::Control;
-use super::{ExecuteError, Sharing};
+use super::{Control, Machine, Program, Result, Sharing, Taken, Task};
 use crate::cpu::{Element, SPIN};
 use crate::sync::Mechanism;
 
@@ -73,7 +70,7 @@ struct Subject<T: Element> {
 }
 
 impl<T: Element> Subject<T> {
-    fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self, ExecuteError> {
+    fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self> {
         let mut program = Program::new(machine, task)?;
         machine.pin_caller_to(program.team());
         let verified = program.verify(machine)?;
@@ -84,7 +81,7 @@ impl<T: Element> Subject<T> {
 
     /// `timed` runs in a row, then compared with what was verified. Before them one that
     /// does not count: threads sleep, and caches hold what ran in between.
-    fn visit(&mut self, machine: &mut Machine, timed: usize) -> Result<Vec<Taken>, ExecuteError> {
+    fn visit(&mut self, machine: &mut Machine, timed: usize) -> Result<Vec<Taken>> {
         machine.pin_caller_to(self.program.team());
         let program = &mut self.program;
         program.spoil_results()?;
@@ -94,7 +91,7 @@ impl<T: Element> Subject<T> {
         Ok(taken)
     }
 
-    fn warm_up(&mut self, machine: &mut Machine, control: &Control) -> Result<(), ExecuteError> {
+    fn warm_up(&mut self, machine: &mut Machine, control: &Control) -> Result<()> {
         let started = Instant::now();
         while self.warm_up.len() < MOST_WARM_UP {
             control.check()?;
@@ -111,7 +108,7 @@ impl<T: Element> Subject<T> {
         Ok(())
     }
 
-    fn finish(mut self, machine: &mut Machine) -> Result<Measured, ExecuteError> {
+    fn finish(mut self, machine: &mut Machine) -> Result<Measured> {
         let again = self.program.verify(machine)?;
         self.measured.warm_up = self.warm_up.len();
         self.measured.verified_elements = self.verified.elements + again.elements;
@@ -139,8 +136,8 @@ pub(super) fn measure<T: Element>(
     tasks: &[Task<'_>],
     settings: Settings,
     control: &Control,
-) -> Result<Vec<Result<Measured, ExecuteError>>, ExecuteError> {
-    let mut subjects: Vec<Result<Subject<T>, ExecuteError>> = Vec::with_capacity(tasks.len());
+) -> Result<Vec<Result<Measured>>> {
+    let mut subjects: Vec<Result<Subject<T>>> = Vec::with_capacity(tasks.len());
     for task in tasks {
         control.check()?;
         subjects.push(match Subject::new(machine, task) {
@@ -164,10 +161,10 @@ pub(super) fn measure<T: Element>(
 
 fn repeat<T: Element>(
     machine: &mut Machine,
-    subjects: &mut [Result<Subject<T>, ExecuteError>],
+    subjects: &mut [Result<Subject<T>>],
     settings: Settings,
     control: &Control,
-) -> Result<(), ExecuteError> {
+) -> Result<()> {
     let mut stream = ChaCha8Rng::seed_from_u64(settings.seed);
     let mut order: Vec<usize> = (0..subjects.len()).filter(|&index| subjects[index].is_ok()).collect();
     let mut last_team = None;

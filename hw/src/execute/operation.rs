@@ -4,10 +4,10 @@ use coexec_sim::Region;
 use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::workload::{Layer, Layout};
 
-use super::machine::Team;
-use crate::cpu::{self, Element};
-use crate::opencl;
+use super::Team;
+use crate::cpu::Element;
 use crate::operands::Weights;
+use crate::{cpu, opencl};
 
 /// What the CPU needs to compute parts of an operator.
 pub(super) struct CpuKernel<T: Element> {

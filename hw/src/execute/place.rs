@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use coexec_sim::workload::{Layout, Shape};
 
-use crate::cpu::Element;
-use crate::cpu::packing::{Aligned, CacheLine};
-use crate::opencl::visible::HostVisibleMemory;
-use crate::opencl::{Home, OpenClError, Runtime, Tensor};
+use crate::cpu::{Aligned, CacheLine, Element};
+use crate::opencl::{Home, HostVisibleMemory, OpenClError, Runtime, Tensor};
 
 /// Who accesses a tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,19 +15,13 @@ use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::schedule::{Command, CommandId, Schedule, Setting, What, schedule};
 use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
-use super::ExecuteError;
-use super::build;
-use super::machine::{Machine, Team};
-use super::meetings::{Action, Meetings, Side};
-use super::operation::Operation;
-use super::place::{Place, Sharing};
+use super::{Action, ExecuteError, Machine, Meetings, Operation, Place, Result, Sharing, Side, Team, build};
 use crate::cpu::Element;
-use crate::numbers;
-use crate::opencl::OpenClError;
-use crate::opencl::timing::of_duration;
+use crate::opencl::prepared::Queued;
+use crate::opencl::{self, OpenClError, of_duration};
 use crate::operands::pieces;
-use crate::sync::link::Link;
-use crate::sync::{self, Mechanism};
+use crate::sync::{Link, Mechanism};
+use crate::{numbers, sync};
 pub(super) use batch::Going;
 pub(super) use queue::Progress;
 
@@ -97,7 +91,7 @@ pub(super) fn joined_by<'a>(schedule: &'a Schedule, join: &'a Command) -> impl I
 
 impl<T: Element> Program<T> {
     /// Prepares kernels, weights and memory.
-    pub(crate) fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self, ExecuteError> {
+    pub(crate) fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self> {
         let uses = |kind| task.plan.placements.iter().any(|placement| placement.uses(kind));
         if let Some((stage, _)) =
             task.stages.iter().zip(&task.plan.placements).find(|(_, by)| by.uses(ProcessorKind::Npu))
@@ -136,7 +130,7 @@ impl<T: Element> Program<T> {
         Ok(program)
     }
 
-    fn bind(&mut self) -> Result<(), ExecuteError> {
+    fn bind(&mut self) -> Result<()> {
         for stage in 0..self.operations.len() {
             let operation = &self.operations[stage];
             if operation.gpu().next().is_none() {
@@ -204,7 +198,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Runs everything once; what it took.
-    pub(crate) fn run(&mut self, machine: &mut Machine) -> Result<Taken, ExecuteError> {
+    pub(crate) fn run(&mut self, machine: &mut Machine) -> Result<Taken> {
         let started = Instant::now();
         let progress = self.carry_out(machine)?;
         let wall = of_duration(started.elapsed());
@@ -216,25 +210,31 @@ impl<T: Element> Program<T> {
         Ok(Taken { counted, wall, kernels })
     }
 
-    /// Runs everything `count` times: what each run took by the processor's own clock, on the
-    /// GPU alone one behind the other in its queue, at most for `limit` in all.
+    /// Runs single operators one behind the other, each once: what each took by its processor's own clock. Those
+    /// of a GPU are all in its queue before the first is waited for, as those of an inference are; each has
+    /// `limit` to end.
     pub(crate) fn run_in_a_row(
-        &mut self,
+        programs: Vec<&mut Self>,
         machine: &mut Machine,
-        count: usize,
         limit: Duration,
-    ) -> Result<Vec<Picos>, ExecuteError> {
-        if let [operation] = self.operations.as_slice()
-            && let (None, Some(gpu)) = (&operation.cpu, operation.gpu().next())
-        {
-            let timings = gpu.prepared.run_times(count, limit)?;
-            return Ok(timings.iter().map(|timing| timing.device).collect());
-        }
-        (0..count).map(|_| Ok(self.run(machine)?.counted)).collect()
+    ) -> Vec<Result<Picos>> {
+        let mut run = |program: &mut Self, queued: Option<opencl::Result<Queued>>| match queued {
+            Some(queued) => Ok(queued?.wait(limit)?.device),
+            None => Ok(program.run(machine)?.counted),
+        };
+        let queued: Vec<_> = programs.iter().map(|program| program.queued_alone()).collect();
+        programs.into_iter().zip(queued).map(|(program, queued)| run(program, queued)).collect()
+    }
+
+    /// Puts a single operator of the GPU in its queue; none where there are others, or the CPU takes part.
+    fn queued_alone(&self) -> Option<opencl::Result<Queued>> {
+        let [operation] = self.operations.as_slice() else { return None };
+        let gpu = operation.gpu().next().filter(|_| operation.cpu.is_none())?;
+        Some(gpu.prepared.queued())
     }
 
     /// Does all commands; what was done when.
-    pub(super) fn carry_out(&mut self, machine: &mut Machine) -> Result<Progress, ExecuteError> {
+    pub(super) fn carry_out(&mut self, machine: &mut Machine) -> Result<Progress> {
         let mut progress = Progress::default();
         let mut all = || {
             self.queue(&mut progress)?;
@@ -249,7 +249,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Does what the host does next; whether there was anything left to do.
-    fn step(&mut self, machine: &mut Machine, progress: &mut Progress) -> Result<bool, ExecuteError> {
+    fn step(&mut self, machine: &mut Machine, progress: &mut Progress) -> Result<bool> {
         let Some(&step) = self.meetings.host.get(progress.hosted) else { return Ok(false) };
         match step {
             Action::Do(id) => {
@@ -275,7 +275,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Does a command of the host's.
-    fn on_host(&mut self, machine: &mut Machine, id: CommandId) -> Result<(), ExecuteError> {
+    fn on_host(&mut self, machine: &mut Machine, id: CommandId) -> Result<()> {
         let command = &self.schedule.commands[id.index()];
         let stage = command.stage;
         match command.what {
@@ -296,7 +296,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Maps and unmaps results, where the mechanism does.
-    fn map(&self, stages: &[usize]) -> Result<(), ExecuteError> {
+    fn map(&self, stages: &[usize]) -> Result<()> {
         let Some(link) = self.link.as_ref().filter(|_| self.maps()) else { return Ok(()) };
         for &stage in stages {
             if let Some(tensor) = self.places[stage].device() {
@@ -335,7 +335,7 @@ impl<T: Element> Program<T> {
     }
 
     /// The CPU's part of a stage.
-    fn compute(&mut self, machine: &mut Machine, stage: usize, part: usize) -> Result<(), ExecuteError> {
+    fn compute(&mut self, machine: &mut Machine, stage: usize, part: usize) -> Result<()> {
         let tensor = |&read: &usize| -> &[T] {
             // SAFETY: whoever computed the tensor has ended: the host itself, or the device
             // whose announcement was waited for.

@@ -7,7 +7,7 @@ use coexec_sim::Region;
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Layout, Operator, Shape};
 
-use super::place::Sharing;
+use super::Sharing;
 use crate::opencl::{Dispatch, Home, Linearisation, OpenClError, Prepared, Runtime, Tensor};
 use crate::operands::Weights;
 use crate::sync::Mechanism;

@@ -10,13 +10,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::ExecuteError;
 use super::check::Verified;
-use super::machine::Machine;
-use super::program::{Going, Program, Progress, Task};
-use super::watch::Control;
+use super::program::{Going, Progress};
+use super::{Control, Machine, Program, Result, Task};
 use crate::cpu::Element;
-use crate::opencl::timing::timed_out;
+use crate::opencl::timed_out;
 
 /// Batches before those that count, while the pipeline fills, and after them, while it
 /// empties: as many as the simulator leaves out.
@@ -72,7 +70,7 @@ pub(super) fn stream<T: Element>(
     task: &Task<'_>,
     streaming: Streaming,
     control: &Control,
-) -> Result<Streamed, ExecuteError> {
+) -> Result<Streamed> {
     let mut programs: Vec<Program<T>> = Vec::new();
     let mut verified: Vec<Verified> = Vec::new();
     let all = streaming.batches as usize + 2 * WARM_UP;
@@ -111,7 +109,7 @@ fn run_in_flight<T: Element>(
     (host_gap, all): (Duration, usize),
     limit: Duration,
     control: &Control,
-) -> Result<Vec<[Duration; 2]>, ExecuteError> {
+) -> Result<Vec<[Duration; 2]>> {
     let started = Instant::now();
     let mut free: VecDeque<usize> = (0..programs.len()).collect();
     let mut flights: VecDeque<Flight> = VecDeque::new();
@@ -153,7 +151,7 @@ fn go_on<T: Element>(
     programs: &mut [Program<T>],
     flights: &mut VecDeque<Flight>,
     started: Instant,
-) -> Result<Option<(usize, Going)>, ExecuteError> {
+) -> Result<Option<(usize, Going)>> {
     for (index, flight) in flights.iter_mut().enumerate() {
         let program = &mut programs[flight.program];
         let Some(batch) = &mut flight.batch else {

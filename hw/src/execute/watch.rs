@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use super::ExecuteError;
+use super::{ExecuteError, Result};
 
 /// How often the watcher looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
@@ -41,7 +41,7 @@ impl Control {
     ///
     /// # Errors
     /// Where it should stop.
-    pub(super) fn check(&self) -> Result<(), ExecuteError> {
+    pub(super) fn check(&self) -> Result<()> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(ExecuteError::Cancelled);
         }
@@ -74,8 +74,8 @@ pub(super) fn watched<R: Send + 'static>(
     patience: Duration,
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(ProgressEvent),
-    work: impl FnOnce(&Control) -> Result<R, ExecuteError> + Send + 'static,
-) -> Result<R, ExecuteError> {
+    work: impl FnOnce(&Control) -> Result<R> + Send + 'static,
+) -> Result<R> {
     let (say, signs_of_life) = channel();
     let control = Control { stop: Arc::clone(stop), say, last_beat: Cell::new(Instant::now()) };
     let thread = Builder::new().name("measurement".to_owned());

@@ -13,8 +13,7 @@ use opencl3::device::{
 use opencl3::platform::{Platform, get_platforms};
 use opencl3::types::cl_device_id;
 
-use super::error::{Naming, OpenClError};
-use super::library;
+use super::{Naming, OpenClError, Result, library};
 
 /// `CL_PLATFORM_NOT_FOUND_KHR`: the loader found no driver (`cl_khr_icd`).
 const PLATFORM_NOT_FOUND: i32 = -1001;
@@ -107,7 +106,7 @@ fn polls_shared_memory(device: ClDevice) -> bool {
 ///
 /// # Errors
 /// Where there is no library or no platform.
-pub fn devices() -> Result<Vec<Device>, OpenClError> {
+pub fn devices() -> Result<Vec<Device>> {
     // PoCL 3.1 and its loader crash, or find nothing, when two threads ask first.
     static ASKING: Mutex<()> = Mutex::new(());
     let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,7 +130,7 @@ pub fn devices() -> Result<Vec<Device>, OpenClError> {
     Ok(found)
 }
 
-fn device_ids(platform: Platform) -> Result<Vec<cl_device_id>, OpenClError> {
+fn device_ids(platform: Platform) -> Result<Vec<cl_device_id>> {
     match platform.get_devices(CL_DEVICE_TYPE_ALL) {
         Err(code) if code.0 == DEVICE_NOT_FOUND => Ok(Vec::new()),
         devices => devices.naming("clGetDeviceIDs"),
@@ -205,7 +204,7 @@ impl Device {
     ///
     /// # Errors
     /// Where there is no such device, or a name fits several.
-    pub fn select(selection: &str) -> Result<Self, OpenClError> {
+    pub fn select(selection: &str) -> Result<Self> {
         let mut all = devices()?;
         let chosen = select::choose(selection, &all.iter().map(Device::description).collect::<Vec<_>>())?;
         Ok(all.swap_remove(chosen))
@@ -225,7 +224,7 @@ impl Device {
     ///
     /// # Errors
     /// Where the device has fewer compute units or cannot be cut.
-    pub fn sub_device(&self, compute_units: u32) -> Result<Self, OpenClError> {
+    pub fn sub_device(&self, compute_units: u32) -> Result<Self> {
         let whole = &self.description;
         let refused = |reason: &str| OpenClError::SubDevice {
             device: whole.name.clone(),

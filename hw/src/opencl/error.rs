@@ -9,143 +9,64 @@ use thiserror::Error;
 
 use crate::operands::OperandError;
 
+/// What a call answers, or why not.
+pub type Result<T, E = OpenClError> = std::result::Result<T, E>;
+
 /// `OpenCL` cannot do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum OpenClError {
     /// The library is not installed, or not where it is looked for.
     #[error("found no OpenCL library, expected one of {searched}; OPENCL_DYLIB_PATH names others")]
-    NoLibrary {
-        /// Names and paths that were tried.
-        searched: String,
-    },
+    NoLibrary { searched: String },
     /// There is a library, but no driver.
     #[error("found an OpenCL library but no platform: no driver is installed")]
     NoPlatform,
     /// A selection names nothing.
     #[error("found no OpenCL {what} \"{wanted}\", expected one of {offered}")]
-    NotFound {
-        /// Platform or device.
-        what: &'static str,
-        /// What was asked for.
-        wanted: String,
-        /// What there is.
-        offered: String,
-    },
+    NotFound { what: &'static str, wanted: String, offered: String },
     /// A selection names several.
     #[error("found several OpenCL {what}s \"{wanted}\": {matching}; expected one, give its number")]
-    Ambiguous {
-        /// Platform or device.
-        what: &'static str,
-        /// What was asked for.
-        wanted: String,
-        /// What it matches.
-        matching: String,
-    },
-    /// A device cannot be cut into the wanted sub-device.
+    Ambiguous { what: &'static str, wanted: String, matching: String },
+    /// A device cannot be cut into the wanted sub-device, in compute units.
     #[error("found {offered} compute units in {device}, expected a sub-device of {wanted}: {reason}")]
-    SubDevice {
-        /// The whole device.
-        device: String,
-        /// Its compute units.
-        offered: u32,
-        /// Compute units asked for.
-        wanted: u32,
-        /// Why not.
-        reason: String,
-    },
+    SubDevice { device: String, offered: u32, wanted: u32, reason: String },
     /// A kernel does not compile.
     #[error("kernel {kernel} does not build with \"{options}\":\n{log}")]
-    Build {
-        /// The kernel's file.
-        kernel: &'static str,
-        /// Compiler options.
-        options: String,
-        /// What the compiler says.
-        log: String,
-    },
+    Build { kernel: &'static str, options: String, log: String },
     /// The device cannot compute in 16-bit floating point.
     #[error("{device} does not compute in f16 (it lacks cl_khr_fp16), expected an f32 layer")]
-    NoHalf {
-        /// The device.
-        device: String,
-    },
-    /// The device has no images of the wanted size, or none at all.
+    NoHalf { device: String },
+    /// The device has no images of the wanted size in texels, or none at all.
     #[error("found a tensor of {width}x{height} texels, expected at most {most}: keep it in a buffer")]
-    Image {
-        /// Texels wide.
-        width: usize,
-        /// Texels high.
-        height: usize,
-        /// What the device has.
-        most: String,
-    },
+    Image { width: usize, height: usize, most: String },
     /// The device has no fine-grained shared virtual memory.
     #[error("{device} has no fine-grained shared virtual memory with atomics")]
-    NoFineGrainedSvm {
-        /// The device.
-        device: String,
-    },
-    /// A work-group larger than the device or the kernel allows.
+    NoFineGrainedSvm { device: String },
+    /// A work-group, in threads an axis, larger than the device or the kernel allows.
     #[error("found a work-group of {found:?}, expected at most {most} for {kernel}")]
-    WorkGroup {
-        /// The kernel.
-        kernel: &'static str,
-        /// Threads an axis.
-        found: [u32; 3],
-        /// The limit, in words.
-        most: String,
-    },
+    WorkGroup { kernel: &'static str, found: [u32; 3], most: String },
     /// An operator, or a part of it, that no kernel computes.
     #[error("{operator} does not run on the GPU: {reason}")]
-    Unsupported {
-        /// The operator.
-        operator: String,
-        /// Why not.
-        reason: String,
-    },
+    Unsupported { operator: String, reason: String },
     /// Weights, inputs or a part that are not the operator's.
     #[error(transparent)]
     Operand(#[from] OperandError),
     /// The device has no room.
     #[error("out of memory on the OpenCL device: {call} of {bytes} bytes failed")]
-    OutOfMemory {
-        /// The `OpenCL` function.
-        call: &'static str,
-        /// Bytes asked for.
-        bytes: usize,
-    },
+    OutOfMemory { call: &'static str, bytes: usize },
     /// The device did not finish in time.
     #[error("the OpenCL device did not finish {what} within {limit_ms} ms")]
-    TimedOut {
-        /// What was waited for.
-        what: &'static str,
-        /// Milliseconds it was given.
-        limit_ms: u64,
-    },
+    TimedOut { what: &'static str, limit_ms: u64 },
     /// A kernel spun as long as it may: the host's answer did not reach it.
     #[error("the device did not see the host's answer in round {round} and stopped spinning")]
-    SpunOut {
-        /// The meeting's round.
-        round: u32,
-    },
+    SpunOut { round: u32 },
     /// A flag was seen before the data it announces.
     #[error("the {who} saw the flag of round {round} before the data")]
-    Stale {
-        /// Host or device.
-        who: &'static str,
-        /// The meeting's round.
-        round: u32,
-    },
+    Stale { who: &'static str, round: u32 },
     /// Any other failure.
     #[error("{call} failed: {name} ({code})")]
-    Call {
-        /// The `OpenCL` function.
-        call: &'static str,
-        /// The code.
-        code: i32,
-        /// The code's name.
-        name: &'static str,
-    },
+    Call { call: &'static str, code: i32, name: &'static str },
 }
 
 /// Code of NVIDIA's driver for a fault on the device (not in the standard; an
@@ -155,17 +76,17 @@ const NVIDIA_DEVICE_FAULT: i32 = -9999;
 /// Names `call` in the error of what it returned.
 pub(super) trait Naming<T> {
     /// The value, or an error that names `call`.
-    fn naming(self, call: &'static str) -> Result<T, OpenClError>;
+    fn naming(self, call: &'static str) -> Result<T>;
     /// The value, or an error that names `call` and the bytes it asked for.
-    fn allocating(self, call: &'static str, bytes: usize) -> Result<T, OpenClError>;
+    fn allocating(self, call: &'static str, bytes: usize) -> Result<T>;
 }
 
 impl<T, C: Into<ClError>> Naming<T> for Result<T, C> {
-    fn naming(self, call: &'static str) -> Result<T, OpenClError> {
+    fn naming(self, call: &'static str) -> Result<T> {
         self.map_err(|code| of_code(call, code.into().0))
     }
 
-    fn allocating(self, call: &'static str, bytes: usize) -> Result<T, OpenClError> {
+    fn allocating(self, call: &'static str, bytes: usize) -> Result<T> {
         self.map_err(|code| match code.into().0 {
             CL_MEM_OBJECT_ALLOCATION_FAILURE
             | CL_OUT_OF_RESOURCES

@@ -1,4 +1,4 @@
-//! Events and the queue: ending, waiting, asking.
+//! Events and the queue: ending, waiting, asking, and what kernels took.
 //!
 //! Responsible for: the driver's calls. Not for: limits on waits that have none of their
 //! own (`crate::execute`), or flags (`super::signals`).
@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use opencl3::event::CL_COMPLETE;
 pub(crate) use opencl3::event::Event;
 
-use super::error::{Naming, OpenClError};
-use super::runtime::Runtime;
-use super::timing::timed_out;
+use super::{Naming, OpenClError, Result, Runtime};
+use coexec_sim::Picos;
 
 /// How long the host sleeps between two looks at an event that it waits for.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
@@ -20,19 +19,19 @@ pub(crate) struct UserEvent(pub(super) Event);
 
 impl UserEvent {
     /// One that has not ended.
-    pub(crate) fn new(runtime: &Runtime) -> Result<Self, OpenClError> {
+    pub(crate) fn new(runtime: &Runtime) -> Result<Self> {
         let event = cl3::event::create_user_event(runtime.context().get()).naming("clCreateUserEvent")?;
         Ok(Self(Event::new(event)))
     }
 
     /// Ends it: commands that wait for it may start.
-    pub(crate) fn complete(&self) -> Result<(), OpenClError> {
+    pub(crate) fn complete(&self) -> Result<()> {
         cl3::event::set_user_event_status(self.0.get(), CL_COMPLETE).naming("clSetUserEventStatus")
     }
 }
 
 /// Holds whatever is queued from now on until the host ends `event`.
-pub(crate) fn hold(runtime: &Runtime, event: &UserEvent) -> Result<(), OpenClError> {
+pub(crate) fn hold(runtime: &Runtime, event: &UserEvent) -> Result<()> {
     let after = [event.0.get()];
     // SAFETY: the event is valid; the driver keeps it as long as it needs it.
     let held = unsafe { runtime.queue().enqueue_barrier_with_wait_list(&after) };
@@ -40,22 +39,22 @@ pub(crate) fn hold(runtime: &Runtime, event: &UserEvent) -> Result<(), OpenClErr
 }
 
 /// Sleeps until the queue is empty.
-pub(crate) fn finish(runtime: &Runtime) -> Result<(), OpenClError> {
+pub(crate) fn finish(runtime: &Runtime) -> Result<()> {
     runtime.queue().finish().naming("clFinish")
 }
 
 /// Hands what is queued to the device.
-pub(crate) fn flush(runtime: &Runtime) -> Result<(), OpenClError> {
+pub(crate) fn flush(runtime: &Runtime) -> Result<()> {
     runtime.queue().flush().naming("clFlush")
 }
 
 /// Sleeps until `event` has ended.
-pub(crate) fn wait_for(event: &Event) -> Result<(), OpenClError> {
+pub(crate) fn wait_for(event: &Event) -> Result<()> {
     event.wait().naming("clWaitForEvents")
 }
 
 /// Whether `event` has ended.
-pub(crate) fn has_ended(event: &Event) -> Result<bool, OpenClError> {
+pub(crate) fn has_ended(event: &Event) -> Result<bool> {
     let status = event.command_execution_status().naming("clGetEventInfo")?.0;
     if status < 0 { Err(status).naming("a kernel") } else { Ok(status == CL_COMPLETE) }
 }
@@ -72,7 +71,7 @@ pub struct Stamps {
 }
 
 /// The time stamps of `event`, which has ended.
-pub(crate) fn stamps(event: &Event) -> Result<Stamps, OpenClError> {
+pub(crate) fn stamps(event: &Event) -> Result<Stamps> {
     let call = "clGetEventProfilingInfo";
     Ok(Stamps {
         queued: event.profiling_command_queued().naming(call)?,
@@ -83,23 +82,13 @@ pub(crate) fn stamps(event: &Event) -> Result<Stamps, OpenClError> {
 
 /// Polls until `event` has ended, at most for `limit`; a device that takes longer is given
 /// up.
-pub(crate) fn poll(
-    runtime: &Runtime,
-    event: &Event,
-    what: &'static str,
-    limit: Duration,
-) -> Result<(), OpenClError> {
+pub(crate) fn poll(runtime: &Runtime, event: &Event, what: &'static str, limit: Duration) -> Result<()> {
     look_until_ended(runtime, event, (what, limit), std::hint::spin_loop)
 }
 
 /// Hands what is queued to the device and sleeps until `event` has ended, at most for
 /// `limit`; a device that takes longer is given up.
-pub(crate) fn wait(
-    runtime: &Runtime,
-    event: &Event,
-    what: &'static str,
-    limit: Duration,
-) -> Result<(), OpenClError> {
+pub(crate) fn wait(runtime: &Runtime, event: &Event, what: &'static str, limit: Duration) -> Result<()> {
     flush(runtime)?;
     look_until_ended(runtime, event, (what, limit), || std::thread::sleep(BETWEEN_LOOKS))
 }
@@ -109,7 +98,7 @@ fn look_until_ended(
     event: &Event,
     (what, limit): (&'static str, Duration),
     between_looks: impl Fn(),
-) -> Result<(), OpenClError> {
+) -> Result<()> {
     let deadline = Instant::now() + limit;
     while !has_ended(event)? {
         if Instant::now() > deadline {
@@ -119,4 +108,41 @@ fn look_until_ended(
         between_looks();
     }
     Ok(())
+}
+
+/// What a run of a layer took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// What became of its kernels when, in order.
+    pub kernels: Vec<Stamps>,
+    /// From the first kernel's start to the last one's end, by the device's clock.
+    pub device: Picos,
+    /// From the host's first call until it knew of the end, by the host's clock.
+    pub wall: Picos,
+}
+
+impl Timing {
+    /// The times of `events`, which are complete.
+    pub(super) fn of(events: &[Event], wall: Duration) -> Result<Self> {
+        let kernels = events.iter().map(stamps).collect::<Result<Vec<_>, _>>()?;
+        let first = kernels.iter().map(|kernel| kernel.started).min();
+        let last = kernels.iter().map(|kernel| kernel.ended).max();
+        let device = first.zip(last).map_or(Picos::ZERO, |(first, last)| between(first, last));
+        Ok(Self { kernels, device, wall: of_duration(wall) })
+    }
+}
+
+/// The time between two stamps, zero where the second is not later.
+pub(crate) fn between(from: u64, to: u64) -> Picos {
+    Picos::from_nanos(to.saturating_sub(from) as f64)
+}
+
+/// A time of the host's clock.
+pub(crate) fn of_duration(duration: Duration) -> Picos {
+    between(0, u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The error of what took longer than `limit`.
+pub(crate) fn timed_out(what: &'static str, limit: Duration) -> OpenClError {
+    OpenClError::TimedOut { what, limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX) }
 }

@@ -11,10 +11,7 @@ use opencl3::kernel::Kernel;
 use opencl3::memory::{Buffer, ClMem};
 use opencl3::types::cl_mem;
 
-use super::error::{Naming, OpenClError};
-use super::runtime::Runtime;
-use super::signals::Signals;
-use super::source::Source;
+use super::{Naming, Result, Runtime, Signals, Source};
 
 /// What stands for memory among a kernel's arguments.
 #[derive(Clone, Copy)]
@@ -49,7 +46,7 @@ impl GridKernel {
         source: &Source,
         name: &'static str,
         [global, local]: [[usize; 3]; 2],
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         Ok(Self { name, kernel: runtime.kernel(source, name)?, global, local, announcement: None })
     }
 
@@ -59,7 +56,7 @@ impl GridKernel {
     }
 
     /// Sets argument number `index` to a number, or a structure of them.
-    pub(super) fn set<V: Copy>(&self, index: u32, numbers: &[V]) -> Result<(), OpenClError> {
+    pub(super) fn set<V: Copy>(&self, index: u32, numbers: &[V]) -> Result<()> {
         let (size, first) = (size_of_val(numbers), numbers.as_ptr().cast());
         // SAFETY: the numbers are plain data of that size, which the driver checks against
         // the kernel's parameter.
@@ -68,7 +65,7 @@ impl GridKernel {
     }
 
     /// Sets argument number `index` to memory.
-    pub(super) fn set_memory(&self, index: u32, memory: impl Into<Handle>) -> Result<(), OpenClError> {
+    pub(super) fn set_memory(&self, index: u32, memory: impl Into<Handle>) -> Result<()> {
         match memory.into() {
             Handle::Object(object) => self.set(index, &[object]),
             Handle::Pointer(pointer) => {
@@ -81,7 +78,7 @@ impl GridKernel {
 
     /// Makes it announce its end through `signals`, which outlive it and for which its source
     /// was made; the parameters of that follow the first `own` ones.
-    pub(super) fn announce_through(&mut self, signals: &Signals, own: u32) -> Result<(), OpenClError> {
+    pub(super) fn announce_through(&mut self, signals: &Signals, own: u32) -> Result<()> {
         self.set_memory(own, signals.memory.handle())?;
         self.set_memory(own + 1, &signals.groups_done)?;
         self.announcement = Some(own + 2);
@@ -95,12 +92,12 @@ impl GridKernel {
 
     /// Sets what it announces when it is queued next, where it announces anything: nothing
     /// where it is 0.
-    pub(super) fn announce(&self, number: u32) -> Result<(), OpenClError> {
+    pub(super) fn announce(&self, number: u32) -> Result<()> {
         self.announcement.map_or(Ok(()), |parameter| self.set(parameter, &[number]))
     }
 
     /// Puts it in the queue.
-    pub(super) fn enqueue(&self, runtime: &Runtime) -> Result<Event, OpenClError> {
+    pub(super) fn enqueue(&self, runtime: &Runtime) -> Result<Event> {
         // SAFETY: all arguments are set, to memory that outlives the launch; the kernels stay
         // within it for the grids they are given.
         let event = unsafe {

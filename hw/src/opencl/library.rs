@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use super::error::OpenClError;
+use super::{OpenClError, Result};
 
 /// Names the libraries to try.
 pub const PATH_VARIABLE: &str = "OPENCL_DYLIB_PATH";
@@ -29,7 +29,7 @@ const LOADER: &str = "libOpenCL.so.1";
 ///
 /// # Errors
 /// [`OpenClError::NoLibrary`] where there is none.
-pub(super) fn load() -> Result<(), OpenClError> {
+pub(super) fn load() -> Result<()> {
     #[cfg(target_os = "android")]
     name_vendor_paths();
     let named = std::env::var(PATH_VARIABLE).unwrap_or_default();

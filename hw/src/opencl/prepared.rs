@@ -9,7 +9,6 @@ mod builder;
 mod pixelwise;
 mod product;
 mod step;
-mod window;
 mod winograd;
 
 use std::sync::Arc;
@@ -19,18 +18,13 @@ use coexec_sim::Region;
 use coexec_sim::workload::{DataType, Layer, Layout, Shape};
 use opencl3::event::Event;
 
-use super::dispatch::{Dispatch, stored};
-use super::error::OpenClError;
-use super::events::wait;
-use super::runtime::Runtime;
-use super::signals::Signals;
-use super::tensor::Tensor;
-use super::timing::Timing;
-use super::weights::CHANNELS;
+use super::{CHANNELS, Dispatch, OpenClError, Result, Runtime, Signals, Tensor, Timing, stored, wait};
 use crate::cpu::Element;
-use crate::operands::{self, OperandError, Weights};
+use crate::operands;
+use crate::operands::{OperandError, Weights};
 use builder::Builder;
 use step::Step;
+use step::{Argument, ComputedPart, LaunchGrid, TensorName};
 
 /// A layer, or a part of one, with its kernels and weights on a device.
 pub struct Prepared<T: Element> {
@@ -63,7 +57,7 @@ impl<T: Element> Prepared<T> {
         part: Region,
         [layout, result]: [Layout; 2],
         dispatch: Dispatch,
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         Self::announcing(runtime, layer, weights, part, ([layout; 2], result), (dispatch, None))
     }
 
@@ -77,7 +71,7 @@ impl<T: Element> Prepared<T> {
         part: Region,
         (layouts, result): ([Layout; 2], Layout),
         (dispatch, signals): (Dispatch, Option<&Signals>),
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         let unsupported =
             |reason: String| OpenClError::Unsupported { operator: layer.operator.to_string(), reason };
         if layer.data_type != T::DATA_TYPE {
@@ -145,7 +139,7 @@ impl<T: Element> Prepared<T> {
     ///
     /// # Errors
     /// Where there are too few or too many inputs, or one has another shape or layout.
-    pub fn bind(&mut self, inputs: Vec<Arc<Tensor<T>>>, output: Arc<Tensor<T>>) -> Result<(), OpenClError> {
+    pub fn bind(&mut self, inputs: Vec<Arc<Tensor<T>>>, output: Arc<Tensor<T>>) -> Result<()> {
         let (own, result) = (self.input_shapes(), self.output_shape());
         let found = inputs.iter().map(|input| input.shape().elements() as usize);
         operands::check_inputs(&self.layer, found)?;
@@ -168,7 +162,7 @@ impl<T: Element> Prepared<T> {
         Ok(())
     }
 
-    fn check_tensor(&self, tensor: &Tensor<T>, expected: Shape, layout: Layout) -> Result<(), OpenClError> {
+    fn check_tensor(&self, tensor: &Tensor<T>, expected: Shape, layout: Layout) -> Result<()> {
         let found = tensor.shape();
         let fits = found == expected || (layout == Layout::Buffer && found.elements() == expected.elements());
         if fits && tensor.layout() == layout {
@@ -185,7 +179,7 @@ impl<T: Element> Prepared<T> {
     ///
     /// # Errors
     /// Where nothing was bound, or the driver refuses a launch.
-    pub fn enqueue(&self) -> Result<Vec<Event>, OpenClError> {
+    pub fn enqueue(&self) -> Result<Vec<Event>> {
         self.enqueue_announcing(0)
     }
 
@@ -195,7 +189,7 @@ impl<T: Element> Prepared<T> {
     }
 
     /// The same, of which the last kernel announces `number` where it announces anything.
-    pub(crate) fn enqueue_announcing(&self, number: u32) -> Result<Vec<Event>, OpenClError> {
+    pub(crate) fn enqueue_announcing(&self, number: u32) -> Result<Vec<Event>> {
         if let Some(last) = self.steps.last() {
             last.kernel.announce(number)?;
         }
@@ -209,25 +203,40 @@ impl<T: Element> Prepared<T> {
     /// Runs the layer once and waits for its end, at most for `limit`.
     ///
     /// # Errors
-    /// As [`Prepared::enqueue`], or where the device fails or does not finish in time:
-    /// then it is given up and waited for no more.
-    pub fn run(&self, limit: Duration) -> Result<Timing, OpenClError> {
-        Ok(self.run_times(1, limit)?.swap_remove(0))
+    /// As [`Prepared::enqueue`] and [`Queued::wait`].
+    pub fn run(&self, limit: Duration) -> Result<Timing> {
+        self.queued()?.wait(limit)
     }
 
-    /// Runs the layer `count` times (at least once), one behind the other in the queue,
-    /// and waits for the end of the last, at most for `limit`: a time for each, of which
-    /// the host's clock saw but the whole.
+    /// Puts the layer's kernels in the queue, to be waited for later.
     ///
     /// # Errors
-    /// As [`Prepared::run`].
-    pub fn run_times(&self, count: usize, limit: Duration) -> Result<Vec<Timing>, OpenClError> {
+    /// As [`Prepared::enqueue`].
+    pub(crate) fn queued(&self) -> Result<Queued> {
         let started = Instant::now();
-        let runs = (0..count.max(1)).map(|_| self.enqueue()).collect::<Result<Vec<_>, _>>()?;
-        if let Some((step, last)) = self.steps.last().zip(runs.last().and_then(|events| events.last())) {
-            wait(&self.runtime, last, step.kernel.name, limit)?;
+        let last = self.steps.last().map_or("nothing", |step| step.kernel.name);
+        Ok(Queued { runtime: Arc::clone(&self.runtime), events: self.enqueue()?, last, started })
+    }
+}
+
+/// A layer in the queue.
+pub(crate) struct Queued {
+    runtime: Arc<Runtime>,
+    events: Vec<Event>,
+    /// Its last kernel.
+    last: &'static str,
+    started: Instant,
+}
+
+impl Queued {
+    /// Waits for the layer's end, at most for `limit`.
+    ///
+    /// # Errors
+    /// The device fails or does not finish in time: then it is given up and waited for no more.
+    pub(crate) fn wait(self, limit: Duration) -> Result<Timing> {
+        if let Some(event) = self.events.last() {
+            wait(&self.runtime, event, self.last, limit)?;
         }
-        let wall = started.elapsed();
-        runs.iter().map(|events| Timing::of(events, wall)).collect()
+        Timing::of(&self.events, self.started.elapsed())
     }
 }

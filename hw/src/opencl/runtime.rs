@@ -20,9 +20,7 @@ use opencl3::memory::{
 use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, cl_device_id};
 
-use super::device::{Description, Device};
-use super::error::{Naming, OpenClError, is_build_failure};
-use super::source::Source;
+use super::{Description, Device, Naming, OpenClError, Result, Source, is_build_failure};
 
 /// A device with a context, an in-order queue that takes times, and built programs.
 pub struct Runtime {
@@ -44,7 +42,7 @@ impl Runtime {
     ///
     /// # Errors
     /// Where the driver makes no context or queue.
-    pub fn new(device: Device) -> Result<Arc<Self>, OpenClError> {
+    pub fn new(device: Device) -> Result<Arc<Self>> {
         let context = Context::from_device(device.id()).naming("clCreateContext")?;
         // The older call: drivers before OpenCL 2.0 have no other, later ones keep it.
         #[allow(deprecated, reason = "works on every version")]
@@ -94,12 +92,12 @@ impl Runtime {
     }
 
     /// The kernel `entry` of a program, which is built unless it has been.
-    pub(crate) fn kernel(&self, source: &Source, entry: &'static str) -> Result<Kernel, OpenClError> {
+    pub(crate) fn kernel(&self, source: &Source, entry: &'static str) -> Result<Kernel> {
         let program = self.program(source)?;
         Kernel::create(&program, entry).naming("clCreateKernel")
     }
 
-    fn program(&self, source: &Source) -> Result<Arc<Program>, OpenClError> {
+    fn program(&self, source: &Source) -> Result<Arc<Program>> {
         // A panic elsewhere leaves the map as it was.
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = programs.get(source) {
@@ -110,7 +108,7 @@ impl Runtime {
         Ok(program)
     }
 
-    fn build(&self, source: &Source) -> Result<Program, OpenClError> {
+    fn build(&self, source: &Source) -> Result<Program> {
         let device = self.device_id();
         let mut program =
             Program::create_from_source(&self.context, &source.text()).naming("clCreateProgramWithSource")?;
@@ -126,19 +124,19 @@ impl Runtime {
     }
 
     /// A buffer that holds `content`.
-    pub(crate) fn buffer_of<T: Copy>(&self, content: &[T]) -> Result<Buffer<T>, OpenClError> {
+    pub(crate) fn buffer_of<T: Copy>(&self, content: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.buffer(content.len())?;
         self.fill(&mut buffer, content)?;
         Ok(buffer)
     }
 
     /// An uninitialised buffer of `count` elements.
-    pub(crate) fn buffer<T>(&self, count: usize) -> Result<Buffer<T>, OpenClError> {
+    pub(crate) fn buffer<T>(&self, count: usize) -> Result<Buffer<T>> {
         self.buffer_with(count, CL_MEM_READ_WRITE)
     }
 
     /// An uninitialised buffer of `count` elements where `flags` says.
-    pub(crate) fn buffer_with<T>(&self, count: usize, flags: u64) -> Result<Buffer<T>, OpenClError> {
+    pub(crate) fn buffer_with<T>(&self, count: usize, flags: u64) -> Result<Buffer<T>> {
         let bytes = count.saturating_mul(size_of::<T>());
         if bytes as u64 > self.device().max_allocation_bytes {
             return Err(OpenClError::OutOfMemory { call: "clCreateBuffer", bytes });
@@ -149,7 +147,7 @@ impl Runtime {
     }
 
     /// An image of texels whose four numbers have the type `channel`.
-    pub(crate) fn image(&self, width: usize, height: usize, channel: u32) -> Result<Image, OpenClError> {
+    pub(crate) fn image(&self, width: usize, height: usize, channel: u32) -> Result<Image> {
         let refused = |most: String| OpenClError::Image { width, height, most };
         let limit =
             self.device().images.ok_or_else(|| refused("none: the device has no images".to_owned()))?;
@@ -184,7 +182,7 @@ impl Runtime {
     }
 
     /// Copies `content` to the start of `buffer`, and waits.
-    pub(crate) fn fill<T: Copy>(&self, buffer: &mut Buffer<T>, content: &[T]) -> Result<(), OpenClError> {
+    pub(crate) fn fill<T: Copy>(&self, buffer: &mut Buffer<T>, content: &[T]) -> Result<()> {
         if content.is_empty() {
             return Ok(());
         }
@@ -195,7 +193,7 @@ impl Runtime {
     }
 
     /// Copies the start of `buffer` to `content`, and waits.
-    pub(crate) fn fetch<T: Copy>(&self, buffer: &Buffer<T>, content: &mut [T]) -> Result<(), OpenClError> {
+    pub(crate) fn fetch<T: Copy>(&self, buffer: &Buffer<T>, content: &mut [T]) -> Result<()> {
         if content.is_empty() {
             return Ok(());
         }

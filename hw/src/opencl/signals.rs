@@ -12,12 +12,7 @@ use std::time::Duration;
 use opencl3::event::Event;
 use opencl3::memory::Buffer;
 
-use super::error::OpenClError;
-use super::events::{Stamps, stamps, wait};
-use super::launch::GridKernel;
-use super::runtime::Runtime;
-use super::source::Source;
-use super::visible::HostVisibleMemory;
+use super::{GridKernel, HostVisibleMemory, Result, Runtime, Source, Stamps, stamps, wait};
 
 /// Words and what is done with them.
 const FLAGS: &str = include_str!("kernels/flags.cl");
@@ -83,7 +78,7 @@ unsafe impl Send for Signals {}
 
 impl Signals {
     /// Flags in `home`, with spins bounded in time.
-    pub(crate) fn new(runtime: &Arc<Runtime>, home: FlagHome) -> Result<Self, OpenClError> {
+    pub(crate) fn new(runtime: &Arc<Runtime>, home: FlagHome) -> Result<Self> {
         let mut source = Source::new("signals", include_str!("kernels/signals.cl"));
         need_flags(&mut source, runtime, home);
         let kernel = |name| GridKernel::new(runtime, &source, name, [[1; 3]; 2]);
@@ -112,7 +107,7 @@ impl Signals {
 
     /// Reads of a flag that take [`SPIN_LIMIT`], by the quickest of a few trials: in the
     /// others something else may have run meanwhile.
-    fn calibrate(&mut self) -> Result<u32, OpenClError> {
+    fn calibrate(&mut self) -> Result<u32> {
         let mut least_ns = f64::INFINITY;
         for _ in 0..CALIBRATIONS {
             least_ns = least_ns.min(self.spin_ns()?);
@@ -122,7 +117,7 @@ impl Signals {
     }
 
     /// Nanoseconds of one read of a flag.
-    fn spin_ns(&mut self) -> Result<f64, OpenClError> {
+    fn spin_ns(&mut self) -> Result<f64> {
         self.reset();
         // Nobody answers.
         let event = self.enqueue_hand_over(None, Some(1))?;
@@ -144,7 +139,7 @@ impl Signals {
         &mut self,
         announced: Option<u32>,
         awaited: Option<u32>,
-    ) -> Result<Event, OpenClError> {
+    ) -> Result<Event> {
         self.hand_over.set_memory(0, self.memory.handle())?;
         for (index, number) in (1..).zip([announced.unwrap_or(0), awaited.unwrap_or(0), self.spins]) {
             self.hand_over.set(index, &[number])?;
@@ -153,7 +148,7 @@ impl Signals {
     }
 
     /// Queues a kernel that makes as many round trips with the host.
-    pub(crate) fn enqueue_ping_pong(&mut self, rounds: u32) -> Result<Event, OpenClError> {
+    pub(crate) fn enqueue_ping_pong(&mut self, rounds: u32) -> Result<Event> {
         self.ping_pong.set_memory(0, self.memory.handle())?;
         self.ping_pong.set(1, &[rounds])?;
         self.ping_pong.set(2, &[self.spins])?;

@@ -10,10 +10,7 @@ use coexec_sim::workload::{Layout, Shape, slices};
 use opencl3::memory::{Buffer, CL_FLOAT, CL_HALF_FLOAT, ClMem, Image};
 use opencl3::types::CL_BLOCKING;
 
-use super::error::{Naming, OpenClError};
-use super::launch::Handle;
-use super::runtime::Runtime;
-use super::visible::HostVisibleMemory;
+use super::{Handle, HostVisibleMemory, Naming, OpenClError, Result, Runtime};
 use crate::cpu::Element;
 use crate::operands::OperandError;
 
@@ -85,12 +82,7 @@ impl<T: Element> Tensor<T> {
     ///
     /// # Errors
     /// Where the device lacks room, images of that size, shared memory, or `T`.
-    pub fn new(
-        runtime: &Arc<Runtime>,
-        shape: Shape,
-        layout: Layout,
-        home: Home,
-    ) -> Result<Self, OpenClError> {
+    pub fn new(runtime: &Arc<Runtime>, shape: Shape, layout: Layout, home: Home) -> Result<Self> {
         let extent = Extent::from(shape);
         let elements = elements(shape, layout);
         let memory = match (layout, home) {
@@ -112,12 +104,7 @@ impl<T: Element> Tensor<T> {
     ///
     /// # Errors
     /// As [`Tensor::new`], or where `numbers` are too many or too few.
-    pub fn of(
-        runtime: &Arc<Runtime>,
-        shape: Shape,
-        layout: Layout,
-        numbers: &[T],
-    ) -> Result<Self, OpenClError> {
+    pub fn of(runtime: &Arc<Runtime>, shape: Shape, layout: Layout, numbers: &[T]) -> Result<Self> {
         let mut tensor = Self::new(runtime, shape, layout, Home::Device)?;
         tensor.write(numbers)?;
         Ok(tensor)
@@ -164,7 +151,7 @@ impl<T: Element> Tensor<T> {
     ///
     /// # Errors
     /// Where they are too many or too few, or the device fails.
-    pub fn write(&mut self, numbers: &[T]) -> Result<(), OpenClError> {
+    pub fn write(&mut self, numbers: &[T]) -> Result<()> {
         let expected = self.shape.elements() as usize;
         if numbers.len() != expected {
             return Err(OperandError::count(numbers.len(), expected, "elements in a tensor").into());
@@ -202,7 +189,7 @@ impl<T: Element> Tensor<T> {
     ///
     /// # Errors
     /// Where the device fails.
-    pub fn read(&self) -> Result<Vec<T>, OpenClError> {
+    pub fn read(&self) -> Result<Vec<T>> {
         let extent = self.extent();
         let mut arranged = vec![T::default(); self.elements()];
         match &self.memory {
@@ -243,7 +230,7 @@ fn texels(extent: Extent) -> usize {
 }
 
 /// The image that holds a tensor of `extent`.
-fn image<T: Element>(runtime: &Runtime, extent: Extent) -> Result<Image, OpenClError> {
+fn image<T: Element>(runtime: &Runtime, extent: Extent) -> Result<Image> {
     let [_, [width, height, _]] = whole_image(extent);
     let channel = if size_of::<T>() == size_of::<u16>() { CL_HALF_FLOAT } else { CL_FLOAT };
     runtime.image(width, height, channel)

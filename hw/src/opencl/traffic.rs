@@ -1,4 +1,6 @@
-//! Kernels and commands that only move bytes, or do nothing at all: what a probe times.
+//! Kernels and commands that only move bytes, or do nothing at all: what a probe times. Copies cross
+//! between the host and a device with memory of its own as a run makes them: in the device's queue,
+//! around a kernel, until an event says that all is done.
 //!
 //! Responsible for: their memory, launches and times. Not for: how often they run, or
 //! what their times mean (`crate::probe`). Invariant: whatever waits has a limit.
@@ -10,14 +12,13 @@ use coexec_sim::{Bytes, Picos};
 use opencl3::event::Event;
 use opencl3::memory::{Buffer, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
 
-use super::error::OpenClError;
-use super::events::{finish, flush, poll, wait};
-use super::launch::GridKernel;
-use super::runtime::Runtime;
-use super::signals::Signals;
-use super::source::Source;
-use super::timing::{Timing, of_duration};
-use super::visible::{map, unmap};
+use super::{
+    GridKernel, Home, HostVisibleMemory, Result, Runtime, Signals, Source, Tensor, Timing, finish, flush,
+    map, of_duration, poll, unmap, wait,
+};
+use coexec_sim::plan::{Region, Span};
+use coexec_sim::schedule::Memory;
+use coexec_sim::workload::{Layout, Shape};
 
 /// Numbers of a texel.
 const TEXEL: usize = 4;
@@ -54,7 +55,7 @@ impl BoundKernel {
         [global, local]: [[usize; 2]; 2],
         memory: Vec<Buffer<f32>>,
         numbers: &[u32],
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         let grid = [global, local].map(|[columns, rows]| [columns, rows, 1]);
         let kernel = GridKernel::new(runtime, source, name, grid)?;
         let bound = Self { runtime: Arc::clone(runtime), kernel, memory, bytes: Bytes::ZERO };
@@ -74,7 +75,7 @@ impl BoundKernel {
         grid: [[usize; 2]; 2],
         numbers: &[u32],
         bytes: usize,
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         let source = Source::new("traffic", include_str!("kernels/traffic.cl"));
         let texels = grid[0].iter().product();
         let memory = vec![zeros(runtime, texels)?, zeros(runtime, texels)?];
@@ -84,25 +85,20 @@ impl BoundKernel {
 
     /// A kernel that reads the texels of `bytes` (rounded to a power of two) in order
     /// and writes as many, with no work on them. It moves twice the bytes.
-    pub(crate) fn stream(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self, OpenClError> {
+    pub(crate) fn stream(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self> {
         let group = group_size(runtime);
         let count = (bytes / TEXEL_BYTES).next_power_of_two().max(group);
         Self::moving(runtime, "stream", [[count, 1], [group, 1]], &[0], 2 * count * TEXEL_BYTES)
     }
 
     /// Makes a stream do so many multiply-adds on each texel.
-    pub(crate) fn set_work(&mut self, work: u32) -> Result<(), OpenClError> {
+    pub(crate) fn set_work(&mut self, work: u32) -> Result<()> {
         self.kernel.set(2, &[work])
     }
 
     /// A kernel of `groups` groups of `threads` that only computes, for `steps` dependent
     /// multiply-adds.
-    pub(crate) fn spin(
-        runtime: &Arc<Runtime>,
-        groups: usize,
-        threads: usize,
-        steps: u32,
-    ) -> Result<Self, OpenClError> {
+    pub(crate) fn spin(runtime: &Arc<Runtime>, groups: usize, threads: usize, steps: u32) -> Result<Self> {
         Self::announcing(runtime, [groups, threads], steps, None)
     }
 
@@ -112,7 +108,7 @@ impl BoundKernel {
         [groups, threads]: [usize; 2],
         steps: u32,
         signals: Option<&Signals>,
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         let mut source = Source::new("busy", include_str!("kernels/busy.cl"));
         if let Some(signals) = signals {
             signals.announce_in(&mut source, "busy");
@@ -128,7 +124,7 @@ impl BoundKernel {
 
     /// A kernel that brings a tensor of `pixels` times `slices` texels from the GPU's
     /// layout into the CPU's.
-    pub(crate) fn transform(runtime: &Arc<Runtime>, pixels: u32, slices: u32) -> Result<Self, OpenClError> {
+    pub(crate) fn transform(runtime: &Arc<Runtime>, pixels: u32, slices: u32) -> Result<Self> {
         let grid = [pixels, slices].map(|extent| extent as usize);
         let group = largest_divisor(grid[0], group_size(runtime));
         let bytes = grid[0] * grid[1] * TEXEL_BYTES;
@@ -141,23 +137,23 @@ impl BoundKernel {
     }
 
     /// Puts one launch in the queue.
-    pub(crate) fn enqueue(&self) -> Result<Event, OpenClError> {
+    pub(crate) fn enqueue(&self) -> Result<Event> {
         self.kernel.enqueue(&self.runtime)
     }
 
     /// The same, to announce `number` in the end, where it announces anything.
-    pub(crate) fn enqueue_announcing(&mut self, number: u32) -> Result<Event, OpenClError> {
+    pub(crate) fn enqueue_announcing(&mut self, number: u32) -> Result<Event> {
         self.kernel.announce(number)?;
         self.enqueue()
     }
 
     /// Launches it once and waits for its end, at most for `limit`.
-    pub(crate) fn run(&self, limit: Duration) -> Result<Timing, OpenClError> {
+    pub(crate) fn run(&self, limit: Duration) -> Result<Timing> {
         self.run_times(1, limit)
     }
 
     /// Launches it once and polls its event until it has ended, as a run does, at most for `limit`.
-    pub(crate) fn run_polled(&self, limit: Duration) -> Result<Timing, OpenClError> {
+    pub(crate) fn run_polled(&self, limit: Duration) -> Result<Timing> {
         let started = Instant::now();
         let events = [self.enqueue()?];
         flush(&self.runtime)?;
@@ -166,7 +162,7 @@ impl BoundKernel {
     }
 
     /// Launches it `count` times, one behind the other, and waits for the last.
-    pub(crate) fn run_times(&self, count: u32, limit: Duration) -> Result<Timing, OpenClError> {
+    pub(crate) fn run_times(&self, count: u32, limit: Duration) -> Result<Timing> {
         let started = Instant::now();
         let events = (0..count).map(|_| self.enqueue()).collect::<Result<Vec<_>, _>>()?;
         if let Some(last) = events.last() {
@@ -188,13 +184,13 @@ fn largest_divisor(count: usize, most: usize) -> usize {
 }
 
 /// A buffer of `count` texels of zeros: pages that were never written may all be one.
-fn zeros(runtime: &Runtime, count: usize) -> Result<Buffer<f32>, OpenClError> {
+fn zeros(runtime: &Runtime, count: usize) -> Result<Buffer<f32>> {
     runtime.buffer_of(&vec![0.0; count * TEXEL])
 }
 
 impl Exchange {
     /// A buffer of `bytes`.
-    pub(crate) fn new(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self, OpenClError> {
+    pub(crate) fn new(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self> {
         let count = (bytes / size_of::<f32>()).max(1);
         let mut pinned = runtime.buffer_with(count, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)?;
         runtime.fill(&mut pinned, &vec![0.0; count])?;
@@ -208,7 +204,7 @@ impl Exchange {
 
     /// Maps the buffer for the host and unmaps it again: the time of each, by the
     /// host's clock until it is done.
-    pub(crate) fn map_and_unmap(&self) -> Result<[Picos; 2], OpenClError> {
+    pub(crate) fn map_and_unmap(&self) -> Result<[Picos; 2]> {
         let started = Instant::now();
         let mapped = map(&self.runtime, &self.pinned, self.count)?;
         let map = started.elapsed();
@@ -216,6 +212,53 @@ impl Exchange {
         unmap(&self.runtime, &self.pinned, mapped)?;
         finish(&self.runtime)?;
         Ok([of_duration(map), of_duration(started.elapsed())])
+    }
+}
+
+/// A tensor that host and device both hold, and a kernel that does nothing.
+pub(crate) struct Crossing {
+    runtime: Arc<Runtime>,
+    tensor: Tensor<f32>,
+    host: HostVisibleMemory<f32>,
+    nothing: BoundKernel,
+}
+
+impl Crossing {
+    /// A tensor of so many pixels and channels.
+    pub(crate) fn new(runtime: &Arc<Runtime>, pixels: u32, channels: u32) -> Result<Self> {
+        let shape = Shape::image(pixels, 1, channels);
+        let count = shape.elements() as usize;
+        let mut tensor = Tensor::new(runtime, shape, Layout::Buffer, Home::Device)?;
+        tensor.write(&vec![0.0; count])?;
+        let mut host = HostVisibleMemory::mapped(runtime, count)?;
+        host.write(&vec![0.0; count]);
+        let nothing = BoundKernel::spin(runtime, 1, 1, 1)?;
+        Ok(Self { runtime: Arc::clone(runtime), tensor, host, nothing })
+    }
+
+    /// One round, in which the first `channels` of each pixel are copied, to the device before
+    /// the kernel and to the host behind it, as far as they go `to` either: what it took by the
+    /// host's clock until the host knew of the end, and until all was in the queue.
+    pub(crate) fn round(&mut self, to: &[Memory], channels: u32, limit: Duration) -> Result<[Picos; 2]> {
+        let shape = self.tensor.shape();
+        let part = Region { channels: Span::new(0, channels.min(shape.channels)), ..Region::of(shape) };
+        let first = self.host.as_ptr();
+        let started = Instant::now();
+        if to.contains(&Memory::Gpu) {
+            // SAFETY: the host's memory holds as many elements as the tensor, lives as long,
+            // and nobody writes it until this returns, which waits for the copy; where that
+            // fails, the runtime is given up and no memory is released.
+            unsafe { self.tensor.enqueue_copy(part, first, Memory::Gpu) }?;
+        }
+        let mut last = self.nothing.enqueue()?;
+        if to.contains(&Memory::Host) {
+            // SAFETY: as above; nobody reads it either.
+            last = unsafe { self.tensor.enqueue_copy(part, first, Memory::Host) }?;
+        }
+        flush(&self.runtime)?;
+        let queued = started.elapsed();
+        poll(&self.runtime, &last, "a copy", limit)?;
+        Ok([started.elapsed(), queued].map(of_duration))
     }
 }
 
@@ -277,5 +320,24 @@ mod tests {
     #[test]
     fn work_groups_cover_a_grid_exactly() {
         assert_eq!([1, 7, 64, 96, 130].map(|count| largest_divisor(count, 64)), [1, 7, 64, 48, 26]);
+    }
+
+    #[test]
+    fn what_goes_there_comes_back() {
+        let Some(runtime) = runtime() else { return };
+        let mut crossing = Crossing::new(&runtime, 3, 4).unwrap();
+        let numbers: Vec<f32> = (0..12_u8).map(f32::from).collect();
+        crossing.host.write(&numbers);
+        let [known, queued] = crossing.round(&[Memory::Gpu], 2, LIMIT).unwrap();
+        assert!(queued > Picos::ZERO && known >= queued);
+        assert_eq!(
+            crossing.tensor.read().unwrap(),
+            [0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 0.0, 0.0, 8.0, 9.0, 0.0, 0.0]
+        );
+        crossing.host.write(&[7.0; 12]);
+        crossing.round(&[Memory::Host], 4, LIMIT).unwrap();
+        let mut back = vec![0.0; 12];
+        crossing.host.read(&mut back);
+        assert_eq!(back, vec![0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 0.0, 0.0, 8.0, 9.0, 0.0, 0.0]);
     }
 }

@@ -19,9 +19,7 @@ use opencl3::memory::{
 };
 use opencl3::types::CL_BLOCKING;
 
-use super::error::{Naming, OpenClError};
-use super::launch::Handle;
-use super::runtime::Runtime;
+use super::{Handle, Naming, OpenClError, Result, Runtime};
 
 /// Elements that host and device both address.
 pub(crate) struct HostVisibleMemory<T> {
@@ -40,7 +38,7 @@ unsafe impl<T: Sync> Sync for HostVisibleMemory<T> {}
 
 impl<T: Copy> HostVisibleMemory<T> {
     /// Room for `length` elements in fine-grained shared virtual memory, all bits zero.
-    pub(crate) fn shared(runtime: &Arc<Runtime>, length: usize) -> Result<Self, OpenClError> {
+    pub(crate) fn shared(runtime: &Arc<Runtime>, length: usize) -> Result<Self> {
         let device = runtime.device();
         if !device.polls_shared_memory {
             return Err(OpenClError::NoFineGrainedSvm { device: device.name.clone() });
@@ -62,7 +60,7 @@ impl<T: Copy> HostVisibleMemory<T> {
 
     /// Room for `length` elements in a buffer in the host's memory that stays mapped,
     /// undefined.
-    pub(crate) fn mapped(runtime: &Arc<Runtime>, length: usize) -> Result<Self, OpenClError> {
+    pub(crate) fn mapped(runtime: &Arc<Runtime>, length: usize) -> Result<Self> {
         let length = length.max(1);
         let buffer = runtime.buffer_with(length, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)?;
         let first = map(runtime, &buffer, length)?;
@@ -85,7 +83,7 @@ impl<T: Copy> HostVisibleMemory<T> {
 
     /// Maps a buffer once more and gives that up again: what a mechanism that maps results
     /// pays; nothing in shared memory.
-    pub(crate) fn map_and_unmap(&self) -> Result<(), OpenClError> {
+    pub(crate) fn map_and_unmap(&self) -> Result<()> {
         let Some(buffer) = &self.buffer else { return Ok(()) };
         let again = map(&self.runtime, buffer, self.length)?;
         unmap(&self.runtime, buffer, again)
@@ -106,11 +104,7 @@ impl<T> HostVisibleMemory<T> {
 }
 
 /// Maps the first `length` elements of `buffer` for the host to read and write, and waits.
-pub(super) fn map<T>(
-    runtime: &Runtime,
-    buffer: &Buffer<T>,
-    length: usize,
-) -> Result<NonNull<T>, OpenClError> {
+pub(super) fn map<T>(runtime: &Runtime, buffer: &Buffer<T>, length: usize) -> Result<NonNull<T>> {
     let bytes = length * size_of::<T>();
     let mut mapped = std::ptr::null_mut();
     // SAFETY: the call is blocking and fits the buffer.
@@ -123,7 +117,7 @@ pub(super) fn map<T>(
 }
 
 /// Queues that a mapping of `buffer` is given up; it is not used afterwards.
-pub(super) fn unmap<T>(runtime: &Runtime, buffer: &Buffer<T>, mapped: NonNull<T>) -> Result<(), OpenClError> {
+pub(super) fn unmap<T>(runtime: &Runtime, buffer: &Buffer<T>, mapped: NonNull<T>) -> Result<()> {
     // SAFETY: the buffer was mapped there, and this mapping is not used afterwards.
     let event =
         unsafe { runtime.queue().enqueue_unmap_mem_object(buffer.get(), mapped.as_ptr().cast(), &[]) };

@@ -18,15 +18,16 @@ use coexec_sim::workload::Layout;
 use coexec_sim::{Calibration, Cpu, Library, Quantity, Text};
 
 use super::co_run::CoRuns;
-use super::cores::CoreGroup;
-use super::figures::{Bandwidth, Figures, Notes, figures};
-use super::statistics::{BYTES_PER_MICRO_OF_GBPS, Measured};
+use super::figures::figures;
 use super::synchronisation::Mechanisms;
-use super::timed_layers::FINGERPRINT;
 use super::transfers::Transfers;
-use super::{Bench, ProbeError, Probed, cores, cuts, fit, graphics, sequences, transfers};
+use super::{
+    BYTES_PER_MICRO_OF_GBPS, Bandwidth, Bench, CoreGroup, FINGERPRINT, Figures, Measured, Notes, ProbeError,
+    Probed, Result, cores, cuts, fit, graphics, sequences, transfers,
+};
 use crate::execute::Machine;
-use crate::fingerprint::{self, processor_name};
+use crate::fingerprint;
+use crate::fingerprint::processor_name;
 use crate::opencl::{Description, Runtime};
 use crate::sync::Mechanism;
 
@@ -35,7 +36,7 @@ const ABOVE_ROUNDING: f64 = 1.0001;
 const BYTES_PER_GIGABYTE: f64 = 1e9;
 
 /// Measures everything and writes the profile.
-pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probed, ProbeError> {
+pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probed> {
     let mut notes = Notes { findings: Vec::new(), warnings };
     let runtime = Runtime::new(bench.device.clone())?;
     let base = graphics::unfitted(runtime.device());
@@ -137,7 +138,7 @@ fn greatest_rate(measurements: &[Measurement]) -> f64 {
 }
 
 /// Mean absolute deviation from the median, in percent, over all layers.
-pub(super) fn jitter_percent(measurements: &[Measurement]) -> Result<Measured, ProbeError> {
+pub(super) fn jitter_percent(measurements: &[Measurement]) -> Result<Measured> {
     let of = |run: &Measurement| {
         let times = run.times_us();
         let middle = median(&times)?;
@@ -160,7 +161,7 @@ fn profile(
     runtime: &Runtime,
     figures: Figures,
     (base, memory): (Gpu, Memory),
-) -> Result<Made, ProbeError> {
+) -> Result<Made> {
     let options = bench.options;
     let budget = bench.budget(1.0);
     let Figures { launches, mechanisms, transfers, crossings, power, bandwidth, .. } = figures;
@@ -219,7 +220,7 @@ fn own_memory(device: &Description, what: &str, bandwidth: &Bandwidth, link: Lin
 }
 
 /// How far times spread, of the median layer on each processor.
-fn jitter(what: &str, on_cpu: &[Measurement], on_gpu: &[Measurement]) -> Result<Jitter, ProbeError> {
+fn jitter(what: &str, on_cpu: &[Measurement], on_gpu: &[Measurement]) -> Result<Jitter> {
     let percent = |runs: &[Measurement]| {
         Ok::<Quantity, ProbeError>(jitter_percent(runs)?.quantity(&format!("{what}: the median layer's")))
     };
@@ -248,7 +249,7 @@ fn sync(mechanisms: &Mechanisms, transfers: &Transfers, what: &str) -> Sync {
 }
 
 /// The profile, once it reads back as what it is.
-fn checked(profile: Profile) -> Result<Profile, ProbeError> {
+fn checked(profile: Profile) -> Result<Profile> {
     let content = profile.to_toml().map_err(|error| ProbeError::Profile(error.to_string()))?;
     let text = Text { name: profile.name.clone(), content };
     Profile::parse(&text).map_err(|error| ProbeError::Profile(error.to_string()))?;

@@ -11,9 +11,7 @@ use std::time::Duration;
 use coexec_fit::calibrate::interference::CoRun;
 use coexec_sim::statistics::median;
 
-use super::statistics::BYTES_PER_MICRO_OF_GBPS;
-use super::streams::Stream;
-use super::{ProbeError, TimeBudget};
+use super::{BYTES_PER_MICRO_OF_GBPS, Result, Stream, TimeBudget};
 
 /// Parts of its greatest demand at which a client is measured, and at which the others
 /// stream beside it.
@@ -47,21 +45,17 @@ struct Demands {
 }
 
 impl Demands {
-    fn of(stream: &mut Stream, [own, levels]: [&[f64]; 2], passes: usize) -> Result<Self, ProbeError> {
+    fn of(stream: &mut Stream, [own, levels]: [&[f64]; 2], passes: usize) -> Result<Self> {
         let own = stream.works(own)?;
         let works = stream.works(levels)?;
         let levels = works.into_iter().map(|work| Ok((work, rate(stream, work, passes)?)));
-        Ok(Self { own, levels: levels.collect::<Result<_, ProbeError>>()? })
+        Ok(Self { own, levels: levels.collect::<Result<_>>()? })
     }
 }
 
 /// Measures each of two clients beside the other, level by level: where time runs out,
 /// both have been measured at as many.
-pub(super) fn measure(
-    clients: &mut [Client; 2],
-    quick: bool,
-    budget: &TimeBudget<'_>,
-) -> Result<CoRuns, ProbeError> {
+pub(super) fn measure(clients: &mut [Client; 2], quick: bool, budget: &TimeBudget<'_>) -> Result<CoRuns> {
     let parts = if quick { QUICK } else { FULL };
     let [first, second] = clients;
     let rounds = ROUNDS[usize::from(!quick)];
@@ -90,7 +84,7 @@ fn beside(
     works: &[u32],
     (level, (others_work, others_gbps)): (usize, (u32, f64)),
     co_runs: &mut CoRuns,
-) -> Result<(), ProbeError> {
+) -> Result<()> {
     for &work in works {
         let bytes = client.stream.bytes();
         let rounds: Vec<Round> = (0..co_runs.rounds)
@@ -115,7 +109,7 @@ fn beside(
 }
 
 /// Gigabytes a second that a stream moves alone.
-fn rate(stream: &mut Stream, work: u32, passes: usize) -> Result<f64, ProbeError> {
+fn rate(stream: &mut Stream, work: u32, passes: usize) -> Result<f64> {
     let times = stream.passes(work, passes)?;
     Ok(stream.bytes() / middle(&times) / BYTES_PER_MICRO_OF_GBPS)
 }
@@ -128,7 +122,7 @@ struct Round {
     flow_gbps: f64,
 }
 
-fn round([client, others]: [&mut Client; 2], [work, others_work]: [u32; 2]) -> Result<Round, ProbeError> {
+fn round([client, others]: [&mut Client; 2], [work, others_work]: [u32; 2]) -> Result<Round> {
     let alone_us = middle(&client.stream.passes(work, PASSES)?);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

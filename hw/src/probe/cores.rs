@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use coexec_fit::specification::core_numbered;
 use coexec_sim::Quantity;
 use coexec_sim::device::cpu::{Cluster, ClusterName, Core, MAX_CLUSTERS};
 
@@ -15,42 +16,6 @@ use crate::system;
 /// Clock that is assumed where the system reports none, in MHz.
 const ASSUMED_MHZ: f64 = 2_000.0;
 const KILOHERTZ_PER_MEGAHERTZ: f64 = 1e3;
-
-/// Part numbers of Arm's implementer field (0x41) in the main identification register
-/// (Arm's technical reference manuals of each core).
-const ARM_PARTS: [(u32, Core); 25] = [
-    (0xd03, Core::CortexA53),
-    (0xd05, Core::CortexA55),
-    (0xd07, Core::CortexA57),
-    (0xd08, Core::CortexA72),
-    (0xd09, Core::CortexA73),
-    (0xd0a, Core::CortexA75),
-    (0xd0b, Core::CortexA76),
-    (0xd0c, Core::NeoverseN1),
-    (0xd0d, Core::CortexA77),
-    (0xd40, Core::NeoverseV1),
-    (0xd41, Core::CortexA78),
-    (0xd44, Core::CortexX1),
-    (0xd46, Core::CortexA510),
-    (0xd47, Core::CortexA710),
-    (0xd48, Core::CortexX2),
-    (0xd49, Core::NeoverseN2),
-    (0xd4b, Core::CortexA78),
-    (0xd4c, Core::CortexX1),
-    (0xd4d, Core::CortexA715),
-    (0xd4e, Core::CortexX3),
-    (0xd4f, Core::NeoverseV2),
-    (0xd80, Core::CortexA520),
-    (0xd81, Core::CortexA720),
-    (0xd82, Core::CortexX4),
-    (0xd42, Core::CortexA78),
-];
-/// Arm's implementer field.
-const ARM: u32 = 0x41;
-/// The same of vendors with cores of their own.
-const OTHER_IMPLEMENTERS: [(u32, Core); 2] = [(0x51, Core::Kryo), (0x61, Core::Apple)];
-/// Qualcomm's part number of the Oryon.
-const ORYON: u32 = 0x001;
 
 /// Cores of one kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +60,7 @@ pub(super) fn groups(root: &Path, usable: &[usize]) -> Vec<CoreGroup> {
     let group = |(kind, cores): (CoreKind, Vec<usize>)| CoreGroup {
         caches: caches(root, &cores),
         cores,
-        core: core(kind.part),
+        core: core_numbered(kind.part),
         clock_mhz: Some(kind.max_khz as f64 / KILOHERTZ_PER_MEGAHERTZ)
             .filter(|&clock| clock > 0.0)
             .or_else(|| megahertz(&info)),
@@ -144,19 +109,6 @@ fn megahertz(info: &str) -> Option<f64> {
     let clocks = info.lines().filter_map(|line| line.split_once(':'));
     let clocks = clocks.filter(|(key, _)| key.trim() == "cpu MHz");
     clocks.filter_map(|(_, value)| value.trim().parse().ok()).reduce(f64::max)
-}
-
-fn core((implementer, part): (u32, u32)) -> Core {
-    let known = |table: &[(u32, Core)], wanted: u32| {
-        table.iter().find(|(number, _)| *number == wanted).map(|(_, core)| *core)
-    };
-    match implementer {
-        ARM => known(&ARM_PARTS, part),
-        // Snapdragon's cores from 2018 on are Arm's under numbers of their own.
-        0x51 if part == ORYON => Some(Core::Oryon),
-        other => known(&OTHER_IMPLEMENTERS, other),
-    }
-    .unwrap_or(Core::Other)
 }
 
 /// Names of so many clusters, fastest first.

@@ -1,6 +1,6 @@
 //! The link between the host and a discrete device: what copies add to a run.
 //!
-//! Rounds through the device's queue are timed as a run makes them (`opencl::crossing`),
+//! Rounds through the device's queue are timed as a run makes them (`opencl::traffic`),
 //! with and without copies. The host's memory is pinned.
 
 use std::sync::Arc;
@@ -11,12 +11,11 @@ use coexec_sim::device::gpu::Link;
 use coexec_sim::device::sync::Transfer;
 use coexec_sim::schedule::Memory;
 
-use super::figures::Notes;
-use super::statistics::{Line, Measured, NANOS_PER_MICRO, Times, over_sizes, repeated};
-use super::streams::gbps;
-use super::{ProbeError, TimeBudget, transfers};
-use crate::opencl::crossing::Crossing;
-use crate::opencl::{OpenClError, Runtime};
+use super::{
+    Bench, Line, Measured, NANOS_PER_MICRO, Notes, ProbeError, ProbeOptions, Result, TimeBudget, Times, gbps,
+    over_sizes, repeated, transfers,
+};
+use crate::opencl::{Crossing, Runtime};
 
 /// Channels of the tensors that cross whole.
 const CHANNELS: u32 = 256;
@@ -64,12 +63,12 @@ pub(super) struct Crossings {
 
 /// Measures them.
 pub(super) fn measure(
+    bench: &Bench<'_>,
     runtime: &Arc<Runtime>,
-    quick: bool,
-    seed: u64,
     budget: &TimeBudget<'_>,
     notes: &mut Notes,
-) -> Result<Crossings, ProbeError> {
+) -> Result<Crossings> {
+    let ProbeOptions { quick, seed, .. } = *bench.options;
     let repetitions = REPETITIONS[usize::from(!quick)];
     let sizes: &[u32] = if quick { &QUICK } else { &FULL };
     let whole = over_sizes(sizes, 3, budget, |pixels| {
@@ -93,7 +92,7 @@ pub(super) fn measure(
         queued: measured(&queued)?,
         there: Costs { whole: there, rows: rows_there },
         back: Costs { whole: back, rows: rows_back },
-        arrange: transfers::transform(runtime, quick, seed, budget)?,
+        arrange: transfers::transform(bench, runtime, budget)?,
     })
 }
 
@@ -103,16 +102,12 @@ fn rounds(
     to: &[Memory],
     channels: u32,
     repetitions: usize,
-) -> Result<[Vec<f64>; 2], OpenClError> {
-    repeated(repetitions, || crossing.round(to, channels, LIMIT))
+) -> Result<[Vec<f64>; 2]> {
+    repeated(repetitions, || Ok(crossing.round(to, channels, LIMIT)?))
 }
 
 /// Microseconds until the host knows, to the device and to the host.
-fn each_way(
-    crossing: &mut Crossing,
-    channels: u32,
-    repetitions: usize,
-) -> Result<[Vec<f64>; 2], OpenClError> {
+fn each_way(crossing: &mut Crossing, channels: u32, repetitions: usize) -> Result<[Vec<f64>; 2]> {
     let [[there, _], [back, _]] = [
         rounds(crossing, &[Memory::Gpu], channels, repetitions)?,
         rounds(crossing, &[Memory::Host], channels, repetitions)?,
@@ -127,7 +122,7 @@ fn of_rows(
     slopes: [f64; 2],
     repetitions: usize,
     notes: &mut Notes,
-) -> Result<[Times; 2], ProbeError> {
+) -> Result<[Times; 2]> {
     let mut times: [Times; 2] = Default::default();
     for &[pixels, channels] in parts {
         let mut crossing = Crossing::new(runtime, pixels, 2 * channels)?;
@@ -233,11 +228,22 @@ mod tests {
     #[test]
     fn copies_are_timed_on_any_device() {
         let Some(device) = crate::tests::device() else { return };
-        let runtime = Runtime::new(device).unwrap();
+        let runtime = Runtime::new(device.clone()).unwrap();
         let mut notes = Notes { findings: Vec::new(), warnings: Vec::new() };
-        let end = std::time::Instant::now() + LIMIT;
-        let budget = TimeBudget { end, progress: &|_| () };
-        let link = measure(&runtime, true, 1, &budget, &mut notes).unwrap().link("test", None);
+        let started = std::time::Instant::now();
+        let options = ProbeOptions {
+            name: "test".to_owned(),
+            selection: String::new(),
+            gpu_cores: None,
+            quick: true,
+            seed: 1,
+            limit: LIMIT,
+            date: String::new(),
+        };
+        let progress: &(dyn Fn(&str) + Sync) = &|_| ();
+        let bench = Bench { options: &options, device, groups: Vec::new(), started, progress };
+        let budget = TimeBudget { end: started + LIMIT, progress };
+        let link = measure(&bench, &runtime, &budget, &mut notes).unwrap().link("test", None);
         assert!(link.to_gpu_gbps.value > 0.0 && link.to_host_gbps.value > 0.0, "{link:?}");
         assert_eq!(notes.findings.len(), 2 * QUICK_PARTS.len(), "{:?}", notes.findings);
     }

@@ -9,10 +9,8 @@ use coexec_sim::explore::{SearchOptions, Strategy, split_search};
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
 use coexec_sim::{Axis, Library, Placement, Plan, Profile, Simulator};
 
-use super::layers;
-use super::timed_layers::{FINGERPRINT, RUN_LIMIT};
-use super::{Bench, ProbeError};
-use crate::execute::{Clock, ExecuteError, Machine, Measured, Settings, Task, side_by_side};
+use super::{Bench, FINGERPRINT, ProbeError, RUN_LIMIT, Result, layers};
+use crate::execute::{ExecuteError, Machine, Measured, Settings, side_by_side};
 use crate::statistics::repetitions;
 
 /// Layers that are cut, quickly and in full.
@@ -31,7 +29,7 @@ pub(super) fn measure(
     bench: &Bench<'_>,
     machine: &mut Machine,
     profile: &Profile,
-) -> Result<Vec<Measurement>, ProbeError> {
+) -> Result<Vec<Measurement>> {
     let quick = bench.options.quick;
     let budget = bench.kept(TIME_PART);
     let options = SearchOptions { strategy: Strategy::ChannelSplit, ..SearchOptions::on(profile) };
@@ -92,21 +90,14 @@ fn timed(
     let placements: Vec<Placement> = [placement].into_iter().chain(alone.into_iter().flatten()).collect();
     let plan = |&placement: &Placement| Plan::new(options.synchronisation, vec![placement]);
     let plans: Vec<Plan> = placements.iter().map(plan).collect();
-    let (stages, seed, limit) = (std::slice::from_ref(stage), settings.seed, RUN_LIMIT);
-    let task = |plan| Task { stages, plan, profile, clock: Clock::Host, seed, limit };
-    let tasks: Vec<Task<'_>> = plans.iter().map(task).collect();
-    let measured = side_by_side::<f32>(machine, &tasks, settings)?;
+    let work = (std::slice::from_ref(stage), profile);
+    let measured = side_by_side(machine, work, &plans, (settings, RUN_LIMIT))?;
     let ways = placements.into_iter().zip(measured);
     ways.map(|(placement, measured)| Ok(measurement(stage, placement, &measured?))).collect()
 }
 
 fn measurement(stage: &Stage, placement: Placement, measured: &Measured) -> Measurement {
-    let cores = placement.cores().map(|cores| cores.to_string());
-    let processor = match (placement.cpu_and_gpu_extents(), cores) {
-        (Some((axis, [cpu, gpu])), Some(cores)) => ExecutedOn::Split { axis, cores, cpu, gpu },
-        (_, Some(cores)) => ExecutedOn::Cpu(cores),
-        (_, None) => ExecutedOn::Gpu,
-    };
+    let processor = ExecutedOn::of(placement).expect("a layer is whole, or cut between CPU and GPU");
     Measurement {
         run: format!("{processor} {}, by the host", stage.name),
         network: "cut layers".to_owned(),

@@ -16,14 +16,11 @@ use super::assemble::{jitter_percent, unfitted_cpu};
 use super::co_run::{Client, CoRuns};
 use super::crossings::Crossings;
 use super::launches::Launches;
-use super::statistics::Measured;
-use super::streams::{Stream, gbps, memory_bytes};
 use super::synchronisation::Mechanisms;
-use super::timed_layers::{Sweep, Sweeper};
 use super::transfers::Transfers;
 use super::{
-    Bench, Finding, MAX_NOISE, ProbeError, co_run, crossings, graphics, launches, power, synchronisation,
-    transfers,
+    Bench, Finding, MAX_NOISE, Measured, ProbeError, Result, Stream, Sweep, Sweeper, co_run, crossings, gbps,
+    graphics, launches, memory_bytes, power, synchronisation, transfers,
 };
 use crate::cpu::ThreadPool;
 use crate::execute::Machine;
@@ -93,7 +90,7 @@ pub(super) fn figures(
     runtime: &Arc<Runtime>,
     base: &Gpu,
     notes: &mut Notes,
-) -> Result<Figures, ProbeError> {
+) -> Result<Figures> {
     let options = bench.options;
     let quick = options.quick;
     let noise = launches::noise(runtime)?;
@@ -112,13 +109,13 @@ pub(super) fn figures(
     }
     notes.warnings.extend(mechanisms.unsound.iter().map(ToString::to_string));
     let budget = bench.budget(shares::TRANSFERS);
-    let transfers = transfers::measure(runtime, quick, options.seed, &budget)?;
+    let transfers = transfers::measure(bench, runtime, &budget)?;
     let crossings = if runtime.device().unified_memory {
         None
     } else {
-        Some(crossings::measure(runtime, quick, options.seed, &budget, notes)?)
+        Some(crossings::measure(bench, runtime, &budget, notes)?)
     };
-    let power = power::measure(runtime, &bench.groups, quick, notes)?;
+    let power = power::measure(bench, runtime, notes)?;
     let (bandwidth, co_runs) = memory_traffic(bench, runtime, notes)?;
     let profile =
         Profile { cpu: unfitted_cpu(&bench.groups), gpu: Some(base.clone()), ..graphics::template() };
@@ -145,12 +142,12 @@ fn memory_traffic(
     bench: &Bench<'_>,
     runtime: &Arc<Runtime>,
     notes: &mut Notes,
-) -> Result<(Bandwidth, Option<CoRuns>), ProbeError> {
+) -> Result<(Bandwidth, Option<CoRuns>)> {
     let quick = bench.options.quick;
     let passes = PASSES[usize::from(!quick)];
     let budget = bench.budget(shares::CO_RUN);
     let bytes = memory_bytes(Path::new("/"));
-    let measured = |stream: &mut Stream| -> Result<Measured, ProbeError> {
+    let measured = |stream: &mut Stream| -> Result<Measured> {
         let times = stream.passes(0, passes)?;
         Ok(gbps(stream.bytes(), &Measured::of(&times, "streams")?))
     };

@@ -14,7 +14,7 @@ use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{Basis, Cpu, Gpu, KernelTable, Layer, Library, Operator, Quantity};
 
 use super::layers::sweep;
-use super::{ProbeError, TimeBudget};
+use super::{ProbeError, Result, TimeBudget};
 
 /// Folds of the cross-validation.
 const FOLDS: usize = 5;
@@ -31,12 +31,7 @@ pub(super) struct FitOptions<'a> {
 
 /// A GPU whose tables hold what its hardware lets expect, and none of the tables that
 /// its family has no use for. `macs_per_us` is the greatest rate that was measured.
-pub(super) fn expected(
-    mut gpu: Gpu,
-    memory: &Memory,
-    macs_per_us: f64,
-    seed: u64,
-) -> Result<Gpu, ProbeError> {
+pub(super) fn expected(mut gpu: Gpu, memory: &Memory, macs_per_us: f64, seed: u64) -> Result<Gpu> {
     let cycles = gpu.clock_mhz.as_ref().map_or(1.0, |clock| clock.value);
     gpu.multiply_accumulates_per_cycle = Some(Quantity::of(
         rounded((macs_per_us / cycles).max(f64::MIN_POSITIVE), VALUE_DIGITS),
@@ -75,7 +70,7 @@ pub(super) fn gpu(
     measurements: &[Measurement],
     options: &FitOptions<'_>,
     budget: &TimeBudget<'_>,
-) -> Result<Calibrated, ProbeError> {
+) -> Result<Calibrated> {
     let table = RunTable { measurements: measurements.to_vec(), ..RunTable::default() };
     let runs = table.by_processor().gpu;
     if runs.len() < MIN_LAYERS {
@@ -120,7 +115,7 @@ pub(super) fn cpu(
     measurements: &[Measurement],
     options: &FitOptions<'_>,
     budget: &TimeBudget<'_>,
-) -> Result<cpu::Calibration, ProbeError> {
+) -> Result<cpu::Calibration> {
     let table = RunTable { measurements: measurements.to_vec(), ..RunTable::default() };
     let sorted = table.by_processor();
     if sorted.cpu.len() < MIN_LAYERS {

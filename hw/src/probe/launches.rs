@@ -6,11 +6,8 @@ use std::time::Duration;
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::{Picos, Quantity};
 
-use super::ProbeError;
-use super::statistics::{Measured, relative_deviation, repeated};
-use crate::opencl::timing::between;
-use crate::opencl::traffic::BoundKernel;
-use crate::opencl::{OpenClError, Runtime};
+use super::{Measured, Result, relative_deviation, repeated};
+use crate::opencl::{BoundKernel, Runtime, between};
 
 /// Repetitions of a single launch.
 const REPETITIONS: [usize; 2] = [50, 300];
@@ -34,7 +31,7 @@ pub(super) struct Launches {
 }
 
 /// Measures single launches and launches behind one another.
-pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches, ProbeError> {
+pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches> {
     let nothing = BoundKernel::spin(runtime, 1, 1, 1)?;
     let [submit, read_back, gap] = repeated(REPETITIONS[usize::from(!quick)], || {
         let single = nothing.run_polled(LIMIT)?;
@@ -45,7 +42,7 @@ pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches, P
         let inside: Picos = chain.kernels.iter().map(|kernel| between(kernel.started, kernel.ended)).sum();
         let gap = Picos(chain.device.saturating_sub(inside).0 / u64::from(CHAIN - 1));
         let known = single.wall.saturating_sub(started).saturating_sub(computed);
-        Ok::<_, OpenClError>([started, known, gap])
+        Ok([started, known, gap])
     })?;
     let measured = |times: &[f64]| Measured::of(times, "launches");
     Ok(Launches { submit: measured(&submit)?, read_back: measured(&read_back)?, gap: measured(&gap)? })
@@ -73,8 +70,8 @@ impl Launches {
 
 /// How much the same kernel, which only computes, differs from run to run, as a part of its
 /// time.
-pub(super) fn noise(runtime: &Arc<Runtime>) -> Result<f64, OpenClError> {
+pub(super) fn noise(runtime: &Arc<Runtime>) -> Result<f64> {
     let spin = BoundKernel::spin(runtime, 1, SPIN_THREADS, SPIN_STEPS)?;
-    let [times] = repeated(REPETITIONS[0], || Ok::<_, OpenClError>([spin.run(LIMIT)?.device]))?;
+    let [times] = repeated(REPETITIONS[0], || Ok([spin.run(LIMIT)?.device]))?;
     Ok(relative_deviation(&times))
 }

@@ -13,14 +13,10 @@ use coexec_sim::device::power::{Power, ProcessorPower};
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
-use super::ProbeError;
-use super::cores::CoreGroup;
-use super::figures::Notes;
 use super::meter::Meter;
-use super::streams::{Stream, memory_bytes};
+use super::{Bench, Notes, Result, Stream, memory_bytes};
 use crate::cpu::ThreadPool;
-use crate::opencl::Runtime;
-use crate::opencl::traffic::BoundKernel;
+use crate::opencl::{BoundKernel, Runtime};
 
 /// How long a state is held, quickly and in full: batteries report once a second.
 const HELD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
@@ -54,16 +50,12 @@ struct Watts {
 }
 
 /// Measures the states; none where the machine shows no meter.
-pub(super) fn measure(
-    runtime: &Arc<Runtime>,
-    groups: &[CoreGroup],
-    quick: bool,
-    notes: &mut Notes,
-) -> Result<Option<Power>, ProbeError> {
+pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Notes) -> Result<Option<Power>> {
+    let groups = &bench.groups;
     let root = std::path::Path::new("/");
     let Some(meter) = Meter::find(root) else { return Ok(None) };
-    let held = HELD[usize::from(!quick)];
-    let watch = |work: &mut dyn FnMut() -> Result<(), ProbeError>| meter.watch(held, work);
+    let held = HELD[usize::from(!bench.options.quick)];
+    let watch = |work: &mut dyn FnMut() -> Result<()>| meter.watch(held, work);
     let mut sleep = || {
         std::thread::sleep(BETWEEN);
         Ok(())
@@ -73,7 +65,7 @@ pub(super) fn measure(
     for group in groups {
         let cores = &group.cores[..group.cores.len().min(MAX_THREADS)];
         let mut stream = Stream::of_cpu(ThreadPool::pinned_or_not(cores)?, CACHED_BYTES * cores.len());
-        let Some((watts, _)) = watch(&mut || Ok(stream.pass(WORK).map(drop)?))? else { return Ok(None) };
+        let Some((watts, _)) = watch(&mut || stream.pass(WORK).map(drop))? else { return Ok(None) };
         clusters.push((watts, cores.len()));
     }
     let mut poll = || {
@@ -84,7 +76,7 @@ pub(super) fn measure(
     let Some(first) = groups.first() else { return Ok(None) };
     let cores = &first.cores[..first.cores.len().min(MAX_THREADS)];
     let mut stream = Stream::of_cpu(ThreadPool::pinned_or_not(cores)?, memory_bytes(root));
-    let Some((streaming, passes)) = watch(&mut || Ok(stream.pass(0).map(drop)?))? else { return Ok(None) };
+    let Some((streaming, passes)) = watch(&mut || stream.pass(0).map(drop))? else { return Ok(None) };
     let rate = f64::from(passes) * stream.bytes() / held.as_secs_f64();
     let device = runtime.device();
     let mut gpu = None;

@@ -19,9 +19,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::layers::pick;
-use super::timed_layers::RUN_LIMIT;
-use super::{Bench, ProbeError};
-use crate::execute::{Clock, Machine, Settings, Task, side_by_side};
+use super::{Bench, ProbeError, RUN_LIMIT, Result};
+use crate::execute::{Machine, Settings, side_by_side};
 
 /// Networks that are shared, quickly and in full.
 const NETWORKS: [usize; 2] = [4, 12];
@@ -33,11 +32,7 @@ const DRAWS: usize = 3;
 pub(super) const TIME_PART: f64 = 0.2;
 
 /// What networks take, beside what the profile predicts: alone on each processor, and of the plan given those.
-pub(super) fn measure(
-    bench: &Bench<'_>,
-    machine: &mut Machine,
-    profile: &Profile,
-) -> Result<Vec<Point>, ProbeError> {
+pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) -> Result<Vec<Point>> {
     let full = usize::from(!bench.options.quick);
     let budget = bench.kept(TIME_PART);
     let strategy = Strategy::Optimal;
@@ -134,21 +129,14 @@ impl Network<'_> {
         machine: &mut Machine,
         (plan, cores): (&Plan, CoreSet),
         settings: Settings,
-    ) -> Result<Vec<Point>, ProbeError> {
+    ) -> Result<Vec<Point>> {
+        let (stages, work) = (self.stages, (self.stages, self.profile));
         let alone = [Placement::cpu(cores), Placement::GPU]
-            .map(|placement| Plan::new(plan.synchronisation, vec![placement; self.stages.len()]));
-        let plans = [plan, &alone[0], &alone[1]];
-        let (stages, profile) = (self.stages, self.profile);
-        let tasks = plans.map(|plan| Task {
-            stages,
-            plan,
-            profile,
-            clock: Clock::Host,
-            seed: settings.seed,
-            limit: RUN_LIMIT,
-        });
+            .map(|placement| Plan::new(plan.synchronisation, vec![placement; stages.len()]));
+        let plans = [plan, &alone[0], &alone[1]].map(Plan::clone);
         let failed = |error: &dyn std::fmt::Display| ProbeError::Layer(format!("{}: {error}", self.name));
-        let measured = side_by_side::<f32>(machine, &tasks, settings).map_err(|error| failed(&error))?;
+        let measured =
+            side_by_side(machine, work, &plans, (settings, RUN_LIMIT)).map_err(|error| failed(&error))?;
         let mut medians = [0.0; 3];
         for (to, measured) in medians.iter_mut().zip(measured) {
             let measured = match measured {

@@ -8,7 +8,7 @@ use coexec_sim::{Picos, Quantity};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{ProbeError, TimeBudget};
+use super::{ProbeError, Result, TimeBudget};
 use crate::statistics::median_interval;
 
 /// Resamplings behind the interval of a line.
@@ -48,10 +48,10 @@ pub(super) fn micros(times: &[Picos]) -> Vec<f64> {
 
 /// Calls `run` once to warm up and then so many times: for each of the times that a call
 /// tells, its microseconds over the repetitions.
-pub(super) fn repeated<const N: usize, E>(
+pub(super) fn repeated<const N: usize>(
     repetitions: usize,
-    mut run: impl FnMut() -> Result<[Picos; N], E>,
-) -> Result<[Vec<f64>; N], E> {
+    mut run: impl FnMut() -> Result<[Picos; N]>,
+) -> Result<[Vec<f64>; N]> {
     run()?;
     let mut times = [const { Vec::new() }; N];
     for _ in 0..repetitions {
@@ -65,12 +65,12 @@ pub(super) fn repeated<const N: usize, E>(
 /// Measures at each of `sizes` until the time is over, but at `least` of them in any case:
 /// for each of the times that `measure` tells, what it is over (bytes, rows) and its
 /// repetitions in microseconds.
-pub(super) fn over_sizes<S: Copy, const N: usize, E>(
+pub(super) fn over_sizes<S: Copy, const N: usize>(
     sizes: &[S],
     least: usize,
     budget: &TimeBudget<'_>,
-    mut measure: impl FnMut(S) -> Result<[(f64, Vec<f64>); N], E>,
-) -> Result<[Times; N], E> {
+    mut measure: impl FnMut(S) -> Result<[(f64, Vec<f64>); N]>,
+) -> Result<[Times; N]> {
     let mut times = [const { Times::new() }; N];
     for (measured, &size) in sizes.iter().enumerate() {
         if budget.is_over() && measured >= least {
@@ -93,7 +93,7 @@ pub(super) fn relative_deviation(values: &[f64]) -> f64 {
 impl Measured {
     /// The median of `values` and its interval; an error that names
     /// `what` was not measured of none.
-    pub(super) fn of(values: &[f64], what: &'static str) -> Result<Self, ProbeError> {
+    pub(super) fn of(values: &[f64], what: &'static str) -> Result<Self> {
         let value = median(values).ok_or(ProbeError::TooLittleTime { what })?;
         Ok(Self { value, ci95: around(value, median_interval(values)), repetitions: values.len() })
     }

@@ -10,12 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::{Measured, NANOS_PER_MICRO, Result};
 use crate::cpu::ThreadPool;
-use crate::opencl::traffic::BoundKernel;
-use crate::opencl::{OpenClError, Runtime};
+use crate::opencl::{BoundKernel, Runtime};
 use crate::system;
-
-use super::statistics::{Measured, NANOS_PER_MICRO};
 
 /// Least memory that a stream walks through, in bytes: several times a phone's caches.
 const MIN_BYTES: u64 = 32 << 20;
@@ -75,7 +73,7 @@ impl Stream {
     }
 
     /// Of the device over `bytes` twice, one to read and one to write.
-    pub(super) fn of_gpu(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self, OpenClError> {
+    pub(super) fn of_gpu(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self> {
         Ok(Self::Gpu(BoundKernel::stream(runtime, bytes)?))
     }
 
@@ -99,7 +97,7 @@ impl Stream {
 
     /// Walks through all of it once, with `work` multiply-adds on each number: the
     /// microseconds it took, by the processor's own clock.
-    pub(super) fn pass(&mut self, work: u32) -> Result<f64, OpenClError> {
+    pub(super) fn pass(&mut self, work: u32) -> Result<f64> {
         match self {
             Self::Cpu(pool, parts) => {
                 let started = Instant::now();
@@ -115,17 +113,16 @@ impl Stream {
     }
 
     /// The times of `repetitions` passes, after one that does not count.
-    pub(super) fn passes(&mut self, work: u32, repetitions: usize) -> Result<Vec<f64>, OpenClError> {
+    pub(super) fn passes(&mut self, work: u32, repetitions: usize) -> Result<Vec<f64>> {
         self.pass(work)?;
         (0..repetitions).map(|_| self.pass(work)).collect()
     }
 
     /// Multiply-adds on each number with which the stream moves each of these `parts` of
     /// what it moves without any.
-    pub(super) fn works(&mut self, parts: &[f64]) -> Result<Vec<u32>, OpenClError> {
-        let mut shortest = |work| -> Result<f64, OpenClError> {
-            Ok(self.passes(work, 2)?.into_iter().fold(f64::INFINITY, f64::min))
-        };
+    pub(super) fn works(&mut self, parts: &[f64]) -> Result<Vec<u32>> {
+        let mut shortest =
+            |work| -> Result<f64> { Ok(self.passes(work, 2)?.into_iter().fold(f64::INFINITY, f64::min)) };
         let none = shortest(0)?;
         let (mut work, mut time) = (FIRST_WORK, shortest(FIRST_WORK)?);
         // Work that hides behind the traffic says nothing of its time.
@@ -137,7 +134,7 @@ impl Stream {
     }
 
     /// Passes until `stop`: gigabytes a second that it moved.
-    pub(super) fn flow(&mut self, work: u32, stop: &AtomicBool) -> Result<f64, OpenClError> {
+    pub(super) fn flow(&mut self, work: u32, stop: &AtomicBool) -> Result<f64> {
         let started = Instant::now();
         let mut moved = 0.0;
         while !stop.load(Ordering::Relaxed) {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use coexec_sim::Picos;
 use coexec_sim::device::sync::{Notification, SleepThenPoll};
 
-use super::statistics::{Measured, micros};
-use super::{ProbeError, TimeBudget};
+use super::{Measured, ProbeError, Result, TimeBudget, micros};
 use crate::opencl::{Device, Runtime};
-use crate::sync::{self, Mechanism, Notifications, Unsound};
+use crate::sync;
+use crate::sync::{Mechanism, Notifications, Unsound};
 
 /// Meetings of each mechanism.
 const ROUNDS: [u32; 2] = [100, 600];
@@ -45,11 +45,7 @@ pub(super) struct Mechanisms {
 
 /// Times every mechanism that works, each on a runtime of its own: one that hangs must
 /// not take the others along.
-pub(super) fn measure(
-    device: &Device,
-    quick: bool,
-    budget: &TimeBudget<'_>,
-) -> Result<Mechanisms, ProbeError> {
+pub(super) fn measure(device: &Device, quick: bool, budget: &TimeBudget<'_>) -> Result<Mechanisms> {
     let mut mechanisms = Mechanisms::default();
     for mechanism in Mechanism::ALL {
         let runtime = Runtime::new(device.clone())?;
@@ -96,7 +92,7 @@ fn flown(told: Notifications, flight: Picos) -> Notifications {
     Notifications { to_host, ..told }
 }
 
-fn timed(mechanism: Mechanism, told: &Notifications) -> Result<Timed, ProbeError> {
+fn timed(mechanism: Mechanism, told: &Notifications) -> Result<Timed> {
     Ok(Timed {
         mechanism,
         to_host: Measured::of(&micros(&told.to_host), "meetings of host and device")?,

@@ -17,8 +17,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::fit::MIN_LAYERS;
-use super::layers;
-use super::{ProbeError, TimeBudget};
+use super::{ProbeError, Result, TimeBudget, layers};
 use crate::execute::{Clock, ExecuteError, Machine, Program, Task};
 use crate::operands::weight_counts;
 use crate::statistics::repetitions;
@@ -46,22 +45,30 @@ struct Effort {
     repetitions: [usize; 2],
     /// Time after which there are no more than the fewest.
     time: Duration,
+    /// Layers that run one behind the other, at most.
+    in_a_row: usize,
 }
 
-/// Quick and full visits to layers on the CPU.
+/// Layers of a GPU that run one behind the other: as many as many networks have, so that what all of them read
+/// is more than caches hold.
+const AS_IN_NETWORKS: usize = 96;
+
+/// Quick and full visits to layers on the CPU, to each by itself: timed in rows, layers told less of networks on
+/// a Xeon's cores (five were predicted 20 % off rather than 12).
 const ON_CPU: [Effort; 2] = [
-    Effort { visits: 2, repetitions: [3, 8], time: Duration::from_millis(30) },
-    Effort { visits: 8, repetitions: [1, 5], time: Duration::from_millis(50) },
+    Effort { visits: 2, repetitions: [3, 8], time: Duration::from_millis(30), in_a_row: 1 },
+    Effort { visits: 8, repetitions: [1, 5], time: Duration::from_millis(50), in_a_row: 1 },
 ];
 /// The same on the GPU. What disturbs a machine lasts longer than a visit: under `PoCL` on a
 /// shared host, launches of a visit are within 5 % of their median, the medians of visits a
 /// second apart within 10 %.
 const ON_GPU: [Effort; 2] = [
-    Effort { visits: 2, repetitions: [3, 8], time: Duration::from_millis(15) },
-    Effort { visits: 16, repetitions: [2, 3], time: Duration::from_millis(20) },
+    Effort { visits: 2, repetitions: [3, 8], time: Duration::from_millis(15), in_a_row: AS_IN_NETWORKS },
+    Effort { visits: 16, repetitions: [2, 3], time: Duration::from_millis(20), in_a_row: AS_IN_NETWORKS },
 ];
 /// By which the rate of a processor is found.
-const RATING: Effort = Effort { visits: 1, repetitions: [5, 15], time: Duration::from_millis(60) };
+const RATING: Effort =
+    Effort { visits: 1, repetitions: [5, 15], time: Duration::from_millis(60), in_a_row: 1 };
 
 /// Layers timed on a processor, and those that could not be.
 #[derive(Default)]
@@ -137,19 +144,6 @@ impl Visited {
         Ok(Self { index, name, layer, ran, program, once, times_us: Vec::new() })
     }
 
-    /// Runs it several times, on a GPU one behind the other as the layers of an inference are:
-    /// microseconds of each run but the first, which wakes sleeping cores and clocks and
-    /// brings data into the caches.
-    fn visit(&mut self, machine: &mut Machine, effort: Effort) -> Result<(), ExecuteError> {
-        let fit = effort.time.as_secs_f64() * 1e6 / self.once.as_micros().max(f64::MIN_POSITIVE);
-        let [least, most] = effort.repetitions;
-        let count = (fit as usize).clamp(least, most);
-        machine.pin_caller_to(self.program.team());
-        let times = self.program.run_in_a_row(machine, 1 + count, RUN_LIMIT)?;
-        self.times_us.extend(times.iter().skip(1).map(|time| time.as_micros()));
-        Ok(())
-    }
-
     fn measurement(self) -> Measurement {
         let called = if self.ran == ExecutedOn::Gpu { "gpu".to_owned() } else { self.ran.to_string() };
         let launch = self.program.launch();
@@ -167,6 +161,34 @@ impl Visited {
             line: self.index as u64 + 1,
         }
     }
+}
+
+/// Runs layers of one processor one behind the other, several times: microseconds of each run but those of the
+/// first round, which wakes sleeping cores and clocks. Where there are many, caches hold what others left there
+/// and weights come from memory, as in an inference: repeated by itself, a convolution whose weights an NVIDIA
+/// H100 keeps in its cache took half as long. Those that fail are returned.
+fn visit_row(row: &mut [Visited], machine: &mut Machine, effort: Effort) -> Vec<(Operator, ExecuteError)> {
+    let once: f64 = row.iter().map(|layer| layer.once.as_micros()).sum();
+    let fit = effort.time.as_secs_f64() * 1e6 * row.len() as f64 / once.max(f64::MIN_POSITIVE);
+    let [least, most] = effort.repetitions;
+    if let Some(first) = row.first() {
+        machine.pin_caller_to(first.program.team());
+    }
+    let mut failed = Vec::new();
+    for round in 0..=(fit as usize).clamp(least, most) {
+        let programs = row.iter_mut().map(|layer| &mut layer.program).collect();
+        for (layer, time) in Program::run_in_a_row(programs, machine, RUN_LIMIT).into_iter().enumerate() {
+            match time {
+                Ok(time) if round > 0 => row[layer].times_us.push(time.as_micros()),
+                Ok(_) => {}
+                Err(why) => failed.push((row[layer].layer.operator.clone(), why)),
+            }
+        }
+        if !failed.is_empty() {
+            break;
+        }
+    }
+    failed
 }
 
 /// Core sets of the clusters alone, by powers of two, and of all cores.
@@ -187,14 +209,14 @@ fn core_sets(cpu: &Cpu) -> Vec<CoreSet> {
 
 impl Sweeper<'_> {
     /// Times the sweep on the GPU.
-    pub(super) fn gpu(&mut self) -> Result<Sweep, ProbeError> {
+    pub(super) fn gpu(&mut self) -> Result<Sweep> {
         self.sweep("GPU", ON_GPU, &[Placement::GPU])
     }
 
     /// Times the sweep on the CPU: each layer on one core of a cluster and on one of the
     /// larger core sets in turn. Every layer on every set would take too long on a phone of
     /// many clusters.
-    pub(super) fn cpu(&mut self) -> Result<Sweep, ProbeError> {
+    pub(super) fn cpu(&mut self) -> Result<Sweep> {
         let cpu = &self.profile.cpu;
         let sets = core_sets(cpu);
         self.machine.prepare(&sets, cpu).map_err(|error| ProbeError::Layer(error.to_string()))?;
@@ -206,12 +228,7 @@ impl Sweeper<'_> {
     /// many as the memory holds well, and visits them in turn, several times each and in an
     /// order of its own each time, so that what disturbs the machine for a while does not meet
     /// the same layer each time.
-    fn sweep(
-        &mut self,
-        processor: &str,
-        efforts: [Effort; 2],
-        placements: &[Placement],
-    ) -> Result<Sweep, ProbeError> {
+    fn sweep(&mut self, processor: &str, efforts: [Effort; 2], placements: &[Placement]) -> Result<Sweep> {
         let mut sweep = Sweep::default();
         let Some((&first, others)) = placements.split_first() else { return Ok(sweep) };
         let most_macs = self.most_macs(first).map_err(|error| ProbeError::Layer(error.to_string()))?;
@@ -226,6 +243,7 @@ impl Sweeper<'_> {
         while !waiting.is_empty() && (!self.budget.is_over() || sweep.measurements.len() < ENOUGH_LAYERS) {
             let mut prepared = self.prepare(processor, &mut waiting, &mut sweep)?;
             self.visit_all(processor, &mut prepared, efforts, &mut random, &mut sweep)?;
+            prepared.sort_by_key(|visited| visited.index);
             let timed = prepared.into_iter().filter(|visited| !visited.times_us.is_empty());
             sweep.measurements.extend(timed.map(Visited::measurement));
         }
@@ -237,7 +255,9 @@ impl Sweeper<'_> {
         let layer = rated_layer();
         let macs = layer.operator.macs() as f64;
         let mut rated = Visited::new(self, 0, ("rated".to_owned(), layer), placement)?;
-        rated.visit(self.machine, RATING)?;
+        if let Some((_, why)) = visit_row(std::slice::from_mut(&mut rated), self.machine, RATING).pop() {
+            return Err(why);
+        }
         let per_us = macs / coexec_sim::statistics::median(&rated.times_us).unwrap_or(f64::INFINITY);
         Ok((per_us * LONGEST[usize::from(!self.quick)].as_micros() as f64) as u64)
     }
@@ -248,7 +268,7 @@ impl Sweeper<'_> {
         processor: &str,
         waiting: &mut VecDeque<(usize, (String, Layer), Placement)>,
         sweep: &mut Sweep,
-    ) -> Result<Vec<Visited>, ProbeError> {
+    ) -> Result<Vec<Visited>> {
         let end = self.budget.end_of_part(PREPARING);
         let preparing = TimeBudget { end, progress: self.budget.progress };
         let most_bytes = self
@@ -286,23 +306,23 @@ impl Sweeper<'_> {
         efforts: [Effort; 2],
         random: &mut ChaCha8Rng,
         sweep: &mut Sweep,
-    ) -> Result<(), ProbeError> {
+    ) -> Result<()> {
         let effort = efforts[usize::from(!self.quick)];
-        let mut order: Vec<usize> = (0..layers.len()).collect();
         for visit in 1..=effort.visits {
             let (visits, count) = (effort.visits, layers.len());
             self.budget.report(&format!("visit {visit} of {visits} to {count} layers on the {processor}"));
-            for (turn, &index) in order.iter().enumerate() {
-                let enough = visit > 1 || sweep.measurements.len() + turn >= ENOUGH_LAYERS;
+            let mut visited = sweep.measurements.len();
+            for row in layers.chunks_mut(effort.in_a_row) {
+                let enough = visit > 1 || visited >= ENOUGH_LAYERS;
                 if enough && self.budget.is_over() {
                     return Ok(());
                 }
-                let visited = &mut layers[index];
-                if let Err(why) = visited.visit(self.machine, effort) {
-                    self.leave_out(sweep, &visited.layer.operator, &why)?;
+                visited += row.len();
+                for (operator, why) in visit_row(row, self.machine, effort) {
+                    self.leave_out(sweep, &operator, &why)?;
                 }
             }
-            order.shuffle(random);
+            layers.shuffle(random);
         }
         Ok(())
     }
@@ -311,12 +331,7 @@ impl Sweeper<'_> {
     ///
     /// # Errors
     /// Where the device did not come back from it.
-    fn leave_out(
-        &self,
-        sweep: &mut Sweep,
-        operator: &Operator,
-        why: &ExecuteError,
-    ) -> Result<(), ProbeError> {
+    fn leave_out(&self, sweep: &mut Sweep, operator: &Operator, why: &ExecuteError) -> Result<()> {
         if self.machine.runtime().is_some_and(|runtime| runtime.is_lost()) {
             return Err(ProbeError::Layer(format!("the device did not come back from {operator}")));
         }

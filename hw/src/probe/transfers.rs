@@ -7,10 +7,11 @@ use std::time::Duration;
 use coexec_sim::Quantity;
 use coexec_sim::device::sync::Transfer;
 
-use super::statistics::{Line, Measured, NANOS_PER_MICRO, Times, over_sizes, repeated};
-use super::{ProbeError, TimeBudget};
-use crate::opencl::traffic::{BoundKernel, Exchange};
-use crate::opencl::{OpenClError, Runtime};
+use super::{
+    Bench, Line, Measured, NANOS_PER_MICRO, ProbeError, ProbeOptions, Result, TimeBudget, Times, over_sizes,
+    repeated,
+};
+use crate::opencl::{BoundKernel, Exchange, Runtime};
 
 /// Bytes of the transfers.
 const QUICK: [usize; 5] = [4 << 10, 64 << 10, 512 << 10, 2 << 20, 8 << 20];
@@ -33,41 +34,37 @@ pub(super) struct Transfers {
 
 /// Measures them.
 pub(super) fn measure(
+    bench: &Bench<'_>,
     runtime: &Arc<Runtime>,
-    quick: bool,
-    seed: u64,
     budget: &TimeBudget<'_>,
-) -> Result<Transfers, ProbeError> {
+) -> Result<Transfers> {
+    let ProbeOptions { quick, seed, .. } = *bench.options;
     let sizes: &[usize] = if quick { &QUICK } else { &FULL };
     let repetitions = REPETITIONS[usize::from(!quick)];
     let [map, unmap] = over_sizes(sizes, 2, budget, |size| {
         let exchange = Exchange::new(runtime, size)?;
         budget.report(&format!("transfers of {} KiB", size >> 10));
-        let times = repeated(repetitions, || exchange.map_and_unmap())?;
-        Ok::<_, OpenClError>(times.map(|times| (exchange.bytes().0 as f64, times)))
+        let times = repeated(repetitions, || Ok(exchange.map_and_unmap()?))?;
+        Ok(times.map(|times| (exchange.bytes().0 as f64, times)))
     })?;
     Ok(Transfers { map: line(&map, seed)?, unmap: line(&unmap, seed)? })
 }
 
 /// Measures a kernel that changes the layout of a tensor in buffers.
-pub(super) fn transform(
-    runtime: &Arc<Runtime>,
-    quick: bool,
-    seed: u64,
-    budget: &TimeBudget<'_>,
-) -> Result<Line, ProbeError> {
+pub(super) fn transform(bench: &Bench<'_>, runtime: &Arc<Runtime>, budget: &TimeBudget<'_>) -> Result<Line> {
+    let ProbeOptions { quick, seed, .. } = *bench.options;
     let sizes: &[usize] = if quick { &QUICK } else { &FULL };
     let [times] = over_sizes(sizes, 2, budget, |size| {
         let pixels = (size / TEXEL_BYTES / SLICES as usize).max(1);
         let kernel = BoundKernel::transform(runtime, pixels as u32, SLICES)?;
-        let run = || Ok::<_, OpenClError>([kernel.run(LIMIT)?.device]);
+        let run = || Ok([kernel.run(LIMIT)?.device]);
         let [times] = repeated(REPETITIONS[usize::from(!quick)], run)?;
-        Ok::<_, OpenClError>([(kernel.bytes().0 as f64, times)])
+        Ok([(kernel.bytes().0 as f64, times)])
     })?;
     line(&times, seed)
 }
 
-fn line(times: &Times, seed: u64) -> Result<Line, ProbeError> {
+fn line(times: &Times, seed: u64) -> Result<Line> {
     Line::of(times, seed).ok_or(ProbeError::TooLittleTime { what: "transfers" })
 }
 

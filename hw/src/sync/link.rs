@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 use coexec_sim::Picos;
 
 use super::{Mechanism, median};
-use crate::opencl::events::{Event, UserEvent, finish, flush, has_ended, hold, wait_for};
-use crate::opencl::signals::{Fault, Signals};
-use crate::opencl::timing::{of_duration, timed_out};
-use crate::opencl::{OpenClError, Runtime};
+use crate::opencl::events::Event;
+use crate::opencl::{
+    Fault, OpenClError, Result, Runtime, Signals, UserEvent, finish, flush, has_ended, hold, of_duration,
+    timed_out, wait_for,
+};
 
 /// Spins between two looks at the clock, which costs as much as many of them.
 const SPINS_A_LOOK: u32 = 64;
@@ -89,7 +90,7 @@ impl Link {
         (announcement, is_made): (u32, bool),
         awaited: Option<u32>,
         last: Option<Rc<Event>>,
-    ) -> Result<Option<Event>, OpenClError> {
+    ) -> Result<Option<Event>> {
         if let Some(signals) = &mut self.signals {
             let awaited = awaited.map(|signal| self.signalled_before + signal);
             let announced = (!is_made).then_some(self.announced_before + announcement);
@@ -103,7 +104,7 @@ impl Link {
     }
 
     /// Makes the device's queue wait for a signal.
-    pub(crate) fn hold(&mut self, signal: u32) -> Result<Option<Event>, OpenClError> {
+    pub(crate) fn hold(&mut self, signal: u32) -> Result<Option<Event>> {
         if let Some(signals) = &mut self.signals {
             return Ok(Some(signals.enqueue_hand_over(None, Some(self.signalled_before + signal))?));
         }
@@ -114,17 +115,17 @@ impl Link {
     }
 
     /// Hands what was queued to the device.
-    pub(crate) fn flush(&self) -> Result<(), OpenClError> {
+    pub(crate) fn flush(&self) -> Result<()> {
         flush(&self.runtime)
     }
 
     /// Sleeps until the device's queue is empty.
-    pub(crate) fn finish(&self) -> Result<(), OpenClError> {
+    pub(crate) fn finish(&self) -> Result<()> {
         finish(&self.runtime)
     }
 
     /// Lets the device go on behind a signal.
-    pub(crate) fn signal(&mut self, signal: u32) -> Result<(), OpenClError> {
+    pub(crate) fn signal(&mut self, signal: u32) -> Result<()> {
         match &self.signals {
             Some(signals) => signals.signal(self.signalled_before + signal),
             None => {
@@ -137,7 +138,7 @@ impl Link {
     }
 
     /// Whether the device has announced that.
-    pub(crate) fn has_announced(&self, announcement: u32) -> Result<bool, OpenClError> {
+    pub(crate) fn has_announced(&self, announcement: u32) -> Result<bool> {
         match (&self.signals, &self.announcements[announcement as usize - 1]) {
             (Some(signals), _) => has_announced(signals, self.announced_before + announcement),
             (None, Some(event)) => has_ended(event),
@@ -146,7 +147,7 @@ impl Link {
     }
 
     /// Waits until the device has announced that; one that has not at the limit is given up.
-    pub(crate) fn wait_or_give_up(&mut self, announcement: u32) -> Result<(), OpenClError> {
+    pub(crate) fn wait_or_give_up(&mut self, announcement: u32) -> Result<()> {
         let result = self.wait_for(announcement);
         if let Err(OpenClError::TimedOut { .. }) = result {
             self.runtime.give_up();
@@ -155,7 +156,7 @@ impl Link {
     }
 
     /// Waits until the device has announced that.
-    pub(crate) fn wait_for(&mut self, announcement: u32) -> Result<(), OpenClError> {
+    pub(crate) fn wait_for(&mut self, announcement: u32) -> Result<()> {
         let index = announcement as usize - 1;
         let started = Instant::now();
         let waiting = (started, self.limit, "its part of a run");
@@ -188,7 +189,7 @@ impl Link {
     }
 
     /// Ends a run that went well.
-    pub(crate) fn end(&mut self) -> Result<(), OpenClError> {
+    pub(crate) fn end(&mut self) -> Result<()> {
         self.announced_before += self.announcements.len() as u32;
         self.signalled_before += self.held.len() as u32;
         self.announcements.iter_mut().for_each(|event| *event = None);
@@ -212,8 +213,8 @@ impl Link {
 /// was waited for.
 pub(super) fn spin_until(
     (started, limit, what): (Instant, Duration, &'static str),
-    mut condition: impl FnMut() -> Result<bool, OpenClError>,
-) -> Result<(), OpenClError> {
+    mut condition: impl FnMut() -> Result<bool>,
+) -> Result<()> {
     while !condition()? {
         for _ in 0..SPINS_A_LOOK {
             std::hint::spin_loop();
@@ -226,7 +227,7 @@ pub(super) fn spin_until(
 }
 
 /// What the device's kernels, which have ended, say of their waits up to `round`.
-pub(super) fn check(signals: &Signals, round: u32) -> Result<(), OpenClError> {
+pub(super) fn check(signals: &Signals, round: u32) -> Result<()> {
     match signals.fault() {
         None => Ok(()),
         Some(Fault::Stale) => Err(OpenClError::Stale { who: "device", round }),
@@ -235,7 +236,7 @@ pub(super) fn check(signals: &Signals, round: u32) -> Result<(), OpenClError> {
 }
 
 /// Whether the device has announced `number`, with its data.
-pub(super) fn has_announced(signals: &Signals, number: u32) -> Result<bool, OpenClError> {
+pub(super) fn has_announced(signals: &Signals, number: u32) -> Result<bool> {
     let is_announced = signals.device_announced(number);
     if is_announced && !signals.device_data_arrived(number) {
         return Err(OpenClError::Stale { who: "host", round: number });

@@ -6,12 +6,8 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::Picos;
 
-use super::link::{check, has_announced, spin_until};
-use super::{Mechanism, flags};
-use crate::opencl::events::{flush, poll};
-use crate::opencl::signals::{SPIN_LIMIT, Signals};
-use crate::opencl::timing::of_duration;
-use crate::opencl::{OpenClError, Runtime};
+use super::{Mechanism, check, flags, has_announced, spin_until};
+use crate::opencl::{OpenClError, Result, Runtime, SPIN_LIMIT, Signals, flush, of_duration, poll};
 
 /// By when a kernel has ended that never sees the host's flag, not even its release: where
 /// the two share no memory after all.
@@ -20,7 +16,7 @@ pub(super) const SPUN_OUT: Duration = SPIN_LIMIT.saturating_mul(3);
 pub(super) const MEETING: &str = "a kernel that meets the host at a flag";
 
 /// Spins until the device has announced `round`; releases it after `limit`.
-pub(super) fn await_device(signals: &Signals, round: u32, limit: Duration) -> Result<(), OpenClError> {
+pub(super) fn await_device(signals: &Signals, round: u32, limit: Duration) -> Result<()> {
     let waiting = (Instant::now(), limit, MEETING);
     spin_until(waiting, || has_announced(signals, round)).inspect_err(|_| signals.release())
 }
@@ -36,7 +32,7 @@ pub fn ping_pong(
     mechanism: Mechanism,
     rounds: u32,
     limit: Duration,
-) -> Result<Vec<Picos>, OpenClError> {
+) -> Result<Vec<Picos>> {
     let Some(mut signals) = flags(runtime, mechanism)? else {
         let reason = format!("{mechanism} uses no flags");
         return Err(OpenClError::Unsupported { operator: "a ping-pong".to_owned(), reason });

@@ -8,12 +8,9 @@ use std::time::{Duration, Instant};
 use coexec_sim::Picos;
 
 use super::clock::Clock;
-use super::link::Link;
 use super::ping_pong::{MEETING, SPUN_OUT};
-use super::{Mechanism, flags};
-use crate::opencl::events::{Stamps, poll, stamps};
-use crate::opencl::traffic::BoundKernel;
-use crate::opencl::{OpenClError, Runtime};
+use super::{Link, Mechanism, flags};
+use crate::opencl::{BoundKernel, Result, Runtime, Stamps, poll, stamps};
 
 /// Dependent multiply-adds of the kernel whose end is learned of: tens of microseconds
 /// on any device, so that the host is waiting when it ends.
@@ -64,7 +61,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(runtime: &Arc<Runtime>, mechanism: Mechanism, limit: Duration) -> Result<Self, OpenClError> {
+    fn new(runtime: &Arc<Runtime>, mechanism: Mechanism, limit: Duration) -> Result<Self> {
         let steps = if mechanism == Mechanism::SleepThenPoll { SLEPT_THROUGH_STEPS } else { WORK_STEPS };
         let signals = flags(runtime, mechanism)?;
         Ok(Self {
@@ -78,7 +75,7 @@ impl Bench {
 
     /// A meeting as a plan's run has it: work, of whose end the host learns, and what the
     /// device does next, once the host has signalled.
-    fn round(&mut self) -> Result<Round, OpenClError> {
+    fn round(&mut self) -> Result<Round> {
         let link = &mut self.link;
         let announced = link.number_of(1);
         let before = Instant::now();
@@ -130,7 +127,7 @@ pub fn measure(
     mechanism: Mechanism,
     rounds: u32,
     limit: Duration,
-) -> Result<Notifications, OpenClError> {
+) -> Result<Notifications> {
     let mut bench = Bench::new(runtime, mechanism, limit)?;
     let mut clock = Clock::new();
     let mut measured = Vec::with_capacity(rounds as usize);

@@ -13,7 +13,7 @@ use super::*;
 use crate::opencl::events::{flush, wait};
 use crate::opencl::signals::{Fault, FlagHome, Signals};
 use crate::opencl::traffic::BoundKernel;
-use crate::opencl::{DeviceKind, Runtime};
+use crate::opencl::{DeviceKind, OpenClError, Runtime};
 
 /// What a step may take on a busy machine that also compiles.
 const LIMIT: Duration = Duration::from_secs(20);

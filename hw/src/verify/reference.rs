@@ -5,11 +5,11 @@
 
 use coexec_sim::workload::{
     Concat, Conv2d, DepthwiseConv2d, Function, Interpolation, Linear, MatMul, Mean, Norm, NormKind, Operator,
-    Pad, Pool, PoolKind, Resize, Shape, Slice, Transpose, Window,
+    Pick, Pool, PoolKind, Resize, Shape, Window,
 };
 
 use super::Expected;
-use crate::cpu::normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
+use crate::cpu::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
 use crate::operands::Weights;
 
 impl Expected {
@@ -52,6 +52,10 @@ pub(super) fn operator(
 ) -> Expected {
     let first = inputs[0];
     let copied = |value: f32| Expected::exact(f64::from(value));
+    let picked = |pick: &Pick| {
+        let at = position(operator.output(), pixel, channel).map(|position| position as u32);
+        copied(pick.element(operator.output().batch, at).map_or(0.0, |element| first[element]))
+    };
     match operator {
         Operator::Linear(l) => linear(l, weights, first, pixel, channel),
         Operator::MatMul(product) => matmul(product, inputs, pixel, channel),
@@ -76,41 +80,15 @@ pub(super) fn operator(
         Operator::Embedding(table) => {
             copied(weights.kernel[first[pixel] as usize * table.features as usize + channel])
         }
-        Operator::Slice(s) => slice(s, first, position(operator.output(), pixel, channel)),
-        Operator::Transpose(t) => transpose(t, first, position(operator.output(), pixel, channel)),
-        Operator::Pad(p) => pad(p, first, position(operator.output(), pixel, channel)),
+        // A test holds that each pick is what the operator says.
+        Operator::Slice(slice) => picked(&slice.pick()),
+        Operator::Transpose(transpose) => picked(&transpose.pick()),
+        Operator::Pad(pad) => picked(&pad.pick()),
         Operator::Resize(r) => resize(r, first, position(operator.output(), pixel, channel)),
         // Nothing executes them, so that nothing compares results.
         Operator::Recurrent(_) | Operator::Generic(_) => Expected::sum(std::iter::empty()),
         Operator::Reshape(reshape) => copied(first[pixel * reshape.output.channels as usize + channel]),
     }
-}
-
-fn slice(slice: &Slice, input: &[f32], mut at: [usize; 4]) -> Expected {
-    let along = &mut at[slice.dimension as usize];
-    let apart = *along * slice.step.unsigned_abs() as usize;
-    let first = slice.first as usize;
-    *along = if slice.step < 0 { first - apart } else { first + apart };
-    Expected::exact(f64::from(input[number(slice.input, at)]))
-}
-
-fn transpose(transpose: &Transpose, input: &[f32], at: [usize; 4]) -> Expected {
-    let one = transpose.input;
-    let batch = one.along(transpose.order[0]) as usize;
-    let mut from = [0; 4];
-    for (&dimension, own) in transpose.order.iter().zip([at[0] % batch, at[1], at[2], at[3]]) {
-        from[dimension as usize] = own;
-    }
-    Expected::exact(f64::from(input[at[0] / batch * one.elements() as usize + number(one, from)]))
-}
-
-fn pad(pad: &Pad, input: &[f32], at: [usize; 4]) -> Expected {
-    let extents = <[u32; 4]>::from(pad.input);
-    let from: [_; 4] = std::array::from_fn(|index| at[index].checked_sub(pad.before[index] as usize));
-    let is_inside = |(from, extent): (&Option<usize>, &u32)| from.is_some_and(|at| at < *extent as usize);
-    let inside = from.iter().zip(&extents).all(is_inside);
-    let value = if inside { input[number(pad.input, from.map(Option::unwrap_or_default))] } else { 0.0 };
-    Expected::exact(f64::from(value))
 }
 
 fn resize(resize: &Resize, input: &[f32], [image, row, column, channel]: [usize; 4]) -> Expected {

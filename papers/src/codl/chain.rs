@@ -4,7 +4,7 @@
 //! included.
 
 use super::operators::Bench;
-use crate::{Comparison, ReproduceError};
+use crate::{Comparison, Result};
 use coexec_sim::{Axis, Mechanism, Plan, Stage};
 
 /// The chains of the figure: the best, and one operator more.
@@ -16,11 +16,7 @@ const LONGEST: usize = 12;
 pub(super) const HALF: u32 = 5;
 
 /// Sets ours beside the published numbers.
-pub(super) fn compare(
-    comparison: &mut Comparison,
-    bench: &Bench<'_>,
-    stages: &[Stage],
-) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, bench: &Bench<'_>, stages: &[Stage]) -> Result {
     let mut best = (0, f64::NEG_INFINITY);
     for length in 2..=LONGEST.min(stages.len()) {
         let stages = &stages[..length];

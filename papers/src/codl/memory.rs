@@ -8,13 +8,13 @@
 
 use super::runs::{MODELS, Runs, System};
 use super::{VGG, XIAOMI9};
-use crate::{Comparison, ReproduceError, mean};
+use crate::{Comparison, Result, mean};
 use coexec_sim::{Axis, Placement, Stage};
 
 const MEGABYTE: f64 = 1e6;
 
 /// Sets ours beside the published numbers.
-pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     const MACE: &str = "xiaomi-9/vgg/memory-mace";
     // Megabytes of each model without the framework: on one processor, and shared.
     let mut models = Vec::new();

@@ -3,15 +3,16 @@
 use super::chain::HALF;
 use super::runs::{Runs, System, options};
 use super::{STYLE, THREADS, XIAOMI9, YOLO, chain};
-use crate::{Comparison, ReproduceError, bundled, fastest};
+use crate::{Comparison, Result, bundled, fastest};
+use coexec_sim::SimulateError;
 use coexec_sim::plan::{Axis, Placement, Plan, computed};
 use coexec_sim::schedule::{ScheduleError, read_bytes};
-use coexec_sim::simulate::{Prediction, SimulateError, Simulator, hand_over_delay};
+use coexec_sim::simulate::{Prediction, Simulator, hand_over_delay};
 use coexec_sim::workload::{Conv2d, DataType, Layer, Operator, Shape, Stage, Window};
 use coexec_sim::{CoreSet, Library, Mechanism, Profile, Strategy};
 
 /// Sets ours beside the published numbers of operators.
-pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     let profile = runs.profile(XIAOMI9).clone();
     let cores = fastest(&profile, THREADS)?;
     let bench = Bench { profile: &profile, cores };
@@ -29,11 +30,11 @@ pub(super) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    pub(super) fn run(&self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
-        Simulator::new(self.profile, Library::Xnnpack).run(stages, plan)
+    pub(super) fn run(&self, stages: &[Stage], plan: &Plan) -> Result<Prediction> {
+        Ok(Simulator::new(self.profile, Library::Xnnpack).run(stages, plan)?)
     }
 
-    fn micros(&self, stage: &Stage, placement: Placement) -> Result<f64, SimulateError> {
+    fn micros(&self, stage: &Stage, placement: Placement) -> Result<f64> {
         let plan = Plan::new(Mechanism::EventWait, vec![placement]);
         Ok(self.run(std::slice::from_ref(stage), &plan)?.latency.as_micros())
     }
@@ -47,14 +48,15 @@ impl Bench<'_> {
     }
 
     /// A convolution, which can be cut, with `gpu` tenths along `axis` on the GPU.
-    fn cut_convolution(&self, stage: &Stage, axis: Axis, gpu: u32) -> Result<Placement, ReproduceError> {
+    fn cut_convolution(&self, stage: &Stage, axis: Axis, gpu: u32) -> Result<Placement> {
         let problem = || format!("a convolution of CoDL's figures has no cut along {axis:?}");
         bundled(self.cut(stage, axis, gpu), problem)
     }
 
     /// Microseconds of computing of operators under a plan: the longest part of each, alone.
-    pub(super) fn computing(&self, stages: &[Stage], plan: &Plan) -> Result<f64, SimulateError> {
-        let computed = computed(stages, plan).map_err(ScheduleError::from)?;
+    pub(super) fn computing(&self, stages: &[Stage], plan: &Plan) -> Result<f64> {
+        let computed =
+            computed(stages, plan).map_err(|error| SimulateError::from(ScheduleError::from(error)))?;
         let mut total = 0.0;
         for ((stage, placement), regions) in stages.iter().zip(&plan.placements).zip(&computed) {
             let mut longest: f64 = 0.0;
@@ -75,7 +77,7 @@ fn convolution([height, width, input, output]: [u32; 4], window: u32) -> Stage {
 }
 
 /// Half of a 1x1 convolution on each processor (Figure 4).
-fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(), ReproduceError> {
+fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result {
     let stage = convolution([52, 52, 256, 128], 1);
     let alone = bench.micros(&stage, Placement::GPU)?;
     let half = Plan::new(Mechanism::EventWait, vec![bench.cut_convolution(&stage, Axis::Channels, HALF)?]);
@@ -92,11 +94,7 @@ fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(
 }
 
 /// The cut of a large convolution that FLOPs suggest, and the best (Figure 5).
-fn unbalanced_cut(
-    comparison: &mut Comparison,
-    bench: &Bench<'_>,
-    runs: &mut Runs,
-) -> Result<(), ReproduceError> {
+fn unbalanced_cut(comparison: &mut Comparison, bench: &Bench<'_>, runs: &mut Runs) -> Result {
     let stage = convolution([240, 320, 64, 128], 3);
     let mut times = Vec::new();
     for gpu in 1..10 {
@@ -116,7 +114,7 @@ fn unbalanced_cut(
 }
 
 /// Half on each processor along either dimension (Figure 10).
-fn dimensions(comparison: &mut Comparison, bench: &Bench<'_>) -> Result<(), ReproduceError> {
+fn dimensions(comparison: &mut Comparison, bench: &Bench<'_>) -> Result {
     for (shape, name) in [
         ([104, 104, 64, 128], "conv-104-104-64-128-yolo"),
         ([13, 13, 1024, 1024], "conv-13-13-1024-1024-yolo"),

@@ -2,14 +2,14 @@
 
 use super::runs::{MODELS, Runs, System};
 use super::{RETINAFACE, STYLE, XIAOMI9};
-use crate::{Comparison, ReproduceError, mean};
+use crate::{Comparison, Result, mean};
 use coexec_sim::{Axis, Plan};
 
 /// Longest chains of a model that are published.
 const RANKS: usize = 3;
 
 /// What operators are cut along, and what both dimensions gain (section 7.3).
-pub(super) fn dimensions(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
+pub(super) fn dimensions(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     let mut cut = [0.0; 2];
     let mut gains = Vec::new();
     for model in 0..MODELS.len() {
@@ -51,7 +51,7 @@ fn chain_lengths(plan: &Plan) -> [f64; RANKS] {
 }
 
 /// Which operators are chained, and the sharing that saves (section 7.4).
-pub(super) fn chains(comparison: &mut Comparison, runs: &mut Runs) -> Result<(), ReproduceError> {
+pub(super) fn chains(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     let (mut chained, mut less) = (Vec::new(), Vec::new());
     for model in 0..MODELS.len() {
         let plan = runs.of(XIAOMI9, model, System::Codl)?.plan;

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use super::THREADS;
 use super::runs::{MODELS, Runs};
-use crate::{Comparison, ReproduceError, fastest, mean};
+use crate::{Comparison, Result, fastest, mean};
 use coexec_fit::predictor::{CodlPredictor, Job, KernelName};
 use coexec_fit::validate::flops_linear::{FlopsLinear, operations};
 use coexec_sim::kernel::cpu::{self, Library};
@@ -44,7 +44,7 @@ struct Outcome {
 }
 
 /// Sets ours beside the published accuracies.
-pub(super) fn compare(comparison: &mut Comparison, runs: &Runs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: &Runs) -> Result {
     let mut all = Vec::new();
     for (phone, name) in PHONES {
         let outcomes = outcomes(runs.profile(phone), runs)?;
@@ -100,7 +100,7 @@ fn parts(runs: &Runs) -> Vec<Layer> {
     parts
 }
 
-fn outcomes(profile: &Profile, runs: &Runs) -> Result<Vec<Outcome>, ReproduceError> {
+fn outcomes(profile: &Profile, runs: &Runs) -> Result<Vec<Outcome>> {
     let cores = fastest(profile, THREADS)?;
     let layers = parts(runs);
     let mut outcomes = Vec::new();

@@ -4,12 +4,11 @@ use std::collections::HashMap;
 
 use coexec_sim::explore::{CodlParts, Effort, Explorer, Objective, SearchOptions, Strategy, WholeOperators};
 use coexec_sim::{
-    Axis, CoreSet, KernelTable, Library, Mechanism, Picos, Plan, Prediction, Profile, SimulateError,
-    Simulator, Stage,
+    Axis, CoreSet, KernelTable, Library, Mechanism, Picos, Plan, Prediction, Profile, Simulator, Stage,
 };
 
 use super::{THREADS, stages};
-use crate::{Inputs, ReproduceError};
+use crate::{Inputs, Result};
 
 /// Its models: our network, and its name in the ids of facts.
 pub(super) const MODELS: [(&str, &str); 5] = [
@@ -99,7 +98,7 @@ pub(super) struct Runs {
 
 impl Runs {
     /// With GPU kernels on buffers `slower` times as long as on images, on Snapdragons.
-    pub(super) fn new(inputs: &Inputs, slower: f64) -> Result<Self, ReproduceError> {
+    pub(super) fn new(inputs: &Inputs, slower: f64) -> Result<Self> {
         let mut phones = Vec::new();
         for (index, (name, _)) in PHONES.iter().enumerate() {
             let images = inputs.profile(name)?.clone();
@@ -110,7 +109,7 @@ impl Runs {
         let models = MODELS
             .iter()
             .map(|(name, ..)| Ok(in_sequence(stages(inputs.stand_in.unwrap_or(name))?)))
-            .collect::<Result<_, ReproduceError>>()?;
+            .collect::<Result<_>>()?;
         Ok(Self { phones, models, done: HashMap::new() })
     }
 
@@ -125,12 +124,7 @@ impl Runs {
     }
 
     /// A run of `system`.
-    pub(super) fn of(
-        &mut self,
-        phone: usize,
-        model: usize,
-        system: System,
-    ) -> Result<PlannedRun, SimulateError> {
+    pub(super) fn of(&mut self, phone: usize, model: usize, system: System) -> Result<PlannedRun> {
         let key = (phone, model, system);
         if let Some(run) = self.done.get(&key) {
             return Ok(run.clone());
@@ -154,12 +148,7 @@ impl Runs {
     }
 
     /// Mean over models of the ratio of two systems' times on a phone.
-    pub(super) fn speedups(
-        &mut self,
-        phone: usize,
-        system: System,
-        over: System,
-    ) -> Result<Vec<f64>, SimulateError> {
+    pub(super) fn speedups(&mut self, phone: usize, system: System, over: System) -> Result<Vec<f64>> {
         (0..MODELS.len())
             .map(|model| Ok(self.of(phone, model, over)?.millis() / self.of(phone, model, system)?.millis()))
             .collect()
@@ -179,12 +168,7 @@ pub(super) fn options(profile: &Profile, strategy: Strategy) -> SearchOptions {
 }
 
 /// A run of `system`, with its plan or with one of another's.
-fn run(
-    profile: &Profile,
-    stages: &[Stage],
-    system: System,
-    copied: Option<Plan>,
-) -> Result<PlannedRun, SimulateError> {
+fn run(profile: &Profile, stages: &[Stage], system: System, copied: Option<Plan>) -> Result<PlannedRun> {
     let mut simulator = Simulator::new(profile, Library::Xnnpack);
     if let Some(plan) = copied {
         return Ok(PlannedRun { prediction: simulator.run(stages, &plan)?, plan });
@@ -208,7 +192,7 @@ fn run(
 
 /// What `CoDL` gains over the faster processor on `MobileNetV2`, with operators left whole
 /// where that is predicted to be faster.
-pub(super) fn light_model_speedup(profile: &Profile) -> Result<f64, ReproduceError> {
+pub(super) fn light_model_speedup(profile: &Profile) -> Result<f64> {
     let stages = stages("mobilenet-v2")?;
     let (mut simulator, options) =
         (Simulator::new(profile, Library::Xnnpack), options(profile, Strategy::Codl));

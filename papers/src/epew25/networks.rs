@@ -1,7 +1,7 @@
 //! Table 3: whole networks with the GPU and three CPU threads.
 
 use super::{DATA_TYPE, MOST_THREADS, PHONES, fastest, options};
-use crate::{Comparison, Inputs, ReproduceError, graph};
+use crate::{Comparison, Inputs, Result, graph};
 use coexec_sim::explore::{SearchOptions, Strategy, explore};
 use coexec_sim::workload::{Operator, Stage, fuse};
 use coexec_sim::{Library, Simulator};
@@ -18,7 +18,7 @@ const NETWORKS: [(&str, &str); 4] = [
 ];
 
 /// Sets ours beside Table 3.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     for (phone, profile) in PHONES {
         let device = inputs.profile(profile)?;
         let shared = options(fastest(device, MOST_THREADS)?);

@@ -3,9 +3,9 @@
 use rayon::prelude::*;
 
 use super::{DATA_TYPE, MOST_THREADS, MOTO, PHONES, fastest, options};
-use crate::{Comparison, Inputs, ReproduceError, mean, operators};
+use crate::{Comparison, Inputs, Result, mean, operators};
 use coexec_sim::explore::split_search;
-use coexec_sim::{CoreSet, Layer, Library, Mechanism, Picos, Plan, SimulateError, Simulator, Stage};
+use coexec_sim::{CoreSet, Layer, Library, Mechanism, Picos, Plan, Simulator, Stage};
 
 /// The paper's sets of operators: in ids of facts, and here.
 const SETS: [(&str, &str); 2] = [("linear", "epew-linear-sample"), ("conv", "epew-conv")];
@@ -23,7 +23,7 @@ struct OperatorTimes {
 }
 
 /// Sets ours beside the tables.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     for (phone, profile) in PHONES {
         let device = inputs.profile(profile)?;
         let core_sets = (1..=MOST_THREADS).map(|threads| fastest(device, threads));
@@ -36,7 +36,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<()
                 .collect();
             // Gathered before the first error is looked for: which one that is must not
             // depend on the number of threads.
-            let runs: Vec<Result<Vec<OperatorTimes>, SimulateError>> = stages
+            let runs: Vec<Result<Vec<OperatorTimes>>> = stages
                 .par_iter()
                 .map_init(
                     || Simulator::new(device, Library::Xnnpack),
@@ -61,7 +61,7 @@ fn rows(
     set: &str,
     threads: usize,
     runs: &[OperatorTimes],
-) -> Result<(), ReproduceError> {
+) -> Result {
     let cpu_error = comparison.published(&format!("mape/{phone}/{set}/cpu-{threads}"))?;
     let loss = choosing_loss(comparison.published(&format!("mape/{phone}/{set}/gpu"))?, cpu_error);
     let speedup = mean_of(runs, |run| Some(ratio(run.gpu_only, run.best)));
@@ -101,11 +101,7 @@ fn choosing_loss(gpu_mape_percent: f64, cpu_mape_percent: f64) -> f64 {
 }
 
 /// One operator with each core set.
-fn runs(
-    simulator: &mut Simulator<'_>,
-    stage: &Stage,
-    core_sets: &[CoreSet],
-) -> Result<Vec<OperatorTimes>, SimulateError> {
+fn runs(simulator: &mut Simulator<'_>, stage: &Stage, core_sets: &[CoreSet]) -> Result<Vec<OperatorTimes>> {
     let mut runs = Vec::new();
     for &cores in core_sets {
         let search = split_search(simulator, stage, &options(cores))?;

@@ -1,9 +1,9 @@
 //! Sections 1 and 3: one linear layer on one phone, cut by cut.
 
 use super::{DATA_TYPE, MOST_THREADS, STEP, fastest, options};
-use crate::{Comparison, Inputs, ReproduceError};
+use crate::{Comparison, Inputs, Result};
 use coexec_sim::explore::split_search;
-use coexec_sim::simulate::{SimulateError, Simulator, execute};
+use coexec_sim::simulate::{Simulator, execute};
 use coexec_sim::workload::{Layer, Linear, Operator, Stage};
 use coexec_sim::{Axis, Library, Mechanism, Placement, Plan, Processor, Profile};
 
@@ -33,12 +33,12 @@ fn layer(input_features: u32, output_features: u32) -> Stage {
 }
 
 /// Time of a layer on one processor, in microseconds.
-fn alone(device: &Profile, stage: &Stage, by: Processor) -> Result<f64, SimulateError> {
+fn alone(device: &Profile, stage: &Stage, by: Processor) -> Result<f64> {
     Ok(execute(&stage.layer, device, Library::Xnnpack, by)?.0.duration().as_micros())
 }
 
 /// Sets ours beside the numbers of sections 1 and 3.
-pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let device = inputs.profile(PHONE)?;
     let (one, three) = (fastest(device, THREADS_OF_CUTS)?, fastest(device, MOST_THREADS)?);
     let mut simulator = Simulator::new(device, Library::Xnnpack);

@@ -4,7 +4,7 @@
 //! the others are predicted.
 
 use super::{LLAMA_8B, Runs, id, task};
-use crate::{Comparison, ReproduceError, bundled};
+use crate::{Comparison, Result, bundled};
 use coexec_sim::engine::RequestStream;
 use coexec_sim::explore::applications::{Application, Job};
 use coexec_sim::simulate::SimulateError;
@@ -31,7 +31,7 @@ struct Beside {
     frames_per_second: f64,
 }
 
-pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let scenario = Scenario::load(SCENARIO, &Overrides::default())?;
     let games = match &scenario.workload {
         Workload::Applications(several) => several.applications.as_slice(),
@@ -39,7 +39,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(),
     };
     let game = games.iter().find(|application| matches!(application.job, Job::Frames(_)));
     let game = bundled(game, || format!("{SCENARIO} has no frames"))?;
-    let phases = |strategy| -> Result<[Beside; 2], ReproduceError> {
+    let phases = |strategy| -> Result<[Beside; 2]> {
         let task = task(LLAMA_8B, [PROMPT, TOKENS]);
         let plan = runs.plan(&task, strategy)?;
         let prompt = price_prompt(runs.device, runs.library(), (&task, 0), &plan)?;
@@ -69,7 +69,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(),
 }
 
 /// One request beside the frames of `game`, which begin with it.
-fn beside(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Result<Beside, ReproduceError> {
+fn beside(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Result<Beside> {
     let Job::Frames(frames) = &game.job else { return Err(SimulateError::NothingToUse.into()) };
     let period = game.arrivals.period();
     let frames = frames.request(runs.device, period)?;

@@ -3,8 +3,8 @@
 use super::setting::order_speedup;
 use super::table3::{DOWN, on_gpu, on_npu};
 use super::{FAST, LENGTHS, LLAMA_8B, Runs, SLOW, id, range};
-use crate::{Comparison, ReproduceError};
-use coexec_sim::{SimulateError, Strategy as S};
+use crate::{Comparison, Result};
+use coexec_sim::Strategy as S;
 
 /// Lengths just above a standard size, where padding wastes most.
 const JUST_ABOVE: [u32; 3] = [135, 267, 525];
@@ -15,14 +15,14 @@ const MISALIGNED: [u32; 10] = [135, 200, 300, 400, 525, 600, 700, 800, 900, 1000
 /// Tokens of the ablation (figure 18).
 const ABLATION: u32 = 320;
 
-pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     rates(comparison, runs)?;
     gains(comparison, runs)?;
     lengths(comparison, runs)?;
     ablation(comparison, runs)
 }
 
-fn rates(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+fn rates(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let rate = |tokens: u32, strategy, mechanism| {
         runs.prefill(tokens, strategy, mechanism).map(|seconds| f64::from(tokens) / seconds)
     };
@@ -48,9 +48,9 @@ fn rates(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceErr
 /// Mean of how much longer `slow` takes than `fast`, in percent.
 fn mean_gain(
     lengths: &[u32],
-    slow: impl Fn(u32) -> Result<f64, SimulateError>,
-    fast: impl Fn(u32) -> Result<f64, SimulateError>,
-) -> Result<f64, SimulateError> {
+    slow: impl Fn(u32) -> Result<f64>,
+    fast: impl Fn(u32) -> Result<f64>,
+) -> Result<f64> {
     let mut sum = 0.0;
     for &tokens in lengths {
         sum += 100.0 * (slow(tokens)? / fast(tokens)? - 1.0);
@@ -58,7 +58,7 @@ fn mean_gain(
     Ok(sum / lengths.len() as f64)
 }
 
-fn gains(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+fn gains(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let time = |strategy, mechanism| move |tokens| runs.prefill(tokens, strategy, mechanism);
     let (layer, tensor) = (time(S::HeteroLayer, FAST), time(S::HeteroTensor, FAST));
     let gain = mean_gain(&LENGTHS, layer, tensor)?;
@@ -79,7 +79,7 @@ fn gains(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceErr
     Ok(())
 }
 
-fn lengths(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+fn lengths(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     for tokens in [135, 1000] {
         let answer = runs.answer(LLAMA_8B, [tokens, 0], S::NpuOnline, FAST)?;
         let turn = &answer.turns[0];
@@ -107,7 +107,7 @@ fn lengths(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceE
 }
 
 /// One technique after another.
-fn ablation(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+fn ablation(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let fact = |rung: &str| id(&format!("llama-8b-prefill-seq-320/plus-{rung}"));
     let pieces = runs.prefill_unswapped(ABLATION)?;
     let ordered = runs.prefill(ABLATION, S::HeteroLayer, SLOW)?;

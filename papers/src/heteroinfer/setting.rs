@@ -2,13 +2,13 @@
 
 use super::table3::{SQUARE, Weight, on_gpu, on_npu};
 use super::{FAST, LLAMA_8B, Runs, id, task};
-use crate::{Comparison, ReproduceError};
+use crate::{Comparison, Result};
 use coexec_sim::Strategy as S;
 use coexec_sim::device::npu::Order;
 use coexec_sim::plan::GraphCover;
 
 /// What exchanging the operands of FFN-up gains with 256 tokens.
-pub(super) fn order_speedup(runs: Runs<'_>) -> Result<f64, ReproduceError> {
+pub(super) fn order_speedup(runs: Runs<'_>) -> Result<f64> {
     let mut device = runs.device.clone();
     if let Some(npu) = device.npu.as_mut().and_then(|npu| npu.systolic.as_mut()) {
         npu.order = Order::WeightsStationary;
@@ -20,12 +20,12 @@ pub(super) fn order_speedup(runs: Runs<'_>) -> Result<f64, ReproduceError> {
 const TALL: Weight = Weight { output: 14336, input: 4096 };
 const LONG: Weight = Weight { output: 4096, input: 14336 };
 
-pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     npu(comparison, runs)?;
     throughput(comparison, runs)
 }
 
-fn npu(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+fn npu(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let at = |rows| on_npu(runs, SQUARE, rows);
     let same = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
     let agrees = same(at(2)?, at(32)?) && at(33)? > at(32)? && same(at(33)?, at(64)?);
@@ -53,7 +53,7 @@ fn npu(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError
     Ok(())
 }
 
-fn throughput(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+fn throughput(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     const TOKENS: u32 = 1024;
     let operations = 2.0 * f64::from(SQUARE.output) * f64::from(SQUARE.input) * f64::from(TOKENS);
     let rate = operations / on_gpu(runs, SQUARE, TOKENS)? / 1e6;

@@ -2,13 +2,13 @@
 
 use super::table3::{DOWN, SQUARE, WIDE, Weight, on_gpu, on_npu};
 use super::{LLAMA_8B, Runs, task};
-use crate::{Comparison, ReproduceError};
-use coexec_sim::{ProcessorKind, SimulateError, Strategy};
+use crate::{Comparison, Result};
+use coexec_sim::{ProcessorKind, Strategy};
 
 /// How far a share may be off before it is another one.
 const SHARE_TOLERANCE: f64 = 0.1;
 
-pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let is_close = |share: f64, published: f64| (share - published).abs() <= SHARE_TOLERANCE;
     for (weight, product, published) in [(SQUARE, "q", 0.5), (WIDE, "gate-up", 0.75)] {
         let share = balanced(runs, weight)?;
@@ -32,7 +32,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(),
 
 /// The GPU's share of a product by the times the paper's solver saw: those of Table 3,
 /// with what they hold beyond the product.
-fn balanced(runs: Runs<'_>, weight: Weight) -> Result<f64, SimulateError> {
+fn balanced(runs: Runs<'_>, weight: Weight) -> Result<f64> {
     let half = Weight { output: weight.output / 2, ..weight };
     let line = |whole: f64, half: f64| (2.0 * half - whole, 2.0 * (whole - half));
     let (gpu_fixed, gpu_slope) = line(on_gpu(runs, weight, 1)?, on_gpu(runs, half, 1)?);
@@ -41,7 +41,7 @@ fn balanced(runs: Runs<'_>, weight: Weight) -> Result<f64, SimulateError> {
 }
 
 /// Part of a product of Llama-8B that the solver gives to the GPU.
-fn share_of(runs: Runs<'_>, prompt: u32, product: &str, decode: bool) -> Result<f64, SimulateError> {
+fn share_of(runs: Runs<'_>, prompt: u32, product: &str, decode: bool) -> Result<f64> {
     let task = task(LLAMA_8B, [prompt, 1]);
     let plan = runs.plan(&task, Strategy::HeteroTensor)?;
     let step = if decode { &plan.decode } else { &plan.prefill[0] };

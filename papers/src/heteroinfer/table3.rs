@@ -1,8 +1,8 @@
 //! Table 3: products timed one by one.
 
 use super::{Runs, id};
-use crate::{Comparison, ReproduceError};
-use coexec_sim::simulate::{SimulateError, execute};
+use crate::{Comparison, Result};
+use coexec_sim::simulate::execute;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 use coexec_sim::{Picos, Processor};
 
@@ -34,7 +34,7 @@ impl Weight {
 }
 
 /// Microseconds of a product on the GPU, timed on its own.
-pub(super) fn on_gpu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, SimulateError> {
+pub(super) fn on_gpu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64> {
     let layer = weight.layer(rows);
     let kernels = runs.device.gpu.as_ref().and_then(|gpu| gpu.language.as_ref());
     let (phases, _) = execute(&layer, runs.device, runs.library(), Processor::Gpu)?;
@@ -52,7 +52,7 @@ pub(super) fn on_gpu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, S
 }
 
 /// Microseconds of a product on the NPU, in a graph of exactly `rows` rows.
-pub(super) fn on_npu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, SimulateError> {
+pub(super) fn on_npu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64> {
     let mut device = runs.device.clone();
     if let Some(npu) = device.npu.as_mut().and_then(|npu| npu.systolic.as_mut()) {
         npu.graph_sizes.clear();
@@ -61,7 +61,7 @@ pub(super) fn on_npu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64, S
     Ok(phases.duration().as_micros())
 }
 
-pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let rows = [(SQUARE, 1), (WIDE, 1), (DOWN, 1), (SQUARE, 128), (SQUARE, 256), (DOWN, 256)];
     for (weight, tokens) in rows {
         let fact = |quantity| weight.fact(&tokens.to_string(), quantity);
@@ -72,14 +72,14 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(),
 }
 
 /// How long a product takes on one processor.
-type Time = fn(Runs<'_>, Weight, u32) -> Result<f64, SimulateError>;
+type Time = fn(Runs<'_>, Weight, u32) -> Result<f64>;
 
 /// A row of a range of lengths: the weight, the lengths and the quantity as facts call them, and
 /// the tokens and microseconds of both ends.
 type Range = (Weight, &'static str, &'static str, Time, [(u32, f64); 2]);
 
 /// Rows for lengths that the paper's solver estimated: their ends.
-fn ranges(comparison: &mut Comparison, runs: Runs<'_>) -> Result<(), ReproduceError> {
+fn ranges(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let ranges: [Range; 5] = [
         (SQUARE, "-193-255", "gpu-latency", on_gpu, [(193, 9_000.0), (255, 11_000.0)]),
         (SQUARE, "-257-272", "gpu-latency", on_gpu, [(257, 11_000.0), (272, 11_000.0)]),

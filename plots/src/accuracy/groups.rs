@@ -6,10 +6,7 @@ use coexec_fit::validate::Group;
 use coexec_fit::validate::point::Point;
 
 use super::error_figures;
-use crate::frame::Figure;
-use crate::legend::Row;
-use crate::mark::Mark;
-use crate::palette::{GREY, Look, Shape, looks};
+use crate::{Figure, GREY, Look, Mark, Row, Shape, looks};
 
 /// Most groups a legend names.
 const MOST_NAMED: usize = 30;

@@ -1,7 +1,5 @@
 //! From the commands of a schedule to the tasks of an engine program: what each takes.
 
-use std::borrow::Cow;
-
 use super::alone::compiler;
 use super::memory::cluster_client;
 use super::price::{copying, hand_over_delay, has_own_memory, join_delay, resubmission};
@@ -79,10 +77,12 @@ impl PricedCommand {
         matches!(self.what, What::Compute { .. })
     }
 
-    /// Adds the task to a program, with `phases` for its own.
-    fn add(&self, phases: &Phases, program: &mut Program) -> TaskId {
-        let phases = phases.as_slice().iter();
-        let work = phases.map(|phase| Work { duration: phase.duration, bytes: phase.bytes });
+    /// Adds the task to a program, so many times as long where that is said, and with or without its traffic.
+    fn add(&self, stretch: Option<f64>, moves: bool, program: &mut Program) -> TaskId {
+        let work = self.phases.as_slice().iter().map(|phase| Work {
+            duration: stretch.map_or(phase.duration, |factor| phase.duration.scale(factor)),
+            bytes: if moves { phase.bytes } else { Bytes::ZERO },
+        });
         let id = program.task(self.processor().id(), self.streams(), work);
         if let Some(client) = self.client {
             program.moves_as(id, client);
@@ -148,14 +148,7 @@ impl Lowered {
     /// one, without what it waits for.
     pub(super) fn add(&self, index: usize, stretch: Option<f64>, program: &mut Program) -> TaskId {
         let task = &self.tasks[index];
-        let mut phases = Cow::Borrowed(&task.phases);
-        if let Some(factor) = stretch {
-            phases = Cow::Owned(phases.scaled(factor));
-        }
-        if self.spares_the_memory(task) {
-            phases = Cow::Owned(phases.without_traffic());
-        }
-        task.add(&phases, program)
+        task.add(stretch, !self.spares_the_memory(task), program)
     }
 
     fn spares_the_memory(&self, task: &PricedCommand) -> bool {
@@ -289,7 +282,7 @@ impl Pricing<'_, '_> {
 /// The CPU is the control plane of GPU and NPU: where it sleeps for the predicted wait and
 /// computes no part, it has the next graph handed over by the time the input is there, so
 /// that a shared product pays no dispatch (`HeteroInfer`, SOSP'25, section 4).
-fn without_dispatch(phases: &Phases) -> Phases {
+pub(crate) fn without_dispatch(phases: &Phases) -> Phases {
     let mut kept = Phases::default();
     let others = phases.as_slice().iter().filter(|phase| phase.kind != PhaseKind::Launch);
     others.for_each(|phase| kept.push(*phase));

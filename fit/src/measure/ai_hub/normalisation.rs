@@ -6,19 +6,7 @@ use coexec_sim::workload::{Elementwise, Function, Graph, GraphError, Node, NodeI
 /// Words in the names of models that take pictures as they are: detectors, restoration, models whose
 /// weights have the normalisation in them, and those that read no picture (AI Hub's own code of
 /// each, in which the class `ImageNetClassifier` and its like normalise).
-const TAKES_PICTURES_AS_THEY_ARE: [&str; 11] = [
-    "yolo",
-    "fastsam",
-    "esrgan",
-    "quicksr",
-    "dncnn",
-    "nafnet",
-    "googlenet",
-    "inception",
-    "yamnet",
-    "unet",
-    "trocr",
-];
+const TAKES_PICTURES_AS_THEY_ARE: &str = include_str!("normalisation/taken_as_they_are.txt");
 
 /// Channels of a picture.
 const CHANNELS: u32 = 3;
@@ -29,7 +17,7 @@ const CHANNELS: u32 = 3;
 /// # Errors
 /// The graph becomes larger than one may be.
 pub(super) fn with_normalisation(name: &str, graph: Graph) -> Result<Graph, GraphError> {
-    if TAKES_PICTURES_AS_THEY_ARE.iter().any(|word| name.contains(word)) {
+    if TAKES_PICTURES_AS_THEY_ARE.lines().any(|word| name.contains(word)) {
         return Ok(graph);
     }
     let is_picture =

@@ -6,10 +6,10 @@ use serde::Deserialize;
 
 use super::super::Run;
 use super::{Format, Inference, Network, OnUnit, Runtime};
-use coexec_sim::{InputError, ProcessorKind, Text};
+use coexec_sim::ProcessorKind;
 
 /// What to give where the table is none.
-const HELP: &str = "give the folder of AI Hub's measurements, as data/aihub is one";
+pub(super) const HELP: &str = "give the folder of AI Hub's measurements, as data/aihub is one";
 
 /// The cells of a row that are read, as they are.
 #[derive(Debug, Deserialize)]
@@ -36,27 +36,6 @@ pub(super) struct Row {
     pub(super) runtime: Runtime,
     pub(super) format: Format,
     measured_us: f64,
-}
-
-/// The rows of the table with their lines.
-///
-/// # Errors
-/// It lacks a column, or has a row of another length.
-pub(super) fn cells(text: &Text) -> Result<Vec<(u64, Cells)>, InputError> {
-    let mut reader = csv::Reader::from_reader(text.content.as_bytes());
-    let header = reader.headers().cloned().map_err(|error| text.refuse("", error.to_string(), HELP))?;
-    let mut rows = Vec::new();
-    for record in reader.into_records() {
-        let cells = record.and_then(|record| {
-            let line = record.position().map_or(0, csv::Position::line);
-            Ok((line, record.deserialize(Some(&header))?))
-        });
-        rows.push(cells.map_err(|error: csv::Error| {
-            let line = error.position().map_or(1, csv::Position::line);
-            text.refuse_at(None, line, error.to_string(), HELP)
-        })?);
-    }
-    Ok(rows)
 }
 
 impl Row {

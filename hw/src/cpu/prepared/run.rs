@@ -5,14 +5,14 @@ use std::ops::Range;
 use coexec_sim::kernel::cpu::coexec::{Division, depthwise_threads};
 use coexec_sim::{Operator, Region};
 
-use super::{Implementation, Prepared};
-use crate::cpu::element::Element;
+use super::Implementation;
 use crate::cpu::instruction_set::run_compiled_for;
 use crate::cpu::pixelwise::Results;
-use crate::cpu::product::{self, Product};
-use crate::cpu::thread_pool::ThreadPool;
+use crate::cpu::product::Product;
 use crate::cpu::visit::{Computation, Visit};
-use crate::operands::{self, OperandError, Stretches};
+use crate::cpu::{Element, Prepared, ThreadPool, product};
+use crate::operands;
+use crate::operands::{OperandError, Stretches};
 
 impl<T: Element> Prepared<T> {
     /// Computes `part` of the layer into its place in `output`, which is the whole

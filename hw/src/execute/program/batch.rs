@@ -4,11 +4,9 @@
 //! (`super::super::stream`). Invariant: the device's queue holds nothing of such a run that
 //! waits for the host.
 
-use super::queue::Progress;
-use super::{Action, Program};
 use crate::cpu::Element;
-use crate::execute::ExecuteError;
-use crate::execute::machine::Machine;
+use crate::execute::program::queue::Progress;
+use crate::execute::{Action, Machine, Program, Result};
 
 /// What became of a run that was to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +21,7 @@ pub(in crate::execute) enum Going {
 
 impl<T: Element> Program<T> {
     /// Begins a run.
-    pub(in crate::execute) fn begin(&mut self) -> Result<Progress, ExecuteError> {
+    pub(in crate::execute) fn begin(&mut self) -> Result<Progress> {
         let mut progress = Progress::of_several();
         self.queue(&mut progress)?;
         Ok(progress)
@@ -34,7 +32,7 @@ impl<T: Element> Program<T> {
         &mut self,
         machine: &mut Machine,
         progress: &mut Progress,
-    ) -> Result<Going, ExecuteError> {
+    ) -> Result<Going> {
         let next = self.meetings.host.get(progress.hosted);
         if let (Some(&Action::Await(announcement)), Some(link)) = (next, &self.link)
             && !link.has_announced(announcement)?

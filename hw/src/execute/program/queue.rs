@@ -10,12 +10,10 @@ use std::time::Instant;
 use coexec_sim::schedule::{CommandId, Memory, Schedule, Tensor, What};
 use coexec_sim::{Picos, Region};
 
-use super::{Action, Program, Side};
 use crate::cpu::Element;
-use crate::execute::{ExecuteError, Sharing};
-use crate::opencl::OpenClError;
-use crate::opencl::events::{Event, stamps};
-use crate::opencl::timing::between;
+use crate::execute::{Action, Program, Result, Sharing, Side};
+use crate::opencl::events::Event;
+use crate::opencl::{OpenClError, between, stamps};
 
 /// How far a run has come.
 #[derive(Default)]
@@ -57,7 +55,7 @@ impl Progress {
 
 impl<T: Element> Program<T> {
     /// Fills the device's queue as far as the host may be ahead.
-    pub(super) fn queue(&mut self, progress: &mut Progress) -> Result<(), ExecuteError> {
+    pub(super) fn queue(&mut self, progress: &mut Progress) -> Result<()> {
         let Some(link) = &self.link else { return Ok(()) };
         // What the host has yet to copy cannot be queued before it is computed, and mapping
         // waits for all that is queued.
@@ -82,7 +80,7 @@ impl<T: Element> Program<T> {
         }
     }
 
-    fn hold(&mut self, signal: u32, progress: &Progress) -> Result<(), ExecuteError> {
+    fn hold(&mut self, signal: u32, progress: &Progress) -> Result<()> {
         match &mut self.link {
             // What is queued after the signal need not wait for it.
             Some(link) if signal > progress.signalled => Ok(link.hold(signal).map(drop)?),
@@ -90,12 +88,7 @@ impl<T: Element> Program<T> {
         }
     }
 
-    fn announce(
-        &mut self,
-        announcement: u32,
-        ahead: u32,
-        progress: &mut Progress,
-    ) -> Result<(), ExecuteError> {
+    fn announce(&mut self, announcement: u32, ahead: u32, progress: &mut Progress) -> Result<()> {
         let next = self.meetings.device.get(progress.queued);
         let awaited = match next {
             Some(&Action::Await(signal)) if signal <= ahead => {
@@ -111,7 +104,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Queues a command of the device's.
-    fn on_device(&mut self, id: CommandId, progress: &mut Progress) -> Result<(), ExecuteError> {
+    fn on_device(&mut self, id: CommandId, progress: &mut Progress) -> Result<()> {
         let command = &self.schedule.commands[id.index()];
         let mut events: Vec<Event> = Vec::new();
         progress.is_announced = false;
@@ -150,7 +143,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Queues a copy of a region of a tensor between the memories of device and host.
-    fn copy(&self, tensor: usize, region: Region, to: Memory) -> Result<Option<Event>, ExecuteError> {
+    fn copy(&self, tensor: usize, region: Region, to: Memory) -> Result<Option<Event>> {
         let (own, on_host) = (&self.places[tensor], self.place(None, tensor, Side::Host));
         let (Some(device), Some(host)) = (own.device(), on_host.host_ptr()) else { return Ok(None) };
         // A tensor that is copied as a whole may have another extent than its operator's.

@@ -1,10 +1,9 @@
 //! Which of the devices a word or a number means.
 
-use super::{Description, DeviceKind};
-use crate::opencl::error::OpenClError;
+use crate::opencl::{Description, DeviceKind, OpenClError, Result};
 
 /// Which of `devices` `selection` names.
-pub(super) fn choose(selection: &str, devices: &[&Description]) -> Result<usize, OpenClError> {
+pub(super) fn choose(selection: &str, devices: &[&Description]) -> Result<usize> {
     if devices.is_empty() {
         let wanted = selection.to_owned();
         return Err(OpenClError::NotFound { what: "device", wanted, offered: "none".to_owned() });
@@ -45,7 +44,7 @@ fn matching<'a>(
     candidates: &[usize],
     devices: &[&'a Description],
     identity: impl Fn(&'a Description) -> (usize, &'a str),
-) -> Result<Vec<usize>, OpenClError> {
+) -> Result<Vec<usize>> {
     let wanted = wanted.trim();
     let number: Option<usize> = wanted.parse().ok();
     let fragment = wanted.to_lowercase();

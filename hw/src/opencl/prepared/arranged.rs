@@ -4,12 +4,9 @@
 
 use coexec_sim::workload::{Class, Layer};
 
-use super::super::dispatch::stored;
-use super::super::error::OpenClError;
-use super::super::tensor::{Extent, Home, Tensor};
-use super::builder::Builder;
-use super::step::{Argument, LaunchGrid, TensorName};
+use super::{Argument, Builder, LaunchGrid, TensorName};
 use crate::cpu::Element;
+use crate::opencl::{Extent, Home, Result, Tensor, stored};
 use crate::operands::linked_operands;
 
 /// Most threads of a work-group along columns and along slices.
@@ -35,7 +32,7 @@ pub(super) fn pays_off(layer: &Layer) -> bool {
 impl<T: Element> Builder<'_, T> {
     /// Makes the steps read arranged copies of the operator's inputs, and puts the steps that
     /// make those before them.
-    pub(super) fn arrange(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn arrange(&mut self) -> Result<()> {
         let source = self.source("arrange", include_str!("../kernels/arrange.cl"));
         let first = self.inner.len();
         let mut steps = Vec::new();

@@ -9,15 +9,11 @@ use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::plan::{Region, Span};
 use coexec_sim::workload::{Class, Function, Layer, Layout, Movement, Reduction, Shape, Statistic, slices};
 
-use super::super::dispatch::{Dispatch, stored};
-use super::super::error::OpenClError;
-use super::super::runtime::Runtime;
-use super::super::signals::Signals;
-use super::super::source::Source;
-use super::super::tensor::Tensor;
-use super::super::weights::{self, CHANNELS};
-use super::step::{Argument, ComputedPart, LaunchGrid, Step, TensorName};
+use super::{Argument, ComputedPart, LaunchGrid, Step, TensorName};
 use crate::cpu::Element;
+use crate::opencl::{
+    CHANNELS, Dispatch, OpenClError, Result, Runtime, Signals, Source, Tensor, stored, weights,
+};
 use crate::operands::{Weights, linked_operands};
 
 /// What the steps of every operator are made from.
@@ -36,7 +32,7 @@ pub(super) struct Builder<'a, T> {
 }
 
 impl<T: Element> Builder<'_, T> {
-    pub(super) fn build(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn build(&mut self) -> Result<()> {
         let layer = self.layer;
         let operator = &layer.operator;
         match (operator.class(), self.dispatch.kernel) {
@@ -96,7 +92,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// A normalisation, by the kernel that the delegate has for it or in steps.
-    fn normalised(&mut self, statistic: Statistic, kernel: Kernel) -> Result<(), OpenClError> {
+    fn normalised(&mut self, statistic: Statistic, kernel: Kernel) -> Result<()> {
         match (statistic, kernel) {
             // One launch, whether or not the delegate takes several.
             (Statistic::MeanAndVariance { .. }, Kernel::Norm | Kernel::Elementwise) => self.norm(None),
@@ -112,7 +108,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// What moves elements, by the kernel that does.
-    fn movement(&mut self, movement: &Movement<'_>, kernel: Kernel) -> Result<(), OpenClError> {
+    fn movement(&mut self, movement: &Movement<'_>, kernel: Kernel) -> Result<()> {
         match (movement, kernel) {
             (Movement::Joined(concat), Kernel::Concat | Kernel::ConcatXy) => self.concat(concat),
             (Movement::Range(slice), Kernel::Slice) => self.pick(&slice.pick()),
@@ -149,7 +145,7 @@ impl<T: Element> Builder<'_, T> {
         entry: &'static str,
         grid: LaunchGrid,
         arguments: Vec<Argument<T>>,
-    ) -> Result<Step<T>, OpenClError> {
+    ) -> Result<Step<T>> {
         let writes_result =
             arguments.iter().any(|argument| matches!(argument, Argument::Tensor(TensorName::Output)));
         let mut source = source.clone();
@@ -170,7 +166,7 @@ impl<T: Element> Builder<'_, T> {
         threads: [u32; 3],
         weights: Vec<Argument<T>>,
         more: Vec<Argument<T>>,
-    ) -> Result<(), OpenClError> {
+    ) -> Result<()> {
         let grid = LaunchGrid { threads, work_group: self.dispatch.work_group };
         let tensors = [TensorName::Input(0), TensorName::Output];
         self.push_between(tensors, self.region(), (source, entry), grid, [weights, more])
@@ -184,7 +180,7 @@ impl<T: Element> Builder<'_, T> {
         (source, entry): (&Source, &'static str),
         grid: LaunchGrid,
         [weights, more]: [Vec<Argument<T>>; 2],
-    ) -> Result<(), OpenClError> {
+    ) -> Result<()> {
         let mut arguments = vec![Argument::Tensor(from)];
         arguments.extend(weights);
         arguments.extend([
@@ -207,24 +203,24 @@ impl<T: Element> Builder<'_, T> {
         entry: &'static str,
         grid: LaunchGrid,
         arguments: Vec<Argument<T>>,
-    ) -> Result<(), OpenClError> {
+    ) -> Result<()> {
         let step = self.step(source, entry, grid, arguments)?;
         self.steps.push(step);
         Ok(())
     }
 
     /// Numbers on the device that every run reads.
-    pub(super) fn constants(&self, numbers: &[T]) -> Result<Argument<T>, OpenClError> {
+    pub(super) fn constants(&self, numbers: &[T]) -> Result<Argument<T>> {
         Ok(Argument::Weights(Arc::new(self.runtime.buffer_of(numbers)?)))
     }
 
     /// One of `values` for each channel computed, zero where there is none.
-    pub(super) fn per_channel(&self, values: &[f32]) -> Result<Argument<T>, OpenClError> {
+    pub(super) fn per_channel(&self, values: &[f32]) -> Result<Argument<T>> {
         self.constants(&weights::per_channel::<T>(values, self.first_channel(), self.slices()))
     }
 
     /// Refuses a part of the channels: a thread needs all of a pixel.
-    pub(super) fn check_whole_pixels(&self) -> Result<(), OpenClError> {
+    pub(super) fn check_whole_pixels(&self) -> Result<()> {
         if self.part.channels == Span::new(0, self.layer.operator.output().channels) {
             return Ok(());
         }

@@ -1,20 +1,19 @@
-//! Steps of what computes each pixel by itself, or only moves elements: element-wise functions,
-//! softmax, norms, ranges, transposes, reshapes, look-ups, concatenation.
+//! Steps of what computes each pixel by itself, slides a window over each channel, or only moves
+//! elements: element-wise functions, softmax, norms, depthwise convolution, pooling, means, ranges, transposes, reshapes, look-ups, concatenation.
 
 use std::fmt::Write;
 
-use coexec_sim::workload::{Concat, Dimension, Function, Interpolation, Pick, Resize, Shape};
+use coexec_sim::workload::{
+    Concat, DepthwiseConv2d, Dimension, Function, Interpolation, Pick, Pool, PoolKind, Resize, Shape, Window,
+};
 
-use super::super::error::OpenClError;
-use super::super::tensor::{Home, Tensor};
-use super::super::weights::CHANNELS;
-use super::builder::Builder;
-use super::step::{Argument, LaunchGrid, TensorName};
-use crate::cpu::Element;
-use crate::cpu::normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
+use super::{Argument, Builder, LaunchGrid, TensorName};
+use crate::cpu::{Element, NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
+use crate::opencl::{CHANNELS, Home, Result, Tensor, weights};
+use coexec_sim::kernel::gpu::Kernel;
 
 impl<T: Element> Builder<'_, T> {
-    pub(super) fn softmax(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn softmax(&mut self) -> Result<()> {
         self.check_whole_pixels()?;
         let source = self.source("softmax", include_str!("../kernels/softmax.cl"));
         let [width, height, _] = self.region().size;
@@ -22,7 +21,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// A softmax of few pixels, each of which has groups of threads of its own.
-    pub(super) fn shared_softmax(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn shared_softmax(&mut self) -> Result<()> {
         self.check_whole_pixels()?;
         let mut source = self.source("softmax", include_str!("../kernels/softmax.cl"));
         let group = self.dispatch.work_group;
@@ -33,7 +32,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// A normalisation by the mean and variance of each pixel, or by its neighbours' squares.
-    pub(super) fn norm(&mut self, neighbours: Option<u32>) -> Result<(), OpenClError> {
+    pub(super) fn norm(&mut self, neighbours: Option<u32>) -> Result<()> {
         self.check_whole_pixels()?;
         let mut source = self.source("norm", include_str!("../kernels/norm.cl"));
         source.define("GROUP_SIZE", &self.dispatch.work_group.iter().product::<u32>().to_string());
@@ -55,7 +54,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// A normalisation by each pixel's mean of squares, in three launches.
-    pub(super) fn mean_square_norm(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn mean_square_norm(&mut self) -> Result<()> {
         self.check_whole_pixels()?;
         let shape = self.output();
         for channels in [shape.channels, 1] {
@@ -90,7 +89,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// Elements that are each one of the input's, or zero.
-    pub(super) fn pick(&mut self, pick: &Pick) -> Result<(), OpenClError> {
+    pub(super) fn pick(&mut self, pick: &Pick) -> Result<()> {
         let mut source = self.source("moves", include_str!("../kernels/moves.cl"));
         // Behind the last channel of a texel that is not full lies what nobody may read.
         let is_full = |shape: Shape| (shape.channels as usize).is_multiple_of(CHANNELS);
@@ -101,7 +100,7 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "pick", self.region().size, Vec::new(), numbers)
     }
 
-    pub(super) fn resize(&mut self, resize: &Resize) -> Result<(), OpenClError> {
+    pub(super) fn resize(&mut self, resize: &Resize) -> Result<()> {
         let mut source = self.source("resize", include_str!("../kernels/resize.cl"));
         match resize.interpolation {
             Interpolation::Nearest => {}
@@ -110,7 +109,7 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "resize", self.region().size, Vec::new(), Vec::new())
     }
 
-    pub(super) fn reshape(&mut self, input: Shape) -> Result<(), OpenClError> {
+    pub(super) fn reshape(&mut self, input: Shape) -> Result<()> {
         let mut source = self.source("moves", include_str!("../kernels/moves.cl"));
         let extents = [input, self.layer.operator.output()];
         if extents.iter().all(|extent| (extent.channels as usize).is_multiple_of(CHANNELS)) {
@@ -119,14 +118,14 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "reshape", self.region().size, Vec::new(), Vec::new())
     }
 
-    pub(super) fn embedding(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn embedding(&mut self) -> Result<()> {
         let source = self.source("moves", include_str!("../kernels/moves.cl"));
         let vectors: Vec<T> = self.weights.kernel.iter().map(|&value| T::from_f32(value)).collect();
         let table = vec![self.constants(&vectors)?];
         self.push(&source, "gather", self.region().size, table, Vec::new())
     }
 
-    pub(super) fn elementwise(&mut self, function: Function) -> Result<(), OpenClError> {
+    pub(super) fn elementwise(&mut self, function: Function) -> Result<()> {
         let mut functions = vec![function];
         functions.extend_from_slice(self.layer.linked.functions());
         let source =
@@ -140,14 +139,14 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "elementwise", self.region().size, Vec::new(), operand)
     }
 
-    pub(super) fn batch_norm(&mut self) -> Result<(), OpenClError> {
+    pub(super) fn batch_norm(&mut self) -> Result<()> {
         let mut source = self.source("elementwise", include_str!("../kernels/elementwise.cl"));
         source.option("SCALED");
         let statistics = vec![self.per_channel(self.weights.kernel)?, self.per_channel(self.weights.bias)?];
         self.push(&source, "elementwise", self.region().size, statistics, Vec::new())
     }
 
-    pub(super) fn concat(&mut self, concat: &Concat) -> Result<(), OpenClError> {
+    pub(super) fn concat(&mut self, concat: &Concat) -> Result<()> {
         let along = match concat.dimension {
             Dimension::Batch => Some("ALONG_BATCH"),
             Dimension::Height => Some("ALONG_HEIGHT"),
@@ -187,5 +186,48 @@ impl<T: Element> Builder<'_, T> {
         let threads = [width, height, if along.is_some() { slices } else { 1 }];
         let grid = LaunchGrid { threads, work_group: self.dispatch.work_group };
         self.append(&source, entry, grid, arguments)
+    }
+
+    pub(super) fn depthwise(&mut self, conv: &DepthwiseConv2d, kernel: Kernel) -> Result<()> {
+        let taps = conv.window.taps() as usize;
+        let channels = conv.output().channels as usize;
+        let [first, count] = [self.first_channel(), self.slices()];
+        let packed = weights::depthwise::<T>(self.weights.kernel, [channels, taps], first, count);
+        let plain = conv.window == Window::same(3) && conv.multiplier == 1;
+        if kernel == Kernel::Depthwise3x3 && !plain {
+            return Err(self.unsupported("its window is not a plain 3x3 one".to_owned()));
+        }
+        // The images of a batch lie side by side: neighbours there share no reads.
+        let shares_reads = kernel == Kernel::Depthwise3x3 && conv.input.batch == 1;
+        let entry = if shares_reads { "depthwise_3x3" } else { "depthwise" };
+        let mut source = self.source("depthwise", include_str!("../kernels/depthwise.cl"));
+        source.number("MULTIPLIER", conv.multiplier);
+        self.tile_options(&mut source);
+        if self.dispatch.tile[2] != 1 {
+            return Err(self.unsupported("a thread computes one slice".to_owned()));
+        }
+        let constants = vec![self.constants(&packed)?, self.per_channel(self.weights.bias)?];
+        let threads = self.region().blocks(self.dispatch.tile);
+        self.push(&source, entry, threads, constants, vec![Argument::window(&conv.window)])
+    }
+
+    pub(super) fn pool(&mut self, pool: &Pool) -> Result<()> {
+        let mut source = self.source("pool", include_str!("../kernels/pool.cl"));
+        if pool.kind == PoolKind::Average {
+            source.option("AVERAGE");
+        }
+        let window = vec![Argument::window(&pool.window)];
+        self.push(&source, "pool", self.region().size, Vec::new(), window)
+    }
+
+    pub(super) fn mean(&mut self, input: Shape) -> Result<()> {
+        let mut source = self.source("mean", include_str!("../kernels/mean.cl"));
+        let group = self.dispatch.work_group;
+        for (name, size) in ["GROUP_X", "GROUP_Y", "GROUP_SLICES"].into_iter().zip(group) {
+            source.number(name, size);
+        }
+        // A group for each image and its slices.
+        let threads = [input.batch * group[0], group[1], self.slices() as u32];
+        self.push(&source, "mean", threads, Vec::new(), Vec::new())
     }
 }

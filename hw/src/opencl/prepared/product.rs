@@ -6,12 +6,9 @@ use std::sync::Arc;
 use coexec_sim::workload::{self, Conv2d, Window};
 use opencl3::memory::Buffer;
 
-use super::super::error::OpenClError;
-use super::super::source::Source;
-use super::super::weights::{self, Blocks, CHANNELS};
-use super::builder::Builder;
-use super::step::{Argument, ComputedPart, LaunchGrid, TensorName};
+use super::{Argument, Builder, ComputedPart, LaunchGrid, TensorName};
 use crate::cpu::Element;
+use crate::opencl::{Blocks, CHANNELS, Result, Source, weights};
 
 /// Most registers of sums a thread may want: a larger tile is a slip of a sweep.
 const MAX_TEXELS: u32 = 64;
@@ -27,11 +24,11 @@ pub(super) struct Product<T> {
 }
 
 impl<T: Element> Builder<'_, T> {
-    pub(super) fn linear(&mut self, product: workload::Product) -> Result<(), OpenClError> {
+    pub(super) fn linear(&mut self, product: workload::Product) -> Result<()> {
         self.packed_product(self.dense_blocks([product.inner, product.outputs]), Window::valid(1))
     }
 
-    pub(super) fn conv2d(&mut self, conv: &Conv2d) -> Result<(), OpenClError> {
+    pub(super) fn conv2d(&mut self, conv: &Conv2d) -> Result<()> {
         let blocks = Blocks {
             taps: conv.window.taps() as usize,
             groups: conv.groups as usize,
@@ -41,7 +38,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// Appends the generic kernel with the layer's weights.
-    fn packed_product(&mut self, blocks: Blocks, window: Window) -> Result<(), OpenClError> {
+    fn packed_product(&mut self, blocks: Blocks, window: Window) -> Result<()> {
         let (taps, inputs) = (blocks.taps, blocks.input_channels / blocks.groups);
         let kernel = self.weights.kernel;
         let packed = blocks.pack(1, |_, to, tap, from| kernel[(to * taps + tap) * inputs + from]);
@@ -54,7 +51,7 @@ impl<T: Element> Builder<'_, T> {
         self.push_product(source, product, [TensorName::Input(0), TensorName::Output])
     }
 
-    pub(super) fn mat_mul(&mut self, product: workload::Product) -> Result<(), OpenClError> {
+    pub(super) fn mat_mul(&mut self, product: workload::Product) -> Result<()> {
         let blocks = self.dense_blocks([product.inner, product.outputs]);
         let [depth, count] = [blocks.depth(), blocks.count()];
         let size = product.batch as usize * count * depth * blocks.block_slices * CHANNELS * CHANNELS;
@@ -100,7 +97,7 @@ impl<T: Element> Builder<'_, T> {
         mut source: Source,
         product: Product<T>,
         tensors: [TensorName; 2],
-    ) -> Result<(), OpenClError> {
+    ) -> Result<()> {
         let Product { blocks: packed, weights, window, region } = product;
         let [x, y, slices] = self.dispatch.tile;
         let texels = u64::from(x) * u64::from(y) * u64::from(slices);
@@ -131,7 +128,7 @@ impl<T: Element> Builder<'_, T> {
         source.number("LINEARISED", self.dispatch.linearisation as u32);
     }
 
-    pub(super) fn fully_connected(&mut self, [inputs, outputs]: [u32; 2]) -> Result<(), OpenClError> {
+    pub(super) fn fully_connected(&mut self, [inputs, outputs]: [u32; 2]) -> Result<()> {
         let [group, sharers, deep] = self.dispatch.work_group;
         if deep != 1 {
             return Err(self.unsupported("a matrix-vector product's work-group is flat".to_owned()));
@@ -147,7 +144,7 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "fully_connected", [count as u32, sharers, 1], constants, Vec::new())
     }
 
-    pub(super) fn conv_constants(&mut self, conv: &Conv2d) -> Result<(), OpenClError> {
+    pub(super) fn conv_constants(&mut self, conv: &Conv2d) -> Result<()> {
         let taps = conv.window.taps() as usize;
         let dimensions = [conv.input.channels as usize, conv.output_channels as usize, taps];
         let [first, count] = [self.first_channel(), self.slices()];

@@ -5,14 +5,8 @@ use std::sync::Arc;
 use coexec_sim::workload::{Dimension, Pick, Window};
 use opencl3::memory::Buffer;
 
-use super::super::device::DeviceKind;
-use super::super::error::OpenClError;
-use super::super::launch::GridKernel;
-use super::super::runtime::Runtime;
-use super::super::signals::Signals;
-use super::super::source::Source;
-use super::super::tensor::{Extent, Tensor};
 use crate::cpu::Element;
+use crate::opencl::{DeviceKind, Extent, GridKernel, OpenClError, Result, Runtime, Signals, Source, Tensor};
 
 /// The part of a tensor that is computed, in columns, rows and slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +102,7 @@ impl<T: Element> Step<T> {
         entry: &'static str,
         LaunchGrid { threads, work_group }: LaunchGrid,
         arguments: Vec<Argument<T>>,
-    ) -> Result<Self, OpenClError> {
+    ) -> Result<Self> {
         let most = runtime.device().max_work_group_size;
         check_group(runtime, entry, work_group, most)?;
         if let Some(signals) = signals {
@@ -146,7 +140,7 @@ impl<T: Element> Step<T> {
         (inputs, extents): (&[Arc<Tensor<T>>], &[Extent]),
         (output, output_extent): (&Tensor<T>, Extent),
         inner: &[Tensor<T>],
-    ) -> Result<(), OpenClError> {
+    ) -> Result<()> {
         let tensor = |name: TensorName| match name {
             TensorName::Input(input) => (&*inputs[input], extents[input]),
             TensorName::Output => (output, output_extent),
@@ -166,12 +160,7 @@ impl<T: Element> Step<T> {
 
 /// Refuses a group that the device, or a kernel with groups of at most `most` threads, cannot
 /// have: a compiler need not explain it.
-fn check_group(
-    runtime: &Runtime,
-    kernel: &'static str,
-    found: [u32; 3],
-    most: usize,
-) -> Result<(), OpenClError> {
+fn check_group(runtime: &Runtime, kernel: &'static str, found: [u32; 3], most: usize) -> Result<()> {
     let device = runtime.device();
     if device.allows(found, most) {
         return Ok(());

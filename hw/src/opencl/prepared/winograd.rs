@@ -5,14 +5,11 @@ use std::sync::Arc;
 use coexec_sim::kernel::gpu::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
 use coexec_sim::workload::{Conv2d, Function, Shape, Window};
 
-use super::super::error::OpenClError;
-use super::super::source::Source;
-use super::super::tensor::{Home, Tensor};
-use super::super::winograd::{definitions, weight_points};
-use super::builder::Builder;
-use super::product::Product;
-use super::step::{Argument, ComputedPart, LaunchGrid, TensorName};
+use super::{Argument, Builder, ComputedPart, LaunchGrid, TensorName};
 use crate::cpu::Element;
+use crate::opencl::prepared::product::Product;
+use crate::opencl::winograd::{definitions, weight_points};
+use crate::opencl::{Home, Result, Source, Tensor};
 
 /// Work-groups of the transform to points, the first that fits (LiteRT sources).
 const TO_POINTS_GROUPS: [[u32; 3]; 5] = [[8, 6, 4], [8, 6, 2], [4, 6, 2], [4, 6, 1], [1, 6, 1]];
@@ -20,7 +17,7 @@ const TO_POINTS_GROUPS: [[u32; 3]; 5] = [[8, 6, 4], [8, 6, 2], [4, 6, 2], [4, 6,
 const TO_PIXELS_GROUPS: [[u32; 3]; 5] = [[32, 4, 2], [16, 4, 2], [16, 4, 1], [8, 4, 1], [1, 4, 1]];
 
 impl<T: Element> Builder<'_, T> {
-    pub(super) fn winograd(&mut self, conv: &Conv2d) -> Result<(), OpenClError> {
+    pub(super) fn winograd(&mut self, conv: &Conv2d) -> Result<()> {
         if self.dispatch.tile[1] != 1 {
             // Rows have different weights.
             let [x, y, slices] = self.dispatch.tile;
@@ -60,7 +57,7 @@ impl<T: Element> Builder<'_, T> {
         self.push_between([products, pixels], region, kernel, grid, [bias, vec![Argument::numbers(tiles)]])
     }
 
-    fn push_products(&mut self, conv: &Conv2d, count: u32) -> Result<(), OpenClError> {
+    fn push_products(&mut self, conv: &Conv2d, count: u32) -> Result<()> {
         let blocks = self.dense_blocks([conv.input.channels, conv.output_channels]);
         let packed = blocks.pack(WINOGRAD_POINTS as usize, {
             let transformed = transformed_weights(conv, self.weights.kernel);

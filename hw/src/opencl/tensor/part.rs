@@ -9,9 +9,9 @@ use opencl3::event::Event;
 use opencl3::memory::ClMem;
 use opencl3::types::CL_NON_BLOCKING;
 
-use super::super::error::{Naming, OpenClError};
-use super::{Memory, Tensor};
+use super::Memory;
 use crate::cpu::Element;
+use crate::opencl::{Naming, OpenClError, Result, Tensor};
 use crate::operands::{Stretches, indices};
 
 /// A part of a dense tensor as bytes of a box: within a pixel, over the pixels of an
@@ -47,7 +47,7 @@ impl<T: Element> Tensor<T> {
         part: Region,
         host: *mut T,
         to: schedule::Memory,
-    ) -> Result<Event, OpenClError> {
+    ) -> Result<Event> {
         let Memory::Buffer(buffer) = &self.memory else { return Err(self.not_copied()) };
         let (queue, buffer) = (self.runtime.queue().get(), ClMem::get(buffer));
         let bytes = self.bytes(part);
@@ -96,7 +96,7 @@ impl<T: Element> Tensor<T> {
     }
 
     /// Queues that every element of the device's memory becomes `value`.
-    pub(crate) fn fill(&self, value: T) -> Result<(), OpenClError> {
+    pub(crate) fn fill(&self, value: T) -> Result<()> {
         let queue = self.runtime.queue().get();
         let texel = [value; super::CHANNELS];
         let filled = match &self.memory {
@@ -142,7 +142,7 @@ impl<T: Element> Tensor<T> {
     }
 
     /// Maps and unmaps the tensor where it stays mapped; nothing elsewhere.
-    pub(crate) fn map_and_unmap(&self) -> Result<(), OpenClError> {
+    pub(crate) fn map_and_unmap(&self) -> Result<()> {
         match &self.memory {
             Memory::Visible(memory) => memory.map_and_unmap(),
             Memory::Buffer(_) | Memory::Image(_) => Ok(()),

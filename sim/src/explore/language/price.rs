@@ -5,11 +5,10 @@
 //! answer while the two do not slow each other through the memory.
 
 use crate::device::profile::Profile;
-use crate::kernel::PhaseKind;
 use crate::kernel::cpu::Library;
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{GraphCover, Placement, Plan, Processor, Region};
-use crate::simulate::{SimulateError, Simulator, accelerator_costs, execute};
+use crate::simulate::{SimulateError, Simulator, accelerator_costs, execute, without_dispatch};
 use crate::units::{Bytes, PICOS_PER_SECOND, Picos};
 use crate::workload::{Layer, Stage};
 
@@ -58,8 +57,8 @@ impl<'a> ProductPrices<'a> {
         for rows in graphs {
             let part = part.with_output_rows(0..rows);
             let (phases, _) = execute(&part, self.device, self.library, Processor::NPU)?;
-            let kept = |kind| !hides_dispatch || kind != PhaseKind::Launch;
-            sum += phases.as_slice().iter().filter(|p| kept(p.kind)).map(|p| p.duration).sum();
+            let phases = if hides_dispatch { without_dispatch(&phases) } else { phases };
+            sum += phases.duration();
             bytes += phases.bytes();
         }
         Ok(Some((sum, bytes)))

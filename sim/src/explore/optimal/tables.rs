@@ -8,10 +8,10 @@ use std::ops::Range;
 use super::NEVER;
 use super::shares::ShareTable;
 use crate::explore::{Objective, SearchOptions};
-use crate::kernel::{Phase, PhaseKind, Phases};
+use crate::kernel::Phases;
 use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Axis, Processor, Region, Span};
-use crate::simulate::{Detail, Simulator, above_idle, has_own_memory};
+use crate::simulate::{Detail, Simulator, above_idle, has_own_memory, without_dispatch};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::Layer;
 
@@ -215,12 +215,10 @@ impl Pricing<'_, '_> {
         let Ok((phases, detail)) = self.parts.layer(layer, by) else {
             return Priced { cost: Cost::NEVER, ..Priced::NOTHING };
         };
-        let is_hidden = |phase: &&Phase| is_handed_over && phase.kind == PhaseKind::Launch;
-        let length =
-            |phases: &mut dyn Iterator<Item = &Phase>| -> Picos { phases.map(|phase| phase.duration).sum() };
-        let hidden = length(&mut phases.as_slice().iter().filter(is_hidden));
-        let lead = length(&mut phases.as_slice().iter().take_while(|phase| phase.bytes.0 == 0));
-        let cost = Cost { time: phases.duration() - hidden, joules: self.joules(&phases, &detail) };
+        let phases = if is_handed_over { without_dispatch(&phases) } else { phases };
+        let moves_nothing = phases.as_slice().iter().take_while(|phase| phase.bytes.0 == 0);
+        let lead = moves_nothing.map(|phase| phase.duration).sum();
+        let cost = Cost { time: phases.duration(), joules: self.joules(&phases, &detail) };
         // Beside others a processor counts for what the memory moves for one client, at most.
         let alone = self.together(1);
         let (mut bytes, mut rate) = (0.0, 0.0_f64);
@@ -230,7 +228,7 @@ impl Pricing<'_, '_> {
             bytes += counted;
             rate = rate.max(counted / duration.max(1.0));
         }
-        Priced { cost, bytes, rate, lead: lead.saturating_sub(hidden) }
+        Priced { cost, bytes, rate, lead }
     }
 
     /// What the memory moves for so many clients, in bytes a picosecond.

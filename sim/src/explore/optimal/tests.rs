@@ -107,6 +107,25 @@ proptest! {
     }
 }
 
+/// Where the CPU has handed the NPU's part over before, neither time nor energy of that counts.
+#[test]
+fn what_the_npu_saves_by_an_early_hand_over_is_in_the_bound_of_energy() {
+    let device = Profile::load("oneplus11").unwrap();
+    let stages = part_of(&fuse(&network("mobilenet-v2").unwrap()), 174, 1);
+    let synchronisation = Mechanism::SleepThenPoll;
+    let options =
+        SearchOptions { objective: Objective::Energy, synchronisation, ..SearchOptions::on(&device) };
+    let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
+    let mut explorer = Explorer::new(&mut simulator, &stages, &options);
+    let mut model = Model::new(&explorer).unwrap();
+    model.weights = first_weights(&mut explorer);
+    let shares = [(Processor::NPU, 188), (Processor::Gpu, 4)];
+    let plan = explorer.plan(vec![Placement::cut(Axis::Channels, shares)]);
+    let cost = explorer.cost_of(&plan).unwrap();
+    assert!(unlimited_bound(&explorer, &model) <= cost);
+    assert!(cost < explorer.cost_of(&explorer.plan(vec![Placement::NPU])).unwrap());
+}
+
 #[test]
 fn no_strategy_streams_batches_faster_and_processors_share_what_one_batch_would_not() {
     for (net, device, most) in
