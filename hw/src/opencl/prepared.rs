@@ -20,8 +20,7 @@ use opencl3::event::Event;
 
 use super::{CHANNELS, Dispatch, OpenClError, Result, Runtime, Signals, Tensor, Timing, stored, wait};
 use crate::cpu::Element;
-use crate::operands;
-use crate::operands::{OperandError, Weights};
+use crate::operands::{self, OperandError, Weights};
 use builder::Builder;
 use step::Step;
 use step::{Argument, ComputedPart, LaunchGrid, TensorName};
@@ -203,7 +202,8 @@ impl<T: Element> Prepared<T> {
     /// Runs the layer once and waits for its end, at most for `limit`.
     ///
     /// # Errors
-    /// As [`Prepared::enqueue`] and [`Queued::wait`].
+    /// As [`Prepared::enqueue`], or where the device fails or does not finish in time:
+    /// then it is given up and waited for no more.
     pub fn run(&self, limit: Duration) -> Result<Timing> {
         self.queued()?.wait(limit)
     }
