@@ -52,9 +52,10 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
     let Made { mut profile, mut runs, mut held_out } = profile(bench, &runtime, figures, (base, memory))?;
     let machine = &mut Machine::of(Some(Arc::clone(&runtime)), bench.cores());
     let cuts = cuts::measure(bench, machine, &profile)?;
+    let timed = sequences::measure(bench, machine, &profile)?;
+    held_out.extend(sequences::fit(&mut profile, &timed, &source));
     held_out.extend(cut::points(&profile, &cuts, Library::default_for(&profile.cpu)));
     runs.extend(cuts);
-    held_out.extend(sequences::measure(bench, machine, &profile)?);
     if let Some(calibration) = &mut profile.calibration {
         calibration.runs_digest = Some(digest::of_measurements(&runs));
         calibration.error = score(&held_out).into_iter().map(|scored| scored.group).collect();
@@ -249,7 +250,7 @@ fn sync(mechanisms: &Mechanisms, transfers: &Transfers, what: &str) -> Sync {
 }
 
 /// The profile, once it reads back as what it is.
-fn checked(profile: Profile) -> Result<Profile> {
+pub(super) fn checked(profile: Profile) -> Result<Profile> {
     let content = profile.to_toml().map_err(|error| ProbeError::Profile(error.to_string()))?;
     let text = Text { name: profile.name.clone(), content };
     Profile::parse(&text).map_err(|error| ProbeError::Profile(error.to_string()))?;

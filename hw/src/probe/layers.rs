@@ -7,8 +7,9 @@
 use std::collections::VecDeque;
 
 use coexec_sim::workload::{
-    Concat, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Layer, Linear, Mean, Norm,
-    NormKind, Operator, Padding, Pool, PoolKind, Shape, Slice, Softmax, Transpose, Window, operator_set,
+    Concat, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Layer, Linear, MatMul, Mean,
+    Norm, NormKind, Operator, Padding, Pool, PoolKind, Shape, Slice, Softmax, Transpose, Window,
+    operator_set,
 };
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -32,6 +33,11 @@ const FULL: Counts = Counts { products: 160, depthwise: 80, others: 30 };
 const SIDES: [u32; 5] = [7, 14, 28, 56, 112];
 /// Channels of their depthwise convolutions, poolings and sums.
 const CHANNELS: [u32; 10] = [16, 24, 32, 64, 96, 144, 192, 320, 576, 960];
+/// Tokens of transformers for images and short texts.
+const TOKENS: [u32; 6] = [49, 64, 128, 197, 256, 512];
+/// Heads of their attention, and features of one.
+const HEADS: [u32; 4] = [3, 4, 6, 12];
+const HEAD: u32 = 64;
 /// Most elements of a tensor of a layer that does little with each: 8 MB.
 const MAX_ELEMENTS: u64 = 2 << 20;
 
@@ -52,7 +58,7 @@ pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Laye
         operators
     };
     let mut kinds = vec![draw("epew-linear", &mut random), draw("epew-conv-same", &mut random)];
-    let makers: [(usize, Maker); 13] = [
+    let makers: [(usize, Maker); 14] = [
         (counts.depthwise, depthwise),
         (counts.others, matrix_vector),
         (counts.others, small_conv),
@@ -62,6 +68,7 @@ pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Laye
         (counts.others, mean),
         (counts.others, concat),
         (counts.others + counts.others / 2, elementwise),
+        (counts.others, batched_product),
         (counts.others, softmax),
         (counts.others, norm),
         (counts.others, slice),
@@ -200,8 +207,18 @@ fn elementwise(random: &mut ChaCha8Rng) -> Operator {
     Operator::Elementwise(Elementwise { function, input, other })
 }
 
+/// Heads of attention: queries by keys, or weights by values.
+fn batched_product(random: &mut ChaCha8Rng) -> Operator {
+    let tokens = pick(TOKENS, random);
+    let [k, n] = if random.random_bool(0.5) { [HEAD, tokens] } else { [tokens, HEAD] };
+    MatMul { batch: pick(HEADS, random), m: tokens, k, n }.into()
+}
+
+/// Weights of attention, or features.
 fn softmax(random: &mut ChaCha8Rng) -> Operator {
-    Softmax { input: tokens(random) }.into()
+    let input = tokens(random);
+    let weights = Shape { batch: pick(HEADS, random), channels: input.width, ..input };
+    Softmax { input: if random.random_bool(0.5) { weights } else { input } }.into()
 }
 
 fn norm(random: &mut ChaCha8Rng) -> Operator {
@@ -209,7 +226,7 @@ fn norm(random: &mut ChaCha8Rng) -> Operator {
 }
 
 fn tokens(random: &mut ChaCha8Rng) -> Shape {
-    Shape::tokens(pick([49, 64, 128, 197, 256, 512], random), pick([64, 128, 192, 256, 384, 768], random))
+    Shape::tokens(pick(TOKENS, random), pick([64, 128, 192, 256, 384, 768], random))
 }
 
 /// A part of all tokens' features.

@@ -1,8 +1,9 @@
 //! Small networks under the plan that a search finds for each, beside both processors alone.
 //!
-//! Responsible for: which networks, running them, and how far each way is from its prediction. Not for: what that
-//! says of an answer (`coexec_sim::simulate::Errors`). Invariant: no network is one that anybody asks about, each is
-//! drawn from a seed; every way of one is timed by the host's clock, in turn with the others.
+//! Responsible for: which networks, running them, the gap between their launches, and how far each way is from its
+//! prediction. Not for: what that says of an answer (`coexec_sim::simulate::Errors`). Invariants: no network is one
+//! that anybody asks about, each is drawn from a seed; every way of one is timed by the host's clock, in turn with
+//! the others; what predicts one was fitted to the others.
 
 use coexec_fit::validate::cut::given_alone;
 use coexec_fit::validate::point::Point;
@@ -10,16 +11,18 @@ use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::explore::{Effort, SearchOptions, Strategy, explore};
 use coexec_sim::statistics::median;
 use coexec_sim::workload::{
-    DataType, Function, Graph, GraphBuilder, GraphError, NormKind, Shape, Source, Window, fuse,
+    DataType, Dimension, Function, Graph, GraphBuilder, GraphError, MatMul, NormKind, Shape, Source,
+    Transpose, Window, fuse,
 };
 use coexec_sim::{
-    CoreSet, Library, Measure, Picos, Placement, Plan, ProcessorKind, Profile, Simulator, Stage,
+    CoreSet, Library, Measure, Picos, Placement, Plan, ProcessorKind, Profile, Quantity, Simulator, Stage,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use super::assemble::checked;
 use super::layers::pick;
-use super::{Bench, ProbeError, RUN_LIMIT, Result};
+use super::{Bench, Measured, ProbeError, RUN_LIMIT, Result};
 use crate::execute::{Machine, Settings, side_by_side};
 
 /// Networks that are shared, quickly and in full.
@@ -28,33 +31,157 @@ const NETWORKS: [usize; 2] = [4, 12];
 const REPETITIONS: [u32; 2] = [7, 15];
 /// Networks drawn for each that is wanted: of some the best plan is one processor alone.
 const DRAWS: usize = 3;
+/// Networks from which the gap between launches is known: that of one may be a disturbance.
+const ENOUGH_NETWORKS: usize = 3;
 /// Part of the probe's time that is kept for them: they wait for the fits.
 pub(super) const TIME_PART: f64 = 0.2;
 
-/// What networks take, beside what the profile predicts: alone on each processor, and of the plan given those.
-pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) -> Result<Vec<Point>> {
+/// A network that was run, and what it took.
+pub(super) struct Timed {
+    name: String,
+    stages: Vec<Stage>,
+    plan: Plan,
+    cores: CoreSet,
+    shared_us: f64,
+    cpu_us: f64,
+    gpu_us: f64,
+}
+
+/// Times networks of which the plan that a search finds on `profile` uses both processors.
+pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) -> Result<Vec<Timed>> {
     let full = usize::from(!bench.options.quick);
     let budget = bench.kept(TIME_PART);
     let strategy = Strategy::Optimal;
     let options = SearchOptions { strategy, effort: Effort::Quick, ..SearchOptions::on(profile) };
+    let settings = Settings { repetitions: REPETITIONS[full], seed: bench.options.seed, deadline: None };
     let mut random = ChaCha8Rng::seed_from_u64(bench.options.seed);
-    let (wanted, mut shared, mut points) = (NETWORKS[full], 0, Vec::new());
+    let (wanted, mut timed) = (NETWORKS[full], Vec::new());
     for number in 0..DRAWS * wanted {
-        if shared == wanted || budget.is_over() {
+        if timed.len() == wanted || budget.is_over() {
             break;
         }
         let graph = if number % 2 == 0 { image_network(&mut random) } else { token_network(&mut random) };
-        let graph = graph.map_err(|error| ProbeError::Layer(error.to_string()))?;
+        let stages = fuse(&graph.map_err(|error| ProbeError::Layer(error.to_string()))?);
+        let Some((plan, cores)) = shared_plan(profile, &stages, &options) else { continue };
+        budget.report(&format!("shared networks: {} of {wanted}", timed.len()));
         let name = format!("network {number} of the probe");
-        let stages = fuse(&graph);
-        let network = Network { name: &name, stages: &stages, profile, options: &options };
-        let Some((plan, cores)) = network.shared_plan() else { continue };
-        budget.report(&format!("shared networks: {shared} of {wanted}"));
-        let settings = Settings { repetitions: REPETITIONS[full], seed: bench.options.seed, deadline: None };
-        points.extend(network.timed(machine, (&plan, cores), settings)?);
-        shared += 1;
+        timed.extend(run(machine, profile, (name, stages), (plan, cores), settings)?);
     }
-    Ok(points)
+    Ok(timed)
+}
+
+/// The plan that a search finds, and the cores in it, where CPU and GPU share the network.
+fn shared_plan(profile: &Profile, stages: &[Stage], options: &SearchOptions) -> Option<(Plan, CoreSet)> {
+    let plan = explore(&mut simulator(profile), stages, options).ok()?.plan;
+    let cores = plan.placements.iter().find_map(Placement::cores)?;
+    plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Gpu)).then_some((plan, cores))
+}
+
+/// The network under its plan and on each processor alone; none where hardware cannot run one of these.
+fn run(
+    machine: &mut Machine,
+    profile: &Profile,
+    (name, stages): (String, Vec<Stage>),
+    (plan, cores): (Plan, CoreSet),
+    settings: Settings,
+) -> Result<Option<Timed>> {
+    let plans = [plan.clone(), alone(&plan, Placement::cpu(cores)), alone(&plan, Placement::GPU)];
+    let failed = |error: &dyn std::fmt::Display| ProbeError::Layer(format!("{name}: {error}"));
+    let measured = side_by_side(machine, (&stages, profile), &plans, (settings, RUN_LIMIT))
+        .map_err(|error| failed(&error))?;
+    let mut medians = [0.0; 3];
+    for (to, measured) in medians.iter_mut().zip(measured) {
+        let measured = match measured {
+            Ok(measured) => measured,
+            Err(error) if error.is_of_variant() => return Ok(None),
+            Err(error) => return Err(failed(&error)),
+        };
+        *to = median(&measured.wall_us).ok_or_else(|| failed(&"no repetition"))?;
+    }
+    let [shared_us, cpu_us, gpu_us] = medians;
+    Ok(Some(Timed { name, stages, plan, cores, shared_us, cpu_us, gpu_us }))
+}
+
+/// All of the plan's operators where `placement` says.
+fn alone(plan: &Plan, placement: Placement) -> Plan {
+    Plan::new(plan.synchronisation, vec![placement; plan.placements.len()])
+}
+
+fn simulator(profile: &Profile) -> Simulator<'_> {
+    Simulator::new(profile, Library::default_for(&profile.cpu)).measuring(Measure::Inference)
+}
+
+/// Sets the gap between launches of `profile` by what `timed` networks took on the GPU: between kernels that differ,
+/// and read and write memory, it is longer than between those that do nothing. Returns how far each network is from a
+/// prediction by the others: alone on each processor, and of the plan given those.
+pub(super) fn fit(profile: &mut Profile, timed: &[Timed], source: &str) -> Vec<Point> {
+    let gaps: Vec<f64> = timed.iter().map(|network| network.gap_us(profile).unwrap_or(f64::NAN)).collect();
+    let known = |gaps: &[&[f64]]| gaps.concat().into_iter().filter(|gap| gap.is_finite()).collect();
+    let points = timed.iter().enumerate().flat_map(|(index, network)| {
+        let others = known(&[&gaps[..index], &gaps[index + 1..]]);
+        network.points(&with_median_gap(profile, others, source))
+    });
+    let points = points.collect();
+    *profile = with_median_gap(profile, known(&[&gaps]), source);
+    points
+}
+
+/// The profile by the median of some gaps, where these are enough and it is one that a profile may have: on a machine
+/// that does something else beside, it may be any.
+fn with_median_gap(profile: &Profile, gaps: Vec<f64>, source: &str) -> Profile {
+    let gap = Measured::of(&gaps, "networks").ok().filter(|_| gaps.len() >= ENOUGH_NETWORKS);
+    let gap = gap.map(|gap| gap.quantity(&format!("{source}: between launches of networks, by their times")));
+    let with = gap.and_then(|gap| checked(with_gap(profile, gap)).ok());
+    with.unwrap_or_else(|| profile.clone())
+}
+
+fn with_gap(profile: &Profile, gap_us: Quantity) -> Profile {
+    let mut with = profile.clone();
+    if let Some(host) = with.gpu.as_mut().and_then(|gpu| gpu.host.as_mut()) {
+        host.gap_us = gap_us;
+    }
+    with
+}
+
+impl Timed {
+    /// The gap between launches on the GPU, in microseconds, by which the network takes what it took.
+    fn gap_us(&self, profile: &Profile) -> Option<f64> {
+        let plan = alone(&self.plan, Placement::GPU);
+        let takes = |gap_us| {
+            let profile = with_gap(profile, Quantity::plain(gap_us));
+            simulator(&profile).latency(&self.stages, &plan).ok().map(Picos::as_micros)
+        };
+        let [without, of_one] = [takes(0.0)?, takes(1.0)?];
+        Some((self.gpu_us - without) / (of_one - without))
+    }
+
+    fn points(&self, profile: &Profile) -> Vec<Point> {
+        let mut simulator = simulator(profile);
+        let mut takes = |placement| {
+            simulator.latency(&self.stages, &alone(&self.plan, placement)).ok().map(Picos::as_micros)
+        };
+        let predicted = [takes(Placement::cpu(self.cores)), takes(Placement::GPU)];
+        let given =
+            given_alone(&simulator, (&self.stages, &self.plan), self.cores, [self.cpu_us, self.gpu_us]);
+        let point = |group: ErrorGroup, measured_us: f64, predicted_us: Option<f64>| {
+            predicted_us.map(|predicted_us| Point {
+                group: group.to_string(),
+                network: self.name.clone(),
+                what: self.name.clone(),
+                unseen: true,
+                measured_us,
+                predicted_us,
+                physics_us: predicted_us,
+                ..Point::default()
+            })
+        };
+        let points = [
+            point("cpu/end_to_end/float".into(), self.cpu_us, predicted[0]),
+            point("gpu/end_to_end/float".into(), self.gpu_us, predicted[1]),
+            point(ErrorGroup::Plans, self.shared_us, given),
+        ];
+        points.into_iter().flatten().collect()
+    }
 }
 
 /// Convolutions of networks for images, with sums over blocks of them.
@@ -87,12 +214,16 @@ fn image_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
     net.build()
 }
 
-/// Mixers of features as transformers have them behind their attention.
+/// Blocks of transformers: attention, or none, before a mixer of features.
 fn token_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
     let mut net = GraphBuilder::new("of tokens", DataType::F32);
     let features = pick([128, 192, 384, 768], random);
     let mut last: Source = net.input(Shape::tokens(pick([49, 64, 128, 197], random), features));
+    let attends = pick([true, false], random);
     for _ in 0..pick([2, 4, 6], random) {
+        if attends {
+            last = attention(&mut net, last);
+        }
         let normed = net.norm(last, NormKind::Layer);
         let wide = net.linear(normed, 4 * features);
         let wide = net.activate(wide, Function::Gelu);
@@ -102,74 +233,34 @@ fn token_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
     net.build()
 }
 
-/// A network on a machine of that profile.
-struct Network<'a> {
-    name: &'a str,
-    stages: &'a [Stage],
-    profile: &'a Profile,
-    options: &'a SearchOptions,
-}
-
-impl Network<'_> {
-    fn simulator(&self) -> Simulator<'_> {
-        let library = Library::default_for(&self.profile.cpu);
-        Simulator::new(self.profile, library).measuring(Measure::Inference)
-    }
-
-    /// The plan that a search finds, and the cores in it, where CPU and GPU share the network.
-    fn shared_plan(&self) -> Option<(Plan, CoreSet)> {
-        let plan = explore(&mut self.simulator(), self.stages, self.options).ok()?.plan;
-        let uses = |kind| plan.placements.iter().any(|placement| placement.uses(kind));
-        let cores = plan.placements.iter().find_map(Placement::cores)?;
-        uses(ProcessorKind::Gpu).then_some((plan, cores))
-    }
-
-    fn timed(
-        &self,
-        machine: &mut Machine,
-        (plan, cores): (&Plan, CoreSet),
-        settings: Settings,
-    ) -> Result<Vec<Point>> {
-        let (stages, work) = (self.stages, (self.stages, self.profile));
-        let alone = [Placement::cpu(cores), Placement::GPU]
-            .map(|placement| Plan::new(plan.synchronisation, vec![placement; stages.len()]));
-        let plans = [plan, &alone[0], &alone[1]].map(Plan::clone);
-        let failed = |error: &dyn std::fmt::Display| ProbeError::Layer(format!("{}: {error}", self.name));
-        let measured =
-            side_by_side(machine, work, &plans, (settings, RUN_LIMIT)).map_err(|error| failed(&error))?;
-        let mut medians = [0.0; 3];
-        for (to, measured) in medians.iter_mut().zip(measured) {
-            let measured = match measured {
-                Ok(measured) => measured,
-                Err(error) if error.is_of_variant() => return Ok(Vec::new()),
-                Err(error) => return Err(failed(&error)),
-            };
-            *to = median(&measured.wall_us).ok_or_else(|| failed(&"no repetition"))?;
-        }
-        let [shared_us, cpu_us, gpu_us] = medians;
-        let mut simulator = self.simulator();
-        let mut takes = |plan: &Plan| simulator.latency(stages, plan).ok().map(Picos::as_micros);
-        let predicted = [takes(&alone[0]), takes(&alone[1])];
-        let given = given_alone(&self.simulator(), (stages, plan), cores, [cpu_us, gpu_us]);
-        let point = |group: ErrorGroup, measured_us: f64, predicted_us: Option<f64>| {
-            predicted_us.map(|predicted_us| Point {
-                group: group.to_string(),
-                network: self.name.to_owned(),
-                what: self.name.to_owned(),
-                unseen: true,
-                measured_us,
-                predicted_us,
-                physics_us: predicted_us,
-                ..Point::default()
-            })
-        };
-        let points = [
-            point("cpu/end_to_end/float".into(), cpu_us, predicted[0]),
-            point("gpu/end_to_end/float".into(), gpu_us, predicted[1]),
-            point(ErrorGroup::Plans, shared_us, given),
-        ];
-        Ok(points.into_iter().flatten().collect())
-    }
+/// Attention of heads of 64 features, and the sum with what it read.
+fn attention(net: &mut GraphBuilder, from: Source) -> Source {
+    use Dimension::{Batch, Channels, Height, Width};
+    const HEADS_FIRST: [Dimension; 4] = [Width, Batch, Height, Channels];
+    const KEYS: [Dimension; 4] = [Width, Batch, Channels, Height];
+    const TOKENS_FIRST: [Dimension; 4] = [Height, Width, Batch, Channels];
+    const HEAD: u32 = 64;
+    let Shape { width: tokens, channels: features, .. } = net.shape(from);
+    let heads = features / HEAD;
+    let transpose = |net: &mut GraphBuilder, from, order| {
+        let transpose = Transpose { input: net.shape(from), images: 1, order };
+        net.operator("transpose", transpose, &[from])
+    };
+    let normed = net.norm(from, NormKind::Layer);
+    let [queries, keys, values] = [HEADS_FIRST, KEYS, HEADS_FIRST].map(|order| {
+        let part = net.linear(normed, features);
+        let part = net.reshape(part, Shape::image(tokens, heads, HEAD));
+        transpose(net, part, order)
+    });
+    let scores = MatMul { batch: heads, m: tokens, k: HEAD, n: tokens };
+    let scores = net.operator("scores", scores, &[queries, keys]);
+    let weights = net.softmax(scores);
+    let read = MatMul { batch: heads, m: tokens, k: tokens, n: HEAD };
+    let read = net.operator("read", read, &[weights, values]);
+    let read = transpose(net, read, TOKENS_FIRST);
+    let read = net.reshape(read, Shape::tokens(tokens, features));
+    let block = net.linear(read, features);
+    net.add(block, from)
 }
 
 #[cfg(test)]
