@@ -4,12 +4,11 @@
 
 use std::hint::black_box;
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::Strategy;
-use coexec_sim::explore::language::plan_language;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::simulate::generation::{generate, generation_timeline};
+use coexec_sim::device::Profile;
+use coexec_sim::explore::{Strategy, plan_language};
+use coexec_sim::kernel::Library;
+use coexec_sim::plan::Mechanism;
+use coexec_sim::simulate::{generate, generation_timeline};
 use coexec_sim::workload::{LanguageTask, Turn, WeightFormat, language_model};
 use criterion::{Criterion, criterion_group, criterion_main};
 

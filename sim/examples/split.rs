@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-use coexec_sim::{Scenario, Strategy};
+use coexec_sim::explore::Strategy;
+use coexec_sim::scenario::Scenario;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut scenario = Scenario::on("vit-b32-fc1", "oneplus11")?;

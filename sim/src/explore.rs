@@ -24,20 +24,24 @@ mod random;
 pub mod side_by_side;
 mod split;
 
+pub use applications::{Application, Applications, Job, LanguageJob, ModelJob};
 pub use channel_split::{Candidate, CurvePoint, Search, latency_curve, split_search};
+use channel_split::{CoRunCache, StartDelays, missing_kernel, search_grid};
 pub use codl::{CodlParts, WholeOperators};
 pub use explorer::{Answer, Explorer, Found, explore, explore_stream};
+use grid::{Grid, MAX_CUTS};
+pub use language::{explore_language, plan_language};
+use prices::{Price, Prices, price};
 pub use random::RandomSearch;
+use random::{Choices, choices};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::device::npu::Order;
-use crate::device::profile::Profile;
-use crate::kernel::cpu::CoreSet;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, GraphCover, Placement};
+use crate::device::{Order, Profile};
+use crate::kernel::CoreSet;
+use crate::plan::{Axis, GraphCover, Mechanism, Placement};
 use crate::simulate::SimulateError;
 use crate::units::{Joules, Picos};
 use language::{Role, Steps, activation_centric, hybrid, layer_level, npu_alone, solver, weight_centric};

@@ -10,6 +10,8 @@ pub mod cpu;
 pub mod gpu;
 pub mod npu;
 
+pub use cpu::{CoreSet, Library, MAX_THREADS};
+
 use arrayvec::ArrayVec;
 use thiserror::Error;
 

@@ -19,13 +19,13 @@ pub use applications::ApplicationTable;
 pub use bundled::{Bundled, BundledKind, bundled};
 pub use language::LanguageTable;
 pub use overrides::{Overrides, Threads};
+use resolve::{refused, unknown};
 
-use crate::device::profile::Profile;
-use crate::explore::applications::Applications;
-use crate::explore::{Answer, Effort, Objective, SearchOptions, Strategy, explore_stream};
+use crate::device::Profile;
+use crate::explore::{Answer, Applications, Effort, Objective, SearchOptions, Strategy, explore_stream};
 use crate::input::{InputError, Text};
-use crate::kernel::cpu::Library;
-use crate::plan::synchronisation::Mechanism;
+use crate::kernel::Library;
+use crate::plan::Mechanism;
 use crate::simulate::{Measure, Pipeline, SimulateError, Simulator};
 pub use crate::workload::InputTable;
 use crate::workload::{DataType, LanguageTask, OperatorTable, Stage};

@@ -25,8 +25,9 @@ use thiserror::Error;
 
 pub use missing::{Missing, missing, pieces, read_bytes, result_bytes};
 
-use crate::kernel::cpu::CoreSet;
-use crate::plan::{ChainError, PlacementError, Plan, Processor, ProcessorKind, Region, Regions, computed};
+use crate::device::ProcessorKind;
+use crate::kernel::CoreSet;
+use crate::plan::{ChainError, PlacementError, Plan, Processor, Region, Regions, computed};
 use crate::units::Bytes;
 use crate::workload::Stage;
 

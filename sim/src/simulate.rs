@@ -24,7 +24,16 @@ mod sample;
 mod timeline;
 mod uncertainty;
 
+use alone::compiler;
+pub use applications::{
+    ApplicationSimulator, Arrivals, Frames, Load, MAX_APPLICATIONS, PricedRequest, Served, USUAL_QUEUE_DEPTH,
+};
+pub use generation::{
+    Generation, GenerationPlan, Graphs, PhaseReport, StepPlan, generate, generation_timeline, planned_stages,
+    price_answer,
+};
 use host::Host;
+use lower::{Lowered, PricedCommand, Share};
 use thiserror::Error;
 
 pub use alone::{Detail, execute};
@@ -46,11 +55,10 @@ pub use timeline::timeline;
 pub use uncertainty::{DRAWS, Drawn, Errors};
 pub(crate) use uncertainty::{Deviation, latencies, latency};
 
-use crate::device::profile::Profile;
+use crate::device::{ProcessorKind, Profile};
 use crate::engine::{Capacity, Engine, NoTrace, Program, TraceSink};
-use crate::kernel::cpu::Library;
-use crate::kernel::{Phases, Unsupported};
-use crate::plan::{Plan, Processor, ProcessorKind};
+use crate::kernel::{Library, Phases, Unsupported};
+use crate::plan::{Plan, Processor};
 use crate::schedule::ScheduleError;
 use crate::units::{Bytes, Picos, SECONDS_PER_DAY};
 use crate::workload::{Layer, Stage};

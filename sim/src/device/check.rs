@@ -12,7 +12,7 @@ use std::fmt::Display;
 use serde::Serialize;
 use toml::{Table, Value};
 
-use super::quantity::Quantity;
+use super::Quantity;
 use crate::input::{InputError, Text, Violation};
 
 /// Largest magnitude of a quantity: 10^9 of any unit a profile uses (1,000 s in

@@ -10,9 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::compiled::CompiledGraphs;
-use super::basis::Basis;
-use super::check::Checker;
-use super::quantity::Quantity;
+use super::{Basis, Checker, Quantity};
 
 /// Which operand of a product of activations and weights moves through the
 /// arrays, the other one staying in them.

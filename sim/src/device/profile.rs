@@ -5,14 +5,7 @@ use serde::{Deserialize, Serialize};
 use toml_edit::{Item, Value};
 
 use super::calibration::{Calibration, UsedFact};
-use super::check::Checker;
-use super::cpu::Cpu;
-use super::gpu::Gpu;
-use super::memory::Memory;
-use super::npu::{Npu, SystolicArrays};
-use super::power::Power;
-use super::quantity::Quantity;
-use super::sync::Sync;
+use super::{Checker, Cpu, Gpu, Memory, Npu, Power, Quantity, Sync, SystolicArrays};
 use crate::input::{InputError, Text};
 
 /// One system-on-chip in one phone: everything the models need to know of it.

@@ -12,8 +12,8 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{Answer, Effort, Explorer, Found, SearchOptions, Strategy};
-use crate::device::profile::Profile;
-use crate::plan::{Plan, ProcessorKind};
+use crate::device::{ProcessorKind, Profile};
+use crate::plan::Plan;
 use crate::simulate::{DRAWS, Deviation, Drawn, Errors, SimulateError, Simulator, latencies, latency};
 use crate::units::Picos;
 use crate::workload::Stage;

@@ -17,11 +17,9 @@ pub use candidates::{Candidate, LanguageJob, ModelJob};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::device::profile::Profile;
+use crate::device::{ProcessorKind, Profile};
 use crate::engine::{Backpressure, RequestStream};
-use crate::plan::ProcessorKind;
-use crate::simulate::SimulateError;
-use crate::simulate::applications::{ApplicationSimulator, Arrivals, Frames, Load, Served};
+use crate::simulate::{ApplicationSimulator, Arrivals, Frames, Load, Served, SimulateError};
 use crate::timeline::Timeline;
 use crate::units::Picos;
 

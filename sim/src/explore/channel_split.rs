@@ -12,10 +12,9 @@ use std::rc::Rc;
 
 use foldhash::fast::FixedState;
 
-use super::grid::Grid;
-use super::{Objective, SearchOptions};
-use crate::device::gpu::{Direction, LinkTransfer};
-use crate::plan::{Axis, Placement, Plan, Processor, ProcessorKind};
+use super::{Grid, Objective, SearchOptions};
+use crate::device::{Direction, LinkTransfer, ProcessorKind};
+use crate::plan::{Axis, Placement, Plan, Processor};
 use crate::schedule::{read_bytes, result_bytes};
 use crate::simulate::{SimulateError, Simulator, copying, execute, join_delay};
 use crate::units::{Joules, Picos};

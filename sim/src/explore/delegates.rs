@@ -15,13 +15,9 @@ mod tests;
 
 use serde::Serialize;
 
-use super::Strategy;
-use super::explorer::{Explorer, Found};
-use crate::device::cpu::Core;
-use crate::device::gpu::Direction;
-use crate::device::profile::Profile;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{GraphCover, Placement, Plan, Processor, ProcessorKind};
+use super::{Explorer, Found, Strategy};
+use crate::device::{Core, Direction, ProcessorKind, Profile};
+use crate::plan::{GraphCover, Mechanism, Placement, Plan, Processor};
 use crate::schedule::result_bytes;
 use crate::simulate::{SimulateError, Simulator, between_cpu_and_gpu, hand_over_delay};
 use crate::units::{Bytes, Picos};

@@ -5,10 +5,8 @@
 //! much better than others. Operators do not know of each other, and the NPU takes no
 //! part; what is minimised is time, whatever the objective.
 
-use super::Strategy;
-use super::explorer::{Explorer, Found};
-use super::grid::MAX_CUTS;
-use crate::kernel::cpu::CoreSet;
+use super::{Explorer, Found, MAX_CUTS, Strategy};
+use crate::kernel::CoreSet;
 use crate::plan::{Axis, Placement, Processor, Region, Span};
 use crate::schedule::result_bytes;
 use crate::simulate::{SimulateError, join_delay};

@@ -8,12 +8,11 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::channel_split::{CoRunCache, Search, StartDelays, search_grid};
-use super::codl::CodlParts;
-use super::grid::Grid;
-use super::optimal::{self, Model};
-use super::prices::Prices;
-use super::{Objective, RandomSearch, SearchOptions, Strategy, codl, genetic, greedy, random};
+use super::optimal::Model;
+use super::{
+    CoRunCache, CodlParts, Grid, Objective, Prices, RandomSearch, Search, SearchOptions, StartDelays,
+    Strategy, codl, genetic, greedy, optimal, random, search_grid,
+};
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{Pipeline, Prediction, SimulateError, Simulator};
 use crate::units::Picos;

@@ -8,8 +8,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::explorer::Explorer;
-use super::random::{Choices, RandomSearch, choices};
+use super::{Choices, Explorer, RandomSearch, choices};
 use crate::plan::{Placement, Plan};
 use crate::simulate::SimulateError;
 

@@ -3,8 +3,7 @@
 //! It begins with everything where it is best alone on one processor, goes through the operators in their order,
 //! and again as long as that helps. Invariant: no choice makes the plan worse.
 
-use super::explorer::Explorer;
-use super::random::choices;
+use super::{Explorer, choices};
 use crate::plan::{Placement, Plan};
 use crate::simulate::SimulateError;
 

@@ -2,12 +2,9 @@
 
 use std::ops::Range;
 
-use super::SearchOptions;
-use super::channel_split::{Candidate, StartDelays};
-use super::prices::{Price, price};
-use crate::device::gpu::{Direction, LinkTransfer};
-use crate::device::profile::Profile;
-use crate::kernel::cpu::CoreSet;
+use super::{Candidate, Price, SearchOptions, StartDelays, price};
+use crate::device::{Direction, LinkTransfer, Profile};
+use crate::kernel::CoreSet;
 use crate::plan::{Axis, Placement, Processor};
 use crate::schedule::{pieces, result_bytes};
 use crate::simulate::{SimulateError, Simulator, copying, has_own_memory};

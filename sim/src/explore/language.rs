@@ -18,13 +18,10 @@ pub(super) mod weight_centric;
 pub use price::ProductPrices;
 
 use super::Strategy;
-use crate::device::npu::Order;
-use crate::device::profile::Profile;
-use crate::kernel::cpu::{CoreSet, Library};
-use crate::plan::Placement;
-use crate::plan::synchronisation::Mechanism;
-use crate::simulate::SimulateError;
-use crate::simulate::generation::{Generation, GenerationPlan, Graphs, StepPlan, generate};
+use crate::device::{Order, Profile};
+use crate::kernel::{CoreSet, Library};
+use crate::plan::{Mechanism, Placement};
+use crate::simulate::{Generation, GenerationPlan, Graphs, SimulateError, StepPlan, generate};
 use crate::units::Picos;
 use crate::workload::{LanguageTask, Stage, StepStages};
 

@@ -9,10 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use super::explorer::{Explorer, Found};
-use super::prices::Prices;
-use super::{Objective, Strategy};
-use crate::kernel::cpu::CoreSet;
+use super::{Explorer, Found, Objective, Prices, Strategy};
+use crate::kernel::CoreSet;
 use crate::plan::{Placement, Processor};
 use crate::simulate::{SimulateError, Simulator};
 use crate::workload::Stage;

@@ -32,18 +32,19 @@ mod tables;
 mod throughput;
 mod walk;
 
-use self::chains::ChainTables;
-use self::contention::Contention;
-pub(super) use self::model::Model;
-use self::moves::Mover;
-use self::program::{Limits, Outcome, Programme};
-use self::tables::Pricing;
-use super::channel_split::missing_kernel;
-use super::explorer::{Explorer, Found};
-use super::{Effort, Objective, Strategy};
+use super::{Effort, Explorer, Found, Objective, Strategy, missing_kernel};
 use crate::plan::Plan;
 use crate::simulate::{Prediction, SimulateError, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
+use chains::ChainTables;
+use contention::Contention;
+use label::{At, Cutting, Label, Place, Progress, leading, merged, squeezed, undominated};
+pub(super) use model::Model;
+use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, best, joined};
+use program::{Limits, Outcome, Programme};
+use shares::{Members, NPU_RANGES, ShareTable, Shared, WITH_NPU};
+use sharing::shared_placement;
+use tables::{Cost, CutTable, OperatorTable, PRICED_CUTS, Priced, Pricing, Traffic, Way, Ways};
 
 /// Later than any run: no kernel. The sum of a few is still a time.
 const NEVER: Picos = Picos(1 << 55);

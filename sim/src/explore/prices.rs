@@ -10,9 +10,8 @@ use std::rc::Rc;
 
 use foldhash::fast::FixedState;
 
-use super::grid::Grid;
-use super::{Objective, SearchOptions};
-use crate::kernel::cpu::CoreSet;
+use super::{Grid, Objective, SearchOptions};
+use crate::kernel::CoreSet;
 use crate::plan::{Axis, Processor, Region};
 use crate::simulate::{SimulateError, Simulator, above_idle};
 use crate::units::Picos;

@@ -7,10 +7,8 @@
 //! alone. What synchronisation costs, and which operators it is not worth cutting, the
 //! strategy does not ask.
 
-use super::Strategy;
-use super::channel_split::missing_kernel;
-use super::explorer::{Explorer, Found};
-use crate::kernel::cpu::CoreSet;
+use super::{Explorer, Found, Strategy, missing_kernel};
+use crate::kernel::CoreSet;
 use crate::plan::{Axis, Placement, Processor};
 use crate::simulate::SimulateError;
 

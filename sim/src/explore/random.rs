@@ -8,10 +8,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::Strategy;
-use super::channel_split::missing_kernel;
-use super::explorer::{Explorer, Found};
-use crate::kernel::cpu::CoreSet;
+use super::{Explorer, Found, Strategy, missing_kernel};
+use crate::kernel::CoreSet;
 use crate::plan::{Axis, GraphCover, Placement, Processor};
 use crate::simulate::SimulateError;
 

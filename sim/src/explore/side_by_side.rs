@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::advice::CONFIDENCE;
 use super::{Explorer, Found, Objective, SearchOptions, Strategy};
-use crate::plan::ProcessorKind;
+use crate::device::ProcessorKind;
 use crate::simulate::{Drawn, Errors, Known, SimulateError, Simulator, known};
 use crate::units::{Joules, Picos};
 use crate::workload::Stage;

@@ -11,11 +11,11 @@
 
 use std::rc::Rc;
 
-use super::channel_split::{Candidate, CoRunCache, Search, StartDelays, search_grid};
-use super::explorer::{Explorer, Found};
-use super::grid::Grid;
-use super::{Objective, SearchOptions, Strategy};
-use crate::device::gpu::{Direction, LinkTransfer};
+use super::{
+    Candidate, CoRunCache, Explorer, Found, Grid, Objective, Search, SearchOptions, StartDelays, Strategy,
+    search_grid,
+};
+use crate::device::{Direction, LinkTransfer};
 use crate::plan::{Placement, Processor};
 use crate::schedule::{pieces, result_bytes};
 use crate::simulate::{SimulateError, Simulator, between_cpu_and_gpu, copying, has_own_memory};

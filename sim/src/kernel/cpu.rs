@@ -22,12 +22,14 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
 use super::{Execution, Unsupported};
-use crate::device::cpu::Cpu;
+use crate::device::Cpu;
 use crate::units::Picos;
 use crate::workload::{Class, DataType, Function, Layer};
 
 pub use core_set::{CoreSet, CoreSetError, Group};
+use makespan::{Makespan, self_scheduled, self_scheduled_blocks, static_rows};
 use tally::Tally;
+use team::{Member, Team, contention};
 
 /// Most threads one core set has: the cores of today's phones.
 pub const MAX_THREADS: usize = 8;

@@ -24,8 +24,7 @@ mod work_group;
 use serde::Serialize;
 
 use super::{Execution, Unsupported};
-use crate::device::gpu::Gpu;
-use crate::device::gpu::family::Extent;
+use crate::device::{Extent, Gpu};
 use crate::workload::{
     Class, Conv2d, DataType, Dimension, Layer, Movement, Operator, Recurrent, Reduction, Shape, Statistic,
     slices,
@@ -33,8 +32,10 @@ use crate::workload::{
 
 pub use crate::device::gpu::family::Linearisation;
 pub use conv::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
+use latency::Cost;
 pub use residual::{correction, features};
 pub use select::Kernel;
+use work_group::Dispatch;
 
 /// A kernel launch and the counts that decide its time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

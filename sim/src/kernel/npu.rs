@@ -34,7 +34,8 @@ pub use self::graphs::graph_preparation;
 use self::product::{Product, Rows};
 pub use self::systolic::systolic_cycles;
 use super::{Execution, Phase, PhaseKind, Phases, Unsupported};
-use crate::device::npu::{Decode, Order, SystolicArrays};
+use crate::device::npu::Decode;
+use crate::device::{Order, SystolicArrays};
 use crate::units::{Bytes, BytesPerSecond, Picos};
 use crate::workload::Layer;
 

@@ -8,15 +8,8 @@ mod operator;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::chain::check_chains;
-use super::graph_cover::GraphCover;
-use super::placement::{Part, Placement, Plan};
-use super::processor::Processor;
-use super::region::Axis;
-use super::synchronisation::Mechanism;
-use crate::device::ProcessorKind;
-use crate::device::check::Checker;
-use crate::device::profile::Profile;
+use super::{Axis, GraphCover, Mechanism, Part, Placement, Plan, Processor, check_chains};
+use crate::device::{Checker, ProcessorKind, Profile};
 use crate::input::{InputError, Text, Violation};
 use crate::workload::Stage;
 

@@ -2,12 +2,9 @@
 
 use thiserror::Error;
 
-use super::graph_cover::GraphCover;
-use super::processor::Processor;
-use super::region::{Axis, Region, Span};
-use super::synchronisation::Mechanism;
+use super::{Axis, GraphCover, Mechanism, Processor, Region, Span};
 use crate::device::ProcessorKind;
-use crate::kernel::cpu::CoreSet;
+use crate::kernel::CoreSet;
 use crate::workload::Operator;
 
 /// Most parts of one operator: one for each processor, and another where the parts of two

@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
-use crate::device::sync::Sync;
+use crate::device::Sync;
 use crate::units::{Bytes, Picos};
 
 /// How one processor learns that another is done.

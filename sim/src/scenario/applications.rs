@@ -4,16 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LanguageTable, Overrides, ScenarioFile, Workload};
-use crate::device::check::{Checker, Limits};
-use crate::device::profile::Profile;
-use crate::device::quantity::Quantity;
+use crate::device::{Checker, Limits, Profile, Quantity};
 use crate::engine::{Backpressure, MAX_QUEUE_DEPTH};
-use crate::explore::Strategy;
-use crate::explore::applications::{Application, Applications, Job, LanguageJob, ModelJob};
+use crate::explore::{Application, Applications, Job, LanguageJob, ModelJob, Strategy};
 use crate::input::{InputError, Text, Violation};
 use crate::plan::{Plan, PlanFile};
-use crate::simulate::applications::{Arrivals, Frames, MAX_APPLICATIONS, USUAL_QUEUE_DEPTH};
-use crate::simulate::generation::planned_stages;
+use crate::simulate::{Arrivals, Frames, MAX_APPLICATIONS, USUAL_QUEUE_DEPTH, planned_stages};
 use crate::units::{MILLIS_PER_DAY, Picos};
 use crate::workload::Stage;
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::resolve::unknown;
+use super::unknown;
 use crate::explore::Strategy;
 use crate::input::{InputError, Text, Violation};
 use crate::workload::{

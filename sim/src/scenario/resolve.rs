@@ -3,12 +3,11 @@
 use std::fmt::Display;
 
 use super::{Overrides, Scenario, ScenarioFile, Threads, Workload};
-use crate::device::check::Checker;
-use crate::device::profile::Profile;
+use crate::device::{Checker, Profile};
 use crate::explore::{DEFAULT_STEP, DEFAULT_THREADS, Objective, SearchOptions, Strategy};
 use crate::input::{InputError, Text, Violation};
-use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
-use crate::plan::synchronisation::Mechanism;
+use crate::kernel::{CoreSet, Library, MAX_THREADS};
+use crate::plan::Mechanism;
 use crate::simulate::Measure;
 
 /// Device a scenario runs on when neither it nor the caller names one.

@@ -1,7 +1,6 @@
 //! What a scenario file runs.
 
-use super::resolve::{refused, unknown};
-use super::{Overrides, ScenarioFile, WORKLOADS, Workload};
+use super::{Overrides, ScenarioFile, WORKLOADS, Workload, refused, unknown};
 use crate::input::{InputError, Text};
 use crate::workload::{Graph, Layer, OPERATOR_SETS, Stage, assemble, fuse, network, networks, operator_set};
 

@@ -3,13 +3,10 @@
 use serde::{Serialize, Serializer};
 
 use super::{LONGEST_RUN, SimulateError, compiled_graphs};
-use crate::device::npu::Npu;
-use crate::device::npu::compiled::CompiledGraphs;
-use crate::device::profile::Profile;
+use crate::device::{CompiledGraphs, Npu, ProcessorKind, Profile};
 use crate::engine::ProcessorId;
-use crate::kernel::cpu::{self, CoreSet, Library};
-use crate::kernel::{Phases, Unsupported, gpu, npu};
-use crate::plan::{Processor, ProcessorKind};
+use crate::kernel::{CoreSet, Library, Phases, Unsupported, cpu, gpu, npu};
+use crate::plan::Processor;
 use crate::units::BytesPerSecond;
 use crate::workload::{DataType, Layer};
 

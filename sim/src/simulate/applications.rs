@@ -16,15 +16,14 @@ pub use arrivals::Arrivals;
 pub use frames::Frames;
 pub use report::{ApplicationReport, Served, Utilisation};
 
-use super::lower::Lowered;
 use super::pipeline::sinks;
-use super::{SimulateError, Simulator, memory, within_a_day};
-use crate::device::profile::Profile;
+use super::{Lowered, SimulateError, Simulator, memory, within_a_day};
+use crate::device::{ProcessorKind, Profile};
 use crate::engine::{
     Backpressure, Capacity, ClientId, Engine, MAX_PROCESSORS, NoTrace, ProcessorId, Program, RequestStream,
     TaskId, TraceSink, Work,
 };
-use crate::plan::{Plan, ProcessorKind};
+use crate::plan::Plan;
 use crate::timeline::Timeline;
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;

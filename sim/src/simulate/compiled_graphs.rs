@@ -5,14 +5,11 @@
 //! reads. Invariant: what a graph reads from outside was computed before its first operator, so
 //! that it can run from there without a stop.
 
-use super::alone::compiler;
-use super::{Detail, SimulateError, within_a_day};
-use crate::device::npu::compiled::CompiledGraphs;
-use crate::device::profile::Profile;
-use crate::device::quantity::Quantity;
+use super::{Detail, SimulateError, compiler, within_a_day};
+use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
 use crate::kernel::npu::compiled::{Graph, Member, Producer};
 use crate::kernel::{Phases, Unsupported};
-use crate::plan::{Placement, Plan, Processor, ProcessorKind};
+use crate::plan::{Placement, Plan, Processor};
 use crate::units::Picos;
 use crate::workload::{Layer, Stage};
 

@@ -15,14 +15,12 @@ mod written;
 
 use std::collections::BTreeSet;
 
-use crate::device::npu::Order;
-use crate::device::profile::Profile;
-use crate::kernel::cpu::Library;
+use super::{Prediction, SimulateError, Simulator, within_a_day};
+use crate::device::{Order, ProcessorKind, Profile};
+use crate::kernel::Library;
 use crate::kernel::npu::graph_preparation;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Placement, Plan, Processor, ProcessorKind};
+use crate::plan::{Mechanism, Placement, Plan, Processor};
 use crate::schedule::ScheduleError;
-use crate::simulate::{Prediction, SimulateError, Simulator, within_a_day};
 use crate::units::{Bytes, Joules, Picos};
 use crate::workload::{DataType, LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
 

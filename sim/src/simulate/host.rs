@@ -8,8 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::gpu::HostPath;
-use crate::device::profile::Profile;
+use crate::device::{HostPath, Profile};
 use crate::kernel::{Phase, PhaseKind, Phases};
 use crate::units::{Bytes, Picos};
 

@@ -8,13 +8,9 @@
 use serde::Serialize;
 
 use super::{SimulateError, execute};
-use crate::device::basis::Basis;
-use crate::device::cpu::Cluster;
-use crate::device::npu::Npu;
-use crate::device::profile::Profile;
-use crate::kernel::Unsupported;
-use crate::kernel::cpu::{self, CoreSet, Library};
-use crate::plan::{Processor, ProcessorKind};
+use crate::device::{Basis, Cluster, Npu, ProcessorKind, Profile};
+use crate::kernel::{CoreSet, Library, Unsupported, cpu};
+use crate::plan::Processor;
 use crate::workload::{DataType, Layer, Linear, Operator, Stage};
 
 /// What is known of a processor for a workload.

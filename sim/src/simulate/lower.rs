@@ -1,16 +1,14 @@
 //! From the commands of a schedule to the tasks of an engine program: what each takes.
 
-use super::alone::compiler;
 use super::memory::cluster_client;
-use super::price::{copying, hand_over_delay, has_own_memory, join_delay, resubmission};
-use super::{Detail, SimulateError, Simulator};
-use crate::device::gpu::{Direction, LinkTransfer};
-use crate::device::profile::Profile;
+use super::price::resubmission;
+use super::{
+    Detail, SimulateError, Simulator, compiler, copying, hand_over_delay, has_own_memory, join_delay,
+};
+use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::engine::{ClientId, Program, TaskId, Work};
-use crate::kernel::cpu::CoreSet;
-use crate::kernel::{Phase, PhaseKind, Phases};
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, GraphCover, Plan, Processor, ProcessorKind, Region, Regions, Span};
+use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
+use crate::plan::{Axis, GraphCover, Mechanism, Plan, Processor, Region, Regions, Span};
 use crate::schedule::{
     Command, Memory, Missing, Schedule, Setting, What, read_bytes, result_bytes, schedule,
 };

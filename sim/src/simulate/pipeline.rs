@@ -17,12 +17,10 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::lower::Lowered;
-use super::{SimulateError, Simulator};
-use crate::device::check::{Checker, Limits};
-use crate::device::quantity::Quantity;
+use super::{Lowered, SimulateError, Simulator};
+use crate::device::{Checker, Limits, ProcessorKind, Quantity};
 use crate::engine::{NoTrace, ProcessorId, TaskId};
-use crate::plan::{MAX_PIPELINE_DEPTH, Plan, ProcessorKind};
+use crate::plan::{MAX_PIPELINE_DEPTH, Plan};
 use crate::units::Picos;
 use crate::workload::Stage;
 use written::Written;

@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use super::Detail;
-use super::footprint::Footprint;
-use crate::plan::ProcessorKind;
+use super::{Detail, Footprint};
+use crate::device::ProcessorKind;
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
 
 /// A simulated run.

@@ -1,17 +1,15 @@
 //! What the engine's times mean: use of processors, critical path, energy.
 
-use super::Detail;
-use super::Simulator;
 use super::energy::{idle_cores, of_threads};
 use super::footprint::footprint;
-use super::lower::{Lowered, PricedCommand};
-use super::prediction::{
-    Composition, CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind,
+use super::{
+    Composition, CriticalStep, Detail, Lowered, OtherEnergy, PartReport, Prediction, PricedCommand,
+    ProcessorUse, Simulator, StageReport, StepKind,
 };
-use crate::device::power::Power;
+use crate::device::{Power, ProcessorKind};
 use crate::engine::TaskId;
 use crate::kernel::{cpu, npu};
-use crate::plan::{Plan, ProcessorKind, synchronisation};
+use crate::plan::{Plan, synchronisation};
 use crate::schedule::{Memory, What};
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos, Watts};
 use crate::workload::Stage;

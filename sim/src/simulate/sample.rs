@@ -11,11 +11,10 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::lower::{Lowered, PricedCommand};
-use super::{Pipeline, SimulateError, Simulator};
-use crate::device::profile::Jitter;
+use super::{Lowered, Pipeline, PricedCommand, SimulateError, Simulator};
+use crate::device::{Jitter, ProcessorKind};
 use crate::engine::NoTrace;
-use crate::plan::{Plan, ProcessorKind};
+use crate::plan::Plan;
 use crate::units::Picos;
 use crate::workload::Stage;
 

@@ -4,13 +4,12 @@
 mod bandwidth;
 mod folds;
 
-use super::lower::{Lowered, PricedCommand, Share};
-use super::{Detail, SimulateError, Simulator};
-use crate::device::profile::Profile;
+use super::{Detail, Lowered, PricedCommand, Share, SimulateError, Simulator};
+use crate::device::{ProcessorKind, Profile};
 use crate::engine::Recorder;
-use crate::kernel::cpu::{CoreSet, Schedule};
-use crate::kernel::{Phase, PhaseKind};
-use crate::plan::{Plan, ProcessorKind};
+use crate::kernel::cpu::Schedule;
+use crate::kernel::{CoreSet, Phase, PhaseKind};
+use crate::plan::Plan;
 use crate::schedule::{Memory, What};
 use crate::timeline::{Activity, Stretch, Timeline, Track, TrackKind};
 use crate::units::Picos;

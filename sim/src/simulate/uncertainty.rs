@@ -8,13 +8,11 @@ use std::ops::Range;
 
 use serde::{Serialize, Serializer};
 
-use super::lower::{PricedCommand, Share};
-use super::sample::{self, MEAN_ABSOLUTE_DEVIATION, factor, stretched};
-use super::{Known, Pipeline, SimulateError, Simulator};
-use crate::device::basis::Basis;
-use crate::device::calibration::{AnswerPart, ErrorGroup, Group};
-use crate::device::profile::Profile;
-use crate::plan::{Plan, ProcessorKind};
+use super::sample::{MEAN_ABSOLUTE_DEVIATION, factor, stretched};
+use super::{Known, Pipeline, PricedCommand, Share, SimulateError, Simulator, sample};
+use crate::device::calibration::Group;
+use crate::device::{AnswerPart, Basis, ErrorGroup, ProcessorKind, Profile};
+use crate::plan::Plan;
 use crate::schedule::What;
 use crate::units::Picos;
 use crate::workload::Stage;

@@ -9,9 +9,8 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::graph::{Graph, Node, NodeId, Source};
-use super::operator::{Mean, Operator, OperatorTable};
-use super::shape::{DataType, Shape};
+use super::operator::{Operator, OperatorTable};
+use super::{DataType, Graph, Mean, Node, NodeId, Shape, Source};
 use crate::input::{InputError, Text, Violation};
 
 /// Name by which an operator reads the workload's input.

@@ -6,10 +6,8 @@
 
 use serde::Deserialize;
 
-use super::assemble::{self, InputTable};
-use super::graph::Graph;
 use super::operator::OperatorTable;
-use super::shape::DataType;
+use super::{DataType, Graph, InputTable, assemble};
 use crate::input::{InputError, Text};
 
 /// Name and content of every bundled network, by name: the files in `networks/`.

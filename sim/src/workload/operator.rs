@@ -40,10 +40,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(super) use bounds::shape as check_shape;
+use bounds::{Checked, at_most_max, dimension, tensor, work};
 pub use bounds::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK};
 pub use concat::Concat;
 pub use conv2d::Conv2d;
 pub use definition::{BatchOf, ChannelCut, Definition};
+use definition::{Flag, UNKNOWN, first, is_one, is_true, one, unknown, yes};
 pub use depthwise_conv2d::DepthwiseConv2d;
 pub use elementwise::{Elementwise, Function};
 pub use embedding::Embedding;
@@ -65,7 +67,7 @@ pub use softmax::Softmax;
 pub use transpose::Transpose;
 pub use window::Window;
 
-use super::shape::Shape;
+use super::Shape;
 
 /// Makes the enum of all operators, and the table that a file has for one, of the list of
 /// them: what each is, its key in files, its type.

@@ -1,12 +1,10 @@
 //! A GPU with memory of its own: what crosses its link, and what that costs.
 
-use coexec_sim::device::gpu::{Direction, Link, LinkTransfer, OwnMemory};
-use coexec_sim::device::profile::Profile;
-use coexec_sim::device::quantity::Quantity;
+use coexec_sim::device::gpu::Link;
+use coexec_sim::device::{Direction, LinkTransfer, OwnMemory, ProcessorKind, Profile, Quantity};
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy, explore, latency_curve, split_search};
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, Placement, Plan, Processor, ProcessorKind};
+use coexec_sim::kernel::{CoreSet, Library};
+use coexec_sim::plan::{Axis, Mechanism, Placement, Plan, Processor};
 use coexec_sim::simulate::{Prediction, SimulateError, Simulator, StepKind, Transfers, execute, timeline};
 use coexec_sim::timeline::Activity;
 use coexec_sim::units::{Bytes, Picos};

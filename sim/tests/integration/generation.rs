@@ -1,13 +1,10 @@
 //! A language task as the engine runs it whole.
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::Strategy;
-use coexec_sim::explore::language::plan_language;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Placement, Plan};
-use coexec_sim::simulate::Simulator;
-use coexec_sim::simulate::generation::{generate, generation_timeline};
+use coexec_sim::device::Profile;
+use coexec_sim::explore::{Strategy, plan_language};
+use coexec_sim::kernel::Library;
+use coexec_sim::plan::{Mechanism, Placement, Plan};
+use coexec_sim::simulate::{Simulator, generate, generation_timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::{LanguageModel, LanguageTask, Stage, TokenStep, Turn, WeightFormat};
 

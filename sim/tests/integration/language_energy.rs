@@ -1,12 +1,11 @@
 //! Energy of a prompt of 256 tokens and an answer of 32, by three designs (`HeteroInfer`,
 //! section 5.8).
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::Strategy;
-use coexec_sim::explore::language::explore_language;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::simulate::generation::{Generation, PhaseReport};
+use coexec_sim::device::Profile;
+use coexec_sim::explore::{Strategy, explore_language};
+use coexec_sim::kernel::Library;
+use coexec_sim::plan::Mechanism;
+use coexec_sim::simulate::{Generation, PhaseReport};
 use coexec_sim::workload::{LanguageTask, Turn, WeightFormat, language_model};
 
 fn generation(strategy: Strategy) -> Generation {

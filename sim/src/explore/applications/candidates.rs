@@ -7,15 +7,13 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{Application, Job};
-use crate::device::profile::Profile;
-use crate::explore::language::plan_language;
-use crate::explore::{Effort, Explorer, SearchOptions, Strategy};
-use crate::kernel::cpu::Library;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Plan, ProcessorKind};
-use crate::simulate::applications::{ApplicationSimulator, PricedRequest};
-use crate::simulate::generation::{GenerationPlan, price_answer};
-use crate::simulate::{Measure, SimulateError, Simulator};
+use crate::device::{ProcessorKind, Profile};
+use crate::explore::{Effort, Explorer, SearchOptions, Strategy, plan_language};
+use crate::kernel::Library;
+use crate::plan::{Mechanism, Plan};
+use crate::simulate::{
+    ApplicationSimulator, GenerationPlan, Measure, PricedRequest, SimulateError, Simulator, price_answer,
+};
 use crate::units::Picos;
 use crate::workload::{LanguageTask, Stage};
 

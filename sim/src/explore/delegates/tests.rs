@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::explore::{SearchOptions, explore};
-use crate::kernel::cpu::Library;
+use crate::kernel::Library;
 use crate::simulate::{Measure, Prediction};
 use crate::workload::{
     DataType, GraphBuilder, LocalResponseNorm, PoolKind, Shape, Window, fuse, network, networks,

@@ -1,8 +1,7 @@
 //! Rows between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.2): filled static
 //! graphs on the NPU, one after another, and what is left on the GPU.
 
-use super::price::ProductPrices;
-use super::{Priced, faster, layer_level, shared};
+use super::{Priced, ProductPrices, faster, layer_level, shared};
 use crate::plan::{GraphCover, Placement};
 use crate::simulate::SimulateError;
 use crate::workload::{Layer, Operator, Stage};

@@ -3,8 +3,7 @@
 //! the rows that fill no graph.
 
 use super::activation_centric::filled;
-use super::price::ProductPrices;
-use super::{Priced, faster, weight_centric};
+use super::{Priced, ProductPrices, faster, weight_centric};
 use crate::plan::GraphCover;
 use crate::simulate::SimulateError;
 use crate::workload::{Layer, Operator};

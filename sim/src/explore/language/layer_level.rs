@@ -1,8 +1,7 @@
 //! Whole products on the processor that is faster (`HeteroInfer`, SOSP'25, section 4.1):
 //! in practice the NPU reads prompts and the GPU generates.
 
-use super::npu_alone;
-use super::price::ProductPrices;
+use super::{ProductPrices, npu_alone};
 use crate::plan::Placement;
 use crate::simulate::SimulateError;
 use crate::workload::Stage;

@@ -1,7 +1,6 @@
 //! Products on the NPU alone: padded, in pieces, or in chunks of one size.
 
-use super::price::ProductPrices;
-use super::{Priced, faster};
+use super::{Priced, ProductPrices, faster};
 use crate::plan::{GraphCover, Placement, Processor};
 use crate::simulate::SimulateError;
 use crate::workload::{Layer, Operator, Stage};

@@ -4,10 +4,9 @@
 //! reach the NPU and come back (`HeteroInfer`, SOSP'25, section 4.4). It is the engine's
 //! answer while the two do not slow each other through the memory.
 
-use crate::device::profile::Profile;
-use crate::kernel::cpu::Library;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{GraphCover, Placement, Plan, Processor, Region};
+use crate::device::Profile;
+use crate::kernel::Library;
+use crate::plan::{GraphCover, Mechanism, Placement, Plan, Processor, Region};
 use crate::simulate::{SimulateError, Simulator, accelerator_costs, execute, without_dispatch};
 use crate::units::{Bytes, PICOS_PER_SECOND, Picos};
 use crate::workload::{Layer, Stage};

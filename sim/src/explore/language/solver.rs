@@ -2,8 +2,7 @@
 //! section 4.4). The best of each kind are compared in the engine, where GPU and NPU slow
 //! each other.
 
-use super::price::ProductPrices;
-use super::{activation_centric, hybrid, npu_alone, weight_centric};
+use super::{ProductPrices, activation_centric, hybrid, npu_alone, weight_centric};
 use crate::plan::Placement;
 use crate::simulate::SimulateError;
 use crate::workload::Stage;

@@ -1,6 +1,6 @@
 use super::Strategy as S;
 use super::*;
-use crate::plan::ProcessorKind;
+use crate::device::ProcessorKind;
 use crate::simulate::Footprint;
 use crate::units::Bytes;
 use crate::workload::{Turn, WeightFormat, language_model};

@@ -1,7 +1,6 @@
 //! Output channels between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.1).
 
-use super::price::ProductPrices;
-use super::{Priced, faster};
+use super::{Priced, ProductPrices, faster};
 use crate::plan::{GraphCover, Placement};
 use crate::simulate::SimulateError;
 use crate::workload::{Layer, Operator};

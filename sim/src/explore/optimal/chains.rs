@@ -9,9 +9,7 @@ use std::rc::Rc;
 
 use foldhash::fast::FixedState;
 
-use super::label::Cutting;
-use super::model::Model;
-use super::tables::{Cost, Pricing, Way, Ways};
+use super::{Cost, Cutting, Model, Pricing, Way, Ways};
 use crate::plan::Axis;
 
 /// Ways to cut chains, by axis, core set, end, and length.

@@ -8,14 +8,8 @@ use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
-use super::label::Cutting;
-use super::model::Model;
-use super::moves::{GPU, Move};
-use super::shares::Members;
-use super::sharing::shared_placement;
-use crate::explore::SearchOptions;
-use crate::explore::channel_split::CoRunCache;
-use crate::explore::explorer::Explorer;
+use super::{Cutting, GPU, Members, Model, Move, shared_placement};
+use crate::explore::{CoRunCache, Explorer, SearchOptions};
 use crate::plan::{Placement, Plan};
 use crate::simulate::{SimulateError, Simulator};
 use crate::units::Picos;

@@ -5,18 +5,12 @@
 
 use std::collections::HashMap;
 
-use super::Weights;
 use super::order::{live, meeting_points, next, readers, runs};
-use super::shares::ShareTable;
-use super::tables::{Cost, CutTable, OperatorTable, Pricing};
-use crate::device::gpu::{Direction, LinkTransfer};
-use crate::device::profile::Profile;
-use crate::explore::Objective;
-use crate::explore::channel_split::StartDelays;
-use crate::explore::explorer::Explorer;
-use crate::kernel::cpu::CoreSet;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, ProcessorKind, Span, rows_read};
+use super::{Cost, CutTable, OperatorTable, Pricing, ShareTable, Weights};
+use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
+use crate::explore::{Explorer, Objective, StartDelays};
+use crate::kernel::CoreSet;
+use crate::plan::{Axis, Mechanism, Span, rows_read};
 use crate::schedule::{Holders, result_bytes};
 use crate::simulate::{
     InGraph, InGraphs, SimulateError, copying, hand_over_delay, has_own_memory, join_delay,

@@ -5,14 +5,10 @@
 //! Invariant: exact moves time a plan as simulating it without contention does; relaxed moves never later,
 //! and are monotone: from a label that is no later they lead to one that is no later.
 
-use super::Weights;
-use super::chains::ChainTables;
-use super::contention::Contention;
-use super::label::{At, Cutting, Label, Place, Progress};
-use super::model::Model;
-use super::shares::Members;
-use super::tables::{Cost, Way};
-use crate::plan::ProcessorKind;
+use super::{
+    At, ChainTables, Contention, Cost, Cutting, Label, Members, Model, Place, Progress, Way, Weights,
+};
+use crate::device::ProcessorKind;
 use crate::schedule::Holders;
 use crate::units::Picos;
 

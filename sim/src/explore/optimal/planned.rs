@@ -2,12 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::label::Cutting;
-use super::model::Model;
-use super::moves::Move;
-use super::sharing::shared_placement;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, Placement, Plan};
+use super::{Cutting, Model, Move, shared_placement};
+use crate::plan::{Axis, Mechanism, Placement, Plan};
 
 /// The plan of decisions that cover all stages in order.
 pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Mechanism) -> Plan {

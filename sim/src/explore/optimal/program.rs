@@ -4,11 +4,10 @@
 //! (`moves`). Invariant: relaxed, some label at each position is no later than any plan is there, and its
 //! bound no higher than what that plan costs.
 
-use super::label::{Cutting, Label, Place, Progress, leading, merged, squeezed, undominated};
-use super::model::Model;
-use super::moves::{Move, Mover, Trial};
-use super::shares::{NPU_RANGES, WITH_NPU};
-use super::tables::Cost;
+use super::{
+    Cost, Cutting, Label, Model, Move, Mover, NPU_RANGES, Place, Progress, Trial, WITH_NPU, leading, merged,
+    squeezed, undominated,
+};
 use crate::plan::Axis;
 use crate::units::Picos;
 

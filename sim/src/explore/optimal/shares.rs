@@ -4,9 +4,9 @@
 //! them end together. Not for: cuts between CPU and GPU alone (`tables`), whose ways are exact. Invariant: no
 //! processor takes less than its table says, wherever its part lies.
 
-use super::NEVER;
-use super::tables::{Cost, CutTable, PRICED_CUTS, Priced, Pricing, Traffic};
-use crate::plan::{Axis, Processor, ProcessorKind, Region, Span};
+use super::{Cost, CutTable, NEVER, PRICED_CUTS, Priced, Pricing, Traffic};
+use crate::device::ProcessorKind;
+use crate::plan::{Axis, Processor, Region, Span};
 use crate::units::Picos;
 use crate::workload::Layer;
 

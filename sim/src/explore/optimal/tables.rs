@@ -5,12 +5,10 @@
 
 use std::ops::Range;
 
-use super::NEVER;
-use super::shares::ShareTable;
+use super::{NEVER, ShareTable};
 use crate::explore::{Objective, SearchOptions};
 use crate::kernel::Phases;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, Processor, Region, Span};
+use crate::plan::{Axis, Mechanism, Processor, Region, Span};
 use crate::simulate::{Detail, Simulator, above_idle, has_own_memory, without_dispatch};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::Layer;

@@ -7,12 +7,11 @@
 //! streaming the plan takes less. Invariant: prices that add up to one make the least work of all operators a
 //! bound of every plan's busiest processor.
 
-use super::model::Model;
-use super::moves::CPU;
-use super::tables::Cost;
 use super::walk::in_units;
-use crate::explore::explorer::Explorer;
-use crate::plan::{Axis, Part, Placement, Plan, Processor, ProcessorKind, Region, Span};
+use super::{CPU, Cost, Model};
+use crate::device::ProcessorKind;
+use crate::explore::Explorer;
+use crate::plan::{Axis, Part, Placement, Plan, Processor, Region, Span};
 use crate::schedule::Holders;
 use crate::simulate::{Pipeline, SimulateError};
 use crate::units::Picos;

@@ -7,12 +7,11 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::model::Model;
-use super::moves::{CPU, GPU};
-use super::shares::WITH_NPU;
-use crate::explore::explorer::Explorer;
-use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, Part, Placement, Plan, Processor, ProcessorKind, Region, Span};
+use super::{CPU, GPU, Model, WITH_NPU};
+use crate::device::ProcessorKind;
+use crate::explore::Explorer;
+use crate::kernel::CoreSet;
+use crate::plan::{Axis, Part, Placement, Plan, Processor, Region, Span};
 use crate::simulate::SimulateError;
 
 /// Seed of the walk.

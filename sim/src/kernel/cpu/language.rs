@@ -6,10 +6,9 @@
 //! Everything else is bound by the tensors it reads and writes. Behind each operator the threads
 //! wait for each other.
 
-use super::makespan::Makespan;
-use super::tally::{Shares, Tally};
-use super::{CoreSet, Kernel, NANOS_PER_MICRO, traffic, unsupported};
-use crate::device::cpu::{Cpu, LanguageRates};
+use super::tally::Shares;
+use super::{CoreSet, Kernel, Makespan, NANOS_PER_MICRO, Tally, traffic, unsupported};
+use crate::device::{Cpu, LanguageRates};
 use crate::kernel::Unsupported;
 use crate::workload::{Class, Layer};
 

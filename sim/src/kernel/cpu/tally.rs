@@ -1,7 +1,6 @@
 //! What a layer costs on a core set, before it becomes phases.
 
-use super::makespan::Makespan;
-use super::{Kernel, Library, Limit, MAX_THREADS, Schedule};
+use super::{Kernel, Library, Limit, MAX_THREADS, Makespan, Schedule};
 use crate::kernel::{Execution, Phase, PhaseKind, Phases, largest};
 use crate::units::{Bytes, Picos};
 

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 
 use super::{CoreSet, MAX_THREADS, unsupported};
-use crate::device::cpu::{Cluster, Cpu, MAX_CLUSTERS, MixedClusters};
+use crate::device::{Cluster, Cpu, MAX_CLUSTERS, MixedClusters};
 use crate::kernel::Unsupported;
 use crate::workload::Layer;
 

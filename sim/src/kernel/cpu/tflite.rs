@@ -7,17 +7,18 @@
 //! loop of grouped convolutions, everything but products and depthwise
 //! convolutions) is serial here.
 
-use super::makespan::{self, Makespan};
-use super::ruy::{self, Product, Tile};
-use super::tally::{Shares, Tally};
-use super::team::{Team, contention};
-use super::{CoreSet, Kernel, NANOS_PER_MICRO, QUANTISING_PASSES, arithmetic, separate_passes, unsupported};
-use crate::device::cpu::{Cluster, Cpu, RuyRates};
-use crate::device::quantity::Quantity;
+use super::ruy::{Product, Tile};
+use super::tally::Shares;
+use super::{
+    CoreSet, Kernel, Makespan, NANOS_PER_MICRO, QUANTISING_PASSES, Tally, Team, arithmetic, contention,
+    makespan, ruy, separate_passes, unsupported,
+};
+use crate::device::{Cluster, Cpu, Quantity, RuyRates};
 use crate::kernel::Unsupported;
+use crate::workload;
 use crate::workload::{
-    self, Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator,
-    Recurrent, Reduction,
+    Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator, Recurrent,
+    Reduction,
 };
 
 /// Tensor bytes the caches keep from one operator to the next (CPU model fit:

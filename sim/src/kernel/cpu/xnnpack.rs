@@ -7,16 +7,14 @@
 
 mod micro_kernel;
 
-use super::makespan::Makespan;
 use super::ruy::Tile;
-use super::tally::{Shares, Tally};
-use super::team::{Member, Team, contention};
+use super::tally::Shares;
 use super::traffic::{CACHE_LINE_BYTES, grouped_input_bytes, grouped_output_factor};
 use super::{
-    CoreSet, Kernel, MAX_THREADS, NANOS_PER_MICRO, QUANTISING_PASSES, arithmetic, separate_passes,
-    unsupported,
+    CoreSet, Kernel, MAX_THREADS, Makespan, Member, NANOS_PER_MICRO, QUANTISING_PASSES, Tally, Team,
+    arithmetic, contention, separate_passes, unsupported,
 };
-use crate::device::cpu::{Cluster, Cpu, XnnpackRates};
+use crate::device::{Cluster, Cpu, XnnpackRates};
 use crate::kernel::Unsupported;
 use crate::workload::{
     Class, Conv2d, DataType, Function, GenericKind, Layer, Operator, Recurrent, Reduction,

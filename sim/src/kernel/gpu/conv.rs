@@ -2,15 +2,15 @@
 //! products of several rows, the middle kernel of Winograd; and the convolution
 //! with constant weights.
 
-use super::latency::Cost;
-use super::select::{self, Kernel};
-use super::work_group::Dispatch;
-use super::{Modelled, activations, elementwise, extent, lanes, missing_table, saturated, work_group};
-use crate::device::gpu::family::{ConvGrid, ConvMapping, Extent, Linearisation, SLICE_BYTES, Tile, TileTask};
-use crate::device::gpu::{
-    ConvConstantsKernel, ConvGenericKernel, Gpu, LinearLowering, ResidentKernel, WinogradKernel,
+use super::{
+    Cost, Dispatch, Kernel, Modelled, activations, elementwise, extent, lanes, missing_table, saturated,
+    select, work_group,
 };
-use crate::device::quantity::Quantity;
+use crate::device::gpu::{ConvConstantsKernel, ConvGenericKernel, WinogradKernel};
+use crate::device::{
+    ConvGrid, ConvMapping, Extent, Gpu, LinearLowering, Linearisation, Quantity, ResidentKernel, SLICE_BYTES,
+    Tile, TileTask,
+};
 use crate::kernel::Unsupported;
 use crate::workload::{Conv2d, DataType, Layer, Linked, Product, slices};
 

@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 
-use crate::device::gpu::LanguageKernels;
+use crate::device::LanguageKernels;
 use crate::kernel::{Execution, Phase, PhaseKind, Phases};
 use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 use crate::workload::{Class, Layer};

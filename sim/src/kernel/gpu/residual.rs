@@ -2,8 +2,8 @@
 //! phases.
 
 use super::{Launch, extent};
-use crate::device::gpu::family::{Extent, SLICE_BYTES};
-use crate::device::gpu::{Correction, Feature, Features, Gpu};
+use crate::device::gpu::Correction;
+use crate::device::{Extent, Feature, Features, Gpu, SLICE_BYTES};
 use crate::kernel::Execution;
 use crate::workload::{Class, Layer, Movement, Operator, slices};
 

@@ -20,12 +20,12 @@ mod tests;
 
 use serde::Serialize;
 
-use self::operators::Operators;
 use self::rates::{Cost, Rates};
-use super::{Execution, Phase, PhaseKind, Phases, Unsupported};
-use crate::device::npu::compiled::CompiledGraphs;
+use crate::device::CompiledGraphs;
+use crate::kernel::{Execution, Phase, PhaseKind, Phases, Unsupported};
 use crate::units::{Bytes, Picos};
 use crate::workload::{DataType, Layer};
+use operators::{Operators, kernel_of};
 
 pub use self::work::Kernel;
 

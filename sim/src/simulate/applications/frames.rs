@@ -3,16 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::lower::{Lowered, PricedCommand, Share};
-use super::super::price::has_own_memory;
-use super::{PricedRequest, SimulateError};
-use crate::device::check::{Checker, Limits};
-use crate::device::profile::Profile;
-use crate::device::quantity::Quantity;
+use super::PricedRequest;
+use crate::device::{Checker, Limits, Profile, Quantity};
 use crate::engine::Work;
 use crate::kernel::{Phase, PhaseKind, Phases};
 use crate::plan::{Processor, Region, Span};
 use crate::schedule::What;
+use crate::simulate::{Lowered, PricedCommand, Share, SimulateError, has_own_memory};
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
 /// Most batches of one frame: more than any game submits.

@@ -1,9 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::kernel::cpu::{CoreSet, Library};
-use crate::plan::Placement;
-use crate::plan::synchronisation::Mechanism;
+use crate::kernel::{CoreSet, Library};
+use crate::plan::{Mechanism, Placement};
 use crate::workload::{fuse, network};
 
 const SECOND: Picos = Picos(1_000_000_000_000);

@@ -1,11 +1,11 @@
 //! The begin of a run of several applications as tracks: the requests of each, and what the processors
 //! compute. Hand-overs, which the host does beside them, are left out.
 
-use super::report::{self, end};
-use super::{ApplicationSimulator, Load, SimulateError};
+use super::report::end;
+use super::{ApplicationSimulator, Load, report};
 use crate::engine::{Recorder, TaskId};
-use crate::simulate::lower::PricedCommand;
 use crate::simulate::timeline::{Drawing, slice};
+use crate::simulate::{PricedCommand, SimulateError};
 use crate::timeline::{Activity, Counter, Timeline, Track, TrackKind};
 use crate::units::Picos;
 

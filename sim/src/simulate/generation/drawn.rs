@@ -6,16 +6,13 @@
 
 use serde::Serialize;
 
-use super::{Generation, GenerationPlan, GenerationRun, StepPlan, TokenStep};
-use crate::device::basis::Basis;
-use crate::device::calibration::AnswerPart;
-use crate::device::profile::Profile;
-use crate::kernel::cpu::Library;
-use crate::plan::ProcessorKind;
-use crate::simulate::uncertainty::{latencies, stated_of_language};
-use crate::simulate::{DRAWS, Drawn, Errors, Known, SimulateError, known_in};
+use super::{Generation, GenerationPlan, GenerationRun, StepPlan};
+use crate::device::{AnswerPart, Basis, ProcessorKind, Profile};
+use crate::kernel::Library;
+use crate::simulate::uncertainty::stated_of_language;
+use crate::simulate::{DRAWS, Drawn, Errors, Known, SimulateError, known_in, latencies};
 use crate::units::Picos;
-use crate::workload::{DataType, LanguageTask};
+use crate::workload::{DataType, LanguageTask, TokenStep};
 
 /// How far the times of a language model may be off.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -7,11 +7,10 @@
 //! that are made for a prompt's length are made before the first request.
 
 use super::{GenerationPlan, GenerationRun, StepPlan};
-use crate::device::profile::Profile;
-use crate::kernel::cpu::Library;
+use crate::device::Profile;
+use crate::kernel::Library;
 use crate::plan::Plan;
-use crate::simulate::SimulateError;
-use crate::simulate::applications::PricedRequest;
+use crate::simulate::{PricedRequest, SimulateError};
 use crate::workload::{LanguageTask, TokenStep};
 
 /// All prompts of `task`, each with its answer.

@@ -5,8 +5,8 @@
 //! in its layers.
 
 use super::{GenerationPlan, GenerationRun, StepPlan};
-use crate::device::profile::Profile;
-use crate::kernel::cpu::Library;
+use crate::device::Profile;
+use crate::kernel::Library;
 use crate::plan::Plan;
 use crate::simulate::{SimulateError, timeline};
 use crate::timeline::{Activity, Counter, Stretch, Timeline, Track};

@@ -3,11 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{Definition, Flag, UNKNOWN, first};
-use super::error::OperatorError;
-use super::{Class, Movement, Operator};
-use crate::workload::shape::{Dimension, Shape};
+use super::{Checked, Class, Definition, Flag, Movement, Operator, OperatorError, UNKNOWN, bounds, first};
+use crate::workload::{Dimension, Shape};
 
 /// Tensors one after the other: `true` along channels, else the dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

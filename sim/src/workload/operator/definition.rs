@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Class, Operator, OperatorError, Window, bounds};
-use crate::workload::shape::Shape;
+use crate::workload::Shape;
 
 /// Extent of an operator's input until it is known what it reads.
 pub(super) const UNKNOWN: Shape = Shape { batch: 0, height: 0, width: 0, channels: 0 };

@@ -3,11 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{ChannelCut, Definition, UNKNOWN, first};
-use super::error::OperatorError;
-use super::{Class, Operator};
-use crate::workload::shape::Shape;
+use super::{ChannelCut, Checked, Class, Definition, Operator, OperatorError, UNKNOWN, bounds, first};
+use crate::workload::Shape;
 
 /// An element-wise function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::Display)]

@@ -3,10 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{Definition, UNKNOWN};
-use super::{Class, Operator, Reduction, Statistic};
-use crate::workload::shape::Shape;
+use super::{Checked, Class, Definition, Operator, Reduction, Statistic, UNKNOWN, bounds};
+use crate::workload::Shape;
 
 /// Each element over a power of the mean square of its neighbours along channels (`AlexNet`).
 /// The power, and what is added to the mean and multiplies it, change no time.

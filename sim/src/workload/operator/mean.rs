@@ -3,9 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::definition::{BatchOf, ChannelCut, Definition, Flag, first};
-use super::{Class, Operator, Reduction};
-use crate::workload::shape::Shape;
+use super::{BatchOf, ChannelCut, Class, Definition, Flag, Operator, Reduction, first};
+use crate::workload::Shape;
 
 /// The mean over all pixels of each channel (global average pooling): `true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -3,9 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::definition::{Definition, UNKNOWN};
-use super::{Class, Elementwise, Function, Operator, Reduction, Statistic};
-use crate::workload::shape::Shape;
+use super::{Class, Definition, Elementwise, Function, Operator, Reduction, Statistic, UNKNOWN};
+use crate::workload::Shape;
 
 /// Which statistics a normalisation uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

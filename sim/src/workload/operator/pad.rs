@@ -3,11 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, unknown};
-use super::pick::{Axis, Pick};
-use super::{Class, Movement, Operator};
-use crate::workload::shape::{Dimension, Shape};
+use super::{Axis, BatchOf, Checked, Class, Definition, Movement, Operator, Pick, bounds, unknown};
+use crate::workload::{Dimension, Shape};
 
 /// Zeros before and after a tensor along each dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -3,11 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, UNKNOWN, first};
-use super::error::OperatorError;
-use super::{Class, Movement, Operator};
-use crate::workload::shape::Shape;
+use super::{BatchOf, Checked, Class, Definition, Movement, Operator, OperatorError, UNKNOWN, bounds, first};
+use crate::workload::Shape;
 
 /// The same elements under another extent (also transposes): `[batch, height, width, channels]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

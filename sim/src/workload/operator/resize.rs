@@ -3,10 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, unknown};
-use super::{Class, Movement, Operator};
-use crate::workload::shape::Shape;
+use super::{BatchOf, Checked, Class, Definition, Movement, Operator, bounds, unknown};
+use crate::workload::Shape;
 
 /// What an element of a resized image is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

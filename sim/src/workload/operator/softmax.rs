@@ -3,9 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::definition::{Definition, Flag};
-use super::{Class, Operator, Reduction};
-use crate::workload::shape::Shape;
+use super::{Class, Definition, Flag, Operator, Reduction};
+use crate::workload::Shape;
 
 /// Softmax over the channels of each pixel (or token): `true`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

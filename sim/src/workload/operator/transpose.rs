@@ -5,12 +5,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, UNKNOWN, first};
-use super::error::OperatorError;
-use super::pick::{Axis, Pick};
-use super::{Class, Movement, Operator};
-use crate::workload::shape::{Dimension, Shape};
+use super::{
+    Axis, BatchOf, Checked, Class, Definition, Movement, Operator, OperatorError, Pick, UNKNOWN, bounds,
+    first,
+};
+use crate::workload::{Dimension, Shape};
 
 /// The dimensions of a tensor in another order: for batch, height, width and channels of the
 /// output the dimension of the input that each is.

@@ -1,11 +1,13 @@
 //! The work of a layer in the loops of coexec's own kernels, in units of the rates.
 
-use super::division::Division;
+use super::Division;
 use super::product::Product;
-use crate::device::cpu::{Cluster, CoexecUnit, InstructionSet};
+use crate::device::cpu::CoexecUnit;
+use crate::device::{Cluster, InstructionSet};
 use crate::kernel::cpu::{Kernel, separate_passes};
+use crate::workload;
 use crate::workload::{
-    self, Class, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Movement, Operator, Pick, Pool,
+    Class, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Movement, Operator, Pick, Pool,
     Reduction, Shape, Window,
 };
 

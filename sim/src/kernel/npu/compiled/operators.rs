@@ -6,8 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::work::{self, Kernel, Work};
-use super::{Member, Producer};
+use super::work::Work;
+use super::{Kernel, Member, Producer, work};
 use crate::kernel::Unsupported;
 use crate::workload::{Elementwise, Function, GenericKind, Operator, Shape};
 

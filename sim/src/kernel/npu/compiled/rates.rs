@@ -1,7 +1,8 @@
 //! What the work of an operator takes in its number format.
 
-use super::work::{Kernel, Work};
-use crate::device::npu::compiled::CompiledGraphs;
+use super::Kernel;
+use super::work::Work;
+use crate::device::CompiledGraphs;
 use crate::kernel::Unsupported;
 use crate::workload::DataType;
 

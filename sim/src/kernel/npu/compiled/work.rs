@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::operators::kernel_of;
+use super::kernel_of;
 use crate::kernel::Unsupported;
 use crate::workload::{
     Class, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Generic, GenericKind,
