@@ -42,7 +42,7 @@ use strum::{IntoStaticStr, VariantArray};
 use crate::device::{Order, Profile};
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, GraphCover, Mechanism, Placement};
-use crate::simulate::SimulateError;
+use crate::simulate::{Result, SimulateError};
 use crate::units::{Joules, Picos};
 use language::{Role, Steps, activation_centric, hybrid, layer_level, npu_alone, solver, weight_centric};
 
@@ -131,7 +131,7 @@ pub enum Strategy {
     HeteroTensor,
 }
 
-type FindPlan = fn(&mut Explorer<'_, '_>, Strategy) -> Result<Found, SimulateError>;
+type FindPlan = fn(&mut Explorer<'_, '_>, Strategy) -> Result<Found>;
 
 /// What a strategy does.
 struct Rules {
@@ -255,7 +255,7 @@ impl Strategy {
     }
 
     /// The plan of a graph of operators by this strategy.
-    fn find(self, explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateError> {
+    fn find(self, explorer: &mut Explorer<'_, '_>) -> Result<Found> {
         match self.rules().search {
             Some(search) => search(explorer, self),
             None => Err(self.of_other_workloads("language models")),

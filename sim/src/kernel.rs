@@ -17,6 +17,9 @@ use thiserror::Error;
 
 use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 
+/// What pricing gives: phases or which processor has no time for the layer.
+pub type Result<T, E = Unsupported> = std::result::Result<T, E>;
+
 /// A processor has no kernel for a layer, or the profile no rates of it: nothing is known of that time.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the {processor} has no time for {operator}: {reason}")]

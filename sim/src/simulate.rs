@@ -67,6 +67,9 @@ use crate::workload::{Layer, Stage};
 /// integer picoseconds would end after 213 days.
 pub const LONGEST_RUN: Picos = Picos(SECONDS_PER_DAY * 1_000_000_000_000);
 
+/// What simulating and exploring give: an answer or why there is none.
+pub type Result<T, E = SimulateError> = std::result::Result<T, E>;
+
 /// Why a plan cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
@@ -223,7 +226,7 @@ impl<'a> Simulator<'a> {
     }
 
     /// How one processor runs a layer of what is measured.
-    pub(crate) fn layer(&self, layer: &Layer, by: Processor) -> Result<(Phases, Detail), SimulateError> {
+    pub(crate) fn layer(&self, layer: &Layer, by: Processor) -> Result<(Phases, Detail)> {
         let (phases, detail) = match by {
             Processor::Npu(_) if self.graphs == GraphMaking::None => alone::product(layer, self.device)?,
             Processor::Npu(_) | Processor::Cpu(_) | Processor::Gpu => {
@@ -242,11 +245,7 @@ impl<'a> Simulator<'a> {
     }
 
     /// How the NPU runs the stages that `plan` gives it whole, where its compiler takes graphs.
-    fn compiled(
-        &self,
-        stages: &[Stage],
-        plan: &Plan,
-    ) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
+    fn compiled(&self, stages: &[Stage], plan: &Plan) -> Result<Vec<Option<(Phases, Detail)>>> {
         let mut compiled = match self.graphs {
             GraphMaking::None => return Ok(Vec::new()),
             GraphMaking::Networks => compiled_graphs::compiled(stages, plan, self.device)?,
@@ -260,11 +259,7 @@ impl<'a> Simulator<'a> {
 
     /// What each of `stages` takes as an operator of a compiled graph, and what handing one over takes;
     /// nothing where the NPU is given operators one by one.
-    pub(crate) fn in_graphs(
-        &self,
-        stages: &[Stage],
-        takes: &[bool],
-    ) -> Result<Option<InGraphs>, SimulateError> {
+    pub(crate) fn in_graphs(&self, stages: &[Stage], takes: &[bool]) -> Result<Option<InGraphs>> {
         if self.graphs != GraphMaking::Networks {
             return Ok(None);
         }
@@ -292,7 +287,7 @@ impl<'a> Simulator<'a> {
     ///
     /// # Errors
     /// The device lacks a processor the plan uses, or a kernel for a layer.
-    pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
+    pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction> {
         let lowered = lower::Lowered::new(stages, plan, self)?;
         let latency = self.execute(&lowered, &[], &mut NoTrace)?;
         Ok(report::report(self, stages, plan, &lowered, latency))
@@ -302,7 +297,7 @@ impl<'a> Simulator<'a> {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn latency(&mut self, stages: &[Stage], plan: &Plan) -> Result<Picos, SimulateError> {
+    pub fn latency(&mut self, stages: &[Stage], plan: &Plan) -> Result<Picos> {
         let lowered = lower::Lowered::new(stages, plan, self)?;
         self.execute(&lowered, &[], &mut NoTrace)
     }
@@ -312,18 +307,18 @@ impl<'a> Simulator<'a> {
         lowered: &lower::Lowered,
         stretch: &[f64],
         sink: &mut S,
-    ) -> Result<Picos, SimulateError> {
+    ) -> Result<Picos> {
         lowered.write(&mut self.program, stretch);
         self.run_program("the run", sink)
     }
 
     /// Runs the program that was written.
-    fn run_program<S: TraceSink>(&mut self, what: &str, sink: &mut S) -> Result<Picos, SimulateError> {
+    fn run_program<S: TraceSink>(&mut self, what: &str, sink: &mut S) -> Result<Picos> {
         within_a_day(what, self.engine.run(&self.program, &self.capacity, sink))
     }
 }
 
-fn within_a_day(what: &str, latency: Picos) -> Result<Picos, SimulateError> {
+fn within_a_day(what: &str, latency: Picos) -> Result<Picos> {
     if latency > LONGEST_RUN {
         return Err(SimulateError::TooLong { what: what.to_owned() });
     }

@@ -6,7 +6,7 @@ use toml_edit::{Item, Value};
 
 use super::calibration::{Calibration, UsedFact};
 use super::{Checker, Cpu, Gpu, Memory, Npu, Power, Quantity, Sync, SystolicArrays};
-use crate::input::{InputError, Text};
+use crate::input::{InputError, Result, Text};
 
 /// One system-on-chip in one phone: everything the models need to know of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -76,7 +76,7 @@ fn answers_to(&(file, content): &(&str, &str), name: &str) -> bool {
     file.eq_ignore_ascii_case(name) || toml::from_str(head).is_ok_and(has_alias)
 }
 
-fn parse_bundled(&(name, content): &(&str, &str)) -> Result<Profile, InputError> {
+fn parse_bundled(&(name, content): &(&str, &str)) -> Result<Profile> {
     Profile::parse(&Text { name: format!("{name}.toml"), content: content.to_owned() })
 }
 
@@ -85,7 +85,7 @@ impl Profile {
     ///
     /// # Errors
     /// The first thing wrong with the text.
-    pub fn parse(text: &Text) -> Result<Self, InputError> {
+    pub fn parse(text: &Text) -> Result<Self> {
         let profile: Self = text.parse()?;
         let mut checker = Checker::default();
         profile.check(&mut checker);
@@ -99,7 +99,7 @@ impl Profile {
     /// # Errors
     /// [`InputError::Unknown`] where there is neither; otherwise what is wrong
     /// with the file.
-    pub fn load(name: &str) -> Result<Self, InputError> {
+    pub fn load(name: &str) -> Result<Self> {
         if let Some(bundled) = BUNDLED.iter().find(|bundled| answers_to(bundled, name)) {
             return parse_bundled(bundled);
         }
@@ -117,7 +117,7 @@ impl Profile {
     ///
     /// # Errors
     /// What is wrong with one of them; a test holds that nothing is.
-    pub fn bundled() -> Result<Vec<Self>, InputError> {
+    pub fn bundled() -> Result<Vec<Self>> {
         BUNDLED.iter().map(parse_bundled).collect()
     }
 

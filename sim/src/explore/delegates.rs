@@ -19,7 +19,7 @@ use super::{Explorer, Found, Strategy};
 use crate::device::{Core, Direction, ProcessorKind, Profile};
 use crate::plan::{GraphCover, Mechanism, Placement, Plan, Processor};
 use crate::schedule::result_bytes;
-use crate::simulate::{SimulateError, Simulator, between_cpu_and_gpu, hand_over_delay};
+use crate::simulate::{Result, SimulateError, Simulator, between_cpu_and_gpu, hand_over_delay};
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
@@ -142,7 +142,7 @@ impl Delegate {
 
 /// The plan of a delegate: what it takes on its processor, the rest on the core set that is best for the
 /// whole workload.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let (stages, device) = (explorer.stages, explorer.simulator.device());
     let Some(partitioning) = partitioning(explorer.simulator, stages, strategy) else {
         return Err(SimulateError::NothingToUse);

@@ -9,7 +9,7 @@ use super::{Explorer, Found, MAX_CUTS, Strategy};
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, Placement, Processor, Region, Span};
 use crate::schedule::result_bytes;
-use crate::simulate::{SimulateError, join_delay};
+use crate::simulate::{Result, SimulateError, join_delay};
 use crate::units::Picos;
 
 /// Cuts compared on either side of where both processors take the same: one step of the
@@ -35,7 +35,7 @@ impl Best {
 }
 
 /// One placement an operator, simulated together.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let mut placements = Vec::with_capacity(explorer.stages.len());
     let mut considered = 0;
     for stage in 0..explorer.stages.len() {

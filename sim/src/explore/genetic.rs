@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Choices, Explorer, RandomSearch, choices};
 use crate::plan::{Placement, Plan};
-use crate::simulate::SimulateError;
+use crate::simulate::{Result, SimulateError};
 
 /// Plans of a generation, those that go on as they are, and those of which the best is a parent.
 const POPULATION: usize = 40;
@@ -28,7 +28,7 @@ struct Individual {
 ///
 /// # Errors
 /// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Plan, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Plan> {
     let choices = choices(explorer)?;
     let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
     let mut generation: Vec<Individual> = Vec::new();

@@ -5,7 +5,7 @@
 
 use super::{Explorer, choices};
 use crate::plan::{Placement, Plan};
-use crate::simulate::SimulateError;
+use crate::simulate::Result;
 
 /// Places of each cut that are tried, one less: by eighths.
 const PARTS: u32 = 8;
@@ -14,7 +14,7 @@ const PARTS: u32 = 8;
 ///
 /// # Errors
 /// No processor offered has a kernel for an operator.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, plans: usize) -> Result<Plan, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, plans: usize) -> Result<Plan> {
     let choices = choices(explorer)?;
     let singles = explorer.baselines();
     let start = explorer.best(singles).map(|single| single.plan);

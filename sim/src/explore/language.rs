@@ -21,12 +21,12 @@ use super::Strategy;
 use crate::device::{Order, Profile};
 use crate::kernel::{CoreSet, Library};
 use crate::plan::{Mechanism, Placement};
-use crate::simulate::{Generation, GenerationPlan, Graphs, SimulateError, StepPlan, generate};
+use crate::simulate::{Generation, GenerationPlan, Graphs, Result, SimulateError, StepPlan, generate};
 use crate::units::Picos;
 use crate::workload::{LanguageTask, Stage, StepStages};
 
 /// Where a strategy puts a product, or any operator where it computes whole steps on one processor.
-pub(super) type Place = fn(&ProductPrices<'_>, &Stage) -> Result<Placement, SimulateError>;
+pub(super) type Place = fn(&ProductPrices<'_>, &Stage) -> Result<Placement>;
 
 /// What a strategy does with language models.
 #[derive(Clone, Copy)]
@@ -106,7 +106,7 @@ impl Strategy {
 ///
 /// # Errors
 /// The device has no cores.
-pub(super) fn on_all_cores(price: &ProductPrices<'_>, _stage: &Stage) -> Result<Placement, SimulateError> {
+pub(super) fn on_all_cores(price: &ProductPrices<'_>, _stage: &Stage) -> Result<Placement> {
     let cores = CoreSet::all(&price.device().cpu);
     cores.map(Placement::cpu).ok_or_else(|| SimulateError::absent("CPU", price.device()))
 }
@@ -136,7 +136,7 @@ pub fn plan_language(
     task: &LanguageTask,
     strategy: Strategy,
     synchronisation: Mechanism,
-) -> Result<GenerationPlan, SimulateError> {
+) -> Result<GenerationPlan> {
     let by = |strategy| plan_products(device, library, task, strategy, synchronisation);
     let mut plan = by(strategy)?;
     if strategy == Strategy::NpuPrefill {
@@ -172,8 +172,8 @@ fn answer_beside(
     device: &Profile,
     library: Library,
     task: &LanguageTask,
-    plans: [Result<GenerationPlan, SimulateError>; 2],
-) -> Result<StepPlan, SimulateError> {
+    plans: [Result<GenerationPlan>; 2],
+) -> Result<StepPlan> {
     let timed = plans.map(|plan| {
         let plan = plan?;
         let time = PhaseTimes::of(&generate(device, library, task, &plan)?).decode;
@@ -218,7 +218,7 @@ fn plan_products(
     task: &LanguageTask,
     strategy: Strategy,
     synchronisation: Mechanism,
-) -> Result<GenerationPlan, SimulateError> {
+) -> Result<GenerationPlan> {
     let Some(rules) = strategy.rules().language else {
         return Err(strategy.of_other_workloads("graphs of operators"));
     };
@@ -251,7 +251,7 @@ fn plan_step(
     price: &ProductPrices<'_>,
     stages: &StepStages,
     Rules { place, steps, .. }: Rules,
-) -> Result<StepPlan, SimulateError> {
+) -> Result<StepPlan> {
     let [first, layer, last] = stages.parts().map(|stages| {
         let place = |stage: &Stage| match stage.layer.operator.product_with_weights() {
             None if !steps.are_whole() => Ok(Placement::GPU),
@@ -283,7 +283,7 @@ pub fn explore_language(
     task: &LanguageTask,
     strategy: Strategy,
     synchronisation: Mechanism,
-) -> Result<LanguageAnswer, SimulateError> {
+) -> Result<LanguageAnswer> {
     let plan = plan_language(device, library, task, strategy, synchronisation)?;
     let generation = generate(device, library, task, &plan)?;
     Ok(LanguageAnswer { strategy, plan, generation })

@@ -34,7 +34,7 @@ mod walk;
 
 use super::{Effort, Explorer, Found, Objective, Strategy, missing_kernel};
 use crate::plan::Plan;
-use crate::simulate::{Prediction, SimulateError, idle_power};
+use crate::simulate::{Prediction, Result, SimulateError, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use chains::ChainTables;
 use contention::Contention;
@@ -127,7 +127,7 @@ impl Budget {
 }
 
 /// The best plan known, and what every plan costs at least.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     let mut all: Vec<Found> = Vec::new();
     for strategy in Strategy::of_operators().filter(|strategy| *strategy != Strategy::Optimal) {
         all.extend(explorer.find(strategy));
@@ -166,7 +166,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateErr
 }
 
 /// What the search and the bound price together, made once.
-fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>, SimulateError> {
+fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>> {
     match explorer.model.take() {
         Some(known) => Ok(known),
         None => Model::new(explorer),
@@ -174,7 +174,7 @@ fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>, SimulateError
 }
 
 /// The best plan of rounds of the programme, until no chain of a plan is new.
-fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>) -> Result<Found, SimulateError> {
+fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>) -> Result<Found> {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
     let budget = Budget::of(explorer.options.effort, model);
     let chains = ChainTables::new(model, &pricing, false, budget.longest[0]);
@@ -200,11 +200,7 @@ fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>) -> Result<Found, S
 }
 
 /// A plan simulated; none where it is too much for the GPU's memory, or chains what is no chain.
-fn fitting(
-    explorer: &mut Explorer<'_, '_>,
-    plan: Plan,
-    considered: usize,
-) -> Result<Option<Found>, SimulateError> {
+fn fitting(explorer: &mut Explorer<'_, '_>, plan: Plan, considered: usize) -> Result<Option<Found>> {
     match explorer.fitting(Strategy::Optimal, plan, considered) {
         Err(SimulateError::Schedule(_)) => Ok(None),
         found => found,
@@ -215,7 +211,7 @@ fn fitting(
 ///
 /// # Errors
 /// What the NPU takes in graphs cannot be priced.
-pub(super) fn bound(explorer: &mut Explorer<'_, '_>, known: &Prediction) -> Result<f64, SimulateError> {
+pub(super) fn bound(explorer: &mut Explorer<'_, '_>, known: &Prediction) -> Result<f64> {
     let mut model = model(explorer)?;
     let bound = bound_of(explorer, &mut model, known);
     explorer.model = Some(model);

@@ -13,7 +13,7 @@ use foldhash::fast::FixedState;
 use super::{Grid, Objective, SearchOptions};
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, Processor, Region};
-use crate::simulate::{SimulateError, Simulator, above_idle};
+use crate::simulate::{Result, Simulator, above_idle};
 use crate::units::Picos;
 use crate::workload::{Layer, Stage};
 
@@ -137,7 +137,7 @@ impl<'a> Prices<'a> {
         stage: usize,
         options: &SearchOptions,
         axis: Axis,
-    ) -> Result<Rc<Grid>, SimulateError> {
+    ) -> Result<Rc<Grid>> {
         let key = (self.kinds[stage], axis);
         if let Some(known) = self.grids.get(&key) {
             return Ok(Rc::clone(known));

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{Explorer, Found, Strategy, missing_kernel};
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, GraphCover, Placement, Processor};
-use crate::simulate::SimulateError;
+use crate::simulate::{Result, SimulateError};
 
 /// How many plans are drawn or bred, and from which stream of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) struct Choices {
 ///
 /// # Errors
 /// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Found, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Found> {
     let choices = choices(explorer)?;
     let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
     let mut best = (f64::INFINITY, None);
@@ -65,12 +65,12 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Res
 ///
 /// # Errors
 /// No processor offered has a kernel for one.
-pub(super) fn choices(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Choices>, SimulateError> {
+pub(super) fn choices(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Choices>> {
     (0..explorer.stages.len()).map(|stage| Choices::of(explorer, stage)).collect()
 }
 
 impl Choices {
-    fn of(explorer: &mut Explorer<'_, '_>, index: usize) -> Result<Self, SimulateError> {
+    fn of(explorer: &mut Explorer<'_, '_>, index: usize) -> Result<Self> {
         let (stage, options) = (&explorer.stages[index], explorer.options);
         let cores = options.core_sets.iter().map(|&cores| Processor::Cpu(cores));
         let offered = cores.chain([Processor::Gpu, Processor::Npu(GraphCover::Padded)]);

@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
-use super::{Execution, Unsupported};
+use super::{Execution, Result, Unsupported};
 use crate::device::Cpu;
 use crate::units::Picos;
 use crate::workload::{Class, DataType, Function, Layer};
@@ -146,12 +146,7 @@ pub struct Schedule {
 /// # Errors
 /// Where the library has no kernel for the layer's data type, a cluster lacks
 /// the rate table, or `cores` belongs to another CPU.
-pub fn execute(
-    layer: &Layer,
-    cpu: &Cpu,
-    cores: &CoreSet,
-    library: Library,
-) -> Result<Execution<Schedule>, Unsupported> {
+pub fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet, library: Library) -> Result<Execution<Schedule>> {
     if layer.operator.output().elements() == 0 {
         return Ok(Tally::new(Kernel::Nothing).finish(Some(library), 0));
     }

@@ -23,7 +23,7 @@ mod work_group;
 
 use serde::Serialize;
 
-use super::{Execution, Unsupported};
+use super::{Execution, Result, Unsupported};
 use crate::device::{Extent, Gpu};
 use crate::workload::{
     Class, Conv2d, DataType, Dimension, Layer, Movement, Operator, Recurrent, Reduction, Shape, Statistic,
@@ -96,7 +96,7 @@ pub enum Limit {
 /// # Errors
 /// [`Unsupported`] where the profile lacks the parameter table of the kernel that
 /// the delegate chooses.
-pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupported> {
+pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
     let operator = &layer.operator;
     let output = extent(operator.output());
     let mut operands = layer.linked.additions();
@@ -160,7 +160,7 @@ fn has_no_kernel(statistic: Statistic, data_type: DataType) -> bool {
 }
 
 /// The steps of a recurrent layer: for each, the product and the functions of its gates.
-fn steps(recurrent: &Recurrent, layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupported> {
+fn steps(recurrent: &Recurrent, layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
     let of = |operator: Operator| execute(&Layer::new(operator, layer.data_type), gpu);
     let mut product = of(recurrent.product().into())?;
     for &phase in of(recurrent.functions().into())?.phases.as_slice() {
@@ -171,7 +171,7 @@ fn steps(recurrent: &Recurrent, layer: &Layer, gpu: &Gpu) -> Result<Execution<La
 }
 
 /// A convolution by the first kernel that suits it, in the order in which the delegate tries them.
-fn convolution(window: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled, Unsupported> {
+fn convolution(window: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled> {
     let rules = gpu.family.rules();
     if select::is_matrix_vector(window) {
         let features = [window.input.channels, window.output_channels];

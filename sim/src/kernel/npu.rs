@@ -33,7 +33,7 @@ use self::graphs::Cover;
 pub use self::graphs::graph_preparation;
 use self::product::{Product, Rows};
 pub use self::systolic::systolic_cycles;
-use super::{Execution, Phase, PhaseKind, Phases, Unsupported};
+use super::{Execution, Phase, PhaseKind, Phases, Result};
 use crate::device::npu::Decode;
 use crate::device::{Order, SystolicArrays};
 use crate::units::{Bytes, BytesPerSecond, Picos};
@@ -96,7 +96,7 @@ pub struct Schedule {
 ///
 /// # Errors
 /// Where the operator is no matrix product: another processor must take it.
-pub fn execute(layer: &Layer, npu: &SystolicArrays) -> Result<Execution<Schedule>, Unsupported> {
+pub fn execute(layer: &Layer, npu: &SystolicArrays) -> Result<Execution<Schedule>> {
     let product = Product::of(layer)?;
     match &npu.decode {
         Some(decode) if product.trained_weights && product.rows == 1 => {

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{LONGEST_RUN, SimulateError, compiled_graphs};
+use super::{LONGEST_RUN, Result, SimulateError, compiled_graphs};
 use crate::device::{CompiledGraphs, Npu, ProcessorKind, Profile};
 use crate::engine::ProcessorId;
 use crate::kernel::{CoreSet, Library, Phases, Unsupported, cpu, gpu, npu};
@@ -46,12 +46,7 @@ fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Er
 ///
 /// # Errors
 /// The device has no such processor, or it has no kernel for the layer.
-pub fn execute(
-    layer: &Layer,
-    device: &Profile,
-    library: Library,
-    by: Processor,
-) -> Result<(Phases, Detail), SimulateError> {
+pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor) -> Result<(Phases, Detail)> {
     let (mut phases, detail) = match by {
         Processor::Cpu(cores) => {
             let execution = cpu::execute(layer, &device.cpu, &cores, library)?;
@@ -83,7 +78,7 @@ pub fn execute(
 }
 
 /// What a layer takes, where that is less than a day.
-fn possible(layer: &Layer, phases: Phases, detail: Detail) -> Result<(Phases, Detail), SimulateError> {
+fn possible(layer: &Layer, phases: Phases, detail: Detail) -> Result<(Phases, Detail)> {
     if phases.duration() > LONGEST_RUN {
         return Err(SimulateError::TooLong { what: layer.operator.to_string() });
     }

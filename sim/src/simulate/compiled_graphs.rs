@@ -5,7 +5,7 @@
 //! reads. Invariant: what a graph reads from outside was computed before its first operator, so
 //! that it can run from there without a stop.
 
-use super::{Detail, SimulateError, compiler, within_a_day};
+use super::{Detail, Result, SimulateError, compiler, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
 use crate::kernel::npu::compiled::{Graph, Member, Producer};
 use crate::kernel::{Phases, Unsupported};
@@ -23,7 +23,7 @@ pub(super) fn compiled(
     stages: &[Stage],
     plan: &Plan,
     device: &Profile,
-) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
+) -> Result<Vec<Option<(Phases, Detail)>>> {
     let Some(npu) = &device.npu else { return Ok(vec![None; stages.len()]) };
     in_graphs_of(stages, plan, |layer| compiler(npu, layer))
 }
@@ -36,7 +36,7 @@ pub(super) fn of_token_steps(
     stages: &[Stage],
     plan: &Plan,
     device: &Profile,
-) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
+) -> Result<Vec<Option<(Phases, Detail)>>> {
     let compiled = device.npu.as_ref().and_then(|npu| npu.compiled.as_ref());
     let bandwidth = compiled.and_then(|compiled| compiled.token_bandwidth_gbps.clone());
     let (Some(compiled), Some(one_row_bandwidth_gbps)) = (compiled, bandwidth) else {
@@ -50,7 +50,7 @@ fn in_graphs_of<'p>(
     stages: &[Stage],
     plan: &Plan,
     compiler: impl Fn(&Layer) -> Option<&'p CompiledGraphs>,
-) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
+) -> Result<Vec<Option<(Phases, Detail)>>> {
     let mut priced = vec![None; stages.len()];
     for graph in graphs(stages, &plan.placements) {
         let Some(parameters) = compiler(&stages[graph[0]].layer) else { continue };
@@ -89,11 +89,7 @@ pub(crate) struct InGraphs {
 ///
 /// # Errors
 /// As [`compiled`].
-pub(super) fn in_graphs(
-    stages: &[Stage],
-    device: &Profile,
-    takes: &[bool],
-) -> Result<Option<InGraphs>, SimulateError> {
+pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> Result<Option<InGraphs>> {
     let Some(npu) = &device.npu else { return Ok(None) };
     let Some(compiled) = &npu.compiled else { return Ok(None) };
     let placement = |&takes: &bool| if takes { Placement::NPU } else { Placement::GPU };

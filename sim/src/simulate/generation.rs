@@ -15,7 +15,7 @@ mod written;
 
 use std::collections::BTreeSet;
 
-use super::{Prediction, SimulateError, Simulator, within_a_day};
+use super::{Prediction, Result, Simulator, within_a_day};
 use crate::device::{Order, ProcessorKind, Profile};
 use crate::kernel::Library;
 use crate::kernel::npu::graph_preparation;
@@ -142,7 +142,7 @@ impl GenerationPlan {
     ///
     /// # Errors
     /// The plan has fewer turns than the task.
-    fn prefill_plan(&self, task: &LanguageTask, turn: usize) -> Result<&StepPlan, SimulateError> {
+    fn prefill_plan(&self, task: &LanguageTask, turn: usize) -> Result<&StepPlan> {
         let (placements, stages) = (self.prefill.len(), task.turns.len());
         self.prefill.get(turn).ok_or_else(|| ScheduleError::PlanLength { placements, stages }.into())
     }
@@ -233,7 +233,7 @@ pub fn generate(
     library: Library,
     task: &LanguageTask,
     plan: &GenerationPlan,
-) -> Result<Generation, SimulateError> {
+) -> Result<Generation> {
     let variant = plan.device(device);
     let mut run = GenerationRun::new(&variant, library, task, plan);
     let mut turns = Vec::with_capacity(task.turns.len());
@@ -266,7 +266,7 @@ impl<'a> GenerationRun<'a> {
 }
 
 impl GenerationRun<'_> {
-    fn prefill(&mut self, turn: usize) -> Result<Cost, SimulateError> {
+    fn prefill(&mut self, turn: usize) -> Result<Cost> {
         let plan = self.plan.prefill_plan(self.task, turn)?;
         let graphs = self.plan.graphs_of(plan);
         let (step, times) = graphs.prefill_steps(self.task, turn);
@@ -294,7 +294,7 @@ impl GenerationRun<'_> {
     }
 
     /// All operators of one step.
-    fn step(&mut self, step: TokenStep, plan: &StepPlan) -> Result<Cost, SimulateError> {
+    fn step(&mut self, step: TokenStep, plan: &StepPlan) -> Result<Cost> {
         let stages = self.stages(step, plan);
         let counts = [1, self.task.model.layers, 1];
         let mut cost = Cost::default();
@@ -305,12 +305,12 @@ impl GenerationRun<'_> {
         Ok(cost)
     }
 
-    fn part(&mut self, stages: &[Stage], placements: &[Placement]) -> Result<Cost, SimulateError> {
+    fn part(&mut self, stages: &[Stage], placements: &[Placement]) -> Result<Cost> {
         Ok(Cost::of(&self.simulator.run(stages, &self.plan.of_part(placements))?))
     }
 
     /// Every generated token of `turn`.
-    fn decode(&mut self, turn: usize) -> Result<Cost, SimulateError> {
+    fn decode(&mut self, turn: usize) -> Result<Cost> {
         let steps = self.task.turns[turn].generated_tokens;
         let graphs = self.plan.graphs_of(&self.plan.decode);
         let [first, last] = [0, steps - 1].map(|token| graphs.decode_step(self.task, turn, token));
@@ -329,12 +329,7 @@ impl GenerationRun<'_> {
     }
 
     /// What each of the `steps` steps of a turn's answer takes, where the first takes `begin`.
-    fn token_latencies(
-        &mut self,
-        turn: usize,
-        steps: u32,
-        begin: Picos,
-    ) -> Result<Vec<Picos>, SimulateError> {
+    fn token_latencies(&mut self, turn: usize, steps: u32, begin: Picos) -> Result<Vec<Picos>> {
         let graphs = self.plan.graphs_of(&self.plan.decode);
         let first = graphs.decode_step(self.task, turn, 0);
         if first == graphs.decode_step(self.task, turn, steps) {
@@ -365,7 +360,7 @@ impl GenerationRun<'_> {
     }
 
     /// What one processor takes for the operators over the context of one layer.
-    fn over_context(&self, step: TokenStep, by: Processor) -> Result<Picos, SimulateError> {
+    fn over_context(&self, step: TokenStep, by: Processor) -> Result<Picos> {
         let mut sum = Picos::ZERO;
         for operator in self.task.model.over_context(step) {
             let layer = Layer::new(operator, self.task.data_type());

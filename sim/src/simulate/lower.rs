@@ -3,7 +3,7 @@
 use super::memory::cluster_client;
 use super::price::resubmission;
 use super::{
-    Detail, SimulateError, Simulator, compiler, copying, hand_over_delay, has_own_memory, join_delay,
+    Detail, Result, SimulateError, Simulator, compiler, copying, hand_over_delay, has_own_memory, join_delay,
 };
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::engine::{ClientId, Program, TaskId, Work};
@@ -103,11 +103,7 @@ impl PricedCommand {
 impl Lowered {
     /// Prices the commands of `plan` for `stages` on the device of `simulator`, with its
     /// measure.
-    pub(crate) fn new(
-        stages: &[Stage],
-        plan: &Plan,
-        simulator: &Simulator<'_>,
-    ) -> Result<Self, SimulateError> {
+    pub(crate) fn new(stages: &[Stage], plan: &Plan, simulator: &Simulator<'_>) -> Result<Self> {
         let device = simulator.device;
         let setting = Setting {
             gpu_has_own_memory: has_own_memory(device),
@@ -165,12 +161,7 @@ struct Pricing<'p, 'a> {
 
 impl Pricing<'_, '_> {
     /// Adds the tasks of a command; `last` is the last task of each command before.
-    fn price(
-        &self,
-        command: Command,
-        last: &[TaskId],
-        tasks: &mut Vec<PricedCommand>,
-    ) -> Result<(), SimulateError> {
+    fn price(&self, command: Command, last: &[TaskId], tasks: &mut Vec<PricedCommand>) -> Result<()> {
         let Command { stage, by, what, after } = command;
         let predecessors = after.into_iter().map(|before| last[before.index()]).collect();
         if let What::Compute { region, .. } = what {
@@ -222,7 +213,7 @@ impl Pricing<'_, '_> {
         (by, what, region): (Processor, What, Region),
         mut predecessors: Vec<TaskId>,
         tasks: &mut Vec<PricedCommand>,
-    ) -> Result<(), SimulateError> {
+    ) -> Result<()> {
         let layer = &self.stages[stage].layer;
         let whole = Region::of(layer.operator.output());
         let placement = &self.plan.placements[stage];
@@ -240,7 +231,7 @@ impl Pricing<'_, '_> {
             graphs = self.graphs(stage, region, cover)?;
         }
         let client = by.cores().and_then(|cores| cluster_client(self.simulator.device, &cores));
-        let mut task = |layer: &Layer, share| -> Result<(), SimulateError> {
+        let mut task = |layer: &Layer, share| -> Result<()> {
             let (mut phases, detail) = self.simulator.layer(layer, by)?;
             if hides_dispatch && matches!(by, Processor::Npu(_)) {
                 phases = without_dispatch(&phases);
@@ -267,7 +258,7 @@ impl Pricing<'_, '_> {
 
     /// Rows of the graphs that compute a part of a product of activations and trained
     /// weights, where products are handed over one by one.
-    fn graphs(&self, stage: usize, region: Region, cover: GraphCover) -> Result<Vec<u32>, SimulateError> {
+    fn graphs(&self, stage: usize, region: Region, cover: GraphCover) -> Result<Vec<u32>> {
         let device = self.simulator.device;
         let npu = device.systolic().ok_or_else(|| SimulateError::absent("NPU", device))?;
         let rows = region.rows.length();
@@ -295,7 +286,7 @@ fn one_phase(kind: PhaseKind, duration: Picos, bytes: Bytes) -> Phases {
 
 /// That the weights a plan leaves with a GPU fit its own memory, together with the
 /// tensors of its largest operator.
-fn check_room(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<(), SimulateError> {
+fn check_room(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<()> {
     let Some(memory) = device.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref()) else { return Ok(()) };
     let (mut weights, mut tensors) = (Bytes::ZERO, Bytes::ZERO);
     for (stage, placement) in stages.iter().zip(&plan.placements) {

@@ -4,7 +4,7 @@
 mod bandwidth;
 mod folds;
 
-use super::{Detail, Lowered, PricedCommand, Share, SimulateError, Simulator};
+use super::{Detail, Lowered, PricedCommand, Result, Share, Simulator};
 use crate::device::{ProcessorKind, Profile};
 use crate::engine::Recorder;
 use crate::kernel::cpu::Schedule;
@@ -23,11 +23,7 @@ const MAX_STEPS_SHOWN: u32 = 64;
 ///
 /// # Errors
 /// As [`Simulator::run`].
-pub fn timeline(
-    simulator: &mut Simulator<'_>,
-    stages: &[Stage],
-    plan: &Plan,
-) -> Result<Timeline, SimulateError> {
+pub fn timeline(simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) -> Result<Timeline> {
     let lowered = Lowered::new(stages, plan, simulator)?;
     let mut recorder =
         if lowered.tasks.len() <= MOST_TASKS_WITH_FLOWS { Recorder::with_flows() } else { Recorder::new() };

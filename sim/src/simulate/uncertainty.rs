@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde::{Serialize, Serializer};
 
 use super::sample::{MEAN_ABSOLUTE_DEVIATION, factor, stretched};
-use super::{Known, Pipeline, PricedCommand, Share, SimulateError, Simulator, sample};
+use super::{Known, Pipeline, PricedCommand, Result, Share, Simulator, sample};
 use crate::device::calibration::Group;
 use crate::device::{AnswerPart, Basis, ErrorGroup, ProcessorKind, Profile};
 use crate::plan::Plan;
@@ -223,7 +223,7 @@ impl Drawn {
         (stages, plan): (&[Stage], &Plan),
         pipeline: Option<&Pipeline>,
         errors: &Errors,
-    ) -> Result<Self, SimulateError> {
+    ) -> Result<Self> {
         latencies(simulator, (stages, plan, pipeline), errors, 0..DRAWS).map(Self)
     }
 
@@ -278,7 +278,7 @@ pub(crate) fn latencies(
     plan: (&[Stage], &Plan, Option<&Pipeline>),
     errors: &Errors,
     draws: Range<u64>,
-) -> Result<Vec<Picos>, SimulateError> {
+) -> Result<Vec<Picos>> {
     let errors = &errors.of_plan((plan.0, plan.1));
     let deviations = draws.map(|draw| (errors.deviation(draw), Some((errors, draw))));
     deviating(simulator, plan, deviations.collect())
@@ -292,7 +292,7 @@ pub(crate) fn latency(
     simulator: &Simulator<'_>,
     (stages, plan): (&[Stage], &Plan),
     deviation: Deviation,
-) -> Result<Picos, SimulateError> {
+) -> Result<Picos> {
     Ok(deviating(simulator, (stages, plan, None), vec![(deviation, None)])?[0])
 }
 
@@ -300,7 +300,7 @@ fn deviating(
     simulator: &Simulator<'_>,
     plan: (&[Stage], &Plan, Option<&Pipeline>),
     deviations: Vec<(Deviation, Option<(&Errors, u64)>)>,
-) -> Result<Vec<Picos>, SimulateError> {
+) -> Result<Vec<Picos>> {
     stretched(simulator, plan, deviations, |(deviation, own), _, task| {
         let own = own.filter(|_| task.computes());
         deviation.of(task) * own.map_or(1.0, |(errors, draw)| errors.of_operator(task, draw))

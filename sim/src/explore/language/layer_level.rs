@@ -3,10 +3,10 @@
 
 use super::{ProductPrices, npu_alone};
 use crate::plan::Placement;
-use crate::simulate::SimulateError;
+use crate::simulate::Result;
 use crate::workload::Stage;
 
-pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
+pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Result<Placement> {
     let gpu = price.gpu(&stage.layer)?;
     Ok(match npu_alone::best(price, &stage.layer)? {
         Some((npu, split)) if npu < gpu => split,

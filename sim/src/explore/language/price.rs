@@ -7,7 +7,7 @@
 use crate::device::Profile;
 use crate::kernel::Library;
 use crate::plan::{GraphCover, Mechanism, Placement, Plan, Processor, Region};
-use crate::simulate::{SimulateError, Simulator, accelerator_costs, execute, without_dispatch};
+use crate::simulate::{Result, SimulateError, Simulator, accelerator_costs, execute, without_dispatch};
 use crate::units::{Bytes, PICOS_PER_SECOND, Picos};
 use crate::workload::{Layer, Stage};
 
@@ -37,7 +37,7 @@ impl<'a> ProductPrices<'a> {
     ///
     /// # Errors
     /// The device has no GPU or kernel for `layer`.
-    pub fn gpu(&self, layer: &Layer) -> Result<Picos, SimulateError> {
+    pub fn gpu(&self, layer: &Layer) -> Result<Picos> {
         Ok(execute(layer, self.device, self.library, Processor::Gpu)?.0.duration())
     }
 
@@ -47,7 +47,7 @@ impl<'a> ProductPrices<'a> {
         layer: &Layer,
         (region, cover): (Region, GraphCover),
         is_shared: bool,
-    ) -> Result<Option<(Picos, Bytes)>, SimulateError> {
+    ) -> Result<Option<(Picos, Bytes)>> {
         let npu = self.device.systolic().ok_or_else(|| SimulateError::absent("NPU", self.device))?;
         let Some(graphs) = cover.graphs(region.rows.length(), npu) else { return Ok(None) };
         let hides_dispatch = is_shared && self.mechanism == Mechanism::SleepThenPoll;
@@ -69,7 +69,7 @@ impl<'a> ProductPrices<'a> {
     ///
     /// # Errors
     /// The device lacks a processor, or a kernel for `layer`.
-    pub fn split(&self, layer: &Layer, split: &Placement) -> Result<Option<Picos>, SimulateError> {
+    pub fn split(&self, layer: &Layer, split: &Placement) -> Result<Option<Picos>> {
         let whole = Region::of(layer.operator.output());
         let (mut npu, mut gpu, mut bytes) = (Picos::ZERO, Picos::ZERO, Bytes::ZERO);
         for part in split.parts() {
@@ -97,7 +97,7 @@ impl<'a> ProductPrices<'a> {
     ///
     /// # Errors
     /// As there.
-    pub fn simulated(&self, stage: &Stage, split: &Placement) -> Result<Picos, SimulateError> {
+    pub fn simulated(&self, stage: &Stage, split: &Placement) -> Result<Picos> {
         let plan = Plan::new(self.mechanism, vec![*split]);
         let mut simulator = Simulator::new(self.device, self.library).product_by_product().inside();
         let alone = simulator.latency(std::slice::from_ref(&stage.isolated()), &plan)?;

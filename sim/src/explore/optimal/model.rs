@@ -12,9 +12,7 @@ use crate::explore::{Explorer, Objective, StartDelays};
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, Mechanism, Span, rows_read};
 use crate::schedule::{Holders, result_bytes};
-use crate::simulate::{
-    InGraph, InGraphs, SimulateError, copying, hand_over_delay, has_own_memory, join_delay,
-};
+use crate::simulate::{InGraph, InGraphs, Result, copying, hand_over_delay, has_own_memory, join_delay};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Stage};
 
@@ -111,7 +109,7 @@ impl Meeting {
 
 impl<'e> Model<'e> {
     /// Of the workload of `explorer`, where time alone counts.
-    pub(super) fn new(explorer: &Explorer<'e, '_>) -> Result<Self, SimulateError> {
+    pub(super) fn new(explorer: &Explorer<'e, '_>) -> Result<Self> {
         let (stages, options) = (explorer.stages, explorer.options);
         let pricing = Pricing { parts: &explorer.parts, options };
         let mut known: HashMap<&Layer, usize> = HashMap::new();
@@ -305,7 +303,7 @@ fn on_npu(
     pricing: &Pricing<'_, '_>,
     kinds: &[usize],
     tables: &[OperatorTable],
-) -> Result<(Cost, Vec<OnNpu>), SimulateError> {
+) -> Result<(Cost, Vec<OnNpu>)> {
     let alone = |&kind: &usize| tables[kind].npu;
     let takes: Vec<bool> = kinds.iter().map(|kind| alone(kind).is_known()).collect();
     let Some(InGraphs { entry, stages: inside }) = explorer.simulator.in_graphs(explorer.stages, &takes)?

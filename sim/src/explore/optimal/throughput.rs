@@ -13,7 +13,7 @@ use crate::device::ProcessorKind;
 use crate::explore::Explorer;
 use crate::plan::{Axis, Part, Placement, Plan, Processor, Region, Span};
 use crate::schedule::Holders;
-use crate::simulate::{Pipeline, SimulateError};
+use crate::simulate::{Pipeline, Result};
 use crate::units::Picos;
 
 /// Corrections of the prices of the processors' time, and from which on each weighs less.
@@ -47,7 +47,7 @@ pub(super) fn balanced(
     model: &Model<'_>,
     mut starts: Vec<Plan>,
     changes: usize,
-) -> Result<Vec<Plan>, SimulateError> {
+) -> Result<Vec<Plan>> {
     for reluctance in RELUCTANCE {
         let mut prices = best_prices(model, Cost::NOTHING);
         for round in 0..PRICINGS {
@@ -172,7 +172,7 @@ fn levelled(
     model: &Model<'_>,
     (mut cost, mut plan): (f64, Plan),
     mut changes: usize,
-) -> Result<Plan, SimulateError> {
+) -> Result<Plan> {
     loop {
         let busy = explorer.simulator.busy(model.stages, &plan)?;
         let stages = 0..model.stages.len();

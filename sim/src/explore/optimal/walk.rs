@@ -12,7 +12,7 @@ use crate::device::ProcessorKind;
 use crate::explore::Explorer;
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, Part, Placement, Plan, Processor, Region, Span};
-use crate::simulate::SimulateError;
+use crate::simulate::Result;
 
 /// Seed of the walk.
 const SEED: u64 = 1;
@@ -26,7 +26,7 @@ pub(super) fn improved(
     model: &Model<'_>,
     plan: Plan,
     changes: usize,
-) -> Result<(Plan, usize), SimulateError> {
+) -> Result<(Plan, usize)> {
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let mut best = (explorer.cost_of(&plan)?, plan);
     let mut simulated = 0;

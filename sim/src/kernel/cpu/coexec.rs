@@ -18,7 +18,7 @@ use super::tally::Shares;
 use super::{CoreSet, Member, NANOS_PER_MICRO, Tally, Team, unsupported};
 use crate::device::Cpu;
 use crate::device::cpu::{CoexecRates, CoexecUnit};
-use crate::kernel::Unsupported;
+use crate::kernel::Result;
 use crate::workload::{DataType, Layer};
 
 pub use depth_blocks::{DEPTH_BLOCK_BYTES, DepthBlock, DepthBlocks, MAX_SEGMENTS};
@@ -29,7 +29,7 @@ pub use work::{Caches, Work};
 use work::{Sharing, beyond};
 
 /// What `layer` costs on `cores`.
-pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
+pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally> {
     if layer.data_type != DataType::F32 {
         let reason = format!("the model of coexec's kernels is of f32, not of {}", layer.data_type);
         return Err(unsupported(layer, reason));

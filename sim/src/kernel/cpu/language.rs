@@ -9,7 +9,7 @@
 use super::tally::Shares;
 use super::{CoreSet, Kernel, Makespan, NANOS_PER_MICRO, Tally, traffic, unsupported};
 use crate::device::{Cpu, LanguageRates};
-use crate::kernel::Unsupported;
+use crate::kernel::Result;
 use crate::workload::{Class, Layer};
 
 /// Rows of a product over the context, at most, that stand for one token: the query heads that
@@ -17,12 +17,7 @@ use crate::workload::{Class, Layer};
 const ROWS_OF_A_TOKEN: u32 = 8;
 
 /// What `layer` costs on `cores`, which are all of them.
-pub(super) fn execute(
-    layer: &Layer,
-    cpu: &Cpu,
-    rates: &LanguageRates,
-    cores: &CoreSet,
-) -> Result<Tally, Unsupported> {
+pub(super) fn execute(layer: &Layer, cpu: &Cpu, rates: &LanguageRates, cores: &CoreSet) -> Result<Tally> {
     if CoreSet::all(cpu).as_ref() != Some(cores) {
         let reason = "the rates of integer weights are known on all cores together, not on some".to_owned();
         return Err(unsupported(layer, reason));
@@ -78,7 +73,7 @@ mod tests {
     use crate::device::profile::Profile;
     use crate::workload::{DataType, Linear, Operator};
 
-    fn nanos(rows: u32, threads: u32) -> Result<f64, Unsupported> {
+    fn nanos(rows: u32, threads: u32) -> Result<f64> {
         let cpu = Profile::load("snapdragon-8elite").unwrap().cpu;
         let linear = Linear { rows, input_features: 4096, output_features: 4096, bias: false };
         let layer = Layer::new(Operator::Linear(linear), DataType::W4A16);

@@ -14,7 +14,7 @@ use super::{
     makespan, ruy, separate_passes, unsupported,
 };
 use crate::device::{Cluster, Cpu, Quantity, RuyRates};
-use crate::kernel::Unsupported;
+use crate::kernel::Result;
 use crate::workload;
 use crate::workload::{
     Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator, Recurrent,
@@ -62,7 +62,7 @@ struct Kernels<'a> {
 }
 
 /// What `layer` costs on `cores`.
-pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
+pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally> {
     let (format, quantised) = arithmetic(layer);
     let kernels = Kernels::new(layer, format, cpu, cores)?;
     let mut tally =
@@ -86,7 +86,7 @@ fn one_product(channels: u32, pixels: u32, depth: u32) -> Product {
 }
 
 impl<'a> Kernels<'a> {
-    fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
+    fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self> {
         let f32_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_f32.as_ref();
         let i8_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_i8.as_ref();
         let (table, pick, mixed) = match format {

@@ -15,7 +15,7 @@ use super::{
     arithmetic, contention, separate_passes, unsupported,
 };
 use crate::device::{Cluster, Cpu, XnnpackRates};
-use crate::kernel::Unsupported;
+use crate::kernel::Result;
 use crate::workload::{
     Class, Conv2d, DataType, Function, GenericKind, Layer, Operator, Recurrent, Reduction,
 };
@@ -68,7 +68,7 @@ struct Kernels<'a> {
 }
 
 /// What `layer` costs on `cores`.
-pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
+pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally> {
     let (format, quantised) = arithmetic(layer);
     let kernels = Kernels::new(layer, format, cpu, cores)?;
     let mut tally =
@@ -91,7 +91,7 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
 }
 
 impl<'a> Kernels<'a> {
-    fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
+    fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self> {
         let (table, pick): (_, fn(&Cluster) -> Option<&XnnpackRates>) = match format {
             DataType::F32 => ("xnnpack_f32", |cluster| cluster.xnnpack_f32.as_ref()),
             DataType::F16 => ("xnnpack_f16", |cluster| cluster.xnnpack_f16.as_ref()),

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use self::rates::{Cost, Rates};
 use crate::device::CompiledGraphs;
-use crate::kernel::{Execution, Phase, PhaseKind, Phases, Unsupported};
+use crate::kernel::{Execution, Phase, PhaseKind, Phases, Result};
 use crate::units::{Bytes, Picos};
 use crate::workload::{DataType, Layer};
 use operators::{Operators, kernel_of};
@@ -103,7 +103,7 @@ impl Graph {
     ///
     /// # Errors
     /// Where a compiler takes a member's operator to another processor, or nothing is known of it.
-    pub fn new(members: &[Member<'_>], on_chip_bytes: f64) -> Result<Self, Unsupported> {
+    pub fn new(members: &[Member<'_>], on_chip_bytes: f64) -> Result<Self> {
         let data_type = members.first().map_or(DataType::F16, |member| member.layer.data_type);
         let operators = Operators::of(members)?;
         let spills = on_chip::spills(&operators, rates::activation_bytes(data_type), on_chip_bytes);
@@ -119,7 +119,7 @@ impl Graph {
     ///
     /// # Errors
     /// Where nothing is known of its number format.
-    pub fn micros(&self, compiled: &CompiledGraphs) -> Result<f64, Unsupported> {
+    pub fn micros(&self, compiled: &CompiledGraphs) -> Result<f64> {
         let costs = self.costs(compiled)?;
         let members: f64 = costs.iter().map(|cost| cost.micros + cost.own.fixed_us).sum();
         Ok(compiled.graph_us.value + members)
@@ -130,7 +130,7 @@ impl Graph {
     ///
     /// # Errors
     /// As [`Self::micros`].
-    pub fn execute(&self, compiled: &CompiledGraphs) -> Result<Vec<Execution<Step>>, Unsupported> {
+    pub fn execute(&self, compiled: &CompiledGraphs) -> Result<Vec<Execution<Step>>> {
         let costs = self.costs(compiled)?;
         let mut counts = vec![0_u32; self.members];
         let mut kernels = vec![Kernel::Free; self.members];
@@ -153,16 +153,16 @@ impl Graph {
     ///
     /// # Errors
     /// As [`Self::micros`].
-    pub(crate) fn least_micros(&self, compiled: &CompiledGraphs) -> Result<Vec<f64>, Unsupported> {
+    pub(crate) fn least_micros(&self, compiled: &CompiledGraphs) -> Result<Vec<f64>> {
         let costs = self.costs_with(compiled, &vec![0.0; self.spills.len()])?;
         Ok(costs.iter().map(|cost| cost.micros + cost.own.fixed_us).collect())
     }
 
-    fn costs(&self, compiled: &CompiledGraphs) -> Result<Vec<MemberCost>, Unsupported> {
+    fn costs(&self, compiled: &CompiledGraphs) -> Result<Vec<MemberCost>> {
         self.costs_with(compiled, &self.spills)
     }
 
-    fn costs_with(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<MemberCost>, Unsupported> {
+    fn costs_with(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<MemberCost>> {
         let rates = Rates::of(compiled, self.data_type)?;
         let mut costs = vec![MemberCost::default(); self.members];
         for (operator, &spilled) in self.operators.all().iter().zip(spills) {

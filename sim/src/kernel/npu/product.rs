@@ -1,6 +1,6 @@
 //! Layers as matrix products.
 
-use crate::kernel::Unsupported;
+use crate::kernel::{Result, Unsupported};
 use crate::workload::{Class, DataType, Layer};
 
 /// What the rows of a product are.
@@ -33,7 +33,7 @@ pub(super) struct Product {
 impl Product {
     /// The product `layer` is; a convolution is the product of its unrolled
     /// windows (im2col), one a group.
-    pub(super) fn of(layer: &Layer) -> Result<Self, Unsupported> {
+    pub(super) fn of(layer: &Layer) -> Result<Self> {
         let linked = &layer.linked;
         let output_transfers = 1 + u64::from(linked.additions()) + u64::from(linked.multiplications());
         let integers = layer.data_type == DataType::I8;

@@ -9,7 +9,7 @@ use crate::engine::Work;
 use crate::kernel::{Phase, PhaseKind, Phases};
 use crate::plan::{Processor, Region, Span};
 use crate::schedule::What;
-use crate::simulate::{Lowered, PricedCommand, Share, SimulateError, has_own_memory};
+use crate::simulate::{Lowered, PricedCommand, Result, Share, SimulateError, has_own_memory};
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
 /// Most batches of one frame: more than any game submits.
@@ -44,7 +44,7 @@ impl Frames {
     ///
     /// # Errors
     /// The device has no GPU.
-    pub fn request(&self, device: &Profile, period: Picos) -> Result<PricedRequest, SimulateError> {
+    pub fn request(&self, device: &Profile, period: Picos) -> Result<PricedRequest> {
         if device.gpu.is_none() {
             return Err(SimulateError::absent("GPU", device));
         }

@@ -5,7 +5,7 @@ use super::report::end;
 use super::{ApplicationSimulator, Load, report};
 use crate::engine::{Recorder, TaskId};
 use crate::simulate::timeline::{Drawing, slice};
-use crate::simulate::{PricedCommand, SimulateError};
+use crate::simulate::{PricedCommand, Result};
 use crate::timeline::{Activity, Counter, Timeline, Track, TrackKind};
 use crate::units::Picos;
 
@@ -22,7 +22,7 @@ pub(super) fn timeline(
     simulator: &mut ApplicationSimulator<'_>,
     loads: &[Load<'_>],
     until: Picos,
-) -> Result<Timeline, SimulateError> {
+) -> Result<Timeline> {
     let mut recorder = Recorder::new();
     // What comes later changes nothing before.
     let mut shown = loads.to_vec();

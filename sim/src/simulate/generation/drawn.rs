@@ -10,7 +10,7 @@ use super::{Generation, GenerationPlan, GenerationRun, StepPlan};
 use crate::device::{AnswerPart, Basis, ProcessorKind, Profile};
 use crate::kernel::Library;
 use crate::simulate::uncertainty::stated_of_language;
-use crate::simulate::{DRAWS, Drawn, Errors, Known, SimulateError, known_in, latencies};
+use crate::simulate::{DRAWS, Drawn, Errors, Known, Result, known_in, latencies};
 use crate::units::Picos;
 use crate::workload::{DataType, LanguageTask, TokenStep};
 
@@ -70,7 +70,7 @@ impl GenerationPlan {
         (device, library): (&Profile, Library),
         task: &LanguageTask,
         nominal: &Generation,
-    ) -> Result<GenerationDrawn, SimulateError> {
+    ) -> Result<GenerationDrawn> {
         let variant = self.device(device);
         let mut run = GenerationRun::new(&variant, library, task, self);
         let steps = [self.prefill_plan(task, 0)?, &self.decode];
@@ -116,12 +116,7 @@ impl GenerationPlan {
 
 impl GenerationRun<'_> {
     /// How many times longer a step takes in each draw than is predicted.
-    fn times_longer(
-        &mut self,
-        step: TokenStep,
-        plan: &StepPlan,
-        errors: &Errors,
-    ) -> Result<Vec<f64>, SimulateError> {
+    fn times_longer(&mut self, step: TokenStep, plan: &StepPlan, errors: &Errors) -> Result<Vec<f64>> {
         let stages = self.stages(step, plan);
         let counts = [1, self.task.model.layers, 1].map(f64::from);
         let mut nominal = 0.0;

@@ -10,7 +10,7 @@ use super::{GenerationPlan, GenerationRun, StepPlan};
 use crate::device::Profile;
 use crate::kernel::Library;
 use crate::plan::Plan;
-use crate::simulate::{PricedRequest, SimulateError};
+use crate::simulate::{PricedRequest, Result};
 use crate::workload::{LanguageTask, TokenStep};
 
 /// All prompts of `task`, each with its answer.
@@ -22,7 +22,7 @@ pub fn price_answer(
     library: Library,
     task: &LanguageTask,
     plan: &GenerationPlan,
-) -> Result<PricedRequest, SimulateError> {
+) -> Result<PricedRequest> {
     let mut request = PricedRequest::default();
     for (turn, asked) in task.turns.iter().enumerate() {
         request.append(&price_prompt(device, library, (task, turn), plan)?, 1);
@@ -40,7 +40,7 @@ pub fn price_prompt(
     library: Library,
     (task, turn): (&LanguageTask, usize),
     plan: &GenerationPlan,
-) -> Result<PricedRequest, SimulateError> {
+) -> Result<PricedRequest> {
     let of_step = plan.prefill_plan(task, turn)?;
     let (step, times) = plan.graphs_of(of_step).prefill_steps(task, turn);
     let step = priced_step((device, library), task, plan, (step, of_step))?;
@@ -58,7 +58,7 @@ pub fn price_tokens(
     library: Library,
     (task, turn, tokens): (&LanguageTask, usize, u32),
     plan: &GenerationPlan,
-) -> Result<PricedRequest, SimulateError> {
+) -> Result<PricedRequest> {
     let mut request = PricedRequest::default();
     for token in 0..tokens {
         let step = plan.graphs_of(&plan.decode).decode_step(task, turn, token);
@@ -72,7 +72,7 @@ fn priced_step(
     task: &LanguageTask,
     plan: &GenerationPlan,
     (step, of_step): (TokenStep, &StepPlan),
-) -> Result<PricedRequest, SimulateError> {
+) -> Result<PricedRequest> {
     let variant = plan.device(device);
     let mut run = GenerationRun::new(&variant, library, task, plan);
     let stages = run.stages(step, of_step);

@@ -8,7 +8,7 @@ use super::{GenerationPlan, GenerationRun, StepPlan};
 use crate::device::Profile;
 use crate::kernel::Library;
 use crate::plan::Plan;
-use crate::simulate::{SimulateError, timeline};
+use crate::simulate::{Result, timeline};
 use crate::timeline::{Activity, Counter, Stretch, Timeline, Track};
 use crate::units::Picos;
 use crate::workload::{LanguageTask, TokenStep};
@@ -22,7 +22,7 @@ pub fn generation_timeline(
     library: Library,
     task: &LanguageTask,
     plan: &GenerationPlan,
-) -> Result<Timeline, SimulateError> {
+) -> Result<Timeline> {
     let variant = plan.device(device);
     let mut run = GenerationRun::new(&variant, library, task, plan);
     let mut whole = Timeline::default();
@@ -49,12 +49,7 @@ pub fn generation_timeline(
 
 impl GenerationRun<'_> {
     /// Draws one step at the end of `whole`; the tracks that have something in a layer.
-    fn draw(
-        &mut self,
-        whole: &mut Timeline,
-        step: TokenStep,
-        plan: &StepPlan,
-    ) -> Result<Vec<usize>, SimulateError> {
+    fn draw(&mut self, whole: &mut Timeline, step: TokenStep, plan: &StepPlan) -> Result<Vec<usize>> {
         let stages = self.stages(step, plan);
         let mut of_layer = Vec::new();
         let counts = [1, self.task.model.layers, 1];

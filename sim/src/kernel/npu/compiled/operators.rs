@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::work::Work;
 use super::{Kernel, Member, Producer, work};
-use crate::kernel::Unsupported;
+use crate::kernel::Result;
 use crate::workload::{Elementwise, Function, GenericKind, Operator, Shape};
 
 /// An operator of a graph.
@@ -43,7 +43,7 @@ struct Results {
 }
 
 impl Operators {
-    pub(super) fn of(members: &[Member<'_>]) -> Result<Self, Unsupported> {
+    pub(super) fn of(members: &[Member<'_>]) -> Result<Self> {
         let mut operators = Self { all: Vec::with_capacity(members.len()), ..Self::default() };
         let mut results = Results { of_members: Vec::with_capacity(members.len()), ..Results::default() };
         let stays = feeds_volumes(members);
@@ -84,7 +84,7 @@ impl Operators {
         (index, member): (usize, &Member<'_>),
         stays: bool,
         results: &mut Results,
-    ) -> Result<usize, Unsupported> {
+    ) -> Result<usize> {
         let Member { layer, inputs, input_count } = member;
         let output = layer.operator.output();
         let linked_operands = (layer.linked.additions() + layer.linked.multiplications()) as usize;

@@ -3,7 +3,7 @@
 use super::Kernel;
 use super::work::Work;
 use crate::device::CompiledGraphs;
-use crate::kernel::Unsupported;
+use crate::kernel::{Result, Unsupported};
 use crate::workload::DataType;
 
 /// Softmax over other nonlinear functions: an exponential, a sum and a quotient an element
@@ -65,7 +65,7 @@ pub(super) fn activation_bytes(data_type: DataType) -> f64 {
 }
 
 impl<'a> Rates<'a> {
-    pub(super) fn of(compiled: &'a CompiledGraphs, data_type: DataType) -> Result<Self, Unsupported> {
+    pub(super) fn of(compiled: &'a CompiledGraphs, data_type: DataType) -> Result<Self> {
         let float = Self {
             compiled,
             activation_bytes: activation_bytes(data_type),

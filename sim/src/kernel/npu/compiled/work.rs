@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::kernel_of;
-use crate::kernel::Unsupported;
+use crate::kernel::{Result, Unsupported};
 use crate::workload::{
     Class, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Generic, GenericKind,
     Interpolation, Layer, Movement, Pool, PoolKind, Product, Reduction, Shape, Statistic,
@@ -166,7 +166,7 @@ pub(super) fn stored_inputs(layer: &Layer) -> f64 {
 
 impl Work {
     /// What `layer`'s operator is; `from_network` where it reads an input of the network.
-    pub(super) fn of(layer: &Layer, from_network: bool) -> Result<Self, Unsupported> {
+    pub(super) fn of(layer: &Layer, from_network: bool) -> Result<Self> {
         let operator = &layer.operator;
         let [weights, _] = operator.weights();
         let base = Self::moving(Kernel::Elementwise, stored_inputs(layer), operator.output());
@@ -283,7 +283,7 @@ impl Work {
         Self { kernel: Kernel::Window, taps: conv.window.taps() as f64 * self.written, ..self }
     }
 
-    fn pool(self, pool: &Pool, layer: &Layer) -> Result<Self, Unsupported> {
+    fn pool(self, pool: &Pool, layer: &Layer) -> Result<Self> {
         let taps = pool.window.taps();
         let is_slow = match (pool.kind, layer.data_type) {
             (PoolKind::Average, DataType::F32 | DataType::F16) => taps > MOST_AVERAGED,
