@@ -42,7 +42,6 @@ pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
 pub use host::Measure;
 pub use known::{Known, Missing, known, known_in};
-pub(crate) use lower::without_dispatch;
 pub use pipeline::{Pipeline, Stream};
 pub use prediction::{
     Composition, CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind,
@@ -233,14 +232,14 @@ impl<'a> Simulator<'a> {
                 execute(layer, self.device, self.library, by)?
             }
         };
-        let phases = if by == Processor::Gpu { self.host.launch(phases) } else { phases };
-        Ok((self.deviated(phases, by.kind()), detail))
+        let mut phases = if by == Processor::Gpu { self.host.launch(phases) } else { phases };
+        self.deviate(&mut phases, by.kind());
+        Ok((phases, detail))
     }
 
-    fn deviated(&self, phases: Phases, kind: ProcessorKind) -> Phases {
-        match self.computing {
-            Some(factors) => phases.scaled(factors[kind as usize]),
-            None => phases,
+    fn deviate(&self, phases: &mut Phases, kind: ProcessorKind) {
+        if let Some(factors) = self.computing {
+            phases.stretch(factors[kind as usize]);
         }
     }
 
@@ -251,9 +250,8 @@ impl<'a> Simulator<'a> {
             GraphMaking::Networks => compiled_graphs::compiled(stages, plan, self.device)?,
             GraphMaking::TokenSteps => compiled_graphs::of_token_steps(stages, plan, self.device)?,
         };
-        for (phases, _) in compiled.iter_mut().flatten() {
-            *phases = self.deviated(std::mem::take(phases), ProcessorKind::Npu);
-        }
+        let phases = compiled.iter_mut().flatten().map(|(phases, _)| phases);
+        phases.for_each(|phases| self.deviate(phases, ProcessorKind::Npu));
         Ok(compiled)
     }
 
@@ -267,7 +265,8 @@ impl<'a> Simulator<'a> {
         if let (Some(InGraphs { entry, stages }), Some([.., factor])) = (&mut graphs, self.computing) {
             *entry = entry.scale(factor);
             for InGraph { phases, least, .. } in stages.iter_mut().flatten() {
-                (*phases, *least) = (phases.scaled(factor), least.scale(factor));
+                phases.stretch(factor);
+                *least = least.scale(factor);
             }
         }
         Ok(graphs)

@@ -224,7 +224,7 @@ pub fn rate_table(library: Library, format: DataType) -> Option<&'static str> {
 }
 
 fn unsupported(layer: &Layer, reason: String) -> Unsupported {
-    Unsupported { processor: "CPU", operator: layer.operator.to_string(), reason }
+    Unsupported::new("CPU", &layer.operator, reason)
 }
 
 #[cfg(test)]

@@ -204,13 +204,9 @@ fn extent(shape: Shape) -> Extent {
 
 /// The layer's processor has no parameters for a kernel.
 fn missing_table(layer: &Layer, kernel: Kernel, table: &str) -> Unsupported {
-    Unsupported {
-        processor: "GPU",
-        operator: layer.operator.to_string(),
-        reason: format!(
-            "the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile"
-        ),
-    }
+    let reason =
+        format!("the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile");
+    Unsupported::new("GPU", &layer.operator, reason)
 }
 
 /// Narrows a count; a launch beyond 2^32 is no phone's business.

@@ -182,14 +182,8 @@ fn push_folds(phases: &mut Phases, graphs: &Cost, array: u32) {
 }
 
 fn dispatch(micros: f64, graphs: u32) -> Phases {
-    let mut phases = Phases::default();
-    phases.push(Phase {
-        kind: PhaseKind::Launch,
-        duration: Picos::from_micros(micros),
-        bytes: Bytes::ZERO,
-        steps: graphs,
-    });
-    phases
+    let duration = Picos::from_micros(micros);
+    Phases::from_iter([Phase { steps: graphs, ..Phase::new(PhaseKind::Launch, duration, Bytes::ZERO) }])
 }
 
 fn decode_execution(product: &Product, npu: &SystolicArrays, decode: &Decode) -> Execution<Schedule> {
@@ -216,8 +210,7 @@ fn decode_execution(product: &Product, npu: &SystolicArrays, decode: &Decode) ->
         limit: limit(dispatch_us, 0.0, traffic_us),
     };
     let mut phases = dispatch(dispatch_us, schedule.graphs);
-    let duration = Picos::from_micros(traffic_us);
-    phases.push(Phase { kind: PhaseKind::Stream, duration, bytes: schedule.bytes, steps: 1 });
+    phases.push(Phase::new(PhaseKind::Stream, schedule.traffic_time, schedule.bytes));
     Execution { phases, detail: schedule }
 }
 

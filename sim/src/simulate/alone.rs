@@ -90,12 +90,9 @@ fn possible(layer: &Layer, phases: Phases, detail: Detail) -> Result<(Phases, De
 /// # Errors
 /// The operator is no product, or the profile says nothing of products on their own.
 pub(super) fn product(layer: &Layer, device: &Profile) -> Result<(Phases, Detail), Unsupported> {
-    let npu = device.systolic().ok_or_else(|| Unsupported {
-        processor: "NPU",
-        operator: layer.operator.to_string(),
-        reason: "the profile has no [npu.systolic] table, so nothing is known of products on their own"
-            .into(),
-    })?;
+    const NO_ARRAYS: &str =
+        "the profile has no [npu.systolic] table, so nothing is known of products on their own";
+    let npu = device.systolic().ok_or_else(|| Unsupported::new("NPU", &layer.operator, NO_ARRAYS))?;
     let execution = npu::execute(layer, npu)?;
     Ok((execution.phases, Detail::Npu(execution.detail)))
 }

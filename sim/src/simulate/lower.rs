@@ -8,7 +8,7 @@ use super::{
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::engine::{ClientId, Program, TaskId, Work};
 use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
-use crate::plan::{Axis, GraphCover, Mechanism, Plan, Processor, Region, Regions, Span};
+use crate::plan::{Axis, GraphCover, Plan, Processor, Region, Regions, Span};
 use crate::schedule::{
     Command, Memory, Missing, Schedule, Setting, What, read_bytes, result_bytes, schedule,
 };
@@ -198,12 +198,12 @@ impl Pricing<'_, '_> {
                 let duration = copying(device, LinkTransfer { bytes, pieces }, direction);
                 // Bytes in a phase without duration would take what the memory takes for them.
                 let bytes = if duration == Picos::ZERO { Bytes::ZERO } else { bytes };
-                return one_phase(PhaseKind::Transfer, duration, bytes);
+                return Phases::from_iter([Phase::new(PhaseKind::Transfer, duration, bytes)]);
             }
             // A kernel model says what computing takes.
             What::Compute { .. } => Picos::ZERO,
         };
-        one_phase(PhaseKind::Synchronise, duration, Bytes::ZERO)
+        Phases::from_iter([Phase::new(PhaseKind::Synchronise, duration, Bytes::ZERO)])
     }
 
     /// Adds the task of a part, or of each graph in which the NPU computes it.
@@ -217,9 +217,7 @@ impl Pricing<'_, '_> {
         let layer = &self.stages[stage].layer;
         let whole = Region::of(layer.operator.output());
         let placement = &self.plan.placements[stage];
-        let hides_dispatch = placement.is_cut()
-            && !placement.uses(ProcessorKind::Cpu)
-            && self.plan.synchronisation == Mechanism::SleepThenPoll;
+        let hides_dispatch = self.plan.synchronisation.hides_dispatch(placement);
         if let Some(Some((phases, detail))) = self.compiled.get(stage) {
             let (share, client, phases, detail) = (Share::default(), None, phases.clone(), Some(*detail));
             tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
@@ -234,7 +232,7 @@ impl Pricing<'_, '_> {
         let mut task = |layer: &Layer, share| -> Result<()> {
             let (mut phases, detail) = self.simulator.layer(layer, by)?;
             if hides_dispatch && matches!(by, Processor::Npu(_)) {
-                phases = without_dispatch(&phases);
+                phases = phases.without_launch();
             }
             let (detail, predecessors) = (Some(detail), std::mem::take(&mut predecessors));
             tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
@@ -266,22 +264,6 @@ impl Pricing<'_, '_> {
         let operator = || self.stages[stage].name.clone();
         Ok(graphs.ok_or_else(|| SimulateError::NoGraph { rows, operator: operator() })?.to_vec())
     }
-}
-
-/// The CPU is the control plane of GPU and NPU: where it sleeps for the predicted wait and
-/// computes no part, it has the next graph handed over by the time the input is there, so
-/// that a shared product pays no dispatch (`HeteroInfer`, SOSP'25, section 4).
-pub(crate) fn without_dispatch(phases: &Phases) -> Phases {
-    let mut kept = Phases::default();
-    let others = phases.as_slice().iter().filter(|phase| phase.kind != PhaseKind::Launch);
-    others.for_each(|phase| kept.push(*phase));
-    kept
-}
-
-fn one_phase(kind: PhaseKind, duration: Picos, bytes: Bytes) -> Phases {
-    let mut phases = Phases::default();
-    phases.push(Phase { kind, duration, bytes, steps: 1 });
-    phases
 }
 
 /// That the weights a plan leaves with a GPU fit its own memory, together with the

@@ -7,7 +7,7 @@
 use crate::device::Profile;
 use crate::kernel::Library;
 use crate::plan::{GraphCover, Mechanism, Placement, Plan, Processor, Region};
-use crate::simulate::{Result, SimulateError, Simulator, accelerator_costs, execute, without_dispatch};
+use crate::simulate::{Result, SimulateError, Simulator, accelerator_costs, execute};
 use crate::units::{Bytes, PICOS_PER_SECOND, Picos};
 use crate::workload::{Layer, Stage};
 
@@ -46,17 +46,16 @@ impl<'a> ProductPrices<'a> {
         &self,
         layer: &Layer,
         (region, cover): (Region, GraphCover),
-        is_shared: bool,
+        hides_dispatch: bool,
     ) -> Result<Option<(Picos, Bytes)>> {
         let npu = self.device.systolic().ok_or_else(|| SimulateError::absent("NPU", self.device))?;
         let Some(graphs) = cover.graphs(region.rows.length(), npu) else { return Ok(None) };
-        let hides_dispatch = is_shared && self.mechanism == Mechanism::SleepThenPoll;
         let (mut sum, mut bytes) = (Picos::ZERO, Bytes::ZERO);
         let part = layer.with_output_channels(region.channels.length());
         for rows in graphs {
             let part = part.with_output_rows(0..rows);
             let (phases, _) = execute(&part, self.device, self.library, Processor::NPU)?;
-            let phases = if hides_dispatch { without_dispatch(&phases) } else { phases };
+            let phases = if hides_dispatch { phases.without_launch() } else { phases };
             sum += phases.duration();
             bytes += phases.bytes();
         }
@@ -71,11 +70,12 @@ impl<'a> ProductPrices<'a> {
     /// The device lacks a processor, or a kernel for `layer`.
     pub fn split(&self, layer: &Layer, split: &Placement) -> Result<Option<Picos>> {
         let whole = Region::of(layer.operator.output());
+        let hides_dispatch = self.mechanism.hides_dispatch(split);
         let (mut npu, mut gpu, mut bytes) = (Picos::ZERO, Picos::ZERO, Bytes::ZERO);
         for part in split.parts() {
             let region = part.region.common(whole);
             if let Processor::Npu(graphs) = part.by {
-                let Some((time, moved)) = self.npu(layer, (region, graphs), split.is_cut())? else {
+                let Some((time, moved)) = self.npu(layer, (region, graphs), hides_dispatch)? else {
                     return Ok(None);
                 };
                 (npu, bytes) = (npu + time, bytes + moved);

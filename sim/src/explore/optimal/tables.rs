@@ -8,8 +8,8 @@ use std::ops::Range;
 use super::{NEVER, ShareTable};
 use crate::explore::{Objective, SearchOptions};
 use crate::kernel::Phases;
-use crate::plan::{Axis, Mechanism, Processor, Region, Span};
-use crate::simulate::{Detail, Simulator, above_idle, has_own_memory, without_dispatch};
+use crate::plan::{Axis, Processor, Region, Span};
+use crate::simulate::{Detail, Simulator, above_idle, has_own_memory};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::Layer;
 
@@ -193,7 +193,7 @@ impl Pricing<'_, '_> {
     /// What a processor takes for a part of an operator that it shares. Where the CPU sleeps for a predicted
     /// time, it may have handed the NPU's over before (`simulate` says when).
     pub(super) fn part(&self, part: &Layer, by: Processor) -> Priced {
-        let is_early = self.options.synchronisation == Mechanism::SleepThenPoll;
+        let is_early = self.options.synchronisation.may_hide_dispatch();
         self.priced(part, by, is_early && matches!(by, Processor::Npu(_)))
     }
 
@@ -213,7 +213,7 @@ impl Pricing<'_, '_> {
         let Ok((phases, detail)) = self.parts.layer(layer, by) else {
             return Priced { cost: Cost::NEVER, ..Priced::NOTHING };
         };
-        let phases = if is_handed_over { without_dispatch(&phases) } else { phases };
+        let phases = if is_handed_over { phases.without_launch() } else { phases };
         let moves_nothing = phases.as_slice().iter().take_while(|phase| phase.bytes.0 == 0);
         let lead = moves_nothing.map(|phase| phase.duration).sum();
         let cost = Cost { time: phases.duration(), joules: self.joules(&phases, &detail) };

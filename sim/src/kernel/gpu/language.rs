@@ -87,11 +87,10 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
         | Class::Elementwise(_)
         | Class::Movement(_) => (LanguageKernel::Elementwise, activations, traffic(activations)),
     };
-    let mut phases = Phases::default();
-    let launch = Picos::from_micros(kernels.launch_us.value);
-    phases.push(Phase { kind: PhaseKind::Launch, duration: launch, bytes: Bytes::ZERO, steps: 1 });
-    let duration = Picos::from_micros(micros);
-    phases.push(Phase { kind: PhaseKind::FullRounds, duration, bytes, steps: 1 });
+    let phases = Phases::from_iter([
+        Phase::new(PhaseKind::Launch, Picos::from_micros(kernels.launch_us.value), Bytes::ZERO),
+        Phase::new(PhaseKind::FullRounds, Picos::from_micros(micros), bytes),
+    ]);
     let traffic_time = Picos::from_micros(traffic(bytes));
     Execution { phases, detail: LanguageLaunch { kernel, bytes, traffic_time } }
 }

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use self::rates::{Cost, Rates};
 use crate::device::CompiledGraphs;
-use crate::kernel::{Execution, Phase, PhaseKind, Phases, Result};
+use crate::kernel::{Execution, Phase, PhaseKind, Result};
 use crate::units::{Bytes, Picos};
 use crate::workload::{DataType, Layer};
 use operators::{Operators, kernel_of};
@@ -180,16 +180,12 @@ fn execution(cost: &MemberCost, graph_us: f64, kernel: Kernel, operators: u32) -
     let MemberCost { own, micros } = cost;
     let fixed_us = graph_us + own.fixed_us;
     let [weights, spilled] = [own.weight_bytes, own.spilled_bytes].map(|bytes| Bytes(bytes.round() as u64));
-    let mut phases = Phases::default();
-    let steps = operators.max(1);
-    phases.push(Phase {
-        kind: PhaseKind::Launch,
-        duration: Picos::from_micros(fixed_us),
-        bytes: Bytes::ZERO,
-        steps,
-    });
-    let bytes = Bytes(weights.0 + spilled.0);
-    phases.push(Phase { kind: PhaseKind::OnChip, duration: Picos::from_micros(*micros), bytes, steps });
+    let parts = [(PhaseKind::Launch, fixed_us, Bytes::ZERO), (PhaseKind::OnChip, *micros, weights + spilled)];
+    let phase = |(kind, micros, bytes)| Phase {
+        steps: operators.max(1),
+        ..Phase::new(kind, Picos::from_micros(micros), bytes)
+    };
+    let phases = parts.into_iter().map(phase).collect();
     let times = [
         (Limit::Compute, own.compute_us),
         (Limit::Traffic, own.traffic_us),

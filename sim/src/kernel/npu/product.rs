@@ -56,13 +56,9 @@ impl Product {
             | Class::Gather { .. }
             | Class::Recurrent(_)
             | Class::Generic(_) => {
-                return Err(Unsupported {
-                    processor: "NPU",
-                    operator: layer.operator.to_string(),
-                    reason:
-                        "its arrays compute linear, matmul and conv2d only; place it on the GPU or the CPU"
-                            .into(),
-                });
+                let reason =
+                    "its arrays compute linear, matmul and conv2d only; place it on the GPU or the CPU";
+                return Err(Unsupported::new("NPU", &layer.operator, reason));
             }
         };
         Ok(Self { batch, rows, inner, outputs, kind, trained_weights, integers, output_transfers })

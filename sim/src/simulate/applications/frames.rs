@@ -49,20 +49,15 @@ impl Frames {
             return Err(SimulateError::absent("GPU", device));
         }
         let batches = f64::from(self.batches);
-        let mut phases = Phases::default();
-        phases.push(Phase {
-            kind: PhaseKind::FullRounds,
-            duration: Picos::from_micros(self.gpu_us.value / batches),
-            bytes: Bytes((self.gpu_bytes.value / batches) as u64),
-            steps: 1,
-        });
+        let duration = Picos::from_micros(self.gpu_us.value / batches);
+        let bytes = Bytes((self.gpu_bytes.value / batches) as u64);
         let one = Span::new(0, 1);
         let batch = PricedCommand {
             stage: 0,
             by: Processor::Gpu,
             what: What::Compute { part: 0, region: Region { rows: one, channels: one } },
             share: Share::default(),
-            phases,
+            phases: Phases::from_iter([Phase::new(PhaseKind::FullRounds, duration, bytes)]),
             client: None,
             detail: None,
             predecessors: Vec::new(),

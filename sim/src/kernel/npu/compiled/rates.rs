@@ -77,12 +77,11 @@ impl<'a> Rates<'a> {
             matrix_us: compiled.matrix_us.value,
             batch_norm: None,
         };
-        let unknown = |what: &str| Unsupported {
-            processor: "NPU",
-            operator: format!("a graph in {data_type}"),
-            reason: format!(
+        let unsupported = |reason| Unsupported::new("NPU", format!("a graph in {data_type}"), reason);
+        let unknown = |what: &str| {
+            unsupported(format!(
                 "the profile has no [npu.compiled.{what}] table, so nothing is known of its rates"
-            ),
+            ))
         };
         match data_type {
             DataType::F32 | DataType::F16 => Ok(float),
@@ -100,11 +99,9 @@ impl<'a> Rates<'a> {
                 })
             }
             // A compiler has to know the scales.
-            DataType::I8Dynamic => Err(Unsupported {
-                processor: "NPU",
-                operator: format!("a graph in {data_type}"),
-                reason: "its scales are found while it runs, and a compiler has to know them".to_owned(),
-            }),
+            DataType::I8Dynamic => Err(unsupported(
+                "its scales are found while it runs, and a compiler has to know them".to_owned(),
+            )),
             DataType::W8A16 | DataType::W4A16 => {
                 let weights = compiled.integer_weights.as_ref().ok_or_else(|| unknown("integer_weights"))?;
                 let factor = weights.product_rate_factor.value;

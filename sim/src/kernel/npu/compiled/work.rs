@@ -181,13 +181,9 @@ impl Work {
             Class::Gather { .. } => Self { kernel: Kernel::Movement, read: base.written, ..base },
             Class::Generic(generic) => base.generic(generic),
             Class::Recurrent(_) => {
-                return Err(Unsupported {
-                    processor: "NPU",
-                    operator: operator.to_string(),
-                    reason: "compilers leave layers that repeat a step to other processors; place it on \
-                             the GPU or the CPU"
-                        .into(),
-                });
+                let reason = "compilers leave layers that repeat a step to other processors; place it on the \
+                              GPU or the CPU";
+                return Err(Unsupported::new("NPU", operator, reason));
             }
         };
         let has_trained = !matches!(operator.class(), Class::Gather { .. });
@@ -291,13 +287,9 @@ impl Work {
             | (PoolKind::Max, _) => false,
         };
         if is_slow {
-            return Err(Unsupported {
-                processor: "NPU",
-                operator: layer.operator.to_string(),
-                reason: "averages over windows this large run up to twenty times slower in floats than any \
-                         rate explains; place it on the GPU or the CPU"
-                    .into(),
-            });
+            let reason = "averages over windows this large run up to twenty times slower in floats than any \
+                          rate explains; place it on the GPU or the CPU";
+            return Err(Unsupported::new("NPU", &layer.operator, reason));
         }
         Ok(Self { kernel: Kernel::Window, taps: taps as f64 * self.written, ..self })
     }
