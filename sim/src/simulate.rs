@@ -29,8 +29,8 @@ pub use applications::{
     ApplicationSimulator, Arrivals, Frames, Load, MAX_APPLICATIONS, PricedRequest, Served, USUAL_QUEUE_DEPTH,
 };
 pub use generation::{
-    Generation, GenerationPlan, Graphs, PhaseReport, StepPlan, generate, generation_timeline, planned_stages,
-    price_answer,
+    Conversation, Generation, GenerationPlan, Graphs, PhaseReport, StepPlan, generate, generation_timeline,
+    planned_stages, price_answer,
 };
 use host::Host;
 use lower::{Lowered, PricedCommand, Share};

@@ -18,10 +18,12 @@ pub(super) mod weight_centric;
 pub use price::ProductPrices;
 
 use super::Strategy;
-use crate::device::{Order, Profile};
-use crate::kernel::{CoreSet, Library};
+use crate::device::Order;
+use crate::kernel::CoreSet;
 use crate::plan::{Mechanism, Placement};
-use crate::simulate::{Generation, GenerationPlan, Graphs, Result, SimulateError, StepPlan, generate};
+use crate::simulate::{
+    Conversation, Generation, GenerationPlan, Graphs, Result, SimulateError, StepPlan, generate,
+};
 use crate::units::Picos;
 use crate::workload::{LanguageTask, Stage, StepStages};
 
@@ -126,30 +128,28 @@ fn faster(one: Priced, other: Priced) -> Priced {
     }
 }
 
-/// Plans `task` on `device` by `strategy`, with processors that meet by `synchronisation`.
+/// Plans a conversation by `strategy`, with processors that meet by `synchronisation`.
 ///
 /// # Errors
 /// The device has no GPU, or no NPU where the strategy needs one.
 pub fn plan_language(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
+    conversation: Conversation<'_>,
     strategy: Strategy,
     synchronisation: Mechanism,
 ) -> Result<GenerationPlan> {
-    let by = |strategy| plan_products(device, library, task, strategy, synchronisation);
+    let by = |strategy| plan_products(conversation, strategy, synchronisation);
     let mut plan = by(strategy)?;
     if strategy == Strategy::NpuPrefill {
-        plan.decode = answer_beside(device, library, task, [by(Strategy::CpuOnly), by(Strategy::GpuOnly)])?;
+        plan.decode = answer_beside(conversation, [by(Strategy::CpuOnly), by(Strategy::GpuOnly)])?;
     }
     if strategy != Strategy::HeteroTensor {
         return Ok(plan);
     }
     // Products that are best alone wait for each other in a row.
-    let mut fastest = PhaseTimes::of(&generate(device, library, task, &plan)?);
+    let mut fastest = PhaseTimes::of(&generate(conversation, &plan)?);
     for rival in Strategy::rivals_of_the_solver() {
         let other = by(rival)?;
-        let times = PhaseTimes::of(&generate(device, library, task, &other)?);
+        let times = PhaseTimes::of(&generate(conversation, &other)?);
         for (turn, time) in times.prefill.into_iter().enumerate() {
             if time < fastest.prefill[turn] {
                 fastest.prefill[turn] = time;
@@ -164,33 +164,20 @@ pub fn plan_language(
     Ok(plan)
 }
 
-/// How the faster of `plans` generates the answers of `task`, the first of equals.
+/// How the faster of `plans` generates the answers, the first of equals.
 ///
 /// # Errors
 /// The device can follow none of them: what the last one lacks.
-fn answer_beside(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
-    plans: [Result<GenerationPlan>; 2],
-) -> Result<StepPlan> {
+fn answer_beside(of: Conversation<'_>, plans: [Result<GenerationPlan>; 2]) -> Result<StepPlan> {
     let timed = plans.map(|plan| {
         let plan = plan?;
-        let time = PhaseTimes::of(&generate(device, library, task, &plan)?).decode;
-        Ok((time, plan.decode))
+        Ok((PhaseTimes::of(&generate(of, &plan)?).decode, plan.decode))
     });
-    let (_, decode) = match timed {
-        [Ok(one), Ok(other)] => {
-            if other.0 < one.0 {
-                other
-            } else {
-                one
-            }
-        }
-        [Ok(only), Err(_)] | [Err(_), Ok(only)] => only,
-        [Err(_), Err(error)] => return Err(error),
-    };
-    Ok(decode)
+    match timed {
+        [Ok((one, _)), Ok((other, decode))] if other < one => Ok(decode),
+        [Ok((_, decode)), _] | [Err(_), Ok((_, decode))] => Ok(decode),
+        [Err(_), Err(error)] => Err(error),
+    }
 }
 
 /// How long the phases of a task take.
@@ -213,9 +200,7 @@ impl PhaseTimes {
 
 /// Each product as `strategy` places it.
 fn plan_products(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
+    Conversation { device, library, task }: Conversation<'_>,
     strategy: Strategy,
     synchronisation: Mechanism,
 ) -> Result<GenerationPlan> {
@@ -273,19 +258,17 @@ pub struct LanguageAnswer {
     pub generation: Generation,
 }
 
-/// Plans `task` by `strategy` and simulates the plan.
+/// Plans a conversation by `strategy` and simulates the plan.
 ///
 /// # Errors
 /// As [`plan_language`] and [`generate`].
 pub fn explore_language(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
+    conversation: Conversation<'_>,
     strategy: Strategy,
     synchronisation: Mechanism,
 ) -> Result<LanguageAnswer> {
-    let plan = plan_language(device, library, task, strategy, synchronisation)?;
-    let generation = generate(device, library, task, &plan)?;
+    let plan = plan_language(conversation, strategy, synchronisation)?;
+    let generation = generate(conversation, &plan)?;
     Ok(LanguageAnswer { strategy, plan, generation })
 }
 

@@ -166,11 +166,6 @@ impl GenerationPlan {
         let steps = self.prefill.iter().chain([&self.decode]);
         steps.flat_map(StepPlan::parts).flatten().any(|placement| placement.uses(ProcessorKind::Npu))
     }
-
-    /// The plan of a part of a step.
-    fn of_part(&self, placements: &[Placement]) -> Plan {
-        Plan::new(self.synchronisation, placements.to_vec())
-    }
 }
 
 impl StepPlan {
@@ -224,18 +219,32 @@ impl Cost {
     }
 }
 
-/// What `task` takes on `device` under `plan`.
+/// A task of a language model on a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Conversation<'a> {
+    /// The device.
+    pub device: &'a Profile,
+    /// Whose CPU kernels it has.
+    pub library: Library,
+    /// What the model reads and generates.
+    pub task: &'a LanguageTask,
+}
+
+impl<'a> Conversation<'a> {
+    /// That task on that device.
+    pub fn new(device: &'a Profile, library: Library, task: &'a LanguageTask) -> Self {
+        Self { device, library, task }
+    }
+}
+
+/// What a conversation takes under `plan`.
 ///
 /// # Errors
 /// The plan is for another task, or the device lacks a processor or kernel it uses.
-pub fn generate(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
-    plan: &GenerationPlan,
-) -> Result<Generation> {
+pub fn generate(conversation: Conversation<'_>, plan: &GenerationPlan) -> Result<Generation> {
+    let Conversation { device, task, .. } = conversation;
     let variant = plan.device(device);
-    let mut run = GenerationRun::new(&variant, library, task, plan);
+    let mut run = GenerationRun::new(Conversation { device: &variant, ..conversation }, plan);
     let mut turns = Vec::with_capacity(task.turns.len());
     let mut latency = Picos::ZERO;
     for (index, turn) in task.turns.iter().enumerate() {
@@ -259,13 +268,20 @@ struct GenerationRun<'a> {
 }
 
 impl<'a> GenerationRun<'a> {
-    fn new(variant: &'a Profile, library: Library, task: &'a LanguageTask, plan: &'a GenerationPlan) -> Self {
-        let simulator = Simulator::new(variant, library).inside();
+    /// On a device as `plan` has it.
+    fn new(Conversation { device, library, task }: Conversation<'a>, plan: &'a GenerationPlan) -> Self {
+        let simulator = Simulator::new(device, library).inside();
         Self { simulator, task, plan, made: BTreeSet::new() }
     }
-}
 
-impl GenerationRun<'_> {
+    /// The parts of a step with their plans, and how often each occurs.
+    fn parts<'s>(&self, stages: &'s StepStages, plan: &StepPlan) -> [(&'s [Stage], Plan, u32); 3] {
+        let [first, layer, last] = stages.parts();
+        let of = |placements: &Vec<Placement>| Plan::new(self.plan.synchronisation, placements.clone());
+        let layers = self.task.model.layers;
+        [(first, of(&plan.first), 1), (layer, of(&plan.layer), layers), (last, of(&plan.last), 1)]
+    }
+
     fn prefill(&mut self, turn: usize) -> Result<Cost> {
         let plan = self.plan.prefill_plan(self.task, turn)?;
         let graphs = self.plan.graphs_of(plan);
@@ -296,17 +312,11 @@ impl GenerationRun<'_> {
     /// All operators of one step.
     fn step(&mut self, step: TokenStep, plan: &StepPlan) -> Result<Cost> {
         let stages = self.stages(step, plan);
-        let counts = [1, self.task.model.layers, 1];
         let mut cost = Cost::default();
-        for ((stages, placements), count) in stages.parts().into_iter().zip(plan.parts()).zip(counts) {
-            let part = self.part(stages, placements)?;
-            cost = cost.then(part, count);
+        for (stages, plan, count) in self.parts(&stages, plan) {
+            cost = cost.then(Cost::of(&self.simulator.run(stages, &plan)?), count);
         }
         Ok(cost)
-    }
-
-    fn part(&mut self, stages: &[Stage], placements: &[Placement]) -> Result<Cost> {
-        Ok(Cost::of(&self.simulator.run(stages, &self.plan.of_part(placements))?))
     }
 
     /// Every generated token of `turn`.

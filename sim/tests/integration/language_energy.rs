@@ -5,7 +5,7 @@ use coexec_sim::device::Profile;
 use coexec_sim::explore::{Strategy, explore_language};
 use coexec_sim::kernel::Library;
 use coexec_sim::plan::Mechanism;
-use coexec_sim::simulate::{Generation, PhaseReport};
+use coexec_sim::simulate::{Conversation, Generation, PhaseReport};
 use coexec_sim::workload::{LanguageTask, Turn, WeightFormat, language_model};
 
 fn generation(strategy: Strategy) -> Generation {
@@ -13,7 +13,9 @@ fn generation(strategy: Strategy) -> Generation {
     let turn = Turn { prompt_tokens: 256, generated_tokens: 32 };
     let task = LanguageTask::single(language_model("llama3-8b").unwrap(), WeightFormat::W4a16, turn);
     let library = Library::default_for(&device.cpu);
-    explore_language(&device, library, &task, strategy, Mechanism::SleepThenPoll).unwrap().generation
+    explore_language(Conversation::new(&device, library, &task), strategy, Mechanism::SleepThenPoll)
+        .unwrap()
+        .generation
 }
 
 fn joules(generation: &Generation) -> f64 {

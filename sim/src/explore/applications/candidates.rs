@@ -12,7 +12,8 @@ use crate::explore::{Effort, Explorer, SearchOptions, Strategy, plan_language};
 use crate::kernel::Library;
 use crate::plan::{Mechanism, Plan};
 use crate::simulate::{
-    ApplicationSimulator, GenerationPlan, Measure, PricedRequest, Result, Simulator, price_answer,
+    ApplicationSimulator, Conversation, GenerationPlan, Measure, PricedRequest, Result, Simulator,
+    price_answer,
 };
 use crate::units::Picos;
 use crate::workload::{LanguageTask, Stage};
@@ -148,6 +149,10 @@ impl ModelJob {
 }
 
 impl LanguageJob {
+    fn on<'a>(&'a self, device: &'a Profile) -> Conversation<'a> {
+        Conversation::new(device, self.library, &self.task)
+    }
+
     /// By its strategy, or whichever is fastest alone.
     fn search(&self, device: &Profile) -> Result<Candidate> {
         if let Some(strategy) = self.strategy {
@@ -163,12 +168,12 @@ impl LanguageJob {
     }
 
     fn by(&self, device: &Profile, strategy: Strategy) -> Result<Candidate> {
-        let plan = plan_language(device, self.library, &self.task, strategy, self.synchronisation)?;
+        let plan = plan_language(self.on(device), strategy, self.synchronisation)?;
         self.candidate(device, strategy.name(), &plan)
     }
 
     fn candidate(&self, device: &Profile, origin: &str, plan: &GenerationPlan) -> Result<Candidate> {
-        let request = price_answer(device, self.library, &self.task, plan)?;
+        let request = price_answer(self.on(device), plan)?;
         Candidate::new(device, origin, plan.flat(), request)
     }
 }
