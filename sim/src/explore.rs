@@ -12,8 +12,6 @@ mod codl;
 pub mod delegates;
 mod epew;
 mod explorer;
-mod genetic;
-mod greedy;
 mod grid;
 pub mod language;
 pub mod layer_wise;
@@ -32,8 +30,7 @@ pub use explorer::{Answer, Explorer, Found, explore, explore_stream};
 use grid::{Grid, MAX_CUTS};
 pub use language::{explore_language, plan_language};
 use prices::{Price, Prices, price};
-pub use random::RandomSearch;
-use random::{Choices, choices};
+pub use random::{Choices, RandomSearch, choices};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 use super::optimal::Model;
 use super::{
-    CoRunCache, CodlParts, Grid, Objective, Prices, RandomSearch, Search, SearchOptions, StartDelays,
-    Strategy, codl, genetic, greedy, optimal, random, search_grid,
+    CoRunCache, CodlParts, Grid, Objective, Prices, Search, SearchOptions, StartDelays, Strategy, codl,
+    search_grid,
 };
 use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{Pipeline, Prediction, Result, SimulateError, Simulator};
@@ -170,15 +170,6 @@ impl<'s, 'a> Explorer<'s, 'a> {
         self.pipeline.filter(|_| self.options.objective == Objective::Latency)
     }
 
-    /// What every plan costs at least that gives whole operators to any processor or cuts them between CPU
-    /// and GPU along one axis, in the unit of the objective; at most what the plan costs that is predicted so.
-    ///
-    /// # Errors
-    /// What the NPU takes cannot be priced.
-    pub fn bound(&mut self, known: &Prediction) -> Result<f64> {
-        optimal::bound(self, known)
-    }
-
     /// The plan of `CoDL` with only some of its parts, under the name of the whole.
     ///
     /// # Errors
@@ -186,30 +177,6 @@ impl<'s, 'a> Explorer<'s, 'a> {
     pub fn codl(&mut self, parts: CodlParts) -> Result<Found> {
         let (plan, considered) = codl::plan(self, parts);
         self.found(Strategy::Codl, plan, considered)
-    }
-
-    /// The best of plans drawn at random.
-    ///
-    /// # Errors
-    /// As [`Self::find`].
-    pub fn random(&mut self, search: RandomSearch) -> Result<Found> {
-        random::find(self, search)
-    }
-
-    /// The best of plans that are bred.
-    ///
-    /// # Errors
-    /// As [`Self::find`].
-    pub fn genetic(&mut self, search: RandomSearch) -> Result<Plan> {
-        genetic::find(self, search)
-    }
-
-    /// What each operator in turn is best given for the whole, after at most so many plans were simulated.
-    ///
-    /// # Errors
-    /// As [`Self::find`].
-    pub fn greedy(&mut self, plans: usize) -> Result<Plan> {
-        greedy::find(self, plans)
     }
 
     /// Simulates a plan.
@@ -251,8 +218,19 @@ impl<'s, 'a> Explorer<'s, 'a> {
         best.map(|(_, found)| found).ok_or(SimulateError::NothingToUse)
     }
 
+    /// The best of plans without chains, each of which is simulated.
+    pub(super) fn best_of(
+        &mut self,
+        (strategy, considered): (Strategy, usize),
+        plans: impl IntoIterator<Item = Vec<Placement>>,
+    ) -> Result<Found> {
+        let simulated = plans.into_iter().map(|placed| self.found(strategy, self.plan(placed), considered));
+        let found = simulated.collect::<Result<Vec<_>>>()?;
+        self.best(found)
+    }
+
     /// A plan without chains.
-    pub(super) fn plan(&self, placements: Vec<Placement>) -> Plan {
+    pub fn plan(&self, placements: Vec<Placement>) -> Plan {
         Plan::new(self.options.synchronisation, placements)
     }
 
@@ -273,7 +251,10 @@ impl<'s, 'a> Explorer<'s, 'a> {
 
     /// The same of a plan whose operators were placed one by one; infinite where together they are too much for
     /// the GPU's memory.
-    pub(super) fn fitting_cost(&mut self, plan: &Plan) -> Result<f64> {
+    ///
+    /// # Errors
+    /// As [`Simulator::run`].
+    pub fn fitting_cost(&mut self, plan: &Plan) -> Result<f64> {
         match self.cost_of(plan) {
             Err(SimulateError::GpuMemoryFull { .. }) => Ok(f64::INFINITY),
             cost => cost,

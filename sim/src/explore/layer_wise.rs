@@ -64,11 +64,7 @@ fn placements(stages: &[Stage], ratios: &[KindRatio], cores: CoreSet, threshold:
 /// The best plan of one for each core set and threshold, simulated.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let candidates = candidates(explorer)?;
-    let considered = candidates.len();
-    let simulated =
-        candidates.into_iter().map(|placed| explorer.found(strategy, explorer.plan(placed), considered));
-    let found = simulated.collect::<Result<Vec<_>, _>>()?;
-    explorer.best(found)
+    explorer.best_of((strategy, candidates.len()), candidates)
 }
 
 /// The placements of every threshold, for each core set that may be used.

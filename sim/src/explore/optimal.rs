@@ -207,15 +207,18 @@ fn fitting(explorer: &mut Explorer<'_, '_>, plan: Plan, considered: usize) -> Re
     }
 }
 
-/// What every plan costs at least, in the objective's unit, where one is known that is predicted so.
-///
-/// # Errors
-/// What the NPU takes in graphs cannot be priced.
-pub(super) fn bound(explorer: &mut Explorer<'_, '_>, known: &Prediction) -> Result<f64> {
-    let mut model = model(explorer)?;
-    let bound = bound_of(explorer, &mut model, known);
-    explorer.model = Some(model);
-    Ok(bound)
+impl Explorer<'_, '_> {
+    /// What every plan costs at least that gives whole operators to any processor or cuts them between CPU
+    /// and GPU along one axis, in the unit of the objective; at most what the plan costs that is predicted so.
+    ///
+    /// # Errors
+    /// What the NPU takes cannot be priced.
+    pub fn bound(&mut self, known: &Prediction) -> Result<f64> {
+        let mut model = model(self)?;
+        let bound = bound_of(self, &mut model, known);
+        self.model = Some(model);
+        Ok(bound)
+    }
 }
 
 fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Prediction) -> f64 {

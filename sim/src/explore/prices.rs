@@ -5,7 +5,6 @@
 //! Invariant: a price is what the kernel model says inside what is measured.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::rc::Rc;
 
 use foldhash::fast::FixedState;
@@ -52,21 +51,16 @@ pub(super) fn price(
 }
 
 /// Cache of kernel-model results.
+#[derive(Debug)]
 pub(super) struct Prices<'a> {
     simulator: Simulator<'a>,
     objective: Objective,
     /// The layers that differ, and which of them each stage has.
-    layers: Vec<Layer>,
-    kinds: Vec<usize>,
+    pub(super) layers: Vec<Layer>,
+    pub(super) kinds: Vec<usize>,
     core_sets: Vec<CoreSet>,
     parts: HashMap<Key, Option<Price>, FixedState>,
     grids: HashMap<(usize, Axis), Rc<Grid>>,
-}
-
-impl fmt::Debug for Prices<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prices").field("known", &self.parts.len()).finish_non_exhaustive()
-    }
 }
 
 impl<'a> Prices<'a> {

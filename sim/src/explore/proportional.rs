@@ -15,11 +15,7 @@ use crate::simulate::Result;
 /// The best plan of one for each core set, simulated.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let candidates = placements(explorer)?;
-    let considered = candidates.len();
-    let simulated =
-        candidates.into_iter().map(|placed| explorer.found(strategy, explorer.plan(placed), considered));
-    let found = simulated.collect::<Result<Vec<_>, _>>()?;
-    explorer.best(found)
+    explorer.best_of((strategy, candidates.len()), candidates)
 }
 
 /// Placements of every stage, for each core set that may be used.

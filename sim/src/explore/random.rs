@@ -37,35 +37,37 @@ struct Cut {
 }
 
 /// What may become of one operator.
-pub(super) struct Choices {
+pub struct Choices {
     whole: Vec<Processor>,
     cuts: Vec<Cut>,
 }
 
-/// The best plan that was drawn.
-///
-/// # Errors
-/// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Found> {
-    let choices = choices(explorer)?;
-    let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
-    let mut best = (f64::INFINITY, None);
-    for _ in 0..search.plans {
-        let plan = explorer.plan(choices.iter().map(|choices| choices.draw(&mut stream)).collect());
-        let cost = explorer.fitting_cost(&plan)?;
-        if cost < best.0 {
-            best = (cost, Some(plan));
+impl Explorer<'_, '_> {
+    /// The best of plans drawn at random.
+    ///
+    /// # Errors
+    /// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
+    pub fn random(&mut self, search: RandomSearch) -> Result<Found> {
+        let choices = choices(self)?;
+        let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
+        let mut best = (f64::INFINITY, None);
+        for _ in 0..search.plans {
+            let plan = self.plan(choices.iter().map(|choices| choices.draw(&mut stream)).collect());
+            let cost = self.fitting_cost(&plan)?;
+            if cost < best.0 {
+                best = (cost, Some(plan));
+            }
         }
+        let plan = best.1.ok_or(SimulateError::NothingToUse)?;
+        self.found(Strategy::Random, plan, search.plans)
     }
-    let plan = best.1.ok_or(SimulateError::NothingToUse)?;
-    explorer.found(Strategy::Random, plan, search.plans)
 }
 
 /// What may become of each operator.
 ///
 /// # Errors
 /// No processor offered has a kernel for one.
-pub(super) fn choices(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Choices>> {
+pub fn choices(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Choices>> {
     (0..explorer.stages.len()).map(|stage| Choices::of(explorer, stage)).collect()
 }
 
@@ -92,7 +94,7 @@ impl Choices {
     }
 
     /// Whole on each processor, and each cut at places that make so many parts, about alike.
-    pub(super) fn spread(&self, parts: u32) -> Vec<Placement> {
+    pub fn spread(&self, parts: u32) -> Vec<Placement> {
         let cuts = self.cuts.iter().flat_map(|&Cut { axis, cores, all, step }| {
             let places = (1..parts).map(move |part| (all * part / parts).next_multiple_of(step));
             places
@@ -102,7 +104,8 @@ impl Choices {
         self.whole.iter().copied().map(Placement::whole).chain(cuts).collect()
     }
 
-    pub(super) fn draw(&self, stream: &mut ChaCha8Rng) -> Placement {
+    /// One of them, each whole and each cut as likely as the next.
+    pub fn draw(&self, stream: &mut ChaCha8Rng) -> Placement {
         let choice = stream.random_range(0..self.whole.len() + self.cuts.len());
         if let Some(&by) = self.whole.get(choice) {
             return Placement::whole(by);
@@ -130,7 +133,7 @@ mod tests {
         let mut simulator = Simulator::new(&profile, Library::Xnnpack);
         let mut explorer = Explorer::new(&mut simulator, &stages, &options);
         let mut latency =
-            |plans, seed| find(&mut explorer, RandomSearch { plans, seed }).unwrap().prediction.latency;
+            |plans, seed| explorer.random(RandomSearch { plans, seed }).unwrap().prediction.latency;
         let [few, many, again] = [10, 200, 200].map(|plans| latency(plans, 7));
         assert!(many < few, "{many} of 200 plans, {few} of 10");
         assert_eq!(many, again);

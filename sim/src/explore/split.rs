@@ -76,12 +76,8 @@ pub(super) fn on_one_processor(
     strategy: Strategy,
     placements: &[Placement],
 ) -> Result<Found> {
-    let everywhere = |&placement: &Placement| {
-        let plan = explorer.plan(vec![placement; explorer.stages.len()]);
-        explorer.found(strategy, plan, 1)
-    };
-    let found = placements.iter().map(everywhere).collect::<Result<Vec<_>, _>>()?;
-    explorer.best(found)
+    let count = explorer.stages.len();
+    explorer.best_of((strategy, 1), placements.iter().map(|&placement| vec![placement; count]))
 }
 
 /// Whether each operator reads the one before it and nothing else.

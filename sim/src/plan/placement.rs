@@ -85,8 +85,7 @@ impl Placement {
 
     /// So many rows or channels for each processor, one behind the other; those without any
     /// take no part.
-    pub fn cut<const COUNT: usize>(axis: Axis, shares: [(Processor, u32); COUNT]) -> Self {
-        const { assert!(COUNT <= MAX_PARTS) };
+    pub fn cut(axis: Axis, shares: impl IntoIterator<Item = (Processor, u32)>) -> Self {
         let mut first = 0_u32;
         let mut placement = Self { cores: None, parts: [None; MAX_PARTS] };
         for (by, count) in shares {

@@ -3,8 +3,6 @@
 //! Responsible for: everything that does not depend on what was decided before. Not for: decisions
 //! (`moves`). Invariant: `Meeting` of a relaxed programme never takes longer than the exact one.
 
-use std::collections::HashMap;
-
 use super::order::{live, meeting_points, next, readers, runs};
 use super::{Cost, CutTable, OperatorTable, Pricing, ShareTable, Weights};
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
@@ -14,7 +12,7 @@ use crate::plan::{Axis, Mechanism, Span, rows_read};
 use crate::schedule::{Holders, result_bytes};
 use crate::simulate::{InGraph, InGraphs, Result, copying, hand_over_delay, has_own_memory, join_delay};
 use crate::units::{Bytes, Picos};
-use crate::workload::{Layer, Stage};
+use crate::workload::Stage;
 
 /// What it takes that a processor learns of a result that others computed.
 #[derive(Clone, Copy, Debug)]
@@ -112,15 +110,9 @@ impl<'e> Model<'e> {
     pub(super) fn new(explorer: &Explorer<'e, '_>) -> Result<Self> {
         let (stages, options) = (explorer.stages, explorer.options);
         let pricing = Pricing { parts: &explorer.parts, options };
-        let mut known: HashMap<&Layer, usize> = HashMap::new();
-        let mut tables: Vec<OperatorTable> = Vec::new();
-        let mut kinds = Vec::with_capacity(stages.len());
-        for stage in stages {
-            kinds.push(*known.entry(&stage.layer).or_insert_with(|| {
-                tables.push(pricing.table(&stage.layer));
-                tables.len() - 1
-            }));
-        }
+        let kinds = explorer.prices.kinds.clone();
+        let tables: Vec<OperatorTable> =
+            explorer.prices.layers.iter().map(|layer| pricing.table(layer)).collect();
         let (graph, on_npu) = on_npu(explorer, &pricing, &kinds, &tables)?;
         let device = explorer.simulator.device();
         let meeting = |bytes| Meeting::of(device, options.synchronisation, bytes);

@@ -7,11 +7,11 @@
 //! streaming the plan takes less. Invariant: prices that add up to one make the least work of all operators a
 //! bound of every plan's busiest processor.
 
-use super::walk::in_units;
+use super::walk::{clear_chain, in_units};
 use super::{CPU, Cost, Model};
 use crate::device::ProcessorKind;
 use crate::explore::Explorer;
-use crate::plan::{Axis, Part, Placement, Plan, Processor, Region, Span};
+use crate::plan::{Axis, Placement, Plan, Processor};
 use crate::schedule::Holders;
 use crate::simulate::{Pipeline, Result};
 use crate::units::Picos;
@@ -223,9 +223,7 @@ fn shifted(model: &Model<'_>, (plan, busy): (&Plan, [Picos; 3]), stage: usize) -
             let busier = (left - fraction * own).max(taken + fraction * time);
             let mut changed = plan.clone();
             changed.placements[stage] = placement;
-            if let Some(chain) = changed.chains.get_mut(stage) {
-                *chain = None;
-            }
+            clear_chain(&mut changed, stage);
             plans.extend(in_units(changed).map(|changed| (busier, changed)));
         }
     }
@@ -257,10 +255,6 @@ fn moved(
     counts[to] += taken;
     // The CPU's part is the first, the GPU's the last.
     let order = [ProcessorKind::Cpu, ProcessorKind::Npu, ProcessorKind::Gpu].map(|kind| kind as usize);
-    let parts = order.into_iter().filter(|&kind| counts[kind] > 0).scan(0, |end, kind| {
-        let first = std::mem::replace(end, *end + counts[kind]);
-        Some(Part { by: whose[kind], region: Region::along(axis, Span::new(first, *end)) })
-    });
-    let parts: Vec<Part> = parts.collect();
-    if taken == 0 || parts.len() < 2 { None } else { Placement::of(&parts).ok() }
+    let moved = Placement::cut(axis, order.map(|kind| (whose[kind], counts[kind])));
+    (taken > 0 && moved.is_cut()).then_some(moved)
 }

@@ -148,11 +148,7 @@ fn move_shares(placement: &mut Placement, random: &mut ChaCha8Rng) -> Option<()>
     let moved = random.random_range(1..=most).min(shares[from].1 - 1);
     shares[from].1 -= moved;
     shares[to].1 += moved;
-    let parts = shares.iter().scan(0, |end, &(by, count)| {
-        let first = std::mem::replace(end, *end + count);
-        Some(Part { by, region: Region::along(axis, Span::new(first, first + count)) })
-    });
-    *placement = Placement::of(&parts.collect::<Vec<Part>>()).ok()?;
+    *placement = Placement::cut(axis, shares);
     Some(())
 }
 
@@ -191,7 +187,7 @@ fn copy_neighbour(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut
     Some(())
 }
 
-fn clear_chain(plan: &mut Plan, stage: usize) {
+pub(super) fn clear_chain(plan: &mut Plan, stage: usize) {
     if let Some(chain) = plan.chains.get_mut(stage) {
         *chain = None;
     }

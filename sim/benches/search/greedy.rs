@@ -3,9 +3,9 @@
 //! It begins with everything where it is best alone on one processor, goes through the operators in their order,
 //! and again as long as that helps. Invariant: no choice makes the plan worse.
 
-use super::{Explorer, choices};
-use crate::plan::{Placement, Plan};
-use crate::simulate::Result;
+use coexec_sim::explore::{Explorer, choices};
+use coexec_sim::plan::{Placement, Plan};
+use coexec_sim::simulate::Result;
 
 /// Places of each cut that are tried, one less: by eighths.
 const PARTS: u32 = 8;
