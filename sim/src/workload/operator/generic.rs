@@ -45,17 +45,22 @@ pub struct Generic {
 }
 
 /// Extents as files have them.
-mod extents {
+pub(super) mod extents {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use crate::workload::shape::Shape;
 
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(super) fn serialize<S: Serializer>(shape: &Shape, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in super::super) fn serialize<S: Serializer>(
+        shape: &Shape,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         <[u32; 4]>::from(*shape).serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Shape, D::Error> {
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Shape, D::Error> {
         <[u32; 4]>::deserialize(deserializer).map(Shape::from)
     }
 }

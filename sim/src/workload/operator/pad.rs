@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Axis, BatchOf, Checked, Class, Definition, Movement, Operator, Pick, bounds, unknown};
+use super::{Axis, BatchOf, Checked, Class, Definition, Movement, Operator, Pick, bounds};
 use crate::workload::{Dimension, Shape};
 
 /// Zeros before and after a tensor along each dimension.
@@ -11,7 +11,7 @@ use crate::workload::{Dimension, Shape};
 #[serde(deny_unknown_fields)]
 pub struct Pad {
     /// Input extent.
-    #[serde(skip, default = "unknown")]
+    #[serde(skip)]
     pub input: Shape,
     /// Positions before: batch, height, width, channels.
     pub before: [u32; 4],

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BatchOf, Checked, Class, Definition, Movement, Operator, bounds, unknown};
+use super::{BatchOf, Checked, Class, Definition, Movement, Operator, bounds};
 use crate::workload::Shape;
 
 /// What an element of a resized image is made of.
@@ -34,7 +34,7 @@ impl Interpolation {
 #[serde(deny_unknown_fields)]
 pub struct Resize {
     /// Input extent.
-    #[serde(skip, default = "unknown")]
+    #[serde(skip)]
     pub input: Shape,
     /// Rows of the output.
     pub height: u32,
