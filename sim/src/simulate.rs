@@ -36,6 +36,7 @@ use host::Host;
 use lower::{Lowered, PricedCommand, Share};
 use thiserror::Error;
 
+pub use crate::schedule::StepKind;
 pub use alone::{Detail, execute};
 pub(crate) use compiled_graphs::{InGraph, InGraphs};
 pub(crate) use energy::{above_idle, idle_power};
@@ -44,8 +45,7 @@ pub use host::Measure;
 pub use known::{Known, Missing, known, known_in};
 pub use pipeline::{Pipeline, Stream};
 pub use prediction::{
-    Composition, CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind,
-    Transfers,
+    Composition, CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, Transfers,
 };
 pub use price::hand_over_delay;
 pub(crate) use price::{accelerator_costs, between_cpu_and_gpu, copying, has_own_memory, join_delay};

@@ -4,7 +4,7 @@ use super::energy::{idle_cores, of_threads};
 use super::footprint::footprint;
 use super::{
     Composition, CriticalStep, Detail, Lowered, OtherEnergy, PartReport, Prediction, PricedCommand,
-    ProcessorUse, Simulator, StageReport, StepKind,
+    ProcessorUse, Simulator, StageReport,
 };
 use crate::device::{Power, ProcessorKind};
 use crate::engine::TaskId;
@@ -326,14 +326,7 @@ impl Reader<'_> {
             CriticalStep {
                 stage: stages[task.stage].name.clone(),
                 processor: task.processor(),
-                kind: match task.what {
-                    What::Compute { .. } => StepKind::Compute,
-                    What::HandOver { .. } => StepKind::HandOver,
-                    What::Move { .. } => StepKind::Transfer,
-                    What::Join { .. } => StepKind::Join,
-                    What::Submit => StepKind::Submit,
-                    What::ReadBack => StepKind::ReadBack,
-                },
+                kind: task.what.into(),
                 start: self.start(index),
                 finish: self.finish(index),
             }

@@ -131,7 +131,7 @@ fn an_operator_alone_on_the_gpu_pays_for_its_input_and_its_result() {
     assert_eq!(crossed(&prediction), Transfers { time: copies, bytes: input + result });
     assert_eq!(prediction.latency, copies + alone(&device, &stage, Processor::Gpu));
     let kinds: Vec<StepKind> = prediction.critical_path.iter().map(|step| step.kind).collect();
-    assert_eq!(kinds, [StepKind::Transfer, StepKind::Compute, StepKind::Transfer]);
+    assert_eq!(kinds, [StepKind::Move, StepKind::Compute, StepKind::Move]);
 }
 
 #[test]
