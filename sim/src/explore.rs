@@ -197,7 +197,9 @@ impl Strategy {
             }
             Self::Optimal => search(&[Axis::Channels, Axis::Height], |explorer, _| optimal::find(explorer)),
             Self::DelegateGpu | Self::DelegateXnnpack | Self::DelegateNpu => search(&[], delegates::find),
-            Self::Random => search(&[], |explorer, _| explorer.random(RandomSearch::default())),
+            Self::Random => {
+                search(&[], |explorer, _| explorer.random(RandomSearch { plans: 1_000, seed: 0 }))
+            }
             Self::NpuPadding => compared(padded),
             Self::NpuPipe => offered(|_, stage| Ok(npu_alone::place(stage, GraphCover::Pieces))),
             Self::NpuChunked => compared(|_, stage| Ok(npu_alone::place(stage, npu_alone::CHUNKS))),

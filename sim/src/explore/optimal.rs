@@ -32,7 +32,7 @@ mod tables;
 mod throughput;
 mod walk;
 
-use super::{Effort, Explorer, Found, Objective, Strategy, missing_kernel};
+use super::{Effort, Explorer, Found, Objective, Price, Strategy, missing_kernel};
 use crate::plan::Plan;
 use crate::simulate::{Prediction, Result, SimulateError, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
@@ -44,7 +44,7 @@ use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, best, joined};
 use program::{Limits, Outcome, Programme};
 use shares::{Members, NPU_RANGES, ShareTable, Shared, WITH_NPU};
 use sharing::shared_placement;
-use tables::{Cost, CutTable, OperatorTable, PRICED_CUTS, Priced, Pricing, Traffic, Way, Ways};
+use tables::{CutTable, OperatorTable, PRICED_CUTS, Priced, Pricing, Traffic, Way, Ways};
 
 /// Later than any run: no kernel. The sum of a few is still a time.
 const NEVER: Picos = Picos(1 << 55);

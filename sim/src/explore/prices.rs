@@ -10,9 +10,10 @@ use std::rc::Rc;
 use foldhash::fast::FixedState;
 
 use super::{Grid, Objective, SearchOptions};
-use crate::kernel::CoreSet;
+use crate::device::Profile;
+use crate::kernel::{CoreSet, Phases};
 use crate::plan::{Axis, Processor, Region};
-use crate::simulate::{Result, Simulator, above_idle};
+use crate::simulate::{Detail, Result, Simulator, above_idle};
 use crate::units::Picos;
 use crate::workload::{Layer, Stage};
 
@@ -24,6 +25,17 @@ pub(super) struct Price {
     /// Joules above what the device draws idle, memory traffic included; zero where the
     /// profile knows no power, or only time counts.
     pub(super) joules: f64,
+}
+
+impl Price {
+    /// That of phases; their energy only where it counts.
+    pub(super) fn of(device: &Profile, phases: &Phases, detail: &Detail, objective: Objective) -> Self {
+        let joules = match objective {
+            Objective::Latency => 0.0,
+            Objective::Energy | Objective::Edp => above_idle(device, phases, detail).0,
+        };
+        Self { time: phases.duration(), joules }
+    }
 }
 
 /// Which layer, who computes it, and which region of its output.
@@ -43,11 +55,7 @@ pub(super) fn price(
     objective: Objective,
 ) -> Option<Price> {
     let (phases, detail) = simulator.layer(layer, by).ok()?;
-    let joules = match objective {
-        Objective::Latency => 0.0,
-        Objective::Energy | Objective::Edp => above_idle(simulator.device(), &phases, &detail).0,
-    };
-    Some(Price { time: phases.duration(), joules })
+    Some(Price::of(simulator.device(), &phases, &detail, objective))
 }
 
 /// Cache of kernel-model results.

@@ -22,12 +22,6 @@ pub struct RandomSearch {
     pub seed: u64,
 }
 
-impl Default for RandomSearch {
-    fn default() -> Self {
-        Self { plans: 1_000, seed: 0 }
-    }
-}
-
 /// A cut that may be drawn: at any multiple of `step` inside of `all`.
 struct Cut {
     axis: Axis,

@@ -6,7 +6,7 @@
 //! and are monotone: from a label that is no later they lead to one that is no later.
 
 use super::{
-    At, ChainTables, Contention, Cost, Cutting, Label, Members, Model, Place, Progress, Way, Weights,
+    At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, Way, Weights,
 };
 use crate::device::ProcessorKind;
 use crate::schedule::Holders;
@@ -228,7 +228,7 @@ impl Mover<'_, '_, '_> {
         let table = model.table(stage);
         let cost = match by {
             ProcessorKind::Cpu if self.is_relaxed() => {
-                table.cpu.iter().copied().filter(|cost| cost.is_known()).reduce(Cost::least)?
+                table.cpu.iter().copied().filter(|cost| cost.is_known()).reduce(Price::least)?
             }
             ProcessorKind::Cpu => table.cpu[set],
             ProcessorKind::Gpu => table.gpu,
@@ -259,7 +259,7 @@ impl Mover<'_, '_, '_> {
 
     /// What the NPU takes for a stage: with the graph that it begins, or in one that runs already, which
     /// needs that all it reads was computed by the NPU or before the graph.
-    fn on_npu(&self, step: &mut Step, stage: usize) -> Cost {
+    fn on_npu(&self, step: &mut Step, stage: usize) -> Price {
         let model = self.model;
         let on_npu = model.on_npu[stage];
         let own = if self.is_relaxed() { on_npu.least } else { on_npu.within };

@@ -5,7 +5,7 @@
 //! bound no higher than what that plan costs.
 
 use super::{
-    Cost, Cutting, Label, Model, Move, Mover, NPU_RANGES, Place, Progress, Trial, WITH_NPU, leading, merged,
+    Cutting, Label, Model, Move, Mover, NPU_RANGES, Place, Price, Progress, Trial, WITH_NPU, leading, merged,
     squeezed, undominated,
 };
 use crate::plan::Axis;
@@ -74,7 +74,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     pub(super) fn new(mover: Mover<'m, 'e, 'a>, limits: Limits) -> Self {
         let model = mover.model;
         // The search ranks labels by work alone.
-        let graph = if mover.is_relaxed() { model.graph } else { Cost::NOTHING };
+        let graph = if mover.is_relaxed() { model.graph } else { Price::NOTHING };
         let by_weights: Vec<([f64; 3], Vec<[f64; 2]>)> = queue_weights(model)
             .into_iter()
             .map(|weights| (weights, model.least_work(weights, graph)))

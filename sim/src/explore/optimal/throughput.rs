@@ -8,7 +8,7 @@
 //! bound of every plan's busiest processor.
 
 use super::walk::{clear_chain, in_units};
-use super::{CPU, Cost, Model};
+use super::{CPU, Model, Price};
 use crate::device::ProcessorKind;
 use crate::explore::Explorer;
 use crate::plan::{Axis, Placement, Plan, Processor};
@@ -49,7 +49,7 @@ pub(super) fn balanced(
     changes: usize,
 ) -> Result<Vec<Plan>> {
     for reluctance in RELUCTANCE {
-        let mut prices = best_prices(model, Cost::NOTHING);
+        let mut prices = best_prices(model, Price::NOTHING);
         for round in 0..PRICINGS {
             let Some(plan) = assigned(explorer, model, prices, reluctance) else { break };
             let Ok(busy) = explorer.simulator.busy(model.stages, &plan) else { break };
@@ -99,13 +99,13 @@ pub(super) fn bound(model: &Model<'_>, pipeline: &Pipeline, latency: Picos) -> f
 }
 
 /// What all operators cost at least by such prices, and the graphs of the NPU so much each.
-fn least_work(model: &Model<'_>, prices: [f64; 3], graph: Cost) -> f64 {
+fn least_work(model: &Model<'_>, prices: [f64; 3], graph: Price) -> f64 {
     let [least, _] = model.least_work(prices, graph)[0];
     least
 }
 
 /// The prices, of all that are tried, with which all operators cost most.
-fn best_prices(model: &Model<'_>, graph: Cost) -> [f64; 3] {
+fn best_prices(model: &Model<'_>, graph: Price) -> [f64; 3] {
     let all = super::program::queue_weights(model).into_iter();
     let costs = all.map(|prices| (least_work(model, prices, graph), prices));
     costs.max_by(|one, other| one.0.total_cmp(&other.0)).map_or([1.0; 3], |(_, prices)| prices)
@@ -119,7 +119,7 @@ fn assigned(
     prices: [f64; 3],
     reluctance: f64,
 ) -> Option<Plan> {
-    let reluctance = reluctance * least_work(model, prices, Cost::NOTHING);
+    let reluctance = reluctance * least_work(model, prices, Price::NOTHING);
     let price = |kind: ProcessorKind, time: Picos| prices[kind as usize] * time.0 as f64;
     let mut ways = vec![Assigned { cost: 0.0, by: Vec::new() }];
     for (index, stage) in model.stages.iter().enumerate() {
