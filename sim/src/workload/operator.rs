@@ -312,14 +312,7 @@ pub enum Movement<'a> {
 impl Movement<'_> {
     /// Elements that each element of the output is made of.
     pub fn taps(&self) -> u32 {
-        match self {
-            Self::Resized(resize) => resize.interpolation.taps(),
-            Self::Joined(_)
-            | Self::Range(_)
-            | Self::Transposed(_)
-            | Self::Padded(_)
-            | Self::Rearranged { .. } => 1,
-        }
+        if let Self::Resized(resize) = self { resize.interpolation.taps() } else { 1 }
     }
 }
 

@@ -14,14 +14,10 @@ pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Me
     let mut open: HashMap<Cutting, u32> = HashMap::new();
     for &(position, decided) in decisions {
         let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
-        let continued = match decided {
-            Move::Chain { goes_on: true, cutting, .. } => open.get(&cutting).copied(),
-            Move::Chain { goes_on: false, .. }
-            | Move::Cpu(_)
-            | Move::Gpu
-            | Move::Npu
-            | Move::Cut { .. }
-            | Move::Shared { .. } => None,
+        let continued = if let Move::Chain { goes_on: true, cutting, .. } = decided {
+            open.get(&cutting).copied()
+        } else {
+            None
         };
         let is_read = |chain: u32| {
             let inputs = model.stages[position..end].iter().flat_map(|stage| &stage.inputs);

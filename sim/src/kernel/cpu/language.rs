@@ -26,39 +26,27 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, rates: &LanguageRates, cores: &C
     let nanos = |bytes: u64| bytes as f64 / rates.bandwidth_gbps.value;
     let macs = layer.operator.macs() as f64;
     let weights = layer.data_type.weight_bytes(layer.operator.parameters());
-    let (kernel, shares) = match layer.operator.class() {
-        Class::Product(product) if product.trained => {
-            let reading = nanos(weights.0);
-            let computing = macs / rates.multiply_accumulates_per_ns.value;
-            let kernel = if product.rows == 1 { Kernel::Gemv } else { Kernel::Gemm };
-            let shares = if reading > computing {
-                Shares { memory: reading, ..Shares::default() }
-            } else {
-                Shares { compute: computing, ..Shares::default() }
-            };
-            (kernel, shares)
-        }
-        Class::Product(product) => {
-            let is_token = product.rows <= ROWS_OF_A_TOKEN;
-            let rate = if is_token {
-                &rates.token_context_multiply_accumulates_per_ns
-            } else {
-                &rates.context_multiply_accumulates_per_ns
-            };
-            (Kernel::Gemm, Shares { compute: macs / rate.value, ..Shares::default() })
-        }
-        Class::Convolution(_)
-        | Class::Depthwise(_)
-        | Class::Pool(_)
-        | Class::Reduction(_)
-        | Class::Elementwise(_)
-        | Class::Movement(_)
-        | Class::Gather { .. }
-        | Class::Recurrent(_)
-        | Class::Generic(_) => {
-            let memory = nanos(traffic::bytes(layer, None));
-            (Kernel::Elementwise, Shares { memory, ..Shares::default() })
-        }
+    let (kernel, shares) = if let Some(product) = layer.operator.product_with_weights() {
+        let reading = nanos(weights.0);
+        let computing = macs / rates.multiply_accumulates_per_ns.value;
+        let kernel = if product.rows == 1 { Kernel::Gemv } else { Kernel::Gemm };
+        let shares = if reading > computing {
+            Shares { memory: reading, ..Shares::default() }
+        } else {
+            Shares { compute: computing, ..Shares::default() }
+        };
+        (kernel, shares)
+    } else if let Class::Product(product) = layer.operator.class() {
+        let is_token = product.rows <= ROWS_OF_A_TOKEN;
+        let rate = if is_token {
+            &rates.token_context_multiply_accumulates_per_ns
+        } else {
+            &rates.context_multiply_accumulates_per_ns
+        };
+        (Kernel::Gemm, Shares { compute: macs / rate.value, ..Shares::default() })
+    } else {
+        let memory = nanos(traffic::bytes(layer, None));
+        (Kernel::Elementwise, Shares { memory, ..Shares::default() })
     };
     let mut tally = Tally::new(kernel);
     tally.threads = cores.threads();

@@ -182,22 +182,12 @@ impl<'a> Kernels<'a> {
     fn function(&self, function: Function, elements: u64, broadcast: bool) -> f64 {
         let rates = self.main();
         let general = &rates.element_wise_ns;
-        let element_ns = match function {
-            Function::Add | Function::Multiply | Function::Divide | Function::Prelu if broadcast => {
-                or(rates.broadcast_element_ns.as_ref(), general)
-            }
-            Function::Add
-            | Function::Multiply
-            | Function::Divide
-            | Function::Prelu
-            | Function::Relu
-            | Function::Relu6 => general.value,
-            Function::HardSwish
-            | Function::HardSigmoid
-            | Function::Sigmoid
-            | Function::Silu
-            | Function::Gelu
-            | Function::Tanh => or(rates.activation_element_ns.as_ref(), general),
+        let element_ns = if function.is_binary() && broadcast {
+            or(rates.broadcast_element_ns.as_ref(), general)
+        } else if function.has_exponential() || function.is_hard() {
+            or(rates.activation_element_ns.as_ref(), general)
+        } else {
+            general.value
         };
         self.serial(&[elements as f64 * element_ns, self.beyond_cache(elements)])
     }

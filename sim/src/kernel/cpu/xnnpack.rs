@@ -384,15 +384,5 @@ fn evenly(member: &Member<'_, XnnpackRates>, nanos: impl Fn(&XnnpackRates) -> f6
 
 /// One element of a function: those with an exponential in them cost more.
 fn function_ns(function: Function, rates: &XnnpackRates) -> f64 {
-    match function {
-        Function::Sigmoid | Function::Silu | Function::Gelu | Function::Tanh => rates.sigmoid_ns.value,
-        Function::Add
-        | Function::Multiply
-        | Function::Divide
-        | Function::Prelu
-        | Function::Relu
-        | Function::Relu6
-        | Function::HardSwish
-        | Function::HardSigmoid => rates.element_wise_ns.value,
-    }
+    if function.has_exponential() { rates.sigmoid_ns.value } else { rates.element_wise_ns.value }
 }

@@ -87,17 +87,8 @@ fn remainder(count: f64, period: f64) -> f64 {
 /// What an operator reads first; of what only moves elements, as many as it moves.
 fn input_of(operator: &Operator) -> Extent {
     let output = operator.output();
-    match operator.class() {
-        Class::Movement(_) | Class::Gather { .. } => extent(output),
-        Class::Product(_)
-        | Class::Convolution(_)
-        | Class::Depthwise(_)
-        | Class::Pool(_)
-        | Class::Reduction(_)
-        | Class::Elementwise(_)
-        | Class::Recurrent(_)
-        | Class::Generic(_) => extent(operator.input_shapes().next().unwrap_or(output)),
-    }
+    let only_moves = matches!(operator.class(), Class::Movement(_) | Class::Gather { .. });
+    extent(operator.input(0).filter(|_| !only_moves).unwrap_or(output))
 }
 
 /// The window of an operator and its weights.

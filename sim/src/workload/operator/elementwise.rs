@@ -43,6 +43,16 @@ impl Function {
         matches!(self, Self::Relu | Self::Relu6)
     }
 
+    /// Whether it has an exponential in it.
+    pub fn has_exponential(self) -> bool {
+        matches!(self, Self::Sigmoid | Self::Silu | Self::Gelu | Self::Tanh)
+    }
+
+    /// Whether straight lines stand in it for one that has.
+    pub fn is_hard(self) -> bool {
+        matches!(self, Self::HardSwish | Self::HardSigmoid)
+    }
+
     /// Whether the function reads two tensors.
     pub fn is_binary(self) -> bool {
         matches!(self, Self::Add | Self::Multiply | Self::Divide | Self::Prelu)

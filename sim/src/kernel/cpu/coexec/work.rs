@@ -189,17 +189,12 @@ impl Work {
     fn function(function: Function, shape: Shape, tensors: u32, bytes: usize, caches: &Caches) -> Self {
         let mut work = Self::new(Kernel::Elementwise);
         let elements = shape.elements() as f64;
-        let unit = match function {
-            Function::Add
-            | Function::Multiply
-            | Function::Divide
-            | Function::Prelu
-            | Function::Relu
-            | Function::Relu6 => CoexecUnit::Element,
-            Function::HardSwish | Function::HardSigmoid => CoexecUnit::ActivationElement,
-            Function::Sigmoid | Function::Silu | Function::Gelu | Function::Tanh => {
-                CoexecUnit::ExponentialElement
-            }
+        let unit = if function.has_exponential() {
+            CoexecUnit::ExponentialElement
+        } else if function.is_hard() {
+            CoexecUnit::ActivationElement
+        } else {
+            CoexecUnit::Element
         };
         work.add(CoexecUnit::Pixel, shape.pixels() as f64);
         work.add(unit, elements);

@@ -216,17 +216,13 @@ fn feeds_volumes(members: &[Member<'_>]) -> Vec<bool> {
 
 /// The kernel of a function on its own.
 pub(super) fn kernel_of(elementwise: &Elementwise) -> Kernel {
-    match elementwise.function {
+    let Elementwise { function, other, .. } = elementwise;
+    if *function == Function::Multiply && other.is_none() {
         // A product with nothing is a normalisation by trained statistics.
-        Function::Multiply if elementwise.other.is_none() => Kernel::BatchNorm,
-        Function::Add | Function::Multiply | Function::Relu | Function::Relu6 => Kernel::Elementwise,
-        Function::Divide
-        | Function::Prelu
-        | Function::HardSwish
-        | Function::HardSigmoid
-        | Function::Sigmoid
-        | Function::Silu
-        | Function::Gelu
-        | Function::Tanh => Kernel::Nonlinear,
+        Kernel::BatchNorm
+    } else if function.is_bound() || matches!(function, Function::Add | Function::Multiply) {
+        Kernel::Elementwise
+    } else {
+        Kernel::Nonlinear
     }
 }

@@ -143,22 +143,12 @@ impl<'a> Rates<'a> {
         if self.bytes(work) / work.slices <= SLAB * self.compiled.on_chip_bytes.value {
             return spilled;
         }
-        match work.kernel {
-            Kernel::Softmax => spilled.max(self.bytes(work)),
-            Kernel::BatchedProduct => spilled.max(work.read.max(work.written) * self.activation_bytes),
-            Kernel::Product
-            | Kernel::Volume
-            | Kernel::Window
-            | Kernel::Elementwise
-            | Kernel::Nonlinear
-            | Kernel::Normalisation
-            | Kernel::BatchNorm
-            | Kernel::ImageNormalisation
-            | Kernel::Resize
-            | Kernel::ChannelReduction
-            | Kernel::Movement
-            | Kernel::Gather
-            | Kernel::Free => spilled,
+        if work.kernel == Kernel::Softmax {
+            spilled.max(self.bytes(work))
+        } else if work.kernel == Kernel::BatchedProduct {
+            spilled.max(work.read.max(work.written) * self.activation_bytes)
+        } else {
+            spilled
         }
     }
 

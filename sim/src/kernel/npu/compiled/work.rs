@@ -66,41 +66,21 @@ pub enum Kernel {
 impl Kernel {
     /// Whether bounds behind it cost nothing.
     pub(super) fn applies_bounds(self) -> bool {
-        match self {
-            Self::Product
-            | Self::Volume
-            | Self::BatchedProduct
-            | Self::Elementwise
-            | Self::BatchNorm
-            | Self::Movement
-            | Self::ImageNormalisation
-            | Self::Free => true,
+        !matches!(
+            self,
             Self::Window
-            | Self::Nonlinear
-            | Self::Softmax
-            | Self::Normalisation
-            | Self::Resize
-            | Self::ChannelReduction
-            | Self::Gather => false,
-        }
+                | Self::Nonlinear
+                | Self::Softmax
+                | Self::Normalisation
+                | Self::Resize
+                | Self::ChannelReduction
+                | Self::Gather
+        )
     }
 
     /// Whether attention's heads run through it one after another.
     pub(super) fn runs_by_head(self) -> bool {
-        match self {
-            Self::BatchedProduct | Self::Softmax | Self::Elementwise | Self::Nonlinear => true,
-            Self::Product
-            | Self::Volume
-            | Self::Window
-            | Self::Normalisation
-            | Self::BatchNorm
-            | Self::ImageNormalisation
-            | Self::Resize
-            | Self::ChannelReduction
-            | Self::Movement
-            | Self::Gather
-            | Self::Free => false,
-        }
+        matches!(self, Self::BatchedProduct | Self::Softmax | Self::Elementwise | Self::Nonlinear)
     }
 }
 
