@@ -24,7 +24,6 @@ mod sample;
 mod timeline;
 mod uncertainty;
 
-use alone::compiler;
 pub use applications::{
     ApplicationSimulator, Arrivals, Frames, Load, MAX_APPLICATIONS, PricedRequest, Served, USUAL_QUEUE_DEPTH,
 };

@@ -111,18 +111,12 @@ impl Delegate {
 
     /// Least operators of a partition that it takes.
     fn least_nodes(self) -> usize {
-        match self {
-            Self::CoreMl => 2,
-            Self::Gpu | Self::Xnnpack | Self::Compiler => 1,
-        }
+        if matches!(self, Self::CoreMl) { 2 } else { 1 }
     }
 
     /// Whether a partition goes on behind an operator of the other kind, with what does not wait for it.
     fn skips(self) -> bool {
-        match self {
-            Self::Gpu | Self::Xnnpack | Self::CoreMl => true,
-            Self::Compiler => false,
-        }
+        !matches!(self, Self::Compiler)
     }
 
     /// Why it leaves a stage to the CPU; `None` where it takes it. A vendor's compiler takes whatever it has

@@ -3,12 +3,12 @@
 use serde::{Serialize, Serializer};
 
 use super::{LONGEST_RUN, Result, SimulateError, compiled_graphs};
-use crate::device::{CompiledGraphs, Npu, ProcessorKind, Profile};
+use crate::device::{ProcessorKind, Profile};
 use crate::engine::ProcessorId;
 use crate::kernel::{CoreSet, Library, Phases, Unsupported, cpu, gpu, npu};
 use crate::plan::Processor;
 use crate::units::BytesPerSecond;
-use crate::workload::{DataType, Layer};
+use crate::workload::Layer;
 
 impl ProcessorKind {
     pub(crate) fn id(self) -> ProcessorId {
@@ -64,7 +64,7 @@ pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor)
         }
         Processor::Npu(_) => {
             let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
-            match compiler(npu, layer) {
+            match npu.compiler(layer.data_type) {
                 Some(compiler) => {
                     let (phases, detail) = compiled_graphs::alone(layer, compiler)?;
                     return possible(layer, phases, detail);
@@ -95,18 +95,6 @@ pub(super) fn product(layer: &Layer, device: &Profile) -> Result<(Phases, Detail
     let npu = device.systolic().ok_or_else(|| Unsupported::new("NPU", &layer.operator, NO_ARRAYS))?;
     let execution = npu::execute(layer, npu)?;
     Ok((execution.phases, Detail::Npu(execution.detail)))
-}
-
-/// What compiles graphs with `layer` in them, where anything does. Weights of 4 bits are a language
-/// model's, whose engine hands products over one by one, in static graphs for some numbers of
-/// tokens (`HeteroInfer`, SOSP'25, section 4).
-pub(super) fn compiler<'a>(npu: &'a Npu, layer: &Layer) -> Option<&'a CompiledGraphs> {
-    match layer.data_type {
-        DataType::F32 | DataType::F16 | DataType::I8 | DataType::I8Dynamic | DataType::W8A16 => {
-            npu.compiled.as_ref()
-        }
-        DataType::W4A16 => None,
-    }
 }
 
 /// What the interface of the memory that `processor` uses moves at best: all that bounds

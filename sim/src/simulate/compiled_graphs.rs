@@ -5,7 +5,7 @@
 //! reads. Invariant: what a graph reads from outside was computed before its first operator, so
 //! that it can run from there without a stop.
 
-use super::{Detail, Result, SimulateError, compiler, within_a_day};
+use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
 use crate::kernel::npu::compiled::{Graph, Member, Producer};
 use crate::kernel::{Phases, Unsupported};
@@ -25,7 +25,7 @@ pub(super) fn compiled(
     device: &Profile,
 ) -> Result<Vec<Option<(Phases, Detail)>>> {
     let Some(npu) = &device.npu else { return Ok(vec![None; stages.len()]) };
-    in_graphs_of(stages, plan, |layer| compiler(npu, layer))
+    in_graphs_of(stages, plan, |layer| npu.compiler(layer.data_type))
 }
 
 /// The same for a step of a language model, whose graphs have their own bandwidth.
@@ -98,7 +98,7 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
     let without_graph =
         CompiledGraphs { graph_us: Quantity { value: 0.0, ..compiled.graph_us.clone() }, ..compiled.clone() };
     for members_of in graphs(stages, &placements) {
-        if compiler(npu, &stages[members_of[0]].layer).is_none() {
+        if npu.compiler(stages[members_of[0]].layer.data_type).is_none() {
             continue;
         }
         let graph = Graph::new(&members(stages, &members_of), compiled.on_chip_bytes.value)?;

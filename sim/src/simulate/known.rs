@@ -124,7 +124,7 @@ fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataTy
 
 /// What the times of an NPU in `format` rest on.
 fn npu_basis(npu: &Npu, format: DataType) -> Basis {
-    if let (Some(compiled), true) = (&npu.compiled, format != DataType::W4A16) {
+    if let Some(compiled) = npu.compiler(format) {
         let is_known = match format {
             DataType::F32 | DataType::F16 | DataType::W4A16 => true,
             DataType::I8 => compiled.integer.is_some(),

@@ -2,9 +2,7 @@
 
 use super::memory::cluster_client;
 use super::price::resubmission;
-use super::{
-    Detail, Result, SimulateError, Simulator, compiler, copying, hand_over_delay, has_own_memory, join_delay,
-};
+use super::{Detail, Result, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, join_delay};
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::engine::{ClientId, Program, TaskId, Work};
 use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
@@ -93,10 +91,7 @@ impl PricedCommand {
 
     /// Identical flows its traffic consists of: the threads that take part.
     fn streams(&self) -> u32 {
-        match &self.detail {
-            Some(Detail::Cpu { schedule, .. }) => schedule.threads.max(1),
-            Some(Detail::Gpu(_) | Detail::GpuLanguage(_) | Detail::Npu(_) | Detail::NpuGraph(_)) | None => 1,
-        }
+        if let Some(Detail::Cpu { schedule, .. }) = &self.detail { schedule.threads.max(1) } else { 1 }
     }
 }
 
@@ -224,7 +219,7 @@ impl Pricing<'_, '_> {
             return Ok(());
         }
         let mut graphs = Vec::new();
-        let compiler = self.simulator.device.npu.as_ref().and_then(|npu| compiler(npu, layer));
+        let compiler = self.simulator.device.npu.as_ref().and_then(|npu| npu.compiler(layer.data_type));
         if let (Processor::Npu(cover), Operator::Linear(_), None) = (by, &layer.operator, compiler) {
             graphs = self.graphs(stage, region, cover)?;
         }

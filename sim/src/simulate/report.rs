@@ -193,15 +193,11 @@ impl Reader<'_> {
             let Some(cores) = task.by.cores() else { continue };
             let length = self.finish(index) - self.start(index);
             let mut polling = self.polling(self.start(index).saturating_sub(free));
-            match &task.detail {
-                Some(Detail::Cpu { schedule, .. }) => {
-                    let threads = of_threads(power, (&cores, schedule), length, task.phases.duration());
-                    energy = threads.fold(energy, |sum, joules| sum + joules);
-                }
-                Some(Detail::Gpu(_) | Detail::GpuLanguage(_) | Detail::Npu(_) | Detail::NpuGraph(_))
-                | None => {
-                    polling += length;
-                }
+            if let Some(Detail::Cpu { schedule, .. }) = &task.detail {
+                let threads = of_threads(power, (&cores, schedule), length, task.phases.duration());
+                energy = threads.fold(energy, |sum, joules| sum + joules);
+            } else {
+                polling += length;
             }
             if let Some(main) = cores.cluster(0).and_then(|cluster| power.cluster.get(cluster)) {
                 energy += Watts(main.polling().0 - main.idle().0).during(polling);

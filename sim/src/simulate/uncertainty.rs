@@ -260,11 +260,9 @@ pub(crate) fn stated_of_language(
     kind: ProcessorKind,
     (format, part): (&str, AnswerPart),
 ) -> Option<f64> {
-    let is_it = |group: &&Group| match &group.name {
-        ErrorGroup::LanguageModel { processor, format: stored, answer, .. } => {
-            *processor == kind && stored == format && *answer == part
-        }
-        ErrorGroup::Cuts | ErrorGroup::Plans | ErrorGroup::On { .. } | ErrorGroup::Other(_) => false,
+    let is_it = |group: &&Group| {
+        matches!(&group.name, ErrorGroup::LanguageModel { processor, format: stored, answer, .. }
+            if *processor == kind && stored == format && *answer == part)
     };
     mean(groups(device).iter().filter(is_it))
 }

@@ -311,10 +311,8 @@ impl Mover<'_, '_, '_> {
     /// Relaxed: what the next stage reads before the result that was just joined can cross while that is
     /// waited for.
     pub(super) fn meanwhile(&self, step: &mut Step, decided: &Move, end: usize) {
-        let joins = match decided {
-            Move::Cut { .. } | Move::Shared { .. } | Move::Chain { stays_open: false, .. } => true,
-            Move::Chain { stays_open: true, .. } | Move::Cpu(_) | Move::Gpu | Move::Npu => false,
-        };
+        let joins =
+            matches!(decided, Move::Cut { .. } | Move::Shared { .. } | Move::Chain { stays_open: false, .. });
         let Some(next) = self.model.stages.get(end).filter(|_| joins && self.is_relaxed()) else { return };
         let Some(last) = next.inputs.iter().position(|&input| input + 1 == end) else { return };
         for &input in &next.inputs[..last] {

@@ -160,9 +160,8 @@ impl Operators {
     fn count_results(&mut self, members: &[Member<'_>]) {
         let mut is_read = vec![false; members.len()];
         for producer in members.iter().flat_map(|member| &member.inputs) {
-            match producer {
-                Producer::Member(member) => is_read[*member] = true,
-                Producer::Outside(_) => {}
+            if let Producer::Member(member) = producer {
+                is_read[*member] = true;
             }
         }
         for (index, member) in members.iter().enumerate().filter(|&(index, _)| !is_read[index]) {

@@ -6,7 +6,7 @@ use super::kernel_of;
 use crate::kernel::{Result, Unsupported};
 use crate::workload::{
     Class, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Generic, GenericKind,
-    Interpolation, Layer, Movement, Pool, PoolKind, Product, Reduction, Shape, Statistic,
+    Interpolation, Layer, Movement, Pool, PoolKind, Product, Reduction, Shape,
 };
 
 /// The matrix unit's tile: every extent of a product is padded to it (fitted on `data/aihub`; the
@@ -261,12 +261,8 @@ impl Work {
 
     fn pool(self, pool: &Pool, layer: &Layer) -> Result<Self> {
         let taps = pool.window.taps();
-        let is_slow = match (pool.kind, layer.data_type) {
-            (PoolKind::Average, DataType::F32 | DataType::F16) => taps > MOST_AVERAGED,
-            (PoolKind::Average, DataType::I8 | DataType::I8Dynamic | DataType::W8A16 | DataType::W4A16)
-            | (PoolKind::Max, _) => false,
-        };
-        if is_slow {
+        let is_in_floats = matches!(layer.data_type, DataType::F32 | DataType::F16);
+        if pool.kind == PoolKind::Average && is_in_floats && taps > MOST_AVERAGED {
             let reason = "averages over windows this large run up to twenty times slower in floats than any \
                           rate explains; place it on the GPU or the CPU";
             return Err(Unsupported::new("NPU", &layer.operator, reason));
@@ -278,11 +274,7 @@ impl Work {
         let kernel = match reduction {
             Reduction::Pixels { .. } => Kernel::Elementwise,
             Reduction::Exponentials => Kernel::Softmax,
-            Reduction::Normalisation(
-                Statistic::MeanAndVariance { .. }
-                | Statistic::MeanSquare
-                | Statistic::NeighbourSquares { .. },
-            ) => Kernel::Normalisation,
+            Reduction::Normalisation(_) => Kernel::Normalisation,
         };
         Self { kernel, ..self }
     }
