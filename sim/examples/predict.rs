@@ -2,8 +2,7 @@
 
 use std::error::Error;
 
-use coexec_sim::plan::{Mechanism, Placement, Plan};
-use coexec_sim::scenario::Scenario;
+use coexec_sim::{Mechanism, Placement, Plan, Scenario};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let scenario = Scenario::on("mobilenet-v2", "pixel4")?;

@@ -2,8 +2,7 @@
 
 use std::error::Error;
 
-use coexec_sim::explore::Strategy;
-use coexec_sim::scenario::Scenario;
+use coexec_sim::{Scenario, Strategy};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut scenario = Scenario::on("vit-b32-fc1", "oneplus11")?;
