@@ -73,16 +73,20 @@ pub struct Launch {
 }
 
 /// What bounds a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// Starting the kernel.
+    #[strum(to_string = "the launch")]
     Launch,
     /// The latency of loop iterations: too few waves to hide it.
+    #[strum(to_string = "loop latency (too few waves to hide it)")]
     Latency,
     /// The rate at which compute units retire wave iterations.
+    #[strum(to_string = "throughput of the compute units")]
     Throughput,
     /// Bytes moved.
+    #[strum(to_string = "memory traffic")]
     Traffic,
 }
 

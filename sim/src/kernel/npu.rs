@@ -50,14 +50,17 @@ pub enum Path {
 }
 
 /// What decides how long a layer takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The arrays.
+    #[strum(to_string = "the arrays")]
     Compute,
     /// Bytes to and from memory.
+    #[strum(to_string = "memory traffic")]
     Traffic,
     /// Handing over the graphs.
+    #[strum(to_string = "the dispatch")]
     Dispatch,
 }
 

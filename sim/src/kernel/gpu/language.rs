@@ -14,16 +14,20 @@ use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 use crate::workload::{Class, Layer};
 
 /// Which kernel runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum LanguageKernel {
     /// Each row times the weights, which stay integers.
+    #[strum(to_string = "matrix-vector product")]
     MatrixVector,
     /// All rows at once, after the weights became 16-bit numbers.
+    #[strum(to_string = "matrix product")]
     MatrixMatrix,
     /// A product of two activations.
+    #[strum(to_string = "product of activations")]
     Attention,
     /// Anything else: what it reads and writes.
+    #[strum(to_string = "element-wise kernel")]
     Elementwise,
 }
 

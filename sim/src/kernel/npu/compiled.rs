@@ -51,14 +51,17 @@ pub enum Producer {
 }
 
 /// What decides how long a layer of a graph takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The unit that computes it.
+    #[strum(to_string = "the unit")]
     Compute,
     /// Weights and spilled tensors on their way.
+    #[strum(to_string = "memory traffic")]
     Traffic,
     /// Costs of the graph and of each operator.
+    #[strum(to_string = "fixed costs")]
     Fixed,
 }
 
