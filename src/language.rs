@@ -6,7 +6,7 @@ use std::path::Path;
 use coexec_sim::explore::advice::CONFIDENCE;
 use coexec_sim::explore::language::{LanguageAnswer, explore_language, plan_language};
 use coexec_sim::simulate::generation::{
-    Generation, GenerationDrawn, GenerationPlan, Graphs, PhaseReport, StepPlan, generate,
+    Conversation, Generation, GenerationDrawn, GenerationPlan, Graphs, PhaseReport, StepPlan, generate,
     generation_timeline, planned_stages,
 };
 use coexec_sim::simulate::{Drawn, Footprint};
@@ -76,18 +76,18 @@ pub(crate) fn simulate(
             "leave it out",
         ));
     }
-    let Scenario { device, library, options: search, .. } = scenario;
+    let search = &scenario.options;
+    let conversation = conversation(scenario, task);
     let (plan, origin) = match options.plan.as_deref() {
         Some(path) => {
             let written = read_plan(path, scenario, &planned_stages(task))?;
             (GenerationPlan::of_flat(task, &written.plan), written.origin)
         }
-        None => (
-            plan_language(device, *library, task, search.strategy, search.synchronisation)?,
-            found_by(search.strategy),
-        ),
+        None => {
+            (plan_language(conversation, search.strategy, search.synchronisation)?, found_by(search.strategy))
+        }
     };
-    let generation = generate(device, *library, task, &plan)?;
+    let generation = generate(conversation, &plan)?;
     output::write(&timeline(scenario, task, &plan, options.plot.as_ref(), options.trace.as_deref())?)?;
     let document = Document::new(scenario, task, origin, (&plan, &generation))?;
     if common.json {
@@ -145,6 +145,10 @@ pub(crate) fn explore(
     Ok(())
 }
 
+fn conversation<'a>(scenario: &'a Scenario, task: &'a LanguageTask) -> Conversation<'a> {
+    Conversation::new(&scenario.device, scenario.library, task)
+}
+
 /// The scenario's strategy, then the engines that there are, the fastest first; where none was asked for, the usual
 /// one among them. Or every one, fastest first.
 fn answers(
@@ -152,10 +156,8 @@ fn answers(
     task: &LanguageTask,
     asked: Option<OneOrAll<Strategy>>,
 ) -> Result<Vec<LanguageAnswer>> {
-    let answer = |strategy| {
-        let mechanism = scenario.options.synchronisation;
-        explore_language(&scenario.device, scenario.library, task, strategy, mechanism)
-    };
+    let answer =
+        |strategy| explore_language(conversation(scenario, task), strategy, scenario.options.synchronisation);
     let usual = scenario.options.strategy;
     let is_of_all = asked == Some(OneOrAll::All);
     let is_open = is_of_all || scenario.stated_strategy.is_none();
@@ -187,7 +189,7 @@ fn timeline(
     if trace.is_none() && picture.is_none() {
         return Ok(Vec::new());
     }
-    let timeline = generation_timeline(&scenario.device, scenario.library, task, plan)?;
+    let timeline = generation_timeline(conversation(scenario, task), plan)?;
     timeline_files(&timeline, scenario, picture, trace)
 }
 
@@ -200,7 +202,7 @@ impl<'a> Document<'a> {
         (plan, generation): (&GenerationPlan, &'a Generation),
     ) -> Result<Self> {
         let memory = Footprint::of_language(task, plan);
-        let drawn = plan.drawn((&scenario.device, scenario.library), task, generation)?;
+        let drawn = plan.drawn(conversation(scenario, task), generation)?;
         Ok(Self {
             scenario: &scenario.name,
             device: &scenario.device.name,
@@ -243,7 +245,7 @@ impl<'a> Entry<'a> {
         LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer,
         (best, best_drawn): (&Generation, &Drawn),
     ) -> Result<Self> {
-        let drawn = plan.drawn((&scenario.device, scenario.library), task, generation)?;
+        let drawn = plan.drawn(conversation(scenario, task), generation)?;
         Ok(Self {
             strategy: strategy.name(),
             latency_ps: generation.latency,

@@ -36,19 +36,13 @@ pub(crate) struct Measured {
 
 /// The CPU kernels that made the runs.
 pub(crate) fn library(profile: &Profile, options: &Runs) -> Library {
-    let usual = match options.format {
-        Some(
-            RunFormat::BenchmarkModel
-            | RunFormat::LitertBenchmark
-            | RunFormat::OnnxRuntime
-            | RunFormat::Ncnn
-            | RunFormat::LlamaBench,
-        ) => Library::Xnnpack,
-        None
-        | Some(RunFormat::Coexec | RunFormat::MobileMlBenchmark | RunFormat::AiHub | RunFormat::AiHubLlm) => {
-            Library::of_runs(&profile.cpu)
-        }
-    };
+    let is_of_data_set = matches!(
+        options.format,
+        None | Some(
+            RunFormat::Coexec | RunFormat::MobileMlBenchmark | RunFormat::AiHub | RunFormat::AiHubLlm
+        )
+    );
+    let usual = if is_of_data_set { Library::of_runs(&profile.cpu) } else { Library::Xnnpack };
     options.library.unwrap_or(usual)
 }
 

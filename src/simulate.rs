@@ -284,7 +284,7 @@ fn critical_path(prediction: &Prediction) -> String {
             match step.kind {
                 StepKind::Compute => format!("{} on {} {length}", step.stage, step.processor),
                 StepKind::HandOver => format!("hand-over {length}"),
-                StepKind::Transfer => format!("transfer {length}"),
+                StepKind::Move => format!("transfer {length}"),
                 StepKind::Join => format!("join {length}"),
                 StepKind::Submit => format!("host: submit {length}"),
                 StepKind::ReadBack => format!("host: read back {length}"),
@@ -297,7 +297,7 @@ fn critical_path(prediction: &Prediction) -> String {
         let label = match step.kind {
             StepKind::Compute => step.processor.label(),
             StepKind::HandOver => "hand-overs",
-            StepKind::Transfer => "transfers",
+            StepKind::Move => "transfers",
             StepKind::Join => "joins",
             StepKind::Submit | StepKind::ReadBack => "host",
         };

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use coexec_sim::kernel::gpu::language::LanguageKernel;
 use coexec_sim::kernel::npu::compiled;
-use coexec_sim::kernel::{cpu, gpu, npu};
+use coexec_sim::kernel::{cpu, gpu};
 use coexec_sim::simulate::{Detail, PartReport, Prediction};
 use coexec_sim::{Bytes, Picos};
 
@@ -64,27 +63,21 @@ fn detail(detail: &Detail) -> String {
             format!(
                 "{} {} on {cores} ({}){pieces}; limited by {}",
                 schedule.library.map_or("integer weights".to_owned(), |library| library.to_string()),
-                cpu_kernel(schedule.kernel),
+                schedule.kernel,
                 counted(u64::from(schedule.threads), "thread", "threads"),
-                cpu_limit(schedule.limit)
+                schedule.limit
             )
         }
         Detail::Gpu(launch) => gpu_launch(launch),
         Detail::GpuLanguage(launch) => {
-            let kernel = match launch.kernel {
-                LanguageKernel::MatrixVector => "matrix-vector product",
-                LanguageKernel::MatrixMatrix => "matrix product",
-                LanguageKernel::Attention => "product of activations",
-                LanguageKernel::Elementwise => "element-wise kernel",
-            };
-            format!("{kernel}, {} moved", launch.bytes)
+            format!("{}, {} moved", launch.kernel, launch.bytes)
         }
         Detail::Npu(schedule) => format!(
             "{} of the array, {} over the streamed operand, {} moved; limited by {}",
             counted(schedule.folds, "fold", "folds"),
             counted(u64::from(schedule.panels), "pass", "passes"),
             schedule.bytes,
-            npu_limit(schedule.limit)
+            schedule.limit
         ),
         Detail::NpuGraph(step) => npu_graph(step),
     }
@@ -116,42 +109,8 @@ fn gpu_launch(launch: &gpu::Launch) -> String {
         counted(u64::from(launch.groups), "work-group", "work-groups"),
         launch.waves_per_group,
         counted(u64::from(launch.iterations), "iteration", "iterations"),
-        gpu_limit(launch.limit)
+        launch.limit
     )
-}
-
-fn cpu_kernel(kernel: cpu::Kernel) -> &'static str {
-    match kernel {
-        cpu::Kernel::Gemm => "GEMM",
-        cpu::Kernel::Gemv => "GEMV",
-        cpu::Kernel::Im2colGemm => "im2col + GEMM",
-        cpu::Kernel::IndirectGemm => "indirect GEMM",
-        cpu::Kernel::Depthwise => "depthwise kernel",
-        cpu::Kernel::ReferenceLoop => "reference loop",
-        cpu::Kernel::Elementwise => "element-wise loop",
-        cpu::Kernel::Pool => "pooling loop",
-        cpu::Kernel::Copy => "copy",
-        cpu::Kernel::Nothing => "nothing to do",
-    }
-}
-
-fn cpu_limit(limit: cpu::Limit) -> &'static str {
-    match limit {
-        cpu::Limit::Serial => "work of the main thread",
-        cpu::Limit::Compute => "arithmetic",
-        cpu::Limit::Packing => "packing",
-        cpu::Limit::Memory => "memory",
-        cpu::Limit::ForkJoin => "fork-join",
-    }
-}
-
-fn gpu_limit(limit: gpu::Limit) -> &'static str {
-    match limit {
-        gpu::Limit::Launch => "the launch",
-        gpu::Limit::Latency => "loop latency (too few waves to hide it)",
-        gpu::Limit::Throughput => "throughput of the compute units",
-        gpu::Limit::Traffic => "memory traffic",
-    }
 }
 
 fn npu_graph(step: &compiled::Step) -> String {
@@ -159,19 +118,7 @@ fn npu_graph(step: &compiled::Step) -> String {
         Bytes::ZERO => "every tensor on chip".to_owned(),
         bytes => format!("{bytes} spilled"),
     };
-    let limit = match step.limit {
-        compiled::Limit::Compute => "the unit",
-        compiled::Limit::Traffic => "memory traffic",
-        compiled::Limit::Fixed => "fixed costs",
-    };
     let operators = counted(u64::from(step.operators), "operator", "operators");
-    format!("{} ({operators}), {} of weights, {spilled}; limited by {limit}", step.kernel, step.weights)
-}
-
-fn npu_limit(limit: npu::Limit) -> &'static str {
-    match limit {
-        npu::Limit::Compute => "the arrays",
-        npu::Limit::Traffic => "memory traffic",
-        npu::Limit::Dispatch => "the dispatch",
-    }
+    let compiled::Step { kernel, weights, limit, .. } = step;
+    format!("{kernel} ({operators}), {weights} of weights, {spilled}; limited by {limit}")
 }

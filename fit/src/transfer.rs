@@ -129,12 +129,10 @@ pub fn transfer(sheet: &Profile, donors: &[Profile]) -> Result<Profile, MissingC
     let names: Vec<&str> = donors.iter().map(|donor| donor.name.as_str()).collect();
     let source = format!("predicted by {}, carried over by the hardware", names.join(", "));
     let cpus: Vec<Cpu> = donors.iter().map(|donor| donor.cpu.clone()).collect();
-    let gpu = match &sheet.gpu {
-        Some(gpu) => {
-            Some(Gpu { host: host(sheet, donors, &source), ..kernels(sheet, gpu, donors, &source)? })
-        }
-        None => None,
-    };
+    let mut gpu = sheet.gpu.as_ref().map(|gpu| kernels(sheet, gpu, donors, &source)).transpose()?;
+    if let Some(gpu) = &mut gpu {
+        gpu.host = host(sheet, donors, &source);
+    }
     let cpu = cpu::transfer(&sheet.cpu, &cpus, &source);
     Ok(Profile { cpu, gpu, calibration: None, used_fact: Vec::new(), ..sheet.clone() })
 }

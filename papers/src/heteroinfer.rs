@@ -13,7 +13,7 @@ mod table3;
 use super::{Comparison, Inputs, Result, range};
 use coexec_sim::device::npu::Order;
 use coexec_sim::explore::language::plan_language;
-use coexec_sim::simulate::generation::{Generation, GenerationPlan, PhaseReport, generate};
+use coexec_sim::simulate::generation::{Conversation, Generation, GenerationPlan, PhaseReport, generate};
 use coexec_sim::workload::{LanguageTask, Turn, WeightFormat, language_model};
 use coexec_sim::{Library, Mechanism, Profile, Strategy};
 
@@ -69,7 +69,7 @@ impl Runs<'_> {
 
     /// The plan of a strategy, made for fast synchronisation.
     fn plan(self, task: &LanguageTask, strategy: Strategy) -> Result<GenerationPlan> {
-        Ok(plan_language(self.device, self.library(), task, strategy, FAST)?)
+        Ok(plan_language(Conversation::new(self.device, self.library(), task), strategy, FAST)?)
     }
 
     /// What a prompt and its answer take.
@@ -82,7 +82,7 @@ impl Runs<'_> {
     ) -> Result<Generation> {
         let task = task(model, tokens);
         let plan = GenerationPlan { synchronisation, ..self.plan(&task, strategy)? };
-        Ok(generate(self.device, self.library(), &task, &plan)?)
+        Ok(generate(Conversation::new(self.device, self.library(), &task), &plan)?)
     }
 
     /// Seconds of a prompt of `tokens` for Llama-8B.
@@ -97,7 +97,7 @@ impl Runs<'_> {
         let task = task(LLAMA_8B, [tokens, 0]);
         let order = Some(Order::WeightsStationary);
         let plan = GenerationPlan { synchronisation: SLOW, order, ..self.plan(&task, Strategy::NpuPipe)? };
-        let answer = generate(self.device, self.library(), &task, &plan)?;
+        let answer = generate(Conversation::new(self.device, self.library(), &task), &plan)?;
         Ok(answer.turns[0].prefill.latency.as_seconds())
     }
 

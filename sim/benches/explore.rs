@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::explore::{Explorer, SearchOptions, Strategy, explore, latency_curve, split_search};
 use coexec_sim::kernel::{cpu, gpu};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Placement, Plan};
+use coexec_sim::plan::{Mechanism, Placement, Plan};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
 use coexec_sim::simulate::Simulator;
 use coexec_sim::workload::Stage;

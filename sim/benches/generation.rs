@@ -4,12 +4,11 @@
 
 use std::hint::black_box;
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::Strategy;
-use coexec_sim::explore::language::plan_language;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::simulate::generation::{generate, generation_timeline};
+use coexec_sim::device::Profile;
+use coexec_sim::explore::{Strategy, plan_language};
+use coexec_sim::kernel::Library;
+use coexec_sim::plan::Mechanism;
+use coexec_sim::simulate::{Conversation, generate, generation_timeline};
 use coexec_sim::workload::{LanguageTask, Turn, WeightFormat, language_model};
 use criterion::{Criterion, criterion_group, criterion_main};
 
@@ -26,12 +25,18 @@ fn task(prompt_tokens: u32, generated_tokens: u32) -> LanguageTask {
 fn answer(criterion: &mut Criterion) {
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let task = task(1024, 256);
-    let plan = plan_language(&device, Library::Xnnpack, &task, STRATEGY, MECHANISM).unwrap();
+    let plan =
+        plan_language(Conversation::new(&device, Library::Xnnpack, &task), STRATEGY, MECHANISM).unwrap();
     criterion.bench_function("generate/llama3-8b/1024+256", |bencher| {
-        bencher.iter(|| generate(&device, Library::Xnnpack, black_box(&task), &plan).unwrap());
+        bencher.iter(|| {
+            generate(Conversation::new(&device, Library::Xnnpack, black_box(&task)), &plan).unwrap()
+        });
     });
     criterion.bench_function("generation_timeline/llama3-8b/1024+256", |bencher| {
-        bencher.iter(|| generation_timeline(&device, Library::Xnnpack, black_box(&task), &plan).unwrap());
+        bencher.iter(|| {
+            generation_timeline(Conversation::new(&device, Library::Xnnpack, black_box(&task)), &plan)
+                .unwrap()
+        });
     });
 }
 
@@ -44,7 +49,12 @@ fn solver(criterion: &mut Criterion) {
         bencher.iter(|| {
             for &tokens in &lengths {
                 let task = task(tokens, 1);
-                plan_language(&device, Library::Xnnpack, black_box(&task), STRATEGY, MECHANISM).unwrap();
+                plan_language(
+                    Conversation::new(&device, Library::Xnnpack, black_box(&task)),
+                    STRATEGY,
+                    MECHANISM,
+                )
+                .unwrap();
             }
         });
     });

@@ -19,4 +19,24 @@ pub mod profile;
 pub mod quantity;
 pub mod sync;
 
+pub use basis::Basis;
+pub use calibration::{AnswerPart, ErrorGroup};
+pub use check::{Checker, Limits};
+pub use cpu::{
+    Cluster, ClusterName, Core, Cpu, InstructionSet, LanguageRates, MAX_CLUSTERS, MixedClusters, RuyRates,
+    XnnpackRates,
+};
+pub(crate) use gpu::family::SLICE_BYTES;
+pub use gpu::family::{ConvGrid, ConvMapping, Extent, Family, Linearisation, Tile, TileTask};
+pub use gpu::{
+    Direction, Feature, Features, Gpu, GpuFamily, HostPath, KernelTable, LanguageKernels, LinearLowering,
+    LinkTransfer, OwnMemory, ResidentKernel,
+};
+pub use memory::{Interference, Memory};
+pub use npu::compiled::CompiledGraphs;
+pub use npu::{Npu, Order, SystolicArrays};
+pub use power::{Power, ProcessorPower};
 pub use processor::ProcessorKind;
+pub use profile::{Jitter, Profile};
+pub use quantity::Quantity;
+pub use sync::Sync;

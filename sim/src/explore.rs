@@ -12,8 +12,6 @@ mod codl;
 pub mod delegates;
 mod epew;
 mod explorer;
-mod genetic;
-mod greedy;
 mod grid;
 pub mod language;
 pub mod layer_wise;
@@ -24,39 +22,30 @@ mod random;
 pub mod side_by_side;
 mod split;
 
+pub use applications::{Application, Applications, Job, LanguageJob, ModelJob};
 pub use channel_split::{Candidate, CurvePoint, Search, latency_curve, split_search};
+use channel_split::{CoRunCache, StartDelays, missing_kernel, search_grid};
 pub use codl::{CodlParts, WholeOperators};
 pub use explorer::{Answer, Explorer, Found, explore, explore_stream};
-pub use random::RandomSearch;
+use grid::{Grid, MAX_CUTS};
+pub use language::{explore_language, plan_language};
+use prices::{Price, Prices, price};
+pub use random::{Choices, RandomSearch, choices};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::device::npu::Order;
-use crate::device::profile::Profile;
-use crate::kernel::cpu::CoreSet;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, GraphCover, Placement};
-use crate::simulate::SimulateError;
+use crate::device::{Order, Profile};
+use crate::kernel::CoreSet;
+use crate::plan::{Axis, GraphCover, Mechanism, Placement};
+use crate::simulate::{Result, SimulateError};
 use crate::units::{Joules, Picos};
 use language::{Role, Steps, activation_centric, hybrid, layer_level, npu_alone, solver, weight_centric};
 
 /// A way to find a plan.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    VariantArray,
-    IntoStaticStr
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Serialize, Deserialize, JsonSchema, VariantArray, IntoStaticStr)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -127,7 +116,7 @@ pub enum Strategy {
     HeteroTensor,
 }
 
-type FindPlan = fn(&mut Explorer<'_, '_>, Strategy) -> Result<Found, SimulateError>;
+type FindPlan = fn(&mut Explorer<'_, '_>, Strategy) -> Result<Found>;
 
 /// What a strategy does.
 struct Rules {
@@ -208,7 +197,9 @@ impl Strategy {
             }
             Self::Optimal => search(&[Axis::Channels, Axis::Height], |explorer, _| optimal::find(explorer)),
             Self::DelegateGpu | Self::DelegateXnnpack | Self::DelegateNpu => search(&[], delegates::find),
-            Self::Random => search(&[], |explorer, _| explorer.random(RandomSearch::default())),
+            Self::Random => {
+                search(&[], |explorer, _| explorer.random(RandomSearch { plans: 1_000, seed: 0 }))
+            }
             Self::NpuPadding => compared(padded),
             Self::NpuPipe => offered(|_, stage| Ok(npu_alone::place(stage, GraphCover::Pieces))),
             Self::NpuChunked => compared(|_, stage| Ok(npu_alone::place(stage, npu_alone::CHUNKS))),
@@ -251,7 +242,7 @@ impl Strategy {
     }
 
     /// The plan of a graph of operators by this strategy.
-    fn find(self, explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateError> {
+    fn find(self, explorer: &mut Explorer<'_, '_>) -> Result<Found> {
         match self.rules().search {
             Some(search) => search(explorer, self),
             None => Err(self.of_other_workloads("language models")),

@@ -67,6 +67,9 @@ impl Violation {
     }
 }
 
+/// What reading gives: checked data or what is wrong with the input.
+pub type Result<T, E = InputError> = std::result::Result<T, E>;
+
 /// What is wrong with an input.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
@@ -161,7 +164,7 @@ pub fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
 ///
 /// # Errors
 /// [`InputError::Unreadable`] or [`InputError::TooLarge`].
-pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
+pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let name = path.display().to_string();
     let unreadable =
         |error: std::io::Error| InputError::Unreadable { file: name.clone(), reason: error.to_string() };
@@ -179,7 +182,7 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
 ///
 /// # Errors
 /// [`InputError::Unreadable`] or [`InputError::TooLarge`].
-pub fn open(path: &Path, limit: u64) -> Result<(File, u64), InputError> {
+pub fn open(path: &Path, limit: u64) -> Result<(File, u64)> {
     let name = path.display().to_string();
     let unreadable = |reason: String| InputError::Unreadable { file: name.clone(), reason };
     let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
@@ -200,7 +203,7 @@ impl Text {
     /// # Errors
     /// [`InputError::Unreadable`], [`InputError::TooLarge`] or
     /// [`InputError::NotText`].
-    pub fn read(path: &Path) -> Result<Self, InputError> {
+    pub fn read(path: &Path) -> Result<Self> {
         Self::read_up_to(path, MAX_INPUT_BYTES)
     }
 
@@ -208,7 +211,7 @@ impl Text {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn read_up_to(path: &Path, limit: u64) -> Result<Self, InputError> {
+    pub fn read_up_to(path: &Path, limit: u64) -> Result<Self> {
         let name = path.display().to_string();
         let bytes = read_bytes(path, limit)?;
         match String::from_utf8(bytes) {
@@ -219,7 +222,7 @@ impl Text {
 
     /// Reads the file that `name` means, if it means one: a path to something that
     /// exists, or a name with an extension, which no bundled name has.
-    pub fn of_file(name: &str) -> Option<Result<Self, InputError>> {
+    pub fn of_file(name: &str) -> Option<Result<Self>> {
         let path = Path::new(name);
         (path.exists() || path.extension().is_some()).then(|| Self::read(path))
     }
@@ -228,7 +231,7 @@ impl Text {
     ///
     /// # Errors
     /// [`InputError::Refused`] for bad TOML, wrong types and unknown keys.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, InputError> {
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         toml::from_str(&self.content).map_err(|error| {
             let message = in_words(&error.message().trim_end().replace('\n', ", "));
             let help = syntax_help(&message);

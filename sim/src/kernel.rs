@@ -10,10 +10,17 @@ pub mod cpu;
 pub mod gpu;
 pub mod npu;
 
+pub use cpu::{CoreSet, Library, MAX_THREADS};
+
+use std::fmt::Display;
+
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
 use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
+
+/// What pricing gives: phases or which processor has no time for the layer.
+pub type Result<T, E = Unsupported> = std::result::Result<T, E>;
 
 /// A processor has no kernel for a layer, or the profile no rates of it: nothing is known of that time.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -92,9 +99,25 @@ pub struct Phase {
     pub steps: u32,
 }
 
+impl Phase {
+    /// A phase of one step.
+    pub fn new(kind: PhaseKind, duration: Picos, bytes: Bytes) -> Self {
+        Self { kind, duration, bytes, steps: 1 }
+    }
+}
+
 /// How a layer runs on one processor: phases in order, with nothing between.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phases(ArrayVec<Phase, MAX_PHASES>);
+
+/// Those that take time or move bytes, as [`Phases::push`] says.
+impl FromIterator<Phase> for Phases {
+    fn from_iter<I: IntoIterator<Item = Phase>>(phases: I) -> Self {
+        let mut all = Self::default();
+        phases.into_iter().for_each(|phase| all.push(phase));
+        all
+    }
+}
 
 impl Phases {
     /// Appends a phase; one that takes no time and moves no bytes is left out.
@@ -133,17 +156,15 @@ impl Phases {
         }
     }
 
-    /// The same phases, each so many times as long.
-    #[must_use]
-    pub(crate) fn scaled(&self, factor: f64) -> Self {
-        Self(self.0.iter().map(|phase| Phase { duration: phase.duration.scale(factor), ..*phase }).collect())
-    }
-
     /// Multiplies the duration of every phase by `factor`.
     pub fn stretch(&mut self, factor: f64) {
-        for phase in &mut self.0 {
-            phase.duration = Picos((phase.duration.0 as f64 * factor).round() as u64);
-        }
+        self.0.iter_mut().for_each(|phase| phase.duration = phase.duration.scale(factor));
+    }
+
+    /// The same phases without the launch.
+    #[must_use]
+    pub(crate) fn without_launch(&self) -> Self {
+        self.0.iter().copied().filter(|phase| phase.kind != PhaseKind::Launch).collect()
     }
 
     /// Adds to the first phase of the same kind, or behind all.
@@ -188,6 +209,13 @@ impl Phases {
         if let Some(index) = last {
             self.0[index].bytes += Bytes(left);
         }
+    }
+}
+
+impl Unsupported {
+    /// What `processor` has no time for, and why.
+    pub(crate) fn new(processor: &'static str, operator: impl Display, reason: impl Into<String>) -> Self {
+        Self { processor, operator: operator.to_string(), reason: reason.into() }
     }
 }
 

@@ -22,3 +22,4 @@ pub use graph_cover::{GraphCover, GraphRows, MAX_GRAPHS};
 pub use placement::{MAX_PARTS, Part, Placement, PlacementError, Plan};
 pub use processor::Processor;
 pub use region::{Axis, Region, Span};
+pub use synchronisation::Mechanism;

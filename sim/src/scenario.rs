@@ -19,13 +19,13 @@ pub use applications::ApplicationTable;
 pub use bundled::{Bundled, BundledKind, bundled};
 pub use language::LanguageTable;
 pub use overrides::{Overrides, Threads};
+use resolve::{refused, unknown};
 
-use crate::device::profile::Profile;
-use crate::explore::applications::Applications;
-use crate::explore::{Answer, Effort, Objective, SearchOptions, Strategy, explore_stream};
-use crate::input::{InputError, Text};
-use crate::kernel::cpu::Library;
-use crate::plan::synchronisation::Mechanism;
+use crate::device::Profile;
+use crate::explore::{Answer, Applications, Effort, Objective, SearchOptions, Strategy, explore_stream};
+use crate::input::{InputError, Result, Text};
+use crate::kernel::Library;
+use crate::plan::Mechanism;
 use crate::simulate::{Measure, Pipeline, SimulateError, Simulator};
 pub use crate::workload::InputTable;
 use crate::workload::{DataType, LanguageTask, OperatorTable, Stage};
@@ -94,7 +94,7 @@ pub struct ScenarioFile {
 
 impl ScenarioFile {
     /// What `name` stands for, how it is written, and the text of it.
-    fn named(name: &str) -> Result<(String, Text, Self), InputError> {
+    fn named(name: &str) -> Result<(String, Text, Self)> {
         if let Some((name, content)) = BUNDLED.iter().find(|(bundled, _)| bundled.eq_ignore_ascii_case(name))
         {
             let text = Text { name: format!("{name}.toml"), content: (*content).to_owned() };
@@ -159,7 +159,7 @@ impl Scenario {
     ///
     /// # Errors
     /// What is wrong with the name, the file, the device or the overrides.
-    pub fn load(name: &str, overrides: &Overrides) -> Result<Self, InputError> {
+    pub fn load(name: &str, overrides: &Overrides) -> Result<Self> {
         let (name, text, file) = ScenarioFile::named(name)?;
         file.resolve(&name, &text, overrides)
     }
@@ -168,7 +168,7 @@ impl Scenario {
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn parse(name: &str, text: &Text, overrides: &Overrides) -> Result<Self, InputError> {
+    pub fn parse(name: &str, text: &Text, overrides: &Overrides) -> Result<Self> {
         text.parse::<ScenarioFile>()?.resolve(name, text, overrides)
     }
 
@@ -177,7 +177,7 @@ impl Scenario {
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn on(name: &str, device: &str) -> Result<Self, InputError> {
+    pub fn on(name: &str, device: &str) -> Result<Self> {
         Self::load(name, &Overrides { device: Some(device.to_owned()), ..Overrides::default() })
     }
 

@@ -21,12 +21,15 @@
 mod builder;
 mod missing;
 
+use serde::Serialize;
+use strum::EnumDiscriminants;
 use thiserror::Error;
 
 pub use missing::{Missing, missing, pieces, read_bytes, result_bytes};
 
-use crate::kernel::cpu::CoreSet;
-use crate::plan::{ChainError, PlacementError, Plan, Processor, ProcessorKind, Region, Regions, computed};
+use crate::device::ProcessorKind;
+use crate::kernel::CoreSet;
+use crate::plan::{ChainError, PlacementError, Plan, Processor, Region, Regions, computed};
 use crate::units::Bytes;
 use crate::workload::Stage;
 
@@ -58,8 +61,10 @@ pub struct Command {
     pub after: Vec<CommandId>,
 }
 
-/// What a command does.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What a command does; its kind is a [`StepKind`].
+#[derive(Clone, Copy, Debug, PartialEq, EnumDiscriminants)]
+#[strum_discriminants(name(StepKind), derive(Serialize), serde(rename_all = "kebab-case"))]
+#[strum_discriminants(doc = "What a command does, by its kind.")]
 pub enum What {
     /// The GPU's queue gets to its first launch; once an inference.
     Submit,
@@ -71,6 +76,7 @@ pub enum What {
         region: Region,
     },
     /// Copies between the GPU's own memory and the host's, through the GPU's queue.
+    #[strum_discriminants(serde(rename = "transfer"))]
     Move {
         /// Of what.
         tensor: Tensor,

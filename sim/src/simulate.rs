@@ -24,20 +24,27 @@ mod sample;
 mod timeline;
 mod uncertainty;
 
+pub use applications::{
+    ApplicationSimulator, Arrivals, Frames, Load, MAX_APPLICATIONS, PricedRequest, Served, USUAL_QUEUE_DEPTH,
+};
+pub use generation::{
+    Conversation, Generation, GenerationPlan, Graphs, PhaseReport, StepPlan, generate, generation_timeline,
+    planned_stages, price_answer,
+};
 use host::Host;
+use lower::{Lowered, PricedCommand, Share};
 use thiserror::Error;
 
+pub use crate::schedule::StepKind;
 pub use alone::{Detail, execute};
 pub(crate) use compiled_graphs::{InGraph, InGraphs};
 pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
 pub use host::Measure;
 pub use known::{Known, Missing, known, known_in};
-pub(crate) use lower::without_dispatch;
 pub use pipeline::{Pipeline, Stream};
 pub use prediction::{
-    Composition, CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind,
-    Transfers,
+    Composition, CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, Transfers,
 };
 pub use price::hand_over_delay;
 pub(crate) use price::{accelerator_costs, between_cpu_and_gpu, copying, has_own_memory, join_delay};
@@ -46,11 +53,10 @@ pub use timeline::timeline;
 pub use uncertainty::{DRAWS, Drawn, Errors};
 pub(crate) use uncertainty::{Deviation, latencies, latency};
 
-use crate::device::profile::Profile;
+use crate::device::{ProcessorKind, Profile};
 use crate::engine::{Capacity, Engine, NoTrace, Program, TraceSink};
-use crate::kernel::cpu::Library;
-use crate::kernel::{Phases, Unsupported};
-use crate::plan::{Plan, Processor, ProcessorKind};
+use crate::kernel::{Library, Phases, Unsupported};
+use crate::plan::{Plan, Processor};
 use crate::schedule::ScheduleError;
 use crate::units::{Bytes, Picos, SECONDS_PER_DAY};
 use crate::workload::{Layer, Stage};
@@ -58,6 +64,9 @@ use crate::workload::{Layer, Stage};
 /// Longest run that is simulated: a day. No inference takes that long, and
 /// integer picoseconds would end after 213 days.
 pub const LONGEST_RUN: Picos = Picos(SECONDS_PER_DAY * 1_000_000_000_000);
+
+/// What simulating and exploring give: an answer or why there is none.
+pub type Result<T, E = SimulateError> = std::result::Result<T, E>;
 
 /// Why a plan cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -215,48 +224,39 @@ impl<'a> Simulator<'a> {
     }
 
     /// How one processor runs a layer of what is measured.
-    pub(crate) fn layer(&self, layer: &Layer, by: Processor) -> Result<(Phases, Detail), SimulateError> {
+    pub(crate) fn layer(&self, layer: &Layer, by: Processor) -> Result<(Phases, Detail)> {
         let (phases, detail) = match by {
             Processor::Npu(_) if self.graphs == GraphMaking::None => alone::product(layer, self.device)?,
             Processor::Npu(_) | Processor::Cpu(_) | Processor::Gpu => {
                 execute(layer, self.device, self.library, by)?
             }
         };
-        let phases = if by == Processor::Gpu { self.host.launch(phases) } else { phases };
-        Ok((self.deviated(phases, by.kind()), detail))
+        let mut phases = if by == Processor::Gpu { self.host.launch(phases) } else { phases };
+        self.deviate(&mut phases, by.kind());
+        Ok((phases, detail))
     }
 
-    fn deviated(&self, phases: Phases, kind: ProcessorKind) -> Phases {
-        match self.computing {
-            Some(factors) => phases.scaled(factors[kind as usize]),
-            None => phases,
+    fn deviate(&self, phases: &mut Phases, kind: ProcessorKind) {
+        if let Some(factors) = self.computing {
+            phases.stretch(factors[kind as usize]);
         }
     }
 
     /// How the NPU runs the stages that `plan` gives it whole, where its compiler takes graphs.
-    fn compiled(
-        &self,
-        stages: &[Stage],
-        plan: &Plan,
-    ) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
+    fn compiled(&self, stages: &[Stage], plan: &Plan) -> Result<Vec<Option<(Phases, Detail)>>> {
         let mut compiled = match self.graphs {
             GraphMaking::None => return Ok(Vec::new()),
             GraphMaking::Networks => compiled_graphs::compiled(stages, plan, self.device)?,
             GraphMaking::TokenSteps => compiled_graphs::of_token_steps(stages, plan, self.device)?,
         };
-        for (phases, _) in compiled.iter_mut().flatten() {
-            *phases = self.deviated(std::mem::take(phases), ProcessorKind::Npu);
-        }
+        let phases = compiled.iter_mut().flatten().map(|(phases, _)| phases);
+        phases.for_each(|phases| self.deviate(phases, ProcessorKind::Npu));
         Ok(compiled)
     }
 
     /// What each of `stages` takes as an operator of a compiled graph, and what handing one over takes;
     /// nothing where the NPU is given operators one by one.
-    pub(crate) fn in_graphs(
-        &self,
-        stages: &[Stage],
-        takes: &[bool],
-    ) -> Result<Option<InGraphs>, SimulateError> {
+    pub(crate) fn in_graphs(&self, stages: &[Stage], takes: &[bool]) -> Result<Option<InGraphs>> {
         if self.graphs != GraphMaking::Networks {
             return Ok(None);
         }
@@ -264,7 +264,8 @@ impl<'a> Simulator<'a> {
         if let (Some(InGraphs { entry, stages }), Some([.., factor])) = (&mut graphs, self.computing) {
             *entry = entry.scale(factor);
             for InGraph { phases, least, .. } in stages.iter_mut().flatten() {
-                (*phases, *least) = (phases.scaled(factor), least.scale(factor));
+                phases.stretch(factor);
+                *least = least.scale(factor);
             }
         }
         Ok(graphs)
@@ -284,7 +285,7 @@ impl<'a> Simulator<'a> {
     ///
     /// # Errors
     /// The device lacks a processor the plan uses, or a kernel for a layer.
-    pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction, SimulateError> {
+    pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction> {
         let lowered = lower::Lowered::new(stages, plan, self)?;
         let latency = self.execute(&lowered, &[], &mut NoTrace)?;
         Ok(report::report(self, stages, plan, &lowered, latency))
@@ -294,7 +295,7 @@ impl<'a> Simulator<'a> {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn latency(&mut self, stages: &[Stage], plan: &Plan) -> Result<Picos, SimulateError> {
+    pub fn latency(&mut self, stages: &[Stage], plan: &Plan) -> Result<Picos> {
         let lowered = lower::Lowered::new(stages, plan, self)?;
         self.execute(&lowered, &[], &mut NoTrace)
     }
@@ -304,18 +305,18 @@ impl<'a> Simulator<'a> {
         lowered: &lower::Lowered,
         stretch: &[f64],
         sink: &mut S,
-    ) -> Result<Picos, SimulateError> {
+    ) -> Result<Picos> {
         lowered.write(&mut self.program, stretch);
         self.run_program("the run", sink)
     }
 
     /// Runs the program that was written.
-    fn run_program<S: TraceSink>(&mut self, what: &str, sink: &mut S) -> Result<Picos, SimulateError> {
+    fn run_program<S: TraceSink>(&mut self, what: &str, sink: &mut S) -> Result<Picos> {
         within_a_day(what, self.engine.run(&self.program, &self.capacity, sink))
     }
 }
 
-fn within_a_day(what: &str, latency: Picos) -> Result<Picos, SimulateError> {
+fn within_a_day(what: &str, latency: Picos) -> Result<Picos> {
     if latency > LONGEST_RUN {
         return Err(SimulateError::TooLong { what: what.to_owned() });
     }

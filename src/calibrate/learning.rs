@@ -34,7 +34,7 @@ pub(super) fn curve(
         name: format!("{what}, prior {prior}"),
         centre,
         residual,
-        designed: false,
+        choose: None,
     });
     let series: Vec<Series<'_>> = series.collect();
     let points = learning_curve(runs, &series, &Options { seed, ..Options::default() }, &|done, of| {

@@ -6,7 +6,7 @@
 //! predicted are in no fit, and of their layers only those count whose shape is in no
 //! other network; every fit of a curve predicts the same layers.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rand::SeedableRng;
@@ -17,13 +17,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::Progress;
-use crate::calibrate::gpu::design::design;
 use crate::calibrate::gpu::{self, calibrate};
 use crate::csv_rows;
 use crate::measure::{GpuRun, draw, family};
 use crate::validate::gpu::validate;
 use crate::validate::score::score;
-use coexec_sim::{Gpu, InputError, KernelTable, Layer, Operator, Text};
+use coexec_sim::{Gpu, InputError, KernelTable, Operator, Text};
 
 /// Name of the series of the model linear in FLOPs.
 pub const FLOPS_LINEAR: &str = "FLOPs-linear";
@@ -51,28 +50,20 @@ pub struct Series<'a> {
     pub centre: &'a Gpu,
     /// Whether what the equations leave is learned, too.
     pub residual: bool,
-    /// Whether the runs are those that tell most ([`design`]) of a random half of the layers, rather than random.
-    pub designed: bool,
+    /// How so many runs are chosen out of a random half, where they are not just the first of it.
+    pub choose: Option<Choose>,
 }
 
+/// Chooses so many of some runs of a GPU.
+pub type Choose = fn(&Gpu, &[GpuRun], usize) -> Vec<GpuRun>;
+
 impl Series<'_> {
-    /// The runs of a choice, as they are or the most telling of its pool.
+    /// The runs of a choice, as they are or chosen from its pool.
     fn runs(&self, choice: &Choice) -> Vec<GpuRun> {
-        if !self.designed || choice.pool.is_empty() {
-            return choice.runs.clone();
+        match self.choose {
+            Some(choose) if !choice.pool.is_empty() => choose(self.centre, &choice.pool, choice.runs.len()),
+            Some(_) | None => choice.runs.clone(),
         }
-        let mut candidates: Vec<(Layer, f64)> = Vec::new();
-        let mut place_of: HashMap<&Layer, usize> = HashMap::new();
-        for run in &choice.pool {
-            let place = *place_of.entry(&run.what).or_insert(candidates.len());
-            if place == candidates.len() {
-                candidates.push((run.what.clone(), 0.0));
-            }
-            candidates[place].1 += 1.0;
-        }
-        let chosen = design(self.centre, &candidates, &[], choice.runs.len());
-        let first = |layer: &Layer| choice.pool.iter().find(|run| run.what == *layer).cloned();
-        chosen.iter().filter_map(|choice| first(&candidates[choice.candidate].0)).collect()
     }
 
     /// The GPU fitted to `runs`.
@@ -185,7 +176,7 @@ impl Split {
 struct Choice {
     draw: usize,
     runs: Vec<GpuRun>,
-    /// Half of all, from which a design may choose; none where all are seen.
+    /// Half of all, from which a series may choose; none where all are seen.
     pool: Vec<GpuRun>,
 }
 
@@ -229,7 +220,7 @@ pub fn of_csv(text: &Text) -> Result<Vec<LearningPoint>, InputError> {
 mod tests {
     use super::*;
     use crate::validate::gpu::predict;
-    use coexec_sim::workload::{Conv2d, DataType, Padding, Shape, Window};
+    use coexec_sim::workload::{Conv2d, DataType, Layer, Padding, Shape, Window};
 
     fn pixel4() -> Gpu {
         toml::from_str(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
@@ -267,7 +258,7 @@ mod tests {
     #[test]
     fn a_prior_that_is_the_truth_needs_no_runs() {
         let gpu = pixel4();
-        let series = [Series { name: "physics".into(), centre: &gpu, residual: false, designed: false }];
+        let series = [Series { name: "physics".into(), centre: &gpu, residual: false, choose: None }];
         let points = learning_curve(&runs(&gpu), &series, &options(), &|_, _| ());
         let physics: Vec<&LearningPoint> = points.iter().filter(|point| point.series == "physics").collect();
         assert_eq!(physics.iter().map(|point| point.rows).collect::<Vec<_>>(), [4, 4, 8, 8, 16]);
@@ -282,7 +273,7 @@ mod tests {
         let mut wrong = gpu.clone();
         wrong.conv_generic.launch_us.value *= 5.0;
         wrong.conv_generic.latency_us.value /= 5.0;
-        let series = [Series { name: "physics".into(), centre: &wrong, residual: false, designed: false }];
+        let series = [Series { name: "physics".into(), centre: &wrong, residual: false, choose: None }];
         let points = learning_curve(
             &runs(&gpu),
             &series,

@@ -5,6 +5,7 @@
 //! (`coexec_sim::simulate::generation`). What a runtime does beside the graphs is not modelled:
 //! each has groups of its own.
 
+use coexec_sim::simulate::Conversation;
 use rayon::prelude::*;
 
 use super::Validation;
@@ -41,15 +42,17 @@ pub fn predict(
         Phase::NextToken(context) => Turn { prompt_tokens: context.saturating_sub(1), generated_tokens: 1 },
     };
     let task = LanguageTask::single(run.model.clone(), run.weights, turn);
-    let answer = explore_language(profile, library, &task, strategy, Mechanism::SvmPolling)
-        .map_err(|error| error.to_string())?;
+    let answer =
+        explore_language(Conversation::new(profile, library, &task), strategy, Mechanism::SvmPolling)
+            .map_err(|error| error.to_string())?;
     let LanguageAnswer { plan, generation, .. } = &answer;
     let report = generation.turns.first().ok_or("there is no turn")?;
     let time = match run.phase {
         Phase::FirstToken(_) => report.time_to_first_token,
         Phase::NextToken(_) => report.time_per_token.ok_or("no token is generated")?,
     };
-    let drawn = is_drawn.then(|| plan.drawn((profile, library), &task, generation)).transpose();
+    let drawn =
+        is_drawn.then(|| plan.drawn(Conversation::new(profile, library, &task), generation)).transpose();
     let interval = drawn.map_err(|error| error.to_string())?.and_then(|drawn| match run.phase {
         Phase::FirstToken(_) => Some(drawn.first_token.interval()),
         Phase::NextToken(_) => Some(drawn.next_token?.interval()),

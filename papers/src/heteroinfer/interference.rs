@@ -9,7 +9,7 @@ use coexec_sim::engine::RequestStream;
 use coexec_sim::explore::applications::{Application, Job};
 use coexec_sim::simulate::SimulateError;
 use coexec_sim::simulate::applications::{ApplicationSimulator, Load, PricedRequest, USUAL_QUEUE_DEPTH};
-use coexec_sim::simulate::generation::{price_prompt, price_tokens};
+use coexec_sim::simulate::generation::{Conversation, price_prompt, price_tokens};
 use coexec_sim::{Overrides, Picos, Scenario, Strategy as S, Workload};
 
 /// The scenario that describes the game.
@@ -42,8 +42,8 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let phases = |strategy| -> Result<[Beside; 2]> {
         let task = task(LLAMA_8B, [PROMPT, TOKENS]);
         let plan = runs.plan(&task, strategy)?;
-        let prompt = price_prompt(runs.device, runs.library(), (&task, 0), &plan)?;
-        let answer = price_tokens(runs.device, runs.library(), (&task, 0, TOKENS), &plan)?;
+        let prompt = price_prompt(Conversation::new(runs.device, runs.library(), &task), 0, &plan)?;
+        let answer = price_tokens(Conversation::new(runs.device, runs.library(), &task), (0, TOKENS), &plan)?;
         Ok([beside(runs, &prompt, game)?, beside(runs, &answer, game)?])
     };
     let [gpu, layer, tensor] = [S::GpuOnly, S::HeteroLayer, S::HeteroTensor].map(phases);

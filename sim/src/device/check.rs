@@ -12,8 +12,8 @@ use std::fmt::Display;
 use serde::Serialize;
 use toml::{Table, Value};
 
-use super::quantity::Quantity;
-use crate::input::{InputError, Text, Violation};
+use super::Quantity;
+use crate::input::{Result, Text, Violation};
 
 /// Largest magnitude of a quantity: 10^9 of any unit a profile uses (1,000 s in
 /// microseconds, an exabyte a second in gigabytes) is no phone. Within it, the
@@ -127,7 +127,7 @@ impl Checker {
     ///
     /// # Errors
     /// Where there is a violation.
-    pub fn refuse(self, text: &Text) -> Result<(), InputError> {
+    pub fn refuse(self, text: &Text) -> Result<()> {
         self.violations.into_iter().next().map_or(Ok(()), |violation| Err(text.reject(violation)))
     }
 

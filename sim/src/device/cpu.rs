@@ -17,9 +17,7 @@ use arrayvec::ArrayString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::basis::Basis;
-use super::check::Checker;
-use super::quantity::Quantity;
+use super::{Basis, Checker, Quantity};
 
 pub use self::core::Core;
 pub use coexec_rates::{CoexecRates, CoexecUnit};

@@ -19,8 +19,7 @@ mod spread;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::Checker;
-use super::quantity::Quantity;
+use super::{Checker, Quantity};
 use crate::workload::Layout;
 
 pub use convolution::{ConvConstantsKernel, ConvGenericKernel, DepthwiseKernel, WinogradKernel};

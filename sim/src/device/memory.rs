@@ -9,8 +9,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::Checker;
-use super::quantity::Quantity;
+use super::{Checker, Quantity};
 use crate::units::{Bytes, BytesPerSecond};
 
 /// The shared DRAM.

@@ -10,9 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::compiled::CompiledGraphs;
-use super::basis::Basis;
-use super::check::Checker;
-use super::quantity::Quantity;
+use super::{Basis, Checker, Quantity};
+use crate::workload::DataType;
 
 /// Which operand of a product of activations and weights moves through the
 /// arrays, the other one staying in them.
@@ -150,6 +149,13 @@ pub struct GraphPreparation {
 }
 
 impl Npu {
+    /// What compiles graphs with layers of that number format in them, where anything does. Weights of
+    /// 4 bits are a language model's, whose engine hands products over one by one, in static graphs for
+    /// some numbers of tokens (`HeteroInfer`, SOSP'25, section 4).
+    pub fn compiler(&self, format: DataType) -> Option<&CompiledGraphs> {
+        self.compiled.as_ref().filter(|_| format != DataType::W4A16)
+    }
+
     /// Notes every value that cannot be.
     pub fn check(&self, checker: &mut Checker) {
         if self.name.trim().is_empty() {

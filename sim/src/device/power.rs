@@ -7,8 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::check::{Checker, Limits};
-use super::quantity::Quantity;
+use super::{Checker, Limits, Quantity};
 use crate::units::{Bytes, Joules, Watts};
 
 const PICOJOULES_PER_JOULE: f64 = 1e12;

@@ -5,15 +5,8 @@ use serde::{Deserialize, Serialize};
 use toml_edit::{Item, Value};
 
 use super::calibration::{Calibration, UsedFact};
-use super::check::Checker;
-use super::cpu::Cpu;
-use super::gpu::Gpu;
-use super::memory::Memory;
-use super::npu::{Npu, SystolicArrays};
-use super::power::Power;
-use super::quantity::Quantity;
-use super::sync::Sync;
-use crate::input::{InputError, Text};
+use super::{Checker, Cpu, Gpu, Memory, Npu, Power, Quantity, Sync, SystolicArrays};
+use crate::input::{InputError, Result, Text};
 
 /// One system-on-chip in one phone: everything the models need to know of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -83,7 +76,7 @@ fn answers_to(&(file, content): &(&str, &str), name: &str) -> bool {
     file.eq_ignore_ascii_case(name) || toml::from_str(head).is_ok_and(has_alias)
 }
 
-fn parse_bundled(&(name, content): &(&str, &str)) -> Result<Profile, InputError> {
+fn parse_bundled(&(name, content): &(&str, &str)) -> Result<Profile> {
     Profile::parse(&Text { name: format!("{name}.toml"), content: content.to_owned() })
 }
 
@@ -92,7 +85,7 @@ impl Profile {
     ///
     /// # Errors
     /// The first thing wrong with the text.
-    pub fn parse(text: &Text) -> Result<Self, InputError> {
+    pub fn parse(text: &Text) -> Result<Self> {
         let profile: Self = text.parse()?;
         let mut checker = Checker::default();
         profile.check(&mut checker);
@@ -106,7 +99,7 @@ impl Profile {
     /// # Errors
     /// [`InputError::Unknown`] where there is neither; otherwise what is wrong
     /// with the file.
-    pub fn load(name: &str) -> Result<Self, InputError> {
+    pub fn load(name: &str) -> Result<Self> {
         if let Some(bundled) = BUNDLED.iter().find(|bundled| answers_to(bundled, name)) {
             return parse_bundled(bundled);
         }
@@ -124,7 +117,7 @@ impl Profile {
     ///
     /// # Errors
     /// What is wrong with one of them; a test holds that nothing is.
-    pub fn bundled() -> Result<Vec<Self>, InputError> {
+    pub fn bundled() -> Result<Vec<Self>> {
         BUNDLED.iter().map(parse_bundled).collect()
     }
 

@@ -9,7 +9,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::quantity::Quantity;
+use super::Quantity;
 use crate::units::{Bytes, Picos};
 
 /// Synchronisation between the CPU and the accelerators of a device.

@@ -6,7 +6,7 @@
 //! Invariants: a client without company keeps all of its rate; the more the others
 //! want, the less it keeps.
 
-use crate::engine::program::MAX_PROCESSORS;
+use super::MAX_PROCESSORS;
 use crate::units::{BytesPerSecond, PICOS_PER_SECOND};
 
 /// Most clients that suffer from others each in its own way: a processor, and a

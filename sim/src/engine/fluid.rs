@@ -25,8 +25,7 @@
 
 use std::cmp::Ordering;
 
-use crate::engine::capacity::{Capacity, ClientId};
-use crate::engine::program::TaskId;
+use super::{Capacity, ClientId, TaskId};
 use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 
 /// A phase that moves bytes.

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::engine::capacity::ClientId;
+use super::ClientId;
 use crate::units::{Bytes, Picos};
 
 /// Most processors of a program.

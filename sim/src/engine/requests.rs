@@ -17,8 +17,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::program::Task;
-use super::{Event, MAX_PROCESSORS, ProcessorId, Progress, Run, TaskId, TraceSink};
+use super::{Event, MAX_PROCESSORS, ProcessorId, Progress, Run, Task, TaskId, TraceSink};
 use crate::units::Picos;
 
 /// Deepest queue that is modelled.

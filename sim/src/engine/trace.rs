@@ -5,7 +5,7 @@
 //! Invariant: a sink sees and never decides; a run with [`NoTrace`] compiles to
 //! code without a trace.
 
-use crate::engine::program::TaskId;
+use super::TaskId;
 use crate::units::{BytesPerSecond, Picos};
 
 /// Keeps everything, in flat lists.

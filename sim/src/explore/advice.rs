@@ -12,9 +12,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{Answer, Effort, Explorer, Found, SearchOptions, Strategy};
-use crate::device::profile::Profile;
-use crate::plan::{Plan, ProcessorKind};
-use crate::simulate::{DRAWS, Deviation, Drawn, Errors, SimulateError, Simulator, latencies, latency};
+use crate::device::{ProcessorKind, Profile};
+use crate::plan::Plan;
+use crate::simulate::{DRAWS, Deviation, Drawn, Errors, Result, Simulator, latencies, latency};
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -128,7 +128,7 @@ pub fn robust(
     (stages, options): (&[Stage], &SearchOptions),
     answer: &Answer,
     (errors, regret): (&Errors, Regret),
-) -> Result<Robust, SimulateError> {
+) -> Result<Robust> {
     // The first is the nominal plan.
     let mut plans = vec![answer.plan.clone()];
     let of_draws = plans_of_draws(simulator, (stages, options), errors)?;
@@ -158,13 +158,13 @@ struct Judge<'s, 'a> {
 
 impl Judge<'_, '_> {
     /// What each plan takes in each draw.
-    fn all(&self, plans: &[Plan], draws: Range<u64>) -> Result<Vec<Vec<Picos>>, SimulateError> {
+    fn all(&self, plans: &[Plan], draws: Range<u64>) -> Result<Vec<Vec<Picos>>> {
         let of = |plan| latencies(self.simulator, (self.stages, plan, None), self.errors, draws.clone());
         plans.par_iter().map(of).collect()
     }
 
     /// The plan of least regret, with stretches of other plans put into it as long as that helps.
-    fn crossed(&self, plans: &[Plan], regret: Regret) -> Result<Plan, SimulateError> {
+    fn crossed(&self, plans: &[Plan], regret: Regret) -> Result<Plan> {
         let taken = self.all(plans, CHOOSING)?;
         let fastest = fastest(&taken);
         let cost = |taken: &Vec<Picos>| Regrets::of(taken, &fastest).cost(regret);
@@ -209,7 +209,7 @@ fn plans_of_draws(
     simulator: &Simulator<'_>,
     (stages, options): (&[Stage], &SearchOptions),
     errors: &Errors,
-) -> Result<Vec<Plan>, SimulateError> {
+) -> Result<Vec<Plan>> {
     let options = SearchOptions { strategy: Strategy::Optimal, effort: Effort::Quick, ..options.clone() };
     let device = simulator.device();
     let plan = |draw: u64| {
@@ -259,8 +259,8 @@ pub fn sensitivities(
     (stages, plan): (&[Stage], &Plan),
     over: &Plan,
     errors: &Errors,
-) -> Result<Vec<Sensitivity>, SimulateError> {
-    let gain = |deviation: Deviation| -> Result<f64, SimulateError> {
+) -> Result<Vec<Sensitivity>> {
+    let gain = |deviation: Deviation| -> Result<f64> {
         let of = |plan: &Plan| latency(simulator, (stages, plan), deviation);
         Ok(of(over)?.0 as f64 / of(plan)?.0 as f64)
     };
@@ -279,7 +279,7 @@ pub fn sensitivities(
         Ok(Sensitivity { processor, gain, error_percent })
     };
     let all = ProcessorKind::ALL.into_iter().map(Some).chain([None]);
-    let mut all = all.map(longer).collect::<Result<Vec<_>, SimulateError>>()?;
+    let mut all = all.map(longer).collect::<Result<Vec<_>>>()?;
     all.retain(|sensitivity| sensitivity.error_percent > 0.0);
     all.sort_by(|one, other| other.error_percent.total_cmp(&one.error_percent));
     Ok(all)

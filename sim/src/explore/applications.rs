@@ -17,11 +17,9 @@ pub use candidates::{Candidate, LanguageJob, ModelJob};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::device::profile::Profile;
+use crate::device::{ProcessorKind, Profile};
 use crate::engine::{Backpressure, RequestStream};
-use crate::plan::ProcessorKind;
-use crate::simulate::SimulateError;
-use crate::simulate::applications::{ApplicationSimulator, Arrivals, Frames, Load, Served};
+use crate::simulate::{ApplicationSimulator, Arrivals, Frames, Load, Result, Served};
 use crate::timeline::Timeline;
 use crate::units::Picos;
 
@@ -107,10 +105,7 @@ pub struct Together {
 ///
 /// # Errors
 /// An application cannot be planned on `device`, or its requests are too many.
-pub fn explore_applications(
-    device: &Profile,
-    applications: &Applications,
-) -> Result<Together, SimulateError> {
+pub fn explore_applications(device: &Profile, applications: &Applications) -> Result<Together> {
     Search::new(device, applications, |application| application.candidates(device))?.run()
 }
 
@@ -118,7 +113,7 @@ pub fn explore_applications(
 ///
 /// # Errors
 /// As [`explore_applications`].
-pub fn simulate_applications(device: &Profile, applications: &Applications) -> Result<Choice, SimulateError> {
+pub fn simulate_applications(device: &Profile, applications: &Applications) -> Result<Choice> {
     let alone = |application: &Application| Ok(vec![application.alone(device)?]);
     let mut search = Search::new(device, applications, alone)?;
     let plans = vec![0; search.candidates.len()];
@@ -130,12 +125,7 @@ impl Choice {
     ///
     /// # Errors
     /// As [`explore_applications`].
-    pub fn timeline(
-        &self,
-        device: &Profile,
-        applications: &Applications,
-        until: Picos,
-    ) -> Result<Timeline, SimulateError> {
+    pub fn timeline(&self, device: &Profile, applications: &Applications, until: Picos) -> Result<Timeline> {
         let streams = applications.streams();
         let plans: Vec<&Candidate> = self.plans.iter().collect();
         let loads = loads(applications, &streams, &plans);
@@ -187,8 +177,8 @@ impl<'a> Search<'a> {
     fn new(
         device: &'a Profile,
         applications: &'a Applications,
-        candidates: impl Fn(&Application) -> Result<Vec<Candidate>, SimulateError> + Send + Sync,
-    ) -> Result<Self, SimulateError> {
+        candidates: impl Fn(&Application) -> Result<Vec<Candidate>> + Send + Sync,
+    ) -> Result<Self> {
         Ok(Self {
             applications,
             streams: applications.streams(),
@@ -200,7 +190,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn run(mut self) -> Result<Together, SimulateError> {
+    fn run(mut self) -> Result<Together> {
         let alone = vec![0; self.candidates.len()];
         let mut starts = Vec::from_iter(self.cost(&alone)?.map(|cost| (cost, alone.clone())));
         let mut apart: Option<(Cost, Vec<usize>)> = None;
@@ -225,7 +215,7 @@ impl<'a> Search<'a> {
     }
 
     /// What a choice costs; none where it has more commands than are left, but for the first that is asked for.
-    fn cost(&mut self, chosen: &[usize]) -> Result<Option<Cost>, SimulateError> {
+    fn cost(&mut self, chosen: &[usize]) -> Result<Option<Cost>> {
         let loads = loads(self.applications, &self.streams, &plans(&self.candidates, chosen));
         let commands = loads.iter().map(Load::commands).sum();
         if self.considered > 0 && commands > self.left {
@@ -239,7 +229,7 @@ impl<'a> Search<'a> {
     }
 
     /// From `start`, one application after the other takes its best plan, until none does better.
-    fn descend(&mut self, start: (Cost, Vec<usize>)) -> Result<(Cost, Vec<usize>), SimulateError> {
+    fn descend(&mut self, start: (Cost, Vec<usize>)) -> Result<(Cost, Vec<usize>)> {
         let (mut least, mut chosen) = start;
         loop {
             let before = chosen.clone();
@@ -281,7 +271,7 @@ impl<'a> Search<'a> {
         ProcessorKind::ALL.into_iter().flat_map(of_processor).collect()
     }
 
-    fn choice(&mut self, chosen: &[usize]) -> Result<Choice, SimulateError> {
+    fn choice(&mut self, chosen: &[usize]) -> Result<Choice> {
         let plans = plans(&self.candidates, chosen);
         let loads = loads(self.applications, &self.streams, &plans);
         let served = self.simulator.run(&loads, self.applications.duration)?;

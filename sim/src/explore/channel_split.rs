@@ -12,12 +12,11 @@ use std::rc::Rc;
 
 use foldhash::fast::FixedState;
 
-use super::grid::Grid;
-use super::{Objective, SearchOptions};
-use crate::device::gpu::{Direction, LinkTransfer};
-use crate::plan::{Axis, Placement, Plan, Processor, ProcessorKind};
+use super::{Grid, Objective, SearchOptions};
+use crate::device::{Direction, LinkTransfer, ProcessorKind};
+use crate::plan::{Axis, Placement, Plan, Processor};
 use crate::schedule::{read_bytes, result_bytes};
-use crate::simulate::{SimulateError, Simulator, copying, execute, join_delay};
+use crate::simulate::{Result, SimulateError, Simulator, copying, execute, join_delay};
 use crate::units::{Joules, Picos};
 use crate::workload::Stage;
 
@@ -85,11 +84,7 @@ pub struct Search {
 ///
 /// # Errors
 /// No processor offered has a kernel for the operator.
-pub fn split_search(
-    simulator: &Simulator<'_>,
-    stage: &Stage,
-    options: &SearchOptions,
-) -> Result<Search, SimulateError> {
+pub fn split_search(simulator: &Simulator<'_>, stage: &Stage, options: &SearchOptions) -> Result<Search> {
     let mut parts = simulator.of_parts();
     // Single processors are searched beside the cuts, too.
     let axes = match options.strategy.axes() {
@@ -99,7 +94,7 @@ pub fn split_search(
     let grids = axes
         .iter()
         .map(|&axis| Ok(Rc::new(Grid::new(&parts, stage, options, axis)?)))
-        .collect::<Result<Vec<_>, SimulateError>>()?;
+        .collect::<Result<Vec<_>>>()?;
     let lead = StartDelays::of_host(&parts, stage);
     search_grid(&mut parts, (0, stage), options, lead, (&grids, &mut CoRunCache::default()))
 }
@@ -115,7 +110,7 @@ impl CoRunCache {
         (kind, stage): (usize, &Stage),
         options: &SearchOptions,
         placement: Placement,
-    ) -> Result<(Picos, Option<Joules>), SimulateError> {
+    ) -> Result<(Picos, Option<Joules>)> {
         if let Some(&known) = self.0.get(&(kind, placement)) {
             return Ok(known);
         }
@@ -139,7 +134,7 @@ pub(super) fn search_grid(
     options: &SearchOptions,
     lead: StartDelays,
     (grids, together): (&[Rc<Grid>], &mut CoRunCache),
-) -> Result<Search, SimulateError> {
+) -> Result<Search> {
     let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
     let mut candidates: Vec<Candidate> = Vec::new();
     let mut whole: Vec<Placement> = Vec::new();
@@ -232,7 +227,7 @@ pub fn latency_curve(
     simulator: &Simulator<'_>,
     stage: &Stage,
     options: &SearchOptions,
-) -> Result<Vec<CurvePoint>, SimulateError> {
+) -> Result<Vec<CurvePoint>> {
     let mut parts = simulator.of_parts();
     let grid = Grid::new(&parts, stage, options, Axis::Channels)?;
     let host = StartDelays::of_host(&parts, stage);

@@ -14,8 +14,8 @@
 //! least predicted time computes all the CPU's parts. What is minimised is time,
 //! whatever the objective.
 
-use super::explorer::Explorer;
-use crate::kernel::cpu::CoreSet;
+use super::Explorer;
+use crate::kernel::CoreSet;
 use crate::plan::{Axis, Placement, Plan, Processor, Regions, follows, owned, widen_by_last};
 use crate::schedule::read_bytes;
 use crate::simulate::hand_over_delay;

@@ -15,15 +15,11 @@ mod tests;
 
 use serde::Serialize;
 
-use super::Strategy;
-use super::explorer::{Explorer, Found};
-use crate::device::cpu::Core;
-use crate::device::gpu::Direction;
-use crate::device::profile::Profile;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{GraphCover, Placement, Plan, Processor, ProcessorKind};
+use super::{Explorer, Found, Strategy};
+use crate::device::{Core, Direction, ProcessorKind, Profile};
+use crate::plan::{GraphCover, Mechanism, Placement, Plan, Processor};
 use crate::schedule::result_bytes;
-use crate::simulate::{SimulateError, Simulator, between_cpu_and_gpu, hand_over_delay};
+use crate::simulate::{Result, SimulateError, Simulator, between_cpu_and_gpu, hand_over_delay};
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
@@ -115,18 +111,12 @@ impl Delegate {
 
     /// Least operators of a partition that it takes.
     fn least_nodes(self) -> usize {
-        match self {
-            Self::CoreMl => 2,
-            Self::Gpu | Self::Xnnpack | Self::Compiler => 1,
-        }
+        if matches!(self, Self::CoreMl) { 2 } else { 1 }
     }
 
     /// Whether a partition goes on behind an operator of the other kind, with what does not wait for it.
     fn skips(self) -> bool {
-        match self {
-            Self::Gpu | Self::Xnnpack | Self::CoreMl => true,
-            Self::Compiler => false,
-        }
+        !matches!(self, Self::Compiler)
     }
 
     /// Why it leaves a stage to the CPU; `None` where it takes it. A vendor's compiler takes whatever it has
@@ -146,7 +136,7 @@ impl Delegate {
 
 /// The plan of a delegate: what it takes on its processor, the rest on the core set that is best for the
 /// whole workload.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let (stages, device) = (explorer.stages, explorer.simulator.device());
     let Some(partitioning) = partitioning(explorer.simulator, stages, strategy) else {
         return Err(SimulateError::NothingToUse);

@@ -5,13 +5,11 @@
 //! much better than others. Operators do not know of each other, and the NPU takes no
 //! part; what is minimised is time, whatever the objective.
 
-use super::Strategy;
-use super::explorer::{Explorer, Found};
-use super::grid::MAX_CUTS;
-use crate::kernel::cpu::CoreSet;
+use super::{Explorer, Found, MAX_CUTS, Strategy};
+use crate::kernel::CoreSet;
 use crate::plan::{Axis, Placement, Processor, Region, Span};
 use crate::schedule::result_bytes;
-use crate::simulate::{SimulateError, join_delay};
+use crate::simulate::{Result, SimulateError, join_delay};
 use crate::units::Picos;
 
 /// Cuts compared on either side of where both processors take the same: one step of the
@@ -37,7 +35,7 @@ impl Best {
 }
 
 /// One placement an operator, simulated together.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let mut placements = Vec::with_capacity(explorer.stages.len());
     let mut considered = 0;
     for stage in 0..explorer.stages.len() {

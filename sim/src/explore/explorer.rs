@@ -8,14 +8,13 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::channel_split::{CoRunCache, Search, StartDelays, search_grid};
-use super::codl::CodlParts;
-use super::grid::Grid;
-use super::optimal::{self, Model};
-use super::prices::Prices;
-use super::{Objective, RandomSearch, SearchOptions, Strategy, codl, genetic, greedy, random};
+use super::optimal::Model;
+use super::{
+    CoRunCache, CodlParts, Grid, Objective, Prices, Search, SearchOptions, StartDelays, Strategy, codl,
+    search_grid,
+};
 use crate::plan::{Axis, Placement, Plan};
-use crate::simulate::{Pipeline, Prediction, SimulateError, Simulator};
+use crate::simulate::{Pipeline, Prediction, Result, SimulateError, Simulator};
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -71,18 +70,14 @@ pub struct Explorer<'s, 'a> {
     /// What [`Strategy::Optimal`] prices for its plan and its bound.
     pub(super) model: Option<Model<'s>>,
     searches: HashMap<(usize, &'static [Axis]), Search>,
-    known: HashMap<Strategy, Result<Found, SimulateError>>,
+    known: HashMap<Strategy, Result<Found>>,
 }
 
 /// Finds a plan for `stages` with the strategy of `options`.
 ///
 /// # Errors
 /// The device has no processor, or no kernel, for an operator.
-pub fn explore(
-    simulator: &mut Simulator<'_>,
-    stages: &[Stage],
-    options: &SearchOptions,
-) -> Result<Answer, SimulateError> {
+pub fn explore(simulator: &mut Simulator<'_>, stages: &[Stage], options: &SearchOptions) -> Result<Answer> {
     explore_stream(simulator, stages, options, None)
 }
 
@@ -95,7 +90,7 @@ pub fn explore_stream(
     stages: &[Stage],
     options: &SearchOptions,
     pipeline: Option<&Pipeline>,
-) -> Result<Answer, SimulateError> {
+) -> Result<Answer> {
     let mut explorer = Explorer::new(simulator, stages, options).streaming(pipeline);
     let strategy = options.strategy;
     let Found { plan, prediction, considered, .. } = explorer.find(strategy)?;
@@ -146,7 +141,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
     ///
     /// # Errors
     /// The device has no processor, or no kernel, for an operator.
-    pub fn find(&mut self, strategy: Strategy) -> Result<Found, SimulateError> {
+    pub fn find(&mut self, strategy: Strategy) -> Result<Found> {
         if let Some(known) = self.known.get(&strategy) {
             return known.clone();
         }
@@ -159,12 +154,12 @@ impl<'s, 'a> Explorer<'s, 'a> {
     ///
     /// # Errors
     /// As [`Simulator::run`].
-    pub fn period(&mut self, plan: &Plan) -> Result<Option<Picos>, SimulateError> {
+    pub fn period(&mut self, plan: &Plan) -> Result<Option<Picos>> {
         self.period_over(plan, u32::MAX)
     }
 
     /// The same over at most so many batches.
-    fn period_over(&mut self, plan: &Plan, most_batches: u32) -> Result<Option<Picos>, SimulateError> {
+    fn period_over(&mut self, plan: &Plan, most_batches: u32) -> Result<Option<Picos>> {
         let Some(pipeline) = self.period_counts() else { return Ok(None) };
         let pipeline = Pipeline { batches: pipeline.batches.min(most_batches), ..pipeline.clone() };
         Ok(Some(self.simulator.stream(self.stages, plan, &pipeline)?.period))
@@ -175,55 +170,17 @@ impl<'s, 'a> Explorer<'s, 'a> {
         self.pipeline.filter(|_| self.options.objective == Objective::Latency)
     }
 
-    /// What every plan costs at least that gives whole operators to any processor or cuts them between CPU
-    /// and GPU along one axis, in the unit of the objective; at most what the plan costs that is predicted so.
-    ///
-    /// # Errors
-    /// What the NPU takes cannot be priced.
-    pub fn bound(&mut self, known: &Prediction) -> Result<f64, SimulateError> {
-        optimal::bound(self, known)
-    }
-
     /// The plan of `CoDL` with only some of its parts, under the name of the whole.
     ///
     /// # Errors
     /// As [`Self::find`].
-    pub fn codl(&mut self, parts: CodlParts) -> Result<Found, SimulateError> {
+    pub fn codl(&mut self, parts: CodlParts) -> Result<Found> {
         let (plan, considered) = codl::plan(self, parts);
         self.found(Strategy::Codl, plan, considered)
     }
 
-    /// The best of plans drawn at random.
-    ///
-    /// # Errors
-    /// As [`Self::find`].
-    pub fn random(&mut self, search: RandomSearch) -> Result<Found, SimulateError> {
-        random::find(self, search)
-    }
-
-    /// The best of plans that are bred.
-    ///
-    /// # Errors
-    /// As [`Self::find`].
-    pub fn genetic(&mut self, search: RandomSearch) -> Result<Plan, SimulateError> {
-        genetic::find(self, search)
-    }
-
-    /// What each operator in turn is best given for the whole, after at most so many plans were simulated.
-    ///
-    /// # Errors
-    /// As [`Self::find`].
-    pub fn greedy(&mut self, plans: usize) -> Result<Plan, SimulateError> {
-        greedy::find(self, plans)
-    }
-
     /// Simulates a plan.
-    pub(super) fn found(
-        &mut self,
-        strategy: Strategy,
-        plan: Plan,
-        considered: usize,
-    ) -> Result<Found, SimulateError> {
+    pub(super) fn found(&mut self, strategy: Strategy, plan: Plan, considered: usize) -> Result<Found> {
         let prediction = self.simulator.run(self.stages, &plan)?;
         Ok(Found { strategy, plan, prediction, considered })
     }
@@ -235,7 +192,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
         strategy: Strategy,
         plan: Plan,
         considered: usize,
-    ) -> Result<Option<Found>, SimulateError> {
+    ) -> Result<Option<Found>> {
         match self.found(strategy, plan, considered) {
             Ok(found) => Ok(Some(found)),
             Err(SimulateError::GpuMemoryFull { .. }) => Ok(None),
@@ -247,7 +204,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
     ///
     /// # Errors
     /// None was found.
-    pub fn best(&mut self, found: impl IntoIterator<Item = Found>) -> Result<Found, SimulateError> {
+    pub fn best(&mut self, found: impl IntoIterator<Item = Found>) -> Result<Found> {
         let mut best: Option<(f64, Found)> = None;
         for one in found {
             let cost = match self.period(&one.plan)? {
@@ -261,8 +218,19 @@ impl<'s, 'a> Explorer<'s, 'a> {
         best.map(|(_, found)| found).ok_or(SimulateError::NothingToUse)
     }
 
+    /// The best of plans without chains, each of which is simulated.
+    pub(super) fn best_of(
+        &mut self,
+        (strategy, considered): (Strategy, usize),
+        plans: impl IntoIterator<Item = Vec<Placement>>,
+    ) -> Result<Found> {
+        let simulated = plans.into_iter().map(|placed| self.found(strategy, self.plan(placed), considered));
+        let found = simulated.collect::<Result<Vec<_>>>()?;
+        self.best(found)
+    }
+
     /// A plan without chains.
-    pub(super) fn plan(&self, placements: Vec<Placement>) -> Plan {
+    pub fn plan(&self, placements: Vec<Placement>) -> Plan {
         Plan::new(self.options.synchronisation, placements)
     }
 
@@ -270,7 +238,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
     ///
     /// # Errors
     /// As [`Simulator::run`].
-    pub fn cost_of(&mut self, plan: &Plan) -> Result<f64, SimulateError> {
+    pub fn cost_of(&mut self, plan: &Plan) -> Result<f64> {
         if let Some(period) = self.period_over(plan, SEARCHED_BATCHES)? {
             return Ok(period.as_seconds());
         }
@@ -283,7 +251,10 @@ impl<'s, 'a> Explorer<'s, 'a> {
 
     /// The same of a plan whose operators were placed one by one; infinite where together they are too much for
     /// the GPU's memory.
-    pub(super) fn fitting_cost(&mut self, plan: &Plan) -> Result<f64, SimulateError> {
+    ///
+    /// # Errors
+    /// As [`Simulator::run`].
+    pub fn fitting_cost(&mut self, plan: &Plan) -> Result<f64> {
         match self.cost_of(plan) {
             Err(SimulateError::GpuMemoryFull { .. }) => Ok(f64::INFINITY),
             cost => cost,
@@ -291,7 +262,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
     }
 
     /// The cuts of every stage along each of `axes`.
-    pub(super) fn grids(&mut self, axes: &[Axis]) -> Result<Vec<Vec<Rc<Grid>>>, SimulateError> {
+    pub(super) fn grids(&mut self, axes: &[Axis]) -> Result<Vec<Vec<Rc<Grid>>>> {
         let of_stage = |stage| {
             axes.iter().map(|&axis| self.prices.grid(self.stages, stage, self.options, axis)).collect()
         };
@@ -302,7 +273,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
     ///
     /// # Errors
     /// No processor offered has a kernel for an operator.
-    pub fn searches(&mut self, strategy: Strategy) -> Result<Vec<Search>, SimulateError> {
+    pub fn searches(&mut self, strategy: Strategy) -> Result<Vec<Search>> {
         let axes = strategy.axes();
         if axes.is_empty() {
             return Ok(Vec::new());

@@ -2,15 +2,12 @@
 
 use std::ops::Range;
 
-use super::SearchOptions;
-use super::channel_split::{Candidate, StartDelays};
-use super::prices::{Price, price};
-use crate::device::gpu::{Direction, LinkTransfer};
-use crate::device::profile::Profile;
-use crate::kernel::cpu::CoreSet;
+use super::{Candidate, Price, SearchOptions, StartDelays, price};
+use crate::device::{Direction, LinkTransfer, Profile};
+use crate::kernel::CoreSet;
 use crate::plan::{Axis, Placement, Processor};
 use crate::schedule::{pieces, result_bytes};
-use crate::simulate::{SimulateError, Simulator, copying, has_own_memory};
+use crate::simulate::{Result, SimulateError, Simulator, copying, has_own_memory};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Operator, Stage};
 
@@ -71,7 +68,7 @@ impl Grid {
         stage: &Stage,
         options: &SearchOptions,
         axis: Axis,
-    ) -> Result<Self, SimulateError> {
+    ) -> Result<Self> {
         let layer = &stage.layer;
         let extent = axis.cuttable(&layer.operator);
         let (cpu_extent, all) = match extent {

@@ -18,18 +18,17 @@ pub(super) mod weight_centric;
 pub use price::ProductPrices;
 
 use super::Strategy;
-use crate::device::npu::Order;
-use crate::device::profile::Profile;
-use crate::kernel::cpu::{CoreSet, Library};
-use crate::plan::Placement;
-use crate::plan::synchronisation::Mechanism;
-use crate::simulate::SimulateError;
-use crate::simulate::generation::{Generation, GenerationPlan, Graphs, StepPlan, generate};
+use crate::device::Order;
+use crate::kernel::CoreSet;
+use crate::plan::{Mechanism, Placement};
+use crate::simulate::{
+    Conversation, Generation, GenerationPlan, Graphs, Result, SimulateError, StepPlan, generate,
+};
 use crate::units::Picos;
 use crate::workload::{LanguageTask, Stage, StepStages};
 
 /// Where a strategy puts a product, or any operator where it computes whole steps on one processor.
-pub(super) type Place = fn(&ProductPrices<'_>, &Stage) -> Result<Placement, SimulateError>;
+pub(super) type Place = fn(&ProductPrices<'_>, &Stage) -> Result<Placement>;
 
 /// What a strategy does with language models.
 #[derive(Clone, Copy)]
@@ -109,7 +108,7 @@ impl Strategy {
 ///
 /// # Errors
 /// The device has no cores.
-pub(super) fn on_all_cores(price: &ProductPrices<'_>, _stage: &Stage) -> Result<Placement, SimulateError> {
+pub(super) fn on_all_cores(price: &ProductPrices<'_>, _stage: &Stage) -> Result<Placement> {
     let cores = CoreSet::all(&price.device().cpu);
     cores.map(Placement::cpu).ok_or_else(|| SimulateError::absent("CPU", price.device()))
 }
@@ -129,30 +128,28 @@ fn faster(one: Priced, other: Priced) -> Priced {
     }
 }
 
-/// Plans `task` on `device` by `strategy`, with processors that meet by `synchronisation`.
+/// Plans a conversation by `strategy`, with processors that meet by `synchronisation`.
 ///
 /// # Errors
 /// The device has no GPU, or no NPU where the strategy needs one.
 pub fn plan_language(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
+    conversation: Conversation<'_>,
     strategy: Strategy,
     synchronisation: Mechanism,
-) -> Result<GenerationPlan, SimulateError> {
-    let by = |strategy| plan_products(device, library, task, strategy, synchronisation);
+) -> Result<GenerationPlan> {
+    let by = |strategy| plan_products(conversation, strategy, synchronisation);
     let mut plan = by(strategy)?;
     if strategy == Strategy::NpuPrefill {
-        plan.decode = answer_beside(device, library, task, [by(Strategy::CpuOnly), by(Strategy::GpuOnly)])?;
+        plan.decode = answer_beside(conversation, [by(Strategy::CpuOnly), by(Strategy::GpuOnly)])?;
     }
     if strategy != Strategy::HeteroTensor {
         return Ok(plan);
     }
     // Products that are best alone wait for each other in a row.
-    let mut fastest = PhaseTimes::of(&generate(device, library, task, &plan)?);
+    let mut fastest = PhaseTimes::of(&generate(conversation, &plan)?);
     for rival in Strategy::rivals_of_the_solver() {
         let other = by(rival)?;
-        let times = PhaseTimes::of(&generate(device, library, task, &other)?);
+        let times = PhaseTimes::of(&generate(conversation, &other)?);
         for (turn, time) in times.prefill.into_iter().enumerate() {
             if time < fastest.prefill[turn] {
                 fastest.prefill[turn] = time;
@@ -167,33 +164,20 @@ pub fn plan_language(
     Ok(plan)
 }
 
-/// How the faster of `plans` generates the answers of `task`, the first of equals.
+/// How the faster of `plans` generates the answers, the first of equals.
 ///
 /// # Errors
 /// The device can follow none of them: what the last one lacks.
-fn answer_beside(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
-    plans: [Result<GenerationPlan, SimulateError>; 2],
-) -> Result<StepPlan, SimulateError> {
+fn answer_beside(of: Conversation<'_>, plans: [Result<GenerationPlan>; 2]) -> Result<StepPlan> {
     let timed = plans.map(|plan| {
         let plan = plan?;
-        let time = PhaseTimes::of(&generate(device, library, task, &plan)?).decode;
-        Ok((time, plan.decode))
+        Ok((PhaseTimes::of(&generate(of, &plan)?).decode, plan.decode))
     });
-    let (_, decode) = match timed {
-        [Ok(one), Ok(other)] => {
-            if other.0 < one.0 {
-                other
-            } else {
-                one
-            }
-        }
-        [Ok(only), Err(_)] | [Err(_), Ok(only)] => only,
-        [Err(_), Err(error)] => return Err(error),
-    };
-    Ok(decode)
+    match timed {
+        [Ok((one, _)), Ok((other, decode))] if other < one => Ok(decode),
+        [Ok((_, decode)), _] | [Err(_), Ok((_, decode))] => Ok(decode),
+        [Err(_), Err(error)] => Err(error),
+    }
 }
 
 /// How long the phases of a task take.
@@ -216,12 +200,10 @@ impl PhaseTimes {
 
 /// Each product as `strategy` places it.
 fn plan_products(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
+    Conversation { device, library, task }: Conversation<'_>,
     strategy: Strategy,
     synchronisation: Mechanism,
-) -> Result<GenerationPlan, SimulateError> {
+) -> Result<GenerationPlan> {
     let Some(rules) = strategy.rules().language else {
         return Err(strategy.of_other_workloads("graphs of operators"));
     };
@@ -254,7 +236,7 @@ fn plan_step(
     price: &ProductPrices<'_>,
     stages: &StepStages,
     Rules { place, steps, .. }: Rules,
-) -> Result<StepPlan, SimulateError> {
+) -> Result<StepPlan> {
     let [first, layer, last] = stages.parts().map(|stages| {
         let place = |stage: &Stage| match stage.layer.operator.product_with_weights() {
             None if !steps.are_whole() => Ok(Placement::GPU),
@@ -276,19 +258,17 @@ pub struct LanguageAnswer {
     pub generation: Generation,
 }
 
-/// Plans `task` by `strategy` and simulates the plan.
+/// Plans a conversation by `strategy` and simulates the plan.
 ///
 /// # Errors
 /// As [`plan_language`] and [`generate`].
 pub fn explore_language(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
+    conversation: Conversation<'_>,
     strategy: Strategy,
     synchronisation: Mechanism,
-) -> Result<LanguageAnswer, SimulateError> {
-    let plan = plan_language(device, library, task, strategy, synchronisation)?;
-    let generation = generate(device, library, task, &plan)?;
+) -> Result<LanguageAnswer> {
+    let plan = plan_language(conversation, strategy, synchronisation)?;
+    let generation = generate(conversation, &plan)?;
     Ok(LanguageAnswer { strategy, plan, generation })
 }
 

@@ -9,12 +9,10 @@
 
 use std::collections::BTreeMap;
 
-use super::explorer::{Explorer, Found};
-use super::prices::Prices;
-use super::{Objective, Strategy};
-use crate::kernel::cpu::CoreSet;
+use super::{Explorer, Found, Objective, Prices, Strategy};
+use crate::kernel::CoreSet;
 use crate::plan::{Placement, Processor};
-use crate::simulate::{SimulateError, Simulator};
+use crate::simulate::{Result, SimulateError, Simulator};
 use crate::workload::Stage;
 
 /// How much faster the GPU computes a kind of operator than some cores do.
@@ -64,17 +62,13 @@ fn placements(stages: &[Stage], ratios: &[KindRatio], cores: CoreSet, threshold:
 }
 
 /// The best plan of one for each core set and threshold, simulated.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let candidates = candidates(explorer)?;
-    let considered = candidates.len();
-    let simulated =
-        candidates.into_iter().map(|placed| explorer.found(strategy, explorer.plan(placed), considered));
-    let found = simulated.collect::<Result<Vec<_>, _>>()?;
-    explorer.best(found)
+    explorer.best_of((strategy, candidates.len()), candidates)
 }
 
 /// The placements of every threshold, for each core set that may be used.
-fn candidates(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>, SimulateError> {
+fn candidates(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>> {
     let Explorer { stages, options, prices, .. } = explorer;
     let mut found: Vec<Vec<Placement>> = Vec::new();
     for &cores in &options.core_sets {

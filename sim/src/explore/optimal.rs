@@ -32,18 +32,19 @@ mod tables;
 mod throughput;
 mod walk;
 
-use self::chains::ChainTables;
-use self::contention::Contention;
-pub(super) use self::model::Model;
-use self::moves::Mover;
-use self::program::{Limits, Outcome, Programme};
-use self::tables::Pricing;
-use super::channel_split::missing_kernel;
-use super::explorer::{Explorer, Found};
-use super::{Effort, Objective, Strategy};
+use super::{Effort, Explorer, Found, Objective, Price, Strategy, missing_kernel};
 use crate::plan::Plan;
-use crate::simulate::{Prediction, SimulateError, idle_power};
+use crate::simulate::{Prediction, Result, SimulateError, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
+use chains::ChainTables;
+use contention::Contention;
+use label::{At, Cutting, Label, Place, Progress, leading, merged, squeezed, undominated};
+pub(super) use model::Model;
+use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, best, joined};
+use program::{Limits, Outcome, Programme};
+use shares::{Members, NPU_RANGES, ShareTable, Shared, WITH_NPU};
+use sharing::shared_placement;
+use tables::{CutTable, OperatorTable, PRICED_CUTS, Priced, Pricing, Traffic, Way, Ways};
 
 /// Later than any run: no kernel. The sum of a few is still a time.
 const NEVER: Picos = Picos(1 << 55);
@@ -126,7 +127,7 @@ impl Budget {
 }
 
 /// The best plan known, and what every plan costs at least.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     let mut all: Vec<Found> = Vec::new();
     for strategy in Strategy::of_operators().filter(|strategy| *strategy != Strategy::Optimal) {
         all.extend(explorer.find(strategy));
@@ -165,7 +166,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found, SimulateErr
 }
 
 /// What the search and the bound price together, made once.
-fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>, SimulateError> {
+fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>> {
     match explorer.model.take() {
         Some(known) => Ok(known),
         None => Model::new(explorer),
@@ -173,7 +174,7 @@ fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>, SimulateError
 }
 
 /// The best plan of rounds of the programme, until no chain of a plan is new.
-fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>) -> Result<Found, SimulateError> {
+fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>) -> Result<Found> {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
     let budget = Budget::of(explorer.options.effort, model);
     let chains = ChainTables::new(model, &pricing, false, budget.longest[0]);
@@ -199,26 +200,25 @@ fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>) -> Result<Found, S
 }
 
 /// A plan simulated; none where it is too much for the GPU's memory, or chains what is no chain.
-fn fitting(
-    explorer: &mut Explorer<'_, '_>,
-    plan: Plan,
-    considered: usize,
-) -> Result<Option<Found>, SimulateError> {
+fn fitting(explorer: &mut Explorer<'_, '_>, plan: Plan, considered: usize) -> Result<Option<Found>> {
     match explorer.fitting(Strategy::Optimal, plan, considered) {
         Err(SimulateError::Schedule(_)) => Ok(None),
         found => found,
     }
 }
 
-/// What every plan costs at least, in the objective's unit, where one is known that is predicted so.
-///
-/// # Errors
-/// What the NPU takes in graphs cannot be priced.
-pub(super) fn bound(explorer: &mut Explorer<'_, '_>, known: &Prediction) -> Result<f64, SimulateError> {
-    let mut model = model(explorer)?;
-    let bound = bound_of(explorer, &mut model, known);
-    explorer.model = Some(model);
-    Ok(bound)
+impl Explorer<'_, '_> {
+    /// What every plan costs at least that gives whole operators to any processor or cuts them between CPU
+    /// and GPU along one axis, in the unit of the objective; at most what the plan costs that is predicted so.
+    ///
+    /// # Errors
+    /// What the NPU takes cannot be priced.
+    pub fn bound(&mut self, known: &Prediction) -> Result<f64> {
+        let mut model = model(self)?;
+        let bound = bound_of(self, &mut model, known);
+        self.model = Some(model);
+        Ok(bound)
+    }
 }
 
 fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Prediction) -> f64 {

@@ -5,16 +5,15 @@
 //! Invariant: a price is what the kernel model says inside what is measured.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::rc::Rc;
 
 use foldhash::fast::FixedState;
 
-use super::grid::Grid;
-use super::{Objective, SearchOptions};
-use crate::kernel::cpu::CoreSet;
+use super::{Grid, Objective, SearchOptions};
+use crate::device::Profile;
+use crate::kernel::{CoreSet, Phases};
 use crate::plan::{Axis, Processor, Region};
-use crate::simulate::{SimulateError, Simulator, above_idle};
+use crate::simulate::{Detail, Result, Simulator, above_idle};
 use crate::units::Picos;
 use crate::workload::{Layer, Stage};
 
@@ -26,6 +25,17 @@ pub(super) struct Price {
     /// Joules above what the device draws idle, memory traffic included; zero where the
     /// profile knows no power, or only time counts.
     pub(super) joules: f64,
+}
+
+impl Price {
+    /// That of phases; their energy only where it counts.
+    pub(super) fn of(device: &Profile, phases: &Phases, detail: &Detail, objective: Objective) -> Self {
+        let joules = match objective {
+            Objective::Latency => 0.0,
+            Objective::Energy | Objective::Edp => above_idle(device, phases, detail).0,
+        };
+        Self { time: phases.duration(), joules }
+    }
 }
 
 /// Which layer, who computes it, and which region of its output.
@@ -45,29 +55,20 @@ pub(super) fn price(
     objective: Objective,
 ) -> Option<Price> {
     let (phases, detail) = simulator.layer(layer, by).ok()?;
-    let joules = match objective {
-        Objective::Latency => 0.0,
-        Objective::Energy | Objective::Edp => above_idle(simulator.device(), &phases, &detail).0,
-    };
-    Some(Price { time: phases.duration(), joules })
+    Some(Price::of(simulator.device(), &phases, &detail, objective))
 }
 
 /// Cache of kernel-model results.
+#[derive(Debug)]
 pub(super) struct Prices<'a> {
     simulator: Simulator<'a>,
     objective: Objective,
     /// The layers that differ, and which of them each stage has.
-    layers: Vec<Layer>,
-    kinds: Vec<usize>,
+    pub(super) layers: Vec<Layer>,
+    pub(super) kinds: Vec<usize>,
     core_sets: Vec<CoreSet>,
     parts: HashMap<Key, Option<Price>, FixedState>,
     grids: HashMap<(usize, Axis), Rc<Grid>>,
-}
-
-impl fmt::Debug for Prices<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prices").field("known", &self.parts.len()).finish_non_exhaustive()
-    }
 }
 
 impl<'a> Prices<'a> {
@@ -138,7 +139,7 @@ impl<'a> Prices<'a> {
         stage: usize,
         options: &SearchOptions,
         axis: Axis,
-    ) -> Result<Rc<Grid>, SimulateError> {
+    ) -> Result<Rc<Grid>> {
         let key = (self.kinds[stage], axis);
         if let Some(known) = self.grids.get(&key) {
             return Ok(Rc::clone(known));

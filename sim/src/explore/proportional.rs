@@ -7,21 +7,15 @@
 //! alone. What synchronisation costs, and which operators it is not worth cutting, the
 //! strategy does not ask.
 
-use super::Strategy;
-use super::channel_split::missing_kernel;
-use super::explorer::{Explorer, Found};
-use crate::kernel::cpu::CoreSet;
+use super::{Explorer, Found, Strategy, missing_kernel};
+use crate::kernel::CoreSet;
 use crate::plan::{Axis, Placement, Processor};
-use crate::simulate::SimulateError;
+use crate::simulate::Result;
 
 /// The best plan of one for each core set, simulated.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let candidates = placements(explorer)?;
-    let considered = candidates.len();
-    let simulated =
-        candidates.into_iter().map(|placed| explorer.found(strategy, explorer.plan(placed), considered));
-    let found = simulated.collect::<Result<Vec<_>, _>>()?;
-    explorer.best(found)
+    explorer.best_of((strategy, candidates.len()), candidates)
 }
 
 /// Placements of every stage, for each core set that may be used.
@@ -29,7 +23,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Resul
 /// # Errors
 /// No core set has kernels for all operators, or the GPU lacks one for an operator that
 /// the CPU lacks too.
-fn placements(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>, SimulateError> {
+fn placements(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>> {
     let gpu = throughput(explorer, Processor::Gpu);
     let mut found = Vec::new();
     for &cores in &explorer.options.core_sets {
@@ -53,12 +47,7 @@ fn throughput(explorer: &mut Explorer<'_, '_>, by: Processor) -> f64 {
     if seconds > 0.0 { operations / seconds } else { 0.0 }
 }
 
-fn place(
-    explorer: &mut Explorer<'_, '_>,
-    index: usize,
-    cores: CoreSet,
-    share: f64,
-) -> Result<Placement, SimulateError> {
+fn place(explorer: &mut Explorer<'_, '_>, index: usize, cores: CoreSet, share: f64) -> Result<Placement> {
     let (stage, options) = (&explorer.stages[index], explorer.options);
     let [on_gpu, on_cpu] =
         [Processor::Gpu, Processor::Cpu(cores)].map(|by| explorer.prices.whole(index, by).is_some());

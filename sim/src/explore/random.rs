@@ -8,12 +8,10 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::Strategy;
-use super::channel_split::missing_kernel;
-use super::explorer::{Explorer, Found};
-use crate::kernel::cpu::CoreSet;
+use super::{Explorer, Found, Strategy, missing_kernel};
+use crate::kernel::CoreSet;
 use crate::plan::{Axis, GraphCover, Placement, Processor};
-use crate::simulate::SimulateError;
+use crate::simulate::{Result, SimulateError};
 
 /// How many plans are drawn or bred, and from which stream of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +20,6 @@ pub struct RandomSearch {
     pub plans: usize,
     /// Seed of the stream.
     pub seed: u64,
-}
-
-impl Default for RandomSearch {
-    fn default() -> Self {
-        Self { plans: 1_000, seed: 0 }
-    }
 }
 
 /// A cut that may be drawn: at any multiple of `step` inside of `all`.
@@ -39,40 +31,42 @@ struct Cut {
 }
 
 /// What may become of one operator.
-pub(super) struct Choices {
+pub struct Choices {
     whole: Vec<Processor>,
     cuts: Vec<Cut>,
 }
 
-/// The best plan that was drawn.
-///
-/// # Errors
-/// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Found, SimulateError> {
-    let choices = choices(explorer)?;
-    let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
-    let mut best = (f64::INFINITY, None);
-    for _ in 0..search.plans {
-        let plan = explorer.plan(choices.iter().map(|choices| choices.draw(&mut stream)).collect());
-        let cost = explorer.fitting_cost(&plan)?;
-        if cost < best.0 {
-            best = (cost, Some(plan));
+impl Explorer<'_, '_> {
+    /// The best of plans drawn at random.
+    ///
+    /// # Errors
+    /// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
+    pub fn random(&mut self, search: RandomSearch) -> Result<Found> {
+        let choices = choices(self)?;
+        let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
+        let mut best = (f64::INFINITY, None);
+        for _ in 0..search.plans {
+            let plan = self.plan(choices.iter().map(|choices| choices.draw(&mut stream)).collect());
+            let cost = self.fitting_cost(&plan)?;
+            if cost < best.0 {
+                best = (cost, Some(plan));
+            }
         }
+        let plan = best.1.ok_or(SimulateError::NothingToUse)?;
+        self.found(Strategy::Random, plan, search.plans)
     }
-    let plan = best.1.ok_or(SimulateError::NothingToUse)?;
-    explorer.found(Strategy::Random, plan, search.plans)
 }
 
 /// What may become of each operator.
 ///
 /// # Errors
 /// No processor offered has a kernel for one.
-pub(super) fn choices(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Choices>, SimulateError> {
+pub fn choices(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Choices>> {
     (0..explorer.stages.len()).map(|stage| Choices::of(explorer, stage)).collect()
 }
 
 impl Choices {
-    fn of(explorer: &mut Explorer<'_, '_>, index: usize) -> Result<Self, SimulateError> {
+    fn of(explorer: &mut Explorer<'_, '_>, index: usize) -> Result<Self> {
         let (stage, options) = (&explorer.stages[index], explorer.options);
         let cores = options.core_sets.iter().map(|&cores| Processor::Cpu(cores));
         let offered = cores.chain([Processor::Gpu, Processor::Npu(GraphCover::Padded)]);
@@ -94,7 +88,7 @@ impl Choices {
     }
 
     /// Whole on each processor, and each cut at places that make so many parts, about alike.
-    pub(super) fn spread(&self, parts: u32) -> Vec<Placement> {
+    pub fn spread(&self, parts: u32) -> Vec<Placement> {
         let cuts = self.cuts.iter().flat_map(|&Cut { axis, cores, all, step }| {
             let places = (1..parts).map(move |part| (all * part / parts).next_multiple_of(step));
             places
@@ -104,7 +98,8 @@ impl Choices {
         self.whole.iter().copied().map(Placement::whole).chain(cuts).collect()
     }
 
-    pub(super) fn draw(&self, stream: &mut ChaCha8Rng) -> Placement {
+    /// One of them, each whole and each cut as likely as the next.
+    pub fn draw(&self, stream: &mut ChaCha8Rng) -> Placement {
         let choice = stream.random_range(0..self.whole.len() + self.cuts.len());
         if let Some(&by) = self.whole.get(choice) {
             return Placement::whole(by);
@@ -132,7 +127,7 @@ mod tests {
         let mut simulator = Simulator::new(&profile, Library::Xnnpack);
         let mut explorer = Explorer::new(&mut simulator, &stages, &options);
         let mut latency =
-            |plans, seed| find(&mut explorer, RandomSearch { plans, seed }).unwrap().prediction.latency;
+            |plans, seed| explorer.random(RandomSearch { plans, seed }).unwrap().prediction.latency;
         let [few, many, again] = [10, 200, 200].map(|plans| latency(plans, 7));
         assert!(many < few, "{many} of 200 plans, {few} of 10");
         assert_eq!(many, again);

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::advice::CONFIDENCE;
 use super::{Explorer, Found, Objective, SearchOptions, Strategy};
-use crate::plan::ProcessorKind;
-use crate::simulate::{Drawn, Errors, Known, SimulateError, Simulator, known};
+use crate::device::ProcessorKind;
+use crate::simulate::{Drawn, Errors, Known, Result, SimulateError, Simulator, known};
 use crate::units::{Joules, Picos};
 use crate::workload::Stage;
 
@@ -61,7 +61,7 @@ impl StrategyRow {
         simulator: &mut Simulator<'_>,
         options: &SearchOptions,
         strategies: &[Strategy],
-    ) -> Result<Self, SimulateError> {
+    ) -> Result<Self> {
         let device = simulator.device().name.clone();
         let known = known(simulator.device(), simulator.library(), &options.core_sets, stages);
         let errors = Errors::of(simulator.device(), &known);

@@ -11,14 +11,14 @@
 
 use std::rc::Rc;
 
-use super::channel_split::{Candidate, CoRunCache, Search, StartDelays, search_grid};
-use super::explorer::{Explorer, Found};
-use super::grid::Grid;
-use super::{Objective, SearchOptions, Strategy};
-use crate::device::gpu::{Direction, LinkTransfer};
+use super::{
+    Candidate, CoRunCache, Explorer, Found, Grid, Objective, Search, SearchOptions, StartDelays, Strategy,
+    search_grid,
+};
+use crate::device::{Direction, LinkTransfer};
 use crate::plan::{Placement, Processor};
 use crate::schedule::{pieces, result_bytes};
-use crate::simulate::{SimulateError, Simulator, between_cpu_and_gpu, copying, has_own_memory};
+use crate::simulate::{Result, SimulateError, Simulator, between_cpu_and_gpu, copying, has_own_memory};
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -31,7 +31,7 @@ struct Operators<'o> {
 }
 
 /// The plan of a strategy that cuts operators one at a time.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let (stages, options) = (explorer.stages, explorer.options);
     let grids = explorer.grids(strategy.axes())?;
     let searches = explorer.searches(strategy)?;
@@ -75,13 +75,9 @@ pub(super) fn on_one_processor(
     explorer: &mut Explorer<'_, '_>,
     strategy: Strategy,
     placements: &[Placement],
-) -> Result<Found, SimulateError> {
-    let everywhere = |&placement: &Placement| {
-        let plan = explorer.plan(vec![placement; explorer.stages.len()]);
-        explorer.found(strategy, plan, 1)
-    };
-    let found = placements.iter().map(everywhere).collect::<Result<Vec<_>, _>>()?;
-    explorer.best(found)
+) -> Result<Found> {
+    let count = explorer.stages.len();
+    explorer.best_of((strategy, 1), placements.iter().map(|&placement| vec![placement; count]))
 }
 
 /// Whether each operator reads the one before it and nothing else.
@@ -112,7 +108,7 @@ fn plan_chain(
     options: &SearchOptions,
     operators: &Operators<'_>,
     together: &mut CoRunCache,
-) -> Result<(Vec<Placement>, usize), SimulateError> {
+) -> Result<(Vec<Placement>, usize)> {
     let Operators { stages, kinds, grids, searches } = operators;
     let mut considered = 0;
     // For each operator and place of its result, the cheapest way there.
@@ -207,7 +203,7 @@ fn plan_graph(
     options: &SearchOptions,
     operators: &Operators<'_>,
     together: &mut CoRunCache,
-) -> Result<Vec<Placement>, SimulateError> {
+) -> Result<Vec<Placement>> {
     let Operators { stages, kinds, grids, searches } = *operators;
     if let [only] = searches {
         return Ok(vec![only.best.placement]);

@@ -21,13 +21,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
-use super::{Execution, Unsupported};
-use crate::device::cpu::Cpu;
+use super::{Execution, Result, Unsupported};
+use crate::device::Cpu;
 use crate::units::Picos;
 use crate::workload::{Class, DataType, Function, Layer};
 
 pub use core_set::{CoreSet, CoreSetError, Group};
+use makespan::{Makespan, self_scheduled, self_scheduled_blocks, static_rows};
 use tally::Tally;
+use team::{Member, Team, contention};
 
 /// Most threads one core set has: the cores of today's phones.
 pub const MAX_THREADS: usize = 8;
@@ -68,38 +70,51 @@ impl Library {
 }
 
 /// The implementation a library selects for an operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
     /// Product of two matrices.
+    #[strum(to_string = "GEMM")]
     Gemm,
     /// Product of a matrix and a vector: one pass over the weights.
+    #[strum(to_string = "GEMV")]
     Gemv,
     /// Input windows copied side by side, then a product of two matrices.
+    #[strum(to_string = "im2col + GEMM")]
     Im2colGemm,
     /// Product of matrices whose rows are read through pointers.
+    #[strum(to_string = "indirect GEMM")]
     IndirectGemm,
     /// A convolution of each channel with its own window.
+    #[strum(to_string = "depthwise kernel")]
     Depthwise,
     /// The plain loop nest, on one thread.
+    #[strum(to_string = "reference loop")]
     ReferenceLoop,
     /// A loop over elements: functions, means, softmax, norms.
+    #[strum(to_string = "element-wise loop")]
     Elementwise,
     /// A pooling window.
+    #[strum(to_string = "pooling loop")]
     Pool,
     /// Elements copied unchanged.
+    #[strum(to_string = "copy")]
     Copy,
     /// Nothing runs: a batch norm folded into its neighbour, an empty share.
+    #[strum(to_string = "nothing to do")]
     Nothing,
 }
 
 /// What takes the largest share of a layer's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Limit {
     /// Work that only the main thread does.
+    #[strum(to_string = "work of the main thread")]
     Serial,
     /// Arithmetic of the parallel work.
+    #[strum(to_string = "arithmetic")]
     Compute,
     /// Packing of operands.
     Packing,
@@ -144,12 +159,7 @@ pub struct Schedule {
 /// # Errors
 /// Where the library has no kernel for the layer's data type, a cluster lacks
 /// the rate table, or `cores` belongs to another CPU.
-pub fn execute(
-    layer: &Layer,
-    cpu: &Cpu,
-    cores: &CoreSet,
-    library: Library,
-) -> Result<Execution<Schedule>, Unsupported> {
+pub fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet, library: Library) -> Result<Execution<Schedule>> {
     if layer.operator.output().elements() == 0 {
         return Ok(Tally::new(Kernel::Nothing).finish(Some(library), 0));
     }
@@ -190,22 +200,16 @@ fn arithmetic(layer: &Layer) -> (DataType, Option<u64>) {
     if layer.data_type != DataType::I8Dynamic {
         return (layer.data_type, None);
     }
-    let quantised = match layer.operator.class() {
-        Class::Product(product) => product
-            .trained
-            .then(|| u64::from(product.batch) * u64::from(product.rows) * u64::from(product.inner)),
-        Class::Convolution(conv) => Some(conv.input.elements()),
-        Class::Recurrent(recurrent) => {
-            let step = recurrent.product();
-            Some(u64::from(recurrent.steps) * u64::from(step.rows) * u64::from(step.input_features))
-        }
-        Class::Depthwise(_)
-        | Class::Pool(_)
-        | Class::Reduction(_)
-        | Class::Elementwise(_)
-        | Class::Movement(_)
-        | Class::Gather { .. }
-        | Class::Generic(_) => None,
+    let class = layer.operator.class();
+    let quantised = if let Some(product) = layer.operator.product_with_weights() {
+        Some(u64::from(product.batch) * u64::from(product.rows) * u64::from(product.inner))
+    } else if let Class::Convolution(conv) = class {
+        Some(conv.input.elements())
+    } else if let Class::Recurrent(recurrent) = class {
+        let step = recurrent.product();
+        Some(u64::from(recurrent.steps) * u64::from(step.rows) * u64::from(step.input_features))
+    } else {
+        None
     };
     (if quantised.is_some() { DataType::I8 } else { DataType::F32 }, quantised)
 }
@@ -227,7 +231,7 @@ pub fn rate_table(library: Library, format: DataType) -> Option<&'static str> {
 }
 
 fn unsupported(layer: &Layer, reason: String) -> Unsupported {
-    Unsupported { processor: "CPU", operator: layer.operator.to_string(), reason }
+    Unsupported::new("CPU", &layer.operator, reason)
 }
 
 #[cfg(test)]

@@ -23,9 +23,8 @@ mod work_group;
 
 use serde::Serialize;
 
-use super::{Execution, Unsupported};
-use crate::device::gpu::Gpu;
-use crate::device::gpu::family::Extent;
+use super::{Execution, Result, Unsupported};
+use crate::device::{Extent, Gpu};
 use crate::workload::{
     Class, Conv2d, DataType, Dimension, Layer, Movement, Operator, Recurrent, Reduction, Shape, Statistic,
     slices,
@@ -33,8 +32,10 @@ use crate::workload::{
 
 pub use crate::device::gpu::family::Linearisation;
 pub use conv::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
+use latency::Cost;
 pub use residual::{correction, features};
 pub use select::Kernel;
+use work_group::Dispatch;
 
 /// A kernel launch and the counts that decide its time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -72,16 +73,20 @@ pub struct Launch {
 }
 
 /// What bounds a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// Starting the kernel.
+    #[strum(to_string = "the launch")]
     Launch,
     /// The latency of loop iterations: too few waves to hide it.
+    #[strum(to_string = "loop latency (too few waves to hide it)")]
     Latency,
     /// The rate at which compute units retire wave iterations.
+    #[strum(to_string = "throughput of the compute units")]
     Throughput,
     /// Bytes moved.
+    #[strum(to_string = "memory traffic")]
     Traffic,
 }
 
@@ -95,7 +100,7 @@ pub enum Limit {
 /// # Errors
 /// [`Unsupported`] where the profile lacks the parameter table of the kernel that
 /// the delegate chooses.
-pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupported> {
+pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
     let operator = &layer.operator;
     let output = extent(operator.output());
     let mut operands = layer.linked.additions();
@@ -159,7 +164,7 @@ fn has_no_kernel(statistic: Statistic, data_type: DataType) -> bool {
 }
 
 /// The steps of a recurrent layer: for each, the product and the functions of its gates.
-fn steps(recurrent: &Recurrent, layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>, Unsupported> {
+fn steps(recurrent: &Recurrent, layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
     let of = |operator: Operator| execute(&Layer::new(operator, layer.data_type), gpu);
     let mut product = of(recurrent.product().into())?;
     for &phase in of(recurrent.functions().into())?.phases.as_slice() {
@@ -170,7 +175,7 @@ fn steps(recurrent: &Recurrent, layer: &Layer, gpu: &Gpu) -> Result<Execution<La
 }
 
 /// A convolution by the first kernel that suits it, in the order in which the delegate tries them.
-fn convolution(window: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled, Unsupported> {
+fn convolution(window: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled> {
     let rules = gpu.family.rules();
     if select::is_matrix_vector(window) {
         let features = [window.input.channels, window.output_channels];
@@ -203,13 +208,9 @@ fn extent(shape: Shape) -> Extent {
 
 /// The layer's processor has no parameters for a kernel.
 fn missing_table(layer: &Layer, kernel: Kernel, table: &str) -> Unsupported {
-    Unsupported {
-        processor: "GPU",
-        operator: layer.operator.to_string(),
-        reason: format!(
-            "the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile"
-        ),
-    }
+    let reason =
+        format!("the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile");
+    Unsupported::new("GPU", &layer.operator, reason)
 }
 
 /// Narrows a count; a launch beyond 2^32 is no phone's business.

@@ -33,8 +33,9 @@ use self::graphs::Cover;
 pub use self::graphs::graph_preparation;
 use self::product::{Product, Rows};
 pub use self::systolic::systolic_cycles;
-use super::{Execution, Phase, PhaseKind, Phases, Unsupported};
-use crate::device::npu::{Decode, Order, SystolicArrays};
+use super::{Execution, Phase, PhaseKind, Phases, Result};
+use crate::device::npu::Decode;
+use crate::device::{Order, SystolicArrays};
 use crate::units::{Bytes, BytesPerSecond, Picos};
 use crate::workload::Layer;
 
@@ -49,14 +50,17 @@ pub enum Path {
 }
 
 /// What decides how long a layer takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The arrays.
+    #[strum(to_string = "the arrays")]
     Compute,
     /// Bytes to and from memory.
+    #[strum(to_string = "memory traffic")]
     Traffic,
     /// Handing over the graphs.
+    #[strum(to_string = "the dispatch")]
     Dispatch,
 }
 
@@ -95,7 +99,7 @@ pub struct Schedule {
 ///
 /// # Errors
 /// Where the operator is no matrix product: another processor must take it.
-pub fn execute(layer: &Layer, npu: &SystolicArrays) -> Result<Execution<Schedule>, Unsupported> {
+pub fn execute(layer: &Layer, npu: &SystolicArrays) -> Result<Execution<Schedule>> {
     let product = Product::of(layer)?;
     match &npu.decode {
         Some(decode) if product.trained_weights && product.rows == 1 => {
@@ -181,14 +185,8 @@ fn push_folds(phases: &mut Phases, graphs: &Cost, array: u32) {
 }
 
 fn dispatch(micros: f64, graphs: u32) -> Phases {
-    let mut phases = Phases::default();
-    phases.push(Phase {
-        kind: PhaseKind::Launch,
-        duration: Picos::from_micros(micros),
-        bytes: Bytes::ZERO,
-        steps: graphs,
-    });
-    phases
+    let duration = Picos::from_micros(micros);
+    Phases::from_iter([Phase { steps: graphs, ..Phase::new(PhaseKind::Launch, duration, Bytes::ZERO) }])
 }
 
 fn decode_execution(product: &Product, npu: &SystolicArrays, decode: &Decode) -> Execution<Schedule> {
@@ -215,8 +213,7 @@ fn decode_execution(product: &Product, npu: &SystolicArrays, decode: &Decode) ->
         limit: limit(dispatch_us, 0.0, traffic_us),
     };
     let mut phases = dispatch(dispatch_us, schedule.graphs);
-    let duration = Picos::from_micros(traffic_us);
-    phases.push(Phase { kind: PhaseKind::Stream, duration, bytes: schedule.bytes, steps: 1 });
+    phases.push(Phase::new(PhaseKind::Stream, schedule.traffic_time, schedule.bytes));
     Execution { phases, detail: schedule }
 }
 

@@ -11,9 +11,7 @@ use std::collections::BTreeSet;
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
-use super::placement::{MAX_PARTS, Placement, Plan};
-use super::processor::Processor;
-use super::region::{Axis, Region, Span};
+use super::{Axis, MAX_PARTS, Placement, Plan, Processor, Region, Span};
 use crate::workload::Stage;
 
 /// What each part of an operator computes, in the order of its placement.

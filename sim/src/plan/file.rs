@@ -8,16 +8,9 @@ mod operator;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::chain::check_chains;
-use super::graph_cover::GraphCover;
-use super::placement::{Part, Placement, Plan};
-use super::processor::Processor;
-use super::region::Axis;
-use super::synchronisation::Mechanism;
-use crate::device::ProcessorKind;
-use crate::device::check::Checker;
-use crate::device::profile::Profile;
-use crate::input::{InputError, Text, Violation};
+use super::{Axis, GraphCover, Mechanism, Part, Placement, Plan, Processor, check_chains};
+use crate::device::{Checker, ProcessorKind, Profile};
+use crate::input::{Result, Text, Violation};
 use crate::workload::Stage;
 
 /// Most batches in flight: a simulated stream holds the tasks of all of them.
@@ -135,7 +128,7 @@ impl PlanFile {
     ///
     /// # Errors
     /// The first entry that does not fit, with its place in `text`.
-    pub fn resolve(&self, text: &Text, stages: &[Stage], device: &Profile) -> Result<Plan, InputError> {
+    pub fn resolve(&self, text: &Text, stages: &[Stage], device: &Profile) -> Result<Plan> {
         self.check_depth(text)?;
         let mut placements = Vec::with_capacity(stages.len());
         for (index, stage) in stages.iter().enumerate() {
@@ -168,7 +161,7 @@ impl PlanFile {
         Ok(plan)
     }
 
-    fn check_depth(&self, text: &Text) -> Result<(), InputError> {
+    fn check_depth(&self, text: &Text) -> Result<()> {
         let mut checker = Checker::default();
         if let Some(depth) = self.pipeline_depth {
             checker.count("pipeline_depth", depth, MAX_PIPELINE_DEPTH);

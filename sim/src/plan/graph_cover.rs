@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::npu::SystolicArrays;
+use crate::device::SystolicArrays;
 
 /// Most graphs that the NPU executes one after another for one product.
 pub const MAX_GRAPHS: usize = 64;

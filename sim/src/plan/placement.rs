@@ -2,12 +2,9 @@
 
 use thiserror::Error;
 
-use super::graph_cover::GraphCover;
-use super::processor::Processor;
-use super::region::{Axis, Region, Span};
-use super::synchronisation::Mechanism;
+use super::{Axis, GraphCover, Mechanism, Processor, Region, Span};
 use crate::device::ProcessorKind;
-use crate::kernel::cpu::CoreSet;
+use crate::kernel::CoreSet;
 use crate::workload::Operator;
 
 /// Most parts of one operator: one for each processor, and another where the parts of two
@@ -88,8 +85,7 @@ impl Placement {
 
     /// So many rows or channels for each processor, one behind the other; those without any
     /// take no part.
-    pub fn cut<const COUNT: usize>(axis: Axis, shares: [(Processor, u32); COUNT]) -> Self {
-        const { assert!(COUNT <= MAX_PARTS) };
+    pub fn cut(axis: Axis, shares: impl IntoIterator<Item = (Processor, u32)>) -> Self {
         let mut first = 0_u32;
         let mut placement = Self { cores: None, parts: [None; MAX_PARTS] };
         for (by, count) in shares {

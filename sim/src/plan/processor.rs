@@ -1,8 +1,8 @@
 //! Who computes.
 
-use super::graph_cover::GraphCover;
+use super::GraphCover;
 use crate::device::ProcessorKind;
-use crate::kernel::cpu::CoreSet;
+use crate::kernel::CoreSet;
 
 /// Who computes a part of an operator, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -20,7 +20,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
-use crate::device::sync::Sync;
+use super::{Placement, ProcessorKind};
+use crate::device::Sync;
 use crate::units::{Bytes, Picos};
 
 /// How one processor learns that another is done.
@@ -61,6 +62,18 @@ impl Mechanism {
     /// accelerator idles.
     pub fn accelerator_spins(self) -> bool {
         self == Self::SvmPolling
+    }
+
+    /// Whether the NPU's dispatch can pass while it waits: a CPU that sleeps for the predicted wait has
+    /// the next graph handed over by the time the input is there.
+    pub fn may_hide_dispatch(self) -> bool {
+        self == Self::SleepThenPoll
+    }
+
+    /// Whether an operator that is placed so pays no dispatch of the NPU. The CPU is the control plane of
+    /// GPU and NPU where it computes no part of a shared product (`HeteroInfer`, section 4).
+    pub fn hides_dispatch(self, placement: &Placement) -> bool {
+        self.may_hide_dispatch() && placement.is_cut() && !placement.uses(ProcessorKind::Cpu)
     }
 }
 

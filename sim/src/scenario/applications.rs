@@ -4,16 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LanguageTable, Overrides, ScenarioFile, Workload};
-use crate::device::check::{Checker, Limits};
-use crate::device::profile::Profile;
-use crate::device::quantity::Quantity;
+use crate::device::{Checker, Limits, Profile, Quantity};
 use crate::engine::{Backpressure, MAX_QUEUE_DEPTH};
-use crate::explore::Strategy;
-use crate::explore::applications::{Application, Applications, Job, LanguageJob, ModelJob};
-use crate::input::{InputError, Text, Violation};
+use crate::explore::{Application, Applications, Job, LanguageJob, ModelJob, Strategy};
+use crate::input::{InputError, Result, Text, Violation};
 use crate::plan::{Plan, PlanFile};
-use crate::simulate::applications::{Arrivals, Frames, MAX_APPLICATIONS, USUAL_QUEUE_DEPTH};
-use crate::simulate::generation::planned_stages;
+use crate::simulate::{Arrivals, Frames, MAX_APPLICATIONS, USUAL_QUEUE_DEPTH, planned_stages};
 use crate::units::{MILLIS_PER_DAY, Picos};
 use crate::workload::Stage;
 
@@ -63,7 +59,7 @@ impl ScenarioFile {
         tables: &[ApplicationTable],
         text: &Text,
         (overrides, device): (&Overrides, &Profile),
-    ) -> Result<Workload, InputError> {
+    ) -> Result<Workload> {
         self.check_applications(tables, text)?;
         let profile = Some(Box::new(device.clone()));
         let of_all = Overrides { device: None, profile, ..overrides.clone() };
@@ -81,13 +77,13 @@ impl ScenarioFile {
         };
         let duration_s = self.duration_s.unwrap_or(USUAL_DURATION_S);
         Ok(Workload::Applications(Applications {
-            applications: tables.iter().enumerate().map(application).collect::<Result<_, InputError>>()?,
+            applications: tables.iter().enumerate().map(application).collect::<Result<_>>()?,
             duration: Picos::from_micros(duration_s * MICROS_PER_SECOND),
             seed: self.seed.unwrap_or_default(),
         }))
     }
 
-    fn check_applications(&self, tables: &[ApplicationTable], text: &Text) -> Result<(), InputError> {
+    fn check_applications(&self, tables: &[ApplicationTable], text: &Text) -> Result<()> {
         let of_one = [
             ("network", self.network.is_some()),
             ("operator_set", self.operator_set.is_some()),
@@ -153,12 +149,7 @@ impl ApplicationTable {
     }
 
     /// What each request asks for; `at` is the key of the table.
-    fn job(
-        &self,
-        at: &str,
-        text: &Text,
-        (of_all, device): (&Overrides, &Profile),
-    ) -> Result<Job, InputError> {
+    fn job(&self, at: &str, text: &Text, (of_all, device): (&Overrides, &Profile)) -> Result<Job> {
         let overrides = Overrides { strategy: self.strategy, ..of_all.clone() };
         let (key, found) = match (&self.scenario, &self.language_model, &self.frames) {
             (Some(name), None, None) => ("scenario", ScenarioFile::named(name)),
@@ -200,7 +191,7 @@ impl ApplicationTable {
         }
     }
 
-    fn of_frames(&self, at: &str, text: &Text, frames: &Frames, device: &Profile) -> Result<Job, InputError> {
+    fn of_frames(&self, at: &str, text: &Text, frames: &Frames, device: &Profile) -> Result<Job> {
         let refuse = |key: &str, found: &str, expected: String| {
             Err(text.reject(Violation::new(format!("{at}.{key}"), found, expected)))
         };
@@ -213,7 +204,7 @@ impl ApplicationTable {
         Ok(Job::Frames(frames.clone()))
     }
 
-    fn plan(&self, stages: &[Stage], device: &Profile) -> Result<Option<Plan>, InputError> {
+    fn plan(&self, stages: &[Stage], device: &Profile) -> Result<Option<Plan>> {
         let Some(path) = &self.plan else { return Ok(None) };
         let text = Text::read(std::path::Path::new(path))?;
         text.parse::<PlanFile>()?.resolve(&text, stages, device).map(Some)

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::resolve::unknown;
+use super::unknown;
 use crate::explore::Strategy;
-use crate::input::{InputError, Text, Violation};
+use crate::input::{Result, Text, Violation};
 use crate::workload::{
     LanguageModel, LanguageTask, MAX_DIMENSION, OperatorError, Turn, WeightFormat, language_model,
     language_models,
@@ -46,7 +46,7 @@ impl LanguageTable {
     ///
     /// # Errors
     /// An unknown model, a bad configuration, or too many tokens.
-    pub(super) fn task(&self, text: &Text) -> Result<LanguageTask, InputError> {
+    pub(super) fn task(&self, text: &Text) -> Result<LanguageTask> {
         let task = LanguageTask {
             model: self.model(text)?,
             weights: self.weights.unwrap_or_default(),
@@ -66,7 +66,7 @@ impl LanguageTable {
         Ok(task)
     }
 
-    fn model(&self, text: &Text) -> Result<LanguageModel, InputError> {
+    fn model(&self, text: &Text) -> Result<LanguageModel> {
         if let Some(model) = language_model(&self.model) {
             return Ok(model);
         }
@@ -82,7 +82,7 @@ impl LanguageTable {
         })
     }
 
-    fn turns(&self, text: &Text) -> Result<Vec<Turn>, InputError> {
+    fn turns(&self, text: &Text) -> Result<Vec<Turn>> {
         let turns: Vec<Turn> = match &self.turn {
             None => vec![Turn {
                 prompt_tokens: self.prompt_tokens.unwrap_or(PROMPT_TOKENS),

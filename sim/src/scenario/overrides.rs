@@ -3,10 +3,10 @@
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use crate::device::profile::Profile;
+use crate::device::Profile;
 use crate::explore::{Effort, Objective, Strategy};
-use crate::kernel::cpu::Library;
-use crate::plan::synchronisation::Mechanism;
+use crate::kernel::Library;
+use crate::plan::Mechanism;
 
 /// Most CPU threads that a search may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

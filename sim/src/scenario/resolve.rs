@@ -3,12 +3,11 @@
 use std::fmt::Display;
 
 use super::{Overrides, Scenario, ScenarioFile, Threads, Workload};
-use crate::device::check::Checker;
-use crate::device::profile::Profile;
+use crate::device::{Checker, Profile};
 use crate::explore::{DEFAULT_STEP, DEFAULT_THREADS, Objective, SearchOptions, Strategy};
-use crate::input::{InputError, Text, Violation};
-use crate::kernel::cpu::{CoreSet, Library, MAX_THREADS};
-use crate::plan::synchronisation::Mechanism;
+use crate::input::{InputError, Result, Text, Violation};
+use crate::kernel::{CoreSet, Library, MAX_THREADS};
+use crate::plan::Mechanism;
 use crate::simulate::Measure;
 
 /// Device a scenario runs on when neither it nor the caller names one.
@@ -19,7 +18,7 @@ impl ScenarioFile {
     ///
     /// # Errors
     /// As [`Scenario::load`].
-    pub fn resolve(self, name: &str, text: &Text, overrides: &Overrides) -> Result<Scenario, InputError> {
+    pub fn resolve(self, name: &str, text: &Text, overrides: &Overrides) -> Result<Scenario> {
         let device = self.device(text, overrides)?;
         let workload = match &self.application {
             Some(tables) => self.applications(tables, text, (overrides, &device))?,
@@ -56,7 +55,7 @@ impl ScenarioFile {
     }
 
     /// The device the caller names, else the one the file names.
-    fn device(&self, text: &Text, overrides: &Overrides) -> Result<Profile, InputError> {
+    fn device(&self, text: &Text, overrides: &Overrides) -> Result<Profile> {
         if let Some(profile) = &overrides.profile {
             return Ok(Profile::clone(profile));
         }
@@ -72,12 +71,7 @@ impl ScenarioFile {
 
     /// One core set for each thread count up to the most allowed, fastest cores
     /// first.
-    fn core_sets(
-        &self,
-        text: &Text,
-        overrides: &Overrides,
-        device: &Profile,
-    ) -> Result<Vec<CoreSet>, InputError> {
+    fn core_sets(&self, text: &Text, overrides: &Overrides, device: &Profile) -> Result<Vec<CoreSet>> {
         let most = device.cpu.cores().min(MAX_THREADS as u32);
         let threads = match overrides.threads {
             Some(Threads::All) => most,
@@ -93,12 +87,7 @@ impl ScenarioFile {
     }
 
     /// What the search minimises; energy only where the device's power is known.
-    fn objective(
-        &self,
-        text: &Text,
-        overrides: &Overrides,
-        device: &Profile,
-    ) -> Result<Objective, InputError> {
+    fn objective(&self, text: &Text, overrides: &Overrides, device: &Profile) -> Result<Objective> {
         let objective = overrides.objective.or(self.objective).unwrap_or_default();
         if objective == Objective::Latency || device.power.is_some() {
             return Ok(objective);
@@ -109,12 +98,7 @@ impl ScenarioFile {
     }
 
     /// How the plan is found where that is said, which has to be a way to plan a workload that `usual` plans.
-    fn strategy(
-        &self,
-        text: &Text,
-        overrides: &Overrides,
-        usual: Strategy,
-    ) -> Result<Option<Strategy>, InputError> {
+    fn strategy(&self, text: &Text, overrides: &Overrides, usual: Strategy) -> Result<Option<Strategy>> {
         let of_language = !usual.plans_operators();
         let table = self.language_model.as_ref().and_then(|model| model.strategy);
         let written = [("language_model.strategy", table), ("strategy", self.strategy)];
@@ -141,7 +125,7 @@ impl ScenarioFile {
     }
 
     /// What a time covers.
-    fn measure(&self, text: &Text) -> Result<Measure, InputError> {
+    fn measure(&self, text: &Text) -> Result<Measure> {
         let usual = if self.network.is_some() { Measure::Inference } else { Measure::Operators };
         match self.measure {
             Some(Measure::Inference) if self.operator_set.is_some() => Err(text.reject(Violation::new(
@@ -154,7 +138,7 @@ impl ScenarioFile {
     }
 
     /// That batches can be streamed as the file says, and that there is a model to stream.
-    fn check_pipeline(&self, text: &Text) -> Result<(), InputError> {
+    fn check_pipeline(&self, text: &Text) -> Result<()> {
         let Some(pipeline) = &self.pipeline else { return Ok(()) };
         if self.operator_set.is_some() {
             let expected = "no [pipeline]: each operator of a set is run on its own";
@@ -166,7 +150,7 @@ impl ScenarioFile {
     }
 
     /// The grid of output channels.
-    fn grid_step(&self, text: &Text, overrides: &Overrides) -> Result<u32, InputError> {
+    fn grid_step(&self, text: &Text, overrides: &Overrides) -> Result<u32> {
         let step = overrides.step.or(self.step).unwrap_or(DEFAULT_STEP);
         if step == 0 {
             let expected = "a whole number of at least 1";

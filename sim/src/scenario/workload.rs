@@ -1,18 +1,12 @@
 //! What a scenario file runs.
 
-use super::resolve::{refused, unknown};
-use super::{Overrides, ScenarioFile, WORKLOADS, Workload};
-use crate::input::{InputError, Text};
+use super::{Overrides, ScenarioFile, WORKLOADS, Workload, refused, unknown};
+use crate::input::{InputError, Result, Text};
 use crate::workload::{Graph, Layer, OPERATOR_SETS, Stage, assemble, fuse, network, networks, operator_set};
 
 impl ScenarioFile {
     /// The model, the set of operators or the language model, whichever it has.
-    pub(super) fn workload(
-        &self,
-        name: &str,
-        text: &Text,
-        overrides: &Overrides,
-    ) -> Result<Workload, InputError> {
+    pub(super) fn workload(&self, name: &str, text: &Text, overrides: &Overrides) -> Result<Workload> {
         let data_type = self.data_type.unwrap_or_default();
         if self.operator_set.is_some() || self.language_model.is_some() {
             self.check_no_batch(text, overrides)?;
@@ -47,7 +41,7 @@ impl ScenarioFile {
         }
     }
     /// The graph for as many images at once as the caller says, or else the file.
-    fn batched(&self, text: &Text, overrides: &Overrides, graph: &Graph) -> Result<Graph, InputError> {
+    fn batched(&self, text: &Text, overrides: &Overrides, graph: &Graph) -> Result<Graph> {
         let count = overrides.batch.or(self.batch).unwrap_or(1);
         graph.with_batch(count).map_err(|error| match overrides.batch {
             Some(_) => InputError::Option {
@@ -60,7 +54,7 @@ impl ScenarioFile {
     }
 
     /// That nobody asks for a batch of what has a size of its own.
-    fn check_no_batch(&self, text: &Text, overrides: &Overrides) -> Result<(), InputError> {
+    fn check_no_batch(&self, text: &Text, overrides: &Overrides) -> Result<()> {
         let expected =
             "a network or [[operator]]: sets of operators and language models have sizes of their own";
         match overrides.batch.or(self.batch) {

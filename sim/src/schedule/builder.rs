@@ -2,12 +2,14 @@
 
 use arrayvec::ArrayVec;
 
-use super::missing::{pieces, read_bytes, result_bytes, share};
+use super::missing::share;
 use super::{
     Command, CommandId, Holders, Memory, Schedule, ScheduleError, Setting, Tensor, What, leaves_its_chain,
+    pieces, read_bytes, result_bytes,
 };
-use crate::kernel::cpu::CoreSet;
-use crate::plan::{MAX_PARTS, Plan, Processor, ProcessorKind, Region};
+use crate::device::ProcessorKind;
+use crate::kernel::CoreSet;
+use crate::plan::{MAX_PARTS, Plan, Processor, Region};
 use crate::units::Bytes;
 use crate::workload::Stage;
 

@@ -3,9 +3,11 @@
 //! Invariant: what a processor computed itself never crosses; where nobody reads a
 //! result, everyone wants all of it.
 
-use crate::plan::{Axis, Placement, ProcessorKind, Region, Regions, rows_read};
+use crate::device::ProcessorKind;
+use crate::plan::{Axis, Placement, Region, Regions, rows_read};
 use crate::units::Bytes;
-use crate::workload::{self, Layer, Layout, Shape, Stage};
+use crate::workload;
+use crate::workload::{Layer, Layout, Shape, Stage};
 
 /// Bytes of a result that each processor has to be given.
 pub type Missing = [Bytes; ProcessorKind::ALL.len()];

@@ -1,7 +1,6 @@
 use super::*;
-use crate::kernel::cpu::CoreSet;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, Placement};
+use crate::kernel::CoreSet;
+use crate::plan::{Axis, Mechanism, Placement};
 use crate::workload::{DataType, GraphBuilder, Shape, Window, fuse};
 
 /// Rows of a result of 32x32 pixels of 8 four-byte numbers.

@@ -2,16 +2,13 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{LONGEST_RUN, SimulateError, compiled_graphs};
-use crate::device::npu::Npu;
-use crate::device::npu::compiled::CompiledGraphs;
-use crate::device::profile::Profile;
+use super::{LONGEST_RUN, Result, SimulateError, compiled_graphs};
+use crate::device::{ProcessorKind, Profile};
 use crate::engine::ProcessorId;
-use crate::kernel::cpu::{self, CoreSet, Library};
-use crate::kernel::{Phases, Unsupported, gpu, npu};
-use crate::plan::{Processor, ProcessorKind};
+use crate::kernel::{CoreSet, Library, Phases, Unsupported, cpu, gpu, npu};
+use crate::plan::Processor;
 use crate::units::BytesPerSecond;
-use crate::workload::{DataType, Layer};
+use crate::workload::Layer;
 
 impl ProcessorKind {
     pub(crate) fn id(self) -> ProcessorId {
@@ -49,12 +46,7 @@ fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Er
 ///
 /// # Errors
 /// The device has no such processor, or it has no kernel for the layer.
-pub fn execute(
-    layer: &Layer,
-    device: &Profile,
-    library: Library,
-    by: Processor,
-) -> Result<(Phases, Detail), SimulateError> {
+pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor) -> Result<(Phases, Detail)> {
     let (mut phases, detail) = match by {
         Processor::Cpu(cores) => {
             let execution = cpu::execute(layer, &device.cpu, &cores, library)?;
@@ -72,7 +64,7 @@ pub fn execute(
         }
         Processor::Npu(_) => {
             let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
-            match compiler(npu, layer) {
+            match npu.compiler(layer.data_type) {
                 Some(compiler) => {
                     let (phases, detail) = compiled_graphs::alone(layer, compiler)?;
                     return possible(layer, phases, detail);
@@ -86,7 +78,7 @@ pub fn execute(
 }
 
 /// What a layer takes, where that is less than a day.
-fn possible(layer: &Layer, phases: Phases, detail: Detail) -> Result<(Phases, Detail), SimulateError> {
+fn possible(layer: &Layer, phases: Phases, detail: Detail) -> Result<(Phases, Detail)> {
     if phases.duration() > LONGEST_RUN {
         return Err(SimulateError::TooLong { what: layer.operator.to_string() });
     }
@@ -98,26 +90,11 @@ fn possible(layer: &Layer, phases: Phases, detail: Detail) -> Result<(Phases, De
 /// # Errors
 /// The operator is no product, or the profile says nothing of products on their own.
 pub(super) fn product(layer: &Layer, device: &Profile) -> Result<(Phases, Detail), Unsupported> {
-    let npu = device.systolic().ok_or_else(|| Unsupported {
-        processor: "NPU",
-        operator: layer.operator.to_string(),
-        reason: "the profile has no [npu.systolic] table, so nothing is known of products on their own"
-            .into(),
-    })?;
+    const NO_ARRAYS: &str =
+        "the profile has no [npu.systolic] table, so nothing is known of products on their own";
+    let npu = device.systolic().ok_or_else(|| Unsupported::new("NPU", &layer.operator, NO_ARRAYS))?;
     let execution = npu::execute(layer, npu)?;
     Ok((execution.phases, Detail::Npu(execution.detail)))
-}
-
-/// What compiles graphs with `layer` in them, where anything does. Weights of 4 bits are a language
-/// model's, whose engine hands products over one by one, in static graphs for some numbers of
-/// tokens (`HeteroInfer`, SOSP'25, section 4).
-pub(super) fn compiler<'a>(npu: &'a Npu, layer: &Layer) -> Option<&'a CompiledGraphs> {
-    match layer.data_type {
-        DataType::F32 | DataType::F16 | DataType::I8 | DataType::I8Dynamic | DataType::W8A16 => {
-            npu.compiled.as_ref()
-        }
-        DataType::W4A16 => None,
-    }
 }
 
 /// What the interface of the memory that `processor` uses moves at best: all that bounds

@@ -16,15 +16,14 @@ pub use arrivals::Arrivals;
 pub use frames::Frames;
 pub use report::{ApplicationReport, Served, Utilisation};
 
-use super::lower::Lowered;
 use super::pipeline::sinks;
-use super::{SimulateError, Simulator, memory, within_a_day};
-use crate::device::profile::Profile;
+use super::{Lowered, Result, SimulateError, Simulator, memory, within_a_day};
+use crate::device::{ProcessorKind, Profile};
 use crate::engine::{
     Backpressure, Capacity, ClientId, Engine, MAX_PROCESSORS, NoTrace, ProcessorId, Program, RequestStream,
     TaskId, TraceSink, Work,
 };
-use crate::plan::{Plan, ProcessorKind};
+use crate::plan::Plan;
 use crate::timeline::Timeline;
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
@@ -61,7 +60,7 @@ impl PricedRequest {
     ///
     /// # Errors
     /// As [`Simulator::run`].
-    pub fn new(simulator: &Simulator<'_>, stages: &[Stage], plan: &Plan) -> Result<Self, SimulateError> {
+    pub fn new(simulator: &Simulator<'_>, stages: &[Stage], plan: &Plan) -> Result<Self> {
         let names = stages.iter().map(|stage| stage.name.clone()).collect();
         Ok(Self::of_run(Lowered::new(stages, plan, simulator)?, names))
     }
@@ -160,7 +159,7 @@ impl<'a> ApplicationSimulator<'a> {
     ///
     /// # Errors
     /// There are too many requests, or they take more than a day.
-    pub fn run(&mut self, loads: &[Load<'_>], duration: Picos) -> Result<Served, SimulateError> {
+    pub fn run(&mut self, loads: &[Load<'_>], duration: Picos) -> Result<Served> {
         let mut served = self.serve(loads, duration)?;
         for (load, report) in loads.iter().zip(&mut served.applications) {
             let alone = self.serve(std::slice::from_ref(load), duration)?;
@@ -173,7 +172,7 @@ impl<'a> ApplicationSimulator<'a> {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub(crate) fn serve(&mut self, loads: &[Load<'_>], duration: Picos) -> Result<Served, SimulateError> {
+    pub(crate) fn serve(&mut self, loads: &[Load<'_>], duration: Picos) -> Result<Served> {
         self.execute(loads, &mut NoTrace)?;
         Ok(report::served(&self.engine, loads, duration))
     }
@@ -182,7 +181,7 @@ impl<'a> ApplicationSimulator<'a> {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn latency(&mut self, request: &PricedRequest) -> Result<Picos, SimulateError> {
+    pub fn latency(&mut self, request: &PricedRequest) -> Result<Picos> {
         let stream =
             RequestStream { arrivals: vec![Picos::ZERO], backpressure: Backpressure::Queue, queue_depth: 1 };
         self.serve(&[Load { name: "", request, stream, deadline: None }], Picos::ZERO)?;
@@ -193,11 +192,11 @@ impl<'a> ApplicationSimulator<'a> {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn timeline(&mut self, loads: &[Load<'_>], until: Picos) -> Result<Timeline, SimulateError> {
+    pub fn timeline(&mut self, loads: &[Load<'_>], until: Picos) -> Result<Timeline> {
         timeline::timeline(self, loads, until)
     }
 
-    fn execute<S: TraceSink>(&mut self, loads: &[Load<'_>], sink: &mut S) -> Result<(), SimulateError> {
+    fn execute<S: TraceSink>(&mut self, loads: &[Load<'_>], sink: &mut S) -> Result<()> {
         let Self { capacity, engine, program, .. } = self;
         program.clear();
         let commands = loads.iter().map(Load::commands).sum();

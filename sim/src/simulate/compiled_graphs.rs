@@ -5,14 +5,11 @@
 //! reads. Invariant: what a graph reads from outside was computed before its first operator, so
 //! that it can run from there without a stop.
 
-use super::alone::compiler;
-use super::{Detail, SimulateError, within_a_day};
-use crate::device::npu::compiled::CompiledGraphs;
-use crate::device::profile::Profile;
-use crate::device::quantity::Quantity;
+use super::{Detail, Result, SimulateError, within_a_day};
+use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
 use crate::kernel::npu::compiled::{Graph, Member, Producer};
 use crate::kernel::{Phases, Unsupported};
-use crate::plan::{Placement, Plan, Processor, ProcessorKind};
+use crate::plan::{Placement, Plan, Processor};
 use crate::units::Picos;
 use crate::workload::{Layer, Stage};
 
@@ -26,9 +23,9 @@ pub(super) fn compiled(
     stages: &[Stage],
     plan: &Plan,
     device: &Profile,
-) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
+) -> Result<Vec<Option<(Phases, Detail)>>> {
     let Some(npu) = &device.npu else { return Ok(vec![None; stages.len()]) };
-    in_graphs_of(stages, plan, |layer| compiler(npu, layer))
+    in_graphs_of(stages, plan, |layer| npu.compiler(layer.data_type))
 }
 
 /// The same for a step of a language model, whose graphs have their own bandwidth.
@@ -39,7 +36,7 @@ pub(super) fn of_token_steps(
     stages: &[Stage],
     plan: &Plan,
     device: &Profile,
-) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
+) -> Result<Vec<Option<(Phases, Detail)>>> {
     let compiled = device.npu.as_ref().and_then(|npu| npu.compiled.as_ref());
     let bandwidth = compiled.and_then(|compiled| compiled.token_bandwidth_gbps.clone());
     let (Some(compiled), Some(one_row_bandwidth_gbps)) = (compiled, bandwidth) else {
@@ -53,7 +50,7 @@ fn in_graphs_of<'p>(
     stages: &[Stage],
     plan: &Plan,
     compiler: impl Fn(&Layer) -> Option<&'p CompiledGraphs>,
-) -> Result<Vec<Option<(Phases, Detail)>>, SimulateError> {
+) -> Result<Vec<Option<(Phases, Detail)>>> {
     let mut priced = vec![None; stages.len()];
     for graph in graphs(stages, &plan.placements) {
         let Some(parameters) = compiler(&stages[graph[0]].layer) else { continue };
@@ -92,11 +89,7 @@ pub(crate) struct InGraphs {
 ///
 /// # Errors
 /// As [`compiled`].
-pub(super) fn in_graphs(
-    stages: &[Stage],
-    device: &Profile,
-    takes: &[bool],
-) -> Result<Option<InGraphs>, SimulateError> {
+pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> Result<Option<InGraphs>> {
     let Some(npu) = &device.npu else { return Ok(None) };
     let Some(compiled) = &npu.compiled else { return Ok(None) };
     let placement = |&takes: &bool| if takes { Placement::NPU } else { Placement::GPU };
@@ -105,7 +98,7 @@ pub(super) fn in_graphs(
     let without_graph =
         CompiledGraphs { graph_us: Quantity { value: 0.0, ..compiled.graph_us.clone() }, ..compiled.clone() };
     for members_of in graphs(stages, &placements) {
-        if compiler(npu, &stages[members_of[0]].layer).is_none() {
+        if npu.compiler(stages[members_of[0]].layer.data_type).is_none() {
             continue;
         }
         let graph = Graph::new(&members(stages, &members_of), compiled.on_chip_bytes.value)?;

@@ -2,10 +2,9 @@
 
 use super::Detail;
 use super::report::working_time;
-use crate::device::power::{Power, ProcessorPower};
-use crate::device::profile::Profile;
-use crate::kernel::Phases;
-use crate::kernel::cpu::{CoreSet, Schedule};
+use crate::device::{Power, ProcessorPower, Profile};
+use crate::kernel::cpu::Schedule;
+use crate::kernel::{CoreSet, Phases};
 use crate::units::{Joules, Picos, Watts};
 
 fn above(state: Watts, processor: &ProcessorPower, time: Picos) -> Joules {

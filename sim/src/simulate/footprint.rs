@@ -7,9 +7,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::generation::GenerationPlan;
-use super::lower::Lowered;
-use crate::device::profile::Profile;
+use super::{GenerationPlan, Lowered};
+use crate::device::Profile;
 use crate::plan::{Plan, Region, Regions};
 use crate::schedule::result_bytes;
 use crate::units::Bytes;

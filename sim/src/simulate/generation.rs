@@ -15,14 +15,12 @@ mod written;
 
 use std::collections::BTreeSet;
 
-use crate::device::npu::Order;
-use crate::device::profile::Profile;
-use crate::kernel::cpu::Library;
+use super::{Prediction, Result, Simulator, within_a_day};
+use crate::device::{Order, ProcessorKind, Profile};
+use crate::kernel::Library;
 use crate::kernel::npu::graph_preparation;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Placement, Plan, Processor, ProcessorKind};
+use crate::plan::{Mechanism, Placement, Plan, Processor};
 use crate::schedule::ScheduleError;
-use crate::simulate::{Prediction, SimulateError, Simulator, within_a_day};
 use crate::units::{Bytes, Joules, Picos};
 use crate::workload::{DataType, LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
 
@@ -144,7 +142,7 @@ impl GenerationPlan {
     ///
     /// # Errors
     /// The plan has fewer turns than the task.
-    fn prefill_plan(&self, task: &LanguageTask, turn: usize) -> Result<&StepPlan, SimulateError> {
+    fn prefill_plan(&self, task: &LanguageTask, turn: usize) -> Result<&StepPlan> {
         let (placements, stages) = (self.prefill.len(), task.turns.len());
         self.prefill.get(turn).ok_or_else(|| ScheduleError::PlanLength { placements, stages }.into())
     }
@@ -167,11 +165,6 @@ impl GenerationPlan {
     fn uses_npu(&self) -> bool {
         let steps = self.prefill.iter().chain([&self.decode]);
         steps.flat_map(StepPlan::parts).flatten().any(|placement| placement.uses(ProcessorKind::Npu))
-    }
-
-    /// The plan of a part of a step.
-    fn of_part(&self, placements: &[Placement]) -> Plan {
-        Plan::new(self.synchronisation, placements.to_vec())
     }
 }
 
@@ -226,18 +219,32 @@ impl Cost {
     }
 }
 
-/// What `task` takes on `device` under `plan`.
+/// A task of a language model on a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Conversation<'a> {
+    /// The device.
+    pub device: &'a Profile,
+    /// Whose CPU kernels it has.
+    pub library: Library,
+    /// What the model reads and generates.
+    pub task: &'a LanguageTask,
+}
+
+impl<'a> Conversation<'a> {
+    /// That task on that device.
+    pub fn new(device: &'a Profile, library: Library, task: &'a LanguageTask) -> Self {
+        Self { device, library, task }
+    }
+}
+
+/// What a conversation takes under `plan`.
 ///
 /// # Errors
 /// The plan is for another task, or the device lacks a processor or kernel it uses.
-pub fn generate(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
-    plan: &GenerationPlan,
-) -> Result<Generation, SimulateError> {
+pub fn generate(conversation: Conversation<'_>, plan: &GenerationPlan) -> Result<Generation> {
+    let Conversation { device, task, .. } = conversation;
     let variant = plan.device(device);
-    let mut run = GenerationRun::new(&variant, library, task, plan);
+    let mut run = GenerationRun::new(Conversation { device: &variant, ..conversation }, plan);
     let mut turns = Vec::with_capacity(task.turns.len());
     let mut latency = Picos::ZERO;
     for (index, turn) in task.turns.iter().enumerate() {
@@ -261,14 +268,21 @@ struct GenerationRun<'a> {
 }
 
 impl<'a> GenerationRun<'a> {
-    fn new(variant: &'a Profile, library: Library, task: &'a LanguageTask, plan: &'a GenerationPlan) -> Self {
-        let simulator = Simulator::new(variant, library).inside();
+    /// On a device as `plan` has it.
+    fn new(Conversation { device, library, task }: Conversation<'a>, plan: &'a GenerationPlan) -> Self {
+        let simulator = Simulator::new(device, library).inside();
         Self { simulator, task, plan, made: BTreeSet::new() }
     }
-}
 
-impl GenerationRun<'_> {
-    fn prefill(&mut self, turn: usize) -> Result<Cost, SimulateError> {
+    /// The parts of a step with their plans, and how often each occurs.
+    fn parts<'s>(&self, stages: &'s StepStages, plan: &StepPlan) -> [(&'s [Stage], Plan, u32); 3] {
+        let [first, layer, last] = stages.parts();
+        let of = |placements: &Vec<Placement>| Plan::new(self.plan.synchronisation, placements.clone());
+        let layers = self.task.model.layers;
+        [(first, of(&plan.first), 1), (layer, of(&plan.layer), layers), (last, of(&plan.last), 1)]
+    }
+
+    fn prefill(&mut self, turn: usize) -> Result<Cost> {
         let plan = self.plan.prefill_plan(self.task, turn)?;
         let graphs = self.plan.graphs_of(plan);
         let (step, times) = graphs.prefill_steps(self.task, turn);
@@ -296,23 +310,17 @@ impl GenerationRun<'_> {
     }
 
     /// All operators of one step.
-    fn step(&mut self, step: TokenStep, plan: &StepPlan) -> Result<Cost, SimulateError> {
+    fn step(&mut self, step: TokenStep, plan: &StepPlan) -> Result<Cost> {
         let stages = self.stages(step, plan);
-        let counts = [1, self.task.model.layers, 1];
         let mut cost = Cost::default();
-        for ((stages, placements), count) in stages.parts().into_iter().zip(plan.parts()).zip(counts) {
-            let part = self.part(stages, placements)?;
-            cost = cost.then(part, count);
+        for (stages, plan, count) in self.parts(&stages, plan) {
+            cost = cost.then(Cost::of(&self.simulator.run(stages, &plan)?), count);
         }
         Ok(cost)
     }
 
-    fn part(&mut self, stages: &[Stage], placements: &[Placement]) -> Result<Cost, SimulateError> {
-        Ok(Cost::of(&self.simulator.run(stages, &self.plan.of_part(placements))?))
-    }
-
     /// Every generated token of `turn`.
-    fn decode(&mut self, turn: usize) -> Result<Cost, SimulateError> {
+    fn decode(&mut self, turn: usize) -> Result<Cost> {
         let steps = self.task.turns[turn].generated_tokens;
         let graphs = self.plan.graphs_of(&self.plan.decode);
         let [first, last] = [0, steps - 1].map(|token| graphs.decode_step(self.task, turn, token));
@@ -331,12 +339,7 @@ impl GenerationRun<'_> {
     }
 
     /// What each of the `steps` steps of a turn's answer takes, where the first takes `begin`.
-    fn token_latencies(
-        &mut self,
-        turn: usize,
-        steps: u32,
-        begin: Picos,
-    ) -> Result<Vec<Picos>, SimulateError> {
+    fn token_latencies(&mut self, turn: usize, steps: u32, begin: Picos) -> Result<Vec<Picos>> {
         let graphs = self.plan.graphs_of(&self.plan.decode);
         let first = graphs.decode_step(self.task, turn, 0);
         if first == graphs.decode_step(self.task, turn, steps) {
@@ -367,7 +370,7 @@ impl GenerationRun<'_> {
     }
 
     /// What one processor takes for the operators over the context of one layer.
-    fn over_context(&self, step: TokenStep, by: Processor) -> Result<Picos, SimulateError> {
+    fn over_context(&self, step: TokenStep, by: Processor) -> Result<Picos> {
         let mut sum = Picos::ZERO;
         for operator in self.task.model.over_context(step) {
             let layer = Layer::new(operator, self.task.data_type());

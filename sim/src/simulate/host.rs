@@ -8,8 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::gpu::HostPath;
-use crate::device::profile::Profile;
+use crate::device::{HostPath, Profile};
 use crate::kernel::{Phase, PhaseKind, Phases};
 use crate::units::{Bytes, Picos};
 
@@ -72,15 +71,12 @@ impl<'a> Host<'a> {
     /// What a GPU launch takes of which `alone` is the kernel model.
     pub(super) fn launch(self, alone: Phases) -> Phases {
         let Some(path) = self.path.filter(|_| !self.launches_alone) else { return alone };
-        let mut inside = Phases::default();
-        let gap = Picos::from_micros(path.gap_us.value);
-        inside.push(Phase { kind: PhaseKind::QueueGap, duration: gap, bytes: Bytes::ZERO, steps: 1 });
-        for phase in alone.as_slice() {
+        let gap = Phase::new(PhaseKind::QueueGap, Picos::from_micros(path.gap_us.value), Bytes::ZERO);
+        let inside = alone.as_slice().iter().map(|phase| {
             let cold = Picos::from_micros(path.traffic_us_per_byte.value * phase.bytes.0 as f64);
-            let duration = phase.duration.scale(path.kernel_factor.value) + cold;
-            inside.push(Phase { duration, ..*phase });
-        }
-        inside
+            Phase { duration: phase.duration.scale(path.kernel_factor.value) + cold, ..*phase }
+        });
+        std::iter::once(gap).chain(inside).collect()
     }
 
     /// From the call to the first launch, in a whole inference.

@@ -8,13 +8,9 @@
 use serde::Serialize;
 
 use super::{SimulateError, execute};
-use crate::device::basis::Basis;
-use crate::device::cpu::Cluster;
-use crate::device::npu::Npu;
-use crate::device::profile::Profile;
-use crate::kernel::Unsupported;
-use crate::kernel::cpu::{self, CoreSet, Library};
-use crate::plan::{Processor, ProcessorKind};
+use crate::device::{Basis, Cluster, Npu, ProcessorKind, Profile};
+use crate::kernel::{CoreSet, Library, Unsupported, cpu};
+use crate::plan::Processor;
 use crate::workload::{DataType, Layer, Linear, Operator, Stage};
 
 /// What is known of a processor for a workload.
@@ -128,7 +124,7 @@ fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataTy
 
 /// What the times of an NPU in `format` rest on.
 fn npu_basis(npu: &Npu, format: DataType) -> Basis {
-    if let (Some(compiled), true) = (&npu.compiled, format != DataType::W4A16) {
+    if let Some(compiled) = npu.compiler(format) {
         let is_known = match format {
             DataType::F32 | DataType::F16 | DataType::W4A16 => true,
             DataType::I8 => compiled.integer.is_some(),

@@ -1,16 +1,12 @@
 //! From the commands of a schedule to the tasks of an engine program: what each takes.
 
-use super::alone::compiler;
 use super::memory::cluster_client;
-use super::price::{copying, hand_over_delay, has_own_memory, join_delay, resubmission};
-use super::{Detail, SimulateError, Simulator};
-use crate::device::gpu::{Direction, LinkTransfer};
-use crate::device::profile::Profile;
+use super::price::resubmission;
+use super::{Detail, Result, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, join_delay};
+use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::engine::{ClientId, Program, TaskId, Work};
-use crate::kernel::cpu::CoreSet;
-use crate::kernel::{Phase, PhaseKind, Phases};
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, GraphCover, Plan, Processor, ProcessorKind, Region, Regions, Span};
+use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
+use crate::plan::{Axis, GraphCover, Plan, Processor, Region, Regions, Span};
 use crate::schedule::{
     Command, Memory, Missing, Schedule, Setting, What, read_bytes, result_bytes, schedule,
 };
@@ -95,21 +91,14 @@ impl PricedCommand {
 
     /// Identical flows its traffic consists of: the threads that take part.
     fn streams(&self) -> u32 {
-        match &self.detail {
-            Some(Detail::Cpu { schedule, .. }) => schedule.threads.max(1),
-            Some(Detail::Gpu(_) | Detail::GpuLanguage(_) | Detail::Npu(_) | Detail::NpuGraph(_)) | None => 1,
-        }
+        if let Some(Detail::Cpu { schedule, .. }) = &self.detail { schedule.threads.max(1) } else { 1 }
     }
 }
 
 impl Lowered {
     /// Prices the commands of `plan` for `stages` on the device of `simulator`, with its
     /// measure.
-    pub(crate) fn new(
-        stages: &[Stage],
-        plan: &Plan,
-        simulator: &Simulator<'_>,
-    ) -> Result<Self, SimulateError> {
+    pub(crate) fn new(stages: &[Stage], plan: &Plan, simulator: &Simulator<'_>) -> Result<Self> {
         let device = simulator.device;
         let setting = Setting {
             gpu_has_own_memory: has_own_memory(device),
@@ -167,12 +156,7 @@ struct Pricing<'p, 'a> {
 
 impl Pricing<'_, '_> {
     /// Adds the tasks of a command; `last` is the last task of each command before.
-    fn price(
-        &self,
-        command: Command,
-        last: &[TaskId],
-        tasks: &mut Vec<PricedCommand>,
-    ) -> Result<(), SimulateError> {
+    fn price(&self, command: Command, last: &[TaskId], tasks: &mut Vec<PricedCommand>) -> Result<()> {
         let Command { stage, by, what, after } = command;
         let predecessors = after.into_iter().map(|before| last[before.index()]).collect();
         if let What::Compute { region, .. } = what {
@@ -209,12 +193,12 @@ impl Pricing<'_, '_> {
                 let duration = copying(device, LinkTransfer { bytes, pieces }, direction);
                 // Bytes in a phase without duration would take what the memory takes for them.
                 let bytes = if duration == Picos::ZERO { Bytes::ZERO } else { bytes };
-                return one_phase(PhaseKind::Transfer, duration, bytes);
+                return Phases::from_iter([Phase::new(PhaseKind::Transfer, duration, bytes)]);
             }
             // A kernel model says what computing takes.
             What::Compute { .. } => Picos::ZERO,
         };
-        one_phase(PhaseKind::Synchronise, duration, Bytes::ZERO)
+        Phases::from_iter([Phase::new(PhaseKind::Synchronise, duration, Bytes::ZERO)])
     }
 
     /// Adds the task of a part, or of each graph in which the NPU computes it.
@@ -224,28 +208,26 @@ impl Pricing<'_, '_> {
         (by, what, region): (Processor, What, Region),
         mut predecessors: Vec<TaskId>,
         tasks: &mut Vec<PricedCommand>,
-    ) -> Result<(), SimulateError> {
+    ) -> Result<()> {
         let layer = &self.stages[stage].layer;
         let whole = Region::of(layer.operator.output());
         let placement = &self.plan.placements[stage];
-        let hides_dispatch = placement.is_cut()
-            && !placement.uses(ProcessorKind::Cpu)
-            && self.plan.synchronisation == Mechanism::SleepThenPoll;
+        let hides_dispatch = self.plan.synchronisation.hides_dispatch(placement);
         if let Some(Some((phases, detail))) = self.compiled.get(stage) {
             let (share, client, phases, detail) = (Share::default(), None, phases.clone(), Some(*detail));
             tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
             return Ok(());
         }
         let mut graphs = Vec::new();
-        let compiler = self.simulator.device.npu.as_ref().and_then(|npu| compiler(npu, layer));
+        let compiler = self.simulator.device.npu.as_ref().and_then(|npu| npu.compiler(layer.data_type));
         if let (Processor::Npu(cover), Operator::Linear(_), None) = (by, &layer.operator, compiler) {
             graphs = self.graphs(stage, region, cover)?;
         }
         let client = by.cores().and_then(|cores| cluster_client(self.simulator.device, &cores));
-        let mut task = |layer: &Layer, share| -> Result<(), SimulateError> {
+        let mut task = |layer: &Layer, share| -> Result<()> {
             let (mut phases, detail) = self.simulator.layer(layer, by)?;
             if hides_dispatch && matches!(by, Processor::Npu(_)) {
-                phases = without_dispatch(&phases);
+                phases = phases.without_launch();
             }
             let (detail, predecessors) = (Some(detail), std::mem::take(&mut predecessors));
             tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
@@ -269,7 +251,7 @@ impl Pricing<'_, '_> {
 
     /// Rows of the graphs that compute a part of a product of activations and trained
     /// weights, where products are handed over one by one.
-    fn graphs(&self, stage: usize, region: Region, cover: GraphCover) -> Result<Vec<u32>, SimulateError> {
+    fn graphs(&self, stage: usize, region: Region, cover: GraphCover) -> Result<Vec<u32>> {
         let device = self.simulator.device;
         let npu = device.systolic().ok_or_else(|| SimulateError::absent("NPU", device))?;
         let rows = region.rows.length();
@@ -279,25 +261,9 @@ impl Pricing<'_, '_> {
     }
 }
 
-/// The CPU is the control plane of GPU and NPU: where it sleeps for the predicted wait and
-/// computes no part, it has the next graph handed over by the time the input is there, so
-/// that a shared product pays no dispatch (`HeteroInfer`, SOSP'25, section 4).
-pub(crate) fn without_dispatch(phases: &Phases) -> Phases {
-    let mut kept = Phases::default();
-    let others = phases.as_slice().iter().filter(|phase| phase.kind != PhaseKind::Launch);
-    others.for_each(|phase| kept.push(*phase));
-    kept
-}
-
-fn one_phase(kind: PhaseKind, duration: Picos, bytes: Bytes) -> Phases {
-    let mut phases = Phases::default();
-    phases.push(Phase { kind, duration, bytes, steps: 1 });
-    phases
-}
-
 /// That the weights a plan leaves with a GPU fit its own memory, together with the
 /// tensors of its largest operator.
-fn check_room(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<(), SimulateError> {
+fn check_room(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<()> {
     let Some(memory) = device.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref()) else { return Ok(()) };
     let (mut weights, mut tensors) = (Bytes::ZERO, Bytes::ZERO);
     for (stage, placement) in stages.iter().zip(&plan.placements) {

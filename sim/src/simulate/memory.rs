@@ -5,12 +5,10 @@
 //! Invariant: without interference in the profile, processors share by max-min
 //! alone.
 
-use crate::device::cpu::MAX_CLUSTERS;
-use crate::device::memory::{Interference, Memory};
-use crate::device::profile::Profile;
-use crate::engine::{self, Capacity, ClientId};
-use crate::kernel::cpu::CoreSet;
-use crate::plan::ProcessorKind;
+use crate::device::{Interference, MAX_CLUSTERS, Memory, ProcessorKind, Profile};
+use crate::engine;
+use crate::engine::{Capacity, ClientId};
+use crate::kernel::CoreSet;
 use crate::units::BytesPerSecond;
 
 /// How the profile's interference calls each processor, in their order.

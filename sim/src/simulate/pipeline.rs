@@ -17,12 +17,10 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::lower::Lowered;
-use super::{SimulateError, Simulator};
-use crate::device::check::{Checker, Limits};
-use crate::device::quantity::Quantity;
+use super::{Lowered, Result, Simulator};
+use crate::device::{Checker, Limits, ProcessorKind, Quantity};
 use crate::engine::{NoTrace, ProcessorId, TaskId};
-use crate::plan::{MAX_PIPELINE_DEPTH, Plan, ProcessorKind};
+use crate::plan::{MAX_PIPELINE_DEPTH, Plan};
 use crate::units::Picos;
 use crate::workload::Stage;
 use written::Written;
@@ -134,12 +132,7 @@ impl Simulator<'_> {
     ///
     /// # Errors
     /// As [`Simulator::run`].
-    pub fn stream(
-        &mut self,
-        stages: &[Stage],
-        plan: &Plan,
-        pipeline: &Pipeline,
-    ) -> Result<Stream, SimulateError> {
+    pub fn stream(&mut self, stages: &[Stage], plan: &Plan, pipeline: &Pipeline) -> Result<Stream> {
         self.stream_lowered(&Lowered::new(stages, plan, self)?, stages, pipeline, &[])
     }
 
@@ -150,7 +143,7 @@ impl Simulator<'_> {
         stages: &[Stage],
         pipeline: &Pipeline,
         stretch: &[f64],
-    ) -> Result<Stream, SimulateError> {
+    ) -> Result<Stream> {
         let (measured, warm_up) = (pipeline.measured(), WARM_UP.max(pipeline.depth));
         let batches = [pipeline.depth, measured + 2 * warm_up];
         let written = Written::new((lowered, stretch), pipeline.host(stages), batches, &mut self.program);
@@ -162,11 +155,7 @@ impl Simulator<'_> {
     ///
     /// # Errors
     /// As [`Simulator::run`].
-    pub(crate) fn busy(
-        &self,
-        stages: &[Stage],
-        plan: &Plan,
-    ) -> Result<[Picos; ProcessorKind::ALL.len()], SimulateError> {
+    pub(crate) fn busy(&self, stages: &[Stage], plan: &Plan) -> Result<[Picos; ProcessorKind::ALL.len()]> {
         let mut busy = [Picos::ZERO; ProcessorKind::ALL.len()];
         for task in Lowered::new(stages, plan, self)?.tasks {
             busy[task.processor() as usize] += task.phases.duration();

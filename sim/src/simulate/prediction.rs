@@ -1,10 +1,10 @@
 //! What a simulation says of a run: plain data, as it is printed and serialised.
 
+use crate::schedule::StepKind;
 use serde::Serialize;
 
-use super::Detail;
-use super::footprint::Footprint;
-use crate::plan::ProcessorKind;
+use super::{Detail, Footprint};
+use crate::device::ProcessorKind;
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
 
 /// A simulated run.
@@ -192,24 +192,6 @@ pub struct PartReport {
     pub wait: Picos,
     /// Why it took that long.
     pub detail: Detail,
-}
-
-/// What a step of the critical path is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StepKind {
-    /// A processor computes.
-    Compute,
-    /// A result is handed to another processor.
-    HandOver,
-    /// Bytes cross the link between a GPU's own memory and the host's.
-    Transfer,
-    /// The parts of an operator are brought together.
-    Join,
-    /// The GPU gets to the first launch of an inference.
-    Submit,
-    /// The GPU's result gets to the caller.
-    ReadBack,
 }
 
 /// One task of the critical path.

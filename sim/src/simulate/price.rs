@@ -3,9 +3,8 @@
 //! One function each, which the simulator, the search and whoever explains them ask.
 //! Invariant: nothing here depends on what else runs.
 
-use crate::device::gpu::{Direction, LinkTransfer, OwnMemory};
-use crate::device::profile::Profile;
-use crate::plan::synchronisation::{self, Mechanism};
+use crate::device::{Direction, LinkTransfer, OwnMemory, Profile};
+use crate::plan::{Mechanism, synchronisation};
 use crate::schedule::{read_bytes, result_bytes};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Layout};

@@ -1,17 +1,15 @@
 //! What the engine's times mean: use of processors, critical path, energy.
 
-use super::Detail;
-use super::Simulator;
 use super::energy::{idle_cores, of_threads};
 use super::footprint::footprint;
-use super::lower::{Lowered, PricedCommand};
-use super::prediction::{
-    Composition, CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, StepKind,
+use super::{
+    Composition, CriticalStep, Detail, Lowered, OtherEnergy, PartReport, Prediction, PricedCommand,
+    ProcessorUse, Simulator, StageReport,
 };
-use crate::device::power::Power;
+use crate::device::{Power, ProcessorKind};
 use crate::engine::TaskId;
 use crate::kernel::{cpu, npu};
-use crate::plan::{Plan, ProcessorKind, synchronisation};
+use crate::plan::{Plan, synchronisation};
 use crate::schedule::{Memory, What};
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos, Watts};
 use crate::workload::Stage;
@@ -195,15 +193,11 @@ impl Reader<'_> {
             let Some(cores) = task.by.cores() else { continue };
             let length = self.finish(index) - self.start(index);
             let mut polling = self.polling(self.start(index).saturating_sub(free));
-            match &task.detail {
-                Some(Detail::Cpu { schedule, .. }) => {
-                    let threads = of_threads(power, (&cores, schedule), length, task.phases.duration());
-                    energy = threads.fold(energy, |sum, joules| sum + joules);
-                }
-                Some(Detail::Gpu(_) | Detail::GpuLanguage(_) | Detail::Npu(_) | Detail::NpuGraph(_))
-                | None => {
-                    polling += length;
-                }
+            if let Some(Detail::Cpu { schedule, .. }) = &task.detail {
+                let threads = of_threads(power, (&cores, schedule), length, task.phases.duration());
+                energy = threads.fold(energy, |sum, joules| sum + joules);
+            } else {
+                polling += length;
             }
             if let Some(main) = cores.cluster(0).and_then(|cluster| power.cluster.get(cluster)) {
                 energy += Watts(main.polling().0 - main.idle().0).during(polling);
@@ -328,14 +322,7 @@ impl Reader<'_> {
             CriticalStep {
                 stage: stages[task.stage].name.clone(),
                 processor: task.processor(),
-                kind: match task.what {
-                    What::Compute { .. } => StepKind::Compute,
-                    What::HandOver { .. } => StepKind::HandOver,
-                    What::Move { .. } => StepKind::Transfer,
-                    What::Join { .. } => StepKind::Join,
-                    What::Submit => StepKind::Submit,
-                    What::ReadBack => StepKind::ReadBack,
-                },
+                kind: task.what.into(),
                 start: self.start(index),
                 finish: self.finish(index),
             }

@@ -11,11 +11,10 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::lower::{Lowered, PricedCommand};
-use super::{Pipeline, SimulateError, Simulator};
-use crate::device::profile::Jitter;
+use super::{Lowered, Pipeline, PricedCommand, Result, Simulator};
+use crate::device::{Jitter, ProcessorKind};
 use crate::engine::NoTrace;
-use crate::plan::{Plan, ProcessorKind};
+use crate::plan::Plan;
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -61,7 +60,7 @@ pub fn sample(
     plan: &Plan,
     count: usize,
     seed: u64,
-) -> Result<Samples, SimulateError> {
+) -> Result<Samples> {
     let jitter = &simulator.device.jitter;
     let samples = (0..count.max(1) as u64).collect();
     let mut latencies = stretched(simulator, (stages, plan, None), samples, |sample, index, task| {
@@ -81,7 +80,7 @@ pub(super) fn stretched<Run: Copy + Send>(
     (stages, plan, pipeline): (&[Stage], &Plan, Option<&Pipeline>),
     runs: Vec<Run>,
     factor: impl Fn(Run, usize, &PricedCommand) -> f64 + Sync,
-) -> Result<Vec<Picos>, SimulateError> {
+) -> Result<Vec<Picos>> {
     let lowered = Lowered::new(stages, plan, simulator)?;
     // The tasks are lowered, with the host path; the engine alone is run.
     let engine = || Simulator::new(simulator.device, simulator.library);

@@ -4,13 +4,12 @@
 mod bandwidth;
 mod folds;
 
-use super::lower::{Lowered, PricedCommand, Share};
-use super::{Detail, SimulateError, Simulator};
-use crate::device::profile::Profile;
+use super::{Detail, Lowered, PricedCommand, Result, Share, Simulator};
+use crate::device::{ProcessorKind, Profile};
 use crate::engine::Recorder;
-use crate::kernel::cpu::{CoreSet, Schedule};
-use crate::kernel::{Phase, PhaseKind};
-use crate::plan::{Plan, ProcessorKind};
+use crate::kernel::cpu::Schedule;
+use crate::kernel::{CoreSet, Phase, PhaseKind};
+use crate::plan::Plan;
 use crate::schedule::{Memory, What};
 use crate::timeline::{Activity, Stretch, Timeline, Track, TrackKind};
 use crate::units::Picos;
@@ -24,11 +23,7 @@ const MAX_STEPS_SHOWN: u32 = 64;
 ///
 /// # Errors
 /// As [`Simulator::run`].
-pub fn timeline(
-    simulator: &mut Simulator<'_>,
-    stages: &[Stage],
-    plan: &Plan,
-) -> Result<Timeline, SimulateError> {
+pub fn timeline(simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) -> Result<Timeline> {
     let lowered = Lowered::new(stages, plan, simulator)?;
     let mut recorder =
         if lowered.tasks.len() <= MOST_TASKS_WITH_FLOWS { Recorder::with_flows() } else { Recorder::new() };

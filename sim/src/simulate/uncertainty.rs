@@ -8,13 +8,11 @@ use std::ops::Range;
 
 use serde::{Serialize, Serializer};
 
-use super::lower::{PricedCommand, Share};
-use super::sample::{self, MEAN_ABSOLUTE_DEVIATION, factor, stretched};
-use super::{Known, Pipeline, SimulateError, Simulator};
-use crate::device::basis::Basis;
-use crate::device::calibration::{AnswerPart, ErrorGroup, Group};
-use crate::device::profile::Profile;
-use crate::plan::{Plan, ProcessorKind};
+use super::sample::{MEAN_ABSOLUTE_DEVIATION, factor, stretched};
+use super::{Known, Pipeline, PricedCommand, Result, Share, Simulator, sample};
+use crate::device::calibration::Group;
+use crate::device::{AnswerPart, Basis, ErrorGroup, ProcessorKind, Profile};
+use crate::plan::Plan;
 use crate::schedule::What;
 use crate::units::Picos;
 use crate::workload::Stage;
@@ -225,7 +223,7 @@ impl Drawn {
         (stages, plan): (&[Stage], &Plan),
         pipeline: Option<&Pipeline>,
         errors: &Errors,
-    ) -> Result<Self, SimulateError> {
+    ) -> Result<Self> {
         latencies(simulator, (stages, plan, pipeline), errors, 0..DRAWS).map(Self)
     }
 
@@ -262,11 +260,9 @@ pub(crate) fn stated_of_language(
     kind: ProcessorKind,
     (format, part): (&str, AnswerPart),
 ) -> Option<f64> {
-    let is_it = |group: &&Group| match &group.name {
-        ErrorGroup::LanguageModel { processor, format: stored, answer, .. } => {
-            *processor == kind && stored == format && *answer == part
-        }
-        ErrorGroup::Cuts | ErrorGroup::Plans | ErrorGroup::On { .. } | ErrorGroup::Other(_) => false,
+    let is_it = |group: &&Group| {
+        matches!(&group.name, ErrorGroup::LanguageModel { processor, format: stored, answer, .. }
+            if *processor == kind && stored == format && *answer == part)
     };
     mean(groups(device).iter().filter(is_it))
 }
@@ -280,7 +276,7 @@ pub(crate) fn latencies(
     plan: (&[Stage], &Plan, Option<&Pipeline>),
     errors: &Errors,
     draws: Range<u64>,
-) -> Result<Vec<Picos>, SimulateError> {
+) -> Result<Vec<Picos>> {
     let errors = &errors.of_plan((plan.0, plan.1));
     let deviations = draws.map(|draw| (errors.deviation(draw), Some((errors, draw))));
     deviating(simulator, plan, deviations.collect())
@@ -294,7 +290,7 @@ pub(crate) fn latency(
     simulator: &Simulator<'_>,
     (stages, plan): (&[Stage], &Plan),
     deviation: Deviation,
-) -> Result<Picos, SimulateError> {
+) -> Result<Picos> {
     Ok(deviating(simulator, (stages, plan, None), vec![(deviation, None)])?[0])
 }
 
@@ -302,7 +298,7 @@ fn deviating(
     simulator: &Simulator<'_>,
     plan: (&[Stage], &Plan, Option<&Pipeline>),
     deviations: Vec<(Deviation, Option<(&Errors, u64)>)>,
-) -> Result<Vec<Picos>, SimulateError> {
+) -> Result<Vec<Picos>> {
     stretched(simulator, plan, deviations, |(deviation, own), _, task| {
         let own = own.filter(|_| task.computes());
         deviation.of(task) * own.map_or(1.0, |(errors, draw)| errors.of_operator(task, draw))

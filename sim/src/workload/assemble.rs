@@ -9,10 +9,9 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::graph::{Graph, Node, NodeId, Source};
-use super::operator::{Mean, Operator, OperatorTable};
-use super::shape::{DataType, Shape};
-use crate::input::{InputError, Text, Violation};
+use super::operator::{Operator, OperatorTable};
+use super::{DataType, Graph, Mean, Node, NodeId, Shape, Source};
+use crate::input::{Result, Text, Violation};
 
 /// Name by which an operator reads the workload's input.
 const INPUT: &str = "input";
@@ -38,7 +37,7 @@ pub(crate) fn graph(
     data_type: DataType,
     inputs: &[InputTable],
     operators: &[OperatorTable],
-) -> Result<Graph, InputError> {
+) -> Result<Graph> {
     let mut assembly = Assembly::default();
     for (index, input) in inputs.iter().enumerate() {
         let extent = Shape::from(input.extent);
@@ -67,7 +66,7 @@ struct Assembly {
 }
 
 impl Assembly {
-    fn add(&mut self, text: &Text, index: usize, table: &OperatorTable) -> Result<(), InputError> {
+    fn add(&mut self, text: &Text, index: usize, table: &OperatorTable) -> Result<()> {
         let reject = |violation: Violation| text.reject(violation.inside(&format!("operator[{index}]")));
         if table.name.trim().is_empty() {
             return Err(reject(Violation::new("name", format!("{:?}", table.name), "a name")));

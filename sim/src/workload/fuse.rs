@@ -6,9 +6,8 @@
 //! Invariant: every node is in exactly one stage, stages are in topological
 //! order, and the multiply-accumulates of the graph are those of its stages.
 
-use super::graph::{Graph, Node, NodeId, Source};
-use super::layer::Layer;
-use super::operator::{Elementwise, Operator};
+use super::operator::Operator;
+use super::{Elementwise, Graph, Layer, Node, NodeId, Source};
 
 /// One layer of a fused graph and what it reads.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@
 
 use std::collections::HashSet;
 
-use super::operator::{MAX_WORK, Operator, check_shape};
-use super::shape::{DataType, Layout, Shape, Tensor};
+use super::operator::{Operator, check_shape};
+use super::{DataType, Layout, MAX_WORK, Shape, Tensor};
 
 mod batch;
 mod builder;

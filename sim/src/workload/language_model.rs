@@ -18,8 +18,7 @@ pub use bundled::{language_model, language_models};
 pub use config::ConfigError;
 pub use task::{LanguageTask, StepStages, Turn};
 
-use super::operator::OperatorError;
-use super::shape::DataType;
+use super::{DataType, OperatorError};
 
 /// A decoder-only transformer with gated feed-forward networks, the architecture
 /// of Llama and most models after it.

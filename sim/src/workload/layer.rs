@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use arrayvec::ArrayVec;
 
-use super::operator::{Function, Operator};
-use super::shape::DataType;
+use super::operator::Operator;
+use super::{DataType, Function};
 
 /// Most functions one launch links behind its operator.
 const MAX_LINKED: usize = 6;

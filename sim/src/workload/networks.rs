@@ -6,11 +6,9 @@
 
 use serde::Deserialize;
 
-use super::assemble::{self, InputTable};
-use super::graph::Graph;
 use super::operator::OperatorTable;
-use super::shape::DataType;
-use crate::input::{InputError, Text};
+use super::{DataType, Graph, InputTable, assemble};
+use crate::input::{Result, Text};
 
 /// Name and content of every bundled network, by name: the files in `networks/`.
 const BUNDLED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/networks.rs"));
@@ -40,7 +38,7 @@ pub fn network(name: &str) -> Option<Graph> {
     Some(read(name, content).expect("a test reads every bundled network"))
 }
 
-fn read(name: &str, content: &str) -> Result<Graph, InputError> {
+fn read(name: &str, content: &str) -> Result<Graph> {
     let text = Text { name: format!("{name}.toml"), content: content.to_owned() };
     let file: NetworkFile = text.parse()?;
     assemble::graph(&text, name, DataType::F32, &file.input, &file.operator)

@@ -40,14 +40,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(super) use bounds::shape as check_shape;
+use bounds::{Checked, at_most_max, dimension, tensor, work};
 pub use bounds::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK};
 pub use concat::Concat;
 pub use conv2d::Conv2d;
 pub use definition::{BatchOf, ChannelCut, Definition};
+use definition::{UNKNOWN, first, flag, is_one, is_true, one, yes};
 pub use depthwise_conv2d::DepthwiseConv2d;
 pub use elementwise::{Elementwise, Function};
 pub use embedding::Embedding;
 pub use error::OperatorError;
+use generic::extents;
 pub use generic::{Generic, GenericKind};
 pub use linear::Linear;
 pub use local_response_norm::LocalResponseNorm;
@@ -65,7 +68,7 @@ pub use softmax::Softmax;
 pub use transpose::Transpose;
 pub use window::Window;
 
-use super::shape::Shape;
+use super::Shape;
 
 /// Makes the enum of all operators, and the table that a file has for one, of the list of
 /// them: what each is, its key in files, its type.
@@ -309,14 +312,7 @@ pub enum Movement<'a> {
 impl Movement<'_> {
     /// Elements that each element of the output is made of.
     pub fn taps(&self) -> u32 {
-        match self {
-            Self::Resized(resize) => resize.interpolation.taps(),
-            Self::Joined(_)
-            | Self::Range(_)
-            | Self::Transposed(_)
-            | Self::Padded(_)
-            | Self::Rearranged { .. } => 1,
-        }
+        if let Self::Resized(resize) = self { resize.interpolation.taps() } else { 1 }
     }
 }
 

@@ -15,8 +15,8 @@ use rand::SeedableRng;
 use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
 
-use super::operator::{Conv2d, Linear, Operator, Window};
-use super::shape::{Padding, Shape};
+use super::operator::Operator;
+use super::{Conv2d, Linear, Padding, Shape, Window};
 
 mod codl;
 

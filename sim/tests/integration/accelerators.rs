@@ -1,9 +1,8 @@
 //! Facts about products that GPU and NPU share.
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{GraphCover, Placement, Plan, ProcessorKind};
+use coexec_sim::device::{ProcessorKind, Profile};
+use coexec_sim::kernel::Library;
+use coexec_sim::plan::{GraphCover, Mechanism, Placement, Plan};
 use coexec_sim::simulate::{Prediction, Simulator};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator, Stage};

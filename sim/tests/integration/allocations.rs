@@ -1,6 +1,6 @@
 //! Runs allocate nothing once the buffers have reached their size, and kernel models nothing ever.
 
-use coexec_sim::device::profile::Profile;
+use coexec_sim::device::Profile;
 use coexec_sim::engine::{
     Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder, RequestStream, Work,
 };

@@ -1,9 +1,8 @@
 //! Bandwidth over time: of each processor, and of all.
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, Placement, Plan};
+use coexec_sim::device::Profile;
+use coexec_sim::kernel::{CoreSet, Library};
+use coexec_sim::plan::{Axis, Mechanism, Placement, Plan};
 use coexec_sim::simulate::{Simulator, timeline};
 use coexec_sim::timeline::{Counter, Timeline};
 use coexec_sim::units::Picos;

@@ -1,9 +1,8 @@
 //! Chains: operators between which the processors exchange nothing.
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, Placement, Plan};
+use coexec_sim::device::Profile;
+use coexec_sim::kernel::{CoreSet, Library};
+use coexec_sim::plan::{Axis, Mechanism, Placement, Plan};
 use coexec_sim::schedule::ScheduleError;
 use coexec_sim::simulate::{Prediction, SimulateError, Simulator, StepKind};
 use coexec_sim::units::Picos;

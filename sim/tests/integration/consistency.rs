@@ -1,13 +1,12 @@
 //! What holds between the parts of the simulator: kernel models, engine, search
 //! and plan files say the same of one thing.
 
-use coexec_sim::device::profile::Profile;
+use coexec_sim::device::Profile;
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy as Search, explore, split_search};
 use coexec_sim::input::Text;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::kernel::gpu;
-use coexec_sim::plan::synchronisation::{Mechanism, join};
-use coexec_sim::plan::{Axis, Placement, Plan, PlanFile, Processor};
+use coexec_sim::kernel::{CoreSet, Library, gpu};
+use coexec_sim::plan::synchronisation::join;
+use coexec_sim::plan::{Axis, Mechanism, Placement, Plan, PlanFile, Processor};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
 use coexec_sim::simulate::{Simulator, execute};
 use coexec_sim::units::{Bytes, Picos};

@@ -1,10 +1,10 @@
 //! The CPU kernel model against golden values: ruy's block maps, and the times
 //! of whole networks as the fitted CPU model predicts them (no measurements).
 
-use coexec_sim::device::check::Checker;
-use coexec_sim::device::cpu::Cpu;
+use coexec_sim::device::{Checker, Cpu};
+use coexec_sim::kernel::cpu::execute;
 use coexec_sim::kernel::cpu::ruy::{Product, Tile, block_map, thread_count};
-use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
+use coexec_sim::kernel::{CoreSet, Library};
 use coexec_sim::workload::{
     Concat, Conv2d, DataType, DepthwiseConv2d, Elementwise, Function, Layer, Linear, Mean, Operator, Padding,
     Pool, PoolKind, Shape, Slice, Window,

@@ -1,12 +1,10 @@
 //! A GPU with memory of its own: what crosses its link, and what that costs.
 
-use coexec_sim::device::gpu::{Direction, Link, LinkTransfer, OwnMemory};
-use coexec_sim::device::profile::Profile;
-use coexec_sim::device::quantity::Quantity;
+use coexec_sim::device::gpu::Link;
+use coexec_sim::device::{Direction, LinkTransfer, OwnMemory, ProcessorKind, Profile, Quantity};
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy, explore, latency_curve, split_search};
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, Placement, Plan, Processor, ProcessorKind};
+use coexec_sim::kernel::{CoreSet, Library};
+use coexec_sim::plan::{Axis, Mechanism, Placement, Plan, Processor};
 use coexec_sim::simulate::{Prediction, SimulateError, Simulator, StepKind, Transfers, execute, timeline};
 use coexec_sim::timeline::Activity;
 use coexec_sim::units::{Bytes, Picos};
@@ -133,7 +131,7 @@ fn an_operator_alone_on_the_gpu_pays_for_its_input_and_its_result() {
     assert_eq!(crossed(&prediction), Transfers { time: copies, bytes: input + result });
     assert_eq!(prediction.latency, copies + alone(&device, &stage, Processor::Gpu));
     let kinds: Vec<StepKind> = prediction.critical_path.iter().map(|step| step.kind).collect();
-    assert_eq!(kinds, [StepKind::Transfer, StepKind::Compute, StepKind::Transfer]);
+    assert_eq!(kinds, [StepKind::Move, StepKind::Compute, StepKind::Move]);
 }
 
 #[test]

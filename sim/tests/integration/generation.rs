@@ -1,13 +1,10 @@
 //! A language task as the engine runs it whole.
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::Strategy;
-use coexec_sim::explore::language::plan_language;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Placement, Plan};
-use coexec_sim::simulate::Simulator;
-use coexec_sim::simulate::generation::{generate, generation_timeline};
+use coexec_sim::device::Profile;
+use coexec_sim::explore::{Strategy, plan_language};
+use coexec_sim::kernel::Library;
+use coexec_sim::plan::{Mechanism, Placement, Plan};
+use coexec_sim::simulate::{Conversation, Simulator, generate, generation_timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::{LanguageModel, LanguageTask, Stage, TokenStep, Turn, WeightFormat};
 
@@ -57,7 +54,8 @@ fn one_layer_counted_often_is_all_layers_run_at_once() {
     let task = task();
     for strategy in [Strategy::GpuOnly, Strategy::HeteroLayer, Strategy::HeteroTensor] {
         let mechanism = Mechanism::SleepThenPoll;
-        let plan = plan_language(&device, Library::Xnnpack, &task, strategy, mechanism).unwrap();
+        let plan =
+            plan_language(Conversation::new(&device, Library::Xnnpack, &task), strategy, mechanism).unwrap();
         let mut simulator = Simulator::new(&device, Library::Xnnpack);
         let mut total = Picos::ZERO;
         let mut run = |step, parts: [&Vec<Placement>; 3]| {
@@ -69,7 +67,7 @@ fn one_layer_counted_often_is_all_layers_run_at_once() {
         for token in 0..5 {
             run(TokenStep { context: first.context + token, ..first }, plan.decode.parts());
         }
-        let generation = generate(&device, Library::Xnnpack, &task, &plan).unwrap();
+        let generation = generate(Conversation::new(&device, Library::Xnnpack, &task), &plan).unwrap();
         // Flows that share the memory end on a picosecond that rounding decides.
         let difference = generation.latency.0.abs_diff(total.0);
         assert!(difference <= 64, "{}: {difference} ps", strategy.name());
@@ -81,9 +79,14 @@ fn the_timeline_ends_when_the_answer_does() {
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let task = task();
     let strategy = Strategy::HeteroTensor;
-    let plan = plan_language(&device, Library::Xnnpack, &task, strategy, Mechanism::SleepThenPoll).unwrap();
-    let generation = generate(&device, Library::Xnnpack, &task, &plan).unwrap();
-    let timeline = generation_timeline(&device, Library::Xnnpack, &task, &plan).unwrap();
+    let plan = plan_language(
+        Conversation::new(&device, Library::Xnnpack, &task),
+        strategy,
+        Mechanism::SleepThenPoll,
+    )
+    .unwrap();
+    let generation = generate(Conversation::new(&device, Library::Xnnpack, &task), &plan).unwrap();
+    let timeline = generation_timeline(Conversation::new(&device, Library::Xnnpack, &task), &plan).unwrap();
     assert_eq!(timeline.end, generation.latency);
     for track in &timeline.tracks {
         assert!(track.slices.is_sorted_by_key(|slice| slice.start), "{}", track.name);

@@ -2,7 +2,7 @@
 //! convolution shape of the mobile-ml-benchmark GPU table on six phones, and the
 //! times of a sample of all kernel families.
 
-use coexec_sim::device::gpu::Gpu;
+use coexec_sim::device::Gpu;
 use coexec_sim::kernel::Execution;
 use coexec_sim::kernel::gpu::{Kernel, Launch, execute};
 use coexec_sim::workload::{

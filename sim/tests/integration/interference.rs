@@ -1,13 +1,10 @@
 //! Interference of a profile's memory: who follows which curve, and what it does to
 //! a plan.
 
-use coexec_sim::device::memory::Interference;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::device::quantity::Quantity;
+use coexec_sim::device::{Interference, ProcessorKind, Profile, Quantity};
 use coexec_sim::input::Text;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, Placement, Plan, ProcessorKind};
+use coexec_sim::kernel::{CoreSet, Library};
+use coexec_sim::plan::{Axis, Mechanism, Placement, Plan};
 use coexec_sim::simulate::Simulator;
 use coexec_sim::units::Picos;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator, Stage};

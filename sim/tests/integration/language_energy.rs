@@ -1,12 +1,11 @@
 //! Energy of a prompt of 256 tokens and an answer of 32, by three designs (`HeteroInfer`,
 //! section 5.8).
 
-use coexec_sim::device::profile::Profile;
-use coexec_sim::explore::Strategy;
-use coexec_sim::explore::language::explore_language;
-use coexec_sim::kernel::cpu::Library;
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::simulate::generation::{Generation, PhaseReport};
+use coexec_sim::device::Profile;
+use coexec_sim::explore::{Strategy, explore_language};
+use coexec_sim::kernel::Library;
+use coexec_sim::plan::Mechanism;
+use coexec_sim::simulate::{Conversation, Generation, PhaseReport};
 use coexec_sim::workload::{LanguageTask, Turn, WeightFormat, language_model};
 
 fn generation(strategy: Strategy) -> Generation {
@@ -14,7 +13,9 @@ fn generation(strategy: Strategy) -> Generation {
     let turn = Turn { prompt_tokens: 256, generated_tokens: 32 };
     let task = LanguageTask::single(language_model("llama3-8b").unwrap(), WeightFormat::W4a16, turn);
     let library = Library::default_for(&device.cpu);
-    explore_language(&device, library, &task, strategy, Mechanism::SleepThenPoll).unwrap().generation
+    explore_language(Conversation::new(&device, library, &task), strategy, Mechanism::SleepThenPoll)
+        .unwrap()
+        .generation
 }
 
 fn joules(generation: &Generation) -> f64 {

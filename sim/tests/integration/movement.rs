@@ -5,10 +5,9 @@
 //! channels come from four others is read four times, and in a concatenation along channels one
 //! thread copies all slices of a pixel, which is slow where there are few pixels.
 
-use coexec_sim::device::gpu::Gpu;
-use coexec_sim::device::profile::Profile;
-use coexec_sim::kernel::cpu::{self, CoreSet, Library};
+use coexec_sim::device::{Gpu, Profile};
 use coexec_sim::kernel::gpu::execute;
+use coexec_sim::kernel::{CoreSet, Library, cpu};
 use coexec_sim::workload::{
     CHANNELS_PER_SLICE, Concat, DataType, Dimension, Elementwise, Function, Interpolation, Layer, Operator,
     Pad, Resize, Shape, Slice, Transpose,

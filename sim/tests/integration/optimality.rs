@@ -1,11 +1,10 @@
 //! How far the plans that `optimal` finds are from the best ones, where all can be tried.
 
-use coexec_sim::device::profile::Profile;
+use coexec_sim::device::Profile;
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy, explore};
 use coexec_sim::input::Text;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{PlanFile, PlannedOperator};
+use coexec_sim::kernel::{CoreSet, Library};
+use coexec_sim::plan::{Mechanism, PlanFile, PlannedOperator};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
 use coexec_sim::simulate::Simulator;
 use coexec_sim::workload::Stage;

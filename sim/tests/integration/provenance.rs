@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use coexec_sim::device::profile::Profile;
+use coexec_sim::device::Profile;
 use toml::{Table, Value};
 
 /// The profiles of the folder that the bundled ones are compiled from.

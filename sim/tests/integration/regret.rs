@@ -1,9 +1,9 @@
 //! Plans that regret little where a profile's times are off by 10 % a processor and a meeting.
 
-use coexec_sim::device::profile::Profile;
+use coexec_sim::device::Profile;
 use coexec_sim::explore::advice::{Regret, Robust, robust};
 use coexec_sim::explore::{SearchOptions, Strategy, explore};
-use coexec_sim::kernel::cpu::Library;
+use coexec_sim::kernel::Library;
 use coexec_sim::simulate::{Errors, Measure, Simulator};
 use coexec_sim::workload::{fuse, network};
 

@@ -3,15 +3,13 @@
 
 use std::ops::Range;
 
-use coexec_sim::device::profile::Profile;
+use coexec_sim::device::Profile;
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy as Search, explore};
 use coexec_sim::input::Text;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Plan, PlanFile};
+use coexec_sim::kernel::{CoreSet, Library};
+use coexec_sim::plan::{Mechanism, Plan, PlanFile};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
-use coexec_sim::simulate::generation::planned_stages;
-use coexec_sim::simulate::{Prediction, Simulator, sample, timeline};
+use coexec_sim::simulate::{Prediction, Simulator, planned_stages, sample, timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::Stage;
 use proptest::prelude::*;

@@ -1,11 +1,10 @@
 //! What every strategy's plans have in common, and what tells them apart.
 
-use coexec_sim::device::profile::Profile;
+use coexec_sim::device::Profile;
 use coexec_sim::explore::{Effort, Explorer, Found, Objective, SearchOptions, Strategy};
 use coexec_sim::input::Text;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, Placement, PlanFile, Processor};
+use coexec_sim::kernel::{CoreSet, Library};
+use coexec_sim::plan::{Axis, Mechanism, Placement, PlanFile, Processor};
 use coexec_sim::simulate::{Measure, Simulator};
 use coexec_sim::workload::{Stage, fuse, network};
 

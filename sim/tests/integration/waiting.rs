@@ -1,11 +1,10 @@
 //! What it costs that processors wait for each other: time and energy.
 
-use coexec_sim::device::profile::Profile;
+use coexec_sim::device::{ProcessorKind, Profile};
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy, explore};
 use coexec_sim::input::Text;
-use coexec_sim::kernel::cpu::{CoreSet, Library};
-use coexec_sim::plan::synchronisation::Mechanism;
-use coexec_sim::plan::{Axis, Placement, Plan, ProcessorKind};
+use coexec_sim::kernel::{CoreSet, Library};
+use coexec_sim::plan::{Axis, Mechanism, Placement, Plan};
 use coexec_sim::simulate::{Detail, Prediction, Simulator, StepKind, timeline};
 use coexec_sim::timeline::{Activity, TrackKind};
 use coexec_sim::units::{Joules, Picos};

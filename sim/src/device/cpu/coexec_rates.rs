@@ -6,8 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::basis::Basis;
-use crate::device::quantity::Quantity;
+use crate::device::{Basis, Quantity};
 
 /// The rates: of each its key in the profile, the unit of work that it prices, and
 /// what that is.

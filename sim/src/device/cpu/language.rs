@@ -7,8 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::basis::Basis;
-use crate::device::quantity::Quantity;
+use crate::device::{Basis, Quantity};
 
 /// Rates of models whose weights alone are integers, on all cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

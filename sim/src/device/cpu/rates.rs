@@ -8,8 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::basis::Basis;
-use crate::device::quantity::Quantity;
+use crate::device::{Basis, Quantity};
 
 /// Rates of TFLite's own kernels (ruy GEMM) on one core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::check::Checker;
+use crate::device::Checker;
 use crate::workload::DataType;
 
 /// Measured over predicted times of networks kept out of the fit, on one core set

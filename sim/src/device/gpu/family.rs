@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 
+use generic::UNRECOGNISED;
 pub(crate) use tile::SLICE_BYTES;
 pub use tile::{Extent, Tile, TileTask};
 

@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::quantity::Quantity;
+use crate::device::Quantity;
 
 /// What an inference on the GPU takes beside the sum of its launches.
 ///

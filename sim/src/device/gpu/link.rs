@@ -14,7 +14,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::quantity::Quantity;
+use crate::device::Quantity;
 use crate::device::sync::Transfer;
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
 

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::Gpu;
-use crate::device::basis::Basis;
-use crate::device::quantity::Quantity;
+use crate::device::{Basis, Quantity};
 
 /// The parameters of one kernel table.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 
 use super::KernelTable;
-use crate::device::check::Checker;
+use crate::device::Checker;
 
 /// Largest logarithm of a correction either way, a factor of 1.8: what the physics
 /// misses by more is an outlier that no neighbour should inherit. The fit clips

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::KernelTable;
-use crate::device::check::Checker;
+use crate::device::Checker;
 
 /// Largest deviation of a logarithm that an entry may state: a factor of 22,000.
 const LARGEST_DEVIATION: f64 = 10.0;

@@ -7,8 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::basis::Basis;
-use crate::device::quantity::Quantity;
+use crate::device::{Basis, Quantity};
 
 /// How graphs run that are compiled as a whole. Rates are those of 16-bit floats, which a
 /// model in 32 bits becomes.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::engine::capacity::Interference;
+use crate::engine::Interference;
 
 /// Length of every phase here. Bytes are chosen so that ceilings and capacities
 /// are whole bytes per picosecond, which `f64` holds exactly.

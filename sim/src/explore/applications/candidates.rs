@@ -7,15 +7,14 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{Application, Job};
-use crate::device::profile::Profile;
-use crate::explore::language::plan_language;
-use crate::explore::{Effort, Explorer, SearchOptions, Strategy};
-use crate::kernel::cpu::Library;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Plan, ProcessorKind};
-use crate::simulate::applications::{ApplicationSimulator, PricedRequest};
-use crate::simulate::generation::{GenerationPlan, price_answer};
-use crate::simulate::{Measure, SimulateError, Simulator};
+use crate::device::{ProcessorKind, Profile};
+use crate::explore::{Effort, Explorer, SearchOptions, Strategy, plan_language};
+use crate::kernel::Library;
+use crate::plan::{Mechanism, Plan};
+use crate::simulate::{
+    ApplicationSimulator, Conversation, GenerationPlan, Measure, PricedRequest, Result, Simulator,
+    price_answer,
+};
 use crate::units::Picos;
 use crate::workload::{LanguageTask, Stage};
 
@@ -71,12 +70,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    fn new(
-        device: &Profile,
-        origin: &str,
-        plan: Option<Plan>,
-        request: PricedRequest,
-    ) -> Result<Self, SimulateError> {
+    fn new(device: &Profile, origin: &str, plan: Option<Plan>, request: PricedRequest) -> Result<Self> {
         let latency = ApplicationSimulator::new(device).latency(&request)?;
         let uses = ProcessorKind::ALL.map(|processor| request.uses(processor));
         Ok(Self { origin: origin.to_owned(), plan, request, uses, latency })
@@ -85,7 +79,7 @@ impl Candidate {
 
 impl Application {
     /// What it would be given alone.
-    pub(super) fn alone(&self, device: &Profile) -> Result<Candidate, SimulateError> {
+    pub(super) fn alone(&self, device: &Profile) -> Result<Candidate> {
         match &self.job {
             Job::Model(model) => {
                 let Some(plan) = &model.plan else {
@@ -106,7 +100,7 @@ impl Application {
 
     /// What it may be given: that first, and where it is not said, what uses some of the processors only, so
     /// that others have the rest for themselves.
-    pub(super) fn candidates(&self, device: &Profile) -> Result<Vec<Candidate>, SimulateError> {
+    pub(super) fn candidates(&self, device: &Profile) -> Result<Vec<Candidate>> {
         let mut candidates = vec![self.alone(device)?];
         let others: Vec<Candidate> = match &self.job {
             Job::Model(model) if model.plan.is_none() => {
@@ -127,7 +121,7 @@ impl Application {
 
 impl ModelJob {
     /// The best plan found with some processors of `device`.
-    fn restricted(&self, device: &Profile, used: &[ProcessorKind]) -> Result<Candidate, SimulateError> {
+    fn restricted(&self, device: &Profile, used: &[ProcessorKind]) -> Result<Candidate> {
         let mut part = device.clone();
         part.gpu = part.gpu.filter(|_| used.contains(&ProcessorKind::Gpu));
         part.npu = part.npu.filter(|_| used.contains(&ProcessorKind::Npu));
@@ -142,12 +136,12 @@ impl ModelJob {
         self.candidate(device, &format!("optimal on {}", names.join(" and ")), plan)
     }
 
-    fn search(&self, device: &Profile, options: &SearchOptions) -> Result<Plan, SimulateError> {
+    fn search(&self, device: &Profile, options: &SearchOptions) -> Result<Plan> {
         let mut simulator = Simulator::new(device, self.library).measuring(self.measure);
         Ok(Explorer::new(&mut simulator, &self.stages, options).find(options.strategy)?.plan)
     }
 
-    fn candidate(&self, device: &Profile, origin: &str, plan: Plan) -> Result<Candidate, SimulateError> {
+    fn candidate(&self, device: &Profile, origin: &str, plan: Plan) -> Result<Candidate> {
         let simulator = Simulator::new(device, self.library).measuring(self.measure);
         let request = PricedRequest::new(&simulator, &self.stages, &plan)?;
         Candidate::new(device, origin, Some(plan), request)
@@ -155,8 +149,12 @@ impl ModelJob {
 }
 
 impl LanguageJob {
+    fn on<'a>(&'a self, device: &'a Profile) -> Conversation<'a> {
+        Conversation::new(device, self.library, &self.task)
+    }
+
     /// By its strategy, or whichever is fastest alone.
-    fn search(&self, device: &Profile) -> Result<Candidate, SimulateError> {
+    fn search(&self, device: &Profile) -> Result<Candidate> {
         if let Some(strategy) = self.strategy {
             return self.by(device, strategy);
         }
@@ -169,18 +167,13 @@ impl LanguageJob {
         Strategy::of_applications().filter_map(|strategy| self.by(device, strategy).ok()).collect()
     }
 
-    fn by(&self, device: &Profile, strategy: Strategy) -> Result<Candidate, SimulateError> {
-        let plan = plan_language(device, self.library, &self.task, strategy, self.synchronisation)?;
+    fn by(&self, device: &Profile, strategy: Strategy) -> Result<Candidate> {
+        let plan = plan_language(self.on(device), strategy, self.synchronisation)?;
         self.candidate(device, strategy.name(), &plan)
     }
 
-    fn candidate(
-        &self,
-        device: &Profile,
-        origin: &str,
-        plan: &GenerationPlan,
-    ) -> Result<Candidate, SimulateError> {
-        let request = price_answer(device, self.library, &self.task, plan)?;
+    fn candidate(&self, device: &Profile, origin: &str, plan: &GenerationPlan) -> Result<Candidate> {
+        let request = price_answer(self.on(device), plan)?;
         Candidate::new(device, origin, plan.flat(), request)
     }
 }

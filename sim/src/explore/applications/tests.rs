@@ -1,6 +1,6 @@
 use super::*;
 use crate::explore::{Effort, SearchOptions, Strategy};
-use crate::kernel::cpu::Library;
+use crate::kernel::Library;
 use crate::simulate::Measure;
 use crate::workload::{fuse, network};
 

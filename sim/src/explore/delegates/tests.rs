@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::explore::{SearchOptions, explore};
-use crate::kernel::cpu::Library;
+use crate::kernel::Library;
 use crate::simulate::{Measure, Prediction};
 use crate::workload::{
     DataType, GraphBuilder, LocalResponseNorm, PoolKind, Shape, Window, fuse, network, networks,
@@ -28,7 +28,7 @@ fn simulator(device: &Profile) -> Simulator<'_> {
     Simulator::new(device, Library::default_for(&device.cpu)).measuring(Measure::Inference)
 }
 
-fn predicted(device: &Profile, stages: &[Stage], strategy: Strategy) -> Result<Prediction, SimulateError> {
+fn predicted(device: &Profile, stages: &[Stage], strategy: Strategy) -> Result<Prediction> {
     let options = SearchOptions { strategy, ..SearchOptions::on(device) };
     Ok(explore(&mut simulator(device), stages, &options)?.prediction)
 }

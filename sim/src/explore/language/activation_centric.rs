@@ -1,14 +1,13 @@
 //! Rows between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.2): filled static
 //! graphs on the NPU, one after another, and what is left on the GPU.
 
-use super::price::ProductPrices;
-use super::{Priced, faster, layer_level, shared};
+use super::{Priced, ProductPrices, faster, layer_level, shared};
 use crate::plan::{GraphCover, Placement};
-use crate::simulate::SimulateError;
+use crate::simulate::Result;
 use crate::workload::{Layer, Operator, Stage};
 
 /// Who computes the product `stage`: one processor where the rows cannot be shared.
-pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
+pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Result<Placement> {
     match best(price, &stage.layer)? {
         None => layer_level::place(price, stage),
         split => Ok(shared(split)),
@@ -16,7 +15,7 @@ pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Resul
 }
 
 /// The best division of the rows; none where the first graph takes them all.
-pub(super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+pub(super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced> {
     let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
     let mut best = None;
     for npu_rows in filled(price, linear.rows) {

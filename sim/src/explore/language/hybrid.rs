@@ -3,14 +3,13 @@
 //! the rows that fill no graph.
 
 use super::activation_centric::filled;
-use super::price::ProductPrices;
-use super::{Priced, faster, weight_centric};
+use super::{Priced, ProductPrices, faster, weight_centric};
 use crate::plan::GraphCover;
-use crate::simulate::SimulateError;
+use crate::simulate::Result;
 use crate::workload::{Layer, Operator};
 
 /// The best division of rows and channels.
-pub(in super::super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+pub(in super::super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced> {
     let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
     let mut best = weight_centric::best(price, layer)?;
     for npu_rows in filled(price, linear.rows) {

@@ -1,9 +1,8 @@
 //! Products on the NPU alone: padded, in pieces, or in chunks of one size.
 
-use super::price::ProductPrices;
-use super::{Priced, faster};
+use super::{Priced, ProductPrices, faster};
 use crate::plan::{GraphCover, Placement, Processor};
-use crate::simulate::SimulateError;
+use crate::simulate::Result;
 use crate::workload::{Layer, Operator, Stage};
 
 /// Rows of llm.npu's chunks: 512, the size at which a prompt of 256 tokens reaches half the
@@ -19,7 +18,7 @@ pub(in super::super) fn place(stage: &Stage, graphs: GraphCover) -> Placement {
 }
 
 /// The faster of padding and pieces.
-pub(super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+pub(super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced> {
     let Operator::Linear(_) = &layer.operator else { return Ok(None) };
     let mut best = None;
     for graphs in [GraphCover::Padded, GraphCover::Pieces] {

@@ -4,11 +4,10 @@
 //! reach the NPU and come back (`HeteroInfer`, SOSP'25, section 4.4). It is the engine's
 //! answer while the two do not slow each other through the memory.
 
-use crate::device::profile::Profile;
-use crate::kernel::cpu::Library;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{GraphCover, Placement, Plan, Processor, Region};
-use crate::simulate::{SimulateError, Simulator, accelerator_costs, execute, without_dispatch};
+use crate::device::Profile;
+use crate::kernel::Library;
+use crate::plan::{GraphCover, Mechanism, Placement, Plan, Processor, Region};
+use crate::simulate::{Result, SimulateError, Simulator, accelerator_costs, execute};
 use crate::units::{Bytes, PICOS_PER_SECOND, Picos};
 use crate::workload::{Layer, Stage};
 
@@ -38,7 +37,7 @@ impl<'a> ProductPrices<'a> {
     ///
     /// # Errors
     /// The device has no GPU or kernel for `layer`.
-    pub fn gpu(&self, layer: &Layer) -> Result<Picos, SimulateError> {
+    pub fn gpu(&self, layer: &Layer) -> Result<Picos> {
         Ok(execute(layer, self.device, self.library, Processor::Gpu)?.0.duration())
     }
 
@@ -47,17 +46,16 @@ impl<'a> ProductPrices<'a> {
         &self,
         layer: &Layer,
         (region, cover): (Region, GraphCover),
-        is_shared: bool,
-    ) -> Result<Option<(Picos, Bytes)>, SimulateError> {
+        hides_dispatch: bool,
+    ) -> Result<Option<(Picos, Bytes)>> {
         let npu = self.device.systolic().ok_or_else(|| SimulateError::absent("NPU", self.device))?;
         let Some(graphs) = cover.graphs(region.rows.length(), npu) else { return Ok(None) };
-        let hides_dispatch = is_shared && self.mechanism == Mechanism::SleepThenPoll;
         let (mut sum, mut bytes) = (Picos::ZERO, Bytes::ZERO);
         let part = layer.with_output_channels(region.channels.length());
         for rows in graphs {
             let part = part.with_output_rows(0..rows);
             let (phases, _) = execute(&part, self.device, self.library, Processor::NPU)?;
-            let phases = if hides_dispatch { without_dispatch(&phases) } else { phases };
+            let phases = if hides_dispatch { phases.without_launch() } else { phases };
             sum += phases.duration();
             bytes += phases.bytes();
         }
@@ -70,13 +68,14 @@ impl<'a> ProductPrices<'a> {
     ///
     /// # Errors
     /// The device lacks a processor, or a kernel for `layer`.
-    pub fn split(&self, layer: &Layer, split: &Placement) -> Result<Option<Picos>, SimulateError> {
+    pub fn split(&self, layer: &Layer, split: &Placement) -> Result<Option<Picos>> {
         let whole = Region::of(layer.operator.output());
+        let hides_dispatch = self.mechanism.hides_dispatch(split);
         let (mut npu, mut gpu, mut bytes) = (Picos::ZERO, Picos::ZERO, Bytes::ZERO);
         for part in split.parts() {
             let region = part.region.common(whole);
             if let Processor::Npu(graphs) = part.by {
-                let Some((time, moved)) = self.npu(layer, (region, graphs), split.is_cut())? else {
+                let Some((time, moved)) = self.npu(layer, (region, graphs), hides_dispatch)? else {
                     return Ok(None);
                 };
                 (npu, bytes) = (npu + time, bytes + moved);
@@ -98,7 +97,7 @@ impl<'a> ProductPrices<'a> {
     ///
     /// # Errors
     /// As there.
-    pub fn simulated(&self, stage: &Stage, split: &Placement) -> Result<Picos, SimulateError> {
+    pub fn simulated(&self, stage: &Stage, split: &Placement) -> Result<Picos> {
         let plan = Plan::new(self.mechanism, vec![*split]);
         let mut simulator = Simulator::new(self.device, self.library).product_by_product().inside();
         let alone = simulator.latency(std::slice::from_ref(&stage.isolated()), &plan)?;

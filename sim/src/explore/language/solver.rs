@@ -2,13 +2,12 @@
 //! section 4.4). The best of each kind are compared in the engine, where GPU and NPU slow
 //! each other.
 
-use super::price::ProductPrices;
-use super::{activation_centric, hybrid, npu_alone, weight_centric};
+use super::{ProductPrices, activation_centric, hybrid, npu_alone, weight_centric};
 use crate::plan::Placement;
-use crate::simulate::SimulateError;
+use crate::simulate::Result;
 use crate::workload::Stage;
 
-pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Result<Placement, SimulateError> {
+pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Result<Placement> {
     let layer = &stage.layer;
     let found = [
         npu_alone::best(price, layer)?,

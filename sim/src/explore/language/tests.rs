@@ -1,6 +1,7 @@
 use super::Strategy as S;
 use super::*;
-use crate::plan::ProcessorKind;
+use crate::device::{ProcessorKind, Profile};
+use crate::kernel::Library;
 use crate::simulate::Footprint;
 use crate::units::Bytes;
 use crate::workload::{Turn, WeightFormat, language_model};
@@ -12,9 +13,9 @@ fn answer(model: &str, [prompt, generated]: [u32; 2], strategy: S, mechanism: Me
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let turn = Turn { prompt_tokens: prompt, generated_tokens: generated };
     let task = LanguageTask::single(language_model(model).unwrap(), WeightFormat::W4a16, turn);
-    let plan = plan_language(&device, Library::Xnnpack, &task, strategy, FAST).unwrap();
+    let plan = plan_language(Conversation::new(&device, Library::Xnnpack, &task), strategy, FAST).unwrap();
     let plan = GenerationPlan { synchronisation: mechanism, ..plan };
-    generate(&device, Library::Xnnpack, &task, &plan).unwrap()
+    generate(Conversation::new(&device, Library::Xnnpack, &task), &plan).unwrap()
 }
 
 fn prefill(model: &str, prompt: u32, strategy: S, mechanism: Mechanism) -> f64 {
@@ -87,7 +88,8 @@ fn the_gpu_takes_two_fifths_of_ffn_down_and_three_quarters_of_a_token() {
         WeightFormat::W4a16,
         Turn { prompt_tokens: 256, generated_tokens: 1 },
     );
-    let plan = plan_language(&device, Library::Xnnpack, &task, S::HeteroTensor, FAST).unwrap();
+    let plan =
+        plan_language(Conversation::new(&device, Library::Xnnpack, &task), S::HeteroTensor, FAST).unwrap();
     let stages = task.stages(task.prefill(0)).layer;
     let fraction = |steps: &[Placement], name: &str| {
         let index = stages.iter().position(|stage| stage.name == name).unwrap();
@@ -105,7 +107,8 @@ fn a_second_turn_attends_to_the_first_and_reuses_its_online_graphs() {
     let turn = Turn { prompt_tokens: 64, generated_tokens: 16 };
     let model = language_model("internlm2-1.8b").unwrap();
     let task = LanguageTask { model, weights: WeightFormat::W4a16, turns: vec![turn, turn] };
-    let answer = explore_language(&device, Library::Xnnpack, &task, S::NpuOnline, FAST).unwrap();
+    let answer =
+        explore_language(Conversation::new(&device, Library::Xnnpack, &task), S::NpuOnline, FAST).unwrap();
     let [first, second] = &answer.generation.turns[..] else { panic!("two turns") };
     assert!(first.preparation.0 > 0 && second.preparation.0 == 0);
     assert_eq!(second.context_before, 80);
@@ -119,7 +122,9 @@ fn a_prompt_read_by_the_npu_is_answered_by_the_faster_of_cpu_and_gpu_with_the_we
     let turn = Turn { prompt_tokens: 256, generated_tokens: 8 };
     let model = language_model("llama3.2-3b").unwrap();
     let task = LanguageTask { model, weights: WeightFormat::W4a16, turns: vec![turn, turn] };
-    let answer = |strategy| explore_language(&device, Library::Xnnpack, &task, strategy, FAST).unwrap();
+    let answer = |strategy| {
+        explore_language(Conversation::new(&device, Library::Xnnpack, &task), strategy, FAST).unwrap()
+    };
     let [both, npu, cpu, gpu] = [S::NpuPrefill, S::NpuGraphs, S::CpuOnly, S::GpuOnly].map(answer);
     let phases = |answer: &LanguageAnswer, turn: usize| {
         let report = &answer.generation.turns[turn];
@@ -146,7 +151,8 @@ fn wider_weights_generate_more_slowly() {
     let rate = |weights| {
         let turn = Turn { prompt_tokens: 32, generated_tokens: 4 };
         let task = LanguageTask::single(language_model("internlm2-1.8b").unwrap(), weights, turn);
-        let answer = explore_language(&device, Library::Xnnpack, &task, S::GpuOnly, FAST).unwrap();
+        let answer =
+            explore_language(Conversation::new(&device, Library::Xnnpack, &task), S::GpuOnly, FAST).unwrap();
         answer.generation.turns[0].decode.as_ref().unwrap().tokens_per_second
     };
     let rates = [WeightFormat::W4a16, WeightFormat::Int8, WeightFormat::F16].map(rate);

@@ -1,16 +1,15 @@
 //! Output channels between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.1).
 
-use super::price::ProductPrices;
-use super::{Priced, faster};
+use super::{Priced, ProductPrices, faster};
 use crate::plan::{GraphCover, Placement};
-use crate::simulate::SimulateError;
+use crate::simulate::Result;
 use crate::workload::{Layer, Operator};
 
 /// Most divisions of the channels that are priced.
 const MOST_DIVISIONS: u32 = 128;
 
 /// The best division of the channels of all rows.
-pub(in super::super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced, SimulateError> {
+pub(in super::super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced> {
     let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
     let mut best = None;
     for graphs in [GraphCover::Padded, GraphCover::Pieces] {
@@ -26,7 +25,7 @@ pub(super) fn divide(
     layer: &Layer,
     [npu_rows, gpu_rows]: [u32; 2],
     graphs: GraphCover,
-) -> Result<Priced, SimulateError> {
+) -> Result<Priced> {
     let (Operator::Linear(linear), Some(npu)) = (&layer.operator, price.device().systolic()) else {
         return Ok(None);
     };

@@ -3,11 +3,9 @@
 //! Responsible for: what entering, running, leaving open and closing one does to a label. Not for: what the
 //! parts take (`chains`). Invariant: as of [`Mover`].
 
-use super::Weights;
-use super::label::{At, Cutting, Place, Progress};
-use super::model::Model;
-use super::moves::{BOTH, CPU, GPU, Move, Mover, Step, best, joined};
-use super::tables::{Way, Ways};
+use super::{
+    At, BOTH, CPU, Cutting, GPU, Model, Move, Mover, Place, Progress, Step, Way, Ways, Weights, best, joined,
+};
 use crate::plan::Axis;
 use crate::units::Picos;
 

@@ -9,9 +9,7 @@ use std::rc::Rc;
 
 use foldhash::fast::FixedState;
 
-use super::label::Cutting;
-use super::model::Model;
-use super::tables::{Cost, Pricing, Way, Ways};
+use super::{Cutting, Model, Price, Pricing, Way, Ways};
 use crate::plan::Axis;
 
 /// Ways to cut chains, by axis, core set, end, and length.
@@ -75,7 +73,7 @@ fn add(
     (cutting, relaxed): (Cutting, bool),
     by_length: &mut Vec<Ways>,
 ) {
-    let (mut cpu, mut gpu) = (Cost::NOTHING, Cost::NOTHING);
+    let (mut cpu, mut gpu) = (Price::NOTHING, Price::NOTHING);
     for (before, &[first, second]) in lines.iter().enumerate() {
         let Some(cuts) = model.cuts(end - 1 - before, cutting.axis) else { return };
         let (first, second) = (first as usize, second as usize);

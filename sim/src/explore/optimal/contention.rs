@@ -8,16 +8,10 @@ use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
-use super::label::Cutting;
-use super::model::Model;
-use super::moves::{GPU, Move};
-use super::shares::Members;
-use super::sharing::shared_placement;
-use crate::explore::SearchOptions;
-use crate::explore::channel_split::CoRunCache;
-use crate::explore::explorer::Explorer;
+use super::{Cutting, GPU, Members, Model, Move, shared_placement};
+use crate::explore::{CoRunCache, Explorer, SearchOptions};
 use crate::plan::{Placement, Plan};
-use crate::simulate::{SimulateError, Simulator};
+use crate::simulate::{Result, Simulator};
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -185,7 +179,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         stages: Range<usize>,
         (cutting, cut): (Cutting, u32),
         plan: &Plan,
-    ) -> Result<Picos, SimulateError> {
+    ) -> Result<Picos> {
         let start = stages.start;
         let alone: Vec<Stage> = stages.clone().map(|stage| within(model.stages, start, stage)).collect();
         let placements = plan.placements[stages.clone()].to_vec();

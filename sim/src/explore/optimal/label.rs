@@ -10,7 +10,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::fast::FixedState;
 
-use crate::plan::{Axis, ProcessorKind};
+use crate::device::ProcessorKind;
+use crate::plan::Axis;
 use crate::schedule::Holders;
 use crate::units::Picos;
 

@@ -3,26 +3,16 @@
 //! Responsible for: everything that does not depend on what was decided before. Not for: decisions
 //! (`moves`). Invariant: `Meeting` of a relaxed programme never takes longer than the exact one.
 
-use std::collections::HashMap;
-
-use super::Weights;
 use super::order::{live, meeting_points, next, readers, runs};
-use super::shares::ShareTable;
-use super::tables::{Cost, CutTable, OperatorTable, Pricing};
-use crate::device::gpu::{Direction, LinkTransfer};
-use crate::device::profile::Profile;
-use crate::explore::Objective;
-use crate::explore::channel_split::StartDelays;
-use crate::explore::explorer::Explorer;
-use crate::kernel::cpu::CoreSet;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, ProcessorKind, Span, rows_read};
+use super::{CutTable, OperatorTable, Price, Pricing, ShareTable, Weights};
+use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
+use crate::explore::{Explorer, Objective, StartDelays};
+use crate::kernel::CoreSet;
+use crate::plan::{Axis, Mechanism, Span, rows_read};
 use crate::schedule::{Holders, result_bytes};
-use crate::simulate::{
-    InGraph, InGraphs, SimulateError, copying, hand_over_delay, has_own_memory, join_delay,
-};
+use crate::simulate::{InGraph, InGraphs, Result, copying, hand_over_delay, has_own_memory, join_delay};
 use crate::units::{Bytes, Picos};
-use crate::workload::{Layer, Stage};
+use crate::workload::Stage;
 
 /// What it takes that a processor learns of a result that others computed.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +35,9 @@ pub(super) struct Meeting {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnNpu {
     /// In a graph that runs already.
-    pub(super) within: Cost,
+    pub(super) within: Price,
     /// In any graph.
-    pub(super) least: Cost,
+    pub(super) least: Price,
 }
 
 /// A workload, and what parts of it take on a device.
@@ -62,7 +52,7 @@ pub(in crate::explore) struct Model<'e> {
     kinds: Vec<usize>,
     pub(super) tables: Vec<OperatorTable>,
     /// What handing a graph over to the NPU takes, and what stages take there.
-    pub(super) graph: Cost,
+    pub(super) graph: Price,
     pub(super) on_npu: Vec<OnNpu>,
     pub(super) uses_npu: bool,
     /// Of each stage's result.
@@ -117,18 +107,12 @@ impl Meeting {
 
 impl<'e> Model<'e> {
     /// Of the workload of `explorer`, where time alone counts.
-    pub(super) fn new(explorer: &Explorer<'e, '_>) -> Result<Self, SimulateError> {
+    pub(super) fn new(explorer: &Explorer<'e, '_>) -> Result<Self> {
         let (stages, options) = (explorer.stages, explorer.options);
         let pricing = Pricing { parts: &explorer.parts, options };
-        let mut known: HashMap<&Layer, usize> = HashMap::new();
-        let mut tables: Vec<OperatorTable> = Vec::new();
-        let mut kinds = Vec::with_capacity(stages.len());
-        for stage in stages {
-            kinds.push(*known.entry(&stage.layer).or_insert_with(|| {
-                tables.push(pricing.table(&stage.layer));
-                tables.len() - 1
-            }));
-        }
+        let kinds = explorer.prices.kinds.clone();
+        let tables: Vec<OperatorTable> =
+            explorer.prices.layers.iter().map(|layer| pricing.table(layer)).collect();
         let (graph, on_npu) = on_npu(explorer, &pricing, &kinds, &tables)?;
         let device = explorer.simulator.device();
         let meeting = |bytes| Meeting::of(device, options.synchronisation, bytes);
@@ -262,9 +246,9 @@ impl<'e> Model<'e> {
     /// What the stages from each position on cost at least, where busy processors cost so much each: where the
     /// NPU computed all of the stage before, and where it did not. Then a stage that reads that one begins a graph
     /// if the NPU computes it, which costs so much.
-    pub(super) fn least_work(&self, busy: [f64; 3], graph: Cost) -> Vec<[f64; 2]> {
+    pub(super) fn least_work(&self, busy: [f64; 3], graph: Price) -> Vec<[f64; 2]> {
         let Weights { picosecond, joule } = self.weights;
-        let of = |cost: Cost, kind: ProcessorKind| {
+        let of = |cost: Price, kind: ProcessorKind| {
             if cost.is_known() {
                 picosecond * busy[kind as usize] * cost.time.0 as f64 + joule * cost.joules
             } else {
@@ -311,24 +295,24 @@ fn on_npu(
     pricing: &Pricing<'_, '_>,
     kinds: &[usize],
     tables: &[OperatorTable],
-) -> Result<(Cost, Vec<OnNpu>), SimulateError> {
+) -> Result<(Price, Vec<OnNpu>)> {
     let alone = |&kind: &usize| tables[kind].npu;
     let takes: Vec<bool> = kinds.iter().map(|kind| alone(kind).is_known()).collect();
     let Some(InGraphs { entry, stages: inside }) = explorer.simulator.in_graphs(explorer.stages, &takes)?
     else {
         let whole = |kind| OnNpu { within: alone(kind), least: alone(kind) };
-        return Ok((Cost::NOTHING, kinds.iter().map(whole).collect()));
+        return Ok((Price::NOTHING, kinds.iter().map(whole).collect()));
     };
     let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
         Some(InGraph { phases, detail, least }) => OnNpu {
-            within: Cost { time: phases.duration(), joules: pricing.joules(phases, detail) },
+            within: pricing.alone(phases, detail),
             // What the NPU draws in the best of cases is not known.
-            least: Cost { time: *least, joules: 0.0 },
+            least: Price { time: *least, joules: 0.0 },
         },
         None => OnNpu { within: alone(kind), least: alone(kind) },
     };
     let stages = kinds.iter().zip(&inside).map(of_stage).collect();
-    Ok((Cost { time: entry, joules: 0.0 }, stages))
+    Ok((Price { time: entry, joules: 0.0 }, stages))
 }
 
 fn inputs_onto_gpu(explorer: &Explorer<'_, '_>, stage: &Stage) -> Picos {

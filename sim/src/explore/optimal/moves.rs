@@ -5,14 +5,10 @@
 //! Invariant: exact moves time a plan as simulating it without contention does; relaxed moves never later,
 //! and are monotone: from a label that is no later they lead to one that is no later.
 
-use super::Weights;
-use super::chains::ChainTables;
-use super::contention::Contention;
-use super::label::{At, Cutting, Label, Place, Progress};
-use super::model::Model;
-use super::shares::Members;
-use super::tables::{Cost, Way};
-use crate::plan::ProcessorKind;
+use super::{
+    At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, Way, Weights,
+};
+use crate::device::ProcessorKind;
 use crate::schedule::Holders;
 use crate::units::Picos;
 
@@ -232,7 +228,7 @@ impl Mover<'_, '_, '_> {
         let table = model.table(stage);
         let cost = match by {
             ProcessorKind::Cpu if self.is_relaxed() => {
-                table.cpu.iter().copied().filter(|cost| cost.is_known()).reduce(Cost::least)?
+                table.cpu.iter().copied().filter(|cost| cost.is_known()).reduce(Price::least)?
             }
             ProcessorKind::Cpu => table.cpu[set],
             ProcessorKind::Gpu => table.gpu,
@@ -263,7 +259,7 @@ impl Mover<'_, '_, '_> {
 
     /// What the NPU takes for a stage: with the graph that it begins, or in one that runs already, which
     /// needs that all it reads was computed by the NPU or before the graph.
-    fn on_npu(&self, step: &mut Step, stage: usize) -> Cost {
+    fn on_npu(&self, step: &mut Step, stage: usize) -> Price {
         let model = self.model;
         let on_npu = model.on_npu[stage];
         let own = if self.is_relaxed() { on_npu.least } else { on_npu.within };
@@ -315,10 +311,8 @@ impl Mover<'_, '_, '_> {
     /// Relaxed: what the next stage reads before the result that was just joined can cross while that is
     /// waited for.
     pub(super) fn meanwhile(&self, step: &mut Step, decided: &Move, end: usize) {
-        let joins = match decided {
-            Move::Cut { .. } | Move::Shared { .. } | Move::Chain { stays_open: false, .. } => true,
-            Move::Chain { stays_open: true, .. } | Move::Cpu(_) | Move::Gpu | Move::Npu => false,
-        };
+        let joins =
+            matches!(decided, Move::Cut { .. } | Move::Shared { .. } | Move::Chain { stays_open: false, .. });
         let Some(next) = self.model.stages.get(end).filter(|_| joins && self.is_relaxed()) else { return };
         let Some(last) = next.inputs.iter().position(|&input| input + 1 == end) else { return };
         for &input in &next.inputs[..last] {

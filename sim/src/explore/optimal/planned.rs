@@ -2,12 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::label::Cutting;
-use super::model::Model;
-use super::moves::Move;
-use super::sharing::shared_placement;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, Placement, Plan};
+use super::{Cutting, Model, Move, shared_placement};
+use crate::plan::{Axis, Mechanism, Placement, Plan};
 
 /// The plan of decisions that cover all stages in order.
 pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Mechanism) -> Plan {
@@ -18,14 +14,10 @@ pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Me
     let mut open: HashMap<Cutting, u32> = HashMap::new();
     for &(position, decided) in decisions {
         let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
-        let continued = match decided {
-            Move::Chain { goes_on: true, cutting, .. } => open.get(&cutting).copied(),
-            Move::Chain { goes_on: false, .. }
-            | Move::Cpu(_)
-            | Move::Gpu
-            | Move::Npu
-            | Move::Cut { .. }
-            | Move::Shared { .. } => None,
+        let continued = if let Move::Chain { goes_on: true, cutting, .. } = decided {
+            open.get(&cutting).copied()
+        } else {
+            None
         };
         let is_read = |chain: u32| {
             let inputs = model.stages[position..end].iter().flat_map(|stage| &stage.inputs);

@@ -4,11 +4,10 @@
 //! (`moves`). Invariant: relaxed, some label at each position is no later than any plan is there, and its
 //! bound no higher than what that plan costs.
 
-use super::label::{Cutting, Label, Place, Progress, leading, merged, squeezed, undominated};
-use super::model::Model;
-use super::moves::{Move, Mover, Trial};
-use super::shares::{NPU_RANGES, WITH_NPU};
-use super::tables::Cost;
+use super::{
+    Cutting, Label, Model, Move, Mover, NPU_RANGES, Place, Price, Progress, Trial, WITH_NPU, leading, merged,
+    squeezed, undominated,
+};
 use crate::plan::Axis;
 use crate::units::Picos;
 
@@ -75,7 +74,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     pub(super) fn new(mover: Mover<'m, 'e, 'a>, limits: Limits) -> Self {
         let model = mover.model;
         // The search ranks labels by work alone.
-        let graph = if mover.is_relaxed() { model.graph } else { Cost::NOTHING };
+        let graph = if mover.is_relaxed() { model.graph } else { Price::NOTHING };
         let by_weights: Vec<([f64; 3], Vec<[f64; 2]>)> = queue_weights(model)
             .into_iter()
             .map(|weights| (weights, model.least_work(weights, graph)))

@@ -4,9 +4,9 @@
 //! them end together. Not for: cuts between CPU and GPU alone (`tables`), whose ways are exact. Invariant: no
 //! processor takes less than its table says, wherever its part lies.
 
-use super::NEVER;
-use super::tables::{Cost, CutTable, PRICED_CUTS, Priced, Pricing, Traffic};
-use crate::plan::{Axis, Processor, ProcessorKind, Region, Span};
+use super::{CutTable, NEVER, PRICED_CUTS, Price, Priced, Pricing, Traffic};
+use crate::device::ProcessorKind;
+use crate::plan::{Axis, Processor, Region, Span};
 use crate::units::Picos;
 use crate::workload::Layer;
 
@@ -33,7 +33,7 @@ pub(super) struct ShareTable {
     pub(super) all: u32,
     /// Of each processor (the CPU: its best core set), for as many as the index says or more; nothing where it
     /// has no kernel.
-    costs: [Vec<Cost>; 3],
+    costs: [Vec<Price>; 3],
     /// For one of them, at least: picoseconds and joules.
     rates: [(f64, f64); 3],
     traffic: [Traffic; 3],
@@ -260,9 +260,9 @@ fn least_of_more(
     (layer, axis, all): (&Layer, Axis, u32),
     by: &[Processor],
     most: u32,
-) -> (Vec<Cost>, Traffic) {
+) -> (Vec<Price>, Traffic) {
     let step = all.div_ceil(most.min(PRICED_CUTS));
-    let mut least = vec![Cost::NOTHING];
+    let mut least = vec![Price::NOTHING];
     let mut traffic = Vec::new();
     for count in 1..=all {
         if count % step != 0 && count != all && count > step {
@@ -272,7 +272,7 @@ fn least_of_more(
         let parts = parts(layer, axis, (count, all));
         let priced = parts.iter().flat_map(|part| by.iter().map(|&by| pricing.part(part, by)));
         let priced: Vec<Priced> = priced.filter(|part| part.cost.is_known()).collect();
-        least.push(priced.iter().map(|part| part.cost).reduce(Cost::least).unwrap_or(Cost::NEVER));
+        least.push(priced.iter().map(|part| part.cost).reduce(Price::least).unwrap_or(Price::NEVER));
         traffic.extend(priced.into_iter().map(|part| (count, part)));
     }
     for count in (1..all as usize).rev() {
@@ -297,8 +297,8 @@ fn parts(layer: &Layer, axis: Axis, (count, all): (u32, u32)) -> Vec<Layer> {
 }
 
 /// What one row or channel takes at least, in picoseconds and joules.
-fn rate(costs: &[Cost]) -> (f64, f64) {
-    let each = |of: &dyn Fn(&Cost) -> f64| {
+fn rate(costs: &[Price]) -> (f64, f64) {
+    let each = |of: &dyn Fn(&Price) -> f64| {
         let rates = costs.iter().enumerate().skip(1).map(|(count, cost)| of(cost) / count as f64);
         rates.fold(f64::INFINITY, f64::min)
     };

@@ -3,11 +3,9 @@
 //! Responsible for: when such parts end and are joined. Not for: which shares end together (`shares`).
 //! Invariant: relaxed, the NPU is busy with no more than any such shares give it.
 
-use super::label::{Cutting, Place};
-use super::model::Model;
-use super::moves::{CPU, GPU, Move, Mover, NPU, Step, joined};
-use super::shares::{Members, Shared};
-use crate::plan::{Placement, Processor, ProcessorKind};
+use super::{CPU, Cutting, GPU, Members, Model, Move, Mover, NPU, Place, Shared, Step, joined};
+use crate::device::ProcessorKind;
+use crate::plan::{Placement, Processor};
 
 impl Mover<'_, '_, '_> {
     /// The NPU and others each compute a part of a stage, and join.

@@ -5,28 +5,18 @@
 
 use std::ops::Range;
 
-use super::NEVER;
-use super::shares::ShareTable;
-use crate::explore::{Objective, SearchOptions};
+use super::{NEVER, ShareTable};
+use crate::explore::{Objective, Price, SearchOptions};
 use crate::kernel::Phases;
-use crate::plan::synchronisation::Mechanism;
 use crate::plan::{Axis, Processor, Region, Span};
-use crate::simulate::{Detail, Simulator, above_idle, has_own_memory, without_dispatch};
+use crate::simulate::{Detail, Simulator, has_own_memory};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::Layer;
 
 /// Cuts of an operator along one axis that are priced; of longer ones every second, third and so on.
 pub(super) const PRICED_CUTS: u32 = 8_192;
 
-/// What a processor takes for something.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cost {
-    pub(super) time: Picos,
-    /// Joules above what the device draws idle; zero where only time counts.
-    pub(super) joules: f64,
-}
-
-impl Cost {
+impl Price {
     pub(super) const NOTHING: Self = Self { time: Picos::ZERO, joules: 0.0 };
     /// Of a processor without a kernel.
     pub(super) const NEVER: Self = Self { time: NEVER, joules: 0.0 };
@@ -63,10 +53,10 @@ pub(super) type Ways = Vec<Way>;
 #[derive(Debug)]
 pub(super) struct OperatorTable {
     /// On each core set.
-    pub(super) cpu: Vec<Cost>,
-    pub(super) gpu: Cost,
+    pub(super) cpu: Vec<Price>,
+    pub(super) gpu: Price,
     /// On the NPU, in a graph of its own.
-    pub(super) npu: Cost,
+    pub(super) npu: Price,
     /// Along each of [`Axis::ALL`], where it can be cut and both processors have kernels.
     pub(super) cuts: [Option<CutTable>; 2],
     /// The same where the NPU takes part.
@@ -79,14 +69,14 @@ pub(super) struct CutTable {
     /// All lines or channels.
     pub(super) all: u32,
     /// For each core set, what it takes for as many as the index says.
-    pub(super) cpu: Vec<Vec<Cost>>,
+    pub(super) cpu: Vec<Vec<Price>>,
     /// What the GPU takes for the others.
-    pub(super) gpu: Vec<Cost>,
+    pub(super) gpu: Vec<Price>,
     /// The least of any core set for as many or more, and of the GPU for what fewer on the CPU leave: more
     /// may take less, as kernels change.
-    pub(super) least: [Vec<Cost>; 2],
+    pub(super) least: [Vec<Price>; 2],
     /// The least of any core set.
-    pub(super) best_cpu: Vec<Cost>,
+    pub(super) best_cpu: Vec<Price>,
     /// What moving the bytes of both parts takes, however they are scheduled.
     pub(super) moving: Vec<Picos>,
     /// Of the best core set and the GPU, at any cut.
@@ -165,14 +155,14 @@ impl Traffic {
 /// the first of them.
 #[derive(Clone, Copy)]
 pub(super) struct Priced {
-    pub(super) cost: Cost,
+    pub(super) cost: Price,
     bytes: f64,
     rate: f64,
     lead: Picos,
 }
 
 impl Priced {
-    const NOTHING: Self = Self { cost: Cost::NOTHING, bytes: 0.0, rate: 0.0, lead: Picos::ZERO };
+    const NOTHING: Self = Self { cost: Price::NOTHING, bytes: 0.0, rate: 0.0, lead: Picos::ZERO };
 }
 
 /// Asks the kernel models.
@@ -195,16 +185,13 @@ impl Pricing<'_, '_> {
     /// What a processor takes for a part of an operator that it shares. Where the CPU sleeps for a predicted
     /// time, it may have handed the NPU's over before (`simulate` says when).
     pub(super) fn part(&self, part: &Layer, by: Processor) -> Priced {
-        let is_early = self.options.synchronisation == Mechanism::SleepThenPoll;
+        let is_early = self.options.synchronisation.may_hide_dispatch();
         self.priced(part, by, is_early && matches!(by, Processor::Npu(_)))
     }
 
-    /// The joules of phases above idle, where they count.
-    pub(super) fn joules(&self, phases: &Phases, detail: &Detail) -> f64 {
-        match self.options.objective {
-            Objective::Latency => 0.0,
-            Objective::Energy | Objective::Edp => above_idle(self.parts.device(), phases, detail).0,
-        }
+    /// What phases take alone.
+    pub(super) fn alone(&self, phases: &Phases, detail: &Detail) -> Price {
+        Price::of(self.parts.device(), phases, detail, self.options.objective)
     }
 
     fn price(&self, layer: &Layer, by: Processor) -> Priced {
@@ -213,12 +200,12 @@ impl Pricing<'_, '_> {
 
     fn priced(&self, layer: &Layer, by: Processor, is_handed_over: bool) -> Priced {
         let Ok((phases, detail)) = self.parts.layer(layer, by) else {
-            return Priced { cost: Cost::NEVER, ..Priced::NOTHING };
+            return Priced { cost: Price::NEVER, ..Priced::NOTHING };
         };
-        let phases = if is_handed_over { without_dispatch(&phases) } else { phases };
+        let phases = if is_handed_over { phases.without_launch() } else { phases };
         let moves_nothing = phases.as_slice().iter().take_while(|phase| phase.bytes.0 == 0);
         let lead = moves_nothing.map(|phase| phase.duration).sum();
-        let cost = Cost { time: phases.duration(), joules: self.joules(&phases, &detail) };
+        let cost = self.alone(&phases, &detail);
         // Beside others a processor counts for what the memory moves for one client, at most.
         let alone = self.together(1);
         let (mut bytes, mut rate) = (0.0, 0.0_f64);
@@ -265,7 +252,7 @@ impl Pricing<'_, '_> {
         }
         let moving = (0..=all as usize).map(|cut| self.moving(cpu.iter().map(|of| of[cut]), gpu[cut]));
         let moving = moving.collect();
-        let costs = |priced: &Vec<Priced>| -> Vec<Cost> { priced.iter().map(|part| part.cost).collect() };
+        let costs = |priced: &Vec<Priced>| -> Vec<Price> { priced.iter().map(|part| part.cost).collect() };
         let of_cpu = cpu.iter().flat_map(|priced| (0..).zip(priced.iter().copied()));
         let of_gpu = (0..).zip(gpu.iter().copied()).map(|(cut, priced)| (all - cut, priced));
         let traffic = [Traffic::of(of_cpu, step), Traffic::of(of_gpu, step)];
@@ -280,13 +267,13 @@ impl Pricing<'_, '_> {
     fn cut_table(
         &self,
         (step, all, unit): (u32, u32, u32),
-        cpu: Vec<Vec<Cost>>,
-        gpu: Vec<Cost>,
+        cpu: Vec<Vec<Price>>,
+        gpu: Vec<Price>,
         (moving, traffic): (Vec<Picos>, [Traffic; 2]),
     ) -> CutTable {
         let cuts = 0..=all as usize;
-        let of_any = |cut: usize| cpu.iter().map(|of| of[cut]).fold(Cost::NEVER, least_known);
-        let best_cpu: Vec<Cost> = cuts.clone().map(of_any).collect();
+        let of_any = |cut: usize| cpu.iter().map(|of| of[cut]).fold(Price::NEVER, least_known);
+        let best_cpu: Vec<Price> = cuts.clone().map(of_any).collect();
         let joules = (1..all as usize).map(|cut| best_cpu[cut].joules + gpu[cut].joules);
         let least_joules = joules.fold(f64::INFINITY, f64::min);
         let mut least = [best_cpu.clone(), gpu.clone()];
@@ -296,7 +283,7 @@ impl Pricing<'_, '_> {
         for cut in cuts.skip(1) {
             least[1][cut] = least[1][cut].least(least[1][cut - 1]);
         }
-        let ways = |of_cores: &Vec<Cost>| {
+        let ways = |of_cores: &Vec<Price>| {
             let way = |cut: u32| {
                 let (cpu, gpu) = (of_cores[cut as usize], gpu[cut as usize]);
                 Way { cpu: cpu.time, gpu: gpu.time, joules: cpu.joules + gpu.joules, cut }
@@ -345,7 +332,7 @@ impl Pricing<'_, '_> {
     }
 }
 
-fn least_known(least: Cost, other: Cost) -> Cost {
+fn least_known(least: Price, other: Price) -> Price {
     match (least.is_known(), other.is_known()) {
         (_, false) => least,
         (false, true) => other,

@@ -5,12 +5,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::device::profile::Profile;
-use crate::explore::Strategy;
-use crate::explore::{SearchOptions, explore};
-use crate::kernel::cpu::Library;
-use crate::plan::synchronisation::Mechanism;
-use crate::plan::{Axis, Placement, Processor};
+use crate::device::Profile;
+use crate::explore::{SearchOptions, Strategy, explore};
+use crate::kernel::Library;
+use crate::plan::{Axis, Mechanism, Placement, Processor};
 use crate::simulate::{Measure, Pipeline, Simulator};
 use crate::workload::{Stage, fuse, network};
 

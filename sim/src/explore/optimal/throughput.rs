@@ -7,14 +7,13 @@
 //! streaming the plan takes less. Invariant: prices that add up to one make the least work of all operators a
 //! bound of every plan's busiest processor.
 
-use super::model::Model;
-use super::moves::CPU;
-use super::tables::Cost;
-use super::walk::in_units;
-use crate::explore::explorer::Explorer;
-use crate::plan::{Axis, Part, Placement, Plan, Processor, ProcessorKind, Region, Span};
+use super::walk::{clear_chain, in_units};
+use super::{CPU, Model, Price};
+use crate::device::ProcessorKind;
+use crate::explore::Explorer;
+use crate::plan::{Axis, Placement, Plan, Processor};
 use crate::schedule::Holders;
-use crate::simulate::{Pipeline, SimulateError};
+use crate::simulate::{Pipeline, Result};
 use crate::units::Picos;
 
 /// Corrections of the prices of the processors' time, and from which on each weighs less.
@@ -48,9 +47,9 @@ pub(super) fn balanced(
     model: &Model<'_>,
     mut starts: Vec<Plan>,
     changes: usize,
-) -> Result<Vec<Plan>, SimulateError> {
+) -> Result<Vec<Plan>> {
     for reluctance in RELUCTANCE {
-        let mut prices = best_prices(model, Cost::NOTHING);
+        let mut prices = best_prices(model, Price::NOTHING);
         for round in 0..PRICINGS {
             let Some(plan) = assigned(explorer, model, prices, reluctance) else { break };
             let Ok(busy) = explorer.simulator.busy(model.stages, &plan) else { break };
@@ -100,13 +99,13 @@ pub(super) fn bound(model: &Model<'_>, pipeline: &Pipeline, latency: Picos) -> f
 }
 
 /// What all operators cost at least by such prices, and the graphs of the NPU so much each.
-fn least_work(model: &Model<'_>, prices: [f64; 3], graph: Cost) -> f64 {
+fn least_work(model: &Model<'_>, prices: [f64; 3], graph: Price) -> f64 {
     let [least, _] = model.least_work(prices, graph)[0];
     least
 }
 
 /// The prices, of all that are tried, with which all operators cost most.
-fn best_prices(model: &Model<'_>, graph: Cost) -> [f64; 3] {
+fn best_prices(model: &Model<'_>, graph: Price) -> [f64; 3] {
     let all = super::program::queue_weights(model).into_iter();
     let costs = all.map(|prices| (least_work(model, prices, graph), prices));
     costs.max_by(|one, other| one.0.total_cmp(&other.0)).map_or([1.0; 3], |(_, prices)| prices)
@@ -120,7 +119,7 @@ fn assigned(
     prices: [f64; 3],
     reluctance: f64,
 ) -> Option<Plan> {
-    let reluctance = reluctance * least_work(model, prices, Cost::NOTHING);
+    let reluctance = reluctance * least_work(model, prices, Price::NOTHING);
     let price = |kind: ProcessorKind, time: Picos| prices[kind as usize] * time.0 as f64;
     let mut ways = vec![Assigned { cost: 0.0, by: Vec::new() }];
     for (index, stage) in model.stages.iter().enumerate() {
@@ -173,7 +172,7 @@ fn levelled(
     model: &Model<'_>,
     (mut cost, mut plan): (f64, Plan),
     mut changes: usize,
-) -> Result<Plan, SimulateError> {
+) -> Result<Plan> {
     loop {
         let busy = explorer.simulator.busy(model.stages, &plan)?;
         let stages = 0..model.stages.len();
@@ -224,9 +223,7 @@ fn shifted(model: &Model<'_>, (plan, busy): (&Plan, [Picos; 3]), stage: usize) -
             let busier = (left - fraction * own).max(taken + fraction * time);
             let mut changed = plan.clone();
             changed.placements[stage] = placement;
-            if let Some(chain) = changed.chains.get_mut(stage) {
-                *chain = None;
-            }
+            clear_chain(&mut changed, stage);
             plans.extend(in_units(changed).map(|changed| (busier, changed)));
         }
     }
@@ -258,10 +255,6 @@ fn moved(
     counts[to] += taken;
     // The CPU's part is the first, the GPU's the last.
     let order = [ProcessorKind::Cpu, ProcessorKind::Npu, ProcessorKind::Gpu].map(|kind| kind as usize);
-    let parts = order.into_iter().filter(|&kind| counts[kind] > 0).scan(0, |end, kind| {
-        let first = std::mem::replace(end, *end + counts[kind]);
-        Some(Part { by: whose[kind], region: Region::along(axis, Span::new(first, *end)) })
-    });
-    let parts: Vec<Part> = parts.collect();
-    if taken == 0 || parts.len() < 2 { None } else { Placement::of(&parts).ok() }
+    let moved = Placement::cut(axis, order.map(|kind| (whose[kind], counts[kind])));
+    (taken > 0 && moved.is_cut()).then_some(moved)
 }

@@ -7,13 +7,12 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::model::Model;
-use super::moves::{CPU, GPU};
-use super::shares::WITH_NPU;
-use crate::explore::explorer::Explorer;
-use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, Part, Placement, Plan, Processor, ProcessorKind, Region, Span};
-use crate::simulate::SimulateError;
+use super::{CPU, GPU, Model, WITH_NPU};
+use crate::device::ProcessorKind;
+use crate::explore::Explorer;
+use crate::kernel::CoreSet;
+use crate::plan::{Axis, Part, Placement, Plan, Processor, Region, Span};
+use crate::simulate::Result;
 
 /// Seed of the walk.
 const SEED: u64 = 1;
@@ -27,7 +26,7 @@ pub(super) fn improved(
     model: &Model<'_>,
     plan: Plan,
     changes: usize,
-) -> Result<(Plan, usize), SimulateError> {
+) -> Result<(Plan, usize)> {
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let mut best = (explorer.cost_of(&plan)?, plan);
     let mut simulated = 0;
@@ -149,11 +148,7 @@ fn move_shares(placement: &mut Placement, random: &mut ChaCha8Rng) -> Option<()>
     let moved = random.random_range(1..=most).min(shares[from].1 - 1);
     shares[from].1 -= moved;
     shares[to].1 += moved;
-    let parts = shares.iter().scan(0, |end, &(by, count)| {
-        let first = std::mem::replace(end, *end + count);
-        Some(Part { by, region: Region::along(axis, Span::new(first, first + count)) })
-    });
-    *placement = Placement::of(&parts.collect::<Vec<Part>>()).ok()?;
+    *placement = Placement::cut(axis, shares);
     Some(())
 }
 
@@ -192,7 +187,7 @@ fn copy_neighbour(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut
     Some(())
 }
 
-fn clear_chain(plan: &mut Plan, stage: usize) {
+pub(super) fn clear_chain(plan: &mut Plan, stage: usize) {
     if let Some(chain) = plan.chains.get_mut(stage) {
         *chain = None;
     }

@@ -14,22 +14,22 @@ mod product;
 mod time;
 mod work;
 
-use super::tally::{Shares, Tally};
-use super::team::{Member, Team};
-use super::{CoreSet, NANOS_PER_MICRO, unsupported};
-use crate::device::cpu::{CoexecRates, CoexecUnit, Cpu};
-use crate::kernel::Unsupported;
+use super::tally::Shares;
+use super::{CoreSet, Member, NANOS_PER_MICRO, Tally, Team, unsupported};
+use crate::device::Cpu;
+use crate::device::cpu::{CoexecRates, CoexecUnit};
+use crate::kernel::Result;
 use crate::workload::{DataType, Layer};
 
 pub use depth_blocks::{DEPTH_BLOCK_BYTES, DepthBlock, DepthBlocks, MAX_SEGMENTS};
 pub use division::{Block, Division, Extent};
 pub use time::Costs;
-use work::Sharing;
 pub use work::depthwise_threads;
 pub use work::{Caches, Work};
+use work::{Sharing, beyond};
 
 /// What `layer` costs on `cores`.
-pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
+pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally> {
     if layer.data_type != DataType::F32 {
         let reason = format!("the model of coexec's kernels is of f32, not of {}", layer.data_type);
         return Err(unsupported(layer, reason));

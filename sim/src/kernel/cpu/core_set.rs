@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::MAX_THREADS;
-use crate::device::cpu::{ClusterName, Cpu, MAX_CLUSTERS};
+use crate::device::{ClusterName, Cpu, MAX_CLUSTERS};
 
 /// A core set that a CPU does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

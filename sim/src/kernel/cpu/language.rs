@@ -6,11 +6,10 @@
 //! Everything else is bound by the tensors it reads and writes. Behind each operator the threads
 //! wait for each other.
 
-use super::makespan::Makespan;
-use super::tally::{Shares, Tally};
-use super::{CoreSet, Kernel, NANOS_PER_MICRO, traffic, unsupported};
-use crate::device::cpu::{Cpu, LanguageRates};
-use crate::kernel::Unsupported;
+use super::tally::Shares;
+use super::{CoreSet, Kernel, Makespan, NANOS_PER_MICRO, Tally, traffic, unsupported};
+use crate::device::{Cpu, LanguageRates};
+use crate::kernel::Result;
 use crate::workload::{Class, Layer};
 
 /// Rows of a product over the context, at most, that stand for one token: the query heads that
@@ -18,12 +17,7 @@ use crate::workload::{Class, Layer};
 const ROWS_OF_A_TOKEN: u32 = 8;
 
 /// What `layer` costs on `cores`, which are all of them.
-pub(super) fn execute(
-    layer: &Layer,
-    cpu: &Cpu,
-    rates: &LanguageRates,
-    cores: &CoreSet,
-) -> Result<Tally, Unsupported> {
+pub(super) fn execute(layer: &Layer, cpu: &Cpu, rates: &LanguageRates, cores: &CoreSet) -> Result<Tally> {
     if CoreSet::all(cpu).as_ref() != Some(cores) {
         let reason = "the rates of integer weights are known on all cores together, not on some".to_owned();
         return Err(unsupported(layer, reason));
@@ -32,39 +26,27 @@ pub(super) fn execute(
     let nanos = |bytes: u64| bytes as f64 / rates.bandwidth_gbps.value;
     let macs = layer.operator.macs() as f64;
     let weights = layer.data_type.weight_bytes(layer.operator.parameters());
-    let (kernel, shares) = match layer.operator.class() {
-        Class::Product(product) if product.trained => {
-            let reading = nanos(weights.0);
-            let computing = macs / rates.multiply_accumulates_per_ns.value;
-            let kernel = if product.rows == 1 { Kernel::Gemv } else { Kernel::Gemm };
-            let shares = if reading > computing {
-                Shares { memory: reading, ..Shares::default() }
-            } else {
-                Shares { compute: computing, ..Shares::default() }
-            };
-            (kernel, shares)
-        }
-        Class::Product(product) => {
-            let is_token = product.rows <= ROWS_OF_A_TOKEN;
-            let rate = if is_token {
-                &rates.token_context_multiply_accumulates_per_ns
-            } else {
-                &rates.context_multiply_accumulates_per_ns
-            };
-            (Kernel::Gemm, Shares { compute: macs / rate.value, ..Shares::default() })
-        }
-        Class::Convolution(_)
-        | Class::Depthwise(_)
-        | Class::Pool(_)
-        | Class::Reduction(_)
-        | Class::Elementwise(_)
-        | Class::Movement(_)
-        | Class::Gather { .. }
-        | Class::Recurrent(_)
-        | Class::Generic(_) => {
-            let memory = nanos(traffic::bytes(layer, None));
-            (Kernel::Elementwise, Shares { memory, ..Shares::default() })
-        }
+    let (kernel, shares) = if let Some(product) = layer.operator.product_with_weights() {
+        let reading = nanos(weights.0);
+        let computing = macs / rates.multiply_accumulates_per_ns.value;
+        let kernel = if product.rows == 1 { Kernel::Gemv } else { Kernel::Gemm };
+        let shares = if reading > computing {
+            Shares { memory: reading, ..Shares::default() }
+        } else {
+            Shares { compute: computing, ..Shares::default() }
+        };
+        (kernel, shares)
+    } else if let Class::Product(product) = layer.operator.class() {
+        let is_token = product.rows <= ROWS_OF_A_TOKEN;
+        let rate = if is_token {
+            &rates.token_context_multiply_accumulates_per_ns
+        } else {
+            &rates.context_multiply_accumulates_per_ns
+        };
+        (Kernel::Gemm, Shares { compute: macs / rate.value, ..Shares::default() })
+    } else {
+        let memory = nanos(traffic::bytes(layer, None));
+        (Kernel::Elementwise, Shares { memory, ..Shares::default() })
     };
     let mut tally = Tally::new(kernel);
     tally.threads = cores.threads();
@@ -79,7 +61,7 @@ mod tests {
     use crate::device::profile::Profile;
     use crate::workload::{DataType, Linear, Operator};
 
-    fn nanos(rows: u32, threads: u32) -> Result<f64, Unsupported> {
+    fn nanos(rows: u32, threads: u32) -> Result<f64> {
         let cpu = Profile::load("snapdragon-8elite").unwrap().cpu;
         let linear = Linear { rows, input_features: 4096, output_features: 4096, bias: false };
         let layer = Layer::new(Operator::Linear(linear), DataType::W4A16);

@@ -1,7 +1,6 @@
 //! What a layer costs on a core set, before it becomes phases.
 
-use super::makespan::Makespan;
-use super::{Kernel, Library, Limit, MAX_THREADS, Schedule};
+use super::{Kernel, Library, Limit, MAX_THREADS, Makespan, Schedule};
 use crate::kernel::{Execution, Phase, PhaseKind, Phases, largest};
 use crate::units::{Bytes, Picos};
 
@@ -93,15 +92,11 @@ impl Tally {
     /// The phases, with `bytes` spread over serial and parallel work.
     pub(super) fn finish(&self, library: Option<Library>, bytes: u64) -> Execution<Schedule> {
         let serial = Picos::from_nanos(self.serial);
-        let mut phases = Phases::default();
-        let parts = [
-            (PhaseKind::Serial, serial),
-            (PhaseKind::Parallel, Picos::from_nanos(self.parallel.nanos())),
-            (PhaseKind::ForkJoin, Picos::from_nanos(self.fork)),
-        ];
-        for (kind, duration) in parts {
-            phases.push(Phase { kind, duration, bytes: Bytes::ZERO, steps: 1 });
-        }
+        let mut phases = Phases::from_iter([
+            Phase::new(PhaseKind::Serial, serial, Bytes::ZERO),
+            Phase::new(PhaseKind::Parallel, Picos::from_nanos(self.parallel.nanos()), Bytes::ZERO),
+            Phase::new(PhaseKind::ForkJoin, Picos::from_nanos(self.fork), Bytes::ZERO),
+        ]);
         phases.spread(Bytes(bytes), |kind| kind != PhaseKind::ForkJoin);
         let schedule = Schedule {
             library,

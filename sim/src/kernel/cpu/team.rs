@@ -3,8 +3,8 @@
 use arrayvec::ArrayVec;
 
 use super::{CoreSet, MAX_THREADS, unsupported};
-use crate::device::cpu::{Cluster, Cpu, MAX_CLUSTERS, MixedClusters};
-use crate::kernel::Unsupported;
+use crate::device::{Cluster, Cpu, MAX_CLUSTERS, MixedClusters};
+use crate::kernel::Result;
 use crate::workload::Layer;
 
 /// The threads of one cluster.
@@ -33,7 +33,7 @@ impl<'a, Rates> Team<'a, Rates> {
         cores: &CoreSet,
         table: &'static str,
         pick: impl Fn(&'a Cluster) -> Option<&'a Rates>,
-    ) -> Result<Self, Unsupported> {
+    ) -> Result<Self> {
         let mut members = ArrayVec::new();
         for group in cores.groups() {
             let cluster = cpu.clusters.get(group.cluster).filter(|found| found.cores >= group.threads);

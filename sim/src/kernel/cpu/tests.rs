@@ -1,6 +1,5 @@
 use super::*;
-use crate::device::cpu::Core;
-use crate::device::quantity::Quantity;
+use crate::device::{Core, Quantity};
 use crate::kernel::{Phase, PhaseKind};
 use crate::workload::{
     Conv2d, DataType, DepthwiseConv2d, Elementwise, Generic, GenericKind, Linear, MatMul, Norm, NormKind,

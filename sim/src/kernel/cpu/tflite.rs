@@ -7,17 +7,18 @@
 //! loop of grouped convolutions, everything but products and depthwise
 //! convolutions) is serial here.
 
-use super::makespan::{self, Makespan};
-use super::ruy::{self, Product, Tile};
-use super::tally::{Shares, Tally};
-use super::team::{Team, contention};
-use super::{CoreSet, Kernel, NANOS_PER_MICRO, QUANTISING_PASSES, arithmetic, separate_passes, unsupported};
-use crate::device::cpu::{Cluster, Cpu, RuyRates};
-use crate::device::quantity::Quantity;
-use crate::kernel::Unsupported;
+use super::ruy::{Product, Tile};
+use super::tally::Shares;
+use super::{
+    CoreSet, Kernel, Makespan, NANOS_PER_MICRO, QUANTISING_PASSES, Tally, Team, arithmetic, contention,
+    makespan, ruy, separate_passes, unsupported,
+};
+use crate::device::{Cluster, Cpu, Quantity, RuyRates};
+use crate::kernel::Result;
+use crate::workload;
 use crate::workload::{
-    self, Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator,
-    Recurrent, Reduction,
+    Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator, Recurrent,
+    Reduction,
 };
 
 /// Tensor bytes the caches keep from one operator to the next (CPU model fit:
@@ -61,7 +62,7 @@ struct Kernels<'a> {
 }
 
 /// What `layer` costs on `cores`.
-pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
+pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally> {
     let (format, quantised) = arithmetic(layer);
     let kernels = Kernels::new(layer, format, cpu, cores)?;
     let mut tally =
@@ -85,7 +86,7 @@ fn one_product(channels: u32, pixels: u32, depth: u32) -> Product {
 }
 
 impl<'a> Kernels<'a> {
-    fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
+    fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self> {
         let f32_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_f32.as_ref();
         let i8_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_i8.as_ref();
         let (table, pick, mixed) = match format {
@@ -181,22 +182,12 @@ impl<'a> Kernels<'a> {
     fn function(&self, function: Function, elements: u64, broadcast: bool) -> f64 {
         let rates = self.main();
         let general = &rates.element_wise_ns;
-        let element_ns = match function {
-            Function::Add | Function::Multiply | Function::Divide | Function::Prelu if broadcast => {
-                or(rates.broadcast_element_ns.as_ref(), general)
-            }
-            Function::Add
-            | Function::Multiply
-            | Function::Divide
-            | Function::Prelu
-            | Function::Relu
-            | Function::Relu6 => general.value,
-            Function::HardSwish
-            | Function::HardSigmoid
-            | Function::Sigmoid
-            | Function::Silu
-            | Function::Gelu
-            | Function::Tanh => or(rates.activation_element_ns.as_ref(), general),
+        let element_ns = if function.is_binary() && broadcast {
+            or(rates.broadcast_element_ns.as_ref(), general)
+        } else if function.has_exponential() || function.is_hard() {
+            or(rates.activation_element_ns.as_ref(), general)
+        } else {
+            general.value
         };
         self.serial(&[elements as f64 * element_ns, self.beyond_cache(elements)])
     }

@@ -7,17 +7,15 @@
 
 mod micro_kernel;
 
-use super::makespan::Makespan;
 use super::ruy::Tile;
-use super::tally::{Shares, Tally};
-use super::team::{Member, Team, contention};
+use super::tally::Shares;
 use super::traffic::{CACHE_LINE_BYTES, grouped_input_bytes, grouped_output_factor};
 use super::{
-    CoreSet, Kernel, MAX_THREADS, NANOS_PER_MICRO, QUANTISING_PASSES, arithmetic, separate_passes,
-    unsupported,
+    CoreSet, Kernel, MAX_THREADS, Makespan, Member, NANOS_PER_MICRO, QUANTISING_PASSES, Tally, Team,
+    arithmetic, contention, separate_passes, unsupported,
 };
-use crate::device::cpu::{Cluster, Cpu, XnnpackRates};
-use crate::kernel::Unsupported;
+use crate::device::{Cluster, Cpu, XnnpackRates};
+use crate::kernel::Result;
 use crate::workload::{
     Class, Conv2d, DataType, Function, GenericKind, Layer, Operator, Recurrent, Reduction,
 };
@@ -70,7 +68,7 @@ struct Kernels<'a> {
 }
 
 /// What `layer` costs on `cores`.
-pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally, Unsupported> {
+pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally> {
     let (format, quantised) = arithmetic(layer);
     let kernels = Kernels::new(layer, format, cpu, cores)?;
     let mut tally =
@@ -93,7 +91,7 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
 }
 
 impl<'a> Kernels<'a> {
-    fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self, Unsupported> {
+    fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self> {
         let (table, pick): (_, fn(&Cluster) -> Option<&XnnpackRates>) = match format {
             DataType::F32 => ("xnnpack_f32", |cluster| cluster.xnnpack_f32.as_ref()),
             DataType::F16 => ("xnnpack_f16", |cluster| cluster.xnnpack_f16.as_ref()),
@@ -386,15 +384,5 @@ fn evenly(member: &Member<'_, XnnpackRates>, nanos: impl Fn(&XnnpackRates) -> f6
 
 /// One element of a function: those with an exponential in them cost more.
 fn function_ns(function: Function, rates: &XnnpackRates) -> f64 {
-    match function {
-        Function::Sigmoid | Function::Silu | Function::Gelu | Function::Tanh => rates.sigmoid_ns.value,
-        Function::Add
-        | Function::Multiply
-        | Function::Divide
-        | Function::Prelu
-        | Function::Relu
-        | Function::Relu6
-        | Function::HardSwish
-        | Function::HardSigmoid => rates.element_wise_ns.value,
-    }
+    if function.has_exponential() { rates.sigmoid_ns.value } else { rates.element_wise_ns.value }
 }

@@ -2,16 +2,16 @@
 //! products of several rows, the middle kernel of Winograd; and the convolution
 //! with constant weights.
 
-use super::latency::Cost;
-use super::select::{self, Kernel};
-use super::work_group::Dispatch;
-use super::{Modelled, activations, elementwise, extent, lanes, missing_table, saturated, work_group};
-use crate::device::gpu::family::{ConvGrid, ConvMapping, Extent, Linearisation, SLICE_BYTES, Tile, TileTask};
-use crate::device::gpu::{
-    ConvConstantsKernel, ConvGenericKernel, Gpu, LinearLowering, ResidentKernel, WinogradKernel,
+use super::{
+    Cost, Dispatch, Kernel, Modelled, activations, elementwise, extent, lanes, missing_table, saturated,
+    select, work_group,
 };
-use crate::device::quantity::Quantity;
-use crate::kernel::Unsupported;
+use crate::device::gpu::{ConvConstantsKernel, ConvGenericKernel, WinogradKernel};
+use crate::device::{
+    ConvGrid, ConvMapping, Extent, Gpu, LinearLowering, Linearisation, Quantity, ResidentKernel, SLICE_BYTES,
+    Tile, TileTask,
+};
+use crate::kernel::Result;
 use crate::workload::{Conv2d, DataType, Layer, Linked, Product, slices};
 
 /// Bytes of the 16-bit weights between one input and one output slice.
@@ -264,7 +264,7 @@ fn lanes_of(mapping: &ConvMapping, dispatch: &Dispatch, threads: [u32; 3], gpu: 
 /// Winograd F(4x4, 3x3): input tiles are transformed to 36 points, each point is
 /// a 1x1 convolution over all tiles, and the products are transformed back. The
 /// launch is the middle kernel's.
-pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled, Unsupported> {
+pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled> {
     let table = gpu.winograd.as_ref().ok_or_else(|| missing_table(layer, Kernel::Winograd, "winograd"))?;
     let input = extent(conv.input);
     let output = extent(conv.output());
@@ -304,7 +304,7 @@ fn winograd_cost(table: &WinogradKernel, dispatch: &Dispatch, moved: [u64; 3], g
 
 /// Convolution with weights in constant memory: one thread per pixel computes all
 /// output slices without a loop.
-pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled, Unsupported> {
+pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled> {
     let missing = || missing_table(layer, Kernel::ConvConstants, "conv_constants");
     let table: &ConvConstantsKernel = gpu.conv_constants.as_ref().ok_or_else(missing)?;
     let input = extent(conv.input);

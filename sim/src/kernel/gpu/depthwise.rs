@@ -1,11 +1,7 @@
 //! The three depthwise convolution kernels.
 
-use super::latency::Cost;
-use super::select::{self, Kernel};
-use super::work_group::Dispatch;
-use super::{Modelled, activations, extent, lanes};
-use crate::device::gpu::family::{SLICE_BYTES, Tile};
-use crate::device::gpu::{Gpu, ResidentKernel};
+use super::{Cost, Dispatch, Kernel, Modelled, activations, extent, lanes, select};
+use crate::device::{Gpu, ResidentKernel, SLICE_BYTES, Tile};
 use crate::workload::{DepthwiseConv2d, Layer};
 
 /// Texels that a thread of the 3x3 kernel reads for its 2x2 pixels.

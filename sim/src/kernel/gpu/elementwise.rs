@@ -1,14 +1,9 @@
 //! Kernels that mostly move memory: concatenation, element-wise functions,
 //! softmax, normalisations, look-ups and copies.
 
-use super::latency::{self, Cost};
 use super::reduce::sharing_threads;
-use super::select::{self, Kernel};
-use super::work_group::Dispatch;
-use super::{Modelled, extent, saturated};
-use crate::device::gpu::Gpu;
-use crate::device::gpu::family::{Extent, SLICE_BYTES, Tile};
-use crate::device::quantity::Quantity;
+use super::{Cost, Dispatch, Kernel, Modelled, extent, latency, saturated, select};
+use crate::device::{Extent, Gpu, Quantity, SLICE_BYTES, Tile};
 use crate::workload::{
     CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Function, Generic, GenericKind, Layer, Linked,
     Pick, Resize, Shape, slices,

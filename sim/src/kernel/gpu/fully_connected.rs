@@ -2,12 +2,8 @@
 //! one output slice and add their parts up through local memory.
 
 use super::conv::weight_bytes;
-use super::latency::Cost;
-use super::select::Kernel;
-use super::work_group::Dispatch;
-use super::{Modelled, activations};
-use crate::device::gpu::Gpu;
-use crate::device::gpu::family::{SLICE_BYTES, Tile};
+use super::{Cost, Dispatch, Kernel, Modelled, activations};
+use crate::device::{Gpu, SLICE_BYTES, Tile};
 use crate::workload::{Layer, slices};
 
 /// Threads that share the dot products of an output slice.

@@ -8,22 +8,26 @@
 
 use serde::Serialize;
 
-use crate::device::gpu::LanguageKernels;
+use crate::device::LanguageKernels;
 use crate::kernel::{Execution, Phase, PhaseKind, Phases};
 use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 use crate::workload::{Class, Layer};
 
 /// Which kernel runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum LanguageKernel {
     /// Each row times the weights, which stay integers.
+    #[strum(to_string = "matrix-vector product")]
     MatrixVector,
     /// All rows at once, after the weights became 16-bit numbers.
+    #[strum(to_string = "matrix product")]
     MatrixMatrix,
     /// A product of two activations.
+    #[strum(to_string = "product of activations")]
     Attention,
     /// Anything else: what it reads and writes.
+    #[strum(to_string = "element-wise kernel")]
     Elementwise,
 }
 
@@ -87,11 +91,10 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
         | Class::Elementwise(_)
         | Class::Movement(_) => (LanguageKernel::Elementwise, activations, traffic(activations)),
     };
-    let mut phases = Phases::default();
-    let launch = Picos::from_micros(kernels.launch_us.value);
-    phases.push(Phase { kind: PhaseKind::Launch, duration: launch, bytes: Bytes::ZERO, steps: 1 });
-    let duration = Picos::from_micros(micros);
-    phases.push(Phase { kind: PhaseKind::FullRounds, duration, bytes, steps: 1 });
+    let phases = Phases::from_iter([
+        Phase::new(PhaseKind::Launch, Picos::from_micros(kernels.launch_us.value), Bytes::ZERO),
+        Phase::new(PhaseKind::FullRounds, Picos::from_micros(micros), bytes),
+    ]);
     let traffic_time = Picos::from_micros(traffic(bytes));
     Execution { phases, detail: LanguageLaunch { kernel, bytes, traffic_time } }
 }

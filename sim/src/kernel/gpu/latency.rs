@@ -7,9 +7,9 @@
 //! that share a compute unit. Form and parameters: white-box model fitted on the
 //! mobile-ml-benchmark data set.
 
-use super::work_group::Dispatch;
-use super::{Launch, Limit};
-use crate::device::gpu::{CommonParameters, Gpu};
+use super::{Dispatch, Launch, Limit};
+use crate::device::Gpu;
+use crate::device::gpu::CommonParameters;
 use crate::kernel::{Execution, Phase, PhaseKind, Phases, largest};
 use crate::units::{Bytes, Picos};
 

@@ -1,12 +1,7 @@
 //! Kernels that reduce pixels: windowed pooling and the mean of a whole image.
 
-use super::latency::Cost;
-use super::select::Kernel;
-use super::work_group::Dispatch;
-use super::{Modelled, extent, work_group};
-use crate::device::gpu::Gpu;
-use crate::device::gpu::family::{Extent, Tile};
-use crate::device::quantity::Quantity;
+use super::{Cost, Dispatch, Kernel, Modelled, extent, work_group};
+use crate::device::{Extent, Gpu, Quantity, Tile};
 use crate::workload::{Pool, PoolKind, Shape};
 
 /// Pooling over a window: one thread computes one slice of one pixel.

@@ -2,8 +2,8 @@
 //! phases.
 
 use super::{Launch, extent};
-use crate::device::gpu::family::{Extent, SLICE_BYTES};
-use crate::device::gpu::{Correction, Feature, Features, Gpu};
+use crate::device::gpu::Correction;
+use crate::device::{Extent, Feature, Features, Gpu, SLICE_BYTES};
 use crate::kernel::Execution;
 use crate::workload::{Class, Layer, Movement, Operator, slices};
 
@@ -87,17 +87,8 @@ fn remainder(count: f64, period: f64) -> f64 {
 /// What an operator reads first; of what only moves elements, as many as it moves.
 fn input_of(operator: &Operator) -> Extent {
     let output = operator.output();
-    match operator.class() {
-        Class::Movement(_) | Class::Gather { .. } => extent(output),
-        Class::Product(_)
-        | Class::Convolution(_)
-        | Class::Depthwise(_)
-        | Class::Pool(_)
-        | Class::Reduction(_)
-        | Class::Elementwise(_)
-        | Class::Recurrent(_)
-        | Class::Generic(_) => extent(operator.input_shapes().next().unwrap_or(output)),
-    }
+    let only_moves = matches!(operator.class(), Class::Movement(_) | Class::Gather { .. });
+    extent(operator.input(0).filter(|_| !only_moves).unwrap_or(output))
 }
 
 /// The window of an operator and its weights.
@@ -113,30 +104,22 @@ impl Window {
         let blocks = |source: u32, output: u32| {
             f64::from(slices(source)) * f64::from(slices(output)) * 4.0 * SLICE_BYTES as f64
         };
-        let (trivial, weight_bytes) = match operator.class() {
-            Class::Convolution(conv) => {
-                let dense = blocks(conv.input.channels, conv.output_channels);
-                let weight_bytes = conv.window.taps() as f64 * dense / f64::from(conv.groups.max(1));
-                (conv.window.is_pointwise(), weight_bytes)
-            }
-            Class::Depthwise(conv) => {
-                let slices = f64::from(slices(conv.input.channels));
-                (false, conv.window.taps() as f64 * slices * SLICE_BYTES as f64)
-            }
-            Class::Product(product) => {
-                (true, f64::from(product.batch) * blocks(product.inner, product.outputs))
-            }
-            Class::Pool(_)
-            | Class::Reduction(_)
-            | Class::Elementwise(_)
-            | Class::Movement(_)
-            | Class::Gather { .. }
-            | Class::Recurrent(_)
-            | Class::Generic(_) => (true, 0.0),
+        let class = operator.class();
+        let (trivial, weight_bytes) = if let Class::Convolution(conv) = class {
+            let dense = blocks(conv.input.channels, conv.output_channels);
+            let weight_bytes = conv.window.taps() as f64 * dense / f64::from(conv.groups.max(1));
+            (conv.window.is_pointwise(), weight_bytes)
+        } else if let Class::Depthwise(conv) = class {
+            let slices = f64::from(slices(conv.input.channels));
+            (false, conv.window.taps() as f64 * slices * SLICE_BYTES as f64)
+        } else if let Class::Product(product) = class {
+            (true, f64::from(product.batch) * blocks(product.inner, product.outputs))
+        } else {
+            (true, 0.0)
         };
         let (side, stride) = if let Some(window) = operator.window() {
             (f64::from(window.kernel[0]), f64::from(window.stride[0]))
-        } else if let Class::Movement(Movement::Joined(concat)) = operator.class() {
+        } else if let Class::Movement(Movement::Joined(concat)) = class {
             (concat.extents.len() as f64, 1.0)
         } else {
             (1.0, 1.0)

@@ -11,8 +11,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::extent;
-use crate::device::gpu::KernelTable;
-use crate::device::gpu::family::{Extent, Family};
+use crate::device::{Extent, Family, KernelTable};
 use crate::workload::{Conv2d, DepthwiseConv2d, Shape, Window, slices};
 
 /// A kernel of the TFLite GPU delegate.

@@ -1,10 +1,8 @@
 //! Grid and work-group of a launch: how the delegate cuts threads into groups
 //! when it does not time candidates (its "fast" tuning, the default).
 
-use super::saturated;
-use super::select::Kernel;
-use crate::device::gpu::Gpu;
-use crate::device::gpu::family::{Extent, Linearisation, Tile};
+use super::{Kernel, saturated};
+use crate::device::{Extent, Gpu, Linearisation, Tile};
 
 /// Most threads of a convolution's group, whatever the driver allows.
 const MOST_CONV_THREADS: u32 = 256;

@@ -20,12 +20,12 @@ mod tests;
 
 use serde::Serialize;
 
-use self::operators::Operators;
 use self::rates::{Cost, Rates};
-use super::{Execution, Phase, PhaseKind, Phases, Unsupported};
-use crate::device::npu::compiled::CompiledGraphs;
+use crate::device::CompiledGraphs;
+use crate::kernel::{Execution, Phase, PhaseKind, Result};
 use crate::units::{Bytes, Picos};
 use crate::workload::{DataType, Layer};
+use operators::{Operators, kernel_of};
 
 pub use self::work::Kernel;
 
@@ -51,14 +51,17 @@ pub enum Producer {
 }
 
 /// What decides how long a layer of a graph takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The unit that computes it.
+    #[strum(to_string = "the unit")]
     Compute,
     /// Weights and spilled tensors on their way.
+    #[strum(to_string = "memory traffic")]
     Traffic,
     /// Costs of the graph and of each operator.
+    #[strum(to_string = "fixed costs")]
     Fixed,
 }
 
@@ -103,7 +106,7 @@ impl Graph {
     ///
     /// # Errors
     /// Where a compiler takes a member's operator to another processor, or nothing is known of it.
-    pub fn new(members: &[Member<'_>], on_chip_bytes: f64) -> Result<Self, Unsupported> {
+    pub fn new(members: &[Member<'_>], on_chip_bytes: f64) -> Result<Self> {
         let data_type = members.first().map_or(DataType::F16, |member| member.layer.data_type);
         let operators = Operators::of(members)?;
         let spills = on_chip::spills(&operators, rates::activation_bytes(data_type), on_chip_bytes);
@@ -119,7 +122,7 @@ impl Graph {
     ///
     /// # Errors
     /// Where nothing is known of its number format.
-    pub fn micros(&self, compiled: &CompiledGraphs) -> Result<f64, Unsupported> {
+    pub fn micros(&self, compiled: &CompiledGraphs) -> Result<f64> {
         let costs = self.costs(compiled)?;
         let members: f64 = costs.iter().map(|cost| cost.micros + cost.own.fixed_us).sum();
         Ok(compiled.graph_us.value + members)
@@ -130,7 +133,7 @@ impl Graph {
     ///
     /// # Errors
     /// As [`Self::micros`].
-    pub fn execute(&self, compiled: &CompiledGraphs) -> Result<Vec<Execution<Step>>, Unsupported> {
+    pub fn execute(&self, compiled: &CompiledGraphs) -> Result<Vec<Execution<Step>>> {
         let costs = self.costs(compiled)?;
         let mut counts = vec![0_u32; self.members];
         let mut kernels = vec![Kernel::Free; self.members];
@@ -153,16 +156,16 @@ impl Graph {
     ///
     /// # Errors
     /// As [`Self::micros`].
-    pub(crate) fn least_micros(&self, compiled: &CompiledGraphs) -> Result<Vec<f64>, Unsupported> {
+    pub(crate) fn least_micros(&self, compiled: &CompiledGraphs) -> Result<Vec<f64>> {
         let costs = self.costs_with(compiled, &vec![0.0; self.spills.len()])?;
         Ok(costs.iter().map(|cost| cost.micros + cost.own.fixed_us).collect())
     }
 
-    fn costs(&self, compiled: &CompiledGraphs) -> Result<Vec<MemberCost>, Unsupported> {
+    fn costs(&self, compiled: &CompiledGraphs) -> Result<Vec<MemberCost>> {
         self.costs_with(compiled, &self.spills)
     }
 
-    fn costs_with(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<MemberCost>, Unsupported> {
+    fn costs_with(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<MemberCost>> {
         let rates = Rates::of(compiled, self.data_type)?;
         let mut costs = vec![MemberCost::default(); self.members];
         for (operator, &spilled) in self.operators.all().iter().zip(spills) {
@@ -180,16 +183,12 @@ fn execution(cost: &MemberCost, graph_us: f64, kernel: Kernel, operators: u32) -
     let MemberCost { own, micros } = cost;
     let fixed_us = graph_us + own.fixed_us;
     let [weights, spilled] = [own.weight_bytes, own.spilled_bytes].map(|bytes| Bytes(bytes.round() as u64));
-    let mut phases = Phases::default();
-    let steps = operators.max(1);
-    phases.push(Phase {
-        kind: PhaseKind::Launch,
-        duration: Picos::from_micros(fixed_us),
-        bytes: Bytes::ZERO,
-        steps,
-    });
-    let bytes = Bytes(weights.0 + spilled.0);
-    phases.push(Phase { kind: PhaseKind::OnChip, duration: Picos::from_micros(*micros), bytes, steps });
+    let parts = [(PhaseKind::Launch, fixed_us, Bytes::ZERO), (PhaseKind::OnChip, *micros, weights + spilled)];
+    let phase = |(kind, micros, bytes)| Phase {
+        steps: operators.max(1),
+        ..Phase::new(kind, Picos::from_micros(micros), bytes)
+    };
+    let phases = parts.into_iter().map(phase).collect();
     let times = [
         (Limit::Compute, own.compute_us),
         (Limit::Traffic, own.traffic_us),

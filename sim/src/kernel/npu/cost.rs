@@ -1,8 +1,7 @@
 //! What the graphs of one layer cost: padding, panels, cycles, bytes.
 
-use super::product::Product;
-use super::{micros_to_move, systolic_cycles};
-use crate::device::npu::{Order, SystolicArrays};
+use super::{Product, micros_to_move, systolic_cycles};
+use crate::device::{Order, SystolicArrays};
 use crate::units::BytesPerSecond;
 
 /// Counts and times of the graphs of a layer, before rounding.

@@ -5,7 +5,7 @@
 //! keeps graphs of standard sizes and covers any other count with them, or makes a
 //! graph while the user waits (`HeteroInfer`, sections 4.2.2 and 5.3.2).
 
-use crate::device::npu::SystolicArrays;
+use crate::device::SystolicArrays;
 use crate::units::Picos;
 
 /// What making a network's graphs for `rows` rows (tokens) takes.

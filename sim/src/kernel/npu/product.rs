@@ -1,6 +1,6 @@
 //! Layers as matrix products.
 
-use crate::kernel::Unsupported;
+use crate::kernel::{Result, Unsupported};
 use crate::workload::{Class, DataType, Layer};
 
 /// What the rows of a product are.
@@ -33,37 +33,22 @@ pub(super) struct Product {
 impl Product {
     /// The product `layer` is; a convolution is the product of its unrolled
     /// windows (im2col), one a group.
-    pub(super) fn of(layer: &Layer) -> Result<Self, Unsupported> {
+    pub(super) fn of(layer: &Layer) -> Result<Self> {
         let linked = &layer.linked;
         let output_transfers = 1 + u64::from(linked.additions()) + u64::from(linked.multiplications());
         let integers = layer.data_type == DataType::I8;
-        let (batch, [rows, inner, outputs], kind, trained_weights) = match layer.operator.class() {
-            Class::Product(product) => {
-                let extents = [product.rows, product.inner, product.outputs].map(u64::from);
-                (u64::from(product.batch), extents, Rows::Tokens, product.trained)
-            }
-            Class::Convolution(conv) => {
-                let groups = u64::from(conv.groups);
-                let inner = conv.window.taps() * u64::from(conv.group_channels());
-                let outputs = u64::from(conv.output_channels) / groups;
-                (groups, [conv.output().pixels(), inner, outputs], Rows::Pixels, true)
-            }
-            Class::Depthwise(_)
-            | Class::Pool(_)
-            | Class::Reduction(_)
-            | Class::Elementwise(_)
-            | Class::Movement(_)
-            | Class::Gather { .. }
-            | Class::Recurrent(_)
-            | Class::Generic(_) => {
-                return Err(Unsupported {
-                    processor: "NPU",
-                    operator: layer.operator.to_string(),
-                    reason:
-                        "its arrays compute linear, matmul and conv2d only; place it on the GPU or the CPU"
-                            .into(),
-                });
-            }
+        let class = layer.operator.class();
+        let (batch, [rows, inner, outputs], kind, trained_weights) = if let Class::Product(product) = class {
+            let extents = [product.rows, product.inner, product.outputs].map(u64::from);
+            (u64::from(product.batch), extents, Rows::Tokens, product.trained)
+        } else if let Class::Convolution(conv) = class {
+            let groups = u64::from(conv.groups);
+            let inner = conv.window.taps() * u64::from(conv.group_channels());
+            let outputs = u64::from(conv.output_channels) / groups;
+            (groups, [conv.output().pixels(), inner, outputs], Rows::Pixels, true)
+        } else {
+            let reason = "its arrays compute linear, matmul and conv2d only; place it on the GPU or the CPU";
+            return Err(Unsupported::new("NPU", &layer.operator, reason));
         };
         Ok(Self { batch, rows, inner, outputs, kind, trained_weights, integers, output_transfers })
     }

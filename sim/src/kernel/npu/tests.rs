@@ -4,13 +4,9 @@
 use serde::Deserialize;
 
 use super::*;
-use crate::device::basis::Basis;
-use crate::device::check::Checker;
-use crate::device::memory::Memory;
+use crate::device::npu::Integer;
 use crate::device::npu::Order::{WeightsStationary, WeightsStream};
-use crate::device::npu::{Integer, Npu};
-use crate::device::power::Power;
-use crate::device::sync::Sync;
+use crate::device::{Basis, Checker, Memory, Npu, Power, Sync};
 use crate::units::Joules;
 use crate::workload::{Conv2d, DataType, Function, Linear, MatMul, Operator, Shape, Softmax, Window};
 

@@ -1,10 +1,9 @@
 use std::ops::Range;
 
 use super::*;
-use crate::kernel::cpu::CoreSet;
-use crate::plan::synchronisation::Mechanism;
-use crate::workload::{DataType, Source, fuse};
-use crate::workload::{Graph, GraphBuilder, PoolKind, Shape, Window};
+use crate::kernel::CoreSet;
+use crate::plan::Mechanism;
+use crate::workload::{DataType, Graph, GraphBuilder, PoolKind, Shape, Source, Window, fuse};
 
 fn cores() -> CoreSet {
     let profile = crate::device::profile::Profile::load("pixel4").unwrap();

@@ -1,10 +1,10 @@
 //! One operator of a plan file against its workload and device.
 
 use super::{Partition, PlannedOperator, Share};
-use crate::device::profile::Profile;
+use crate::device::{ProcessorKind, Profile};
 use crate::input::Violation;
-use crate::kernel::cpu::CoreSet;
-use crate::plan::{Axis, MAX_PARTS, Part, Placement, Processor, ProcessorKind, Region, Span};
+use crate::kernel::CoreSet;
+use crate::plan::{Axis, MAX_PARTS, Part, Placement, Processor, Region, Span};
 use crate::workload::{Operator, Stage};
 
 impl PlannedOperator {

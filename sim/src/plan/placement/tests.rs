@@ -1,5 +1,5 @@
 use super::*;
-use crate::device::profile::Profile;
+use crate::device::Profile;
 use crate::workload::{Linear, Softmax};
 
 fn cores(text: &str) -> Processor {

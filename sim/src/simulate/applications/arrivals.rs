@@ -6,8 +6,7 @@ use rand_distr::{Distribution, Exp1, StandardUniform};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::check::{Checker, Limits};
-use crate::device::quantity::Quantity;
+use crate::device::{Checker, Limits, Quantity};
 use crate::units::{MILLIS_PER_DAY, PICOS_PER_SECOND, Picos};
 
 /// Most requests a second: no sensor and no display of a phone has more.

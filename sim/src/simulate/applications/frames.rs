@@ -3,16 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::lower::{Lowered, PricedCommand, Share};
-use super::super::price::has_own_memory;
-use super::{PricedRequest, SimulateError};
-use crate::device::check::{Checker, Limits};
-use crate::device::profile::Profile;
-use crate::device::quantity::Quantity;
+use super::PricedRequest;
+use crate::device::{Checker, Limits, Profile, Quantity};
 use crate::engine::Work;
 use crate::kernel::{Phase, PhaseKind, Phases};
 use crate::plan::{Processor, Region, Span};
 use crate::schedule::What;
+use crate::simulate::{Lowered, PricedCommand, Result, Share, SimulateError, has_own_memory};
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
 /// Most batches of one frame: more than any game submits.
@@ -47,25 +44,20 @@ impl Frames {
     ///
     /// # Errors
     /// The device has no GPU.
-    pub fn request(&self, device: &Profile, period: Picos) -> Result<PricedRequest, SimulateError> {
+    pub fn request(&self, device: &Profile, period: Picos) -> Result<PricedRequest> {
         if device.gpu.is_none() {
             return Err(SimulateError::absent("GPU", device));
         }
         let batches = f64::from(self.batches);
-        let mut phases = Phases::default();
-        phases.push(Phase {
-            kind: PhaseKind::FullRounds,
-            duration: Picos::from_micros(self.gpu_us.value / batches),
-            bytes: Bytes((self.gpu_bytes.value / batches) as u64),
-            steps: 1,
-        });
+        let duration = Picos::from_micros(self.gpu_us.value / batches);
+        let bytes = Bytes((self.gpu_bytes.value / batches) as u64);
         let one = Span::new(0, 1);
         let batch = PricedCommand {
             stage: 0,
             by: Processor::Gpu,
             what: What::Compute { part: 0, region: Region { rows: one, channels: one } },
             share: Share::default(),
-            phases,
+            phases: Phases::from_iter([Phase::new(PhaseKind::FullRounds, duration, bytes)]),
             client: None,
             detail: None,
             predecessors: Vec::new(),

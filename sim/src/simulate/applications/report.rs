@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::super::sample::nearest_rank;
 use super::Load;
+use crate::device::ProcessorKind;
 use crate::engine::{Engine, Request};
-use crate::plan::ProcessorKind;
+use crate::simulate::sample::nearest_rank;
 use crate::units::Picos;
 
 /// What became of all requests that came.

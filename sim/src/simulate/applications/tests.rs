@@ -1,9 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::kernel::cpu::{CoreSet, Library};
-use crate::plan::Placement;
-use crate::plan::synchronisation::Mechanism;
+use crate::kernel::{CoreSet, Library};
+use crate::plan::{Mechanism, Placement};
 use crate::workload::{fuse, network};
 
 const SECOND: Picos = Picos(1_000_000_000_000);
@@ -120,7 +119,7 @@ fn percentiles_depend_on_the_seed_alone() {
 fn an_answer_beside_nobody_takes_what_generating_it_takes() {
     use crate::explore::Strategy;
     use crate::explore::language::plan_language;
-    use crate::simulate::generation::{generate, price_answer};
+    use crate::simulate::generation::{Conversation, generate, price_answer};
     use crate::workload::{LanguageTask, Turn, WeightFormat, language_model};
 
     let device = Profile::load("snapdragon-8gen3").unwrap();
@@ -128,9 +127,11 @@ fn an_answer_beside_nobody_takes_what_generating_it_takes() {
     let turn = Turn { prompt_tokens: 100, generated_tokens: 5 };
     let task = LanguageTask::single(language_model("llama3.2-1b").unwrap(), WeightFormat::W4a16, turn);
     for strategy in [Strategy::GpuOnly, Strategy::HeteroTensor, Strategy::NpuGraphs] {
-        let plan = plan_language(&device, library, &task, strategy, Mechanism::SleepThenPoll).unwrap();
-        let alone = generate(&device, library, &task, &plan).unwrap().latency;
-        let request = price_answer(&device, library, &task, &plan).unwrap();
+        let plan =
+            plan_language(Conversation::new(&device, library, &task), strategy, Mechanism::SleepThenPoll)
+                .unwrap();
+        let alone = generate(Conversation::new(&device, library, &task), &plan).unwrap().latency;
+        let request = price_answer(Conversation::new(&device, library, &task), &plan).unwrap();
         let loads = [load(&request, periodic(10_000.0), SECOND, 0)];
         let served = ApplicationSimulator::new(&device).serve(&loads, SECOND).unwrap();
         assert_eq!(served.applications[0].latency.unwrap().max, alone, "{strategy:?}");

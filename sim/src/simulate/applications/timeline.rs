@@ -1,11 +1,11 @@
 //! The begin of a run of several applications as tracks: the requests of each, and what the processors
 //! compute. Hand-overs, which the host does beside them, are left out.
 
-use super::report::{self, end};
-use super::{ApplicationSimulator, Load, SimulateError};
+use super::report::end;
+use super::{ApplicationSimulator, Load, report};
 use crate::engine::{Recorder, TaskId};
-use crate::simulate::lower::PricedCommand;
 use crate::simulate::timeline::{Drawing, slice};
+use crate::simulate::{PricedCommand, Result};
 use crate::timeline::{Activity, Counter, Timeline, Track, TrackKind};
 use crate::units::Picos;
 
@@ -22,7 +22,7 @@ pub(super) fn timeline(
     simulator: &mut ApplicationSimulator<'_>,
     loads: &[Load<'_>],
     until: Picos,
-) -> Result<Timeline, SimulateError> {
+) -> Result<Timeline> {
     let mut recorder = Recorder::new();
     // What comes later changes nothing before.
     let mut shown = loads.to_vec();

@@ -6,16 +6,12 @@
 
 use serde::Serialize;
 
-use super::{Generation, GenerationPlan, GenerationRun, StepPlan, TokenStep};
-use crate::device::basis::Basis;
-use crate::device::calibration::AnswerPart;
-use crate::device::profile::Profile;
-use crate::kernel::cpu::Library;
-use crate::plan::ProcessorKind;
-use crate::simulate::uncertainty::{latencies, stated_of_language};
-use crate::simulate::{DRAWS, Drawn, Errors, Known, SimulateError, known_in};
+use super::{Conversation, Generation, GenerationPlan, GenerationRun, StepPlan};
+use crate::device::{AnswerPart, Basis, ProcessorKind};
+use crate::simulate::uncertainty::stated_of_language;
+use crate::simulate::{DRAWS, Drawn, Errors, Known, Result, known_in, latencies};
 use crate::units::Picos;
-use crate::workload::{DataType, LanguageTask};
+use crate::workload::TokenStep;
 
 /// How far the times of a language model may be off.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -40,12 +36,9 @@ pub struct GenerationDrawn {
 
 impl GenerationPlan {
     /// What the times of the processors rest on that compute something of a step, and how far they are off.
-    fn known(
-        &self,
-        (device, library): (&Profile, Library),
-        format: DataType,
-        (step, part): (&StepPlan, AnswerPart),
-    ) -> (Vec<Known>, Errors) {
+    fn known(&self, of: Conversation<'_>, step: &StepPlan, part: AnswerPart) -> (Vec<Known>, Errors) {
+        let Conversation { device, library, task } = of;
+        let format = task.data_type();
         let name = format.to_string();
         let bases = known_in(device, library, format);
         let compiled = self.graphs_of(step).are_of_steps().then(|| device.npu.as_ref()?.compiled.as_ref());
@@ -63,27 +56,22 @@ impl GenerationPlan {
         (known, errors)
     }
 
-    /// What `task` takes in each draw of the errors of `device`, where it is predicted to take `nominal`; of both
+    /// What a conversation takes in each draw of its device's errors, where it is predicted to take `nominal`; of both
     /// phases by how much those of the first turn are off.
     ///
     /// # Errors
     /// As [`super::generate`].
-    pub fn drawn(
-        &self,
-        (device, library): (&Profile, Library),
-        task: &LanguageTask,
-        nominal: &Generation,
-    ) -> Result<GenerationDrawn, SimulateError> {
-        let variant = self.device(device);
-        let mut run = GenerationRun::new(&variant, library, task, self);
+    pub fn drawn(&self, of: Conversation<'_>, nominal: &Generation) -> Result<GenerationDrawn> {
+        let (variant, task) = (self.device(of.device), of.task);
+        let mut run = GenerationRun::new(Conversation { device: &variant, ..of }, self);
         let steps = [self.prefill_plan(task, 0)?, &self.decode];
-        let known = |(step, part)| self.known((device, library), task.data_type(), (step, part));
+        let known = |(step, part)| self.known(of, step, part);
         let [(of_prompt, prompt_errors), (of_token, token_errors)] =
             [(steps[0], AnswerPart::FirstToken), (steps[1], AnswerPart::NextToken)].map(known);
         let [prompt_graphs, token_graphs] = steps.map(|step| self.graphs_of(step));
         let prompt = run.times_longer(prompt_graphs.prefill_steps(task, 0).0, steps[0], &prompt_errors)?;
         let token = run.times_longer(token_graphs.decode_step(task, 0, 0), steps[1], &token_errors)?;
-        let of = |time: Picos, factor: f64| Picos((time.0 as f64 * factor).round() as u64);
+        let times = |time: Picos, factor: f64| Picos((time.0 as f64 * factor).round() as u64);
         let drawn = |time: &dyn Fn(f64, f64) -> Picos| {
             Drawn(prompt.iter().zip(&token).map(|(&prompt, &token)| time(prompt, token)).collect())
         };
@@ -93,15 +81,15 @@ impl GenerationPlan {
             .iter()
             .map(|turn| (turn.preparation, turn.time_to_first_token.saturating_sub(turn.preparation)));
         let first_tokens: Vec<(Picos, Picos)> = first_tokens.collect();
-        let first = |turn: usize, prompt| first_tokens[turn].0 + of(first_tokens[turn].1, prompt);
+        let first = |turn: usize, prompt| first_tokens[turn].0 + times(first_tokens[turn].1, prompt);
         let answers = nominal.turns.iter().filter_map(|turn| turn.decode.as_ref());
         let answers: Picos = answers.map(|phase| phase.latency).sum();
         let all = |prompt, token| {
             let prompts: Picos = (0..first_tokens.len()).map(|turn| first(turn, prompt)).sum();
-            prompts + of(answers, token)
+            prompts + times(answers, token)
         };
         let per_token = nominal.turns.first().and_then(|turn| turn.time_per_token);
-        let next_token = per_token.map(|time| drawn(&|_, token| of(time, token)));
+        let next_token = per_token.map(|time| drawn(&|_, token| times(time, token)));
         let rate = |time: Picos| 1.0 / time.as_seconds();
         Ok(GenerationDrawn {
             first_token: drawn(&|prompt, _| first(0, prompt)),
@@ -119,18 +107,12 @@ impl GenerationPlan {
 
 impl GenerationRun<'_> {
     /// How many times longer a step takes in each draw than is predicted.
-    fn times_longer(
-        &mut self,
-        step: TokenStep,
-        plan: &StepPlan,
-        errors: &Errors,
-    ) -> Result<Vec<f64>, SimulateError> {
+    fn times_longer(&mut self, step: TokenStep, plan: &StepPlan, errors: &Errors) -> Result<Vec<f64>> {
         let stages = self.stages(step, plan);
-        let counts = [1, self.task.model.layers, 1].map(f64::from);
         let mut nominal = 0.0;
         let mut sums = vec![0.0; DRAWS as usize];
-        for ((stages, placements), count) in stages.parts().into_iter().zip(plan.parts()).zip(counts) {
-            let plan = self.plan.of_part(placements);
+        for (stages, plan, count) in self.parts(&stages, plan) {
+            let count = f64::from(count);
             nominal += count * self.simulator.latency(stages, &plan)?.0 as f64;
             let drawn = latencies(&self.simulator, (stages, &plan, None), errors, 0..DRAWS)?;
             sums.iter_mut().zip(drawn).for_each(|(sum, time)| *sum += count * time.0 as f64);
@@ -142,9 +124,12 @@ impl GenerationRun<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Profile;
     use crate::explore::Strategy;
     use crate::explore::language::explore_language;
+    use crate::kernel::Library;
     use crate::plan::synchronisation::Mechanism;
+    use crate::workload::LanguageTask;
     use crate::workload::{Turn, WeightFormat, language_model};
 
     #[test]
@@ -154,10 +139,18 @@ mod tests {
         let model = language_model("llama3.2-1b").unwrap();
         let task = LanguageTask { model, weights: WeightFormat::W4a16, turns: vec![turn, turn] };
         for strategy in [Strategy::NpuGraphs, Strategy::HeteroTensor, Strategy::NpuOnline] {
-            let answer =
-                explore_language(&device, Library::Xnnpack, &task, strategy, Mechanism::SvmPolling).unwrap();
-            let drawn =
-                |device| answer.plan.drawn((device, Library::Xnnpack), &task, &answer.generation).unwrap();
+            let answer = explore_language(
+                Conversation::new(&device, Library::Xnnpack, &task),
+                strategy,
+                Mechanism::SvmPolling,
+            )
+            .unwrap();
+            let drawn = |device| {
+                answer
+                    .plan
+                    .drawn(Conversation::new(device, Library::Xnnpack, &task), &answer.generation)
+                    .unwrap()
+            };
             let within = drawn(&device);
             let [low, high] = within.latency.interval();
             assert!(low < answer.generation.latency && answer.generation.latency < high, "{strategy:?}");

@@ -6,28 +6,19 @@
 //! rearranged between phases. Graphs
 //! that are made for a prompt's length are made before the first request.
 
-use super::{GenerationPlan, GenerationRun, StepPlan};
-use crate::device::profile::Profile;
-use crate::kernel::cpu::Library;
-use crate::plan::Plan;
-use crate::simulate::SimulateError;
-use crate::simulate::applications::PricedRequest;
-use crate::workload::{LanguageTask, TokenStep};
+use super::{Conversation, GenerationPlan, GenerationRun, StepPlan};
+use crate::simulate::{PricedRequest, Result};
+use crate::workload::TokenStep;
 
-/// All prompts of `task`, each with its answer.
+/// All prompts of a conversation, each with its answer.
 ///
 /// # Errors
 /// The plan is for another task, or the device lacks a processor or kernel it uses.
-pub fn price_answer(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
-    plan: &GenerationPlan,
-) -> Result<PricedRequest, SimulateError> {
+pub fn price_answer(of: Conversation<'_>, plan: &GenerationPlan) -> Result<PricedRequest> {
     let mut request = PricedRequest::default();
-    for (turn, asked) in task.turns.iter().enumerate() {
-        request.append(&price_prompt(device, library, (task, turn), plan)?, 1);
-        request.append(&price_tokens(device, library, (task, turn, asked.generated_tokens), plan)?, 1);
+    for (turn, asked) in of.task.turns.iter().enumerate() {
+        request.append(&price_prompt(of, turn, plan)?, 1);
+        request.append(&price_tokens(of, (turn, asked.generated_tokens), plan)?, 1);
     }
     Ok(request)
 }
@@ -36,17 +27,11 @@ pub fn price_answer(
 ///
 /// # Errors
 /// As [`price_answer`].
-pub fn price_prompt(
-    device: &Profile,
-    library: Library,
-    (task, turn): (&LanguageTask, usize),
-    plan: &GenerationPlan,
-) -> Result<PricedRequest, SimulateError> {
-    let of_step = plan.prefill_plan(task, turn)?;
-    let (step, times) = plan.graphs_of(of_step).prefill_steps(task, turn);
-    let step = priced_step((device, library), task, plan, (step, of_step))?;
+pub fn price_prompt(of: Conversation<'_>, turn: usize, plan: &GenerationPlan) -> Result<PricedRequest> {
+    let of_step = plan.prefill_plan(of.task, turn)?;
+    let (step, times) = plan.graphs_of(of_step).prefill_steps(of.task, turn);
     let mut request = PricedRequest::default();
-    request.append(&step, times);
+    request.append(&priced_step(of, plan, (step, of_step))?, times);
     Ok(request)
 }
 
@@ -55,32 +40,28 @@ pub fn price_prompt(
 /// # Errors
 /// As [`price_answer`].
 pub fn price_tokens(
-    device: &Profile,
-    library: Library,
-    (task, turn, tokens): (&LanguageTask, usize, u32),
+    of: Conversation<'_>,
+    (turn, tokens): (usize, u32),
     plan: &GenerationPlan,
-) -> Result<PricedRequest, SimulateError> {
+) -> Result<PricedRequest> {
     let mut request = PricedRequest::default();
     for token in 0..tokens {
-        let step = plan.graphs_of(&plan.decode).decode_step(task, turn, token);
-        request.append(&priced_step((device, library), task, plan, (step, &plan.decode))?, 1);
+        let step = plan.graphs_of(&plan.decode).decode_step(of.task, turn, token);
+        request.append(&priced_step(of, plan, (step, &plan.decode))?, 1);
     }
     Ok(request)
 }
 
 fn priced_step(
-    (device, library): (&Profile, Library),
-    task: &LanguageTask,
+    of: Conversation<'_>,
     plan: &GenerationPlan,
     (step, of_step): (TokenStep, &StepPlan),
-) -> Result<PricedRequest, SimulateError> {
-    let variant = plan.device(device);
-    let mut run = GenerationRun::new(&variant, library, task, plan);
+) -> Result<PricedRequest> {
+    let variant = plan.device(of.device);
+    let mut run = GenerationRun::new(Conversation { device: &variant, ..of }, plan);
     let stages = run.stages(step, of_step);
     let mut priced = PricedRequest::default();
-    let counts = [1, task.model.layers, 1];
-    for ((stages, placements), times) in stages.parts().into_iter().zip(of_step.parts()).zip(counts) {
-        let plan = Plan::new(plan.synchronisation, placements.clone());
+    for (stages, plan, times) in run.parts(&stages, of_step) {
         priced.append(&PricedRequest::new(&run.simulator, stages, &plan)?, times);
     }
     Ok(priced)

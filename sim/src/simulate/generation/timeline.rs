@@ -4,27 +4,20 @@
 //! each of the tokens behind it, whose operators are the same ones, has one for every processor that works
 //! in its layers.
 
-use super::{GenerationPlan, GenerationRun, StepPlan};
-use crate::device::profile::Profile;
-use crate::kernel::cpu::Library;
-use crate::plan::Plan;
-use crate::simulate::{SimulateError, timeline};
+use super::{Conversation, GenerationPlan, GenerationRun, StepPlan};
+use crate::simulate::{Result, timeline};
 use crate::timeline::{Activity, Counter, Stretch, Timeline, Track};
 use crate::units::Picos;
-use crate::workload::{LanguageTask, TokenStep};
+use crate::workload::TokenStep;
 
-/// The timeline of `task` under `plan`.
+/// The timeline of a conversation under `plan`.
 ///
 /// # Errors
 /// As [`super::generate`].
-pub fn generation_timeline(
-    device: &Profile,
-    library: Library,
-    task: &LanguageTask,
-    plan: &GenerationPlan,
-) -> Result<Timeline, SimulateError> {
+pub fn generation_timeline(of: Conversation<'_>, plan: &GenerationPlan) -> Result<Timeline> {
+    let Conversation { device, task, .. } = of;
     let variant = plan.device(device);
-    let mut run = GenerationRun::new(&variant, library, task, plan);
+    let mut run = GenerationRun::new(Conversation { device: &variant, ..of }, plan);
     let mut whole = Timeline::default();
     for (index, turn) in task.turns.iter().enumerate() {
         whole.end += run.online_preparation(*turn, device);
@@ -49,19 +42,10 @@ pub fn generation_timeline(
 
 impl GenerationRun<'_> {
     /// Draws one step at the end of `whole`; the tracks that have something in a layer.
-    fn draw(
-        &mut self,
-        whole: &mut Timeline,
-        step: TokenStep,
-        plan: &StepPlan,
-    ) -> Result<Vec<usize>, SimulateError> {
+    fn draw(&mut self, whole: &mut Timeline, step: TokenStep, plan: &StepPlan) -> Result<Vec<usize>> {
         let stages = self.stages(step, plan);
         let mut of_layer = Vec::new();
-        let counts = [1, self.task.model.layers, 1];
-        for (part, ((stages, placements), count)) in
-            stages.parts().into_iter().zip(plan.parts()).zip(counts).enumerate()
-        {
-            let plan = Plan::new(self.plan.synchronisation, placements.clone());
+        for (part, (stages, plan, count)) in self.parts(&stages, plan).into_iter().enumerate() {
             let piece = timeline(&mut self.simulator, stages, &plan)?;
             for _ in 0..count {
                 append(whole, &piece);

@@ -4,9 +4,9 @@
 //! comes to (`super`). Invariant: a batch starts once the one that makes room for it has ended.
 
 use super::{DISPATCHER, HOST};
+use crate::device::ProcessorKind;
 use crate::engine::{Program, TaskId, Work};
-use crate::plan::ProcessorKind;
-use crate::simulate::lower::Lowered;
+use crate::simulate::Lowered;
 use crate::units::{Bytes, Picos};
 
 /// Where the tasks of each batch are in the program.

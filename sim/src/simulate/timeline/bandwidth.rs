@@ -1,8 +1,8 @@
 //! What the memory moves over time: in all, and for each processor.
 
-use super::super::lower::PricedCommand;
+use crate::device::ProcessorKind;
 use crate::engine::Recorder;
-use crate::plan::ProcessorKind;
+use crate::simulate::PricedCommand;
 use crate::timeline::Counter;
 use crate::units::Picos;
 

@@ -8,8 +8,8 @@
 //! head of each sequence.
 
 use super::{Graph, GraphError, Node, NodeId, Source};
-use crate::workload::operator::{BatchOf, Class, Operator, Reduction, Reshape};
-use crate::workload::shape::Shape;
+use crate::workload::operator::Operator;
+use crate::workload::{BatchOf, Class, Reduction, Reshape, Shape};
 
 /// Whether an operator looks at pixels in relation to each other.
 fn is_of_images(operator: &Operator) -> bool {

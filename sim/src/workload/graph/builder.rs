@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::{Graph, GraphError, Source};
-use crate::workload::operator::{
-    Concat, Conv2d, DepthwiseConv2d, Elementwise, Function, Linear, Mean, Norm, NormKind, Operator, Pool,
-    PoolKind, Reshape, Slice, Softmax, Window, check_shape,
+use crate::workload::operator::{Operator, check_shape};
+use crate::workload::{
+    Concat, Conv2d, DataType, DepthwiseConv2d, Elementwise, Function, Linear, Mean, Norm, NormKind, Pool,
+    PoolKind, Reshape, Shape, Slice, Softmax, Window,
 };
-use crate::workload::shape::{DataType, Shape};
 
 /// Builds a [`Graph`] node by node.
 ///

@@ -3,8 +3,7 @@
 use thiserror::Error;
 
 use super::Source;
-use crate::workload::operator::{MAX_WORK, OperatorError};
-use crate::workload::shape::Shape;
+use crate::workload::{MAX_WORK, OperatorError, Shape};
 
 /// What is wrong with a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -1,11 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::workload::operator::{
+use crate::workload::{
     Concat, Conv2d, DepthwiseConv2d, Elementwise, Embedding, Function, Linear, MAX_ELEMENTS, MatMul, Mean,
-    Norm, NormKind, Pool, PoolKind, Reshape, Slice, Softmax, Window,
+    Norm, NormKind, Padding, Pool, PoolKind, Reshape, Slice, Softmax, Window,
 };
-use crate::workload::shape::Padding;
 
 fn linear(rows: u32, input_features: u32, output_features: u32) -> Operator {
     Operator::Linear(Linear { rows, input_features, output_features, bias: true })

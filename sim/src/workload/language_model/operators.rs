@@ -7,12 +7,10 @@
 //! share keys and values are rows of one product, so that the cache is read once.
 
 use super::{LanguageModel, TokenStep};
-use crate::workload::fuse::Stage;
-use crate::workload::layer::Layer;
-use crate::workload::operator::{
-    Elementwise, Embedding, Function, Linear, MatMul, Norm, NormKind, Operator, Softmax,
+use crate::workload::operator::Operator;
+use crate::workload::{
+    DataType, Elementwise, Embedding, Function, Layer, Linear, MatMul, Norm, NormKind, Shape, Softmax, Stage,
 };
-use crate::workload::shape::{DataType, Shape};
 
 /// Stages of a layer as they are added.
 struct Layers {

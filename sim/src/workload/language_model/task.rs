@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LanguageModel, TokenStep, WeightFormat};
-use crate::workload::fuse::Stage;
-use crate::workload::shape::DataType;
+use crate::workload::{DataType, Stage};
 
 /// One prompt and its answer. The answer's first token comes with the prompt's; those
 /// behind it are generated one by one.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::{ChannelCut, Class, Operator, Product};
-use crate::workload::shape::Shape;
+use crate::workload::Shape;
 
 impl Operator {
     /// Extents of the tensors it reads, in order. Weights are not inputs.

@@ -2,8 +2,8 @@
 //!
 //! Invariant: no check overflows, whatever the dimensions.
 
-use super::error::OperatorError;
-use crate::workload::shape::Shape;
+use super::OperatorError;
+use crate::workload::Shape;
 
 /// Largest extent, kernel, stride, dilation or padding: 2^24, a hundred times
 /// what the largest vocabulary needs, so that sums of a few fit `u32`.

@@ -3,15 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{Definition, Flag, UNKNOWN, first};
-use super::error::OperatorError;
-use super::{Class, Movement, Operator};
-use crate::workload::shape::{Dimension, Shape};
+use super::{Checked, Class, Definition, Movement, Operator, OperatorError, UNKNOWN, bounds, first, flag};
+use crate::workload::{Dimension, Shape};
 
 /// Tensors one after the other: `true` along channels, else the dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(from = "Written", into = "Written")]
 pub struct Concat {
     /// Extent of the inputs; that along `dimension` is not used.
     pub extent: Shape,
@@ -25,26 +22,28 @@ pub struct Concat {
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "expected `true`, \"batch\", \"height\", \"width\" or \"channels\"")]
 enum Written {
-    Channels(Flag),
+    Channels(
+        #[serde(with = "flag")]
+        #[schemars(with = "bool")]
+        Shape,
+    ),
     Along(Dimension),
 }
 
-impl TryFrom<Written> for Concat {
-    type Error = &'static str;
-
-    fn try_from(written: Written) -> Result<Self, Self::Error> {
-        let (extent, dimension) = match written {
-            Written::Channels(flag) => (flag.unknown_extent()?, Dimension::Channels),
-            Written::Along(dimension) => (UNKNOWN, dimension),
+impl From<Written> for Concat {
+    fn from(written: Written) -> Self {
+        let dimension = match written {
+            Written::Channels(_) => Dimension::Channels,
+            Written::Along(dimension) => dimension,
         };
-        Ok(Self { extent, dimension, extents: Vec::new() })
+        Self { extent: UNKNOWN, dimension, extents: Vec::new() }
     }
 }
 
 impl From<Concat> for Written {
     fn from(concat: Concat) -> Self {
         match concat.dimension {
-            Dimension::Channels => Self::Channels(Flag(true)),
+            Dimension::Channels => Self::Channels(UNKNOWN),
             dimension => Self::Along(dimension),
         }
     }

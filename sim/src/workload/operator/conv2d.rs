@@ -6,11 +6,12 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{Checked, dimension, tensor, work};
-use super::definition::{ChannelCut, Definition, is_one, is_true, one, yes};
-use super::error::OperatorError;
-use super::{Class, Operator, Window};
-use crate::workload::shape::{Shape, image};
+use super::{
+    ChannelCut, Checked, Class, Definition, Operator, OperatorError, Window, dimension, is_one, is_true, one,
+    tensor, work, yes,
+};
+use crate::workload::Shape;
+use crate::workload::shape::image;
 
 /// A two-dimensional convolution, possibly grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -3,19 +3,11 @@
 use std::fmt;
 use std::ops::Range;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::{Class, Operator, OperatorError, Window, bounds};
-use crate::workload::shape::Shape;
+use crate::workload::Shape;
 
 /// Extent of an operator's input until it is known what it reads.
 pub(super) const UNKNOWN: Shape = Shape { batch: 0, height: 0, width: 0, channels: 0 };
-
-/// The extent of an operator that a file has just written.
-pub(super) fn unknown() -> Shape {
-    UNKNOWN
-}
 
 /// How an operator can be divided along its output channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,15 +164,21 @@ pub trait Definition {
     }
 }
 
-/// What a file says of an operator that has nothing but extents: `true`.
-#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub(super) struct Flag(pub(super) bool);
+/// An extent that comes from an input, in files: `true`.
+pub(super) mod flag {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
 
-impl Flag {
-    /// The extent to begin with, or what is wrong with the flag.
-    pub(super) fn unknown_extent(self) -> Result<Shape, &'static str> {
-        if self.0 { Ok(UNKNOWN) } else { Err("invalid value: `false`, expected `true` or no such key") }
+    use super::{Shape, UNKNOWN};
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(in super::super) fn serialize<S: Serializer>(_: &Shape, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bool(true)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Shape, D::Error> {
+        let false_is_none = || D::Error::custom("invalid value: `false`, expected `true` or no such key");
+        bool::deserialize(from)?.then_some(UNKNOWN).ok_or_else(false_is_none)
     }
 }
 

@@ -6,10 +6,12 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{Checked, at_most_max, dimension, tensor, work};
-use super::definition::{ChannelCut, Definition, is_one, is_true, one, yes};
-use super::{Class, Operator, Window};
-use crate::workload::shape::{Shape, image};
+use super::{
+    ChannelCut, Checked, Class, Definition, Operator, Window, at_most_max, dimension, is_one, is_true, one,
+    tensor, work, yes,
+};
+use crate::workload::Shape;
+use crate::workload::shape::image;
 
 /// A convolution of each channel with its own window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

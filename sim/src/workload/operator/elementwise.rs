@@ -3,11 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{ChannelCut, Definition, UNKNOWN, first};
-use super::error::OperatorError;
-use super::{Class, Operator};
-use crate::workload::shape::Shape;
+use super::{ChannelCut, Checked, Class, Definition, Operator, OperatorError, bounds, first};
+use crate::workload::Shape;
 
 /// An element-wise function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::Display)]
@@ -43,19 +40,17 @@ pub enum Function {
 impl Function {
     /// Whether it only bounds its input: products and sums apply it to what they write.
     pub fn is_bound(self) -> bool {
-        match self {
-            Self::Relu | Self::Relu6 => true,
-            Self::Add
-            | Self::Multiply
-            | Self::Divide
-            | Self::Prelu
-            | Self::HardSwish
-            | Self::HardSigmoid
-            | Self::Sigmoid
-            | Self::Silu
-            | Self::Gelu
-            | Self::Tanh => false,
-        }
+        matches!(self, Self::Relu | Self::Relu6)
+    }
+
+    /// Whether it has an exponential in it.
+    pub fn has_exponential(self) -> bool {
+        matches!(self, Self::Sigmoid | Self::Silu | Self::Gelu | Self::Tanh)
+    }
+
+    /// Whether straight lines stand in it for one that has.
+    pub fn is_hard(self) -> bool {
+        matches!(self, Self::HardSwish | Self::HardSigmoid)
     }
 
     /// Whether the function reads two tensors.
@@ -71,27 +66,17 @@ impl Function {
 
 /// An element-wise function of one tensor, or of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "Function", into = "Function")]
+#[serde(transparent)]
 pub struct Elementwise {
     /// The function.
     pub function: Function,
     /// Extent of the first operand and of the output.
+    #[serde(skip)]
     pub input: Shape,
     /// Extent of the second operand: the input's, or `1x1xC` where one value a
     /// channel is broadcast. `None` for a function of one tensor.
+    #[serde(skip)]
     pub other: Option<Shape>,
-}
-
-impl From<Function> for Elementwise {
-    fn from(function: Function) -> Self {
-        Self { function, input: UNKNOWN, other: None }
-    }
-}
-
-impl From<Elementwise> for Function {
-    fn from(elementwise: Elementwise) -> Self {
-        elementwise.function
-    }
 }
 
 impl Elementwise {

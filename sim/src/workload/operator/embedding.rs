@@ -3,10 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{Checked, dimension, tensor};
-use super::definition::{BatchOf, Definition};
-use super::{Class, Operator};
-use crate::workload::shape::Shape;
+use super::{BatchOf, Checked, Class, Definition, Operator, dimension, tensor};
+use crate::workload::Shape;
 
 /// A table look-up: `rows` indices into a table of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

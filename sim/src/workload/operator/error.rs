@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use super::bounds::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK};
-use crate::workload::shape::{Dimension, Shape};
+use super::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK};
+use crate::workload::{Dimension, Shape};
 
 /// What is wrong with one operator.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

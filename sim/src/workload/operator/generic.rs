@@ -6,10 +6,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, UNKNOWN, is_one, one};
-use super::{Class, Operator};
-use crate::workload::shape::Shape;
+use super::{BatchOf, Checked, Class, Definition, Operator, UNKNOWN, bounds, is_one, one};
+use crate::workload::Shape;
 
 /// What an operator without a kernel of its own does with elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::Display)]
@@ -47,17 +45,22 @@ pub struct Generic {
 }
 
 /// Extents as files have them.
-mod extents {
+pub(super) mod extents {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use crate::workload::shape::Shape;
 
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(super) fn serialize<S: Serializer>(shape: &Shape, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in super::super) fn serialize<S: Serializer>(
+        shape: &Shape,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         <[u32; 4]>::from(*shape).serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Shape, D::Error> {
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Shape, D::Error> {
         <[u32; 4]>::deserialize(deserializer).map(Shape::from)
     }
 }

@@ -6,10 +6,10 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{Checked, dimension, tensor, work};
-use super::definition::{BatchOf, ChannelCut, Definition, is_true, yes};
-use super::{Class, Operator, Product};
-use crate::workload::shape::Shape;
+use super::{
+    BatchOf, ChannelCut, Checked, Class, Definition, Operator, Product, dimension, is_true, tensor, work, yes,
+};
+use crate::workload::Shape;
 
 /// A layer of matrix-vector products: `rows` tokens times a weight matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -3,17 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{Definition, UNKNOWN};
-use super::{Class, Operator, Reduction, Statistic};
-use crate::workload::shape::Shape;
+use super::{Checked, Class, Definition, Operator, Reduction, Statistic, UNKNOWN, bounds};
+use crate::workload::Shape;
 
 /// Each element over a power of the mean square of its neighbours along channels (`AlexNet`).
 /// The power, and what is added to the mean and multiplies it, change no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "u32", into = "u32")]
+#[serde(transparent)]
 pub struct LocalResponseNorm {
     /// Input extent.
+    #[serde(skip)]
     pub input: Shape,
     /// Channels of a neighbourhood, the element's own in the middle: of an even number, one more behind it.
     pub size: u32,
@@ -22,12 +21,6 @@ pub struct LocalResponseNorm {
 impl From<u32> for LocalResponseNorm {
     fn from(size: u32) -> Self {
         Self { input: UNKNOWN, size }
-    }
-}
-
-impl From<LocalResponseNorm> for u32 {
-    fn from(norm: LocalResponseNorm) -> Self {
-        norm.size
     }
 }
 

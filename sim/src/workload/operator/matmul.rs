@@ -5,10 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{Checked, dimension, tensor, work};
-use super::definition::{BatchOf, Definition, is_one, one};
-use super::{Class, Operator, Product};
-use crate::workload::shape::Shape;
+use super::{BatchOf, Checked, Class, Definition, Operator, Product, dimension, is_one, one, tensor, work};
+use crate::workload::Shape;
 
 /// A batched product of two activations, `[m, k] x [k, n]` (attention).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -3,30 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::definition::{BatchOf, ChannelCut, Definition, Flag, first};
-use super::{Class, Operator, Reduction};
-use crate::workload::shape::Shape;
+use super::{BatchOf, ChannelCut, Class, Definition, Operator, Reduction, first, flag};
+use crate::workload::Shape;
 
 /// The mean over all pixels of each channel (global average pooling): `true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "Flag", into = "Flag")]
+#[serde(transparent)]
 pub struct Mean {
     /// Input extent.
+    #[serde(with = "flag")]
+    #[schemars(with = "bool")]
     pub input: Shape,
-}
-
-impl TryFrom<Flag> for Mean {
-    type Error = &'static str;
-
-    fn try_from(flag: Flag) -> Result<Self, Self::Error> {
-        Ok(Self { input: flag.unknown_extent()? })
-    }
-}
-
-impl From<Mean> for Flag {
-    fn from(_: Mean) -> Self {
-        Self(true)
-    }
 }
 
 impl Definition for Mean {

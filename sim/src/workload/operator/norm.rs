@@ -3,9 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::definition::{Definition, UNKNOWN};
-use super::{Class, Elementwise, Function, Operator, Reduction, Statistic};
-use crate::workload::shape::Shape;
+use super::{Class, Definition, Elementwise, Function, Operator, Reduction, Statistic, UNKNOWN};
+use crate::workload::Shape;
 
 /// Which statistics a normalisation uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -24,23 +23,18 @@ pub enum NormKind {
 
 /// A normalisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "NormKind", into = "NormKind")]
+#[serde(transparent)]
 pub struct Norm {
     /// Which statistics.
     pub kind: NormKind,
     /// Input extent.
+    #[serde(skip)]
     pub input: Shape,
 }
 
 impl From<NormKind> for Norm {
     fn from(kind: NormKind) -> Self {
         Self { kind, input: UNKNOWN }
-    }
-}
-
-impl From<Norm> for NormKind {
-    fn from(norm: Norm) -> Self {
-        norm.kind
     }
 }
 

@@ -3,18 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, unknown};
-use super::pick::{Axis, Pick};
-use super::{Class, Movement, Operator};
-use crate::workload::shape::{Dimension, Shape};
+use super::{Axis, BatchOf, Checked, Class, Definition, Movement, Operator, Pick, bounds};
+use crate::workload::{Dimension, Shape};
 
 /// Zeros before and after a tensor along each dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pad {
     /// Input extent.
-    #[serde(skip, default = "unknown")]
+    #[serde(skip)]
     pub input: Shape,
     /// Positions before: batch, height, width, channels.
     pub before: [u32; 4],

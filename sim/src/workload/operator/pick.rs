@@ -4,8 +4,7 @@
 //! chosen and hardware moves elements. Not for: what is no position of a position (reshapes).
 //! Invariant: each dimension of the input follows one of the output's.
 
-use super::super::CHANNELS_PER_SLICE;
-use crate::workload::shape::{Dimension, Shape};
+use crate::workload::{CHANNELS_PER_SLICE, Dimension, Shape};
 
 /// The positions along one dimension of the input, by those of an output dimension:
 /// `first + step * position`.

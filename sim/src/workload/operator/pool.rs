@@ -5,10 +5,9 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{Checked, tensor, work};
-use super::definition::{ChannelCut, Definition};
-use super::{Class, Operator, Window};
-use crate::workload::shape::{Padding, Shape, image};
+use super::{ChannelCut, Checked, Class, Definition, Operator, Window, tensor, work};
+use crate::workload::shape::image;
+use crate::workload::{Padding, Shape};
 
 /// What a pooling window keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -5,10 +5,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{Checked, dimension, tensor, work};
-use super::definition::{BatchOf, Definition, is_one, is_true, one, yes};
-use super::{Class, Elementwise, Function, Linear, Operator};
-use crate::workload::shape::Shape;
+use super::{
+    BatchOf, Checked, Class, Definition, Elementwise, Function, Linear, Operator, dimension, is_one, is_true,
+    one, tensor, work, yes,
+};
+use crate::workload::Shape;
 
 /// The steps of a recurrent layer (LSTM, GRU, RNN), one after the other: each multiplies the
 /// state by weights and passes the gates through their functions. What the layer makes of its

@@ -3,32 +3,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, UNKNOWN, first};
-use super::error::OperatorError;
-use super::{Class, Movement, Operator};
-use crate::workload::shape::Shape;
+use super::{BatchOf, Checked, Class, Definition, Movement, Operator, OperatorError, bounds, extents, first};
+use crate::workload::Shape;
 
 /// The same elements under another extent (also transposes): `[batch, height, width, channels]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "[u32; 4]", into = "[u32; 4]")]
+#[serde(transparent)]
 pub struct Reshape {
     /// Input extent.
+    #[serde(skip)]
     pub input: Shape,
     /// Output extent, of as many elements.
+    #[serde(with = "extents")]
+    #[schemars(with = "[u32; 4]")]
     pub output: Shape,
-}
-
-impl From<[u32; 4]> for Reshape {
-    fn from(extents: [u32; 4]) -> Self {
-        Self { input: UNKNOWN, output: extents.into() }
-    }
-}
-
-impl From<Reshape> for [u32; 4] {
-    fn from(reshape: Reshape) -> Self {
-        reshape.output.into()
-    }
 }
 
 impl Definition for Reshape {

@@ -3,10 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, unknown};
-use super::{Class, Movement, Operator};
-use crate::workload::shape::Shape;
+use super::{BatchOf, Checked, Class, Definition, Movement, Operator, bounds};
+use crate::workload::Shape;
 
 /// What an element of a resized image is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,7 +34,7 @@ impl Interpolation {
 #[serde(deny_unknown_fields)]
 pub struct Resize {
     /// Input extent.
-    #[serde(skip, default = "unknown")]
+    #[serde(skip)]
     pub input: Shape,
     /// Rows of the output.
     pub height: u32,

@@ -3,12 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, UNKNOWN, first};
-use super::error::OperatorError;
-use super::pick::{Axis, Pick};
-use super::{Class, Movement, Operator};
-use crate::workload::shape::{Dimension, Shape};
+use super::{
+    Axis, BatchOf, Checked, Class, Definition, Movement, Operator, OperatorError, Pick, UNKNOWN, bounds,
+    first,
+};
+use crate::workload::{Dimension, Shape};
 
 /// A range of a tensor along a dimension: `[first, count]` channels, or a table that also says
 /// the dimension and the step from one element taken to the next.

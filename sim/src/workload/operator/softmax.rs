@@ -3,30 +3,17 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::definition::{Definition, Flag};
-use super::{Class, Operator, Reduction};
-use crate::workload::shape::Shape;
+use super::{Class, Definition, Operator, Reduction, flag};
+use crate::workload::Shape;
 
 /// Softmax over the channels of each pixel (or token): `true`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "Flag", into = "Flag")]
+#[serde(transparent)]
 pub struct Softmax {
     /// Input extent.
+    #[serde(with = "flag")]
+    #[schemars(with = "bool")]
     pub input: Shape,
-}
-
-impl TryFrom<Flag> for Softmax {
-    type Error = &'static str;
-
-    fn try_from(flag: Flag) -> Result<Self, Self::Error> {
-        Ok(Self { input: flag.unknown_extent()? })
-    }
-}
-
-impl From<Softmax> for Flag {
-    fn from(_: Softmax) -> Self {
-        Self(true)
-    }
 }
 
 impl Definition for Softmax {

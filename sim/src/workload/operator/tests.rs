@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::workload::shape::Padding;
+use crate::workload::Padding;
 
 fn conv(window: Window) -> Conv2d {
     Conv2d::new(Shape::image(56, 56, 64), 128, window).bias(false)

@@ -5,21 +5,22 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::definition::{BatchOf, Definition, UNKNOWN, first};
-use super::error::OperatorError;
-use super::pick::{Axis, Pick};
-use super::{Class, Movement, Operator};
-use crate::workload::shape::{Dimension, Shape};
+use super::{
+    Axis, BatchOf, Checked, Class, Definition, Movement, Operator, OperatorError, Pick, UNKNOWN, bounds,
+    first, one,
+};
+use crate::workload::{Dimension, Shape};
 
 /// The dimensions of a tensor in another order: for batch, height, width and channels of the
 /// output the dimension of the input that each is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "[Dimension; 4]", into = "[Dimension; 4]")]
+#[serde(transparent)]
 pub struct Transpose {
     /// Extent of one of the inputs.
+    #[serde(skip)]
     pub input: Shape,
     /// Inputs one behind the other along the batch, each transposed on its own.
+    #[serde(skip, default = "one")]
     pub images: u32,
     /// Dimensions of the input, outermost in the output first.
     pub order: [Dimension; 4],
@@ -28,12 +29,6 @@ pub struct Transpose {
 impl From<[Dimension; 4]> for Transpose {
     fn from(order: [Dimension; 4]) -> Self {
         Self { input: UNKNOWN, images: 1, order }
-    }
-}
-
-impl From<Transpose> for [Dimension; 4] {
-    fn from(transpose: Transpose) -> Self {
-        transpose.order
     }
 }
 

@@ -8,9 +8,8 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bounds::{self, Checked};
-use super::error::OperatorError;
-use crate::workload::shape::{Padding, Shape};
+use super::{Checked, OperatorError, bounds};
+use crate::workload::{Padding, Shape};
 
 /// A window that slides over an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -2,9 +2,8 @@
 //! of its five networks, as the networks are and not as the artifact times them.
 
 use super::{Rounding, conv};
-use crate::workload::networks::network;
 use crate::workload::operator::Operator;
-use crate::workload::shape::Shape;
+use crate::workload::{Shape, network};
 
 const NETWORKS: [&str; 5] =
     ["codl-yolov2", "codl-posenet", "codl-vgg16", "codl-fast-style-transfer", "codl-retinaface"];

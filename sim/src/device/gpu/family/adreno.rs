@@ -1,7 +1,6 @@
 //! Qualcomm Adreno.
 
-use super::generic::UNRECOGNISED;
-use super::{Family, Tile, TileTask, WinogradThresholds, number_behind};
+use super::{Family, Tile, TileTask, UNRECOGNISED, WinogradThresholds, number_behind};
 
 pub(super) static ADRENO_3XX: Family = Family {
     recognises: |words| series(words) == Some(3),

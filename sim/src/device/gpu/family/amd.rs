@@ -1,7 +1,6 @@
 //! AMD.
 
-use super::generic::UNRECOGNISED;
-use super::{Family, Tile, TileTask, WinogradThresholds};
+use super::{Family, Tile, TileTask, UNRECOGNISED, WinogradThresholds};
 
 /// Threads of a wavefront.
 const WAVEFRONT: u32 = 64;

@@ -1,7 +1,8 @@
 //! Apple.
 
-use super::generic::UNRECOGNISED;
-use super::{ConvGrid, ConvMapping, Extent, Family, LINEAR_GROUP, Linearisation, Tile, TileTask};
+use super::{
+    ConvGrid, ConvMapping, Extent, Family, LINEAR_GROUP, Linearisation, Tile, TileTask, UNRECOGNISED,
+};
 use crate::workload::Layout;
 
 /// A9 and A10. They join all axes of a grid where that saves more than 4 % of the groups.

@@ -1,7 +1,6 @@
 //! Arm Mali.
 
-use super::generic::UNRECOGNISED;
-use super::{Family, Tile, TileTask, number_behind};
+use super::{Family, Tile, TileTask, UNRECOGNISED, number_behind};
 
 pub(super) static MIDGARD: Family = Family {
     maker: "Arm",

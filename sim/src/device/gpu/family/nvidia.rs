@@ -1,7 +1,6 @@
 //! NVIDIA.
 
-use super::generic::UNRECOGNISED;
-use super::{Family, Tile, TileTask, linear_groups};
+use super::{Family, Tile, TileTask, UNRECOGNISED, linear_groups};
 use crate::workload::Layout;
 
 /// Threads of a warp.

@@ -1,7 +1,6 @@
 //! Imagination `PowerVR`.
 
-use super::generic::UNRECOGNISED;
-use super::{Family, Tile, TileTask, linear_groups};
+use super::{Family, Tile, TileTask, UNRECOGNISED, linear_groups};
 
 /// Launch of a kernel by a driver that is slow to start one, in microseconds (hardware prior of the GPU
 /// model, from the mobile-ml-benchmark data set).

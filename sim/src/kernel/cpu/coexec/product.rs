@@ -1,8 +1,6 @@
 //! The work of products: linear layers, convolutions, and products of two tensors.
 
-use super::depth_blocks::DepthBlocks;
-use super::division::{Division, Extent};
-use super::work::{Caches, Sharing, Work, beyond};
+use super::{Caches, DepthBlocks, Division, Extent, Sharing, Work, beyond};
 use crate::device::cpu::CoexecUnit;
 use crate::kernel::cpu::Kernel;
 use crate::workload::Conv2d;

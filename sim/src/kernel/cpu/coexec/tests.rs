@@ -1,5 +1,6 @@
 use super::*;
-use crate::device::cpu::{CoexecRates, InstructionSet};
+use crate::device::InstructionSet;
+use crate::device::cpu::CoexecRates;
 use crate::kernel::cpu::{Kernel, Library, execute};
 use crate::kernel::{Execution, PhaseKind};
 use crate::workload::{Conv2d, DepthwiseConv2d, Linear, Operator, Shape, Window};

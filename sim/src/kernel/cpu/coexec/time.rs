@@ -1,9 +1,10 @@
 //! The time of work: units times rates, stretched by the threads at work.
 
-use super::work::{Sharing, Work};
+use super::{Sharing, Work};
 use crate::device::cpu::{CoexecRates, CoexecUnit};
-use crate::kernel::cpu::makespan::{Makespan, self_scheduled, self_scheduled_blocks, static_rows};
-use crate::kernel::cpu::{MAX_THREADS, NANOS_PER_MICRO};
+use crate::kernel::cpu::{
+    MAX_THREADS, Makespan, NANOS_PER_MICRO, self_scheduled, self_scheduled_blocks, static_rows,
+};
 
 /// Most blocks of different sizes that are scheduled one by one; beyond it, their sizes
 /// differ by little.

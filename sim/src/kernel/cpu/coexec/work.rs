@@ -1,11 +1,13 @@
 //! The work of a layer in the loops of coexec's own kernels, in units of the rates.
 
-use super::division::Division;
+use super::Division;
 use super::product::Product;
-use crate::device::cpu::{Cluster, CoexecUnit, InstructionSet};
+use crate::device::cpu::CoexecUnit;
+use crate::device::{Cluster, InstructionSet};
 use crate::kernel::cpu::{Kernel, separate_passes};
+use crate::workload;
 use crate::workload::{
-    self, Class, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Movement, Operator, Pick, Pool,
+    Class, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Movement, Operator, Pick, Pool,
     Reduction, Shape, Window,
 };
 
@@ -187,17 +189,12 @@ impl Work {
     fn function(function: Function, shape: Shape, tensors: u32, bytes: usize, caches: &Caches) -> Self {
         let mut work = Self::new(Kernel::Elementwise);
         let elements = shape.elements() as f64;
-        let unit = match function {
-            Function::Add
-            | Function::Multiply
-            | Function::Divide
-            | Function::Prelu
-            | Function::Relu
-            | Function::Relu6 => CoexecUnit::Element,
-            Function::HardSwish | Function::HardSigmoid => CoexecUnit::ActivationElement,
-            Function::Sigmoid | Function::Silu | Function::Gelu | Function::Tanh => {
-                CoexecUnit::ExponentialElement
-            }
+        let unit = if function.has_exponential() {
+            CoexecUnit::ExponentialElement
+        } else if function.is_hard() {
+            CoexecUnit::ActivationElement
+        } else {
+            CoexecUnit::Element
         };
         work.add(CoexecUnit::Pixel, shape.pixels() as f64);
         work.add(unit, elements);

@@ -1,6 +1,6 @@
 //! Micro-kernels XNNPACK selects by the device's first core and the data type.
 
-use crate::device::cpu::{Cluster, Core, InstructionSet};
+use crate::device::{Cluster, Core, InstructionSet};
 use crate::kernel::cpu::ruy::Tile;
 use crate::workload::{Conv2d, DataType};
 

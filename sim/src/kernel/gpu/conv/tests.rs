@@ -1,6 +1,6 @@
-use super::super::execute;
 use super::*;
-use crate::device::gpu::GpuFamily;
+use crate::device::GpuFamily;
+use crate::kernel::gpu::execute;
 use crate::workload::{Linear, Operator, Shape, Window};
 
 fn gpu() -> Gpu {

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use super::operators::Operators;
+use super::Operators;
 
 /// Bytes that cross between on-chip memory and DRAM at each operator, weights left out, where an
 /// element takes `element_bytes` and the memory holds `capacity` bytes.

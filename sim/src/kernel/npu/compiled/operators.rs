@@ -6,9 +6,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::work::{self, Kernel, Work};
-use super::{Member, Producer};
-use crate::kernel::Unsupported;
+use super::work::Work;
+use super::{Kernel, Member, Producer, work};
+use crate::kernel::Result;
 use crate::workload::{Elementwise, Function, GenericKind, Operator, Shape};
 
 /// An operator of a graph.
@@ -43,7 +43,7 @@ struct Results {
 }
 
 impl Operators {
-    pub(super) fn of(members: &[Member<'_>]) -> Result<Self, Unsupported> {
+    pub(super) fn of(members: &[Member<'_>]) -> Result<Self> {
         let mut operators = Self { all: Vec::with_capacity(members.len()), ..Self::default() };
         let mut results = Results { of_members: Vec::with_capacity(members.len()), ..Results::default() };
         let stays = feeds_volumes(members);
@@ -84,7 +84,7 @@ impl Operators {
         (index, member): (usize, &Member<'_>),
         stays: bool,
         results: &mut Results,
-    ) -> Result<usize, Unsupported> {
+    ) -> Result<usize> {
         let Member { layer, inputs, input_count } = member;
         let output = layer.operator.output();
         let linked_operands = (layer.linked.additions() + layer.linked.multiplications()) as usize;
@@ -160,9 +160,8 @@ impl Operators {
     fn count_results(&mut self, members: &[Member<'_>]) {
         let mut is_read = vec![false; members.len()];
         for producer in members.iter().flat_map(|member| &member.inputs) {
-            match producer {
-                Producer::Member(member) => is_read[*member] = true,
-                Producer::Outside(_) => {}
+            if let Producer::Member(member) = producer {
+                is_read[*member] = true;
             }
         }
         for (index, member) in members.iter().enumerate().filter(|&(index, _)| !is_read[index]) {
@@ -216,17 +215,13 @@ fn feeds_volumes(members: &[Member<'_>]) -> Vec<bool> {
 
 /// The kernel of a function on its own.
 pub(super) fn kernel_of(elementwise: &Elementwise) -> Kernel {
-    match elementwise.function {
+    let Elementwise { function, other, .. } = elementwise;
+    if *function == Function::Multiply && other.is_none() {
         // A product with nothing is a normalisation by trained statistics.
-        Function::Multiply if elementwise.other.is_none() => Kernel::BatchNorm,
-        Function::Add | Function::Multiply | Function::Relu | Function::Relu6 => Kernel::Elementwise,
-        Function::Divide
-        | Function::Prelu
-        | Function::HardSwish
-        | Function::HardSigmoid
-        | Function::Sigmoid
-        | Function::Silu
-        | Function::Gelu
-        | Function::Tanh => Kernel::Nonlinear,
+        Kernel::BatchNorm
+    } else if function.is_bound() || matches!(function, Function::Add | Function::Multiply) {
+        Kernel::Elementwise
+    } else {
+        Kernel::Nonlinear
     }
 }

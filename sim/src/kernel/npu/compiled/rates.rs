@@ -1,8 +1,9 @@
 //! What the work of an operator takes in its number format.
 
-use super::work::{Kernel, Work};
-use crate::device::npu::compiled::CompiledGraphs;
-use crate::kernel::Unsupported;
+use super::Kernel;
+use super::work::Work;
+use crate::device::CompiledGraphs;
+use crate::kernel::{Result, Unsupported};
 use crate::workload::DataType;
 
 /// Softmax over other nonlinear functions: an exponential, a sum and a quotient an element
@@ -64,7 +65,7 @@ pub(super) fn activation_bytes(data_type: DataType) -> f64 {
 }
 
 impl<'a> Rates<'a> {
-    pub(super) fn of(compiled: &'a CompiledGraphs, data_type: DataType) -> Result<Self, Unsupported> {
+    pub(super) fn of(compiled: &'a CompiledGraphs, data_type: DataType) -> Result<Self> {
         let float = Self {
             compiled,
             activation_bytes: activation_bytes(data_type),
@@ -76,12 +77,11 @@ impl<'a> Rates<'a> {
             matrix_us: compiled.matrix_us.value,
             batch_norm: None,
         };
-        let unknown = |what: &str| Unsupported {
-            processor: "NPU",
-            operator: format!("a graph in {data_type}"),
-            reason: format!(
+        let unsupported = |reason| Unsupported::new("NPU", format!("a graph in {data_type}"), reason);
+        let unknown = |what: &str| {
+            unsupported(format!(
                 "the profile has no [npu.compiled.{what}] table, so nothing is known of its rates"
-            ),
+            ))
         };
         match data_type {
             DataType::F32 | DataType::F16 => Ok(float),
@@ -99,11 +99,9 @@ impl<'a> Rates<'a> {
                 })
             }
             // A compiler has to know the scales.
-            DataType::I8Dynamic => Err(Unsupported {
-                processor: "NPU",
-                operator: format!("a graph in {data_type}"),
-                reason: "its scales are found while it runs, and a compiler has to know them".to_owned(),
-            }),
+            DataType::I8Dynamic => Err(unsupported(
+                "its scales are found while it runs, and a compiler has to know them".to_owned(),
+            )),
             DataType::W8A16 | DataType::W4A16 => {
                 let weights = compiled.integer_weights.as_ref().ok_or_else(|| unknown("integer_weights"))?;
                 let factor = weights.product_rate_factor.value;
@@ -145,22 +143,12 @@ impl<'a> Rates<'a> {
         if self.bytes(work) / work.slices <= SLAB * self.compiled.on_chip_bytes.value {
             return spilled;
         }
-        match work.kernel {
-            Kernel::Softmax => spilled.max(self.bytes(work)),
-            Kernel::BatchedProduct => spilled.max(work.read.max(work.written) * self.activation_bytes),
-            Kernel::Product
-            | Kernel::Volume
-            | Kernel::Window
-            | Kernel::Elementwise
-            | Kernel::Nonlinear
-            | Kernel::Normalisation
-            | Kernel::BatchNorm
-            | Kernel::ImageNormalisation
-            | Kernel::Resize
-            | Kernel::ChannelReduction
-            | Kernel::Movement
-            | Kernel::Gather
-            | Kernel::Free => spilled,
+        if work.kernel == Kernel::Softmax {
+            spilled.max(self.bytes(work))
+        } else if work.kernel == Kernel::BatchedProduct {
+            spilled.max(work.read.max(work.written) * self.activation_bytes)
+        } else {
+            spilled
         }
     }
 

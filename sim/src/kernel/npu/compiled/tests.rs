@@ -1,12 +1,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::device::profile::Profile;
+use crate::device::Profile;
 use crate::workload::{
     Conv2d, DepthwiseConv2d, Function, Linear, Linked, MatMul, Norm, NormKind, Operator, Reshape, Shape,
-    Window, network,
+    Stage, Window, fuse, network,
 };
-use crate::workload::{Stage, fuse};
 
 fn compiled() -> CompiledGraphs {
     Profile::load("snapdragon-8gen3").unwrap().npu.unwrap().compiled.unwrap()

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::operators::kernel_of;
-use crate::kernel::Unsupported;
+use super::kernel_of;
+use crate::kernel::{Result, Unsupported};
 use crate::workload::{
     Class, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Generic, GenericKind,
-    Interpolation, Layer, Movement, Pool, PoolKind, Product, Reduction, Shape, Statistic,
+    Interpolation, Layer, Movement, Pool, PoolKind, Product, Reduction, Shape,
 };
 
 /// The matrix unit's tile: every extent of a product is padded to it (fitted on `data/aihub`; the
@@ -66,41 +66,21 @@ pub enum Kernel {
 impl Kernel {
     /// Whether bounds behind it cost nothing.
     pub(super) fn applies_bounds(self) -> bool {
-        match self {
-            Self::Product
-            | Self::Volume
-            | Self::BatchedProduct
-            | Self::Elementwise
-            | Self::BatchNorm
-            | Self::Movement
-            | Self::ImageNormalisation
-            | Self::Free => true,
+        !matches!(
+            self,
             Self::Window
-            | Self::Nonlinear
-            | Self::Softmax
-            | Self::Normalisation
-            | Self::Resize
-            | Self::ChannelReduction
-            | Self::Gather => false,
-        }
+                | Self::Nonlinear
+                | Self::Softmax
+                | Self::Normalisation
+                | Self::Resize
+                | Self::ChannelReduction
+                | Self::Gather
+        )
     }
 
     /// Whether attention's heads run through it one after another.
     pub(super) fn runs_by_head(self) -> bool {
-        match self {
-            Self::BatchedProduct | Self::Softmax | Self::Elementwise | Self::Nonlinear => true,
-            Self::Product
-            | Self::Volume
-            | Self::Window
-            | Self::Normalisation
-            | Self::BatchNorm
-            | Self::ImageNormalisation
-            | Self::Resize
-            | Self::ChannelReduction
-            | Self::Movement
-            | Self::Gather
-            | Self::Free => false,
-        }
+        matches!(self, Self::BatchedProduct | Self::Softmax | Self::Elementwise | Self::Nonlinear)
     }
 }
 
@@ -166,7 +146,7 @@ pub(super) fn stored_inputs(layer: &Layer) -> f64 {
 
 impl Work {
     /// What `layer`'s operator is; `from_network` where it reads an input of the network.
-    pub(super) fn of(layer: &Layer, from_network: bool) -> Result<Self, Unsupported> {
+    pub(super) fn of(layer: &Layer, from_network: bool) -> Result<Self> {
         let operator = &layer.operator;
         let [weights, _] = operator.weights();
         let base = Self::moving(Kernel::Elementwise, stored_inputs(layer), operator.output());
@@ -181,13 +161,9 @@ impl Work {
             Class::Gather { .. } => Self { kernel: Kernel::Movement, read: base.written, ..base },
             Class::Generic(generic) => base.generic(generic),
             Class::Recurrent(_) => {
-                return Err(Unsupported {
-                    processor: "NPU",
-                    operator: operator.to_string(),
-                    reason: "compilers leave layers that repeat a step to other processors; place it on \
-                             the GPU or the CPU"
-                        .into(),
-                });
+                let reason = "compilers leave layers that repeat a step to other processors; place it on the \
+                              GPU or the CPU";
+                return Err(Unsupported::new("NPU", operator, reason));
             }
         };
         let has_trained = !matches!(operator.class(), Class::Gather { .. });
@@ -283,21 +259,13 @@ impl Work {
         Self { kernel: Kernel::Window, taps: conv.window.taps() as f64 * self.written, ..self }
     }
 
-    fn pool(self, pool: &Pool, layer: &Layer) -> Result<Self, Unsupported> {
+    fn pool(self, pool: &Pool, layer: &Layer) -> Result<Self> {
         let taps = pool.window.taps();
-        let is_slow = match (pool.kind, layer.data_type) {
-            (PoolKind::Average, DataType::F32 | DataType::F16) => taps > MOST_AVERAGED,
-            (PoolKind::Average, DataType::I8 | DataType::I8Dynamic | DataType::W8A16 | DataType::W4A16)
-            | (PoolKind::Max, _) => false,
-        };
-        if is_slow {
-            return Err(Unsupported {
-                processor: "NPU",
-                operator: layer.operator.to_string(),
-                reason: "averages over windows this large run up to twenty times slower in floats than any \
-                         rate explains; place it on the GPU or the CPU"
-                    .into(),
-            });
+        let is_in_floats = matches!(layer.data_type, DataType::F32 | DataType::F16);
+        if pool.kind == PoolKind::Average && is_in_floats && taps > MOST_AVERAGED {
+            let reason = "averages over windows this large run up to twenty times slower in floats than any \
+                          rate explains; place it on the GPU or the CPU";
+            return Err(Unsupported::new("NPU", &layer.operator, reason));
         }
         Ok(Self { kernel: Kernel::Window, taps: taps as f64 * self.written, ..self })
     }
@@ -306,11 +274,7 @@ impl Work {
         let kernel = match reduction {
             Reduction::Pixels { .. } => Kernel::Elementwise,
             Reduction::Exponentials => Kernel::Softmax,
-            Reduction::Normalisation(
-                Statistic::MeanAndVariance { .. }
-                | Statistic::MeanSquare
-                | Statistic::NeighbourSquares { .. },
-            ) => Kernel::Normalisation,
+            Reduction::Normalisation(_) => Kernel::Normalisation,
         };
         Self { kernel, ..self }
     }

@@ -3,10 +3,9 @@
 //! It begins with everything where it is best alone on one processor, goes through the operators in their order,
 //! and again as long as that helps. Invariant: no choice makes the plan worse.
 
-use super::explorer::Explorer;
-use super::random::choices;
-use crate::plan::{Placement, Plan};
-use crate::simulate::SimulateError;
+use coexec_sim::explore::{Explorer, choices};
+use coexec_sim::plan::{Placement, Plan};
+use coexec_sim::simulate::Result;
 
 /// Places of each cut that are tried, one less: by eighths.
 const PARTS: u32 = 8;
@@ -15,7 +14,7 @@ const PARTS: u32 = 8;
 ///
 /// # Errors
 /// No processor offered has a kernel for an operator.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, plans: usize) -> Result<Plan, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, plans: usize) -> Result<Plan> {
     let choices = choices(explorer)?;
     let singles = explorer.baselines();
     let start = explorer.best(singles).map(|single| single.plan);

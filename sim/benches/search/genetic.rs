@@ -8,10 +8,9 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::explorer::Explorer;
-use super::random::{Choices, RandomSearch, choices};
-use crate::plan::{Placement, Plan};
-use crate::simulate::SimulateError;
+use coexec_sim::explore::{Choices, Explorer, RandomSearch, choices};
+use coexec_sim::plan::{Placement, Plan};
+use coexec_sim::simulate::{Result, SimulateError};
 
 /// Plans of a generation, those that go on as they are, and those of which the best is a parent.
 const POPULATION: usize = 40;
@@ -29,7 +28,7 @@ struct Individual {
 ///
 /// # Errors
 /// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
-pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Plan, SimulateError> {
+pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Plan> {
     let choices = choices(explorer)?;
     let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
     let mut generation: Vec<Individual> = Vec::new();
@@ -72,29 +71,4 @@ fn bred(generation: &[Individual], choices: &[Choices], stream: &mut ChaCha8Rng)
         }
     }
     placements
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::device::profile::Profile;
-    use crate::explore::SearchOptions;
-    use crate::kernel::cpu::Library;
-    use crate::simulate::Simulator;
-    use crate::workload::{fuse, network};
-
-    #[test]
-    fn breeding_beats_drawing_as_many_and_a_seed_breeds_the_same() {
-        let profile = Profile::load("pixel4").unwrap();
-        let stages = fuse(&network("resnet18").unwrap());
-        let options = SearchOptions::on(&profile);
-        let mut simulator = Simulator::new(&profile, Library::Xnnpack);
-        let mut explorer = Explorer::new(&mut simulator, &stages, &options);
-        let drawn = explorer.random(RandomSearch { plans: 600, seed: 3 }).unwrap().plan;
-        let [one, again] = [0; 2].map(|_| explorer.genetic(RandomSearch { plans: 600, seed: 3 }).unwrap());
-        assert_eq!(one, again);
-        assert!(explorer.cost_of(&one).unwrap() < explorer.cost_of(&drawn).unwrap());
-        let greedy = explorer.greedy(600).unwrap();
-        assert!(explorer.cost_of(&greedy).unwrap() < explorer.cost_of(&drawn).unwrap());
-    }
 }

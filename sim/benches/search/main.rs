@@ -4,6 +4,9 @@
 //! Each plain search is first timed on a few plans, then given as many as fit into the time that `optimal` took,
 //! its bound included.
 
+mod genetic;
+mod greedy;
+
 use std::time::{Duration, Instant};
 
 use coexec_sim::explore::{Explorer, RandomSearch, SearchOptions, Strategy};
@@ -32,9 +35,9 @@ const SEARCHES: [(&str, Search); 3] = [
         explorer.random(RandomSearch { plans, seed: 0 }).expect("a processor has a kernel").plan
     }),
     ("genetic", |explorer, plans| {
-        explorer.genetic(RandomSearch { plans, seed: 0 }).expect("a processor has a kernel")
+        genetic::find(explorer, RandomSearch { plans, seed: 0 }).expect("a processor has a kernel")
     }),
-    ("greedy", |explorer, plans| explorer.greedy(plans).expect("a processor has a kernel")),
+    ("greedy", |explorer, plans| greedy::find(explorer, plans).expect("a processor has a kernel")),
 ];
 
 fn main() {
