@@ -58,6 +58,7 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
 /// Fits `profile` to the runs, and writes it to `out`.
 fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result {
     let prior = Chosen::of(&options.prior)?;
+    output::check_apart(out, runs::path(&options.runs)?)?;
     let mut measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     if !measured.runs.answers.is_empty() {
         return Err(Failure::usage(

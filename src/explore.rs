@@ -83,6 +83,8 @@ struct SplitEntry {
 }
 
 pub(crate) fn run(options: &Explore, common: &Common) -> Result {
+    options.place.check_apart(options.out.as_deref(), None)?;
+    options.place.check_apart(options.trace.as_deref(), None)?;
     let scenario = options.place.load()?;
     match &scenario.workload {
         Workload::Model(stages) => one_model(&scenario, stages, options, common),

@@ -309,10 +309,14 @@ pub(crate) fn check(path: &Path) -> Result {
     target(path).map(drop)
 }
 
-/// Refuses to write over a file that is read.
+/// Refuses to write over a file that is read, or over one in a folder that is read.
 pub(crate) fn check_apart(output: &Path, input: &Path) -> Result {
-    let is_one = input.canonicalize().is_ok_and(|input| identity(output).is_ok_and(|output| output == input));
-    if is_one { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
+    let is_read = |output: PathBuf, input: &Path| {
+        output == input || (output.is_file() && output.parent() == Some(input))
+    };
+    let is_read =
+        input.canonicalize().is_ok_and(|input| identity(output).is_ok_and(|output| is_read(output, &input)));
+    if is_read { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
 }
 
 /// The path of a file that may not be there yet, whatever it is called by.

@@ -59,6 +59,7 @@ struct SkippedRow {
 
 pub(crate) fn run(options: &Run, common: &Common) -> Result {
     // A wrong file name should not cost a measurement first.
+    options.place.check_apart(Some(&options.out), options.plan.as_deref())?;
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
     options.place.refuse_beside(options.plan.as_deref())?;

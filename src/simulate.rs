@@ -42,6 +42,7 @@ struct Document<'a> {
 
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result {
     options.place.refuse_beside(options.plan.as_deref())?;
+    options.place.check_apart(options.trace.as_deref(), options.plan.as_deref())?;
     let scenario = options.place.load()?;
     match &scenario.workload {
         Workload::Model(_) | Workload::Set(_) => one_model(&scenario, model(&scenario)?, options, common),

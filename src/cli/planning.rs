@@ -7,7 +7,7 @@ use coexec_sim::explore::advice::{CONFIDENCE, Regret};
 use coexec_sim::{InputError, Library, Mechanism, Overrides, Profile, Scenario, Strategy};
 
 use super::{one_or_all, picture};
-use crate::{Failure, ModelOptions, OneOrAll, PicturePath, Result};
+use crate::{Failure, ModelOptions, OneOrAll, PicturePath, Result, output};
 use coexec_sim::explore::{Effort, Objective};
 use coexec_sim::scenario::Threads;
 
@@ -51,6 +51,14 @@ impl ScenarioOptions {
         let strategy = self.strategy.and_then(OneOrAll::one);
         let overrides = Overrides { strategy, profile, ..self.overrides.clone() };
         coexec_import::load(&self.scenario, &overrides, &self.how.import())
+    }
+
+    /// Refuses to write to `output` where that is what is read: the scenario or model, the profile, or `plan`.
+    pub(crate) fn check_apart(&self, output: Option<&Path>, plan: Option<&Path>) -> Result {
+        let Some(output) = output else { return Ok(()) };
+        let named = [Some(self.scenario.as_str()), self.overrides.device.as_deref()];
+        let read = named.into_iter().flatten().map(Path::new).chain(plan);
+        read.into_iter().try_for_each(|input| output::check_apart(output, input))
     }
 
     /// Whether --device was given.

@@ -43,6 +43,14 @@ fn no_output_goes_over_another_or_over_what_is_read() {
     fs::write(folder.path().join("a.tflite"), model).unwrap();
     let line = "import a.tflite --out ./a.tflite";
     coexec_in(folder.path(), words(line)).assert_refused(&["it is what this command reads"]);
+    for line in [
+        "explore a.tflite --device pixel4 --out a.tflite",
+        "simulate a.tflite --device pixel4 --trace ./a.tflite",
+    ] {
+        coexec_in(folder.path(), words(line)).assert_refused(&["it is what this command reads"]);
+    }
+    let line = "calibrate --base pixel4 --runs . --format benchmark-model --out a.tflite";
+    coexec_in(folder.path(), words(line)).assert_refused(&["it is what this command reads"]);
     assert_eq!(fs::read(folder.path().join("a.tflite")).unwrap(), model);
 }
 

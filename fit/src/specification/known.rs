@@ -169,7 +169,8 @@ impl GpuFacts {
         let name = name.to_lowercase();
         let cores = ["mc", "mp"].into_iter().find_map(|letters| {
             let (model, count) = name.rsplit_once(letters)?;
-            Some((model.trim_end_matches('-').to_owned(), count.parse().ok()?))
+            let count = count.parse().ok().filter(|&count: &u32| count > 0)?;
+            Some((model.trim_end_matches('-').to_owned(), count))
         });
         let (model, units) = cores.map_or((name.clone(), None), |(model, count)| (model, Some(count)));
         // Arm calls a Mali with ray tracing Immortalis.
