@@ -118,18 +118,18 @@ pub(super) fn fit(profile: &mut Profile, timed: &[Timed], source: &str) -> Vec<P
     let gaps: Vec<f64> = timed.iter().map(|network| network.gap_us(profile).unwrap_or(f64::NAN)).collect();
     let known = |gaps: &[&[f64]]| gaps.concat().into_iter().filter(|gap| gap.is_finite()).collect();
     let points = timed.iter().enumerate().flat_map(|(index, network)| {
-        let others = known(&[&gaps[..index], &gaps[index + 1..]]);
-        network.points(&with_median_gap(profile, others, source))
+        let others: Vec<f64> = known(&[&gaps[..index], &gaps[index + 1..]]);
+        network.points(&with_median_gap(profile, &others, source))
     });
     let points = points.collect();
-    *profile = with_median_gap(profile, known(&[&gaps]), source);
+    *profile = with_median_gap(profile, &known(&[&gaps]), source);
     points
 }
 
 /// The profile by the median of some gaps, where these are enough and it is one that a profile may have: on a machine
 /// that does something else beside, it may be any.
-fn with_median_gap(profile: &Profile, gaps: Vec<f64>, source: &str) -> Profile {
-    let gap = Measured::of(&gaps, "networks").ok().filter(|_| gaps.len() >= ENOUGH_NETWORKS);
+fn with_median_gap(profile: &Profile, gaps: &[f64], source: &str) -> Profile {
+    let gap = Measured::of(gaps, "networks").ok().filter(|_| gaps.len() >= ENOUGH_NETWORKS);
     let gap = gap.map(|gap| gap.quantity(&format!("{source}: between launches of networks, by their times")));
     let with = gap.and_then(|gap| checked(with_gap(profile, gap)).ok());
     with.unwrap_or_else(|| profile.clone())
