@@ -61,7 +61,10 @@ pub(crate) fn of(
     let trust = |plan: &Plan| Trust::of(simulator, (stages, plan), pipeline, errors);
     let mut own = trust(&answer.plan)?;
     // The processor that takes least time for a batch alone has the shortest period as well.
-    let Some(single) = best_single(&answer, &answer.plan).filter(|_| is_latency).cloned() else {
+    let single = best_single(&answer, &answer.plan).filter(|_| is_latency);
+    // A plan that takes as long as one processor alone is neither faster nor slower.
+    let as_long = |single: &&Found| single.prediction.latency == answer.prediction.latency;
+    let Some(single) = single.filter(|single| !as_long(single)).cloned() else {
         return Ok(Advice { answer, instead: None, certainty: None, robust, trust: own });
     };
     let alone = trust(&single.plan)?;

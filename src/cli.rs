@@ -131,6 +131,13 @@ pub(crate) struct ModelOptions {
 }
 
 impl ModelOptions {
+    /// These options for another command that reads the same model.
+    fn as_typed(&self) -> String {
+        let dimensions = self.dimensions.iter().map(|(name, extent)| format!(" --dim {name}={extent}"));
+        let skipping = format!(" --skip-unknown --least-covered {}", self.least_covered);
+        dimensions.chain(self.skip_unknown.then_some(skipping)).collect()
+    }
+
     pub(crate) fn import(&self) -> ImportOptions {
         ImportOptions {
             dimensions: self.dimensions.iter().cloned().collect(),

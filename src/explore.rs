@@ -139,7 +139,7 @@ fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &
         });
         return Ok(());
     }
-    let check = options.place.run_command(scenario);
+    let check = options.place.run_command(scenario, &advice.answer.plan);
     tell(scenario, stages, (&advice, options.confidence), (&entries, &known, &check));
     if let Some(partitioning) = &partitioning {
         delegates::tell(partitioning, stages);

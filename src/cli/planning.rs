@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use coexec_sim::explore::advice::{CONFIDENCE, Regret};
-use coexec_sim::{InputError, Library, Mechanism, Overrides, Profile, Scenario, Strategy};
+use coexec_sim::{
+    InputError, Library, Mechanism, Overrides, Plan, ProcessorKind, Profile, Scenario, Strategy,
+};
 
 use super::{one_or_all, picture};
 use crate::{Failure, ModelOptions, OneOrAll, PicturePath, Result, output};
@@ -66,13 +68,46 @@ impl ScenarioOptions {
         self.overrides.device.is_some()
     }
 
-    /// What measures `scenario` on its device.
-    pub(crate) fn run_command(&self, scenario: &Scenario) -> String {
-        let device = self.overrides.device.as_ref().unwrap_or(&scenario.device.name);
-        let strategy = self.strategy.and_then(OneOrAll::one);
-        let strategy = strategy.map_or(String::new(), |strategy| format!(" --strategy {}", strategy.name()));
-        format!("coexec run {} --device {device}{strategy} --out runs.csv", scenario.name)
+    /// What measures `scenario` on its device, asked as it was here; of `plan` what hardware can run.
+    pub(crate) fn run_command(&self, scenario: &Scenario, plan: &Plan) -> String {
+        let Overrides { device, batch, threads, library, synchronisation, objective, step, effort, .. } =
+            &self.overrides;
+        // Nothing runs on an NPU: what can be measured there are the others.
+        let is_on_npu = plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Npu));
+        let strategy = self.strategy.and_then(OneOrAll::one).filter(|_| !is_on_npu);
+        let strategy = strategy.or_else(|| is_on_npu.then_some(Strategy::CpuOnly));
+        let flags = [
+            ("device", Some(device.clone().unwrap_or_else(|| scenario.device.name.clone()))),
+            ("batch", batch.map(|batch| batch.to_string())),
+            (
+                "threads",
+                threads.map(|threads| match threads {
+                    Threads::AtMost(count) => count.to_string(),
+                    Threads::All => "all".to_owned(),
+                }),
+            ),
+            ("library", library.map(word)),
+            ("synchronisation", synchronisation.map(word)),
+            ("objective", objective.map(word)),
+            ("step", step.map(|step| step.to_string())),
+            ("effort", effort.map(word)),
+            ("strategy", strategy.map(|strategy| strategy.name().to_owned())),
+        ];
+        let given =
+            flags.into_iter().filter_map(|(flag, value)| value.map(|value| format!(" --{flag} {value}")));
+        let command = format!(
+            "coexec run {}{}{} --out runs.csv",
+            scenario.name,
+            given.collect::<String>(),
+            self.how.as_typed()
+        );
+        if is_on_npu { format!("{command} (no part on an NPU can be run)") } else { command }
     }
+}
+
+/// What a value is called on the command line.
+fn word<V: ValueEnum + Copy>(value: V) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 /// `coexec simulate`.

@@ -45,6 +45,27 @@ fn every_bundled_scenario_and_network_is_answered() {
 }
 
 #[test]
+fn what_checks_an_answer_asks_as_it_was_asked_and_for_what_can_be_run() {
+    let verify = |line: &str| {
+        let text = coexec(words(line)).stdout;
+        text.lines().find(|line| line.starts_with("Verify on the phone: ")).unwrap().to_owned()
+    };
+    let line = verify("explore resnet18 --device pixel4 --threads 2 --batch 2 --strategy codl");
+    assert!(
+        line.contains("coexec run resnet18 --device pixel4 --batch 2 --threads 2 --strategy codl"),
+        "{line}"
+    );
+    let line = verify("explore mobilenet-v2 --device snapdragon-8gen3");
+    assert!(line.contains("--strategy cpu-only") && line.contains("NPU"), "{line}");
+}
+
+#[test]
+fn a_plan_as_long_as_one_processor_alone_is_not_called_slower() {
+    let outcome = coexec(words("explore resnet18 --device pixel4 --strategy delegate-gpu"));
+    assert!(!outcome.stdout.contains("Slower than"), "{}", outcome.stdout);
+}
+
+#[test]
 fn comparing_all_strategies_lists_each_that_can_run() {
     let outcome = coexec(words("explore vit-b32-fc1 --device snapdragon-8gen3 --strategy all"));
     for strategy in ["optimal", "codl", "epew", "gpu-only", "cpu-only", "npu-only", "energy", "Pareto"] {
