@@ -31,6 +31,7 @@ use grid::{Grid, MAX_CUTS};
 pub use language::{explore_language, plan_language};
 use prices::{Price, Prices, price};
 pub use random::{Choices, RandomSearch, choices};
+use split::on_one_processor;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -170,20 +171,16 @@ impl Strategy {
                 search: Some(|explorer, strategy| {
                     let core_sets: Vec<_> =
                         explorer.options.core_sets.iter().copied().map(Placement::cpu).collect();
-                    split::on_one_processor(explorer, strategy, &core_sets)
+                    on_one_processor(explorer, strategy, &core_sets)
                 }),
                 ..engine(language::on_all_cores, Steps::OnCores)
             },
             Self::GpuOnly => Rules {
-                search: Some(|explorer, strategy| {
-                    split::on_one_processor(explorer, strategy, &[Placement::GPU])
-                }),
+                search: Some(|explorer, strategy| on_one_processor(explorer, strategy, &[Placement::GPU])),
                 ..engine(|_, _| Ok(Placement::GPU), Steps::Standard)
             },
             Self::NpuOnly => Rules {
-                search: Some(|explorer, strategy| {
-                    split::on_one_processor(explorer, strategy, &[Placement::NPU])
-                }),
+                search: Some(|explorer, strategy| on_one_processor(explorer, strategy, &[Placement::NPU])),
                 ..compared(padded)
             },
             Self::ChannelSplit => search(&[Axis::Channels], split::find),

@@ -37,7 +37,7 @@ const CHANNELS: [u32; 10] = [16, 24, 32, 64, 96, 144, 192, 320, 576, 960];
 const TOKENS: [u32; 6] = [49, 64, 128, 197, 256, 512];
 /// Heads of their attention, and features of one.
 const HEADS: [u32; 4] = [3, 4, 6, 12];
-const HEAD: u32 = 64;
+pub(super) const HEAD: u32 = 64;
 /// Most elements of a tensor of a layer that does little with each: 8 MB.
 const MAX_ELEMENTS: u64 = 2 << 20;
 

@@ -21,7 +21,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::assemble::checked;
-use super::layers::pick;
+use super::layers::{HEAD, pick};
 use super::{Bench, Measured, ProbeError, RUN_LIMIT, Result};
 use crate::execute::{Machine, Settings, side_by_side};
 
@@ -115,14 +115,14 @@ fn simulator(profile: &Profile) -> Simulator<'_> {
 /// and read and write memory, it is longer than between those that do nothing. Returns how far each network is from a
 /// prediction by the others: alone on each processor, and of the plan given those.
 pub(super) fn fit(profile: &mut Profile, timed: &[Timed], source: &str) -> Vec<Point> {
-    let gaps: Vec<f64> = timed.iter().map(|network| network.gap_us(profile).unwrap_or(f64::NAN)).collect();
-    let known = |gaps: &[&[f64]]| gaps.concat().into_iter().filter(|gap| gap.is_finite()).collect();
+    let gaps: Vec<Option<f64>> = timed.iter().map(|network| network.gap_us(profile)).collect();
     let points = timed.iter().enumerate().flat_map(|(index, network)| {
-        let others: Vec<f64> = known(&[&gaps[..index], &gaps[index + 1..]]);
+        let others: Vec<f64> = gaps[..index].iter().chain(&gaps[index + 1..]).copied().flatten().collect();
         network.points(&with_median_gap(profile, &others, source))
     });
     let points = points.collect();
-    *profile = with_median_gap(profile, &known(&[&gaps]), source);
+    let all: Vec<f64> = gaps.into_iter().flatten().collect();
+    *profile = with_median_gap(profile, &all, source);
     points
 }
 
@@ -152,7 +152,7 @@ impl Timed {
             simulator(&profile).latency(&self.stages, &plan).ok().map(Picos::as_micros)
         };
         let [without, of_one] = [takes(0.0)?, takes(1.0)?];
-        Some((self.gpu_us - without) / (of_one - without))
+        (of_one > without).then(|| (self.gpu_us - without) / (of_one - without))
     }
 
     fn points(&self, profile: &Profile) -> Vec<Point> {
@@ -233,13 +233,12 @@ fn token_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
     net.build()
 }
 
-/// Attention of heads of 64 features, and the sum with what it read.
+/// Attention of heads of [`HEAD`] features, and the sum with what it read.
 fn attention(net: &mut GraphBuilder, from: Source) -> Source {
     use Dimension::{Batch, Channels, Height, Width};
     const HEADS_FIRST: [Dimension; 4] = [Width, Batch, Height, Channels];
     const KEYS: [Dimension; 4] = [Width, Batch, Channels, Height];
     const TOKENS_FIRST: [Dimension; 4] = [Height, Width, Batch, Channels];
-    const HEAD: u32 = 64;
     let Shape { width: tokens, channels: features, .. } = net.shape(from);
     let heads = features / HEAD;
     let transpose = |net: &mut GraphBuilder, from, order| {
