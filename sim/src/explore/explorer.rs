@@ -200,19 +200,24 @@ impl<'s, 'a> Explorer<'s, 'a> {
         }
     }
 
-    /// The best of the plans found, the first of equals.
+    /// The best of the plans found, the first of equals. Where the time from batch to batch counts, many plans may
+    /// wait for the same host: of those, the one whose batches take least, then the one with the least energy.
     ///
     /// # Errors
     /// None was found.
     pub fn best(&mut self, found: impl IntoIterator<Item = Found>) -> Result<Found> {
-        let mut best: Option<(f64, Found)> = None;
+        let mut best: Option<([f64; 3], Found)> = None;
         for one in found {
-            let cost = match self.period(&one.plan)? {
-                Some(period) => period.as_seconds(),
-                None => self.options.objective.cost(one.prediction.latency, one.prediction.energy),
+            let Prediction { latency, energy, .. } = one.prediction;
+            let costs = match self.period(&one.plan)? {
+                Some(period) => {
+                    let joules = energy.map_or(f64::INFINITY, |energy| energy.0);
+                    [period.as_seconds(), latency.as_seconds(), joules]
+                }
+                None => [self.options.objective.cost(latency, energy), 0.0, 0.0],
             };
-            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                best = Some((cost, one));
+            if best.as_ref().is_none_or(|(least, _)| costs < *least) {
+                best = Some((costs, one));
             }
         }
         best.map(|(_, found)| found).ok_or(SimulateError::NothingToUse)

@@ -52,6 +52,11 @@ const NEVER: Picos = Picos(1 << 55);
 /// Final labels of which the plan is simulated, in each round.
 const FINALISTS: usize = 4;
 
+/// How many times more changes are tried where batches follow each other, and how many at most: few changes of one
+/// operator shorten a period.
+const CHANGES_OF_STREAMS: usize = 8;
+const MOST_CHANGES: usize = 4_000;
+
 /// Times the ratio of energy and time is corrected for the energy-delay product.
 const CORRECTIONS: usize = 4;
 
@@ -110,7 +115,7 @@ impl Budget {
         let (labels, rounds, changes, of_bound) = match effort {
             Effort::Quick => ([20, 100], 3, 100, 0),
             Effort::Normal => ([60, 300], 8, 300, 700_000),
-            Effort::Thorough => ([120, 2_000], 8, 4_000, 3_000_000),
+            Effort::Thorough => ([120, 2_000], 8, MOST_CHANGES, 3_000_000),
         };
         let less = |count: usize, least: usize| (count * LARGE / stages.max(LARGE)).max(least.min(count));
         let relaxed = less(BOUNDS * labels[1], 40).min(labels[1]);
@@ -149,15 +154,16 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
             _ => break,
         }
     }
-    let budget = Budget::of(explorer.options.effort, &model);
+    let mut changes = Budget::of(explorer.options.effort, &model).changes;
     if explorer.period_counts().is_some() {
+        changes = (changes * CHANGES_OF_STREAMS).min(MOST_CHANGES);
         let starts = all.iter().map(|found| found.plan.clone()).collect();
-        for plan in throughput::balanced(explorer, &model, starts, budget.changes)? {
+        for plan in throughput::balanced(explorer, &model, starts, changes)? {
             all.extend(fitting(explorer, plan, considered)?);
         }
     }
     let best = explorer.best(all)?;
-    let (plan, simulated) = walk::improved(explorer, &model, best.plan.clone(), budget.changes)?;
+    let (plan, simulated) = walk::improved(explorer, &model, best.plan.clone(), changes)?;
     explorer.model = Some(model);
     considered += simulated;
     let changed = explorer.found(Strategy::Optimal, plan, considered)?;

@@ -8,7 +8,7 @@
 use super::rates::{COUNT, RATES, is_in_order, made_of, table_of, values};
 use coexec_sim::device::cpu::{Cluster, Core, MixedClusters, RuyRates, XnnpackRates};
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
-use coexec_sim::{Basis, Cpu, DataType, Quantity};
+use coexec_sim::{Basis, Cpu, DataType, Library, Quantity};
 
 /// Weight of a core of the same micro-architecture; others have 1 (few-runs study, section 5).
 const SAME_CORE: f64 = 8.0;
@@ -69,14 +69,24 @@ fn widths(key: &str) -> (f64, bool) {
     }
 }
 
+/// Products that a core of `cpu.clusters[index]` completes in a cycle with a library's kernels: of 8 bits, four times
+/// those of 32 with the dot product's instructions, and eight times with those of the 8-bit matrix product, which
+/// XNNPACK has kernels for.
+fn products(cpu: &Cpu, index: usize, library: Library, data_type: DataType) -> f64 {
+    let cluster = &cpu.clusters[index];
+    let values = match data_type {
+        DataType::I8 if cluster.int8_matrix_product && library == Library::Xnnpack => 8.0,
+        DataType::I8 if cluster.dot_product => 4.0,
+        DataType::I8 => 2.0,
+        _ => 1.0,
+    };
+    values * width(cpu, index)
+}
+
 /// Times of each rate in units of what hardware makes to expect, in the order of [`RATES`].
 fn expected(cpu: &Cpu, index: usize, data_type: DataType) -> [f64; COUNT] {
     let (cluster, width) = (&cpu.clusters[index], width(cpu, index));
-    let products = match (data_type, cluster.dot_product) {
-        (DataType::I8, true) => 4.0 * width,
-        (DataType::I8, false) => 2.0 * width,
-        _ => width,
-    };
+    let products = products(cpu, index, Library::Ruy, data_type);
     RATES.map(|rate| {
         let (power, is_product) = widths(rate.key);
         (if is_product { products } else { width }).powf(-power) / cluster.clock_mhz.value
@@ -128,28 +138,31 @@ fn ruy(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu], source: &st
     is_known.then(|| RuyRates { basis: Basis::Transferred, ..made_of(quantities, source) })
 }
 
-/// XNNPACK's rates on the donors' core that is most alike, by clock, and products by width too.
+/// XNNPACK's rates on the donors' core that is most alike, by clock, and products by what a core completes in a cycle.
 fn xnnpack(
-    cpu: &Cpu,
-    index: usize,
+    (cpu, index): (&Cpu, usize),
     donors: &[Cpu],
+    data_type: DataType,
     of: fn(&Cluster) -> &Option<XnnpackRates>,
 ) -> Option<XnnpackRates> {
     let known = alike(cpu, index, donors).into_iter().filter_map(|(weight, donor, other)| {
-        let cluster = &donor.clusters[other];
-        let slower = cluster.clock_mhz.value / cpu.clusters[index].clock_mhz.value;
-        Some((weight, of(cluster).as_ref()?, slower, slower * width(donor, other) / width(cpu, index)))
+        let [own, theirs] = [(cpu, index), (donor, other)]
+            .map(|(cpu, index)| products(cpu, index, Library::Xnnpack, data_type));
+        Some((weight, of(&donor.clusters[other]).as_ref()?, &donor.clusters[other], theirs / own))
     });
-    let (_, table, slower, products) =
+    let (_, table, cluster, products) =
         known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
+    let clock = cpu.clusters[index].clock_mhz.value;
+    let slower = cluster.clock_mhz.value / clock;
     let mut written = toml::Table::try_from(table).ok()?;
     for (key, value) in written.iter_mut().filter(|(key, _)| key.ends_with("_ns")) {
-        let factor = if key == "multiply_accumulate_ns" { products } else { slower };
+        let factor = if key == "multiply_accumulate_ns" { products * slower } else { slower };
         let quantity = value.clone().try_into::<Quantity>().ok()?;
         *value = toml::Value::Float(rounded(quantity.value * factor, VALUE_DIGITS));
     }
-    let clock = cpu.clusters[index].clock_mhz.value;
-    written.insert("source".to_owned(), format!("{}; carried over to {clock} MHz", table.source).into());
+    let products = rounded(products, VALUE_DIGITS);
+    let carried = format!("carried over to {clock} MHz, products x {products} for what a cycle completes");
+    written.insert("source".to_owned(), format!("{}; {carried}", table.source).into());
     written.try_into().ok()
 }
 
@@ -159,10 +172,10 @@ pub fn transfer(cpu: &Cpu, donors: &[Cpu], source: &str) -> Cpu {
     for (index, cluster) in carried.clusters.iter_mut().enumerate() {
         cluster.ruy_f32 = ruy(cpu, index, DataType::F32, donors, source);
         cluster.ruy_i8 = ruy(cpu, index, DataType::I8, donors, source);
-        cluster.xnnpack_f32 = xnnpack(cpu, index, donors, |cluster| &cluster.xnnpack_f32);
-        cluster.xnnpack_i8 = xnnpack(cpu, index, donors, |cluster| &cluster.xnnpack_i8);
-        cluster.xnnpack_f16 =
-            xnnpack(cpu, index, donors, |cluster| &cluster.xnnpack_f16).filter(|_| cluster.f16_arithmetic);
+        cluster.xnnpack_f32 = xnnpack((cpu, index), donors, DataType::F32, |cluster| &cluster.xnnpack_f32);
+        cluster.xnnpack_i8 = xnnpack((cpu, index), donors, DataType::I8, |cluster| &cluster.xnnpack_i8);
+        let in_16_bits = || xnnpack((cpu, index), donors, DataType::F16, |cluster| &cluster.xnnpack_f16);
+        cluster.xnnpack_f16 = cluster.f16_arithmetic.then(in_16_bits).flatten();
     }
     let mixed = |of: fn(&Cpu) -> Option<&MixedClusters>| {
         let known: Vec<&MixedClusters> = donors.iter().filter_map(of).collect();
@@ -206,6 +219,19 @@ mod tests {
         assert!((rate(&slow) / rate(&carried) - 2.0).abs() < 1e-3);
         let rate = |cpu: &Cpu| cpu.clusters[0].ruy_i8.as_ref().unwrap().tile_ns.value;
         assert!((rate(&slow) / rate(&carried) - 2.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn products_in_8_bits_take_what_a_core_completes_in_a_cycle() {
+        let phone = Profile::load("iphone-xs").unwrap().cpu;
+        let mut later = phone.clone();
+        later.clusters[0].dot_product = true;
+        later.clusters[0].int8_matrix_product = true;
+        let carried = transfer(&later, std::slice::from_ref(&phone), "test");
+        let rate = |cpu: &Cpu| cpu.clusters[0].xnnpack_i8.as_ref().unwrap().multiply_accumulate_ns.value;
+        assert!((rate(&phone) / rate(&carried) - 4.0).abs() < 1e-3);
+        let rate = |cpu: &Cpu| cpu.clusters[0].xnnpack_f32.as_ref().unwrap().multiply_accumulate_ns.value;
+        assert!((rate(&phone) / rate(&carried) - 1.0).abs() < 1e-3);
     }
 
     #[test]

@@ -33,7 +33,9 @@ fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed
     let mut known = f64::INFINITY;
     let (mut least, mut simulated) = (f64::INFINITY, 0);
     for _ in 0..steps {
-        let Some(changed) = walk::changed(model, &plan, &mut random) else { continue };
+        let Some(changed) = walk::changed(model, &plan, walk::KINDS_OF_STREAMS, &mut random) else {
+            continue;
+        };
         let Ok(cost) = explorer.cost_of(&changed) else { continue };
         simulated += 1;
         least = least.min(cost);

@@ -20,6 +20,14 @@ const SEED: u64 = 1;
 /// How far a cut is moved, of all lines.
 const FARTHEST: f64 = 0.08;
 
+/// Kinds of changes, and with those that batches in flight need too: what one operator leaves a processor, another
+/// has to take.
+const KINDS: i32 = 4;
+pub(super) const KINDS_OF_STREAMS: i32 = 6;
+
+/// Logarithms to base 2 of the lengths of runs that are placed as one.
+const RUNS: std::ops::RangeInclusive<u32> = 1..=4;
+
 /// A plan at least as good as `plan` after so many changes, and how many of them could be simulated.
 pub(super) fn improved(
     explorer: &mut Explorer<'_, '_>,
@@ -30,8 +38,9 @@ pub(super) fn improved(
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let mut best = (explorer.cost_of(&plan)?, plan);
     let mut simulated = 0;
+    let kinds = if explorer.period_counts().is_some() { KINDS_OF_STREAMS } else { KINDS };
     for _ in 0..changes {
-        let Some(changed) = changed(model, &best.1, &mut random).and_then(in_units) else { continue };
+        let Some(changed) = changed(model, &best.1, kinds, &mut random).and_then(in_units) else { continue };
         // A change may leave a chain that is none, or an operator without a kernel.
         let Ok(cost) = explorer.cost_of(&changed) else { continue };
         simulated += 1;
@@ -62,17 +71,46 @@ pub(super) fn in_units(mut plan: Plan) -> Option<Plan> {
     Some(plan)
 }
 
-/// One change; none where it would change nothing.
-pub(super) fn changed(model: &Model<'_>, plan: &Plan, random: &mut ChaCha8Rng) -> Option<Plan> {
+/// One change of the first `kinds`; none where it would change nothing.
+pub(super) fn changed(model: &Model<'_>, plan: &Plan, kinds: i32, random: &mut ChaCha8Rng) -> Option<Plan> {
     let mut changed = plan.clone();
     let stage = random.random_range(0..model.stages.len());
-    match random.random_range(0..4) {
+    match random.random_range(0..kinds) {
         0 => place_anew(model, &mut changed, stage, random)?,
         1 => move_cuts(model, &mut changed, stage, random)?,
         2 => change_chain(&mut changed, stage, random),
-        _ => copy_neighbour(model, &mut changed, stage, random)?,
+        3 => copy_neighbour(model, &mut changed, stage, random)?,
+        4 => exchange(&mut changed, stage, random)?,
+        _ => place_run(model, &mut changed, stage, random)?,
     }
     (changed != *plan).then_some(changed)
+}
+
+/// A whole stage and another take each other's place.
+fn exchange(plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
+    let other = random.random_range(0..plan.placements.len());
+    if [stage, other].iter().any(|&stage| plan.placements[stage].is_cut()) {
+        return None;
+    }
+    plan.placements.swap(stage, other);
+    clear_chain(plan, stage);
+    clear_chain(plan, other);
+    Some(())
+}
+
+/// A stage and those behind it are placed whole on one processor.
+fn place_run(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
+    let end = stage + (1 << random.random_range(RUNS));
+    let by = match random.random_range(0..if model.uses_npu { 3 } else { 2 }) {
+        0 => Placement::GPU,
+        1 => Placement::cpu(*model.core_sets.choose(random)?),
+        _ => Placement::NPU,
+    };
+    for stage in stage..end.min(plan.placements.len()) {
+        plan.placements[stage] = by;
+        clear_chain(plan, stage);
+    }
+    Some(())
 }
 
 /// Another processor for a stage, or a cut of it.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::device::{Core, Quantity};
+use crate::device::{Core, Profile, Quantity};
 use crate::kernel::{Phase, PhaseKind};
 use crate::workload::{
     Conv2d, DataType, DepthwiseConv2d, Elementwise, Generic, GenericKind, Linear, MatMul, Norm, NormKind,
@@ -153,6 +153,27 @@ fn xnnpack_products_cost_their_tiles_and_their_weights() {
         + output_bytes * 0.35211
         + 528.17;
     assert_close(micros(&linear(200), "1large", Library::Xnnpack) * 1e3, nanos);
+}
+
+#[test]
+fn one_row_is_no_dearer_than_several_which_read_the_same_weights() {
+    for profile in Profile::bundled().unwrap() {
+        let cpu = &profile.cpu;
+        let core_sets = [CoreSet::fastest(cpu, 1), CoreSet::fastest(cpu, 2), CoreSet::slowest(cpu)];
+        let formats = [DataType::F32, DataType::F16, DataType::I8];
+        for (cores, data_type) in
+            core_sets.into_iter().flatten().flat_map(|cores| formats.map(|format| (cores, format)))
+        {
+            let time = |rows: u32| {
+                let operator = Linear { rows, input_features: 1024, output_features: 1024, bias: true };
+                let layer = Layer::new(Operator::Linear(operator), data_type);
+                execute(&layer, cpu, &cores, Library::Xnnpack).ok().map(|run| run.phases.duration())
+            };
+            for rows in [2, 3, 4, 8, 16] {
+                assert!(time(1) <= time(rows), "{} {cores:?} {data_type} {rows}", profile.name);
+            }
+        }
+    }
 }
 
 #[test]

@@ -258,13 +258,14 @@ impl<'a> Kernels<'a> {
             packed * member.rates.copy_element_ns.value * contended(member)
         };
         let weights = channels as f64 * depth as f64;
+        // What reading all weights once takes: all that one row does, and the least of several.
+        let one_row = |member: &Member<'_, XnnpackRates>| {
+            let memory =
+                weights * product.groups as f64 * member.rates.gemv_weight_ns.value * contended(member);
+            Shares { memory, packing: packing(member), ..Shares::default() }
+        };
         if product.pixels == 1 {
-            let gemv_weights = weights * product.groups as f64;
-            let shares = |member: &Member<'_, XnnpackRates>| {
-                let memory = gemv_weights * member.rates.gemv_weight_ns.value * contended(member);
-                Shares { memory, packing: packing(member), ..Shares::default() }
-            };
-            return self.run(Kernel::Gemv, serial, shares, self.threads);
+            return self.run(Kernel::Gemv, serial, one_row, self.threads);
         }
         let rows = product.pixels.div_ceil(tile.pixels);
         let columns = channels / tile.channels;
@@ -290,11 +291,13 @@ impl<'a> Kernels<'a> {
                 + input_bytes * rates.input_byte_ns.value
                 + allocated * rates.allocated_byte_ns.value;
             // The memory terms have a contention of their own.
-            Shares {
+            let all = Shares {
                 compute: compute * contended(member),
                 packing: packing(member),
                 memory: memory * contention(rates.memory_contention_factor.value, member.threads),
-            }
+            };
+            let least = one_row(member);
+            if all.nanos() < least.nanos() { least } else { all }
         };
         let pieces = self.tiles(rows * product.groups, columns);
         let tally = self.run(kernel, serial, shares, pieces);
