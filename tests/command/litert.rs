@@ -140,3 +140,44 @@ fn rates_of_llama_bench_are_compared_and_not_fitted_to() {
     let fit = validate.replace("validate --profile", "calibrate --out /dev/null --base");
     coexec_in(&inputs(), words(&fit)).assert_refused(&["coexec validate"]);
 }
+
+#[test]
+fn what_is_no_time_is_named_with_its_file_and_line() {
+    let mean = |micros: &str| {
+        text(0, 1.0)
+            .replace("avg=1 ", &format!("avg={micros} "))
+            .replace("(avg): 1\n", &format!("(avg): {micros}\n"))
+    };
+    for micros in ["0", "-5", "1e300", "1e10"] {
+        let folder = folder_with(&[("good.txt", text(0, 300.0)), ("bad.txt", mean(micros))]);
+        let line = "validate --profile pixel4 --runs . --format benchmark-model --json";
+        let document = coexec_in(folder.path(), words(line)).json();
+        let unusable = &document["unusable"][0];
+        let reason = unusable["reason"].as_str().unwrap();
+        assert!(reason.contains("bad.txt: the time is ") && reason.contains("from 0.001 to 1e9"), "{reason}");
+        assert_eq!(unusable["line"], 12, "{micros}");
+        fs::remove_file(folder.path().join("good.txt")).unwrap();
+        coexec_in(folder.path(), words(line)).assert_refused(&["line 12", "bad.txt", "the time is"]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ncnn = "num_threads = 1\n resnet18 min = 1 max = 2 avg = NaN\n resnet50 min = 1 max = 2 avg = inf\n";
+    fs::write(folder.path().join("bench.txt"), ncnn).unwrap();
+    let line = "validate --profile pixel4 --runs bench.txt --format ncnn";
+    coexec_in(folder.path(), words(line)).assert_refused(&["line 2", "the time is NaN us"]);
+    let rates = fs::read_to_string(inputs().join("llama-bench-8elite.md")).unwrap();
+    let rates: Vec<String> = rates
+        .lines()
+        .map(|line| {
+            let Some((row, rate)) =
+                line.trim_end_matches([' ', '|']).rsplit_once('|').filter(|(_, rate)| rate.contains('±'))
+            else {
+                return line.to_owned();
+            };
+            assert!(!rate.is_empty());
+            format!("{row}| 0.00 ± 0.00 |")
+        })
+        .collect();
+    fs::write(folder.path().join("rates.md"), rates.join("\n")).unwrap();
+    let line = "validate --profile snapdragon-8elite --runs rates.md --format llama-bench";
+    coexec_in(folder.path(), words(line)).assert_refused(&["at 0.0 tokens a second the time is inf us"]);
+}
