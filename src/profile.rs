@@ -153,15 +153,16 @@ const KINDS: [(&str, &str); 7] = [
     ("cpu/several/quant", "several"),
 ];
 
-/// The kind of a group: of a CPU's, whether one core or several of a cluster ran.
-fn kind(group: &ErrorGroup) -> ErrorGroup {
+/// The kind of a group: of a CPU's, whether one core, several of a cluster, or those of several clusters ran.
+pub(crate) fn kind(group: &ErrorGroup) -> ErrorGroup {
     match group {
         ErrorGroup::On { processor: ProcessorKind::Cpu, what: Computed::Kind(cores), runs } => {
             let threads: Vec<u32> = cores.chars().filter_map(|letter| letter.to_digit(10)).collect();
             let cores = match threads.as_slice() {
                 [1] => "one",
                 [_] => "several",
-                [] | [_, ..] => "mixed",
+                [_, ..] => "mixed",
+                [] => return group.clone(),
             };
             let is_float = matches!(runs, Some(Which::Format(format)) if format == "float");
             format!("cpu/{cores}/{}", if is_float { "float" } else { "quant" }).as_str().into()
