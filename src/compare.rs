@@ -152,7 +152,7 @@ fn names(given: &[String], members: &dyn Fn(&str) -> Option<Vec<String>>) -> Vec
 type RowOrReason = Result<Result<StrategyRow, SkippedRow>>;
 
 fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrReason {
-    let scenario = coexec_import::load(name, &options.overrides(device), &options.how.import())?;
+    let scenario = coexec_import::load(name, &options.overrides(device), &options.how.import()?)?;
     let Workload::Model(stages) = &scenario.workload else {
         return Err(Failure::usage(
             format!("{name} is no model of which operators are planned"),
