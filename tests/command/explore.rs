@@ -68,6 +68,14 @@ fn what_checks_an_answer_asks_as_it_was_asked_and_for_what_can_be_run() {
 }
 
 #[test]
+fn an_npu_without_products_on_their_own_is_not_called_absent() {
+    let outcome = coexec(words("simulate llama3-8b-ffn-down --device apple-m4 --strategy npu-only"));
+    outcome.assert_refused(&["apple-m4 has no [npu.systolic] table"]);
+    let outcome = coexec(words("simulate llama3-8b-ffn-down --device pixel4 --strategy npu-only"));
+    outcome.assert_refused(&["pixel4 has no NPU in its profile"]);
+}
+
+#[test]
 fn a_plan_as_long_as_one_processor_alone_is_not_called_slower() {
     let outcome = coexec(words("explore resnet18 --device pixel4 --strategy delegate-gpu"));
     assert!(!outcome.stdout.contains("Slower than"), "{}", outcome.stdout);
