@@ -1,11 +1,13 @@
 //! The command line.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use coexec_import::{ImportOptions, LEAST_COVERED_PERCENT};
 use coexec_papers::Paper;
+use coexec_sim::InputError;
 
 mod hardware;
 mod names;
@@ -133,18 +135,39 @@ pub(crate) struct ModelOptions {
 impl ModelOptions {
     /// These options for another command that reads the same model.
     fn as_typed(&self) -> String {
-        let dimensions = self.dimensions.iter().map(|(name, extent)| format!(" --dim {name}={extent}"));
+        let dimensions = self.dimensions.iter();
+        let dimensions =
+            dimensions.map(|(name, extent)| format!(" --dim {}", quoted(&format!("{name}={extent}"))));
         let skipping = format!(" --skip-unknown --least-covered {}", self.least_covered);
         dimensions.chain(self.skip_unknown.then_some(skipping)).collect()
     }
 
-    pub(crate) fn import(&self) -> ImportOptions {
-        ImportOptions {
-            dimensions: self.dimensions.iter().cloned().collect(),
+    pub(crate) fn import(&self) -> Result<ImportOptions, InputError> {
+        let mut options = ImportOptions {
             skip_unknown: self.skip_unknown,
             least_covered_percent: self.least_covered,
+            ..ImportOptions::default()
+        };
+        for (name, extent) in &self.dimensions {
+            if let Some(other) = options.dimensions.insert(name.clone(), *extent) {
+                return Err(InputError::Option {
+                    option: "--dim",
+                    found: format!("{name}={other} and {name}={extent}"),
+                    expected: "one extent of each dimension".to_owned(),
+                });
+            }
         }
+        Ok(options)
     }
+}
+
+/// An argument as a shell takes it for one.
+fn quoted(argument: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(&byte);
+    if !argument.is_empty() && argument.bytes().all(is_plain) {
+        return Cow::Borrowed(argument);
+    }
+    Cow::Owned(format!("'{}'", argument.replace('\'', r"'\''")))
 }
 
 /// The name of a dimension, and its extent.

@@ -8,6 +8,7 @@ use coexec_sim::{Basis, Objective, Profile, Strategy, Workload};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::trust::streamed;
 use crate::{Common, Compare, Failure, OneOrAll, Result, output};
 
 #[derive(Serialize)]
@@ -151,13 +152,19 @@ fn names(given: &[String], members: &dyn Fn(&str) -> Option<Vec<String>>) -> Vec
 type RowOrReason = Result<Result<StrategyRow, SkippedRow>>;
 
 fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrReason {
-    let scenario = coexec_import::load(name, &options.overrides(device), &options.how.import())?;
+    let scenario = coexec_import::load(name, &options.overrides(device), &options.how.import()?)?;
     let Workload::Model(stages) = &scenario.workload else {
         return Err(Failure::usage(
             format!("{name} is no model of which operators are planned"),
             "compare networks or operators; explore a set, a language model or applications by itself",
         ));
     };
+    if streamed(&scenario).is_some() {
+        return Err(Failure::usage(
+            format!("{name} has a [pipeline], and periods from batch to batch are not compared here"),
+            format!("compare them with `coexec explore {name} --strategy all`, or leave the [pipeline] out"),
+        ));
+    }
     let mut simulator = scenario.simulator();
     let search = coexec_sim::explore::SearchOptions { objective: task.objective, ..scenario.options.clone() };
     let row = StrategyRow::of((&scenario.name, stages), &mut simulator, &search, &task.strategies);

@@ -139,7 +139,7 @@ fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &
         });
         return Ok(());
     }
-    let check = options.place.run_command(scenario, &advice.answer.plan);
+    let check = options.place.verification(scenario, &advice.answer.plan, None);
     tell(scenario, stages, (&advice, options.confidence), (&entries, &known, &check));
     if let Some(partitioning) = &partitioning {
         delegates::tell(partitioning, stages);

@@ -135,7 +135,7 @@ impl Failure {
         };
         let label = LabeledSpan::new(Some("here".to_owned()), place.span.start, place.span.len());
         miette::Report::new(diagnostic.with_label(label))
-            .with_source_code(NamedSource::new(text.name.clone(), without_controls(&text.content)))
+            .with_source_code(NamedSource::new(output::shown(&text.name), without_controls(&text.content)))
     }
 
     /// The exit status that it stands for, and what to do about it.
@@ -158,16 +158,11 @@ impl Failure {
 
 /// A text as long, in bytes, that does nothing to a terminal.
 fn without_controls(content: &str) -> String {
-    let visible = |character: char| match character {
-        '\n' | '\t' => character,
-        character if character.is_control() => {
-            if character.len_utf8() == 1 {
-                '?'
-            } else {
-                '\u{bf}'
-            }
-        }
-        character => character,
+    let visible = |character: char| match (output::is_control(character), character.len_utf8()) {
+        (true, 1) if character != '\t' => '?',
+        (true, 2) => '\u{bf}',
+        (true, 3) => char::REPLACEMENT_CHARACTER,
+        _ => character,
     };
     content.chars().map(visible).collect()
 }

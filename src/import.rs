@@ -28,7 +28,7 @@ struct Document<'a> {
 pub(crate) fn run(options: &Import, common: &Common) -> Result {
     output::check(&options.out)?;
     output::check_apart(&options.out, &options.model)?;
-    let imported = ImportedScenario::load(&options.model, &options.how.import())?;
+    let imported = ImportedScenario::load(&options.model, &options.how.import()?)?;
     let stages = imported.stages().len();
     output::write(&[OutputFile::encoded(&options.out, imported.to_toml())?])?;
     let model = &imported.model;

@@ -232,7 +232,7 @@ impl<'a> Document<'a> {
     fn show(&self, device: &Profile, check: &str) {
         turns(self.generation);
         output::line("");
-        self.trust.tell(&[], check);
+        self.trust.tell(&[], &format!("Verify on the phone: {check}"));
         output::line(&format!("\n{}", simulate::memory(&self.memory, device)));
     }
 }

@@ -18,9 +18,14 @@ use crate::{Failure, Result};
 /// Whether standard output could not be written: the answer was not delivered.
 static IS_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Prints a line on standard output; a reader that went away is no error.
+/// Prints a line on standard output.
 pub(crate) fn line(text: &str) {
-    if let Err(error) = writeln!(std::io::stdout(), "{}", shown(text))
+    print(&shown(text));
+}
+
+/// Prints what does nothing to a terminal; a reader that went away is no error.
+fn print(text: &str) {
+    if let Err(error) = writeln!(std::io::stdout(), "{text}")
         && error.kind() != ErrorKind::BrokenPipe
         && !IS_LOST.swap(true, Ordering::Relaxed)
     {
@@ -46,29 +51,33 @@ pub(crate) fn report(text: &str) {
 
 /// Text in which the control characters of names and files do nothing to a terminal.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
-    // Controls, and what turns the order of the letters behind it round.
-    let is_control = |character: char| {
-        let turns_order =
-            matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        (character.is_control() && character != '\n') || turns_order
-    };
+    escaped(text, |character| character.escape_default().to_string())
+}
+
+/// Whether a character does something to a terminal: controls, and what turns the order of the letters behind it round.
+pub(crate) fn is_control(character: char) -> bool {
+    let orders =
+        ['\u{61c}'..='\u{61c}', '\u{200e}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    let turns_order = orders.iter().any(|order| order.contains(&character));
+    (character.is_control() && character != '\n') || turns_order
+}
+
+fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_control(character) {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    Cow::Owned(shown)
+    let shown = |character| if is_control(character) { escape(character) } else { character.to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
 }
 
 /// Prints one JSON document.
 pub(crate) fn json(document: &impl Serialize) {
-    line(&serde_json::to_string_pretty(document).expect("our documents have string keys and finite shapes"));
+    let text = serde_json::to_string_pretty(document);
+    let text = text.expect("our documents have string keys and finite shapes");
+    // A line ends in a number or a bracket, as strings have no line breaks; what is no more than rounded away has no sign.
+    let text = text.replace(" -0.0,\n", " 0.0,\n").replace(" -0.0\n", " 0.0\n");
+    // Control characters stand in strings.
+    print(&escaped(&text, |character| format!("\\u{:04x}", u32::from(character))));
 }
 
 /// No lines but one below the header.

@@ -118,13 +118,21 @@ fn command(options: &NewProfile) -> String {
 fn specification(options: &NewProfile) -> Result<Option<Specification>> {
     let NewProfile { soc, cpu, gpu, memory, npu, .. } = options;
     let given = |text: &Option<String>| text.as_deref().map(Part::given);
-    let known = match (soc, cpu, memory) {
-        (None, None, _) | (None, _, None) => return Ok(None),
-        (name, Some(_), Some(_)) => {
+    let needed = [("--cpu", cpu), ("--memory", memory)].into_iter();
+    let missing: Vec<&str> = needed.filter(|(_, part)| part.is_none()).map(|(option, _)| option).collect();
+    let known = match soc {
+        None if [cpu, memory, gpu, npu].iter().all(|part| part.is_none()) => return Ok(None),
+        None if !missing.is_empty() => {
+            return Err(Failure::usage(
+                format!("neither {} nor --soc is given", missing.join(" and ")),
+                "give --soc, or both --cpu and --memory, and --gpu where there is one to be modelled",
+            ));
+        }
+        Some(name) if !missing.is_empty() => Specification::of(name)?,
+        name => {
             let soc = name.clone().unwrap_or_else(|| "a system-on-chip".to_owned());
             Specification { soc, ..Specification::default() }
         }
-        (Some(name), ..) => Specification::of(name)?,
     };
     Ok(Some(Specification {
         cpu: given(cpu).unwrap_or(known.cpu),
@@ -137,6 +145,9 @@ fn specification(options: &NewProfile) -> Result<Option<Specification>> {
 
 /// Lists the systems-on-chip there are facts of.
 fn list(common: &Common) {
+    if common.json {
+        return output::json(&*SYSTEMS);
+    }
     let rows = SYSTEMS.iter().map(|system| row![system.soc, system.phones]);
     output::table(&["--soc", "phones"], rows);
     common.note("name one, or give --cpu, --gpu and --memory");
@@ -153,15 +164,16 @@ const KINDS: [(&str, &str); 7] = [
     ("cpu/several/quant", "several"),
 ];
 
-/// The kind of a group: of a CPU's, whether one core or several of a cluster ran.
-fn kind(group: &ErrorGroup) -> ErrorGroup {
+/// The kind of a group: of a CPU's, whether one core, several of a cluster, or those of several clusters ran.
+pub(crate) fn kind(group: &ErrorGroup) -> ErrorGroup {
     match group {
         ErrorGroup::On { processor: ProcessorKind::Cpu, what: Computed::Kind(cores), runs } => {
             let threads: Vec<u32> = cores.chars().filter_map(|letter| letter.to_digit(10)).collect();
             let cores = match threads.as_slice() {
                 [1] => "one",
                 [_] => "several",
-                [] | [_, ..] => "mixed",
+                [_, ..] => "mixed",
+                [] => return group.clone(),
             };
             let is_float = matches!(runs, Some(Which::Format(format)) if format == "float");
             format!("cpu/{cores}/{}", if is_float { "float" } else { "quant" }).as_str().into()

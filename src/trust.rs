@@ -66,7 +66,7 @@ impl Trust {
         };
         output::line(&format!("{between} in 90 % of draws of the profile's errors"));
         output::line(&format!("Basis: {basis}"));
-        output::line(&format!("Verify on the phone: {check}"));
+        output::line(check);
     }
 }
 

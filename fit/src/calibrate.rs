@@ -17,8 +17,17 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use coexec_sim::Quantity;
+
 /// What is told how many fits are done, and of how many.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
+
+/// Changes a value, and the ends of its interval with it.
+fn change(quantity: &mut Quantity, to: impl Fn(f64) -> f64) {
+    for value in quantity.ci95.iter_mut().flatten().chain([&mut quantity.value]) {
+        *value = to(*value);
+    }
+}
 
 /// The part that each of `networks` is in, in random order but of equal sizes.
 fn deal(networks: usize, folds: usize, seed: u64) -> Vec<usize> {

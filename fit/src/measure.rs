@@ -17,6 +17,8 @@ pub mod llama_bench;
 pub mod runs;
 pub mod tools;
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -40,6 +42,23 @@ pub struct Run<W> {
     pub deviation_us: Option<f64>,
     /// Line of the file it comes from, from 1.
     pub line: u64,
+}
+
+impl Run<()> {
+    /// Something in `network` that took `measured_us`, or why that is no time; a deviation that is none is left out.
+    fn timed(
+        network: &str,
+        (measured_us, deviation_us): (f64, Option<f64>),
+        line: u64,
+    ) -> Result<Self, String> {
+        Ok(Self {
+            network: network.to_owned(),
+            what: (),
+            measured_us: time(measured_us, format_args!("{measured_us:?} us"))?,
+            deviation_us: deviation_us.filter(|deviation| (0.0..=*TIMES_US.end()).contains(deviation)),
+            line,
+        })
+    }
 }
 
 impl<W> Run<W> {
@@ -139,6 +158,22 @@ pub fn family(operator: &Operator) -> Option<&'static str> {
         | Class::Recurrent(_)
         | Class::Generic(_) => return None,
     })
+}
+
+/// What a measured time may be, in microseconds: from a nanosecond, which no clock tells, to 1,000 s, beyond which no value of
+/// a profile lies.
+const TIMES_US: RangeInclusive<f64> = 1e-3..=1e9;
+
+/// A measured time in microseconds, which stands as `found`; why it is none otherwise.
+fn time(micros: f64, found: impl Display) -> Result<f64, String> {
+    let (least, most) = (TIMES_US.start(), TIMES_US.end());
+    let refused = || format!("the time is {found}, expected microseconds from {least} to {most:e}");
+    if TIMES_US.contains(&micros) { Ok(micros) } else { Err(refused()) }
+}
+
+/// The same of a cell.
+fn time_in(cell: &str) -> Result<f64, String> {
+    time(cell.trim().parse().unwrap_or(f64::NAN), format_args!("{cell:?}"))
 }
 
 /// A row that cannot be used.

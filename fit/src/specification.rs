@@ -8,6 +8,8 @@ mod known;
 mod memory;
 mod npu;
 
+use std::ops::RangeInclusive;
+
 use coexec_sim::device::cpu::{Cluster, Cpu, LanguageRates};
 use coexec_sim::device::gpu::GpuFamily;
 use coexec_sim::device::memory::Memory;
@@ -182,12 +184,15 @@ impl Specification {
 }
 
 /// What text of a cluster is like.
-const CLUSTER: &str = "clusters as 5xA720@3.15: how many cores of which type at what clock, in GHz";
+const CLUSTER: &str =
+    "clusters as 5xA720@3.15: 1 to 256 cores of which type at what clock, in GHz from 0.1 to 10";
 
 /// Count, type and clock in GHz of text like `5xA720@3.15`.
 fn cores_of(text: &str) -> Result<(u32, &'static CoreFacts, f64), InputError> {
     let parts = text.trim().split_once('x').and_then(|(count, rest)| Some((count, rest.split_once('@')?)));
-    let numbers = parts.and_then(|(count, (core, ghz))| Some((count.parse().ok()?, core, positive(ghz)?)));
+    let whole = |count: &str| count.parse().ok().filter(|count| (1..=256).contains(count));
+    let numbers =
+        parts.and_then(|(count, (core, ghz))| Some((whole(count)?, core, number_in(ghz, 0.1..=10.0)?)));
     let (cores, core, ghz): (u32, &str, f64) = numbers.ok_or_else(|| refused("--cpu", text, CLUSTER))?;
     Ok((cores, CoreFacts::find(core)?, ghz))
 }
@@ -219,8 +224,8 @@ fn cluster(text: &str, name: &str) -> Result<Cluster, InputError> {
 /// A GPU from text like `adreno-750@903`.
 fn gpu(part: &Part, like: &Gpu) -> Result<Gpu, InputError> {
     let text = part.text.as_str();
-    let expected = "a GPU as adreno-750@903: its name and its clock in MHz";
-    let parts = text.split_once('@').and_then(|(name, clock)| Some((name, positive(clock)?)));
+    let expected = "a GPU as adreno-750@903: its name and its clock in MHz, from 10 to 10000";
+    let parts = text.split_once('@').and_then(|(name, clock)| Some((name, number_in(clock, 10.0..=1e4)?)));
     let (name, clock_mhz) = parts.ok_or_else(|| refused("--gpu", text, expected))?;
     let (facts, units) = GpuFacts::find(name)?;
     let missing =
@@ -253,8 +258,9 @@ fn gpu(part: &Part, like: &Gpu) -> Result<Gpu, InputError> {
     })
 }
 
-fn positive(text: &str) -> Option<f64> {
-    text.trim().trim_end_matches('?').parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)
+/// The number that a text is, which may end in a question mark; none outside of `range`, where no device is.
+fn number_in(text: &str, range: RangeInclusive<f64>) -> Option<f64> {
+    text.trim().trim_end_matches('?').parse().ok().filter(|value| range.contains(value))
 }
 
 fn refused(option: &'static str, found: &str, expected: &str) -> InputError {

@@ -15,9 +15,16 @@ const MAX_MODEL_BYTES: u64 = 2 << 30;
 /// [`Scenario::load`] knows.
 ///
 /// # Errors
-/// As [`Scenario::load`], or where the model cannot be imported.
+/// As [`Scenario::load`], or where the model cannot be imported, or is none and `how` to import it is said.
 pub fn load(name: &str, overrides: &Overrides, how: &ImportOptions) -> Result<Scenario, InputError> {
     if ModelFormat::of_name(name).is_none() {
+        if *how != ImportOptions::default() {
+            return Err(InputError::Model {
+                file: name.to_owned(),
+                message: "--dim and --skip-unknown say how a model is imported, and this is imported already".to_owned(),
+                help: "leave them out, or give a file whose name ends in .onnx or .tflite; --batch sets any batch".to_owned(),
+            });
+        }
         return Scenario::load(name, overrides);
     }
     let imported = ImportedScenario::load(Path::new(name), how)?;

@@ -72,7 +72,7 @@ pub type Result<T, E = SimulateError> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum SimulateError {
-    /// The device lacks a processor the plan uses.
+    /// The device lacks a processor, or a table of one, that the plan uses.
     #[error("{device} has no {processor} in its profile")]
     Absent { processor: &'static str, device: String },
     /// No processor was offered.
@@ -110,8 +110,11 @@ pub enum SimulateError {
 }
 
 impl SimulateError {
+    /// That a device has none of a processor, or of an NPU that it has no products on their own.
     pub(crate) fn absent(processor: &'static str, device: &Profile) -> Self {
-        Self::Absent { processor, device: device.name.clone() }
+        let is_table = processor == "NPU" && device.npu.is_some();
+        let absent = if is_table { "[npu.systolic] table (products on their own)" } else { processor };
+        Self::Absent { processor: absent, device: device.name.clone() }
     }
 }
 

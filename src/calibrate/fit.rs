@@ -5,6 +5,7 @@ use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableF
 use coexec_fit::calibrate::{host, npu};
 use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow};
 use coexec_fit::validate::point::Point;
+use coexec_sim::device::gpu::HostPath;
 use coexec_sim::device::npu::Npu;
 use coexec_sim::{Basis, Calibration, KernelTable, Library, Profile};
 
@@ -36,6 +37,8 @@ pub(crate) struct Fitted {
     pub(crate) host: Vec<Known>,
     /// The rates of the NPU's compiled graphs, or how much faster than the base's they are.
     pub(crate) npu: Vec<Known>,
+    /// Whether inferences on the GPU are further from its measured kernels than a host path explains.
+    pub(crate) contradicts_kernels: bool,
     /// How far predictions may be off; it does not say what was fitted.
     pub(crate) spreads: Calibration,
     /// Each run, predicted by a fit that had not seen its network.
@@ -51,7 +54,9 @@ pub(crate) fn fit(
     options: &Options<'_>,
     progress: &Progress,
 ) -> Result<Fitted> {
-    let mut fit = Fit { profile, options, progress, fitted: Fitted::default() };
+    let spreads = profile.calibration.clone().unwrap_or_default();
+    let fitted = Fitted { spreads, ..Fitted::default() };
+    let mut fit = Fit { profile, options, progress, fitted };
     let runs = &measured.runs;
     let folds = fit.gpu(&runs.gpu)?;
     fit.host(&runs.gpu_networks, &folds);
@@ -88,21 +93,29 @@ impl Fit<'_> {
         self.profile.gpu = Some(calibrated);
         self.fitted.tables = tables;
         self.fitted.spreads.gpu_table = spreads;
+        self.fitted.spreads.gpu_inference = None;
         self.fitted.held_out.extend(held_out);
         self.fitted.left_out.extend(left_out);
         Ok(folds)
     }
 
-    /// Fits what a whole inference on the GPU takes beside its launches.
+    /// Fits what a whole inference on the GPU takes beside its launches; the kernels too, where nobody measured them or
+    /// inferences say that they are others.
     fn host(&mut self, networks: &[GpuNetwork], folds: &[Fold]) {
         let Some(gpu) = &mut self.profile.gpu else { return };
-        if folds.is_empty() && gpu.conv_generic.basis == Basis::Transferred {
-            // Nothing was measured of its kernels either.
+        let Some(fit) = host::fit(gpu, networks, self.options.source) else { return };
+        let is_transferred = gpu.conv_generic.basis == Basis::Transferred;
+        self.fitted.contradicts_kernels =
+            !is_transferred && HostPath::KERNEL_FACTORS.contains(&fit.host.kernel_factor.value);
+        if folds.is_empty()
+            && (is_transferred || self.fitted.contradicts_kernels)
+            && let Some(moved) = few::fit(gpu, networks, self.options.source)
+        {
             self.fitted.held_out.extend(few::held_out(gpu, networks, self.options.source));
-            *gpu = few::fit(gpu, networks, self.options.source).unwrap_or_else(|| gpu.clone());
+            *gpu = moved;
+            (self.fitted.spreads.gpu_table, self.fitted.spreads.gpu_inference) = (Vec::new(), None);
             return;
         }
-        let Some(fit) = host::fit(gpu, networks, self.options.source) else { return };
         gpu.host = Some(fit.host);
         self.fitted.host = fit.parameters;
         let held_out = host::held_out(folds, networks, self.options.source);

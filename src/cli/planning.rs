@@ -8,7 +8,7 @@ use coexec_sim::{
     InputError, Library, Mechanism, Overrides, Plan, ProcessorKind, Profile, Scenario, Strategy,
 };
 
-use super::{one_or_all, picture};
+use super::{one_or_all, picture, quoted};
 use crate::{Failure, ModelOptions, OneOrAll, PicturePath, Result, output};
 use coexec_sim::explore::{Effort, Objective};
 use coexec_sim::scenario::Threads;
@@ -52,7 +52,7 @@ impl ScenarioOptions {
     fn overridden(&self, profile: Option<Box<Profile>>) -> Result<Scenario, InputError> {
         let strategy = self.strategy.and_then(OneOrAll::one);
         let overrides = Overrides { strategy, profile, ..self.overrides.clone() };
-        coexec_import::load(&self.scenario, &overrides, &self.how.import())
+        coexec_import::load(&self.scenario, &overrides, &self.how.import()?)
     }
 
     /// Refuses to write to `output` where that is what is read: the scenario or model, the profile, or `plan`.
@@ -68,8 +68,9 @@ impl ScenarioOptions {
         self.overrides.device.is_some()
     }
 
-    /// What measures `scenario` on its device, asked as it was here; of `plan` what hardware can run.
-    pub(crate) fn run_command(&self, scenario: &Scenario, plan: &Plan) -> String {
+    /// What measures `scenario` on its device, asked as it was here, under `plan`, which a `file` may hold; of that what
+    /// hardware can run. Behind the first colon and blank stands what a shell takes as it is.
+    pub(crate) fn verification(&self, scenario: &Scenario, plan: &Plan, file: Option<&Path>) -> String {
         let Overrides { device, batch, threads, library, synchronisation, objective, step, effort, .. } =
             &self.overrides;
         // Nothing runs on an NPU: what can be measured there are the others.
@@ -92,16 +93,18 @@ impl ScenarioOptions {
             ("step", step.map(|step| step.to_string())),
             ("effort", effort.map(word)),
             ("strategy", strategy.map(|strategy| strategy.name().to_owned())),
+            ("plan", file.filter(|_| !is_on_npu).map(|file| file.display().to_string())),
         ];
-        let given =
-            flags.into_iter().filter_map(|(flag, value)| value.map(|value| format!(" --{flag} {value}")));
-        let command = format!(
-            "coexec run {}{}{} --out runs.csv",
-            scenario.name,
+        let given = flags
+            .into_iter()
+            .filter_map(|(flag, value)| value.map(|value| format!(" --{flag} {}", quoted(&value))));
+        format!(
+            "Verify on the phone{}: coexec run {}{}{} --out runs.csv",
+            if is_on_npu { ", where no part on an NPU can be run" } else { "" },
+            quoted(&scenario.name),
             given.collect::<String>(),
             self.how.as_typed()
-        );
-        if is_on_npu { format!("{command} (no part on an NPU can be run)") } else { command }
+        )
     }
 }
 

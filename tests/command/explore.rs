@@ -48,7 +48,7 @@ fn every_bundled_scenario_and_network_is_answered() {
 fn what_checks_an_answer_asks_as_it_was_asked_and_for_what_can_be_run() {
     let verify = |line: &str| {
         let text = coexec(words(line)).stdout;
-        text.lines().find(|line| line.starts_with("Verify on the phone: ")).unwrap().to_owned()
+        text.lines().find(|line| line.starts_with("Verify on the phone")).unwrap().to_owned()
     };
     let line = verify("explore resnet18 --device pixel4 --threads 2 --batch 2 --strategy codl");
     assert!(
@@ -56,7 +56,23 @@ fn what_checks_an_answer_asks_as_it_was_asked_and_for_what_can_be_run() {
         "{line}"
     );
     let line = verify("explore mobilenet-v2 --device snapdragon-8gen3");
-    assert!(line.contains("--strategy cpu-only") && line.contains("NPU"), "{line}");
+    assert!(line.ends_with("--strategy cpu-only --out runs.csv") && line.contains("NPU"), "{line}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("it's mine.toml");
+    let plan = plan.to_str().unwrap();
+    coexec(["explore", "resnet18", "--device", "pixel4", "--strategy", "codl", "--out", plan]);
+    let text = coexec(["simulate", "resnet18", "--device", "pixel4", "--plan", plan]).stdout;
+    let quoted = format!("resnet18 --device pixel4 --plan '{}' --out", plan.replace('\'', r"'\''"));
+    assert!(text.contains(&quoted), "{quoted}: {text}");
+}
+
+#[test]
+fn an_npu_without_products_on_their_own_is_not_called_absent() {
+    let outcome = coexec(words("simulate llama3-8b-ffn-down --device apple-m4 --strategy npu-only"));
+    outcome.assert_refused(&["apple-m4 has no [npu.systolic] table"]);
+    let outcome = coexec(words("simulate llama3-8b-ffn-down --device pixel4 --strategy npu-only"));
+    outcome.assert_refused(&["pixel4 has no NPU in its profile"]);
 }
 
 #[test]

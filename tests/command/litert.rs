@@ -140,3 +140,109 @@ fn rates_of_llama_bench_are_compared_and_not_fitted_to() {
     let fit = validate.replace("validate --profile", "calibrate --out /dev/null --base");
     coexec_in(&inputs(), words(&fit)).assert_refused(&["coexec validate"]);
 }
+
+#[test]
+fn times_on_several_clusters_alone_move_the_tables_of_both() {
+    let folder = folder_with(&[("four.json", result(4, 0.4)), ("again.json", result(4, 0.5))]);
+    let group = |profile: &str| {
+        let line = format!("validate --profile {profile} --runs . --format litert-benchmark --json");
+        let document = coexec_in(folder.path(), words(&line)).json();
+        let group = document["groups"][0].clone();
+        assert_eq!(group["name"], "cpu/1large3med/float");
+        group["mape_percent"].as_f64().unwrap()
+    };
+    let line = "calibrate --base pixel4 --runs . --format litert-benchmark --out fitted.toml --json";
+    let document = coexec_in(folder.path(), words(line)).json();
+    let tables = document["cpu_tables"].as_array().unwrap();
+    let clusters: Vec<&str> = tables.iter().map(|table| table["cluster"].as_str().unwrap()).collect();
+    assert_eq!(clusters, ["large", "med"]);
+    assert_eq!(tables[0]["parameters"][0]["key"], "times_factor");
+    let (before, after) = (group("pixel4"), group("fitted.toml"));
+    assert!(after < 15.0 && after < 0.3 * before, "{before} {after}");
+
+    let [base, fitted] = ["pixel4", folder.path().join("fitted.toml").to_str().unwrap()]
+        .map(|name| Profile::load(name).unwrap());
+    assert_eq!(fitted.cpu.clusters[2], base.cpu.clusters[2]);
+    let names = |profile: &Profile| -> Vec<String> {
+        profile.calibration.as_ref().unwrap().error.iter().map(|group| group.name.to_string()).collect()
+    };
+    let (stated, kept) = (names(&base), names(&fitted));
+    let is_lost = |name: &&String| !kept.contains(name) && *name != "cpu/1large1med/float";
+    assert_eq!(
+        stated.iter().filter(is_lost).collect::<Vec<_>>(),
+        [""; 0],
+        "but that of the other core set of these clusters"
+    );
+    assert_eq!(
+        fitted.calibration.unwrap().gpu_table,
+        base.calibration.unwrap().gpu_table,
+        "and so are the intervals of the GPU"
+    );
+}
+
+#[test]
+fn what_is_no_time_is_named_with_its_file_and_line() {
+    let mean = |micros: &str| {
+        text(0, 1.0)
+            .replace("avg=1 ", &format!("avg={micros} "))
+            .replace("(avg): 1\n", &format!("(avg): {micros}\n"))
+    };
+    for micros in ["0", "-5", "1e300", "1e10"] {
+        let folder = folder_with(&[("good.txt", text(0, 300.0)), ("bad.txt", mean(micros))]);
+        let line = "validate --profile pixel4 --runs . --format benchmark-model --json";
+        let document = coexec_in(folder.path(), words(line)).json();
+        let unusable = &document["unusable"][0];
+        let reason = unusable["reason"].as_str().unwrap();
+        assert!(reason.contains("bad.txt: the time is ") && reason.contains("from 0.001 to 1e9"), "{reason}");
+        assert_eq!(unusable["line"], 12, "{micros}");
+        fs::remove_file(folder.path().join("good.txt")).unwrap();
+        coexec_in(folder.path(), words(line)).assert_refused(&["line 12", "bad.txt", "the time is"]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ncnn = "num_threads = 1\n resnet18 min = 1 max = 2 avg = NaN\n resnet50 min = 1 max = 2 avg = inf\n";
+    fs::write(folder.path().join("bench.txt"), ncnn).unwrap();
+    let line = "validate --profile pixel4 --runs bench.txt --format ncnn";
+    coexec_in(folder.path(), words(line)).assert_refused(&["line 2", "the time is NaN us"]);
+    let rates = fs::read_to_string(inputs().join("llama-bench-8elite.md")).unwrap();
+    let rates: Vec<String> = rates
+        .lines()
+        .map(|line| {
+            let Some((row, rate)) =
+                line.trim_end_matches([' ', '|']).rsplit_once('|').filter(|(_, rate)| rate.contains('±'))
+            else {
+                return line.to_owned();
+            };
+            assert!(!rate.is_empty());
+            format!("{row}| 0.00 ± 0.00 |")
+        })
+        .collect();
+    fs::write(folder.path().join("rates.md"), rates.join("\n")).unwrap();
+    let line = "validate --profile snapdragon-8elite --runs rates.md --format llama-bench";
+    coexec_in(folder.path(), words(line)).assert_refused(&["at 0.0 tokens a second the time is inf us"]);
+}
+
+#[test]
+fn inferences_that_contradict_measured_kernels_move_them_and_what_is_written_is_read() {
+    for factor in [1.0 / 3.0, 3.0] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ncnn = "num_threads = 1\npowersave = 0\ngpu_device = 0\n".to_owned();
+        for network in ["mobilenet-v2", "resnet18", "resnet34", "resnet50", "vgg16"] {
+            let line = format!("simulate {network} --device pixel4 --strategy gpu-only --json");
+            let millis =
+                factor * crate::latency_ps(&coexec_in(folder.path(), words(&line)).json()) as f64 / 1e9;
+            ncnn += &format!("{network} min = {millis} max = {millis} avg = {millis}\n")
+                .replace("mobilenet-", "mobilenet_");
+        }
+        fs::write(folder.path().join("bench.txt"), ncnn).unwrap();
+        let line = "calibrate --base pixel4 --runs bench.txt --format ncnn --out fitted.toml";
+        let outcome = coexec_in(folder.path(), words(line));
+        assert!(outcome.stderr.contains("clocks and caches explain"), "{}", outcome.stderr);
+        let line = "validate --profile fitted.toml --runs bench.txt --format ncnn --json";
+        let groups = coexec_in(folder.path(), words(line)).json()["groups"].clone();
+        assert!(groups[0]["mape_percent"].as_f64().unwrap() < 5.0, "{groups}");
+        let fitted = Profile::load(folder.path().join("fitted.toml").to_str().unwrap()).unwrap();
+        let calibration = fitted.calibration.unwrap();
+        assert!(calibration.gpu_table.is_empty() && calibration.error.iter().any(|group| group.n == 82));
+        assert!(!calibration.error.iter().any(|group| group.name == "gpu/conv2d/unseen".into()));
+    }
+}

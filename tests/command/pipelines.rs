@@ -88,3 +88,14 @@ fn where_batches_follow_each_other_the_period_is_what_is_judged() {
     let told = coexec_in(folder.path(), words("simulate stream.toml")).stdout;
     assert!(told.contains("(90 % of draws: "), "{told}");
 }
+
+#[test]
+fn periods_are_not_compared_as_if_each_batch_came_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("stream.toml"), STREAM).unwrap();
+    let compare = "compare stream.toml --devices pixel4";
+    coexec_in(folder.path(), words(compare))
+        .assert_refused(&["[pipeline]", "explore stream.toml --strategy all"]);
+    let outcome = coexec_in(folder.path(), words(&format!("{compare} --objective energy --json")));
+    assert_eq!(outcome.json()["rows"].as_array().unwrap().len(), 1);
+}

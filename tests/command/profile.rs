@@ -2,7 +2,7 @@
 
 use coexec_sim::{Calibration, Profile};
 
-use crate::{coexec, words};
+use crate::{coexec, coexec_in, words};
 
 #[test]
 fn a_phone_s_name_is_enough_for_a_plan_with_its_interval_and_what_it_rests_on() {
@@ -45,6 +45,31 @@ fn parts_of_a_specification_take_the_place_of_what_is_known() {
     assert!(content.contains("name = \"mine\""), "{content}");
     let text = coexec(words("profile new")).stdout;
     assert!(text.contains("Dimensity 9400") && text.contains("vivo X200 Pro"), "{text}");
+    let systems = coexec(words("profile new --json")).json();
+    assert!(systems.as_array().unwrap().iter().any(|system| system["soc"] == "Dimensity 9400"), "{systems}");
+}
+
+#[test]
+fn half_a_specification_and_one_of_no_device_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |given: &str, words: &[&str]| {
+        let line = format!("profile new {given} --out mine.toml");
+        coexec_in(folder.path(), crate::words(&line)).assert_refused(words);
+        assert!(!folder.path().join("mine.toml").exists(), "{given}");
+    };
+    refused("--cpu 4xA720@3", &["neither --memory nor --soc"]);
+    refused("--memory lpddr5x-4800x64 --json", &["neither --cpu nor --soc"]);
+    refused("--gpu adreno-750@903", &["neither --cpu and --memory nor --soc"]);
+    for (cpu, gpu, memory) in [
+        ("4xA720@0.0001", "adreno-750@903", "lpddr5x-4800x64"),
+        ("4xA720@1e6", "adreno-750@903", "lpddr5x-4800x64"),
+        ("0xA720@3", "adreno-750@903", "lpddr5x-4800x64"),
+        ("4xA720@3", "adreno-750@1e9", "lpddr5x-4800x64"),
+        ("4xA720@3", "adreno-750@903", "lpddr5x-1e9x64"),
+        ("4xA720@3", "adreno-750@903", "lpddr5x-4800x1e9"),
+    ] {
+        refused(&format!("--cpu {cpu} --gpu {gpu} --memory {memory}"), &["expected", " to "]);
+    }
 }
 
 /// Relative: functions of another machine round differently, and the fits amplify that.

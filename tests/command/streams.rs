@@ -94,3 +94,21 @@ fn a_scenario_does_not_show_the_lines_of_files_that_it_names() {
     outcome.assert_refused(&["secret:1:"]);
     assert!(!outcome.stderr.contains("hunter2"), "{}", outcome.stderr);
 }
+
+#[test]
+fn a_json_document_says_what_turns_letters_round_in_escapes_of_json_and_no_zero_below_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "a\u{202e}b\u{9b}c\u{7f}.toml";
+    let line = "simulate vit-b32-mlp --device pixel4 --strategy gpu-only --json";
+    assert_eq!(
+        coexec_in(folder.path(), words(&format!("explore vit-b32-mlp --device pixel4 --out {name}"))).status,
+        0
+    );
+    let outcome =
+        coexec_in(folder.path(), words(&format!("{line} --plan {name}").replace("--strategy gpu-only ", "")));
+    assert!(outcome.stdout.contains("a\\u202eb\\u009bc\\u007f.toml"), "{}", outcome.stdout);
+    let origin = outcome.json()["plan_origin"].as_str().unwrap().to_owned();
+    assert!(origin.contains(name), "{origin:?}");
+    let outcome = coexec_in(folder.path(), words(line));
+    assert!(!outcome.stdout.contains("-0.0,"), "{}", outcome.stdout);
+}

@@ -2,7 +2,7 @@
 //! single layers.
 //!
 //! Responsible for: one table per core type and number format, each from the
-//! runs on all its core counts at once; what mixed core sets cost; the errors on
+//! runs on all its core counts at once, or one factor where its cores never ran alone; what mixed core sets cost; the errors on
 //! networks kept out of the fit, and the intervals they give. Not for: the kernel model, whose
 //! equations are only evaluated. Invariant: a held-out prediction comes from a
 //! fit that saw no run of its network; the result depends on the runs, the
@@ -14,6 +14,7 @@ mod fit;
 mod mixed;
 mod rates;
 mod terms;
+mod together;
 mod transfer;
 mod xnnpack;
 
@@ -23,7 +24,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::Progress;
-use crate::measure::{CpuRun, OnCores, SkippedRow};
+use crate::measure::{CpuRun, OnCores, SkippedRow, usable};
 use crate::validate::cpu::{Baselines, point, predict, within};
 use crate::validate::point::Point;
 use coexec_sim::device::cpu::{CoreSetSpread, Cpu};
@@ -82,8 +83,8 @@ pub struct Calibration {
     pub left_out: Vec<SkippedRow>,
 }
 
-/// Fits `cpu` to `runs`. Tables of clusters that did not run alone,
-/// and what mixed core sets cost where none ran, stay as they are.
+/// Fits `cpu` to `runs`. Of clusters that ran only together with others, tables are moved as a whole or, for TFLite's own
+/// kernels, stay while what mixed core sets cost is fitted; those of clusters that did not run stay as they are.
 /// `progress` is told how many fits of the CPU are done, and of how many.
 pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Progress<'_>) -> Calibration {
     let evidence = Evidence::of(cpu, runs, options);
@@ -92,7 +93,7 @@ pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Pr
     let done = AtomicUsize::new(0);
     let fit = |held_out: Option<usize>| {
         let seen = |network: usize| held_out != Some(fold_of[network]);
-        let fitted = evidence.fit(cpu, &seen, options.source);
+        let fitted = evidence.fit(cpu, &seen, options);
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, folds + 1);
         fitted
     };
@@ -100,6 +101,8 @@ pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Pr
     let ((cpu, tables), without_fold): (_, Vec<Cpu>) =
         rayon::join(|| fit(None), || (0..folds).into_par_iter().map(|fold| fit(Some(fold)).0).collect());
     let held_out = held_out(&evidence, &fold_of, &without_fold);
+    let predicted = evidence.runs.iter().map(|usable| predict(usable.run, &cpu, options.library));
+    let (_, unpredicted) = usable(evidence.runs.iter().map(|usable| usable.run.line).zip(predicted));
     let spreads = spreads(held_out.iter().map(HeldOut::factor));
     let without_fold: Vec<Vec<CoreSetSpread>> = (0..folds)
         .map(|fold| {
@@ -111,7 +114,8 @@ pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Pr
         .iter()
         .map(|held| within(held.point.clone(), held.run, &without_fold[fold_of[held.network]]))
         .collect();
-    Calibration { cpu, tables, held_out, spreads, left_out: evidence.left_out }
+    let left_out = evidence.left_out.into_iter().chain(unpredicted).collect();
+    Calibration { cpu, tables, held_out, spreads, left_out }
 }
 
 /// A run and what a fit without its network says.

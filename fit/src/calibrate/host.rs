@@ -30,20 +30,25 @@ struct Prior {
     value: f64,
     /// Standard deviation of its logarithm.
     deviation: f64,
+    /// What a profile may say.
+    range: [f64; 2],
 }
 
 /// Key of the time of an inference without launches: only the sum of its two
 /// parts shows in a time from end to end.
 const INFERENCE: &str = "submit_us + read_back_us";
 
+/// A range that no time of a measurement leads out of.
+const ANY: [f64; 2] = [0.0, f64::INFINITY];
+
 /// The parameters, in the order of the search. The centres are what Adreno, Mali,
 /// `PowerVR` and Apple phones have in common: 0.6 to 3.8 ms an inference, launches
 /// up to 1.26 times as long, gaps below one launch, and what 100 GB/s leaves.
 const PRIORS: [Prior; 4] = [
-    Prior { key: INFERENCE, value: 1500.0, deviation: 1.5 },
-    Prior { key: "kernel_factor", value: 1.05, deviation: 0.15 },
-    Prior { key: "gap_us", value: 2.0, deviation: 2.0 },
-    Prior { key: "traffic_us_per_byte", value: 1e-5, deviation: 2.0 },
+    Prior { key: INFERENCE, value: 1500.0, deviation: 1.5, range: ANY },
+    Prior { key: "kernel_factor", value: 1.05, deviation: 0.15, range: HostPath::KERNEL_FACTORS },
+    Prior { key: "gap_us", value: 2.0, deviation: 2.0, range: ANY },
+    Prior { key: "traffic_us_per_byte", value: 1e-5, deviation: 2.0, range: ANY },
 ];
 
 /// A fitted host path.
@@ -160,7 +165,10 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], source: &str) -> HostFit {
         Stop::default(),
         |coordinates, out| {
             let (errors, priors) = out.split_at_mut(evidence.len());
-            let value = |index: usize| centre[index] * coordinates[index].exp();
+            let value = |index: usize| {
+                let [least, most] = PRIORS[index].range;
+                (centre[index] * coordinates[index].exp()).clamp(least, most)
+            };
             let values = [value(0), value(1), value(2), value(3)];
             for (network, out) in evidence.iter().zip(errors) {
                 *out =
@@ -171,9 +179,9 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], source: &str) -> HostFit {
             }
         },
     );
-    let fitted = |(index, Prior { key, deviation, .. }): (usize, &Prior)| {
+    let fitted = |(index, Prior { key, deviation, range, .. }): (usize, &Prior)| {
         let known = solution.posterior(index, (*deviation, EXPECTED_ERROR), evidence.len());
-        Fitted::of(key, centre[index], known)
+        Fitted::of(key, centre[index], known).within(*range)
     };
     let parameters: Vec<Fitted> = PRIORS.iter().enumerate().map(fitted).collect();
     let quantity = |index: usize, part: f64| parameters[index].quantity(source, part);
@@ -255,6 +263,21 @@ mod tests {
             assert!(found.ci95[0] <= found.value && found.value <= found.ci95[1], "{found:?}");
         }
         assert!((fit.host.submit_us.value - fit.host.read_back_us.value).abs() < 1e-9, "in halves");
+    }
+
+    #[test]
+    fn no_times_lead_to_a_path_that_a_profile_may_not_have() {
+        let made = networks(&host(600.0));
+        for factor in [1.0 / 3.0, 3.0] {
+            let others =
+                made.iter().map(|run| GpuNetwork { measured_us: factor * run.measured_us, ..run.clone() });
+            let fit = fit(&pixel4(), &others.collect::<Vec<_>>(), "runs").unwrap();
+            let [least, most] = HostPath::KERNEL_FACTORS;
+            let end = if factor > 1.0 { most } else { least };
+            assert_eq!(fit.host.kernel_factor.value.to_bits(), end.to_bits(), "{fit:?}");
+            let [low, high] = fit.host.kernel_factor.ci95.unwrap();
+            assert!(least <= low && low <= end && end <= high && high <= most, "{fit:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{Run, Runs, SkippedRow, no_such_device};
+use super::{Run, Runs, SkippedRow, no_such_device, time};
 use crate::csv_rows;
 use coexec_sim::device::calibration::{AnswerPart, ErrorGroup};
 use coexec_sim::workload::{LanguageModel, Turn, WeightFormat, language_model};
@@ -101,9 +101,10 @@ struct Cells {
 
 impl Cells {
     fn problem(&self) -> Option<String> {
-        let is_time = |value: f64| value.is_finite() && value > 0.0;
-        let is_sound = [self.ttft_min_ms, self.ttft_max_ms, self.decode_tok_s].map(is_time) == [true; 3];
-        (!is_sound || self.context_length == 0).then(|| format!("{}: a time is not above 0", self.model))
+        let times = [1e3 * self.ttft_min_ms, 1e3 * self.ttft_max_ms, 1e6 / self.decode_tok_s];
+        let problem = times.into_iter().find_map(|micros| time(micros, format_args!("{micros:?} us")).err());
+        let problem = problem.or((self.context_length == 0).then(|| "the context has no tokens".to_owned()));
+        problem.map(|problem| format!("{}: {problem}", self.model))
     }
 
     /// How many of the shortest prompts fill the context.
@@ -141,9 +142,8 @@ impl Cells {
             other => return Err(format!("the number format {other:?} is not known")),
         };
         let unit = self.unit()?;
-        let run = |phase, measured_us| Run {
-            network: model.name.clone(),
-            what: OfLanguageModel {
+        let run = |phase, micros| {
+            let what = OfLanguageModel {
                 title: self.model.clone(),
                 model: model.clone(),
                 weights,
@@ -152,10 +152,8 @@ impl Cells {
                 runtime: self.runtime.clone(),
                 context: self.context_length,
                 phase,
-            },
-            measured_us,
-            deviation_us: None,
-            line,
+            };
+            Ok::<_, String>(Run::timed(&model.name, (micros, None), line)?.of(what))
         };
         // The longest time is that of a prompt of the whole context; where it is the only one, so is
         // the shortest. An engine without compiled graphs takes longer the more there is in front: its shortest
@@ -170,8 +168,8 @@ impl Cells {
             (SHORT_PROMPT_TOKENS, self.ttft_min_ms)
         };
         Ok([
-            run(Phase::FirstToken(prompt), 1e3 * first_ms),
-            run(Phase::NextToken(self.context_length), 1e6 / self.decode_tok_s),
+            run(Phase::FirstToken(prompt), 1e3 * first_ms)?,
+            run(Phase::NextToken(self.context_length), 1e6 / self.decode_tok_s)?,
         ])
     }
 }

@@ -13,9 +13,9 @@ use std::path::Path;
 
 use csv::StringRecord;
 
-use super::benchmark_table::{self, OPERATIONS, Table, micros};
+use super::benchmark_table::{self, OPERATIONS, Table};
 use super::gaps::{Gap, Gaps};
-use super::{GpuRun, Runs, SkippedRow, usable};
+use super::{GpuRun, Run, Runs, SkippedRow, time_in, usable};
 use coexec_sim::workload::{DataType, Layer, Linked, Operator};
 use coexec_sim::{InputError, Text};
 use operators::{Feature, MAX_SIDE, linked, operator};
@@ -102,21 +102,13 @@ impl Columns {
 
     fn run(&self, record: &StringRecord, time: usize, line: u64) -> Result<GpuRun, String> {
         let kernel = self.kernel(record)?;
-        let time = record.get(time).ok_or("no time")?;
-        let measured_us = micros(time)
-            .filter(|&time| time > 0.0)
-            .ok_or_else(|| format!("the time is {time:?}, expected microseconds above 0"))?;
+        let time = time_in(record.get(time).ok_or("no time")?)?;
         if kernel.starts_with(FUSED_KERNEL) {
             return Err(format!("the kernel {FUSED_KERNEL} runs two operations at once"));
         }
         let operator = self.operator(record)?;
-        Ok(GpuRun {
-            network: self.network(record).to_owned(),
-            what: Layer { operator, linked: linked(kernel)?, data_type: DataType::F32 },
-            measured_us,
-            deviation_us: None,
-            line,
-        })
+        let layer = Layer { operator, linked: linked(kernel)?, data_type: DataType::F32 };
+        Ok(Run::timed(self.network(record), (time, None), line)?.of(layer))
     }
 
     /// The operator of a row.

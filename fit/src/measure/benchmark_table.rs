@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use csv::{Position, StringRecord};
 
-use super::{CpuRun, OnCores, Runs, no_such_device, usable};
+use super::{CpuRun, OnCores, Run, Runs, no_such_device, time_in, usable};
 use coexec_sim::{DataType, InputError, Text};
 
 /// Names of the table of operations on GPUs.
@@ -76,7 +76,10 @@ impl<'a> Table<'a> {
     /// There is no such column.
     pub fn numbers(&self, name: &str) -> Result<Vec<Option<f64>>, InputError> {
         let column = self.needed(name)?;
-        let number = |record: &StringRecord| micros(record.get(column)?).filter(|&value| value > 0.0);
+        let number = |record: &StringRecord| {
+            let value = record.get(column)?.trim().parse().ok();
+            value.filter(|&value: &f64| value.is_finite() && value > 0.0)
+        };
         Ok(self.records.iter().map(|(_, record)| number(record)).collect())
     }
 
@@ -85,11 +88,6 @@ impl<'a> Table<'a> {
     pub(super) fn no_such_phone(&self, device: &str, phones: &[&str]) -> InputError {
         no_such_device(self.text, device, "phones", phones.iter().copied())
     }
-}
-
-/// The microseconds in a cell, from 0.
-pub(super) fn micros(cell: &str) -> Option<f64> {
-    cell.trim().parse().ok().filter(|time: &f64| time.is_finite() && *time >= 0.0)
 }
 
 /// The columns of one core set and number format.
@@ -155,19 +153,10 @@ impl Column<'_> {
         if mean.trim().is_empty() {
             return Ok(None);
         }
-        let measured_us = micros(mean).filter(|&time| time > 0.0).ok_or_else(|| {
-            format!("{name}: the time on {} is {mean:?}, expected microseconds above 0", self.core_set)
-        })?;
-        Ok(Some(CpuRun {
-            network: name.to_owned(),
-            what: OnCores {
-                core_set: self.core_set.to_owned(),
-                data_type: self.data_type,
-                layers: Arc::default(),
-            },
-            measured_us,
-            deviation_us: self.deviation.and_then(|column| record.get(column)).and_then(micros),
-            line,
-        }))
+        let deviation_us = self.deviation.and_then(|column| record.get(column)?.trim().parse().ok());
+        let run = time_in(mean).and_then(|mean| Run::timed(name, (mean, deviation_us), line));
+        let run = run.map_err(|reason| format!("{name} on {}: {reason}", self.core_set))?;
+        let (core_set, data_type) = (self.core_set.to_owned(), self.data_type);
+        Ok(Some(run.of(OnCores { core_set, data_type, layers: Arc::default() })))
     }
 }

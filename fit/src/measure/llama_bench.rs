@@ -178,26 +178,20 @@ impl Row {
             (prompt, 0, _) if prompt > 0 => return Err("a prompt behind others is not predicted".to_owned()),
             _ => return Err("a test of a prompt and its answer together is not predicted".to_owned()),
         };
-        if !(self.avg_ts.is_finite() && self.avg_ts > 0.0) {
-            return Err(format!("the rate is {}", self.avg_ts));
-        }
-        let measured_us = 1e6 * f64::from(tokens) / self.avg_ts;
-        Ok(Run {
-            network: model.name.clone(),
-            what: OfLanguageModel {
-                title: model.name.clone(),
-                model,
-                weights,
-                format: format.to_lowercase(),
-                unit,
-                runtime: RUNTIME.to_owned(),
-                context: self.n_depth + self.n_prompt + self.n_gen,
-                phase,
-            },
-            measured_us,
-            deviation_us: Some(measured_us * self.stddev_ts / self.avg_ts),
-            line,
-        })
+        let Self { avg_ts: rate, stddev_ts: deviation, .. } = self;
+        let micros = 1e6 * f64::from(tokens) / rate;
+        let run = Run::timed(&model.name, (micros, Some(micros * deviation / rate)), line);
+        let run = run.map_err(|reason| format!("at {rate:?} tokens a second {reason}"))?;
+        Ok(run.of(OfLanguageModel {
+            title: model.name.clone(),
+            model,
+            weights,
+            format: format.to_lowercase(),
+            unit,
+            runtime: RUNTIME.to_owned(),
+            context: self.n_depth + self.n_prompt + self.n_gen,
+            phase,
+        }))
     }
 
     /// The bundled model of that architecture with the nearest number of parameters. A file may hold the table of embeddings

@@ -77,6 +77,8 @@ impl Tool {
 /// What a tool measured of one model.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Measured {
+    /// Line of the result that its time stands on; 0 where it has no lines.
+    line: u64,
     /// Name of the model, or its path where it was measured; none where its result is called as it is.
     model: Option<String>,
     /// Number format, where the tool chose it.
@@ -167,8 +169,9 @@ pub fn read(path: &Path, tool: Tool, cpu: &Cpu) -> Result<ByProcessor, InputErro
     }
     let mut reader = Reader { folder, cpu, models: BTreeMap::new(), on_cpu: OnCpu::default() };
     let mut runs = ByProcessor::default();
-    for (line, result) in (1..).zip(results) {
+    for result in results {
         for measured in tool.read(&result)? {
+            let line = measured.as_ref().map_or(1, |measured| measured.line.max(1));
             if let Err(reason) = measured.and_then(|measured| reader.add(&mut runs, &result, &measured, line))
             {
                 runs.left_out.push(SkippedRow { line, reason: format!("{}: {reason}", result.display()) });
@@ -214,14 +217,7 @@ impl Reader<'_> {
         let data_type = measured.data_type.unwrap_or(model.graph.data_type());
         let layers: Arc<[Layer]> =
             model.stages.iter().map(|stage| Layer { data_type, ..stage.layer.clone() }).collect();
-        let run = |network: &str, measured_us| Run {
-            network: network.to_owned(),
-            what: (),
-            measured_us,
-            deviation_us: None,
-            line,
-        };
-        let whole = Run { deviation_us: measured.deviation_us, ..run(&model.name, measured.micros) };
+        let whole = Run::timed(&model.name, (measured.micros, measured.deviation_us), line)?;
         if measured.on_gpu {
             runs.gpu_networks.push(whole.of(layers.to_vec()));
             return Ok(());
@@ -231,10 +227,13 @@ impl Reader<'_> {
             .ok_or_else(|| format!("the profile has no {threads} cores"))?;
         let on_cores = |layers| OnCores { core_set: cores.to_string(), data_type, layers };
         runs.cpu.push(whole.of(on_cores(layers)));
-        let (timed, others) = model.timed(&measured.operators);
+        let (timed, mut others) = model.timed(&measured.operators);
         for (layer, micros) in timed {
             let (network, layers) = self.on_cpu.layer(layer, data_type);
-            runs.cpu.push(run(&network, micros).of(on_cores(layers)));
+            match Run::timed(&network, (micros, None), line) {
+                Ok(run) => runs.cpu.push(run.of(on_cores(layers))),
+                Err(reason) => others.push(format!("an operator: {reason}")),
+            }
         }
         let others = others.into_iter().chain(measured.unnamed.clone());
         runs.left_out.extend(others.map(|reason| SkippedRow { line, reason }));

@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 use coexec_sim::device::cpu::{Core, InstructionSet};
 use coexec_sim::device::gpu::GpuFamily;
 use coexec_sim::{InputError, Text};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error, StrDeserializer};
+use serde::{Deserialize, Serialize};
 
 /// The systems-on-chip there are facts of.
 pub static SYSTEMS: LazyLock<Vec<System>> =
@@ -28,7 +28,7 @@ fn table<T: DeserializeOwned>(content: &str) -> Vec<T> {
 }
 
 /// A system-on-chip.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct System {
     /// Its name: `Snapdragon 8 Gen 2`.
     pub soc: String,

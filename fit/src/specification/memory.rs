@@ -6,7 +6,7 @@
 use coexec_sim::device::memory::Memory;
 use coexec_sim::{InputError, Quantity};
 
-use super::{positive, refused};
+use super::{number_in, refused};
 
 /// What one client, and two together, reach of a memory's peak (as the bundled phones' profiles assume).
 const ACHIEVED: [f64; 2] = [0.8, 0.9];
@@ -27,8 +27,9 @@ impl Interface {
     /// From text like `lpddr5x-4800x64`: type, clock in MHz, bits.
     pub(super) fn parse(text: &str) -> Result<Self, InputError> {
         let parts = text.trim_end_matches('?').split_once('-').and_then(|(_, rest)| rest.split_once('x'));
-        let numbers = parts.and_then(|(clock, bits)| Some((positive(clock)?, positive(bits)?)));
-        let expected = "a memory as lpddr5x-4800x64: type, clock in MHz, bits";
+        let numbers = parts
+            .and_then(|(clock, bits)| Some((number_in(clock, 100.0..=2e4)?, number_in(bits, 8.0..=8192.0)?)));
+        let expected = "a memory as lpddr5x-4800x64: type, clock in MHz from 100 to 20000, 8 to 8192 bits";
         let (clock_mhz, bits) = numbers.ok_or_else(|| refused("--memory", text, expected))?;
         let exact = ROUNDED_CLOCKS.iter().find(|(name, _)| (name - clock_mhz).abs() < 1.0);
         Ok(Self { transfers: exact.map_or(2.0 * clock_mhz, |(_, transfers)| *transfers), bits })

@@ -13,6 +13,7 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::Quantity;
+use super::gpu::HostPath;
 use crate::input::{Result, Text, Violation};
 
 /// Largest magnitude of a quantity: 10^9 of any unit a profile uses (1,000 s in
@@ -80,8 +81,7 @@ impl Limits {
             | "memory_contention_factor"
             | "straggler_factor"
             | "whole_cluster_slowdown_factor" => Self::Within(-0.1, 10.0),
-            // Clocks and caches account for tens of per cent inside an inference, not for more.
-            "kernel_factor" => Self::Within(0.5, 2.0),
+            "kernel_factor" => Self::Within(HostPath::KERNEL_FACTORS[0], HostPath::KERNEL_FACTORS[1]),
             // A client that is slowed down more is not slowed but starved.
             "crowded_slowdown_factor" => Self::Within(1.0, 100.0),
             // A deviation beyond its median is noise.

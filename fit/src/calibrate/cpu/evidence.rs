@@ -6,7 +6,7 @@ use super::fit::{Observation, Prior, Work};
 use super::rates::table_mut;
 use super::terms::Terms;
 use super::xnnpack::Counts;
-use super::{FittedTable, Options, coexec, mixed, rates, xnnpack};
+use super::{FittedTable, Options, coexec, mixed, rates, together, xnnpack};
 use crate::measure::{CpuRun, SkippedRow};
 use crate::validate::cpu::cores;
 use coexec_sim::kernel::cpu::coexec::{Caches, Work as CoexecWork};
@@ -109,8 +109,9 @@ impl<'a> Evidence<'a> {
         &self,
         cpu: &Cpu,
         seen: &dyn Fn(usize) -> bool,
-        source: &str,
+        options: &Options<'_>,
     ) -> (Cpu, Vec<FittedTable>) {
+        let source = options.source;
         let mut cpu = cpu.clone();
         let mut tables = Vec::new();
         for TableRuns { cluster, data_type, prior, observations } in &self.tables {
@@ -135,10 +136,16 @@ impl<'a> Evidence<'a> {
                 parameters,
             });
         }
-        if self.library == Library::Ruy {
-            let together = self.runs.iter().filter(|run| run.mixed && seen(run.network));
-            let together: Vec<&CpuRun> = together.map(|run| run.run).collect();
-            mixed::fit(&mut cpu, &together, source);
+        let together = self.runs.iter().filter(|run| run.mixed && seen(run.network));
+        let together: Vec<&CpuRun> = together.map(|run| run.run).collect();
+        let ran_alone = |cluster, data_type| {
+            self.tables.iter().any(|runs| (runs.cluster, runs.data_type) == (cluster, data_type))
+        };
+        match self.library {
+            Library::Ruy => mixed::fit(&mut cpu, &together, source),
+            Library::Xnnpack | Library::Coexec => {
+                tables.extend(together::fit(&mut cpu, &together, options, &ran_alone));
+            }
         }
         (cpu, tables)
     }

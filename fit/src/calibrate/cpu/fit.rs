@@ -123,7 +123,7 @@ pub(super) struct Observation {
 /// How well a parameter is known.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Known {
-    /// Key in the profile: `tile_ns`.
+    /// Key in the profile: `tile_ns`; `times_factor` of what all times of a table are multiplied by.
     pub key: &'static str,
     /// Fitted value, in the key's unit.
     pub value: f64,

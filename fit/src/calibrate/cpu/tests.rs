@@ -3,12 +3,12 @@ use super::terms::Terms;
 use super::*;
 use crate::measure::OnCores;
 use crate::validate::cpu::predict;
-use coexec_sim::Quantity;
 use coexec_sim::device::cpu::MixedClusters;
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
 use coexec_sim::workload::{
     Conv2d, DepthwiseConv2d, Layer, Linear, Mean, Operator, Pool, PoolKind, Shape, Window,
 };
+use coexec_sim::{Profile, Quantity};
 
 fn cpu() -> Cpu {
     #[derive(serde::Deserialize)]
@@ -221,4 +221,31 @@ fn rates_of_xnnpack_move_to_those_that_made_the_times_and_only_where_the_base_ha
     bare.clusters[1].xnnpack_f32 = None;
     let refused = calibrate(&bare, &table, &options, &|_, _| ());
     assert_eq!(refused.left_out.len(), table.len());
+}
+
+#[test]
+fn clusters_that_only_ran_together_are_moved_by_one_factor_and_others_stay() {
+    let base = Profile::load("pixel4").unwrap().cpu;
+    let mut table = runs(&base, &["1large3med"], 1..9);
+    for run in &mut table {
+        run.measured_us = 2.5 * predict(run, &base, Library::Xnnpack).unwrap();
+    }
+    let options = Options { library: Library::Xnnpack, ..OPTIONS };
+    let fitted = calibrate(&base, &table, &options, &|_, _| ());
+    let moved: Vec<(&str, &str)> =
+        fitted.tables.iter().map(|table| (table.cluster.as_str(), table.parameters[0].key)).collect();
+    assert_eq!(moved, [("large", "times_factor"), ("med", "times_factor")]);
+    assert_eq!(fitted.cpu.clusters[2], base.clusters[2]);
+    let is_right = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs() < 0.01;
+    assert!(fitted.held_out.len() == 8 && fitted.held_out.iter().all(is_right), "{:?}", fitted.held_out);
+
+    // Where the fastest core ran alone too, its table is fitted, and the other's moved.
+    let mut alone = runs(&base, &["1large"], 1..9);
+    for run in &mut alone {
+        run.measured_us = 1.5 * predict(run, &base, Library::Xnnpack).unwrap();
+    }
+    let fitted = calibrate(&base, &[alone, table].concat(), &options, &|_, _| ());
+    let moved: Vec<(&str, bool)> =
+        fitted.tables.iter().map(|table| (table.cluster.as_str(), table.parameters.len() > 1)).collect();
+    assert_eq!(moved, [("large", true), ("med", false)]);
 }

@@ -4,18 +4,19 @@
 //! faster than expected, at launches, at waiting, at arithmetic or at moving bytes, or at convolutions of a kind: each is one
 //! factor on many parameters.
 //!
-//! Responsible for: these factors and the host path. Not for: kernels that were timed one by one (`fit`), nor launches' errors,
+//! Responsible for: these factors and the host path. Not for: kernels that are timed one by one (`fit`), nor launches' errors,
 //! which such a fit says nothing of. Invariant: a held-out prediction comes from a fit that saw nothing of its network.
 
 use super::deviations;
 use nalgebra::DVector;
 use rayon::prelude::*;
 
+use crate::calibrate::change;
 use crate::calibrate::least_squares::{Stop, minimise, pseudo_huber};
 use crate::measure::GpuNetwork;
 use crate::validate::host::{Predictor, predict};
 use crate::validate::point::Point;
-use coexec_sim::device::gpu::{Gpu, KernelTable};
+use coexec_sim::device::gpu::{Gpu, HostPath, KernelTable};
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
 /// What a factor is on.
@@ -101,7 +102,7 @@ fn solve(gpu: &Gpu, networks: &[&GpuNetwork], source: &str) -> Gpu {
         let Some(parameters) = fitted.parameters_mut(table) else { continue };
         *parameters.source = format!("{}; moved by the {source}", parameters.source);
         for (_, quantity) in parameters.quantities {
-            quantity.value = rounded(quantity.value, VALUE_DIGITS);
+            change(quantity, |value| rounded(value, VALUE_DIGITS));
         }
     }
     if let Some(host) = &mut fitted.host {
@@ -120,15 +121,17 @@ fn moved(gpu: &Gpu, logs: &[f64]) -> Gpu {
         let of_table = factor(On::All) * factor(kind(table));
         let Some(parameters) = moved.parameters_mut(table) else { continue };
         for (key, quantity) in parameters.quantities {
-            quantity.value *= time(key).map_or(1.0, |on| of_table * factor(on));
+            let times = time(key).map_or(1.0, |on| of_table * factor(on));
+            change(quantity, |value| value * times);
         }
     }
     if let Some(host) = &mut moved.host {
         for time in [&mut host.submit_us, &mut host.read_back_us] {
-            time.value *= factor(On::Inference);
+            change(time, |value| value * factor(On::Inference));
         }
-        host.gap_us.value *= factor(On::Gaps);
-        host.kernel_factor.value *= factor(On::Kernels);
+        change(&mut host.gap_us, |value| value * factor(On::Gaps));
+        let [least, most] = HostPath::KERNEL_FACTORS;
+        change(&mut host.kernel_factor, |value| (value * factor(On::Kernels)).clamp(least, most));
     }
     moved
 }

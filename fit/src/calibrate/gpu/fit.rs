@@ -120,6 +120,12 @@ impl Fitted {
         Self { key, base, value, ci95, informed: known.informed }
     }
 
+    /// The parameter in a range that its fit kept to.
+    pub(in crate::calibrate) fn within(self, [least, most]: [f64; 2]) -> Self {
+        let held = |value: f64| value.clamp(least, most);
+        Self { value: held(self.value), ci95: self.ci95.map(held), ..self }
+    }
+
     /// This part of the parameter as a profile has it, fitted to the runs that `source` says.
     pub(in crate::calibrate) fn quantity(&self, source: &str, part: f64) -> Quantity {
         let source = if self.informed {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::super::Run;
+use super::super::{Run, time_in};
 use super::{Format, Inference, Network, OnUnit, Runtime};
 use coexec_sim::ProcessorKind;
 
@@ -56,9 +56,7 @@ impl Row {
             (cells.runtime.parse()).map_err(|_| format!("the runtime {:?} is not known", cells.runtime))?;
         let format = (cells.precision.parse())
             .map_err(|_| format!("the number format {:?} is none, or several", cells.precision))?;
-        let time = cells.time_us.trim().parse().ok().filter(|time: &f64| time.is_finite() && *time > 0.0);
-        let measured_us =
-            time.ok_or_else(|| format!("the time is {:?}, expected microseconds above 0", cells.time_us))?;
+        let measured_us = time_in(&cells.time_us)?;
         Ok(Self { line, cells, unit, runtime, format, measured_us })
     }
 

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Dispatch, ExecutedOn, Measurement, Repetition, operator};
+use crate::measure::time;
 use coexec_sim::{DataType, InputError, Mechanism, Text};
 
 /// Columns of a repetition alone; the others are the same in all rows of a run.
@@ -155,11 +156,8 @@ fn filled(record: &StringRecord, before: &StringRecord, header: &StringRecord) -
 impl Row {
     /// What is of this repetition alone, or what is wrong with it.
     pub(super) fn repetition(&self) -> Result<Repetition, String> {
-        let measured_us = self.measured_us;
-        if !(measured_us.is_finite() && measured_us > 0.0) {
-            return Err(format!("measured_us is {measured_us}, expected microseconds above 0"));
-        }
-        Ok(Repetition { number: self.repetition, measured_us, outlier: self.outlier })
+        let (number, measured_us) = (self.repetition, time(self.measured_us, self.measured_us)?);
+        Ok(Repetition { number, measured_us, outlier: self.outlier })
     }
 
     /// The measurement that this row is the first of, or what is wrong with it.

@@ -56,12 +56,15 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, St
             text.find(|letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | 'e' | '+' | '-')));
         text[..end.unwrap_or(text.len())].parse::<f64>().ok()
     };
-    let behind =
-        |key: &str| content.lines().rev().find_map(|line| number(line.rsplit_once(key)?.1.trim_start()));
+    let behind = |key: &str| {
+        let of_key =
+            |(count, line): (u64, &str)| Some((count, number(line.rsplit_once(key)?.1.trim_start())?));
+        (1..).zip(content.lines()).filter_map(of_key).last()
+    };
     let model =
         option("Graph").ok_or("no line says `Graph: [..]`: is it the whole output of benchmark_model?")?;
     let mean = behind("Inference (avg):").or_else(|| behind("no stats:"));
-    let micros = mean.ok_or("no line says `Inference (avg): ..`")?;
+    let (line, micros) = mean.ok_or("no line says `Inference (avg): ..`")?;
     let operators = match table {
         Some(table) => operators(table, b',', ["avg_ms", "name"]),
         None => operators(content, b'\t', ["[avg ms]", "[Name]"]),
@@ -69,6 +72,7 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, St
     // Its delegate names kernels, not the model's tensors.
     let are_named = operators.is_empty() || is_set("Use xnnpack") == Some(false);
     Ok(Measured {
+        line,
         model: Some(model),
         on_gpu: is_set("Use gpu").unwrap_or(false),
         threads: option("Num threads")
@@ -76,7 +80,7 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, St
             .filter(|&n| n > 0)
             .unwrap_or(DEFAULT_THREADS),
         micros,
-        deviation_us: behind("std="),
+        deviation_us: behind("std=").map(|(_, deviation)| deviation),
         unnamed: (!are_named).then(|| {
             "times of operators under XNNPACK do not say which operator: measure with --use_xnnpack=false, read with \
              --library ruy"

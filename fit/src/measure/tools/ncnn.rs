@@ -13,7 +13,7 @@ const SMALL_CORES: i64 = 1;
 pub(super) fn of_text(content: &str) -> Vec<Result<Measured, String>> {
     let (mut threads, mut powersave, mut gpu_device) = (None, 0, -1);
     let mut found = Vec::new();
-    for line in content.lines() {
+    for (number, line) in (1..).zip(content.lines()) {
         match *line.split_whitespace().collect::<Vec<_>>() {
             ["num_threads", "=", value] => threads = value.parse().ok(),
             ["powersave", "=", value] => powersave = value.parse().unwrap_or(0),
@@ -24,19 +24,18 @@ pub(super) fn of_text(content: &str) -> Vec<Result<Measured, String>> {
                     Some(model) => (model.trim_end_matches(['_', '-']), DataType::I8),
                     None => (name, DataType::F32),
                 };
-                let measured = |millis: f64| Measured {
-                    model: Some(model.to_owned()),
-                    data_type: Some(data_type),
-                    on_gpu,
-                    threads: threads.unwrap_or(1),
-                    micros: millis * MICROS_PER_MILLI,
-                    ..Measured::default()
-                };
                 found.push(if powersave == SMALL_CORES && !on_gpu {
                     Err("ran on the small cores alone (powersave 1): measure with 0 or 2".to_owned())
                 } else {
-                    let mean = mean.parse().map_err(|_| format!("{name}: the time is {mean:?}"));
-                    mean.map(measured)
+                    Ok(Measured {
+                        line: number,
+                        model: Some(model.to_owned()),
+                        data_type: Some(data_type),
+                        on_gpu,
+                        threads: threads.unwrap_or(1),
+                        micros: MICROS_PER_MILLI * mean.parse().unwrap_or(f64::NAN),
+                        ..Measured::default()
+                    })
                 });
             }
             _ => {}

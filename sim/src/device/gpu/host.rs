@@ -39,6 +39,9 @@ pub struct HostPath {
 }
 
 impl HostPath {
+    /// What `kernel_factor` may be: clocks and caches account for tens of per cent inside an inference, not for more.
+    pub const KERNEL_FACTORS: [f64; 2] = [0.5, 2.0];
+
     /// Time of a launch inside an inference that takes `alone_us` alone and moves
     /// `bytes`, in microseconds, with the gap before it.
     pub fn launch_us(&self, alone_us: f64, bytes: u64) -> f64 {

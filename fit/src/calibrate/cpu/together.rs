@@ -1,0 +1,108 @@
+//! Clusters that worked only together with others: one factor on all times of their tables.
+//!
+//! Whole networks on several clusters do not tell whose rates are off, let alone which: what they tell is whether all
+//! times together are longer than expected (few-runs study, sections 3 and 5). Times of TFLite's own kernels rest on
+//! measured cores, and what is off of several clusters is what it costs them to work together (`mixed`).
+//!
+//! Responsible for: the factor, one a number format. Not for: clusters that ran alone, whose tables are fitted. Invariant: a
+//! table keeps the proportions of its times.
+
+use std::collections::BTreeSet;
+
+use nalgebra::DVector;
+
+use super::fit::Known;
+use super::rates::KEYS;
+use super::{FittedTable, Options};
+use crate::calibrate::change;
+use crate::calibrate::least_squares::{Stop, minimise, pseudo_huber};
+use crate::measure::CpuRun;
+use crate::validate::cpu::{cores, predict};
+use coexec_sim::kernel::cpu::rate_table;
+use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+use coexec_sim::{Cpu, DataType, Quantity};
+
+/// Key under which the factor is told.
+const FACTOR: &str = "times_factor";
+/// Standard deviation of its logarithm: that of what all rates of a table have in common where a base may be another class of
+/// core (`xnnpack`).
+const DEVIATION: f64 = 0.7;
+/// Relative error expected of a prediction, and where the loss turns from squares to absolute values.
+const EXPECTED_ERROR: f64 = 0.05;
+/// When a fit has converged: far below what two runs of one network differ by.
+const STOP: Stop = Stop { iterations: 30, relative_decrease: 1e-6 };
+
+/// Tables of one number format, each the entry `key` of a cluster.
+struct Tables {
+    key: &'static str,
+    clusters: BTreeSet<usize>,
+}
+
+/// Moves the tables of `cpu` that are not `alone` (of a cluster, in a number format, fitted to runs on it alone) to the `runs`
+/// on several clusters at once; the tables that it moved.
+pub(super) fn fit(
+    cpu: &mut Cpu,
+    runs: &[&CpuRun],
+    Options { library, source, .. }: &Options<'_>,
+    alone: &dyn Fn(usize, DataType) -> bool,
+) -> Vec<FittedTable> {
+    let mut moved = Vec::new();
+    for &data_type in DataType::ALL {
+        let Some(key) = rate_table(*library, data_type) else { continue };
+        let is_usable =
+            |run: &&&CpuRun| run.what.data_type == data_type && predict(run, cpu, *library).is_ok();
+        let runs: Vec<&CpuRun> = runs.iter().filter(is_usable).copied().collect();
+        let busy = runs.iter().filter_map(|run| cores(run, cpu).ok());
+        let busy = busy.flat_map(|cores| cores.groups().map(|group| group.cluster).collect::<Vec<_>>());
+        let clusters: BTreeSet<usize> = busy.filter(|&cluster| !alone(cluster, data_type)).collect();
+        if clusters.is_empty() {
+            continue;
+        }
+        let tables = Tables { key, clusters };
+        let solution = minimise(&DVector::zeros(1), runs.len() + 1, STOP, |logarithm, residuals| {
+            let cpu = tables.changed(cpu, |micros| micros * logarithm[0].exp(), "");
+            for (residual, run) in residuals.iter_mut().zip(&runs) {
+                let predicted_us = predict(run, &cpu, *library).unwrap_or(f64::NAN);
+                *residual = pseudo_huber((predicted_us / run.measured_us).ln() / EXPECTED_ERROR, 1.0);
+            }
+            residuals[runs.len()] = logarithm[0] / DEVIATION;
+        });
+        let known = solution.posterior(0, (DEVIATION, 1.0), runs.len());
+        let (value, ci95) = known.value(1.0);
+        let factor =
+            Known { key: FACTOR, value, ci95: Some(ci95), informed: known.informed, trades_with: None };
+        moved.extend(tables.clusters.iter().map(|&cluster| FittedTable {
+            cluster: cpu.clusters[cluster].name.as_str().to_owned(),
+            data_type,
+            library: *library,
+            runs: runs.len(),
+            parameters: vec![factor.clone()],
+        }));
+        let remark = format!("; all times x {value}: {source}");
+        *cpu = tables.changed(cpu, |micros| rounded(micros * value, VALUE_DIGITS), &remark);
+    }
+    moved
+}
+
+impl Tables {
+    /// The CPU with all times of these tables as `to` makes them, and what their sources say with `remark` behind.
+    fn changed(&self, cpu: &Cpu, to: impl Fn(f64) -> f64, remark: &str) -> Cpu {
+        let mut changed = cpu.clone();
+        for &index in &self.clusters {
+            let cluster = &mut changed.clusters[index];
+            let mut written = toml::Table::try_from(&*cluster).expect(KEYS);
+            let table = written.get_mut(self.key).and_then(toml::Value::as_table_mut);
+            for (key, entry) in table.into_iter().flatten() {
+                if let (true, toml::Value::String(source)) = (key == "source", &mut *entry) {
+                    source.push_str(remark);
+                } else if key.ends_with("_ns") || key.ends_with("_us") {
+                    let mut quantity: Quantity = entry.clone().try_into().expect(KEYS);
+                    change(&mut quantity, &to);
+                    *entry = toml::Value::try_from(quantity).expect(KEYS);
+                }
+            }
+            *cluster = written.try_into().expect(KEYS);
+        }
+        changed
+    }
+}
