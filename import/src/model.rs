@@ -84,6 +84,16 @@ impl Constant {
         Self { extents: vec![numbers.len() as u32], numbers: Some(numbers) }
     }
 
+    /// A single number.
+    pub(super) fn number(number: f64) -> Self {
+        Self { extents: Vec::new(), numbers: Some(vec![number]) }
+    }
+
+    /// A constant of which nothing more is known.
+    pub(super) fn of_extents(extents: Vec<u32>) -> Self {
+        Self { extents, numbers: None }
+    }
+
     /// Its numbers as whole ones, where they are kept.
     pub(super) fn integers(&self) -> Option<Vec<i64>> {
         Some(self.numbers.as_ref()?.iter().map(|&number| number as i64).collect())

@@ -330,13 +330,12 @@ fn half(bits: u16) -> f64 {
 /// What a node of that kind holds.
 fn constant_node(node: &NodeProto) -> Constant {
     let Some(attribute) = node.attribute.first() else { return Constant::default() };
-    let number = |number: f64| Constant { extents: Vec::new(), numbers: Some(vec![number]) };
     let list = |numbers: Vec<f64>| Constant { extents: vec![numbers.len() as u32], numbers: Some(numbers) };
     match (attribute.name.as_str(), &attribute.t) {
         (_, Some(tensor)) => constant(tensor),
         ("value_ints", _) => Constant::list(attribute.ints.iter().copied()),
-        ("value_int", _) => number(attribute.i as f64),
-        ("value_float", _) => number(f64::from(attribute.f)),
+        ("value_int", _) => Constant::number(attribute.i as f64),
+        ("value_float", _) => Constant::number(f64::from(attribute.f)),
         ("value_floats", _) => list(attribute.floats.iter().copied().map(f64::from).collect()),
         _ => Constant::default(),
     }

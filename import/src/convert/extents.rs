@@ -1,17 +1,17 @@
-//! Extents of what nodes write, where no operator of the workload says them.
+//! What is known of what nodes write without an operator of the workload: extents, and of constants the numbers.
 //!
-//! Responsible for: each node's rule of extents, and what the file says where there is none.
-//! Not for: operators, which have extents of their own.
+//! Responsible for: each node's rule, and what the file says where there is none. Not for: operators, which have
+//! extents of their own.
 
 use super::elementwise::broadcast;
-use super::join::joined_extents;
 use super::reduce::{reduced, reduced_axes};
 use super::{Converter, Step, Value, axis, unknown, unsound};
+use crate::fold;
 use crate::model::{Constant, Extents, SourceNode, Spectrum, Work, as_extent, elements};
 
 impl Converter<'_> {
-    /// Extents of a result: by rule, or else as the file says them.
-    pub(super) fn extents_of(&mut self, node: &SourceNode, index: usize) -> Step<Vec<u32>> {
+    /// What is known of a result: by rule, or else extents as the file says them.
+    pub(super) fn result(&mut self, node: &SourceNode, index: usize) -> Step<Constant> {
         let tensor = node.writes.get(index).copied().flatten();
         let said = tensor.and_then(|tensor| self.model.tensors[tensor].said());
         let is_bound = matches!(&node.work, Work::Generic { extents, .. } if extents.is_bound());
@@ -20,13 +20,13 @@ impl Converter<'_> {
         }
         if let (Work::Generic { extents: Extents::Rows { has_kinds: true, .. }, .. }, 0) = (&node.work, index)
         {
-            return Ok(vec![rows(&self.extents_read(node, 0)?)]);
+            return Ok(Constant::of_extents(vec![rows(&self.extents_read(node, 0)?)]));
         }
         match (said, self.ruled(node)) {
             // Results beside the first are seldom like it.
-            (Some(said), _) if index > 0 || is_bound => Ok(said),
-            (_, Ok(Some(extents))) => Ok(extents),
-            (Some(said), _) => Ok(said),
+            (Some(said), _) if index > 0 || is_bound => Ok(Constant::of_extents(said)),
+            (_, Ok(Some(known))) => Ok(known),
+            (Some(said), _) => Ok(Constant::of_extents(said)),
             (None, Ok(None)) => {
                 unknown("its extents are computed by the network, and the file does not say them")
             }
@@ -42,33 +42,76 @@ impl Converter<'_> {
         })
     }
 
-    /// Extents by the rule of the node's work, where there is one that holds here.
-    fn ruled(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
+    /// Extents by the rule of the node's work, where there is one that holds here, and the numbers of what is computed
+    /// with constants.
+    pub(super) fn ruled(&self, node: &SourceNode) -> Step<Option<Constant>> {
         let read = |operand: usize| self.extents_read(node, operand);
-        Ok(match &node.work {
-            Work::Generic { extents, .. } => self.by_rule(node, extents)?,
-            Work::Function(_) | Work::Identity | Work::Scatter | Work::BatchNorm | Work::AlongAxis { .. } => {
-                Some(read(0)?)
+        let constant = |operand: usize| self.constant(node, operand);
+        let at = |operand: usize, place: &[usize]| constant(operand)?.at(place);
+        let counts = |operand: usize| {
+            let numbers = constant(operand).and_then(Constant::integers)?;
+            Some(numbers.into_iter().map(as_extent).collect::<Vec<u32>>())
+        };
+        let extents = match &node.work {
+            Work::Arithmetic(arithmetic) => {
+                let given = (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some());
+                let operands: Vec<Option<&Constant>> = given.map(constant).collect();
+                return Ok(Some(fold::calculated(*arithmetic, self.broadcast(node)?, &operands)));
             }
-            Work::Arithmetic(_) | Work::Where => self.by_rule(node, &Extents::Broadcast)?,
-            Work::Reduce { keep, .. } if self.is_known(node, 1) => {
+            Work::Where => {
+                let number = |place: &[usize]| at(if at(0, place)? == 0.0 { 2 } else { 1 }, place);
+                return Ok(Some(Constant::built(self.broadcast(node)?, number)));
+            }
+            Work::Function(elemental) => {
+                let number = |place: &[usize]| fold::function(*elemental, at(0, place)?);
+                return Ok(Some(Constant::built(read(0)?, number)));
+            }
+            Work::Expand => {
+                let Some(counts) = counts(1) else { return Ok(None) };
+                return Ok(Some(Constant::built(broadcast(&read(0)?, &counts)?, |place| at(0, place))));
+            }
+            Work::ConstantOfShape(number) => {
+                return Ok(counts(0).map(|extents| Constant::built(extents, |_| Some(*number))));
+            }
+            Work::Range => {
+                let numbers = [0, 1, 2].map(|operand| constant(operand)?.numbers.as_ref()?.first().copied());
+                let [Some(start), Some(limit), Some(step)] = numbers else { return Ok(None) };
+                return fold::range([start, limit, step]).map(Some);
+            }
+            Work::Reduce { reduction, keep } if self.is_known(node, 1) => {
                 let from = read(0)?;
-                let gone = reduced_axes(self.constant(node, 1), from.len())?;
-                Some(reduced(&from, &gone, *keep))
+                let gone = reduced_axes(constant(1), from.len())?;
+                let all = constant(0).and_then(|constant| constant.numbers.as_ref());
+                let all = all.filter(|_| gone.len() == from.len());
+                let numbers = all.map(|numbers| vec![fold::reduction(*reduction, numbers)]);
+                return Ok(Some(Constant { extents: reduced(&from, &gone, *keep), numbers }));
             }
+            &Work::Gather { axis: along } => {
+                if let (Some(from), Some(places)) = (constant(0), constant(1)) {
+                    return fold::gathered(from, places, along).map(Some);
+                }
+                let mut extents = read(0)?;
+                let along = axis(along, extents.len())?;
+                extents.splice(along..=along, read(1)?);
+                Some(extents)
+            }
+            Work::Generic { extents, .. } => self.by_rule(node, extents)?,
+            Work::Identity | Work::Scatter | Work::BatchNorm | Work::AlongAxis { .. } => Some(read(0)?),
             Work::Pool { window, .. } => Some(self.pooled(&read(0)?, window)?),
             Work::GlobalPool(_) => {
                 let extents = read(0)?;
                 Some(extents.iter().enumerate().map(|(axis, &one)| if axis < 2 { one } else { 1 }).collect())
             }
-            Work::Expand
-            | Work::Tile
-            | Work::Pad
-            | Work::Resize(_)
-            | Work::Gather { .. }
-            | Work::Concat { .. }
-            | Work::ConstantOfShape(_) => self.moved(node)?,
+            Work::Resize(_) => self.resized(node, &read(0)?).ok(),
+            Work::Pad if self.is_known(node, 1) => self.padded(node)?,
+            Work::Tile => {
+                let copied = |(one, copies): (u32, u32)| one.saturating_mul(copies);
+                let from = read(0)?;
+                counts(1).map(|counts| from.into_iter().zip(counts).map(copied).collect())
+            }
             Work::Reduce { .. }
+            | Work::Pad
+            | Work::Concat { .. }
             | Work::Convolution { .. }
             | Work::TransposedConvolution { .. }
             | Work::Product { .. }
@@ -90,45 +133,15 @@ impl Converter<'_> {
             | Work::BlockRearrangement { .. }
             | Work::Shape { .. }
             | Work::Size
-            | Work::Range
             | Work::Unknown(_) => None,
-        })
+        };
+        Ok(extents.map(Constant::of_extents))
     }
 
-    /// Extents of what only moves elements.
-    fn moved(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
-        let read = |operand: usize| self.extents_read(node, operand);
-        let counts = |operand: usize| {
-            let numbers = self.constant(node, operand).and_then(Constant::integers)?;
-            Some(numbers.into_iter().map(as_extent).collect::<Vec<u32>>())
-        };
-        if let Work::Gather { axis: along } = node.work {
-            let mut extents = read(0)?;
-            let along = axis(along, extents.len())?;
-            extents.splice(along..=along, read(1)?);
-            return Ok(Some(extents));
-        }
-        if let Work::Concat { axis: along, is_new: false } = node.work {
-            let parts = (0..node.reads.len()).map(read).collect::<Step<Vec<Vec<u32>>>>()?;
-            let along = axis(along, parts.first().map_or(0, Vec::len))?;
-            return joined_extents(parts.iter().map(Vec::as_slice), along).map(Some);
-        }
-        if matches!(node.work, Work::Resize(_)) {
-            return Ok(self.resized(node, &read(0)?).ok());
-        }
-        if node.work == Work::Pad && self.is_known(node, 1) {
-            return self.padded(node);
-        }
-        if matches!(node.work, Work::ConstantOfShape(_)) {
-            return Ok(counts(0));
-        }
-        let Some(counts) = counts(1) else { return Ok(None) };
-        if node.work == Work::Expand {
-            return broadcast(&read(0)?, &counts).map(Some);
-        }
-        let copied = |(one, copies): (u32, u32)| one.saturating_mul(copies);
-        let is_tile = node.work == Work::Tile;
-        Ok(is_tile.then_some(read(0)?.into_iter().zip(counts).map(copied).collect()))
+    /// Extents that all operands broadcast to.
+    fn broadcast(&self, node: &SourceNode) -> Step<Vec<u32>> {
+        let mut given = (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some());
+        given.try_fold(Vec::new(), |extents, operand| broadcast(&extents, &self.extents_read(node, operand)?))
     }
 
     /// Whether the numbers of an operand are known, or it is absent.
@@ -143,13 +156,7 @@ impl Converter<'_> {
         Ok(match *rule {
             Extents::Like(operand) => Some(read(operand)?),
             Extents::Quantised | Extents::Chosen { axis: Some(_) } => Some(read(0)?),
-            Extents::Broadcast => {
-                let mut extents = Vec::new();
-                for operand in (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some()) {
-                    extents = broadcast(&extents, &read(operand)?)?;
-                }
-                Some(extents)
-            }
+            Extents::Broadcast => Some(self.broadcast(node)?),
             Extents::Reduced { axis: None, .. } => Some(vec![1]),
             Extents::Reduced { axis: Some(along), keep } => {
                 let from = read(0)?;

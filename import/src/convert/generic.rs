@@ -37,7 +37,7 @@ impl Converter<'_> {
         if matches!(node.work, Work::Generic { extents: Extents::Quantised, .. }) {
             return Ok(Value::Constant(Constant::default()));
         }
-        let extents = self.extents_of(node, index)?;
+        let extents = self.result(node, index)?.extents;
         Self::check_extents(&extents)?;
         let view = self.like(first, extents);
         let (kind, inputs) = (GenericKind::Movement, vec![first.shape]);
@@ -60,11 +60,11 @@ impl Converter<'_> {
             return self.view(node, 0).map(Value::View);
         }
         let Some((kind, passes)) = node.work.generic() else { return unknown("it has no class of work") };
-        let extents = self.extents_of(node, index)?;
+        let extents = self.result(node, index)?.extents;
         let views = self.operands(node)?;
         let Some(first) = views.first() else {
             Self::check_size(&extents)?;
-            return Ok(Value::Constant(Constant { extents, numbers: None }));
+            return Ok(Value::Constant(Constant::of_extents(extents)));
         };
         Self::check_extents(&extents)?;
         let view = self.like(first, extents);

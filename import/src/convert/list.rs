@@ -4,12 +4,12 @@
 
 use std::rc::Rc;
 
-use super::{Converter, Step, Value, axis, unknown, unsound};
-use crate::fold;
-use crate::model::{Constant, Listing, MOST_NODES, SourceNode, TensorId};
+use super::{Converter, Step, Value, axis, unknown};
+use crate::model::{Constant, Listing, MOST_NODES, SourceNode};
 
 impl Converter<'_> {
-    pub(super) fn list(&mut self, node: &SourceNode, listing: Listing) -> Step<()> {
+    /// The tensor that a list gives; none where one is written.
+    pub(super) fn list(&mut self, node: &SourceNode, listing: Listing) -> Step<Option<Value>> {
         let list = match listing {
             Listing::Make => {
                 let operands = (0..node.reads.len()).map(|operand| self.tensor(node, operand));
@@ -23,35 +23,24 @@ impl Converter<'_> {
                 list
             }
             Listing::Cut { axis, keep } => self.cut(node, axis, keep)?,
-            Listing::At | Listing::Length | Listing::Join { .. } => {
-                let value = self.of_list(node, listing)?;
-                self.set(node, 0, value);
-                return Ok(());
+            Listing::At => {
+                let list = self.list_read(node)?;
+                return Ok(Some(list[self.place(node, 1, list.len())?].clone()));
+            }
+            Listing::Length => {
+                let length = self.list_read(node)?.len();
+                return Ok(Some(Value::Constant(Constant::number(length as f64))));
+            }
+            Listing::Join { axis, is_new } => {
+                let tensor = node.reads[0].unwrap_or_default();
+                let list: Vec<_> = self.list_taken(node)?.into_iter().map(|value| (value, tensor)).collect();
+                return self.joined_values(&list, axis, is_new).map(Some);
             }
         };
         if let Some(tensor) = node.writes.first().copied().flatten() {
             self.lists.insert(tensor, Rc::new(list));
         }
-        Ok(())
-    }
-
-    /// A tensor that a list gives.
-    fn of_list(&mut self, node: &SourceNode, listing: Listing) -> Step<Value> {
-        match listing {
-            Listing::At => {
-                let list = self.list_read(node)?;
-                Ok(list[self.place(node, 1, list.len())?].clone())
-            }
-            Listing::Length => {
-                let numbers = Some(vec![self.list_read(node)?.len() as f64]);
-                Ok(Value::Constant(Constant { extents: Vec::new(), numbers }))
-            }
-            Listing::Join { axis, is_new } => {
-                let list = self.list_taken(node)?;
-                self.joined_values(&list, axis, is_new, node.reads[0].unwrap_or_default())
-            }
-            Listing::Make | Listing::Insert | Listing::Cut { .. } => unsound("a list where a tensor is read"),
-        }
+        Ok(None)
     }
 
     fn list_read(&self, node: &SourceNode) -> Step<&Rc<Vec<Value>>> {
@@ -105,41 +94,5 @@ impl Converter<'_> {
             _ => sizes,
         };
         self.parts(&value, along, &sizes, !is_said && !keep)
-    }
-
-    /// Tensors joined along an axis, perhaps a new one; constants among them are stored as `tensor`.
-    pub(super) fn joined_values(
-        &mut self,
-        parts: &[Value],
-        along: i64,
-        is_new: bool,
-        tensor: TensorId,
-    ) -> Step<Value> {
-        let constants = parts.iter().map(|part| match part {
-            Value::Constant(constant) => Some(constant.clone()),
-            Value::View(_) => None,
-        });
-        if let Some(constants) = constants.collect::<Option<Vec<Constant>>>() {
-            return fold::joined(constants, along, is_new).map(Value::Constant);
-        }
-        let mut views = Vec::with_capacity(parts.len());
-        let mut place = 0;
-        for part in parts {
-            let view = match part {
-                Value::View(view) => view.clone(),
-                Value::Constant(constant) if constant.elements() == 0 => continue,
-                Value::Constant(constant) => self.given_constant(tensor, constant.extents.clone())?,
-            };
-            let mut extents = view.extents.clone();
-            place = axis(along, extents.len() + usize::from(is_new))?;
-            if is_new {
-                extents.insert(place, 1);
-            }
-            views.push(view.reshaped(extents));
-        }
-        if views.is_empty() {
-            return unsound("a list without tensors is joined");
-        }
-        self.joined_along(&views, place).map(Value::View)
     }
 }

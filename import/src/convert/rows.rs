@@ -17,12 +17,10 @@ struct Range {
 }
 
 impl Converter<'_> {
-    pub(super) fn slice(&mut self, node: &SourceNode, slicing: &Slicing) -> Step<()> {
+    pub(super) fn slice(&mut self, node: &SourceNode, slicing: &Slicing) -> Step<Value> {
         let value = self.tensor(node, 0)?;
         let ranges = self.ranges(node, slicing, value.extents())?;
-        let value = self.sliced(value, &ranges)?;
-        self.set(node, 0, value);
-        Ok(())
+        self.sliced(value, &ranges)
     }
 
     /// Ranges of a tensor, each along another axis.

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use super::{Converter, MAX_RANK, MISSING, Step, Value, node_name, unknown, unsound};
-use crate::Replacement;
 use crate::model::{Constant, ImageOrder, SourceNode, TensorId, Work, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source};
@@ -162,7 +161,7 @@ impl Converter<'_> {
         if let Err(error) = operator.check() {
             return unsound(error.to_string());
         }
-        let name = self.unique(&format!("{}{suffix}", self.name));
+        let name = self.unique(&format!("{}{suffix}", self.at.name));
         self.out.nodes.push(Node { name, operator, inputs: inputs.to_vec() });
         Ok(Source::Node(NodeId(self.out.nodes.len() as u32 - 1)))
     }
@@ -252,8 +251,7 @@ impl Converter<'_> {
 
     /// Notes that something else stands in the place of the node at work.
     pub(super) fn approximate(&mut self, instead: impl Into<String>) {
-        let replacement =
-            Replacement { node: self.name.clone(), kind: self.kind.clone(), instead: instead.into() };
+        let replacement = self.at.replaced(instead.into());
         if self.out.approximated.last() != Some(&replacement) {
             self.out.approximated.push(replacement);
         }

@@ -172,7 +172,7 @@ mod tests {
     fn layer_norm(order: ImageOrder, works: &[(Work, &[TensorId])]) -> Model {
         let constant = |constant| SourceTensor { constant: Some(constant), ..SourceTensor::default() };
         let tokens = SourceTensor { extents: Some(vec![1, 50, 64]), ..SourceTensor::default() };
-        let small = Constant { extents: Vec::new(), numbers: Some(vec![1e-6]) };
+        let small = Constant::number(1e-6);
         let mut tensors = vec![tokens.clone(), constant(Constant::list([-1])), constant(small)];
         let node = |(index, (work, reads)): (usize, &(Work, &[TensorId]))| SourceNode {
             name: String::new(),
