@@ -34,7 +34,7 @@ use std::rc::Rc;
 
 use super::error::{ImportError, Problem};
 use super::model::{Constant, Extents, Model, SourceNode, TensorId, Work, elements};
-use super::view::{natural_shape, wide_axes};
+use super::view::wide_axes;
 use super::{GivenInput, ImportOptions, Replacement};
 use coexec_sim::workload::{Node, Shape, Source};
 use tensors::{matrices, read_by, written_by};
@@ -195,10 +195,8 @@ impl<'a> Converter<'a> {
         } else {
             (0..4).collect()
         };
-        let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
-        let Some(shape) = natural_shape(&memory) else { return unsound("it is too large") };
-        let source = self.input(name, shape);
-        self.values[tensor] = Some(Value::View(self.seen(source, extents, order)));
+        let view = self.lying(extents, order, |converter, shape| converter.input(name, shape))?;
+        self.values[tensor] = Some(view.into());
         Ok(())
     }
 
@@ -367,7 +365,7 @@ impl<'a> Converter<'a> {
             Work::Choice => return self.choice(node),
             Work::Scatter | Work::Where | Work::Generic { .. } => return self.generic(node),
             Work::Rounds(_) => return unsound("rounds in a place of one node"),
-            Work::Unknown(help) => return unknown(*help),
+            Work::Unknown(help) => return unknown(help),
             Work::ConstantOfShape(_) | Work::Range | Work::Shape { .. } | Work::Size => {
                 return unknown(
                     "its result depends on what the network computes, and so does the work after it",

@@ -4,7 +4,7 @@
 //! `convert/extents.rs` finds, nor for what only picks or reorders elements, which `convert.rs` does with every tensor.
 
 use super::convert::{Step, axis, join, unsound};
-use super::model::{Arithmetic, Constant, Elemental, Reduction, as_extent};
+use super::model::{Arithmetic, Comparison, Constant, Elemental, Reduction, as_extent};
 use coexec_sim::workload::MAX_ELEMENTS;
 
 /// What a reduction of all numbers is.
@@ -57,15 +57,17 @@ pub(super) fn calculated(
         Arithmetic::Minimum => a.min(b),
         Arithmetic::SquaredDifference => (a - b) * (a - b),
         Arithmetic::Prelu => a.max(0.0) + b * a.min(0.0),
-        Arithmetic::Equal => truth((a - b).abs() < f64::EPSILON),
-        Arithmetic::Greater => truth(a > b),
-        Arithmetic::GreaterOrEqual => truth(a >= b),
-        Arithmetic::Less => truth(a < b),
-        Arithmetic::LessOrEqual => truth(a <= b),
-        Arithmetic::And => truth(a != 0.0 && b != 0.0),
-        Arithmetic::Or => truth(a != 0.0 || b != 0.0),
-        Arithmetic::Xor => truth((a != 0.0) != (b != 0.0)),
         Arithmetic::Modulo => a.rem_euclid(b),
+        Arithmetic::Comparison(comparison) => truth(match comparison {
+            Comparison::Equal => (a - b).abs() < f64::EPSILON,
+            Comparison::Greater => a > b,
+            Comparison::GreaterOrEqual => a >= b,
+            Comparison::Less => a < b,
+            Comparison::LessOrEqual => a <= b,
+            Comparison::And => a != 0.0 && b != 0.0,
+            Comparison::Or => a != 0.0 || b != 0.0,
+            Comparison::Xor => (a != 0.0) != (b != 0.0),
+        }),
     };
     let joined = |left: Option<f64>, right: Option<f64>| match (left, right) {
         (Some(left), Some(right)) => Some(of(left, right)),
@@ -77,8 +79,9 @@ pub(super) fn calculated(
 
 /// What a condition is that one operand decides, whatever the other holds.
 fn decided(arithmetic: Arithmetic, one: f64) -> Option<f64> {
+    let Arithmetic::Comparison(comparison) = arithmetic else { return None };
     let is_decided =
-        (arithmetic == Arithmetic::And && one == 0.0) || (arithmetic == Arithmetic::Or && one != 0.0);
+        (comparison == Comparison::And && one == 0.0) || (comparison == Comparison::Or && one != 0.0);
     is_decided.then(|| truth(one != 0.0))
 }
 

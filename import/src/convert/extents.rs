@@ -12,7 +12,7 @@ use crate::model::{Constant, Extents, SourceNode, Spectrum, Work, as_extent, ele
 impl Converter<'_> {
     /// What is known of a result: by rule, or else extents as the file says them.
     pub(super) fn result(&mut self, node: &SourceNode, index: usize) -> Step<Constant> {
-        let tensor = node.writes.get(index).copied().flatten();
+        let tensor = node.result(index);
         let said = tensor.and_then(|tensor| self.model.tensors[tensor].said());
         let is_bound = matches!(&node.work, Work::Generic { extents, .. } if extents.is_bound());
         if is_bound && said.is_none() {
@@ -146,7 +146,7 @@ impl Converter<'_> {
 
     /// Whether the numbers of an operand are known, or it is absent.
     fn is_known(&self, node: &SourceNode, operand: usize) -> bool {
-        node.reads.get(operand).copied().flatten().is_none()
+        node.operand(operand).is_none()
             || self.constant(node, operand).is_some_and(|constant| constant.numbers.is_some())
     }
 

@@ -205,9 +205,7 @@ impl Converter<'_> {
         let wanted: Vec<u32> = self.numbers(node, 1)?.into_iter().map(as_extent).collect();
         let extents = super::elementwise::broadcast(&view.extents, &wanted)?;
         Self::check_extents(&extents)?;
-        let mut aligned = vec![1; extents.len() - view.extents.len()];
-        aligned.extend(&view.extents);
-        self.repeated(&view.reshaped(aligned), &extents)
+        self.repeated(&view.aligned(extents.len()), &extents)
     }
 
     pub(super) fn tile(&mut self, node: &SourceNode) -> Step<View> {

@@ -37,14 +37,14 @@ impl Converter<'_> {
                 return self.joined_values(&list, axis, is_new).map(Some);
             }
         };
-        if let Some(tensor) = node.writes.first().copied().flatten() {
+        if let Some(tensor) = node.result(0) {
             self.lists.insert(tensor, Rc::new(list));
         }
         Ok(None)
     }
 
     fn list_read(&self, node: &SourceNode) -> Step<&Rc<Vec<Value>>> {
-        match node.reads.first().copied().flatten().and_then(|tensor| self.lists.get(&tensor)) {
+        match node.operand(0).and_then(|tensor| self.lists.get(&tensor)) {
             Some(list) => Ok(list),
             None => unknown("it reads a list that is not one of tensors that are written one by one"),
         }
@@ -54,7 +54,7 @@ impl Converter<'_> {
     /// a node is never copied.
     fn list_taken(&mut self, node: &SourceNode) -> Step<Vec<Value>> {
         let list = self.list_read(node)?.clone();
-        let tensor = node.reads.first().copied().flatten();
+        let tensor = node.operand(0);
         if let Some(tensor) = tensor.filter(|&tensor| self.readers[tensor] == 1) {
             self.lists.remove(&tensor);
         }
@@ -80,7 +80,7 @@ impl Converter<'_> {
         let value = self.tensor(node, 0)?;
         let along = axis(along, value.extents().len())?;
         let extent = value.extents()[along];
-        let is_said = node.reads.get(1).copied().flatten().is_some();
+        let is_said = node.operand(1).is_some();
         let sizes = if is_said { self.numbers(node, 1)? } else { vec![1] };
         let is_each = self.constant(node, 1).is_none_or(|constant| constant.extents.is_empty());
         let sizes = match sizes[..] {

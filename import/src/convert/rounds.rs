@@ -34,7 +34,7 @@ impl Converter<'_> {
     fn one_after_the_other(&mut self, node: &SourceNode, body: &Rounds) -> Result<(), ImportError> {
         let at = self.at.clone();
         let count = body.inputs.len().saturating_sub(BEFORE);
-        let operand = |index: usize| node.reads.get(index).copied().flatten();
+        let operand = |index: usize| node.operand(index);
         let most = operand(0).and_then(|most| self.known(most));
         let mut condition = operand(1);
         let mut carried: Vec<Held> = (0..count).map(|index| self.held(operand(BEFORE + index))).collect();

@@ -129,7 +129,7 @@ impl Converter<'_> {
         for (index, count) in
             part_sizes(sizes, value.extents()[axis], node.writes.len())?.into_iter().enumerate()
         {
-            let wanted = node.writes.get(index).copied().flatten();
+            let wanted = node.result(index);
             if wanted.is_some_and(|tensor| self.readers[tensor] > 0) {
                 let range = Range { axis, first, count, step: 1, drop: squeeze };
                 let part = if count == 0 {

@@ -53,7 +53,8 @@ impl Converter<'_> {
             }
             _ => {
                 let name = self.at.name.clone();
-                let view = self.in_file_order(extents, |converter, shape| converter.input(&name, shape))?;
+                let order = wide_axes(&extents);
+                let view = self.lying(extents, order, |converter, shape| converter.input(&name, shape))?;
                 Ok((view, "an input of the workload"))
             }
         }
