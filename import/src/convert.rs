@@ -37,7 +37,7 @@ use super::model::{Constant, Extents, Model, SourceNode, TensorId, Work, element
 use super::view::wide_axes;
 use super::{GivenInput, ImportOptions, Replacement};
 use coexec_sim::workload::{Node, Shape, Source};
-use tensors::{matrices, read_by, written_by};
+use tensors::{AtWork, matrices, read_by, written_by};
 pub(super) use value::Value;
 
 /// Most axes of a tensor; ONNX has no limit, frameworks stop at 8.
@@ -101,24 +101,6 @@ pub(super) struct Converter<'a> {
     /// Why a branch could not be converted, if one could not.
     refused: Option<ImportError>,
     at: AtWork,
-}
-
-/// The node at work.
-#[derive(Clone, Debug, Default)]
-struct AtWork {
-    name: String,
-    /// What the file calls it.
-    kind: String,
-}
-
-impl AtWork {
-    fn refused(&self, problem: Problem) -> ImportError {
-        ImportError::Node { node: self.name.clone(), kind: self.kind.clone(), problem }
-    }
-
-    fn replaced(&self, instead: String) -> Replacement {
-        Replacement { node: self.name.clone(), kind: self.kind.clone(), instead }
-    }
 }
 
 /// Converts `model`, whose inputs have extents.

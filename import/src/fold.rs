@@ -134,12 +134,11 @@ pub(super) fn joined(mut parts: Vec<Constant>, along: i64, is_new: bool) -> Step
     Ok(Constant::built(extents, number))
 }
 
-/// Numbers from one to before another, so far apart.
-pub(super) fn range([start, limit, step]: [f64; 3]) -> Step<Constant> {
+/// How many numbers there are from one to before another, so far apart.
+pub(super) fn range([start, limit, step]: [f64; 3]) -> Step<u32> {
     let count = ((limit - start) / step).ceil().max(0.0);
     if !count.is_finite() || count > MAX_ELEMENTS as f64 {
         return unsound("a range without an end");
     }
-    let extents = vec![as_extent(count as u64)];
-    Ok(Constant::built(extents, |place| Some(start + place[0] as f64 * step)))
+    Ok(as_extent(count as u64))
 }

@@ -45,58 +45,22 @@ impl Converter<'_> {
     /// Extents by the rule of the node's work, where there is one that holds here, and the numbers of what is computed
     /// with constants.
     pub(super) fn ruled(&self, node: &SourceNode) -> Step<Option<Constant>> {
+        let extents = self.extents_ruled(node)?;
+        extents.map(|extents| self.with_numbers(node, extents)).transpose()
+    }
+
+    fn extents_ruled(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
         let read = |operand: usize| self.extents_read(node, operand);
-        let constant = |operand: usize| self.constant(node, operand);
-        let at = |operand: usize, place: &[usize]| constant(operand)?.at(place);
-        let counts = |operand: usize| {
-            let numbers = constant(operand).and_then(Constant::integers)?;
-            Some(numbers.into_iter().map(as_extent).collect::<Vec<u32>>())
-        };
-        let extents = match &node.work {
-            Work::Arithmetic(arithmetic) => {
-                let given = (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some());
-                let operands: Vec<Option<&Constant>> = given.map(constant).collect();
-                return Ok(Some(fold::calculated(*arithmetic, self.broadcast(node)?, &operands)));
-            }
-            Work::Where => {
-                let number = |place: &[usize]| at(if at(0, place)? == 0.0 { 2 } else { 1 }, place);
-                return Ok(Some(Constant::built(self.broadcast(node)?, number)));
-            }
-            Work::Function(elemental) => {
-                let number = |place: &[usize]| fold::function(*elemental, at(0, place)?);
-                return Ok(Some(Constant::built(read(0)?, number)));
-            }
-            Work::Expand => {
-                let Some(counts) = counts(1) else { return Ok(None) };
-                return Ok(Some(Constant::built(broadcast(&read(0)?, &counts)?, |place| at(0, place))));
-            }
-            Work::ConstantOfShape(number) => {
-                return Ok(counts(0).map(|extents| Constant::built(extents, |_| Some(*number))));
-            }
-            Work::Range => {
-                let numbers = [0, 1, 2].map(|operand| constant(operand)?.numbers.as_ref()?.first().copied());
-                let [Some(start), Some(limit), Some(step)] = numbers else { return Ok(None) };
-                return fold::range([start, limit, step]).map(Some);
-            }
-            Work::Reduce { reduction, keep } if self.is_known(node, 1) => {
-                let from = read(0)?;
-                let gone = reduced_axes(constant(1), from.len())?;
-                let all = constant(0).and_then(|constant| constant.numbers.as_ref());
-                let all = all.filter(|_| gone.len() == from.len());
-                let numbers = all.map(|numbers| vec![fold::reduction(*reduction, numbers)]);
-                return Ok(Some(Constant { extents: reduced(&from, &gone, *keep), numbers }));
-            }
-            &Work::Gather { axis: along } => {
-                if let (Some(from), Some(places)) = (constant(0), constant(1)) {
-                    return fold::gathered(from, places, along).map(Some);
-                }
-                let mut extents = read(0)?;
-                let along = axis(along, extents.len())?;
-                extents.splice(along..=along, read(1)?);
-                Some(extents)
-            }
+        Ok(match &node.work {
             Work::Generic { extents, .. } => self.by_rule(node, extents)?,
-            Work::Identity | Work::Scatter | Work::BatchNorm | Work::AlongAxis { .. } => Some(read(0)?),
+            Work::Arithmetic(_) | Work::Where => Some(self.broadcast(node)?),
+            Work::Function(_) | Work::Identity | Work::Scatter | Work::BatchNorm | Work::AlongAxis { .. } => {
+                Some(read(0)?)
+            }
+            Work::Reduce { keep, .. } if self.is_known(node, 1) => {
+                let from = read(0)?;
+                Some(reduced(&from, &reduced_axes(self.constant(node, 1), from.len())?, *keep))
+            }
             Work::Pool { window, .. } => Some(self.pooled(&read(0)?, window)?),
             Work::GlobalPool(_) => {
                 let extents = read(0)?;
@@ -104,10 +68,12 @@ impl Converter<'_> {
             }
             Work::Resize(_) => self.resized(node, &read(0)?).ok(),
             Work::Pad if self.is_known(node, 1) => self.padded(node)?,
-            Work::Tile => {
-                let copied = |(one, copies): (u32, u32)| one.saturating_mul(copies);
-                let from = read(0)?;
-                counts(1).map(|counts| from.into_iter().zip(counts).map(copied).collect())
+            Work::Expand | Work::Tile | Work::ConstantOfShape(_) | Work::Range => self.counted(node)?,
+            &Work::Gather { axis: along } => {
+                let mut extents = read(0)?;
+                let along = axis(along, extents.len())?;
+                extents.splice(along..=along, read(1)?);
+                Some(extents)
             }
             Work::Reduce { .. }
             | Work::Pad
@@ -134,8 +100,62 @@ impl Converter<'_> {
             | Work::Shape { .. }
             | Work::Size
             | Work::Unknown(_) => None,
-        };
-        Ok(extents.map(Constant::of_extents))
+        })
+    }
+
+    /// Extents that numbers in operands say.
+    fn counted(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
+        if node.work == Work::Range {
+            let number = |operand| self.constant(node, operand)?.numbers.as_ref()?.first().copied();
+            let [Some(start), Some(limit), Some(step)] = [0, 1, 2].map(number) else { return Ok(None) };
+            return fold::range([start, limit, step]).map(|count| Some(vec![count]));
+        }
+        let is_all = matches!(node.work, Work::ConstantOfShape(_));
+        let numbers = self.constant(node, usize::from(!is_all)).and_then(Constant::integers);
+        let Some(numbers) = numbers else { return Ok(None) };
+        let counts: Vec<u32> = numbers.into_iter().map(as_extent).collect();
+        if is_all {
+            return Ok(Some(counts));
+        }
+        let from = self.extents_read(node, 0)?;
+        if node.work == Work::Expand {
+            return broadcast(&from, &counts).map(Some);
+        }
+        Ok(Some(from.into_iter().zip(counts).map(|(one, copies)| one.saturating_mul(copies)).collect()))
+    }
+
+    /// A result of those extents, with its numbers where it is computed with constants by a function that is known.
+    fn with_numbers(&self, node: &SourceNode, extents: Vec<u32>) -> Step<Constant> {
+        let constant = |operand: usize| self.constant(node, operand);
+        let at = |operand: usize, place: &[usize]| constant(operand)?.at(place);
+        if let Work::Arithmetic(arithmetic) = node.work {
+            let given = (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some());
+            return Ok(fold::calculated(arithmetic, extents, &given.map(constant).collect::<Vec<_>>()));
+        }
+        if let (&Work::Gather { axis }, Some(from), Some(places)) = (&node.work, constant(0), constant(1)) {
+            return fold::gathered(from, places, axis);
+        }
+        if let (Work::Reduce { reduction, .. }, 1) = (&node.work, elements(&extents)) {
+            let all = constant(0).and_then(|constant| constant.numbers.as_ref());
+            let numbers = all.map(|numbers| vec![fold::reduction(*reduction, numbers)]);
+            return Ok(Constant { extents, numbers });
+        }
+        let first = |operand: usize| constant(operand)?.numbers.as_ref()?.first().copied();
+        Ok(Constant::built(extents, |place| {
+            if let Work::Function(elemental) = node.work {
+                fold::function(elemental, at(0, place)?)
+            } else if let Work::ConstantOfShape(number) = node.work {
+                Some(number)
+            } else if node.work == Work::Where {
+                at(if at(0, place)? == 0.0 { 2 } else { 1 }, place)
+            } else if node.work == Work::Range {
+                Some(first(0)? + place[0] as f64 * first(2)?)
+            } else if node.work == Work::Expand {
+                at(0, place)
+            } else {
+                None
+            }
+        }))
     }
 
     /// Extents that all operands broadcast to.

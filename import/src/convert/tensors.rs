@@ -3,11 +3,31 @@
 use std::collections::HashSet;
 
 use super::{Converter, MAX_RANK, MISSING, Step, Value, node_name, unknown, unsound};
+use crate::Replacement;
+use crate::error::{ImportError, Problem};
 use crate::model::{Constant, ImageOrder, SourceNode, TensorId, Work, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{
     Generic, GenericKind, MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source,
 };
+
+/// The node at work.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AtWork {
+    pub(super) name: String,
+    /// What the file calls it.
+    pub(super) kind: String,
+}
+
+impl AtWork {
+    pub(super) fn refused(&self, problem: Problem) -> ImportError {
+        ImportError::Node { node: self.name.clone(), kind: self.kind.clone(), problem }
+    }
+
+    pub(super) fn replaced(&self, instead: String) -> Replacement {
+        Replacement { node: self.name.clone(), kind: self.kind.clone(), instead }
+    }
+}
 
 /// Access to tensors.
 impl Converter<'_> {
