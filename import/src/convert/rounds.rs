@@ -62,13 +62,11 @@ impl Converter<'_> {
                 self.lists.remove(&tensor);
             }
             for (index, all) in written.iter_mut().enumerate() {
-                match self.held(output(1 + count + index)).0 {
-                    Some(value) => all.push((value, operand(0).unwrap_or_default())),
-                    None => {
-                        let less = "a round writes less than it should".to_owned();
-                        return Err(at.refused(Problem::Unsound(less)));
-                    }
-                }
+                let Some(value) = self.held(output(1 + count + index)).0 else {
+                    let less = "a round writes less than it should".to_owned();
+                    return Err(at.refused(Problem::Unsound(less)));
+                };
+                all.push((value, operand(0).unwrap_or_default()));
             }
             round += 1;
         }

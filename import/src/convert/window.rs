@@ -32,11 +32,11 @@ impl Converter<'_> {
             return self.volume_convolution(node, window, groups, &weights);
         }
         let extents = self.image_extents(&weights);
-        let (output, depth, kernel) = match &extents[..] {
-            &[channels, ref kernel @ .., output] if is_depthwise && kernel.len() == 2 => {
+        let (output, depth, kernel) = match extents[..] {
+            [channels, ref kernel @ .., output] if is_depthwise && kernel.len() == 2 => {
                 (output, channels, kernel)
             }
-            &[output, ref kernel @ .., depth] if matches!(kernel.len(), 1 | 2) => (output, depth, kernel),
+            [output, ref kernel @ .., depth] if matches!(kernel.len(), 1 | 2) => (output, depth, kernel),
             _ => return unknown("a convolution that is over neither images nor rows"),
         };
         let image = self.image(node, 0)?;
