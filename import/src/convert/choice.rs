@@ -19,9 +19,7 @@ impl Converter<'_> {
             (first..first + count).map(|operand| self.value(node, operand).cloned()).collect()
         };
         let (yes, no) = (of(1), of(1 + count));
-        let condition =
-            self.constant(node, 0).and_then(|constant| constant.numbers.as_ref()?.first().copied());
-        let chosen = match (condition, yes, no) {
+        let chosen = match (self.number(node, 0), yes, no) {
             (Some(condition), Some(yes), _) if condition != 0.0 => yes,
             (Some(0.0), _, Some(no)) => no,
             (None, Some(yes), Some(no)) => {

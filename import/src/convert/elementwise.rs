@@ -64,9 +64,7 @@ impl Converter<'_> {
 
     fn power(&mut self, node: &SourceNode) -> Step<View> {
         let view = self.view(node, 0)?;
-        let exponent =
-            self.constant(node, 1).and_then(|constant| constant.numbers.as_ref()?.first().copied());
-        match exponent {
+        match self.number(node, 1) {
             Some(exponent) if (exponent - 2.0).abs() < 1e-6 => self.square(&view),
             _ => self.function(node, Elemental::Transcendental),
         }

@@ -106,8 +106,8 @@ impl Converter<'_> {
     /// Extents that numbers in operands say.
     fn counted(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
         if node.work == Work::Range {
-            let number = |operand| self.constant(node, operand)?.numbers.as_ref()?.first().copied();
-            let [Some(start), Some(limit), Some(step)] = [0, 1, 2].map(number) else { return Ok(None) };
+            let numbers = [0, 1, 2].map(|operand| self.number(node, operand));
+            let [Some(start), Some(limit), Some(step)] = numbers else { return Ok(None) };
             return fold::range([start, limit, step]).map(|count| Some(vec![count]));
         }
         let is_all = matches!(node.work, Work::ConstantOfShape(_));
@@ -140,7 +140,6 @@ impl Converter<'_> {
             let numbers = all.map(|numbers| vec![fold::reduction(*reduction, numbers)]);
             return Ok(Constant { extents, numbers });
         }
-        let first = |operand: usize| constant(operand)?.numbers.as_ref()?.first().copied();
         Ok(Constant::built(extents, |place| {
             if let Work::Function(elemental) = node.work {
                 fold::function(elemental, at(0, place)?)
@@ -149,7 +148,7 @@ impl Converter<'_> {
             } else if node.work == Work::Where {
                 at(if at(0, place)? == 0.0 { 2 } else { 1 }, place)
             } else if node.work == Work::Range {
-                Some(first(0)? + place[0] as f64 * first(2)?)
+                Some(self.number(node, 0)? + place[0] as f64 * self.number(node, 2)?)
             } else if node.work == Work::Expand {
                 at(0, place)
             } else {
@@ -172,29 +171,19 @@ impl Converter<'_> {
 
     fn by_rule(&self, node: &SourceNode, rule: &Extents) -> Step<Option<Vec<u32>>> {
         let read = |operand: usize| self.extents_read(node, operand);
-        let first = || self.constant(node, 1).and_then(Constant::integers)?.first().copied().map(as_extent);
         Ok(match *rule {
             Extents::Like(operand) => Some(read(operand)?),
             Extents::Quantised | Extents::Chosen { axis: Some(_) } => Some(read(0)?),
             Extents::Broadcast => Some(self.broadcast(node)?),
-            Extents::Reduced { axis: None, .. } => Some(vec![1]),
-            Extents::Reduced { axis: Some(along), keep } => {
+            Extents::Reduced { axis: along, keep } => {
                 let from = read(0)?;
                 Some(reduced(&from, &[axis(along, from.len())?], keep))
             }
-            Extents::Counted { axis: along } => {
+            Extents::Counted { axis: along, is_new } => {
                 let mut extents = read(0)?;
-                let along = axis(along, extents.len())?;
-                first().map(|count| {
-                    extents[along] = count;
-                    extents
-                })
-            }
-            Extents::OneHot { axis: along } => {
-                let mut extents = read(0)?;
-                let along = axis(along, extents.len() + 1)?;
-                first().map(|count| {
-                    extents.insert(along, count);
+                let along = axis(along, extents.len() + usize::from(is_new))?;
+                self.number(node, 1).map(|count| {
+                    extents.splice(along..along + usize::from(!is_new), [as_extent(count as i64)]);
                     extents
                 })
             }
@@ -226,8 +215,7 @@ impl Converter<'_> {
         let mut extents = self.extents_read(node, 0)?;
         let rank = extents.len();
         let numbers = |operand: usize| self.constant(node, operand).and_then(Constant::integers);
-        let first =
-            |operand: usize| numbers(operand).and_then(|numbers| numbers.first().copied()).map(as_extent);
+        let first = |operand: usize| self.number(node, operand).map(|number| as_extent(number as i64));
         let frequencies = |points: u32, is_half: bool| if is_half { points / 2 + 1 } else { points };
         if !self.is_known(node, 1) {
             return Ok(None);
@@ -235,7 +223,7 @@ impl Converter<'_> {
         match *spectrum {
             Spectrum::Whole { axis: usual, is_half } => {
                 // Later versions have the axis as an operand.
-                let along = axis(numbers(2).and_then(|axes| axes.first().copied()).unwrap_or(usual), rank)?;
+                let along = axis(self.number(node, 2).map_or(usual, |along| along as i64), rank)?;
                 extents[along] = frequencies(first(1).unwrap_or(extents[along]), is_half);
                 extents[rank - 1] = 2;
             }
@@ -269,8 +257,7 @@ impl Converter<'_> {
         let (&[_, count, _], &[batch, kinds, _]) = (&boxes[..], &scores[..]) else {
             return unsound("boxes of another number of axes");
         };
-        let most = self.constant(node, 2).and_then(Constant::integers);
-        let most = most.and_then(|numbers| numbers.first().copied()).map_or(count, as_extent);
+        let most = self.number(node, 2).map_or(count, |most| as_extent(most as i64));
         let all = u64::from(batch) * u64::from(kinds);
         Ok(vec![as_extent(all.saturating_mul(u64::from(count.min(most)))), 3])
     }

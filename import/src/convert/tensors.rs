@@ -49,6 +49,11 @@ impl Converter<'_> {
         }
     }
 
+    /// The first number of an operand, where it is known before.
+    pub(super) fn number(&self, node: &SourceNode, operand: usize) -> Option<f64> {
+        self.constant(node, operand)?.numbers.as_ref()?.first().copied()
+    }
+
     /// Whole numbers of an operand.
     pub(super) fn numbers(&self, node: &SourceNode, operand: usize) -> Step<Vec<i64>> {
         match self.constant(node, operand).and_then(Constant::integers) {

@@ -241,8 +241,8 @@ fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         "ReduceMax" => reduce(Reduction::Max),
         "ReduceMin" => reduce(Reduction::Min),
         "ReduceProd" => reduce(Reduction::Product),
-        "TopK" => search(Extents::Counted { axis: axis(-1) }),
-        "ArgMax" | "ArgMin" => search(Extents::Reduced { axis: Some(axis(0)), keep }),
+        "TopK" => search(Extents::Counted { axis: axis(-1), is_new: false }),
+        "ArgMax" | "ArgMin" => search(Extents::Reduced { axis: axis(0), keep }),
         "Unique" | "Compress" => search(Extents::Chosen { axis: attributes.find("axis").map(|axis| axis.i) }),
         // Four pixels for one of a region.
         "RoiAlign" => {
@@ -255,7 +255,7 @@ fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
             let side = |axis: usize| sides.get(axis).copied().unwrap_or(0);
             Work::once(GenericKind::Gather, Extents::Regions { height: side(0), width: side(1) })
         }
-        "OneHot" => Work::once(GenericKind::Gather, Extents::OneHot { axis: axis(-1) }),
+        "OneHot" => Work::once(GenericKind::Gather, Extents::Counted { axis: axis(-1), is_new: true }),
         "GatherND" => {
             let shared = usize::try_from(attributes.integer("batch_dims", 0)).unwrap_or(0);
             Work::once(GenericKind::Gather, Extents::Places { shared })
