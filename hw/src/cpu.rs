@@ -47,5 +47,6 @@ use normalise::Normalisation;
 pub(crate) use normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
 use packing::Panels;
 pub(crate) use packing::{Aligned, CacheLine};
+pub(crate) use thread_pool::spin_until;
 use vector::{Plain, Register, Vector};
 use window::{ElementGrid, Position, SlidingWindow};

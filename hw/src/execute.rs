@@ -30,11 +30,11 @@ use coexec_sim::{CoreSet, DataType, Plan, Profile, Stage, Unsupported};
 use half::f16;
 use thiserror::Error;
 
+pub use crate::opencl::Home;
 pub use crate::statistics::Summary;
 pub use machine::{DeviceChoice, Machine};
 pub use measure::{Measured, Settings};
 pub use noise::NoiseFloor;
-pub use place::Sharing;
 pub use program::Clock;
 pub use stream::{Streamed, Streaming};
 pub use watch::ProgressEvent;

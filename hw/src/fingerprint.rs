@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use coexec_fit::measure::runs::Fingerprint;
-use coexec_sim::units::SECONDS_PER_DAY;
+use tai_time::MonotonicTime;
 
 use crate::opencl::Description;
 use crate::system::{core_folder, number, text};
@@ -103,25 +103,13 @@ fn temperature() -> Option<f64> {
 
 /// Today in UTC: `2026-05-01`.
 pub fn today() -> Option<String> {
-    let days = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs() / SECONDS_PER_DAY;
-    let [year, month, day] = civil(days);
-    Some(format!("{year:04}-{month:02}-{day:02}"))
+    date(SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
-/// Year, month and day of the Gregorian calendar, so many days after 1 January 1970
-/// (Hinnant, "chrono-compatible low-level date algorithms").
-fn civil(days: u64) -> [u64; 3] {
-    // Days from 1 March of year 0; eras of 400 years begin there.
-    const TO_MARCH_OF_YEAR_0: u64 = 719_468;
-    const ERA: u64 = 146_097;
-    let days = days + TO_MARCH_OF_YEAR_0;
-    let of_era = days % ERA;
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    [days / ERA * 400 + year_of_era + u64::from(month <= 2), month, day]
+/// The date so many seconds after the beginning of 1970, which the library counts without leap seconds as UTC does.
+fn date(seconds: u64) -> Option<String> {
+    let time = MonotonicTime::try_from_unix_timestamp(i64::try_from(seconds).ok()?, 0, 0).ok()?;
+    Some(time.to_string().get(..10)?.to_owned())
 }
 
 #[cfg(test)]
@@ -130,11 +118,12 @@ mod tests {
 
     #[test]
     fn days_are_counted_from_1970() {
-        assert_eq!(civil(0), [1970, 1, 1]);
-        assert_eq!(civil(59), [1970, 3, 1]);
-        assert_eq!(civil(11_016), [2000, 2, 29]);
-        assert_eq!(civil(20_088), [2024, 12, 31]);
-        assert_eq!(civil(20_089), [2025, 1, 1]);
+        let days = [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_088, "2024-12-31")];
+        for (days, expected) in days {
+            let noon = days * 86_400 + 43_200;
+            assert_eq!(date(noon).as_deref(), Some(expected));
+        }
+        assert_eq!(date(20_089 * 86_400).as_deref(), Some("2025-01-01"));
     }
 
     #[test]

@@ -36,7 +36,7 @@ mod weights;
 mod winograd;
 
 pub use coexec_sim::kernel::gpu::Linearisation;
-pub use device::{Description, Device, DeviceKind, ImageLimit, devices};
+pub use device::{Description, Device, DeviceKind, devices};
 pub use dispatch::Dispatch;
 pub use error::{OpenClError, Result};
 pub use events::{Stamps, Timing};
@@ -50,7 +50,8 @@ use dispatch::stored;
 use error::{Naming, is_build_failure};
 use events::wait;
 pub(crate) use events::{
-    UserEvent, between, finish, flush, has_ended, hold, of_duration, poll, stamps, timed_out, wait_for,
+    UserEvent, between, finish, flush, has_ended, hold, look_until, of_duration, or_give_up, poll, stamps,
+    timed_out, wait_for,
 };
 use launch::{GridKernel, Handle};
 pub(crate) use signals::{Fault, FlagHome, SPIN_LIMIT, Signals};

@@ -7,6 +7,7 @@
 //! else makes an error rather than a profile.
 
 mod assemble;
+mod beside;
 mod co_run;
 mod cores;
 mod crossings;
@@ -159,10 +160,10 @@ impl TimeBudget<'_> {
         Instant::now() > self.end
     }
 
-    /// When that part of the time left has passed.
-    fn end_of_part(&self, part: f64) -> Instant {
+    /// That part of the time left.
+    fn part(&self, part: f64) -> Self {
         let now = Instant::now();
-        now + self.end.saturating_duration_since(now).mul_f64(part)
+        Self { end: now + self.end.saturating_duration_since(now).mul_f64(part), ..*self }
     }
 
     fn report(&self, what: &str) {

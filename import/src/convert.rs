@@ -33,12 +33,11 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::error::{ImportError, Problem};
-use super::fold;
 use super::model::{Constant, Extents, Model, SourceNode, TensorId, Work, elements};
-use super::view::{natural_shape, wide_axes};
+use super::view::wide_axes;
 use super::{GivenInput, ImportOptions, Replacement};
 use coexec_sim::workload::{Node, Shape, Source};
-use tensors::{matrices, read_by, written_by};
+use tensors::{AtWork, matrices, read_by, written_by};
 pub(super) use value::Value;
 
 /// Most axes of a tensor; ONNX has no limit, frameworks stop at 8.
@@ -101,10 +100,7 @@ pub(super) struct Converter<'a> {
     begun: Vec<usize>,
     /// Why a branch could not be converted, if one could not.
     refused: Option<ImportError>,
-    /// Name of the node at work, unique.
-    name: String,
-    /// What the file calls it.
-    kind: String,
+    at: AtWork,
 }
 
 /// Converts `model`, whose inputs have extents.
@@ -115,9 +111,9 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
     let mut converter = Converter::new(model, options);
     for &input in &model.inputs {
         let tensor = &model.tensors[input];
-        converter.give(input, &tensor.name, tensor.extents.as_deref()).map_err(|problem| {
-            ImportError::Node { node: tensor.name.clone(), kind: "input".to_owned(), problem }
-        })?;
+        let at = AtWork { name: tensor.name.clone(), kind: "input".to_owned() };
+        let given = converter.give(input, &tensor.name, tensor.extents.as_deref());
+        given.map_err(|problem| at.refused(problem))?;
     }
     for node in &model.nodes {
         converter.enter(node);
@@ -125,12 +121,8 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
         converter.leave(node, done)?;
     }
     for &output in &model.outputs {
-        converter.name = node_name(&model.tensors[output].name);
-        let wanted = converter.output(output).map_err(|problem| ImportError::Node {
-            node: model.tensors[output].name.clone(),
-            kind: "output".to_owned(),
-            problem,
-        })?;
+        converter.at = AtWork { name: node_name(&model.tensors[output].name), kind: "output".to_owned() };
+        let wanted = converter.output(output).map_err(|problem| converter.at.refused(problem))?;
         converter.out.wanted.extend(wanted);
     }
     Ok(converter.out)
@@ -169,8 +161,7 @@ impl<'a> Converter<'a> {
             reshaped: written_by(&nodes, |work| matches!(work, Work::Reshape(_))),
             begun: Vec::new(),
             refused: None,
-            name: String::new(),
-            kind: String::new(),
+            at: AtWork::default(),
         }
     }
 
@@ -186,10 +177,8 @@ impl<'a> Converter<'a> {
         } else {
             (0..4).collect()
         };
-        let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
-        let Some(shape) = natural_shape(&memory) else { return unsound("it is too large") };
-        let source = self.input(name, shape);
-        self.values[tensor] = Some(Value::View(self.seen(source, extents, order)));
+        let view = self.lying(extents, order, |converter, shape| converter.input(name, shape))?;
+        self.values[tensor] = Some(view.into());
         Ok(())
     }
 
@@ -200,9 +189,9 @@ impl<'a> Converter<'a> {
     }
 
     fn node(&mut self, node: &SourceNode) -> Result<(), ImportError> {
-        self.name = node_name(&node.name);
         // Whatever the file calls it goes to terminals and into comments.
-        self.kind = node.kind.escape_debug().take(MAX_NAME).collect();
+        let kind = node.kind.escape_debug().take(MAX_NAME).collect();
+        self.at = AtWork { name: node_name(&node.name), kind };
         if let Work::Rounds(rounds) = &node.work {
             return self.rounds(node, rounds);
         }
@@ -221,11 +210,7 @@ impl<'a> Converter<'a> {
             self.forget(before);
             done = self.skip(node);
         }
-        done.map_err(|problem| ImportError::Node {
-            node: self.name.clone(),
-            kind: self.kind.clone(),
-            problem,
-        })
+        done.map_err(|problem| self.at.refused(problem))
     }
 
     /// Takes the nodes from `first` on back.
@@ -242,10 +227,7 @@ impl<'a> Converter<'a> {
     /// for extents.
     fn folded(&mut self, node: &SourceNode) -> Step<bool> {
         if matches!(node.work, Work::Shape { .. } | Work::Size) {
-            let extents = match self.read(node, 0)? {
-                Value::View(view) => view.padded_extents(self.spatial_axes()),
-                Value::Constant(constant) => constant.extents.clone(),
-            };
+            let extents = self.extents_read(node, 0)?;
             let constant = if let Work::Shape { from, to } = node.work {
                 let rank = extents.len() as i64;
                 let at = |axis: i64| {
@@ -254,7 +236,7 @@ impl<'a> Converter<'a> {
                 let (from, to) = (at(from), at(to));
                 Constant::list(extents[from..to.max(from)].iter().map(|&extent| i64::from(extent)))
             } else {
-                Constant { extents: Vec::new(), numbers: Some(vec![elements(&extents) as f64]) }
+                Constant::number(elements(&extents) as f64)
             };
             self.set(node, 0, Value::Constant(constant));
             return Ok(true);
@@ -264,38 +246,42 @@ impl<'a> Converter<'a> {
         | Work::Identity
         | Work::Slice(_)
         | Work::Split { .. }
+        | Work::Concat { .. }
         | Work::Choice
         | Work::List(_) = node.work
         {
             // The elements of a constant are picked and reordered like any others.
             return Ok(false);
         }
-        let mut constants = Vec::with_capacity(node.reads.len());
-        for read in &node.reads {
-            match read.and_then(|tensor| self.values[tensor].as_ref()) {
-                Some(Value::Constant(constant)) => constants.push(Some(constant)),
-                Some(Value::View(view)) => return Ok(self.decided(node, view.extents.clone())),
-                None if read.is_some() => return unsound(MISSING),
-                None => constants.push(None),
+        for &read in node.reads.iter().flatten() {
+            match &self.values[read] {
+                Some(Value::Constant(_)) => {}
+                Some(Value::View(_)) => return Ok(self.decided(node)),
+                None => return unsound(MISSING),
             }
         }
-        let constant = match fold::fold(&node.work, &constants) {
-            // Compilers compute it once, whatever it holds: only its extents matter.
-            Err(Problem::Unknown(_)) => match self.extents_of(node, 0) {
-                Ok(extents) => Constant { extents, numbers: None },
-                Err(_) => return self.folded_as_computed(node).map(|()| true),
-            },
-            folded => folded?,
+        // Compilers compute it once, whatever it holds: where its numbers are not known, its extents matter.
+        let constant = match self.result(node, 0) {
+            Err(Problem::Unknown(_)) => return self.folded_as_computed(node).map(|()| true),
+            known => known?,
         };
         Self::check_size(&constant.extents)?;
         for index in 1..node.writes.len() {
             let is_scale = matches!(node.work, Work::Generic { extents: Extents::Quantised, .. });
-            let beside = if is_scale { Ok(Vec::new()) } else { self.extents_of(node, index) };
-            let extents = beside.unwrap_or_else(|_| constant.extents.clone());
-            self.set(node, index, Value::Constant(Constant { extents, numbers: None }));
+            let beside = if is_scale { Ok(Constant::default()) } else { self.result(node, index) };
+            let extents = beside.unwrap_or_else(|_| constant.clone()).extents;
+            self.set(node, index, Value::Constant(Constant::of_extents(extents)));
         }
         self.set(node, 0, Value::Constant(constant));
         Ok(true)
+    }
+
+    /// Whether one number decides a condition that the network computes beside it.
+    fn decided(&mut self, node: &SourceNode) -> bool {
+        let is_condition = matches!(node.work, Work::Arithmetic(_));
+        let known = is_condition.then(|| self.ruled(node)).and_then(Result::ok).flatten();
+        let known = known.filter(|known| known.elements() == 1 && known.numbers.is_some());
+        known.map(|known| self.set(node, 0, Value::Constant(known))).is_some()
     }
 
     /// Computes a node of constants whose extents no rule says as any other, and takes its results
@@ -305,65 +291,70 @@ impl<'a> Converter<'a> {
         for &tensor in node.writes.iter().flatten() {
             if let Some(Value::View(view)) = &self.values[tensor] {
                 let extents = view.padded_extents(self.spatial_axes());
-                self.values[tensor] = Some(Value::Constant(Constant { extents, numbers: None }));
+                self.values[tensor] = Some(Value::Constant(Constant::of_extents(extents)));
             }
         }
         Ok(())
     }
 
     fn computed(&mut self, node: &SourceNode) -> Step<()> {
-        let view = match &node.work {
+        let value = match &node.work {
             Work::Convolution { window, groups, is_depthwise } => {
-                self.convolution(node, window, *groups, *is_depthwise)?
+                self.convolution(node, window, *groups, *is_depthwise)?.into()
             }
             Work::TransposedConvolution { window, groups, output_pads } => {
-                self.transposed_convolution(node, window, *groups, output_pads)?
+                self.transposed_convolution(node, window, *groups, output_pads)?.into()
             }
-            Work::Pool { kind, window } => self.pool(node, *kind, window)?,
-            Work::GlobalPool(kind) => self.global_pool(node, *kind)?,
-            Work::Product { transpose, flatten } => self.product(node, *transpose, *flatten)?,
-            Work::Function(elemental) => self.function(node, *elemental)?,
-            Work::Arithmetic(arithmetic) => self.arithmetic(node, *arithmetic)?,
-            Work::Reduce { reduction, keep } => self.reduce(node, *reduction, *keep)?,
-            Work::Concat { axis, is_new } => self.concat(node, *axis, *is_new)?,
+            Work::Pool { kind, window } => self.pool(node, *kind, window)?.into(),
+            Work::GlobalPool(kind) => self.global_pool(node, *kind)?.into(),
+            Work::Product { transpose, flatten } => self.product(node, *transpose, *flatten)?.into(),
+            Work::Function(elemental) => self.function(node, *elemental)?.into(),
+            Work::Arithmetic(arithmetic) => self.arithmetic(node, *arithmetic)?.into(),
+            Work::Reduce { reduction, keep } => self.reduce(node, *reduction, *keep)?.into(),
             Work::AlongAxis { operator, axis, to_the_end } => {
-                self.along_axis(node, operator, *axis, *to_the_end)?
+                self.along_axis(node, operator, *axis, *to_the_end)?.into()
             }
-            Work::SkipNorm { kind } => self.skip_norm(node, *kind)?,
-            Work::BatchNorm => self.batch_norm(node)?,
-            Work::Gather { axis } => self.gather(node, *axis)?,
-            Work::Pad => self.pad(node)?,
-            Work::Expand => self.expand(node)?,
-            Work::Tile => self.tile(node)?,
-            Work::Resize(interpolation) => self.resize(node, *interpolation)?,
-            Work::BlockRearrangement { block, to_space } => self.rearrange_blocks(node, *block, *to_space)?,
-            Work::Slice(slicing) => return self.slice(node, slicing),
-            Work::Reshape(reshaping) => return self.reshape(node, reshaping),
-            Work::Transpose => return self.transpose(node),
-            Work::Identity => return self.identity(node),
-            Work::Split { squeeze } => return self.split(node, *squeeze),
+            Work::SkipNorm { kind } => self.skip_norm(node, *kind)?.into(),
+            Work::BatchNorm => self.batch_norm(node)?.into(),
+            Work::Gather { axis } => self.gather(node, *axis)?.into(),
+            Work::Pad => self.pad(node)?.into(),
+            Work::Expand => self.expand(node)?.into(),
+            Work::Tile => self.tile(node)?.into(),
+            Work::Resize(interpolation) => self.resize(node, *interpolation)?.into(),
+            Work::BlockRearrangement { block, to_space } => {
+                self.rearrange_blocks(node, *block, *to_space)?.into()
+            }
             Work::Linear { depth, outputs } => {
                 let input = self.view(node, 0)?;
-                self.linear(&input, *depth, *outputs, window::has_bias(node))?
+                self.linear(&input, *depth, *outputs, window::has_bias(node))?.into()
             }
-            Work::Einsum(equation) => self.einsum(node, equation)?,
-            Work::GroupNorm { groups } => self.group_norm(node, *groups)?,
-            Work::EmbeddingNorm => self.embedding_norm(node)?,
+            Work::Einsum(equation) => self.einsum(node, equation)?.into(),
+            Work::GroupNorm { groups } => self.group_norm(node, *groups)?.into(),
+            Work::EmbeddingNorm => self.embedding_norm(node)?.into(),
+            Work::Concat { axis, is_new } => self.concat(node, *axis, *is_new)?,
+            Work::Slice(slicing) => self.slice(node, slicing)?,
+            Work::Reshape(reshaping) => self.reshape(node, reshaping)?,
+            Work::Transpose => self.transpose(node)?,
+            Work::Identity => self.read(node, 0)?.clone(),
+            Work::List(listing) => match self.list(node, *listing)? {
+                Some(value) => value,
+                None => return Ok(()),
+            },
+            Work::Split { squeeze } => return self.split(node, *squeeze),
             Work::Recurrent { gates, batch_first } => return self.recurrent(node, *gates, *batch_first),
             Work::Attention(attention) => return self.attention(node, attention),
             Work::LinearAttention(attention) => return self.linear_attention(node, attention),
             Work::Choice => return self.choice(node),
-            Work::List(listing) => return self.list(node, *listing),
-            Work::Rounds(_) => return unsound("rounds in a place of one node"),
-            Work::Unknown(help) => return unknown(*help),
             Work::Scatter | Work::Where | Work::Generic { .. } => return self.generic(node),
+            Work::Rounds(_) => return unsound("rounds in a place of one node"),
+            Work::Unknown(help) => return unknown(help),
             Work::ConstantOfShape(_) | Work::Range | Work::Shape { .. } | Work::Size => {
                 return unknown(
                     "its result depends on what the network computes, and so does the work after it",
                 );
             }
         };
-        self.write(node, 0, view);
+        self.set(node, 0, value);
         Ok(())
     }
 }

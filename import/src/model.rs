@@ -84,6 +84,16 @@ impl Constant {
         Self { extents: vec![numbers.len() as u32], numbers: Some(numbers) }
     }
 
+    /// A single number.
+    pub(super) fn number(number: f64) -> Self {
+        Self { extents: Vec::new(), numbers: Some(vec![number]) }
+    }
+
+    /// A constant of which nothing more is known.
+    pub(super) fn of_extents(extents: Vec<u32>) -> Self {
+        Self { extents, numbers: None }
+    }
+
     /// Its numbers as whole ones, where they are kept.
     pub(super) fn integers(&self) -> Option<Vec<i64>> {
         Some(self.numbers.as_ref()?.iter().map(|&number| number as i64).collect())
@@ -193,6 +203,18 @@ pub(super) struct SourceNode {
     pub(super) writes: Vec<Option<TensorId>>,
 }
 
+impl SourceNode {
+    /// An operand, where it is not left out.
+    pub(super) fn operand(&self, index: usize) -> Option<TensorId> {
+        self.reads.get(index).copied().flatten()
+    }
+
+    /// A result, where somebody wants it.
+    pub(super) fn result(&self, index: usize) -> Option<TensorId> {
+        self.writes.get(index).copied().flatten()
+    }
+}
+
 /// Arithmetic on two tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -207,6 +229,14 @@ pub(super) enum Arithmetic {
     SquaredDifference,
     /// `max(x, 0) + slope * min(x, 0)`.
     Prelu,
+    Modulo,
+    Comparison(Comparison),
+}
+
+/// A comparison, or what joins those.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Comparison {
     Equal,
     Greater,
     GreaterOrEqual,
@@ -215,33 +245,6 @@ pub(super) enum Arithmetic {
     And,
     Or,
     Xor,
-    Modulo,
-}
-
-impl Arithmetic {
-    /// Whether it compares, or joins what comparisons say.
-    pub(super) fn is_comparison(self) -> bool {
-        match self {
-            Self::Equal
-            | Self::Greater
-            | Self::GreaterOrEqual
-            | Self::Less
-            | Self::LessOrEqual
-            | Self::And
-            | Self::Or
-            | Self::Xor => true,
-            Self::Add
-            | Self::Subtract
-            | Self::Multiply
-            | Self::Divide
-            | Self::Power
-            | Self::Maximum
-            | Self::Minimum
-            | Self::SquaredDifference
-            | Self::Prelu
-            | Self::Modulo => false,
-        }
-    }
 }
 
 /// A function of one tensor that a pattern or a constant may be about.
@@ -268,9 +271,6 @@ pub(super) enum Elemental {
     /// Whether it is 0; of interest in shapes.
     Not,
 }
-
-/// What would help, said to the user.
-pub(super) type Help = &'static str;
 
 /// What a node does. Numbers that some files have at the node and others in a constant
 /// operand, such as axes, always are an operand.
@@ -374,8 +374,7 @@ pub(super) enum Work {
     #[serde(skip)]
     Rounds(Rounds),
     /// Nothing that is known; what would help.
-    #[serde(skip)]
-    Unknown(Help),
+    Unknown(String),
 }
 
 fn once() -> u32 {
@@ -383,6 +382,11 @@ fn once() -> u32 {
 }
 
 impl Work {
+    /// What goes over its elements once.
+    pub(super) fn once(kind: GenericKind, extents: Extents) -> Self {
+        Self::Generic { kind, extents, passes: 1 }
+    }
+
     /// An operator over channels along `axis`.
     pub(super) fn along_axis(operator: impl Into<Operator>, axis: i64, to_the_end: bool) -> Self {
         Self::AlongAxis { operator: operator.into(), axis, to_the_end }

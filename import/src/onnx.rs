@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Seek};
 
 use bytes::Bytes;
+use half::f16;
 use prost::Message;
 
 use super::OpenDimensions;
@@ -302,8 +303,10 @@ fn numbers(tensor: &TensorProto) -> Option<Vec<f64>> {
         element::INT32 | element::INT8 | element::UINT8 | element::BOOL if raw.is_empty() => {
             tensor.int32_data.iter().map(|&n| f64::from(n)).collect()
         }
-        element::FLOAT16 if raw.is_empty() => tensor.int32_data.iter().map(|&n| half(n as u16)).collect(),
-        element::FLOAT16 => raw.as_chunks().0.iter().map(|&n| half(u16::from_le_bytes(n))).collect(),
+        element::FLOAT16 if raw.is_empty() => {
+            tensor.int32_data.iter().map(|&n| f16::from_bits(n as u16).to_f64()).collect()
+        }
+        element::FLOAT16 => raw.as_chunks().0.iter().map(|&n| f16::from_le_bytes(n).to_f64()).collect(),
         element::FLOAT => raw.as_chunks().0.iter().map(|&n| f64::from(f32::from_le_bytes(n))).collect(),
         element::DOUBLE => raw.as_chunks().0.iter().map(|&n| f64::from_le_bytes(n)).collect(),
         element::INT64 => raw.as_chunks().0.iter().map(|&n| i64::from_le_bytes(n) as f64).collect(),
@@ -315,28 +318,15 @@ fn numbers(tensor: &TensorProto) -> Option<Vec<f64>> {
     Some(typed)
 }
 
-/// The number in the bits of a 16-bit float.
-fn half(bits: u16) -> f64 {
-    let (sign, exponent, rest) = (bits >> 15, i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
-    let size = match exponent {
-        0 => rest * 2_f64.powi(-24),
-        31 if rest > 0.0 => f64::NAN,
-        31 => f64::INFINITY,
-        _ => (1.0 + rest / 1024.0) * 2_f64.powi(exponent - 15),
-    };
-    if sign == 1 { -size } else { size }
-}
-
 /// What a node of that kind holds.
 fn constant_node(node: &NodeProto) -> Constant {
     let Some(attribute) = node.attribute.first() else { return Constant::default() };
-    let number = |number: f64| Constant { extents: Vec::new(), numbers: Some(vec![number]) };
     let list = |numbers: Vec<f64>| Constant { extents: vec![numbers.len() as u32], numbers: Some(numbers) };
     match (attribute.name.as_str(), &attribute.t) {
         (_, Some(tensor)) => constant(tensor),
         ("value_ints", _) => Constant::list(attribute.ints.iter().copied()),
-        ("value_int", _) => number(attribute.i as f64),
-        ("value_float", _) => number(f64::from(attribute.f)),
+        ("value_int", _) => Constant::number(attribute.i as f64),
+        ("value_float", _) => Constant::number(f64::from(attribute.f)),
         ("value_floats", _) => list(attribute.floats.iter().copied().map(f64::from).collect()),
         _ => Constant::default(),
     }

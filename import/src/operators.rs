@@ -15,9 +15,6 @@ use crate::model::Work;
 /// What is said of an operator of which nothing is known.
 pub(super) const NOT_KNOWN: &str = "it is not in the vocabulary of workloads";
 
-const LOOPS: &str = "control flow; export the model with it resolved";
-const CUSTOM: &str = "an operator of the model's own; export it without";
-
 /// The table in `operators.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,17 +39,11 @@ static LINES: LazyLock<Vec<Line>> = LazyLock::new(|| {
 
 /// What the operator of that name in ONNX does.
 pub(super) fn of_onnx(name: &str) -> Option<Work> {
-    if name == "Scan" {
-        return Some(Work::Unknown(LOOPS));
-    }
     LINES.iter().find(|line| line.onnx.iter().any(|own| own == name)).map(|line| line.work.clone())
 }
 
 /// Name of the operator of that number in TFLite, and what it does.
 pub(super) fn of_tflite(code: i32) -> Option<(&'static str, Work)> {
-    if code == 32 {
-        return Some(("CUSTOM", Work::Unknown(CUSTOM)));
-    }
     LINES.iter().find_map(|line| {
         let (name, _) = line.tflite.iter().find(|(_, number)| **number == code)?;
         Some((name.as_str(), line.work.clone()))

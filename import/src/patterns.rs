@@ -9,7 +9,7 @@
 mod activation;
 mod norm;
 
-use super::model::{Model, SourceNode, TensorId, Work};
+use super::model::{Arithmetic, Model, SourceNode, TensorId, Work};
 
 /// Finds functions again, and leaves out what no output needs.
 pub(super) fn rewrite(model: &mut Model) {
@@ -84,7 +84,7 @@ fn constant_beside(model: &Model, node: &SourceNode) -> Option<u64> {
 
 fn is_elementwise(work: &Work) -> bool {
     matches!(work, Work::Function(_) | Work::Identity)
-        || matches!(work, Work::Arithmetic(arithmetic) if !arithmetic.is_comparison())
+        || matches!(work, Work::Arithmetic(arithmetic) if !matches!(arithmetic, Arithmetic::Comparison(_)))
 }
 
 /// Leaves out nodes that no output needs. Everything stays in a model without outputs.

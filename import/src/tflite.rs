@@ -251,25 +251,18 @@ impl Reader<'_> {
             return Err(refused("its graphs call each other too often"));
         }
         let nodes::Read { kind, work, reads, activation } = read;
-        let branches = self.branches;
-        let Some(activation) = activation else {
-            self.nodes.push(SourceNode { name, kind, branches, work, reads, writes });
-            return Ok(());
-        };
-        let between = self.tensors.len();
-        let extents = writes.iter().flatten().next().and_then(|&id| self.tensors[id].extents.clone());
-        self.tensors.push(SourceTensor { name: name.clone(), extents, constant: None });
-        let of = |name, work, reads, writes| SourceNode {
-            name,
-            kind: kind.clone(),
-            branches,
-            work,
-            reads,
-            writes,
-        };
-        let behind = format!("{name}.activation");
-        self.nodes.push(of(name, work, reads, vec![Some(between)]));
-        self.nodes.push(of(behind, activation, vec![Some(between)], writes));
+        let mut node = SourceNode { name, kind, branches: self.branches, work, reads, writes };
+        let behind = activation.map(|work| {
+            let between = vec![Some(self.tensors.len())];
+            let written = node.writes.iter().flatten().next();
+            let extents = written.and_then(|&id| self.tensors[id].extents.clone());
+            self.tensors.push(SourceTensor { name: node.name.clone(), extents, constant: None });
+            let writes = std::mem::replace(&mut node.writes, between.clone());
+            let name = format!("{}.activation", node.name);
+            SourceNode { name, work, reads: between, writes, kind: node.kind.clone(), ..node }
+        });
+        self.nodes.push(node);
+        self.nodes.extend(behind);
         Ok(())
     }
 }

@@ -56,6 +56,12 @@ impl View {
         Self { extents, order, ..self.clone() }
     }
 
+    /// With axes of one element before, so that it has as many as `rank`.
+    pub(super) fn aligned(&self, rank: usize) -> Self {
+        let before = rank.saturating_sub(self.extents.len());
+        self.reshaped([vec![1; before], self.extents.clone()].concat())
+    }
+
     /// Axes of more than one element in the file's order.
     pub(super) fn file_order(&self) -> Vec<usize> {
         wide_axes(&self.extents)

@@ -23,12 +23,10 @@ pub(super) enum Extents {
     Like(usize),
     /// Those that all operands broadcast to.
     Broadcast,
-    /// Those of operand 0 without an axis; all of it gone where none is said.
-    Reduced { axis: Option<i64>, keep: bool },
-    /// Those of operand 0, but for an axis of as many elements as operand 1 says.
-    Counted { axis: i64 },
-    /// Those of operand 0 and a new axis of as many elements as operand 1 says.
-    OneHot { axis: i64 },
+    /// Those of operand 0 without an axis.
+    Reduced { axis: i64, keep: bool },
+    /// Those of operand 0, but for an axis, perhaps a new one, of as many elements as operand 1 says.
+    Counted { axis: i64, is_new: bool },
     /// Slices of operand 0 at the places in the last axis of operand 1, behind so many axes that
     /// both have.
     Places { shared: usize },

@@ -21,7 +21,8 @@ use std::time::Duration;
 use core_affinity::CoreId;
 use thiserror::Error;
 
-use waiting::{Mailbox, look_after_store, spin_until};
+pub(crate) use waiting::spin_until;
+use waiting::{Mailbox, look_after_store};
 
 /// How long a thread spins before it sleeps (ruy, thread pool: 2 ms).
 pub const SPIN: Duration = Duration::from_millis(2);

@@ -6,11 +6,11 @@ use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
 use coexec_sim::{Gpu, Processor, ProcessorKind, Region};
 
 use super::{
-    CpuKernel, ExecuteError, GpuKernel, HostHome, Machine, Operation, OperationPart, Place, Result, Sharing,
+    CpuKernel, ExecuteError, GpuKernel, Home, HostHome, Machine, Operation, OperationPart, Place, Result,
     Task, Touched, borrowed, joined_by,
 };
 use crate::cpu::{Available as _, Element, InstructionSet};
-use crate::opencl::{Dispatch, Home, Signals};
+use crate::opencl::{Dispatch, Signals};
 use crate::operands::{Weights, linked_operands};
 use crate::{cpu, numbers, opencl};
 
@@ -33,7 +33,7 @@ pub(super) fn operations<T: Element>(
     machine: &mut Machine,
     task: &Task<'_>,
     schedule: &Schedule,
-    (sharing, flags): (Option<Sharing>, Option<&Signals>),
+    (sharing, flags): (Option<Home>, Option<&Signals>),
 ) -> Result<Vec<Operation<T>>> {
     let mut next_input = task.stages.len();
     let mut operations = Vec::with_capacity(task.stages.len());
@@ -48,9 +48,7 @@ pub(super) fn operations<T: Element>(
         let given = if is_on_gpu { layout(machine, task, sharing, inputs_only) } else { Layout::Buffer };
         let read = match (sharing, &task.profile.gpu) {
             // Images have limits that a copy in the host's layout does not have.
-            (Some(Sharing::Copies), Some(gpu)) if gpu.layout() == Layout::SlicedBuffer => {
-                Layout::SlicedBuffer
-            }
+            (Some(Home::Device), Some(gpu)) if gpu.layout() == Layout::SlicedBuffer => Layout::SlicedBuffer,
             _ => given,
         };
         let mut cpu = None;
@@ -107,12 +105,12 @@ fn read_shapes(layer: &Layer) -> Vec<Shape> {
 /// with the host, or reads the workload's inputs only, of which each side may have its
 /// own. What is copied back and forth has the host's; kernels that read it again and again
 /// arrange it first.
-fn layout(machine: &mut Machine, task: &Task<'_>, sharing: Option<Sharing>, inputs_only: bool) -> Layout {
+fn layout(machine: &mut Machine, task: &Task<'_>, sharing: Option<Home>, inputs_only: bool) -> Layout {
     let may_differ = match sharing {
         // A product of activations sees the results it reads under another extent.
         None => !task.stages.iter().any(|stage| stage.layer.operator.multiplies_activations()),
-        Some(Sharing::Copies) => false,
-        Some(Sharing::SharedVirtualMemory | Sharing::MappedBuffers) => inputs_only,
+        Some(Home::Device) => false,
+        Some(Home::Shared | Home::Mapped) => inputs_only,
     };
     match &task.profile.gpu {
         Some(gpu) if may_differ => machine.layout(gpu.layout()),
@@ -148,7 +146,7 @@ pub(super) fn places<T: Element>(
     machine: &Machine,
     task: &Task<'_>,
     operations: &[Operation<T>],
-    sharing: Option<Sharing>,
+    sharing: Option<Home>,
 ) -> Result<Vec<Place<T>>> {
     let tensors = tensors(operations, sharing.is_some());
     let mut places = Vec::with_capacity(tensors.len());
@@ -162,7 +160,7 @@ pub(super) fn places<T: Element>(
         // Of an input each side may have what its kernels like best, with nothing copied.
         let is_apart = numbers.is_some() && sharing.is_some() && tensor.layout != Layout::Buffer;
         let (layout, home) = if host && !is_apart {
-            (Layout::Buffer, sharing.unwrap_or(Sharing::Copies).home())
+            (Layout::Buffer, sharing.unwrap_or(Home::Device))
         } else {
             (tensor.layout, Home::Device)
         };
@@ -186,7 +184,7 @@ pub(super) fn joined<T: Element>(
     machine: &Machine,
     operations: &[Operation<T>],
     schedule: &Schedule,
-    sharing: Option<Sharing>,
+    sharing: Option<Home>,
 ) -> Result<Vec<Option<Place<T>>>> {
     let mut joined: Vec<_> = operations.iter().map(|_| None).collect();
     let (Some(runtime), Some(sharing)) = (machine.runtime(), sharing) else { return Ok(joined) };
@@ -197,12 +195,12 @@ pub(super) fn joined<T: Element>(
                 reader.reads.contains(&stage) && reader.chain != operations[stage].chain
             };
             let device = operations.iter().any(|reader| reads_it(reader) && reader.gpu().next().is_some());
-            let is_shared = device && sharing != Sharing::Copies;
-            let host = if sharing == Sharing::Copies { HostHome::Pinned } else { HostHome::Pageable };
+            let is_shared = device && sharing != Home::Device;
+            let host = if sharing == Home::Device { HostHome::Pinned } else { HostHome::Pageable };
             joined[stage] = Some(Place::new(
                 Some(runtime),
                 shape,
-                is_shared.then_some((Layout::Buffer, sharing.home())),
+                is_shared.then_some((Layout::Buffer, sharing)),
                 (!is_shared).then_some(host),
                 None,
             )?);

@@ -7,7 +7,7 @@ use coexec_sim::workload::Layout;
 use coexec_sim::{CoreSet, Cpu, Mechanism as Modelled, Profile};
 use core_affinity::CoreId;
 
-use super::{ExecuteError, Result, Sharing, sharing};
+use super::{ExecuteError, Home, Result, sharing};
 use crate::cpu::{PoolError, ThreadPool};
 use crate::opencl::{Description, Device, DeviceKind, OpenClError, Runtime};
 use crate::sync;
@@ -38,7 +38,7 @@ pub struct Machine {
     /// The core that the calling thread was last kept on.
     caller: Option<usize>,
     /// How mechanisms and memory were found to work.
-    tried: Vec<(Modelled, Mechanism, Sharing)>,
+    tried: Vec<(Modelled, Mechanism, Home)>,
     warnings: Vec<String>,
 }
 
@@ -172,7 +172,7 @@ impl Machine {
 
     /// Takes for granted what [`Machine::sharing`] would try.
     #[cfg(test)]
-    pub(super) fn assume(&mut self, wanted: Modelled, mechanism: Mechanism, memory: Sharing) {
+    pub(super) fn assume(&mut self, wanted: Modelled, mechanism: Mechanism, memory: Home) {
         self.tried.retain(|(tried, ..)| *tried != wanted);
         self.tried.push((wanted, mechanism, memory));
     }
@@ -191,7 +191,7 @@ impl Machine {
 
     /// The mechanism and the memory that stand for `wanted` here: tried once, replaced
     /// with a warning where they do not work.
-    pub(super) fn sharing(&mut self, wanted: Modelled) -> Result<(Mechanism, Sharing)> {
+    pub(super) fn sharing(&mut self, wanted: Modelled) -> Result<(Mechanism, Home)> {
         if let Some(&(_, mechanism, memory)) = self.tried.iter().find(|(tried, ..)| *tried == wanted) {
             return Ok((mechanism, memory));
         }
@@ -204,7 +204,7 @@ impl Machine {
         for unsound in &passed_over {
             self.warnings.push(format!("{unsound}; {mechanism} is used instead"));
         }
-        if memory == Sharing::Copies {
+        if memory == Home::Device {
             let device = &runtime.device().name;
             self.warnings.push(format!("{device} shares no memory with the host: results are copied"));
         }

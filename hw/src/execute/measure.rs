@@ -11,8 +11,8 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::check::Verified;
-use super::{Control, Machine, Program, Result, Sharing, Taken, Task};
-use crate::cpu::{Element, SPIN};
+use super::{Control, Home, Machine, Program, Result, Taken, Task};
+use crate::cpu::{Element, SPIN, spin_until};
 use crate::sync::Mechanism;
 
 /// Runs of the window that decides whether a variant is warm.
@@ -56,7 +56,7 @@ pub struct Measured {
     /// Elements of the results that were compared with the reference.
     pub verified_elements: usize,
     /// How host and device learned of each other and shared memory, where both took part.
-    pub sharing: Option<(Mechanism, Sharing)>,
+    pub sharing: Option<(Mechanism, Home)>,
     /// The GPU's launch, of a single operator.
     pub launch: Option<Launch>,
 }
@@ -176,7 +176,8 @@ fn repeat<T: Element>(
             let Ok(subject) = &mut subjects[index] else { continue };
             let team = subject.program.team();
             if last_team.is_some() && last_team != team {
-                settle();
+                // Until the other's threads have gone to sleep; awake, so that this core keeps its clock.
+                spin_until(SPIN + SPIN / 4, || false);
             }
             last_team = team;
             let taken = subject.visit(machine, VISIT.min(repetitions - first))?;
@@ -190,15 +191,6 @@ fn repeat<T: Element>(
         }
     }
     Ok(())
-}
-
-/// Waits until the threads of another team have gone to sleep; awake, so that this core
-/// keeps its clock.
-fn settle() {
-    let started = Instant::now();
-    while started.elapsed() < SPIN + SPIN / 4 {
-        std::hint::spin_loop();
-    }
 }
 
 #[cfg(test)]

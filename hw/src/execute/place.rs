@@ -16,17 +16,6 @@ pub(super) struct Touched {
     pub(super) device: bool,
 }
 
-/// How tensors are kept that both sides access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
-    /// In fine-grained shared virtual memory.
-    SharedVirtualMemory,
-    /// In buffers of the host that stay mapped.
-    MappedBuffers,
-    /// With each side, and copied.
-    Copies,
-}
-
 /// Memory that the host alone allocates, on cache lines as a device's is: vectors across two
 /// lines would take a time that depends on luck.
 struct HostMemory(NonNull<[CacheLine]>);
@@ -155,25 +144,5 @@ impl<T: Element> Place<T> {
     /// while nobody computes.
     pub(super) fn read_on_device(&self) -> Result<Vec<T>, OpenClError> {
         self.device.as_ref().map_or_else(|| self.read(), |tensor| tensor.read())
-    }
-}
-
-impl Sharing {
-    /// Where the device has what the host accesses too.
-    pub(super) fn home(self) -> Home {
-        match self {
-            Self::SharedVirtualMemory => Home::Shared,
-            Self::MappedBuffers => Home::Mapped,
-            Self::Copies => Home::Device,
-        }
-    }
-
-    /// Name in messages and fingerprints.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SharedVirtualMemory => "fine-grained shared virtual memory",
-            Self::MappedBuffers => "buffers that stay mapped",
-            Self::Copies => "copies",
-        }
     }
 }

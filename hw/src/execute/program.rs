@@ -15,7 +15,7 @@ use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::schedule::{Command, CommandId, Schedule, Setting, What, schedule};
 use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
-use super::{Action, ExecuteError, Machine, Meetings, Operation, Place, Result, Sharing, Side, Team, build};
+use super::{Action, ExecuteError, Home, Machine, Meetings, Operation, Place, Result, Side, Team, build};
 use crate::cpu::Element;
 use crate::opencl::prepared::Queued;
 use crate::opencl::{self, OpenClError, of_duration};
@@ -76,7 +76,7 @@ pub(crate) struct Program<T: Element> {
     pub(super) schedule: Schedule,
     pub(super) meetings: Meetings,
     link: Option<Link>,
-    sharing: Option<(Mechanism, Sharing)>,
+    sharing: Option<(Mechanism, Home)>,
     clock: Clock,
     pub(super) seed: u64,
 }
@@ -182,7 +182,7 @@ impl<T: Element> Program<T> {
     }
 
     /// How the processors learn of each other and share memory, where both take part.
-    pub(super) fn sharing(&self) -> Option<(Mechanism, Sharing)> {
+    pub(super) fn sharing(&self) -> Option<(Mechanism, Home)> {
         self.sharing
     }
 
@@ -238,8 +238,8 @@ impl<T: Element> Program<T> {
         let mut progress = Progress::default();
         let mut all = || {
             self.queue(&mut progress)?;
-            while self.step(machine, &mut progress)? {}
-            Ok(self.link.as_mut().map_or(Ok(()), Link::end)?)
+            while self.go_on(machine, &mut progress)? != Going::Ended {}
+            Ok(())
         };
         let done = all();
         if done.is_err() {
@@ -309,9 +309,7 @@ impl<T: Element> Program<T> {
 
     /// Whether results are mapped at every meeting.
     fn maps(&self) -> bool {
-        self.sharing.is_some_and(|(mechanism, memory)| {
-            memory == Sharing::MappedBuffers && mechanism.modelled().maps()
-        })
+        self.sharing.is_some_and(|(mechanism, memory)| memory == Home::Mapped && mechanism.modelled().maps())
     }
 
     /// Brings the parts of a result together that processors computed each for itself;
@@ -359,9 +357,9 @@ impl<T: Element> Program<T> {
 
 /// What of this machine decides which commands there are, where processors share `memory`;
 /// none where the GPU keeps all to itself.
-pub(super) fn setting(memory: Option<Sharing>, profile: &Profile) -> Setting {
+pub(super) fn setting(memory: Option<Home>, profile: &Profile) -> Setting {
     Setting {
-        gpu_has_own_memory: memory == Some(Sharing::Copies),
+        gpu_has_own_memory: memory == Some(Home::Device),
         ends_on_host: memory.is_some(),
         is_inference: memory.is_some(),
         cpu_fills_the_queue: memory.is_some(),

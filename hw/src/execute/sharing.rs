@@ -7,8 +7,8 @@ use coexec_sim::Region;
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Layout, Operator, Shape};
 
-use super::Sharing;
-use crate::opencl::{Dispatch, Home, Linearisation, OpenClError, Prepared, Runtime, Tensor};
+use super::Home;
+use crate::opencl::{Dispatch, Linearisation, OpenClError, Prepared, Runtime, Tensor};
 use crate::operands::Weights;
 use crate::sync::Mechanism;
 
@@ -22,17 +22,17 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The best memory for `mechanism`: fine-grained shared virtual memory, else buffers that
 /// stay mapped where both sides see each other's results in them, else copies. Where the
 /// mechanism maps results, buffers that can be mapped come first.
-pub(super) fn choose(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Sharing {
+pub(super) fn choose(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Home {
     let fine = runtime.device().polls_shared_memory;
     let maps = mechanism.modelled().maps();
     if fine && !maps {
-        Sharing::SharedVirtualMemory
+        Home::Shared
     } else if is_seen_by_both(runtime).unwrap_or(false) {
-        Sharing::MappedBuffers
+        Home::Mapped
     } else if fine {
-        Sharing::SharedVirtualMemory
+        Home::Shared
     } else {
-        Sharing::Copies
+        Home::Device
     }
 }
 

@@ -175,7 +175,7 @@ fn without_shared_memory_results_are_copied_and_right() {
     let Some((mut machine, _alone)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     for mechanism in [Mechanism::EventPolling, Mechanism::EventWait, Mechanism::BlockingFinish] {
-        machine.assume(Modelled::SvmPolling, mechanism, Sharing::Copies);
+        machine.assume(Modelled::SvmPolling, mechanism, Home::Device);
         for numbers in [[2; 7], [0, 1, 2, 0, 1, 2, 0], [1, 0, 2, 1, 0, 1, 2]] {
             check(&mut machine, NETWORK, &numbers[..stages.len()], Modelled::SvmPolling, Clock::Host);
         }
@@ -191,12 +191,12 @@ fn without_shared_memory_results_are_copied_and_right() {
 fn buffers_that_stay_mapped_are_mapped_at_meetings_where_the_mechanism_says_so() {
     let Some((mut machine, _alone)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
-    if sharing::choose(machine.runtime().unwrap(), Mechanism::EventWait) != Sharing::MappedBuffers {
+    if sharing::choose(machine.runtime().unwrap(), Mechanism::EventWait) != Home::Mapped {
         eprintln!("skipped: the device does not share mapped buffers");
         return;
     }
     for mechanism in [Mechanism::PinnedPolling, Mechanism::EventWait] {
-        machine.assume(Modelled::SvmPolling, mechanism, Sharing::MappedBuffers);
+        machine.assume(Modelled::SvmPolling, mechanism, Home::Mapped);
         check(&mut machine, NETWORK, &vec![2; stages.len()], Modelled::SvmPolling, Clock::Host);
     }
 }

@@ -31,15 +31,6 @@ pub enum DeviceKind {
     Other,
 }
 
-/// Largest image, in texels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ImageLimit {
-    /// Texels wide.
-    pub width: usize,
-    /// Texels high.
-    pub height: usize,
-}
-
 /// A device as its driver describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
@@ -76,8 +67,8 @@ pub struct Description {
     /// Whether both sides may poll flags in fine-grained shared virtual memory while a kernel
     /// runs.
     pub polls_shared_memory: bool,
-    /// Largest image; none where it has no images.
-    pub images: Option<ImageLimit>,
+    /// Width and height of the largest image, in texels; none where it has no images.
+    pub images: Option<[usize; 2]>,
     /// Whether it computes in 16-bit floating point.
     pub half: bool,
     /// Whether it shares the host's memory, rather than having its own.
@@ -150,9 +141,7 @@ impl Description {
         };
         let sizes = device.max_work_item_sizes()?;
         let images = if device.image_support()? {
-            let limit =
-                ImageLimit { width: device.image2d_max_width()?, height: device.image2d_max_height()? };
-            Some(limit)
+            Some([device.image2d_max_width()?, device.image2d_max_height()?])
         } else {
             None
         };

@@ -83,31 +83,40 @@ pub(crate) fn stamps(event: &Event) -> Result<Stamps> {
 /// Polls until `event` has ended, at most for `limit`; a device that takes longer is given
 /// up.
 pub(crate) fn poll(runtime: &Runtime, event: &Event, what: &'static str, limit: Duration) -> Result<()> {
-    look_until_ended(runtime, event, (what, limit), std::hint::spin_loop)
+    let waiting = (Instant::now(), limit, what);
+    or_give_up(runtime, look_until(waiting, std::hint::spin_loop, || has_ended(event)))
 }
 
 /// Hands what is queued to the device and sleeps until `event` has ended, at most for
 /// `limit`; a device that takes longer is given up.
 pub(crate) fn wait(runtime: &Runtime, event: &Event, what: &'static str, limit: Duration) -> Result<()> {
     flush(runtime)?;
-    look_until_ended(runtime, event, (what, limit), || std::thread::sleep(BETWEEN_LOOKS))
+    let (waiting, sleep) = ((Instant::now(), limit, what), || std::thread::sleep(BETWEEN_LOOKS));
+    or_give_up(runtime, look_until(waiting, sleep, || has_ended(event)))
 }
 
-fn look_until_ended(
-    runtime: &Runtime,
-    event: &Event,
-    (what, limit): (&'static str, Duration),
+/// Looks until `condition` holds, at most for a limit from an instant on: the error names what was waited for.
+pub(crate) fn look_until(
+    (started, limit, what): (Instant, Duration, &'static str),
     between_looks: impl Fn(),
+    mut condition: impl FnMut() -> Result<bool>,
 ) -> Result<()> {
-    let deadline = Instant::now() + limit;
-    while !has_ended(event)? {
-        if Instant::now() > deadline {
-            runtime.give_up();
+    while !condition()? {
+        if started.elapsed() > limit {
             return Err(timed_out(what, limit));
         }
         between_looks();
     }
     Ok(())
+}
+
+/// `waited`; a device that took longer than the limit is given up.
+pub(crate) fn or_give_up(runtime: &Runtime, waited: Result<()>) -> Result<()> {
+    waited.inspect_err(|error| {
+        if let OpenClError::TimedOut { .. } = error {
+            runtime.give_up();
+        }
+    })
 }
 
 /// What a run of a layer took.

@@ -149,10 +149,10 @@ impl Runtime {
     /// An image of texels whose four numbers have the type `channel`.
     pub(crate) fn image(&self, width: usize, height: usize, channel: u32) -> Result<Image> {
         let refused = |most: String| OpenClError::Image { width, height, most };
-        let limit =
+        let [widest, highest] =
             self.device().images.ok_or_else(|| refused("none: the device has no images".to_owned()))?;
-        if width > limit.width || height > limit.height {
-            return Err(refused(format!("{}x{}", limit.width, limit.height)));
+        if width > widest || height > highest {
+            return Err(refused(format!("{widest}x{highest}")));
         }
         let format = cl_image_format { image_channel_order: CL_RGBA, image_channel_data_type: channel };
         let description = cl_image_desc {

@@ -41,10 +41,10 @@ impl From<Shape> for Extent {
     }
 }
 
-/// Where a tensor lies, besides how.
+/// Where a tensor lies, besides how; of one that the host accesses too, how both have it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Home {
-    /// Wherever the driver likes.
+    /// Wherever the driver likes; what the host accesses, it has for itself, and it is copied.
     #[default]
     Device,
     /// A buffer in the host's memory that stays mapped: where host and device share memory,
@@ -53,6 +53,17 @@ pub enum Home {
     /// Fine-grained shared virtual memory, which both sides may access while a kernel
     /// runs.
     Shared,
+}
+
+impl Home {
+    /// Name in messages and fingerprints.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "fine-grained shared virtual memory",
+            Self::Mapped => "buffers that stay mapped",
+            Self::Device => "copies",
+        }
+    }
 }
 
 /// A tensor of `f32` or `f16` in the device's memory.

@@ -28,6 +28,8 @@ const TEXEL_BYTES: usize = TEXEL * size_of::<f32>();
 /// groups to start where a core runs one after the other.
 const STREAM_GROUP: usize = 256;
 
+/// What a launch or a copy may take.
+const LIMIT: Duration = Duration::from_secs(30);
 /// Parameters of the computing kernel before those of an announcement.
 const BUSY_PARAMETERS: u32 = 2;
 
@@ -147,26 +149,26 @@ impl BoundKernel {
         self.enqueue()
     }
 
-    /// Launches it once and waits for its end, at most for `limit`.
-    pub(crate) fn run(&self, limit: Duration) -> Result<Timing> {
-        self.run_times(1, limit)
+    /// Launches it once and waits for its end.
+    pub(crate) fn run(&self) -> Result<Timing> {
+        self.run_times(1)
     }
 
-    /// Launches it once and polls its event until it has ended, as a run does, at most for `limit`.
-    pub(crate) fn run_polled(&self, limit: Duration) -> Result<Timing> {
+    /// Launches it once and polls its event until it has ended, as a run does.
+    pub(crate) fn run_polled(&self) -> Result<Timing> {
         let started = Instant::now();
         let events = [self.enqueue()?];
         flush(&self.runtime)?;
-        poll(&self.runtime, &events[0], self.kernel.name, limit)?;
+        poll(&self.runtime, &events[0], self.kernel.name, LIMIT)?;
         Timing::of(&events, started.elapsed())
     }
 
     /// Launches it `count` times, one behind the other, and waits for the last.
-    pub(crate) fn run_times(&self, count: u32, limit: Duration) -> Result<Timing> {
+    pub(crate) fn run_times(&self, count: u32) -> Result<Timing> {
         let started = Instant::now();
         let events = (0..count).map(|_| self.enqueue()).collect::<Result<Vec<_>, _>>()?;
         if let Some(last) = events.last() {
-            wait(&self.runtime, last, self.kernel.name, limit)?;
+            wait(&self.runtime, last, self.kernel.name, LIMIT)?;
         }
         Timing::of(&events, started.elapsed())
     }
@@ -239,7 +241,7 @@ impl Crossing {
     /// One round, in which the first `channels` of each pixel are copied, to the device before
     /// the kernel and to the host behind it, as far as they go `to` either: what it took by the
     /// host's clock until the host knew of the end, and until all was in the queue.
-    pub(crate) fn round(&mut self, to: &[Memory], channels: u32, limit: Duration) -> Result<[Picos; 2]> {
+    pub(crate) fn round(&mut self, to: &[Memory], channels: u32) -> Result<[Picos; 2]> {
         let shape = self.tensor.shape();
         let part = Region { channels: Span::new(0, channels.min(shape.channels)), ..Region::of(shape) };
         let first = self.host.as_ptr();
@@ -257,7 +259,7 @@ impl Crossing {
         }
         flush(&self.runtime)?;
         let queued = started.elapsed();
-        poll(&self.runtime, &last, "a copy", limit)?;
+        poll(&self.runtime, &last, "a copy", LIMIT)?;
         Ok([started.elapsed(), queued].map(of_duration))
     }
 }
@@ -265,8 +267,6 @@ impl Crossing {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const LIMIT: Duration = Duration::from_secs(30);
 
     /// A device, where there is one.
     fn runtime() -> Option<Arc<Runtime>> {
@@ -277,7 +277,7 @@ mod tests {
     fn moved(runtime: &Arc<Runtime>, launched: &mut BoundKernel, texels: usize) -> Vec<usize> {
         let numbers: Vec<f32> = (0..texels * TEXEL).map(|number| (number / TEXEL) as f32).collect();
         runtime.fill(&mut launched.memory[0], &numbers).unwrap();
-        launched.run(LIMIT).unwrap();
+        launched.run().unwrap();
         let mut result = vec![0.0_f32; texels * TEXEL];
         runtime.fetch(&launched.memory[1], &mut result).unwrap();
         result.iter().step_by(TEXEL).map(|&number| number as usize).collect()
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn launches_behind_one_another_are_timed_one_by_one() {
         let Some(runtime) = runtime() else { return };
-        let timing = BoundKernel::spin(&runtime, 2, 8, 10).unwrap().run_times(5, LIMIT).unwrap();
+        let timing = BoundKernel::spin(&runtime, 2, 8, 10).unwrap().run_times(5).unwrap();
         assert_eq!(timing.kernels.len(), 5);
         assert!(timing.wall >= timing.device || timing.device == Picos::ZERO);
     }
@@ -328,14 +328,14 @@ mod tests {
         let mut crossing = Crossing::new(&runtime, 3, 4).unwrap();
         let numbers: Vec<f32> = (0..12_u8).map(f32::from).collect();
         crossing.host.write(&numbers);
-        let [known, queued] = crossing.round(&[Memory::Gpu], 2, LIMIT).unwrap();
+        let [known, queued] = crossing.round(&[Memory::Gpu], 2).unwrap();
         assert!(queued > Picos::ZERO && known >= queued);
         assert_eq!(
             crossing.tensor.read().unwrap(),
             [0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 0.0, 0.0, 8.0, 9.0, 0.0, 0.0]
         );
         crossing.host.write(&[7.0; 12]);
-        crossing.round(&[Memory::Host], 4, LIMIT).unwrap();
+        crossing.round(&[Memory::Host], 4).unwrap();
         let mut back = vec![0.0; 12];
         crossing.host.read(&mut back);
         assert_eq!(back, vec![0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 0.0, 0.0, 8.0, 9.0, 0.0, 0.0]);

@@ -57,22 +57,24 @@ impl Demands {
 /// both have been measured at as many.
 pub(super) fn measure(clients: &mut [Client; 2], quick: bool, budget: &TimeBudget<'_>) -> Result<CoRuns> {
     let parts = if quick { QUICK } else { FULL };
-    let [first, second] = clients;
     let rounds = ROUNDS[usize::from(!quick)];
     let passes = rounds * PASSES;
-    let demands =
+    let [first, second] = &mut *clients;
+    let mut demands =
         [Demands::of(&mut first.stream, parts, passes)?, Demands::of(&mut second.stream, parts, passes)?];
     let mut co_runs = CoRuns { runs: Vec::new(), together_gbps: 0.0, rounds };
     for level in 0..parts[1].len() {
-        for own in 0..2 {
-            let pair = if own == 0 { [&mut *first, &mut *second] } else { [&mut *second, &mut *first] };
+        for _ in 0..2 {
             if budget.is_over() {
                 return Ok(co_runs);
             }
-            beside(pair, &demands[own].own, (level, demands[1 - own].levels[level]), &mut co_runs)?;
-            let [client, others] = if own == 0 { [&*first, &*second] } else { [&*second, &*first] };
-            let gbps = demands[1 - own].levels[level].1;
-            budget.report(&format!("{} beside {} at {gbps:.1} GB/s", client.name, others.name));
+            let ([client, others], [own, beside_it]) = (&mut *clients, &demands);
+            let at = beside_it.levels[level];
+            beside([client, others], &own.own, (level, at), &mut co_runs)?;
+            budget.report(&format!("{} beside {} at {:.1} GB/s", client.name, others.name, at.1));
+            // Then the other one.
+            clients.reverse();
+            demands.reverse();
         }
     }
     Ok(co_runs)

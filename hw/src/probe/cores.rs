@@ -86,19 +86,13 @@ fn parts(info: &str) -> BTreeMap<usize, (u32, u32)> {
     for (key, value) in info.lines().filter_map(|line| line.split_once(':')) {
         let value = value.trim();
         let hexadecimal = || u32::from_str_radix(value.trim_start_matches("0x"), 16).ok();
-        match key.trim() {
-            "processor" => current = value.parse().ok(),
-            "CPU implementer" => {
-                if let (Some(core), Some(implementer)) = (current, hexadecimal()) {
-                    parts.entry(core).or_insert((0, 0)).0 = implementer;
-                }
-            }
-            "CPU part" => {
-                if let (Some(core), Some(part)) = (current, hexadecimal()) {
-                    parts.entry(core).or_insert((0, 0)).1 = part;
-                }
-            }
-            _ => {}
+        let key = key.trim();
+        if key == "processor" {
+            current = value.parse().ok();
+        }
+        if let ("CPU implementer" | "CPU part", Some(core), Some(number)) = (key, current, hexadecimal()) {
+            let (implementer, part) = parts.entry(core).or_insert((0, 0));
+            *(if key == "CPU part" { part } else { implementer }) = number;
         }
     }
     parts

@@ -4,7 +4,6 @@
 //! with and without copies. The host's memory is pinned.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use coexec_sim::Quantity;
 use coexec_sim::device::gpu::Link;
@@ -37,8 +36,6 @@ const FULL_PARTS: [[u32; 2]; 9] = [
 ];
 /// Repetitions of each.
 const REPETITIONS: [usize; 2] = [10, 40];
-/// What a round may take.
-const LIMIT: Duration = Duration::from_secs(10);
 const BYTES_PER_NUMBER: f64 = 4.0;
 
 /// What a way costs.
@@ -103,7 +100,7 @@ fn rounds(
     channels: u32,
     repetitions: usize,
 ) -> Result<[Vec<f64>; 2]> {
-    repeated(repetitions, || Ok(crossing.round(to, channels, LIMIT)?))
+    repeated(repetitions, || Ok(crossing.round(to, channels)?))
 }
 
 /// Microseconds until the host knows, to the device and to the host.
@@ -237,12 +234,12 @@ mod tests {
             gpu_cores: None,
             quick: true,
             seed: 1,
-            limit: LIMIT,
+            limit: std::time::Duration::from_secs(10),
             date: String::new(),
         };
         let progress: &(dyn Fn(&str) + Sync) = &|_| ();
         let bench = Bench { options: &options, device, groups: Vec::new(), started, progress };
-        let budget = TimeBudget { end: started + LIMIT, progress };
+        let budget = TimeBudget { end: started + options.limit, progress };
         let link = measure(&bench, &runtime, &budget, &mut notes).unwrap().link("test", None);
         assert!(link.to_gpu_gbps.value > 0.0 && link.to_host_gbps.value > 0.0, "{link:?}");
         assert_eq!(notes.findings.len(), 2 * QUICK_PARTS.len(), "{:?}", notes.findings);

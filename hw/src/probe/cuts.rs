@@ -1,16 +1,15 @@
 //! Layers that are cut, beside both processors alone.
 //!
-//! Responsible for: which layers are cut, and timing each. Not for: what that says of predictions
-//! (`coexec_fit::validate::cut`). Invariant: every way of a layer is timed by the host's clock, in turn with the
-//! others.
+//! Responsible for: which layers are cut. Not for: what that says of predictions (`coexec_fit::validate::cut`).
 
 use coexec_fit::measure::runs::{ExecutedOn, Measurement};
 use coexec_sim::explore::{SearchOptions, Strategy, split_search};
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
 use coexec_sim::{Axis, Library, Placement, Plan, Profile, Simulator};
 
-use super::{Bench, FINGERPRINT, ProbeError, RUN_LIMIT, Result, layers};
-use crate::execute::{ExecuteError, Machine, Measured, Settings, side_by_side};
+use super::beside::{Extent, Shared};
+use super::{Bench, FINGERPRINT, ProbeError, Result, beside, layers};
+use crate::execute::{Machine, Measured};
 use crate::statistics::repetitions;
 
 /// Layers that are cut, quickly and in full.
@@ -30,42 +29,33 @@ pub(super) fn measure(
     machine: &mut Machine,
     profile: &Profile,
 ) -> Result<Vec<Measurement>> {
-    let quick = bench.options.quick;
-    let budget = bench.kept(TIME_PART);
+    let full = usize::from(!bench.options.quick);
     let options = SearchOptions { strategy: Strategy::ChannelSplit, ..SearchOptions::on(profile) };
     machine
         .prepare(&options.core_sets, &profile.cpu)
         .map_err(|error| ProbeError::Layer(error.to_string()))?;
-    let wanted = LAYERS[usize::from(!quick)];
-    let mut runs = Vec::new();
-    let mut cut_layers = 0;
     // Layers that no fit has seen.
-    for (name, layer) in layers::sweep(quick, bench.options.seed.wrapping_add(1), MOST_MACS) {
-        if cut_layers == wanted || budget.is_over() {
-            break;
-        }
-        let Some(placement) = promising(profile, &options, &name, &layer) else { continue };
-        budget.report(&format!("cut layers: {cut_layers} of {wanted}"));
-        let stage = Stage::single(name, layer);
-        let settings = Settings {
-            repetitions: REPETITIONS[usize::from(!quick)],
-            seed: bench.options.seed,
-            deadline: None,
-        };
-        match timed(machine, profile, (&stage, placement), (&options, settings)) {
-            Ok(of_layer) => {
-                runs.extend(of_layer);
-                cut_layers += 1;
-            }
-            Err(error) if error.is_of_variant() => {}
-            Err(error) => return Err(ProbeError::Layer(error.to_string())),
-        }
-    }
-    Ok(runs)
+    let layers = layers::sweep(bench.options.quick, bench.options.seed.wrapping_add(1), MOST_MACS);
+    let cut = |(name, layer): (String, Layer)| Ok(promising(profile, &options, &name, &layer));
+    let extent = Extent {
+        what: "cut layers",
+        wanted: LAYERS[full],
+        repetitions: REPETITIONS[full],
+        time_part: TIME_PART,
+    };
+    let timed = beside::measure((bench, machine, profile), &extent, layers.into_iter().map(cut))?;
+    let ways = timed.iter().flat_map(|(shared, measured)| {
+        let placements = [shared.plan.placements[0], Placement::GPU, Placement::cpu(shared.cores)];
+        placements
+            .into_iter()
+            .zip(measured)
+            .map(|(by, measured)| measurement(&shared.stages[0], by, measured))
+    });
+    Ok(ways.collect())
 }
 
 /// The best cut of a layer, where it may be worth it.
-fn promising(profile: &Profile, options: &SearchOptions, name: &str, layer: &Layer) -> Option<Placement> {
+fn promising(profile: &Profile, options: &SearchOptions, name: &str, layer: &Layer) -> Option<Shared> {
     let simulator = Simulator::new(profile, Library::default_for(&profile.cpu)).from_the_call();
     let stage = Stage::single(name.to_owned(), layer.clone());
     let search = split_search(&simulator, &stage, options).ok()?;
@@ -73,27 +63,10 @@ fn promising(profile: &Profile, options: &SearchOptions, name: &str, layer: &Lay
     let split = search.split.filter(|split| split.latency.0 as f64 <= WORTH_TRYING * alone.0 as f64)?;
     let (_, [cpu, gpu]) = split.placement.cpu_and_gpu_extents()?;
     let (all, whole) = (cpu + gpu, cpu.next_multiple_of(CHANNELS_PER_SLICE));
-    (whole < all)
-        .then(|| split.placement.cores())
-        .flatten()
-        .map(|cores| Placement::cpu_and_gpu(Axis::Channels, cores, [whole, all - whole]))
-}
-
-/// The cut of a layer, and both processors alone.
-fn timed(
-    machine: &mut Machine,
-    profile: &Profile,
-    (stage, placement): (&Stage, Placement),
-    (options, settings): (&SearchOptions, Settings),
-) -> Result<Vec<Measurement>, ExecuteError> {
-    let alone = [Some(Placement::GPU), placement.cores().map(Placement::cpu)];
-    let placements: Vec<Placement> = [placement].into_iter().chain(alone.into_iter().flatten()).collect();
-    let plan = |&placement: &Placement| Plan::new(options.synchronisation, vec![placement]);
-    let plans: Vec<Plan> = placements.iter().map(plan).collect();
-    let work = (std::slice::from_ref(stage), profile);
-    let measured = side_by_side(machine, work, &plans, (settings, RUN_LIMIT))?;
-    let ways = placements.into_iter().zip(measured);
-    ways.map(|(placement, measured)| Ok(measurement(stage, placement, &measured?))).collect()
+    let cores = split.placement.cores().filter(|_| whole < all)?;
+    let placement = Placement::cpu_and_gpu(Axis::Channels, cores, [whole, all - whole]);
+    let plan = Plan::new(options.synchronisation, vec![placement]);
+    Some(Shared { name: name.to_owned(), stages: vec![stage], plan, cores })
 }
 
 fn measurement(stage: &Stage, placement: Placement, measured: &Measured) -> Measurement {

@@ -1,7 +1,6 @@
 //! Launches of kernels that do next to nothing: what starting one costs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::{Picos, Quantity};
@@ -17,8 +16,6 @@ const CHAIN: u32 = 20;
 const SPIN_STEPS: u32 = 20_000;
 /// Threads of its group.
 const SPIN_THREADS: usize = 64;
-/// What one launch may take.
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// What starting kernels costs, in microseconds.
 pub(super) struct Launches {
@@ -34,11 +31,11 @@ pub(super) struct Launches {
 pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches> {
     let nothing = BoundKernel::spin(runtime, 1, 1, 1)?;
     let [submit, read_back, gap] = repeated(REPETITIONS[usize::from(!quick)], || {
-        let single = nothing.run_polled(LIMIT)?;
+        let single = nothing.run_polled()?;
         let [started, computed] = single.kernels.first().map_or([Picos::ZERO; 2], |kernel| {
             [between(kernel.queued, kernel.started), between(kernel.started, kernel.ended)]
         });
-        let chain = nothing.run_times(CHAIN, LIMIT)?;
+        let chain = nothing.run_times(CHAIN)?;
         let inside: Picos = chain.kernels.iter().map(|kernel| between(kernel.started, kernel.ended)).sum();
         let gap = Picos(chain.device.saturating_sub(inside).0 / u64::from(CHAIN - 1));
         let known = single.wall.saturating_sub(started).saturating_sub(computed);
@@ -72,6 +69,6 @@ impl Launches {
 /// time.
 pub(super) fn noise(runtime: &Arc<Runtime>) -> Result<f64> {
     let spin = BoundKernel::spin(runtime, 1, SPIN_THREADS, SPIN_STEPS)?;
-    let [times] = repeated(REPETITIONS[0], || Ok([spin.run(LIMIT)?.device]))?;
+    let [times] = repeated(REPETITIONS[0], || Ok([spin.run()?.device]))?;
     Ok(relative_deviation(&times))
 }

@@ -6,7 +6,7 @@
 //! no power, rather than an assumed one.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use coexec_sim::Quantity;
 use coexec_sim::device::power::{Power, ProcessorPower};
@@ -15,7 +15,7 @@ use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
 use super::meter::Meter;
 use super::{Bench, Notes, Result, Stream, memory_bytes};
-use crate::cpu::ThreadPool;
+use crate::cpu::{ThreadPool, spin_until};
 use crate::opencl::{BoundKernel, Runtime};
 
 /// How long a state is held, quickly and in full: batteries report once a second.
@@ -29,8 +29,6 @@ const WORK: u32 = 2_000;
 const GROUPS_PER_UNIT: usize = 8;
 const GROUP_THREADS: usize = 64;
 const STEPS: u32 = 200_000;
-/// What a launch may take.
-const LIMIT: Duration = Duration::from_secs(10);
 /// Least that a processor at work draws: meters are coarse.
 const MIN_WATTS: f64 = 1e-3;
 const PICOJOULES_PER_JOULE: f64 = 1e12;
@@ -69,7 +67,8 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
         clusters.push((watts, cores.len()));
     }
     let mut poll = || {
-        spin();
+        // As a core does that waits for a flag.
+        spin_until(BETWEEN, || false);
         Ok(())
     };
     let Some((polling, _)) = watch(&mut poll)? else { return Ok(None) };
@@ -84,19 +83,11 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
     if device.unified_memory {
         let count = GROUPS_PER_UNIT * device.compute_units as usize;
         let spin = BoundKernel::spin(runtime, count, GROUP_THREADS, STEPS)?;
-        gpu = watch(&mut || Ok(spin.run(LIMIT).map(drop)?))?.map(|(watts, _)| watts);
+        gpu = watch(&mut || Ok(spin.run().map(drop)?))?.map(|(watts, _)| watts);
     }
     let watts = Watts { idle, clusters, polling, streaming: (streaming, rate), gpu };
     notes.note(format!("power at rest, by {}", meter.name), watts.idle, "W");
     Ok(Some(watts.power(meter.name)))
-}
-
-/// Polls, as a core does that waits for a flag.
-fn spin() {
-    let started = Instant::now();
-    while started.elapsed() < BETWEEN {
-        std::hint::spin_loop();
-    }
 }
 
 impl Watts {

@@ -1,9 +1,8 @@
 //! Small networks under the plan that a search finds for each, beside both processors alone.
 //!
-//! Responsible for: which networks, running them, the gap between their launches, and how far each way is from its
-//! prediction. Not for: what that says of an answer (`coexec_sim::simulate::Errors`). Invariants: no network is one
-//! that anybody asks about, each is drawn from a seed; every way of one is timed by the host's clock, in turn with
-//! the others; what predicts one was fitted to the others.
+//! Responsible for: which networks, the gap between their launches, and how far each way is from its prediction. Not
+//! for: what that says of an answer (`coexec_sim::simulate::Errors`). Invariants: no network is one that anybody asks
+//! about, each is drawn from a seed; what predicts one was fitted to the others.
 
 use coexec_fit::validate::cut::given_alone;
 use coexec_fit::validate::point::Point;
@@ -14,16 +13,15 @@ use coexec_sim::workload::{
     DataType, Dimension, Function, Graph, GraphBuilder, GraphError, MatMul, NormKind, Shape, Source,
     Transpose, Window, fuse,
 };
-use coexec_sim::{
-    CoreSet, Library, Measure, Picos, Placement, Plan, ProcessorKind, Profile, Quantity, Simulator, Stage,
-};
+use coexec_sim::{Library, Measure, Picos, Placement, ProcessorKind, Profile, Quantity, Simulator, Stage};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::assemble::checked;
+use super::beside::{Extent, Shared};
 use super::layers::{HEAD, pick};
-use super::{Bench, Measured, ProbeError, RUN_LIMIT, Result};
-use crate::execute::{Machine, Settings, side_by_side};
+use super::{Bench, ProbeError, Result, beside};
+use crate::execute::{Machine, Measured};
 
 /// Networks that are shared, quickly and in full.
 const NETWORKS: [usize; 2] = [4, 12];
@@ -38,10 +36,7 @@ pub(super) const TIME_PART: f64 = 0.2;
 
 /// A network that was run, and what it took.
 pub(super) struct Timed {
-    name: String,
-    stages: Vec<Stage>,
-    plan: Plan,
-    cores: CoreSet,
+    network: Shared,
     shared_us: f64,
     cpu_us: f64,
     gpu_us: f64,
@@ -50,61 +45,31 @@ pub(super) struct Timed {
 /// Times networks of which the plan that a search finds on `profile` uses both processors.
 pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) -> Result<Vec<Timed>> {
     let full = usize::from(!bench.options.quick);
-    let budget = bench.kept(TIME_PART);
     let strategy = Strategy::Optimal;
     let options = SearchOptions { strategy, effort: Effort::Quick, ..SearchOptions::on(profile) };
-    let settings = Settings { repetitions: REPETITIONS[full], seed: bench.options.seed, deadline: None };
     let mut random = ChaCha8Rng::seed_from_u64(bench.options.seed);
-    let (wanted, mut timed) = (NETWORKS[full], Vec::new());
-    for number in 0..DRAWS * wanted {
-        if timed.len() == wanted || budget.is_over() {
-            break;
-        }
+    let wanted = NETWORKS[full];
+    let drawn = (0..DRAWS * wanted).map(|number| {
         let graph = if number % 2 == 0 { image_network(&mut random) } else { token_network(&mut random) };
         let stages = fuse(&graph.map_err(|error| ProbeError::Layer(error.to_string()))?);
-        let Some((plan, cores)) = shared_plan(profile, &stages, &options) else { continue };
-        budget.report(&format!("shared networks: {} of {wanted}", timed.len()));
-        let name = format!("network {number} of the probe");
-        timed.extend(run(machine, profile, (name, stages), (plan, cores), settings)?);
-    }
-    Ok(timed)
+        Ok(shared(profile, format!("network {number} of the probe"), stages, &options))
+    });
+    let (what, repetitions) = ("shared networks", REPETITIONS[full]);
+    let extent = Extent { what, wanted, repetitions, time_part: TIME_PART };
+    let timed = beside::measure((bench, machine, profile), &extent, drawn)?;
+    let of = |(network, measured): (Shared, [Measured; 3])| {
+        let [shared, gpu, cpu] = measured.map(|measured| median(&measured.wall_us));
+        Some(Timed { network, shared_us: shared?, cpu_us: cpu?, gpu_us: gpu? })
+    };
+    Ok(timed.into_iter().filter_map(of).collect())
 }
 
-/// The plan that a search finds, and the cores in it, where CPU and GPU share the network.
-fn shared_plan(profile: &Profile, stages: &[Stage], options: &SearchOptions) -> Option<(Plan, CoreSet)> {
-    let plan = explore(&mut simulator(profile), stages, options).ok()?.plan;
+/// The network under the plan that a search finds, where CPU and GPU share it.
+fn shared(profile: &Profile, name: String, stages: Vec<Stage>, options: &SearchOptions) -> Option<Shared> {
+    let plan = explore(&mut simulator(profile), &stages, options).ok()?.plan;
     let cores = plan.placements.iter().find_map(Placement::cores)?;
-    plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Gpu)).then_some((plan, cores))
-}
-
-/// The network under its plan and on each processor alone; none where hardware cannot run one of these.
-fn run(
-    machine: &mut Machine,
-    profile: &Profile,
-    (name, stages): (String, Vec<Stage>),
-    (plan, cores): (Plan, CoreSet),
-    settings: Settings,
-) -> Result<Option<Timed>> {
-    let plans = [plan.clone(), alone(&plan, Placement::cpu(cores)), alone(&plan, Placement::GPU)];
-    let failed = |error: &dyn std::fmt::Display| ProbeError::Layer(format!("{name}: {error}"));
-    let measured = side_by_side(machine, (&stages, profile), &plans, (settings, RUN_LIMIT))
-        .map_err(|error| failed(&error))?;
-    let mut medians = [0.0; 3];
-    for (to, measured) in medians.iter_mut().zip(measured) {
-        let measured = match measured {
-            Ok(measured) => measured,
-            Err(error) if error.is_of_variant() => return Ok(None),
-            Err(error) => return Err(failed(&error)),
-        };
-        *to = median(&measured.wall_us).ok_or_else(|| failed(&"no repetition"))?;
-    }
-    let [shared_us, cpu_us, gpu_us] = medians;
-    Ok(Some(Timed { name, stages, plan, cores, shared_us, cpu_us, gpu_us }))
-}
-
-/// All of the plan's operators where `placement` says.
-fn alone(plan: &Plan, placement: Placement) -> Plan {
-    Plan::new(plan.synchronisation, vec![placement; plan.placements.len()])
+    let uses_gpu = plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Gpu));
+    uses_gpu.then_some(Shared { name, stages, plan, cores })
 }
 
 fn simulator(profile: &Profile) -> Simulator<'_> {
@@ -129,7 +94,7 @@ pub(super) fn fit(profile: &mut Profile, timed: &[Timed], source: &str) -> Vec<P
 /// The profile by the median of some gaps, where these are enough and it is one that a profile may have: on a machine
 /// that does something else beside, it may be any.
 fn with_median_gap(profile: &Profile, gaps: &[f64], source: &str) -> Profile {
-    let gap = Measured::of(gaps, "networks").ok().filter(|_| gaps.len() >= ENOUGH_NETWORKS);
+    let gap = super::Measured::of(gaps, "networks").ok().filter(|_| gaps.len() >= ENOUGH_NETWORKS);
     let gap = gap.map(|gap| gap.quantity(&format!("{source}: between launches of networks, by their times")));
     let with = gap.and_then(|gap| checked(with_gap(profile, gap)).ok());
     with.unwrap_or_else(|| profile.clone())
@@ -146,28 +111,27 @@ fn with_gap(profile: &Profile, gap_us: Quantity) -> Profile {
 impl Timed {
     /// The gap between launches on the GPU, in microseconds, by which the network takes what it took.
     fn gap_us(&self, profile: &Profile) -> Option<f64> {
-        let plan = alone(&self.plan, Placement::GPU);
+        let plan = self.network.alone(Placement::GPU);
         let takes = |gap_us| {
             let profile = with_gap(profile, Quantity::plain(gap_us));
-            simulator(&profile).latency(&self.stages, &plan).ok().map(Picos::as_micros)
+            simulator(&profile).latency(&self.network.stages, &plan).ok().map(Picos::as_micros)
         };
         let [without, of_one] = [takes(0.0)?, takes(1.0)?];
         (of_one > without).then(|| (self.gpu_us - without) / (of_one - without))
     }
 
     fn points(&self, profile: &Profile) -> Vec<Point> {
+        let Shared { name, stages, plan, cores } = &self.network;
         let mut simulator = simulator(profile);
-        let mut takes = |placement| {
-            simulator.latency(&self.stages, &alone(&self.plan, placement)).ok().map(Picos::as_micros)
-        };
-        let predicted = [takes(Placement::cpu(self.cores)), takes(Placement::GPU)];
-        let given =
-            given_alone(&simulator, (&self.stages, &self.plan), self.cores, [self.cpu_us, self.gpu_us]);
+        let mut takes =
+            |placement| simulator.latency(stages, &self.network.alone(placement)).ok().map(Picos::as_micros);
+        let predicted = [takes(Placement::cpu(*cores)), takes(Placement::GPU)];
+        let given = given_alone(&simulator, (stages, plan), *cores, [self.cpu_us, self.gpu_us]);
         let point = |group: ErrorGroup, measured_us: f64, predicted_us: Option<f64>| {
             predicted_us.map(|predicted_us| Point {
                 group: group.to_string(),
-                network: self.name.clone(),
-                what: self.name.clone(),
+                network: name.clone(),
+                what: name.clone(),
                 unseen: true,
                 measured_us,
                 predicted_us,

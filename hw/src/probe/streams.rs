@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Measured, NANOS_PER_MICRO, Result};
 use crate::cpu::ThreadPool;
@@ -27,8 +27,6 @@ const LANES: usize = 16;
 const FIRST_WORK: u32 = 8;
 /// More is no stream any more.
 const MAX_WORK: u32 = 100_000;
-/// What a stream's launch may take.
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// How many bytes a stream walks through: beyond the last-level cache.
 pub(super) fn memory_bytes(root: &Path) -> usize {
@@ -107,7 +105,7 @@ impl Stream {
             }
             Self::Gpu(stream) => {
                 stream.set_work(work)?;
-                Ok(stream.run(LIMIT)?.device.as_micros())
+                Ok(stream.run()?.device.as_micros())
             }
         }
     }

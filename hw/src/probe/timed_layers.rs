@@ -269,8 +269,7 @@ impl Sweeper<'_> {
         waiting: &mut VecDeque<(usize, (String, Layer), Placement)>,
         sweep: &mut Sweep,
     ) -> Result<Vec<Visited>> {
-        let end = self.budget.end_of_part(PREPARING);
-        let preparing = TimeBudget { end, progress: self.budget.progress };
+        let preparing = self.budget.part(PREPARING);
         let most_bytes = self
             .machine
             .runtime()

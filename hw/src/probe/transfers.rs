@@ -2,7 +2,6 @@
 //! the layout.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use coexec_sim::Quantity;
 use coexec_sim::device::sync::Transfer;
@@ -23,8 +22,6 @@ const REPETITIONS: [usize; 2] = [10, 40];
 const SLICES: u32 = 16;
 /// Bytes of a slice's texel.
 const TEXEL_BYTES: usize = 16;
-/// What one launch may take.
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// Costs of each kind.
 pub(super) struct Transfers {
@@ -57,7 +54,7 @@ pub(super) fn transform(bench: &Bench<'_>, runtime: &Arc<Runtime>, budget: &Time
     let [times] = over_sizes(sizes, 2, budget, |size| {
         let pixels = (size / TEXEL_BYTES / SLICES as usize).max(1);
         let kernel = BoundKernel::transform(runtime, pixels as u32, SLICES)?;
-        let run = || Ok([kernel.run(LIMIT)?.device]);
+        let run = || Ok([kernel.run()?.device]);
         let [times] = repeated(REPETITIONS[usize::from(!quick)], run)?;
         Ok([(kernel.bytes().0 as f64, times)])
     })?;

@@ -15,8 +15,8 @@ use coexec_sim::Picos;
 use super::{Mechanism, median};
 use crate::opencl::events::Event;
 use crate::opencl::{
-    Fault, OpenClError, Result, Runtime, Signals, UserEvent, finish, flush, has_ended, hold, of_duration,
-    timed_out, wait_for,
+    Fault, OpenClError, Result, Runtime, Signals, UserEvent, finish, flush, has_ended, hold, look_until,
+    of_duration, or_give_up, wait_for,
 };
 
 /// Spins between two looks at the clock, which costs as much as many of them.
@@ -148,11 +148,8 @@ impl Link {
 
     /// Waits until the device has announced that; one that has not at the limit is given up.
     pub(crate) fn wait_or_give_up(&mut self, announcement: u32) -> Result<()> {
-        let result = self.wait_for(announcement);
-        if let Err(OpenClError::TimedOut { .. }) = result {
-            self.runtime.give_up();
-        }
-        result
+        let waited = self.wait_for(announcement);
+        or_give_up(&self.runtime, waited)
     }
 
     /// Waits until the device has announced that.
@@ -209,21 +206,12 @@ impl Link {
     }
 }
 
-/// Spins until `condition` holds, at most for a limit from an instant on: the error names what
-/// was waited for.
+/// Spins until `condition` holds, at most for a limit from an instant on.
 pub(super) fn spin_until(
-    (started, limit, what): (Instant, Duration, &'static str),
-    mut condition: impl FnMut() -> Result<bool>,
+    waiting: (Instant, Duration, &'static str),
+    condition: impl FnMut() -> Result<bool>,
 ) -> Result<()> {
-    while !condition()? {
-        for _ in 0..SPINS_A_LOOK {
-            std::hint::spin_loop();
-        }
-        if started.elapsed() > limit {
-            return Err(timed_out(what, limit));
-        }
-    }
-    Ok(())
+    look_until(waiting, || (0..SPINS_A_LOOK).for_each(|_| std::hint::spin_loop()), condition)
 }
 
 /// What the device's kernels, which have ended, say of their waits up to `round`.

@@ -9,7 +9,7 @@ use super::{Converter, Step, axis, unknown, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::View;
 use crate::work::{Attention, Packing};
-use coexec_sim::workload::{Function, Generic, GenericKind, Softmax, Source};
+use coexec_sim::workload::{Function, GenericKind, Softmax, Source};
 
 /// Products with cosines and sines, and their sum.
 const ROTARY_PASSES: u32 = 3;
@@ -18,11 +18,7 @@ impl Converter<'_> {
     /// Operands: query, key, value, past key, past value, a mask that is added; the results are
     /// the output, all keys, all values, the scores.
     pub(super) fn attention(&mut self, node: &SourceNode, attention: &Attention) -> Step<()> {
-        let [query, key, value] = self.projections(node, attention)?;
-        let is_flat = query.extents.len() == 3;
-        let mut query = heads_of(&query, attention.heads)?;
-        let mut key = heads_of(&key, attention.shared_heads)?;
-        let value = heads_of(&value, attention.shared_heads)?;
+        let (is_flat, [mut query, mut key, value]) = self.heads(node, attention)?;
         if attention.rotates {
             query = self.passed(".rotary", &query, &[], ROTARY_PASSES)?;
             key = self.passed(".rotary", &key, &[], ROTARY_PASSES)?;
@@ -31,15 +27,8 @@ impl Converter<'_> {
         let value = self.behind_past(node, 4, value)?;
         self.write(node, 1, key.clone());
         self.write(node, 2, value.clone());
-        let [batch, heads, tokens, depth] = query.extents[..] else {
-            return unsound("a query without heads");
-        };
-        let [_, shared, all, _] = key.extents[..] else { return unsound("a key without heads") };
-        if shared == 0 || heads % shared != 0 {
-            return unsound(format!("{heads} heads of queries on {shared} of keys"));
-        }
-        let rows = as_extent(u64::from(heads / shared) * u64::from(tokens));
-        let grouped = query.reshaped(vec![batch, shared, rows, depth]);
+        let (grouped, [batch, heads, tokens]) = grouped(&query, &key)?;
+        let (shared, rows, all) = (key.extents[1], grouped.extents[2], key.extents[2]);
         let mut scores = self.multiplied(&grouped, &last_two_swapped(&key)?)?;
         scores = scores.reshaped(vec![batch, heads, tokens, all]);
         if attention.is_capped {
@@ -59,44 +48,34 @@ impl Converter<'_> {
         let mixed = self.multiplied(&View { source, ..settled }, &value)?;
         let width = mixed.extents.last().copied().unwrap_or(1);
         let mixed = mixed.reshaped(vec![batch, heads, tokens, width]);
-        let output = if is_flat {
-            let features = as_extent(u64::from(heads) * u64::from(width));
-            mixed.transposed(&[0, 2, 1, 3]).reshaped(vec![batch, tokens, features])
-        } else {
-            mixed
-        };
-        self.write(node, 0, output);
+        self.write(node, 0, if is_flat { side_by_side(&mixed) } else { mixed });
         Ok(())
     }
 
     /// Attention whose products are with a state of keys times values, of all steps at once.
     pub(super) fn linear_attention(&mut self, node: &SourceNode, attention: &Attention) -> Step<()> {
-        let [query, key, value] = self.projections(node, attention)?;
-        let query = heads_of(&query, attention.heads)?;
-        let key = heads_of(&key, attention.shared_heads)?;
-        let value = heads_of(&value, attention.shared_heads)?;
+        let (_, [query, key, value]) = self.heads(node, attention)?;
         self.approximate("products of all steps at once");
-        let [batch, heads, tokens, depth] = query.extents[..] else {
-            return unsound("a query without heads");
-        };
-        let shared = key.extents[1];
-        if shared == 0 || heads % shared != 0 {
-            return unsound(format!("{heads} heads of queries on {shared} of keys"));
-        }
+        let (grouped, [batch, heads, tokens]) = grouped(&query, &key)?;
         let mut state = self.multiplied(&last_two_swapped(&key)?, &value)?;
         if attention.functions > 0 {
             // What the state holds already of a value is taken from it.
             let held = self.multiplied(&key, &state)?;
             state = self.multiplied(&last_two_swapped(&key)?, &held)?;
         }
-        let rows = as_extent(u64::from(heads / shared) * u64::from(tokens));
-        let mixed = self.multiplied(&query.reshaped(vec![batch, shared, rows, depth]), &state)?;
+        let mixed = self.multiplied(&grouped, &state)?;
         let width = state.extents.last().copied().unwrap_or(1);
-        let features = as_extent(u64::from(heads) * u64::from(width));
-        let mixed = mixed.reshaped(vec![batch, heads, tokens, width]).transposed(&[0, 2, 1, 3]);
-        self.write(node, 0, mixed.reshaped(vec![batch, tokens, features]));
+        self.write(node, 0, side_by_side(&mixed.reshaped(vec![batch, heads, tokens, width])));
         self.write(node, 1, state);
         Ok(())
+    }
+
+    /// The heads of query, key and value, and whether the file has them as features.
+    fn heads(&mut self, node: &SourceNode, attention: &Attention) -> Step<(bool, [View; 3])> {
+        let [query, key, value] = self.projections(node, attention)?;
+        let (own, shared) = (attention.heads, attention.shared_heads);
+        let heads = [heads_of(&query, own)?, heads_of(&key, shared)?, heads_of(&value, shared)?];
+        Ok((query.extents.len() == 3, heads))
     }
 
     /// Query, key and value, which files have apart, in one tensor, or as an input and weights.
@@ -155,7 +134,7 @@ impl Converter<'_> {
 
     /// Keys or values behind those of tokens before, where an operand has them.
     fn behind_past(&mut self, node: &SourceNode, operand: usize, view: View) -> Step<View> {
-        if node.reads.get(operand).copied().flatten().is_none() {
+        if node.operand(operand).is_none() {
             return Ok(view);
         }
         let past = match self.read(node, operand)? {
@@ -174,17 +153,14 @@ impl Converter<'_> {
     }
 
     fn mask(&mut self, node: &SourceNode) -> Step<Option<View>> {
-        let is_there = node.reads.get(5).copied().flatten().is_some();
+        let is_there = node.operand(5).is_some();
         is_there.then(|| self.view(node, 5)).transpose()
     }
 
     /// `view` after so many passes over its elements, which read others beside it.
     fn passed(&mut self, suffix: &str, view: &View, others: &[View], passes: u32) -> Step<View> {
-        let read: Vec<&View> = std::iter::once(view).chain(others).collect();
-        let inputs = read.iter().map(|view| view.shape).collect();
-        let sources: Vec<Source> = read.iter().map(|view| view.source).collect();
-        let generic = Generic { kind: GenericKind::Elementwise, inputs, output: view.shape, passes };
-        let source = self.emit(suffix, generic, &sources)?;
+        let sources: Vec<Source> = std::iter::once(view).chain(others).map(|view| view.source).collect();
+        let source = self.emit_generic(suffix, (GenericKind::Elementwise, passes), &sources, view.shape)?;
         Ok(View { source, ..view.clone() })
     }
 
@@ -196,15 +172,35 @@ impl Converter<'_> {
         if elements(&places.extents) < u64::from(tokens) * u64::from(features) {
             return unsound(format!("{tokens} tokens, and a table of fewer places"));
         }
-        let tensor = node.reads.get(3).copied().flatten().unwrap_or_default();
+        let tensor = node.operand(3).unwrap_or_default();
         let places = self.given_constant(tensor, vec![1, tokens, features])?;
         sum = self.two(&sum, &places, Function::Add)?;
-        if node.reads.get(4).copied().flatten().is_some() {
+        if node.operand(4).is_some() {
             let segments = self.lookup(node, 4, 1)?;
             sum = self.two(&sum, &segments, Function::Add)?;
         }
         self.normalised(&sum, coexec_sim::workload::NormKind::Layer)
     }
+}
+
+/// A query as one product for each head of `key`, whose rows are all tokens of all heads that share it; its batch,
+/// heads and tokens.
+fn grouped(query: &View, key: &View) -> Step<(View, [u32; 3])> {
+    let (&[batch, heads, tokens, depth], &[_, shared, ..]) = (&query.extents[..], &key.extents[..]) else {
+        return unsound("a query or a key without heads");
+    };
+    if shared == 0 || heads % shared != 0 {
+        return unsound(format!("{heads} heads of queries on {shared} of keys"));
+    }
+    let rows = as_extent(u64::from(heads / shared) * u64::from(tokens));
+    Ok((query.reshaped(vec![batch, shared, rows, depth]), [batch, heads, tokens]))
+}
+
+/// Heads as features of each token.
+fn side_by_side(heads: &View) -> View {
+    let tokens = heads.transposed(&[0, 2, 1, 3]);
+    let features = as_extent(elements(&tokens.extents[2..]));
+    tokens.reshaped(vec![tokens.extents[0], tokens.extents[1], features])
 }
 
 /// Batch, heads, tokens, features of a tensor that has the heads among its features or as an

@@ -8,8 +8,7 @@ use std::collections::HashSet;
 
 use super::{Converter, Step, Value, unsound};
 use crate::error::ImportError;
-use crate::fold;
-use crate::model::{Constant, SourceNode, Work, elements};
+use crate::model::{Constant, SourceNode, Work};
 use coexec_sim::Source;
 
 impl Converter<'_> {
@@ -20,9 +19,7 @@ impl Converter<'_> {
             (first..first + count).map(|operand| self.value(node, operand).cloned()).collect()
         };
         let (yes, no) = (of(1), of(1 + count));
-        let condition =
-            self.constant(node, 0).and_then(|constant| constant.numbers.as_ref()?.first().copied());
-        let chosen = match (condition, yes, no) {
+        let chosen = match (self.number(node, 0), yes, no) {
             (Some(condition), Some(yes), _) if condition != 0.0 => yes,
             (Some(0.0), _, Some(no)) => no,
             (None, Some(yes), Some(no)) => {
@@ -44,20 +41,6 @@ impl Converter<'_> {
             self.set(node, index, value);
         }
         Ok(())
-    }
-
-    /// Whether one number decides a condition that the network computes beside it, of those extents.
-    pub(super) fn decided(&mut self, node: &SourceNode, extents: Vec<u32>) -> bool {
-        let Work::Arithmetic(arithmetic) = node.work else { return false };
-        let one =
-            [0, 1].iter().find_map(|&operand| match self.constant(node, operand)?.numbers.as_deref()? {
-                &[one] if elements(&extents) == 1 => fold::decided(arithmetic, one),
-                _ => None,
-            });
-        if one.is_some() {
-            self.set(node, 0, Value::Constant(Constant { extents, numbers: one.map(|one| vec![one]) }));
-        }
-        one.is_some()
     }
 
     /// Notes where the branch begins that `node` is in.

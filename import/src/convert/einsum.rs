@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Converter, Step, unknown, unsound};
 use crate::model::{SourceNode, as_extent};
 use crate::view::View;
-use coexec_sim::workload::{Generic, GenericKind};
+use coexec_sim::workload::GenericKind;
 
 /// The name of an axis: a letter, or a number above all letters for those that dots stand for.
 type Label = u32;
@@ -70,9 +70,8 @@ impl Converter<'_> {
             return Ok(term);
         }
         let view = self.like(&term.view, extents);
-        let (kind, inputs) = (GenericKind::Reduction, vec![term.view.shape]);
-        let sum = Generic { kind, inputs, output: view.shape, passes: 1 };
-        let source = self.emit(".sum", sum, &[term.view.source])?;
+        let once = (GenericKind::Reduction, 1);
+        let source = self.emit_generic(".sum", once, &[term.view.source], view.shape)?;
         Ok(Term { view: View { source, ..view }, labels, trained: false })
     }
 

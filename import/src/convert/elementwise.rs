@@ -49,15 +49,7 @@ impl Converter<'_> {
             Arithmetic::Multiply | Arithmetic::Divide | Arithmetic::SquaredDifference => Function::Multiply,
             Arithmetic::Prelu => Function::Prelu,
             Arithmetic::Power => return self.power(node),
-            Arithmetic::Equal
-            | Arithmetic::Greater
-            | Arithmetic::GreaterOrEqual
-            | Arithmetic::Less
-            | Arithmetic::LessOrEqual
-            | Arithmetic::And
-            | Arithmetic::Or
-            | Arithmetic::Xor
-            | Arithmetic::Modulo => return self.generic_view(node),
+            Arithmetic::Modulo | Arithmetic::Comparison(_) => return self.generic_view(node),
         };
         if node.reads.len() < 2 {
             return self.view(node, 0);
@@ -72,9 +64,7 @@ impl Converter<'_> {
 
     fn power(&mut self, node: &SourceNode) -> Step<View> {
         let view = self.view(node, 0)?;
-        let exponent =
-            self.constant(node, 1).and_then(|constant| constant.numbers.as_ref()?.first().copied());
-        match exponent {
+        match self.number(node, 1) {
             Some(exponent) if (exponent - 2.0).abs() < 1e-6 => self.square(&view),
             _ => self.function(node, Elemental::Transcendental),
         }
@@ -135,13 +125,7 @@ impl Converter<'_> {
     /// A sum or product of two tensors.
     pub(super) fn two(&mut self, left: &View, right: &View, function: Function) -> Step<View> {
         let extents = broadcast(&left.extents, &right.extents)?;
-        let rank = extents.len();
-        let aligned = |view: &View| {
-            let mut extents = vec![1; rank - view.extents.len()];
-            extents.extend(&view.extents);
-            view.reshaped(extents)
-        };
-        let (mut first, mut second) = (aligned(left), aligned(right));
+        let (mut first, mut second) = (left.aligned(extents.len()), right.aligned(extents.len()));
         if elements(&first.extents) < elements(&second.extents)
             || (first.order.is_none() && second.order.is_some() && second.extents == extents)
         {

@@ -1,18 +1,18 @@
-//! Extents of what nodes write, where no operator of the workload says them.
+//! What is known of what nodes write without an operator of the workload: extents, and of constants the numbers.
 //!
-//! Responsible for: each node's rule of extents, and what the file says where there is none.
-//! Not for: operators, which have extents of their own.
+//! Responsible for: each node's rule, and what the file says where there is none. Not for: operators, which have
+//! extents of their own.
 
 use super::elementwise::broadcast;
-use super::join::joined_extents;
 use super::reduce::{reduced, reduced_axes};
 use super::{Converter, Step, Value, axis, unknown, unsound};
+use crate::fold;
 use crate::model::{Constant, Extents, SourceNode, Spectrum, Work, as_extent, elements};
 
 impl Converter<'_> {
-    /// Extents of a result: by rule, or else as the file says them.
-    pub(super) fn extents_of(&mut self, node: &SourceNode, index: usize) -> Step<Vec<u32>> {
-        let tensor = node.writes.get(index).copied().flatten();
+    /// What is known of a result: by rule, or else extents as the file says them.
+    pub(super) fn result(&mut self, node: &SourceNode, index: usize) -> Step<Constant> {
+        let tensor = node.result(index);
         let said = tensor.and_then(|tensor| self.model.tensors[tensor].said());
         let is_bound = matches!(&node.work, Work::Generic { extents, .. } if extents.is_bound());
         if is_bound && said.is_none() {
@@ -20,13 +20,13 @@ impl Converter<'_> {
         }
         if let (Work::Generic { extents: Extents::Rows { has_kinds: true, .. }, .. }, 0) = (&node.work, index)
         {
-            return Ok(vec![rows(&self.extents_read(node, 0)?)]);
+            return Ok(Constant::of_extents(vec![rows(&self.extents_read(node, 0)?)]));
         }
         match (said, self.ruled(node)) {
             // Results beside the first are seldom like it.
-            (Some(said), _) if index > 0 || is_bound => Ok(said),
-            (_, Ok(Some(extents))) => Ok(extents),
-            (Some(said), _) => Ok(said),
+            (Some(said), _) if index > 0 || is_bound => Ok(Constant::of_extents(said)),
+            (_, Ok(Some(known))) => Ok(known),
+            (Some(said), _) => Ok(Constant::of_extents(said)),
             (None, Ok(None)) => {
                 unknown("its extents are computed by the network, and the file does not say them")
             }
@@ -42,33 +42,42 @@ impl Converter<'_> {
         })
     }
 
-    /// Extents by the rule of the node's work, where there is one that holds here.
-    fn ruled(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
+    /// Extents by the rule of the node's work, where there is one that holds here, and the numbers of what is computed
+    /// with constants.
+    pub(super) fn ruled(&self, node: &SourceNode) -> Step<Option<Constant>> {
+        let extents = self.extents_ruled(node)?;
+        extents.map(|extents| self.with_numbers(node, extents)).transpose()
+    }
+
+    fn extents_ruled(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
         let read = |operand: usize| self.extents_read(node, operand);
         Ok(match &node.work {
             Work::Generic { extents, .. } => self.by_rule(node, extents)?,
+            Work::Arithmetic(_) | Work::Where => Some(self.broadcast(node)?),
             Work::Function(_) | Work::Identity | Work::Scatter | Work::BatchNorm | Work::AlongAxis { .. } => {
                 Some(read(0)?)
             }
-            Work::Arithmetic(_) | Work::Where => self.by_rule(node, &Extents::Broadcast)?,
             Work::Reduce { keep, .. } if self.is_known(node, 1) => {
                 let from = read(0)?;
-                let gone = reduced_axes(self.constant(node, 1), from.len())?;
-                Some(reduced(&from, &gone, *keep))
+                Some(reduced(&from, &reduced_axes(self.constant(node, 1), from.len())?, *keep))
             }
             Work::Pool { window, .. } => Some(self.pooled(&read(0)?, window)?),
             Work::GlobalPool(_) => {
                 let extents = read(0)?;
                 Some(extents.iter().enumerate().map(|(axis, &one)| if axis < 2 { one } else { 1 }).collect())
             }
-            Work::Expand
-            | Work::Tile
-            | Work::Pad
-            | Work::Resize(_)
-            | Work::Gather { .. }
-            | Work::Concat { .. }
-            | Work::ConstantOfShape(_) => self.moved(node)?,
+            Work::Resize(_) => self.resized(node, &read(0)?).ok(),
+            Work::Pad if self.is_known(node, 1) => self.padded(node)?,
+            Work::Expand | Work::Tile | Work::ConstantOfShape(_) | Work::Range => self.counted(node)?,
+            &Work::Gather { axis: along } => {
+                let mut extents = read(0)?;
+                let along = axis(along, extents.len())?;
+                extents.splice(along..=along, read(1)?);
+                Some(extents)
+            }
             Work::Reduce { .. }
+            | Work::Pad
+            | Work::Concat { .. }
             | Work::Convolution { .. }
             | Work::TransposedConvolution { .. }
             | Work::Product { .. }
@@ -90,84 +99,91 @@ impl Converter<'_> {
             | Work::BlockRearrangement { .. }
             | Work::Shape { .. }
             | Work::Size
-            | Work::Range
             | Work::Unknown(_) => None,
         })
     }
 
-    /// Extents of what only moves elements.
-    fn moved(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
-        let read = |operand: usize| self.extents_read(node, operand);
-        let counts = |operand: usize| {
-            let numbers = self.constant(node, operand).and_then(Constant::integers)?;
-            Some(numbers.into_iter().map(as_extent).collect::<Vec<u32>>())
-        };
-        if let Work::Gather { axis: along } = node.work {
-            let mut extents = read(0)?;
-            let along = axis(along, extents.len())?;
-            extents.splice(along..=along, read(1)?);
-            return Ok(Some(extents));
+    /// Extents that numbers in operands say.
+    fn counted(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
+        if node.work == Work::Range {
+            let numbers = [0, 1, 2].map(|operand| self.number(node, operand));
+            let [Some(start), Some(limit), Some(step)] = numbers else { return Ok(None) };
+            return fold::range([start, limit, step]).map(|count| Some(vec![count]));
         }
-        if let Work::Concat { axis: along, is_new: false } = node.work {
-            let parts = (0..node.reads.len()).map(read).collect::<Step<Vec<Vec<u32>>>>()?;
-            let along = axis(along, parts.first().map_or(0, Vec::len))?;
-            return joined_extents(parts.iter().map(Vec::as_slice), along).map(Some);
+        let is_all = matches!(node.work, Work::ConstantOfShape(_));
+        let numbers = self.constant(node, usize::from(!is_all)).and_then(Constant::integers);
+        let Some(numbers) = numbers else { return Ok(None) };
+        let counts: Vec<u32> = numbers.into_iter().map(as_extent).collect();
+        if is_all {
+            return Ok(Some(counts));
         }
-        if matches!(node.work, Work::Resize(_)) {
-            return Ok(self.resized(node, &read(0)?).ok());
-        }
-        if node.work == Work::Pad && self.is_known(node, 1) {
-            return self.padded(node);
-        }
-        if matches!(node.work, Work::ConstantOfShape(_)) {
-            return Ok(counts(0));
-        }
-        let Some(counts) = counts(1) else { return Ok(None) };
+        let from = self.extents_read(node, 0)?;
         if node.work == Work::Expand {
-            return broadcast(&read(0)?, &counts).map(Some);
+            return broadcast(&from, &counts).map(Some);
         }
-        let copied = |(one, copies): (u32, u32)| one.saturating_mul(copies);
-        let is_tile = node.work == Work::Tile;
-        Ok(is_tile.then_some(read(0)?.into_iter().zip(counts).map(copied).collect()))
+        Ok(Some(from.into_iter().zip(counts).map(|(one, copies)| one.saturating_mul(copies)).collect()))
+    }
+
+    /// A result of those extents, with its numbers where it is computed with constants by a function that is known.
+    fn with_numbers(&self, node: &SourceNode, extents: Vec<u32>) -> Step<Constant> {
+        let constant = |operand: usize| self.constant(node, operand);
+        let at = |operand: usize, place: &[usize]| constant(operand)?.at(place);
+        if let Work::Arithmetic(arithmetic) = node.work {
+            let given = (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some());
+            return Ok(fold::calculated(arithmetic, extents, &given.map(constant).collect::<Vec<_>>()));
+        }
+        if let (&Work::Gather { axis }, Some(from), Some(places)) = (&node.work, constant(0), constant(1)) {
+            return fold::gathered(from, places, axis);
+        }
+        if let (Work::Reduce { reduction, .. }, 1) = (&node.work, elements(&extents)) {
+            let all = constant(0).and_then(|constant| constant.numbers.as_ref());
+            let numbers = all.map(|numbers| vec![fold::reduction(*reduction, numbers)]);
+            return Ok(Constant { extents, numbers });
+        }
+        Ok(Constant::built(extents, |place| {
+            if let Work::Function(elemental) = node.work {
+                fold::function(elemental, at(0, place)?)
+            } else if let Work::ConstantOfShape(number) = node.work {
+                Some(number)
+            } else if node.work == Work::Where {
+                at(if at(0, place)? == 0.0 { 2 } else { 1 }, place)
+            } else if node.work == Work::Range {
+                Some(self.number(node, 0)? + place[0] as f64 * self.number(node, 2)?)
+            } else if node.work == Work::Expand {
+                at(0, place)
+            } else {
+                None
+            }
+        }))
+    }
+
+    /// Extents that all operands broadcast to.
+    fn broadcast(&self, node: &SourceNode) -> Step<Vec<u32>> {
+        let mut given = (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some());
+        given.try_fold(Vec::new(), |extents, operand| broadcast(&extents, &self.extents_read(node, operand)?))
     }
 
     /// Whether the numbers of an operand are known, or it is absent.
     fn is_known(&self, node: &SourceNode, operand: usize) -> bool {
-        node.reads.get(operand).copied().flatten().is_none()
+        node.operand(operand).is_none()
             || self.constant(node, operand).is_some_and(|constant| constant.numbers.is_some())
     }
 
     fn by_rule(&self, node: &SourceNode, rule: &Extents) -> Step<Option<Vec<u32>>> {
         let read = |operand: usize| self.extents_read(node, operand);
-        let first = || self.constant(node, 1).and_then(Constant::integers)?.first().copied().map(as_extent);
         Ok(match *rule {
             Extents::Like(operand) => Some(read(operand)?),
             Extents::Quantised | Extents::Chosen { axis: Some(_) } => Some(read(0)?),
-            Extents::Broadcast => {
-                let mut extents = Vec::new();
-                for operand in (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some()) {
-                    extents = broadcast(&extents, &read(operand)?)?;
-                }
-                Some(extents)
-            }
-            Extents::Reduced { axis: None, .. } => Some(vec![1]),
-            Extents::Reduced { axis: Some(along), keep } => {
+            Extents::Broadcast => Some(self.broadcast(node)?),
+            Extents::Reduced { axis: along, keep } => {
                 let from = read(0)?;
                 Some(reduced(&from, &[axis(along, from.len())?], keep))
             }
-            Extents::Counted { axis: along } => {
+            Extents::Counted { axis: along, is_new } => {
                 let mut extents = read(0)?;
-                let along = axis(along, extents.len())?;
-                first().map(|count| {
-                    extents[along] = count;
-                    extents
-                })
-            }
-            Extents::OneHot { axis: along } => {
-                let mut extents = read(0)?;
-                let along = axis(along, extents.len() + 1)?;
-                first().map(|count| {
-                    extents.insert(along, count);
+                let along = axis(along, extents.len() + usize::from(is_new))?;
+                self.number(node, 1).map(|count| {
+                    extents.splice(along..along + usize::from(!is_new), [as_extent(count as i64)]);
                     extents
                 })
             }
@@ -199,8 +215,7 @@ impl Converter<'_> {
         let mut extents = self.extents_read(node, 0)?;
         let rank = extents.len();
         let numbers = |operand: usize| self.constant(node, operand).and_then(Constant::integers);
-        let first =
-            |operand: usize| numbers(operand).and_then(|numbers| numbers.first().copied()).map(as_extent);
+        let first = |operand: usize| self.number(node, operand).map(|number| as_extent(number as i64));
         let frequencies = |points: u32, is_half: bool| if is_half { points / 2 + 1 } else { points };
         if !self.is_known(node, 1) {
             return Ok(None);
@@ -208,7 +223,7 @@ impl Converter<'_> {
         match *spectrum {
             Spectrum::Whole { axis: usual, is_half } => {
                 // Later versions have the axis as an operand.
-                let along = axis(numbers(2).and_then(|axes| axes.first().copied()).unwrap_or(usual), rank)?;
+                let along = axis(self.number(node, 2).map_or(usual, |along| along as i64), rank)?;
                 extents[along] = frequencies(first(1).unwrap_or(extents[along]), is_half);
                 extents[rank - 1] = 2;
             }
@@ -242,8 +257,7 @@ impl Converter<'_> {
         let (&[_, count, _], &[batch, kinds, _]) = (&boxes[..], &scores[..]) else {
             return unsound("boxes of another number of axes");
         };
-        let most = self.constant(node, 2).and_then(Constant::integers);
-        let most = most.and_then(|numbers| numbers.first().copied()).map_or(count, as_extent);
+        let most = self.number(node, 2).map_or(count, |most| as_extent(most as i64));
         let all = u64::from(batch) * u64::from(kinds);
         Ok(vec![as_extent(all.saturating_mul(u64::from(count.min(most)))), 3])
     }

@@ -6,7 +6,7 @@
 use super::{Converter, Step, Value, unknown};
 use crate::model::{Constant, Extents, SourceNode, TensorId, Work};
 use crate::view::{View, wide, wide_axes};
-use coexec_sim::workload::{Generic, GenericKind, Padding, Source};
+use coexec_sim::workload::{GenericKind, Padding, Source};
 
 /// Most numbers of a constant that a kernel has among its arguments; of more it reads a tensor.
 const MAX_ARGUMENT: u64 = 16;
@@ -29,7 +29,7 @@ impl Converter<'_> {
 
     /// What a node has written already.
     fn value_of(&self, node: &SourceNode, index: usize) -> Option<Value> {
-        node.writes.get(index).copied().flatten().and_then(|tensor| self.values[tensor].clone())
+        node.result(index).and_then(|tensor| self.values[tensor].clone())
     }
 
     /// A result beside the first: written with it, and moved to where it belongs.
@@ -37,12 +37,10 @@ impl Converter<'_> {
         if matches!(node.work, Work::Generic { extents: Extents::Quantised, .. }) {
             return Ok(Value::Constant(Constant::default()));
         }
-        let extents = self.extents_of(node, index)?;
+        let extents = self.result(node, index)?.extents;
         Self::check_extents(&extents)?;
         let view = self.like(first, extents);
-        let (kind, inputs) = (GenericKind::Movement, vec![first.shape]);
-        let source =
-            self.emit("", Generic { kind, inputs, output: view.shape, passes: 1 }, &[first.source])?;
+        let source = self.emit_generic("", (GenericKind::Movement, 1), &[first.source], view.shape)?;
         Ok(Value::View(View { source, ..view }))
     }
 
@@ -59,19 +57,17 @@ impl Converter<'_> {
         if let Work::Generic { extents: Extents::Quantised, .. } = node.work {
             return self.view(node, 0).map(Value::View);
         }
-        let Some((kind, passes)) = node.work.generic() else { return unknown("it has no class of work") };
-        let extents = self.extents_of(node, index)?;
+        let Some(work) = node.work.generic() else { return unknown("it has no class of work") };
+        let extents = self.result(node, index)?.extents;
         let views = self.operands(node)?;
         let Some(first) = views.first() else {
             Self::check_size(&extents)?;
-            return Ok(Value::Constant(Constant { extents, numbers: None }));
+            return Ok(Value::Constant(Constant::of_extents(extents)));
         };
         Self::check_extents(&extents)?;
         let view = self.like(first, extents);
-        let inputs = views.iter().map(|view| view.shape).collect();
         let sources: Vec<Source> = views.iter().map(|view| view.source).collect();
-        let generic = Generic { kind, inputs, output: view.shape, passes };
-        let source = self.emit("", generic, &sources)?;
+        let source = self.emit_generic("", work, &sources, view.shape)?;
         Ok(Value::View(View { source, ..view }))
     }
 
@@ -87,9 +83,7 @@ impl Converter<'_> {
         if matches!(view.source, Source::Node(_)) {
             return Ok(Some(view.source));
         }
-        let (kind, output) = (GenericKind::Movement, view.shape);
-        let copy = Generic { kind, inputs: vec![output], output, passes: 1 };
-        self.emit("", copy, &[view.source]).map(Some)
+        self.emit_generic("", (GenericKind::Movement, 1), &[view.source], view.shape).map(Some)
     }
 
     /// What a node reads as tensors: what the network computes, and constants of many numbers

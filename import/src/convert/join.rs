@@ -1,7 +1,8 @@
 //! Tensors put together: concatenations, zeros around, copies, larger images.
 
-use super::{Converter, Step, axis, unknown, unsound};
-use crate::model::{SourceNode, as_extent, elements};
+use super::{Converter, Step, Value, axis, unknown, unsound};
+use crate::fold;
+use crate::model::{Constant, SourceNode, TensorId, as_extent, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{Concat, Dimension, Interpolation, Pad, Padding, Reshape, Resize, Shape};
 
@@ -9,14 +10,40 @@ use coexec_sim::workload::{Concat, Dimension, Interpolation, Pad, Padding, Resha
 const MAX_COPIES: u32 = 64;
 
 impl Converter<'_> {
-    pub(super) fn concat(&mut self, node: &SourceNode, along: i64, is_new: bool) -> Step<View> {
-        let mut views = Vec::with_capacity(node.reads.len());
-        let mut place = 0;
-        for operand in 0..node.reads.len() {
-            if self.constant(node, operand).is_some_and(|constant| constant.elements() == 0) {
-                continue;
+    pub(super) fn concat(&mut self, node: &SourceNode, along: i64, is_new: bool) -> Step<Value> {
+        let mut parts = Vec::with_capacity(node.reads.len());
+        for (operand, read) in node.reads.iter().enumerate() {
+            if let &Some(tensor) = read {
+                parts.push((self.tensor(node, operand)?, tensor));
             }
-            let view = self.view(node, operand)?;
+        }
+        self.joined_values(&parts, along, is_new)
+    }
+
+    /// Tensors joined along an axis, perhaps a new one; constants among them are stored as the tensors beside them.
+    pub(super) fn joined_values(
+        &mut self,
+        parts: &[(Value, TensorId)],
+        along: i64,
+        is_new: bool,
+    ) -> Step<Value> {
+        let constants = parts.iter().map(|(part, _)| match part {
+            Value::Constant(constant) => Some(constant.clone()),
+            Value::View(_) => None,
+        });
+        if let Some(constants) = constants.collect::<Option<Vec<Constant>>>() {
+            let joined = fold::joined(constants, along, is_new)?;
+            Self::check_size(&joined.extents)?;
+            return Ok(Value::Constant(joined));
+        }
+        let mut views = Vec::with_capacity(parts.len());
+        let mut place = 0;
+        for (part, tensor) in parts {
+            let view = match part {
+                Value::View(view) => view.clone(),
+                Value::Constant(constant) if constant.elements() == 0 => continue,
+                Value::Constant(constant) => self.given_constant(*tensor, constant.extents.clone())?,
+            };
             let mut extents = view.extents.clone();
             place = axis(along, extents.len() + usize::from(is_new))?;
             if is_new {
@@ -24,7 +51,7 @@ impl Converter<'_> {
             }
             views.push(view.reshaped(extents));
         }
-        self.joined_along(&views, place)
+        self.joined_along(&views, place).map(Value::View)
     }
 
     /// Tensors one after the other along an axis.
@@ -178,9 +205,7 @@ impl Converter<'_> {
         let wanted: Vec<u32> = self.numbers(node, 1)?.into_iter().map(as_extent).collect();
         let extents = super::elementwise::broadcast(&view.extents, &wanted)?;
         Self::check_extents(&extents)?;
-        let mut aligned = vec![1; extents.len() - view.extents.len()];
-        aligned.extend(&view.extents);
-        self.repeated(&view.reshaped(aligned), &extents)
+        self.repeated(&view.aligned(extents.len()), &extents)
     }
 
     pub(super) fn tile(&mut self, node: &SourceNode) -> Step<View> {

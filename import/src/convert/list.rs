@@ -4,12 +4,12 @@
 
 use std::rc::Rc;
 
-use super::{Converter, Step, Value, axis, unknown, unsound};
-use crate::fold;
-use crate::model::{Constant, Listing, MOST_NODES, SourceNode, TensorId};
+use super::{Converter, Step, Value, axis, unknown};
+use crate::model::{Constant, Listing, MOST_NODES, SourceNode};
 
 impl Converter<'_> {
-    pub(super) fn list(&mut self, node: &SourceNode, listing: Listing) -> Step<()> {
+    /// The tensor that a list gives; none where one is written.
+    pub(super) fn list(&mut self, node: &SourceNode, listing: Listing) -> Step<Option<Value>> {
         let list = match listing {
             Listing::Make => {
                 let operands = (0..node.reads.len()).map(|operand| self.tensor(node, operand));
@@ -23,39 +23,28 @@ impl Converter<'_> {
                 list
             }
             Listing::Cut { axis, keep } => self.cut(node, axis, keep)?,
-            Listing::At | Listing::Length | Listing::Join { .. } => {
-                let value = self.of_list(node, listing)?;
-                self.set(node, 0, value);
-                return Ok(());
-            }
-        };
-        if let Some(tensor) = node.writes.first().copied().flatten() {
-            self.lists.insert(tensor, Rc::new(list));
-        }
-        Ok(())
-    }
-
-    /// A tensor that a list gives.
-    fn of_list(&mut self, node: &SourceNode, listing: Listing) -> Step<Value> {
-        match listing {
             Listing::At => {
                 let list = self.list_read(node)?;
-                Ok(list[self.place(node, 1, list.len())?].clone())
+                return Ok(Some(list[self.place(node, 1, list.len())?].clone()));
             }
             Listing::Length => {
-                let numbers = Some(vec![self.list_read(node)?.len() as f64]);
-                Ok(Value::Constant(Constant { extents: Vec::new(), numbers }))
+                let length = self.list_read(node)?.len();
+                return Ok(Some(Value::Constant(Constant::number(length as f64))));
             }
             Listing::Join { axis, is_new } => {
-                let list = self.list_taken(node)?;
-                self.joined_values(&list, axis, is_new, node.reads[0].unwrap_or_default())
+                let tensor = node.reads[0].unwrap_or_default();
+                let list: Vec<_> = self.list_taken(node)?.into_iter().map(|value| (value, tensor)).collect();
+                return self.joined_values(&list, axis, is_new).map(Some);
             }
-            Listing::Make | Listing::Insert | Listing::Cut { .. } => unsound("a list where a tensor is read"),
+        };
+        if let Some(tensor) = node.result(0) {
+            self.lists.insert(tensor, Rc::new(list));
         }
+        Ok(None)
     }
 
     fn list_read(&self, node: &SourceNode) -> Step<&Rc<Vec<Value>>> {
-        match node.reads.first().copied().flatten().and_then(|tensor| self.lists.get(&tensor)) {
+        match node.operand(0).and_then(|tensor| self.lists.get(&tensor)) {
             Some(list) => Ok(list),
             None => unknown("it reads a list that is not one of tensors that are written one by one"),
         }
@@ -65,7 +54,7 @@ impl Converter<'_> {
     /// a node is never copied.
     fn list_taken(&mut self, node: &SourceNode) -> Step<Vec<Value>> {
         let list = self.list_read(node)?.clone();
-        let tensor = node.reads.first().copied().flatten();
+        let tensor = node.operand(0);
         if let Some(tensor) = tensor.filter(|&tensor| self.readers[tensor] == 1) {
             self.lists.remove(&tensor);
         }
@@ -91,7 +80,7 @@ impl Converter<'_> {
         let value = self.tensor(node, 0)?;
         let along = axis(along, value.extents().len())?;
         let extent = value.extents()[along];
-        let is_said = node.reads.get(1).copied().flatten().is_some();
+        let is_said = node.operand(1).is_some();
         let sizes = if is_said { self.numbers(node, 1)? } else { vec![1] };
         let is_each = self.constant(node, 1).is_none_or(|constant| constant.extents.is_empty());
         let sizes = match sizes[..] {
@@ -105,41 +94,5 @@ impl Converter<'_> {
             _ => sizes,
         };
         self.parts(&value, along, &sizes, !is_said && !keep)
-    }
-
-    /// Tensors joined along an axis, perhaps a new one; constants among them are stored as `tensor`.
-    pub(super) fn joined_values(
-        &mut self,
-        parts: &[Value],
-        along: i64,
-        is_new: bool,
-        tensor: TensorId,
-    ) -> Step<Value> {
-        let constants = parts.iter().map(|part| match part {
-            Value::Constant(constant) => Some(constant.clone()),
-            Value::View(_) => None,
-        });
-        if let Some(constants) = constants.collect::<Option<Vec<Constant>>>() {
-            return fold::joined(constants, along, is_new).map(Value::Constant);
-        }
-        let mut views = Vec::with_capacity(parts.len());
-        let mut place = 0;
-        for part in parts {
-            let view = match part {
-                Value::View(view) => view.clone(),
-                Value::Constant(constant) if constant.elements() == 0 => continue,
-                Value::Constant(constant) => self.given_constant(tensor, constant.extents.clone())?,
-            };
-            let mut extents = view.extents.clone();
-            place = axis(along, extents.len() + usize::from(is_new))?;
-            if is_new {
-                extents.insert(place, 1);
-            }
-            views.push(view.reshaped(extents));
-        }
-        if views.is_empty() {
-            return unsound("a list without tensors is joined");
-        }
-        self.joined_along(&views, place).map(Value::View)
     }
 }

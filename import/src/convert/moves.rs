@@ -50,7 +50,7 @@ impl Converter<'_> {
 
     /// What tells a move from the operator of the node at work; nothing where that is the move.
     pub(super) fn suffix(&self, suffix: &'static str) -> &'static str {
-        let is_move = self.kind.eq_ignore_ascii_case(suffix.trim_start_matches('.'));
+        let is_move = self.at.kind.eq_ignore_ascii_case(suffix.trim_start_matches('.'));
         if is_move { "" } else { suffix }
     }
 

@@ -107,8 +107,7 @@ impl Converter<'_> {
         } else {
             let mut whole = |view: &View, matrix: [u32; 2]| {
                 let wanted = [&extents[..], &matrix[..]].concat();
-                let aligned = [vec![1; wanted.len() - view.extents.len()], view.extents.clone()].concat();
-                self.repeated(&view.reshaped(aligned), &wanted)
+                self.repeated(&view.aligned(wanted.len()), &wanted)
             };
             let (left, right) = (whole(left, [m, k])?, whole(right, [k, n])?);
             return self.multiplied(&left, &right);
@@ -150,7 +149,7 @@ impl Converter<'_> {
 
     /// Whether a tensor of the model has one reader.
     pub(super) fn is_read_once(&self, node: &SourceNode, operand: usize) -> bool {
-        node.reads.get(operand).copied().flatten().is_some_and(|tensor| self.readers[tensor] == 1)
+        node.operand(operand).is_some_and(|tensor| self.readers[tensor] == 1)
     }
 
     pub(super) fn value(&self, node: &SourceNode, operand: usize) -> Option<&Value> {

@@ -39,7 +39,7 @@ impl Converter<'_> {
                 self.out.wanted.push(source);
             }
         }
-        let bias = node.reads.get(3).copied().flatten().is_some();
+        let bias = node.operand(3).is_some();
         let input = self.view(node, 0)?;
         let input = if batch_first { input } else { input.swapped() };
         let [sequences, steps, _] = input.extents[..] else {
@@ -67,7 +67,7 @@ impl Converter<'_> {
         batch_first: bool,
     ) -> Step<()> {
         let is_read = |converter: &Self, index: usize| {
-            let tensor = node.writes.get(index).copied().flatten();
+            let tensor = node.result(index);
             tensor.is_some_and(|tensor| converter.readers[tensor] > 0)
         };
         if !has_directions {

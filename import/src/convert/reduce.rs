@@ -4,7 +4,7 @@ use super::{Converter, Step, axes, axis, unknown, unsound};
 use crate::model::{Constant, Reduction, SourceNode, as_extent, elements};
 use crate::view::{View, natural_shape};
 use coexec_sim::workload::{
-    Function, Generic, GenericKind, Mean, Norm, NormKind, Operator, Pool, PoolKind, Shape, Window,
+    Function, GenericKind, Mean, Norm, NormKind, Operator, Pool, PoolKind, Shape, Window,
 };
 
 impl Converter<'_> {
@@ -36,9 +36,8 @@ impl Converter<'_> {
         let channels = order.iter().rev().take_while(|axis| gone.contains(axis)).count();
         if channels == order.len() && channels > 1 {
             // Everything becomes one number, in whatever order it lies.
-            let (inputs, output) = (vec![view.shape], Shape::tokens(1, 1));
-            let all = Generic { kind: GenericKind::Reduction, inputs, output, passes: 1 };
-            let source = self.emit("", all, &[view.source])?;
+            let once = (GenericKind::Reduction, 1);
+            let source = self.emit_generic("", once, &[view.source], Shape::tokens(1, 1))?;
             return Ok(self.seen(source, extents, Vec::new()).reshaped(kept));
         }
         let is_over_channels = !order[..order.len() - channels].iter().any(|axis| gone.contains(axis));
@@ -82,9 +81,7 @@ impl Converter<'_> {
         };
         let Some(shape) = shape else { return unsound("a tensor is too large") };
         let source = self.arranged(view, &order, shape)?;
-        let output = shape.with_channels(1);
-        let sums = Generic { kind: GenericKind::Reduction, inputs: vec![shape], output, passes: 1 };
-        let source = self.emit("", sums, &[source])?;
+        let source = self.emit_generic("", (GenericKind::Reduction, 1), &[source], shape.with_channels(1))?;
         let gone = order.split_off(outer);
         Ok(self.seen(source, reduced(&view.extents, &gone, true), order))
     }
@@ -170,8 +167,7 @@ impl Converter<'_> {
     /// compilers look no further than to the operator before.
     pub(super) fn batch_norm(&mut self, node: &SourceNode) -> Step<View> {
         let view = self.view(node, 0)?;
-        let is_behind_reshape =
-            node.reads.first().copied().flatten().is_some_and(|tensor| self.reshaped.contains(&tensor));
+        let is_behind_reshape = node.operand(0).is_some_and(|tensor| self.reshaped.contains(&tensor));
         if !is_behind_reshape && self.is_read_once(node, 0) && self.takes_bias(view.source) {
             return Ok(view);
         }

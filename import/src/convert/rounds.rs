@@ -20,22 +20,21 @@ const BEFORE: usize = 2;
 
 impl Converter<'_> {
     pub(super) fn rounds(&mut self, node: &SourceNode, body: &Rounds) -> Result<(), ImportError> {
-        let (name, kind, before) = (self.name.clone(), self.kind.clone(), self.out.nodes.len());
+        let (at, before) = (self.at.clone(), self.out.nodes.len());
         let done = self.one_after_the_other(node, body);
         if !(self.skip_unknown && matches!(done, Err(ImportError::Node { problem: Problem::Unknown(_), .. })))
         {
             return done;
         }
         self.forget(before);
-        (self.name, self.kind) = (name.clone(), kind.clone());
-        self.skip(node).map_err(|problem| ImportError::Node { node: name, kind, problem })
+        self.at = at;
+        self.skip(node).map_err(|problem| self.at.refused(problem))
     }
 
     fn one_after_the_other(&mut self, node: &SourceNode, body: &Rounds) -> Result<(), ImportError> {
-        let (name, kind) = (self.name.clone(), self.kind.clone());
-        let refused = |problem| ImportError::Node { node: name.clone(), kind: kind.clone(), problem };
+        let at = self.at.clone();
         let count = body.inputs.len().saturating_sub(BEFORE);
-        let operand = |index: usize| node.reads.get(index).copied().flatten();
+        let operand = |index: usize| node.operand(index);
         let most = operand(0).and_then(|most| self.known(most));
         let mut condition = operand(1);
         let mut carried: Vec<Held> = (0..count).map(|index| self.held(operand(BEFORE + index))).collect();
@@ -45,14 +44,14 @@ impl Converter<'_> {
             match condition.map(|condition| self.known(condition)) {
                 Some(Some(0.0)) => break,
                 Some(None) => {
-                    (self.name, self.kind) = (name.clone(), kind.clone());
+                    self.at = at.clone();
                     self.approximate("as many rounds as there can be");
                 }
                 Some(Some(_)) | None => {}
             }
             self.repeated += body.nodes.len().max(1);
             if self.repeated > MOST_NODES || self.out.nodes.len() > MOST_OPERATORS {
-                return Err(refused(endless()));
+                return Err(at.refused(endless()));
             }
             let output = |index: usize| body.outputs.get(index).copied().flatten();
             self.round(body, round, carried)?;
@@ -63,18 +62,15 @@ impl Converter<'_> {
                 self.lists.remove(&tensor);
             }
             for (index, all) in written.iter_mut().enumerate() {
-                match self.held(output(1 + count + index)).0 {
-                    Some(value) => all.push(value),
-                    None => {
-                        return Err(refused(Problem::Unsound(
-                            "a round writes less than it should".to_owned(),
-                        )));
-                    }
-                }
+                let Some(value) = self.held(output(1 + count + index)).0 else {
+                    let less = "a round writes less than it should".to_owned();
+                    return Err(at.refused(Problem::Unsound(less)));
+                };
+                all.push((value, operand(0).unwrap_or_default()));
             }
             round += 1;
         }
-        (self.name, self.kind) = (name.clone(), kind.clone());
+        self.at = at.clone();
         for (&tensor, held) in node.writes.iter().zip(carried) {
             self.hold(tensor, held);
         }
@@ -82,7 +78,7 @@ impl Converter<'_> {
             let value = if all.is_empty() {
                 Value::Constant(Constant { extents: vec![0], numbers: Some(Vec::new()) })
             } else {
-                self.joined_values(all, 0, true, operand(0).unwrap_or_default()).map_err(&refused)?
+                self.joined_values(all, 0, true).map_err(|problem| at.refused(problem))?
             };
             self.set(node, count + index, value);
         }
@@ -91,9 +87,7 @@ impl Converter<'_> {
 
     /// One round, with what it reads.
     fn round(&mut self, body: &Rounds, round: usize, carried: Vec<Held>) -> Result<(), ImportError> {
-        let number =
-            |number: f64| Value::Constant(Constant { extents: Vec::new(), numbers: Some(vec![number]) });
-        let given = [number(round as f64), number(1.0)].map(|value| (Some(value), None));
+        let given = [round as f64, 1.0].map(|number| (Some(Value::Constant(Constant::number(number))), None));
         for (&tensor, held) in body.inputs.iter().zip(given.into_iter().chain(carried)) {
             self.hold(tensor, held);
         }

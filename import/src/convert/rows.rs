@@ -17,12 +17,10 @@ struct Range {
 }
 
 impl Converter<'_> {
-    pub(super) fn slice(&mut self, node: &SourceNode, slicing: &Slicing) -> Step<()> {
+    pub(super) fn slice(&mut self, node: &SourceNode, slicing: &Slicing) -> Step<Value> {
         let value = self.tensor(node, 0)?;
         let ranges = self.ranges(node, slicing, value.extents())?;
-        let value = self.sliced(value, &ranges)?;
-        self.set(node, 0, value);
-        Ok(())
+        self.sliced(value, &ranges)
     }
 
     /// Ranges of a tensor, each along another axis.
@@ -127,19 +125,13 @@ impl Converter<'_> {
         let along = if node.reads.len() > 2 { self.numbers(node, 2)? } else { Vec::new() };
         let axis = axis(along.first().copied().unwrap_or(0), value.extents().len())?;
         let sizes = self.constant(node, 1).and_then(Constant::integers);
+        let sizes = part_sizes(sizes, value.extents()[axis], node.writes.len())?;
+        let is_read =
+            |converter: &Self, index| node.result(index).is_some_and(|tensor| converter.readers[tensor] > 0);
         let mut first = 0;
-        for (index, count) in
-            part_sizes(sizes, value.extents()[axis], node.writes.len())?.into_iter().enumerate()
-        {
-            let wanted = node.writes.get(index).copied().flatten();
-            if wanted.is_some_and(|tensor| self.readers[tensor] > 0) {
-                let range = Range { axis, first, count, step: 1, drop: squeeze };
-                let part = if count == 0 {
-                    let extents = after(value.extents(), &[range]);
-                    Value::Constant(Constant { extents, numbers: Some(Vec::new()) })
-                } else {
-                    self.sliced(value.clone(), &[range])?
-                };
+        for (index, count) in sizes.into_iter().enumerate() {
+            if is_read(self, index) {
+                let part = self.piece(&value, Range { axis, first, count, step: 1, drop: squeeze })?;
                 self.set(node, index, part);
             }
             first += count;
@@ -156,13 +148,21 @@ impl Converter<'_> {
         drop: bool,
     ) -> Step<Vec<Value>> {
         let sizes = part_sizes(Some(sizes.to_vec()), value.extents()[axis], sizes.len())?;
-        let mut parts = Vec::with_capacity(sizes.len());
         let mut first = 0;
-        for count in sizes {
-            parts.push(self.sliced(value.clone(), &[Range { axis, first, count, step: 1, drop }])?);
+        let of = |count| {
             first += count;
+            self.piece(value, Range { axis, first: first - count, count, step: 1, drop })
+        };
+        sizes.into_iter().map(of).collect()
+    }
+
+    /// A range of a tensor, which may be empty.
+    fn piece(&mut self, value: &Value, range: Range) -> Step<Value> {
+        if range.count == 0 {
+            let extents = after(value.extents(), &[range]);
+            return Ok(Value::Constant(Constant { extents, numbers: Some(Vec::new()) }));
         }
-        Ok(parts)
+        self.sliced(value.clone(), &[range])
     }
 
     pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Step<View> {

@@ -6,25 +6,17 @@ use crate::view::{View, natural_shape, wide};
 use coexec_sim::Shape;
 
 impl Converter<'_> {
-    pub(super) fn identity(&mut self, node: &SourceNode) -> Step<()> {
-        let value = self.read(node, 0)?.clone();
-        self.set(node, 0, value);
-        Ok(())
-    }
-
-    pub(super) fn transpose(&mut self, node: &SourceNode) -> Step<()> {
+    pub(super) fn transpose(&mut self, node: &SourceNode) -> Step<Value> {
         let value = self.tensor(node, 0)?;
         let permutation = permutation(self.constant(node, 1), value.extents().len())?;
-        let value = match value.transposed(&permutation) {
+        Ok(match value.transposed(&permutation) {
             Value::View(view)
                 if node.writes.iter().flatten().any(|&tensor| self.is_read_as_it_lies[tensor]) =>
             {
                 Value::View(self.at_rest(&view, true)?)
             }
             value => value,
-        };
-        self.set(node, 0, value);
-        Ok(())
+        })
     }
 
     /// `view` with its axes in the order of the file; of images with channels first, in that of
@@ -53,7 +45,7 @@ impl Converter<'_> {
         Ok(self.seen(source, view.extents.clone(), rest))
     }
 
-    pub(super) fn reshape(&mut self, node: &SourceNode, reshaping: &Reshaping) -> Step<()> {
+    pub(super) fn reshape(&mut self, node: &SourceNode, reshaping: &Reshaping) -> Step<Value> {
         let mut value = self.tensor(node, 0)?;
         let extents = reshaped_extents(reshaping, self.constant(node, 1), value.extents())?;
         if let Value::View(view) = &value
@@ -62,8 +54,7 @@ impl Converter<'_> {
             // Axes become one that do not lie together.
             value = Value::View(self.at_rest(view, false)?);
         }
-        self.set(node, 0, value.reshaped(extents)?);
-        Ok(())
+        value.reshaped(extents)
     }
 }
 

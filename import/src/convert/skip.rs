@@ -1,7 +1,6 @@
 //! What stands in the place of a node that has no counterpart.
 
 use super::{Converter, Step, Value, unsound};
-use crate::Replacement;
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Function, Shape, Slice};
@@ -29,11 +28,7 @@ impl Converter<'_> {
             let (view, instead) = self.stand_in(operand.as_ref(), extents)?;
             let shape = view.shape;
             self.write(node, index, view);
-            self.out.skipped.push(Replacement {
-                node: self.name.clone(),
-                kind: self.kind.clone(),
-                instead: format!("{instead}, {shape}"),
-            });
+            self.out.skipped.push(self.at.replaced(format!("{instead}, {shape}")));
         }
         Ok(())
     }
@@ -57,8 +52,9 @@ impl Converter<'_> {
                 Ok((self.seen(source, extents, order), "a part of its operand"))
             }
             _ => {
-                let name = self.name.clone();
-                let view = self.in_file_order(extents, |converter, shape| converter.input(&name, shape))?;
+                let name = self.at.name.clone();
+                let order = wide_axes(&extents);
+                let view = self.lying(extents, order, |converter, shape| converter.input(&name, shape))?;
                 Ok((view, "an input of the workload"))
             }
         }

@@ -4,14 +4,35 @@ use std::collections::HashSet;
 
 use super::{Converter, MAX_RANK, MISSING, Step, Value, node_name, unknown, unsound};
 use crate::Replacement;
+use crate::error::{ImportError, Problem};
 use crate::model::{Constant, ImageOrder, SourceNode, TensorId, Work, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
-use coexec_sim::workload::{MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source};
+use coexec_sim::workload::{
+    Generic, GenericKind, MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source,
+};
+
+/// The node at work.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AtWork {
+    pub(super) name: String,
+    /// What the file calls it.
+    pub(super) kind: String,
+}
+
+impl AtWork {
+    pub(super) fn refused(&self, problem: Problem) -> ImportError {
+        ImportError::Node { node: self.name.clone(), kind: self.kind.clone(), problem }
+    }
+
+    pub(super) fn replaced(&self, instead: String) -> Replacement {
+        Replacement { node: self.name.clone(), kind: self.kind.clone(), instead }
+    }
+}
 
 /// Access to tensors.
 impl Converter<'_> {
     pub(super) fn read(&self, node: &SourceNode, operand: usize) -> Step<&Value> {
-        let Some(tensor) = node.reads.get(operand).copied().flatten() else {
+        let Some(tensor) = node.operand(operand) else {
             return unsound(format!("it has no operand {operand}"));
         };
         match &self.values[tensor] {
@@ -26,6 +47,11 @@ impl Converter<'_> {
             Ok(Value::Constant(constant)) => Some(constant),
             _ => None,
         }
+    }
+
+    /// The first number of an operand, where it is known before.
+    pub(super) fn number(&self, node: &SourceNode, operand: usize) -> Option<f64> {
+        self.constant(node, operand)?.numbers.as_ref()?.first().copied()
     }
 
     /// Whole numbers of an operand.
@@ -64,17 +90,17 @@ impl Converter<'_> {
     /// A constant as an input of the graph.
     pub(super) fn given_constant(&mut self, tensor: TensorId, extents: Vec<u32>) -> Step<View> {
         Self::check_extents(&extents)?;
-        self.in_file_order(extents, |converter, shape| converter.given(tensor, shape))
+        let order = wide_axes(&extents);
+        self.lying(extents, order, |converter, shape| converter.given(tensor, shape))
     }
 
-    /// An input of the graph whose axes lie in memory as in the file; `input` makes one of a
-    /// shape.
-    pub(super) fn in_file_order(
+    /// An input of the graph whose axes lie in memory in that order; `input` makes one of a shape.
+    pub(super) fn lying(
         &mut self,
         extents: Vec<u32>,
+        order: Vec<usize>,
         input: impl FnOnce(&mut Self, Shape) -> Source,
     ) -> Step<View> {
-        let order = wide_axes(&extents);
         let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
         let Some(shape) = natural_shape(&memory) else { return unsound("a tensor is too large") };
         let source = input(self, shape);
@@ -104,7 +130,7 @@ impl Converter<'_> {
     }
 
     pub(super) fn set(&mut self, node: &SourceNode, index: usize, value: Value) {
-        if let Some(tensor) = node.writes.get(index).copied().flatten() {
+        if let Some(tensor) = node.result(index) {
             self.values[tensor] = Some(value);
         }
     }
@@ -162,9 +188,21 @@ impl Converter<'_> {
         if let Err(error) = operator.check() {
             return unsound(error.to_string());
         }
-        let name = self.unique(&format!("{}{suffix}", self.name));
+        let name = self.unique(&format!("{}{suffix}", self.at.name));
         self.out.nodes.push(Node { name, operator, inputs: inputs.to_vec() });
         Ok(Source::Node(NodeId(self.out.nodes.len() as u32 - 1)))
+    }
+
+    /// Adds an operator that needs no kernel of its own and goes over its elements so many times.
+    pub(super) fn emit_generic(
+        &mut self,
+        suffix: &str,
+        (kind, passes): (GenericKind, u32),
+        inputs: &[Source],
+        output: Shape,
+    ) -> Step<Source> {
+        let shapes = inputs.iter().map(|&source| self.shape(source)).collect();
+        self.emit(suffix, Generic { kind, inputs: shapes, output, passes }, inputs)
     }
 
     /// Extent of the tensor from `source`.
@@ -252,8 +290,7 @@ impl Converter<'_> {
 
     /// Notes that something else stands in the place of the node at work.
     pub(super) fn approximate(&mut self, instead: impl Into<String>) {
-        let replacement =
-            Replacement { node: self.name.clone(), kind: self.kind.clone(), instead: instead.into() };
+        let replacement = self.at.replaced(instead.into());
         if self.out.approximated.last() != Some(&replacement) {
             self.out.approximated.push(replacement);
         }

@@ -13,6 +13,12 @@ pub(crate) enum Value {
     Constant(Constant),
 }
 
+impl From<View> for Value {
+    fn from(view: View) -> Self {
+        Self::View(view)
+    }
+}
+
 impl Value {
     pub(super) fn extents(&self) -> &[u32] {
         match self {

@@ -9,20 +9,36 @@ use super::window::{has_bias, side_pads};
 use super::{Converter, Step, unsound};
 use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
-use coexec_sim::workload::{Conv2d, Generic, GenericKind, MAX_DIMENSION, Padding, Shape, Source, Window};
+use coexec_sim::workload::{Conv2d, GenericKind, MAX_DIMENSION, Padding, Shape, Source, Window};
 
 /// What a window of several axes does along one: kernel, stride, dilation, padding, positions.
 #[derive(Clone, Copy)]
-struct Side {
+pub(super) struct Side {
     kernel: u32,
     stride: u32,
     dilation: u32,
-    pads: [u32; 2],
+    pub(super) pads: [u32; 2],
     positions: u32,
 }
 
+impl Side {
+    /// Along an axis that the file does not see.
+    pub(super) const NONE: Self = Self { kernel: 1, stride: 1, dilation: 1, pads: [0; 2], positions: 1 };
+
+    /// What both sides of an image come to.
+    pub(super) fn window([rows, columns]: [Self; 2]) -> Window {
+        let [[top, bottom], [left, right]] = [rows.pads, columns.pads];
+        Window {
+            kernel: [rows.kernel, columns.kernel],
+            stride: [rows.stride, columns.stride],
+            dilation: [rows.dilation, columns.dilation],
+            padding: Padding { top, bottom, left, right },
+        }
+    }
+}
+
 /// What a window does along each of its axes, over `extents`.
-fn sides(window: &Windowed, kernel: &[u32], extents: &[u32]) -> Step<Vec<Side>> {
+pub(super) fn sides(window: &Windowed, kernel: &[u32], extents: &[u32]) -> Step<Vec<Side>> {
     let count = extents.len();
     let at = |numbers: &[u32], side: usize| match numbers {
         [] => Ok(1),
@@ -36,7 +52,7 @@ fn sides(window: &Windowed, kernel: &[u32], extents: &[u32]) -> Step<Vec<Side>> 
         if [kernel, stride, dilation].iter().any(|&number| number == 0 || number > MAX_DIMENSION) {
             return unsound("a window, stride or dilation is 0 or too large");
         }
-        let pads = side_pads(window, (Some(side), count), extent, [kernel, stride, dilation])?;
+        let pads = side_pads(window, (side, count), extent, [kernel, stride, dilation])?;
         let padded = u64::from(extent) + u64::from(pads[0]) + u64::from(pads[1]);
         let reach = u64::from(dilation) * u64::from(kernel - 1) + 1;
         let Some(free) = padded.checked_sub(reach) else { return unsound("a window larger than its input") };
@@ -98,24 +114,17 @@ impl Converter<'_> {
         let source = if along.kernel == 1 && along.positions == deep {
             self.arranged(&view, &order, taken)?
         } else {
-            let (kind, inputs) = (GenericKind::Movement, vec![view.shape]);
-            self.emit(".slices", Generic { kind, inputs, output: taken, passes: 1 }, &[view.source])?
+            self.emit_generic(".slices", (GenericKind::Movement, 1), &[view.source], taken)?
         };
-        let [[top, bottom], [left, right]] = [rows.pads, columns.pads];
-        let window = Window {
-            kernel: [rows.kernel, columns.kernel],
-            stride: [rows.stride, columns.stride],
-            dilation: [rows.dilation, columns.dilation],
-            padding: Padding { top, bottom, left, right },
-        };
-        let conv = Conv2d::new(taken, output, window).groups(groups).bias(has_bias(node));
+        let conv =
+            Conv2d::new(taken, output, Side::window([rows, columns])).groups(groups).bias(has_bias(node));
         let source = self.emit("", conv.slices(along.kernel), &[source])?;
         let memory = [batch, along.positions, rows.positions, columns.positions, output];
         Ok(self.volume(source, &memory))
     }
 
     /// A tensor of the graph as images or volumes, channels last in memory.
-    fn volume(&self, source: Source, memory: &[u32]) -> View {
+    pub(super) fn volume(&self, source: Source, memory: &[u32]) -> View {
         let order = self.image_order(memory.len());
         let mut extents = vec![1; memory.len()];
         for (&axis, &extent) in order.iter().zip(memory) {
@@ -187,7 +196,7 @@ impl Converter<'_> {
             written.push(spread(window, output_pads, [kernel[side], extent], (side, spatial.len()))?);
         }
         written.push(output);
-        let said = node.writes.first().copied().flatten();
+        let said = node.result(0);
         let said = said.and_then(|tensor| self.model.tensors[tensor].said());
         if let Some(said) = said.filter(|said| said.len() == written.len()) {
             written = self.image_extents(&said);
@@ -203,9 +212,7 @@ impl Converter<'_> {
         let source = self.emit("", product, &[source])?;
         let [_, outer @ .., last, _] = &written[..] else { return unsound("a window over a single number") };
         let target = Shape { batch: *batch, height: count(outer), width: *last, channels: output };
-        let inputs = vec![self.shape(source)];
-        let sums = Generic { kind: GenericKind::Reduction, inputs, output: target, passes: 1 };
-        let source = self.emit(".sums", sums, &[source])?;
+        let source = self.emit_generic(".sums", (GenericKind::Reduction, 1), &[source], target)?;
         Ok(self.volume(source, &written))
     }
 }

@@ -1,5 +1,6 @@
 //! Convolutions and pools.
 
+use super::volume::{Side, sides};
 use super::{Converter, Step, Value, unknown, unsound};
 use crate::model::{ImageOrder, Pads, Reduction, SourceNode, Windowed, as_extent};
 use crate::view::{View, wide};
@@ -32,9 +33,10 @@ impl Converter<'_> {
         }
         let extents = self.image_extents(&weights);
         let (output, depth, kernel) = match extents[..] {
-            [channels, height, width, output] if is_depthwise => (output, channels, [height, width]),
-            [output, height, width, depth] => (output, depth, [height, width]),
-            [output, width, depth] => (output, depth, [1, width]),
+            [channels, ref kernel @ .., output] if is_depthwise && kernel.len() == 2 => {
+                (output, channels, kernel)
+            }
+            [output, ref kernel @ .., depth] if matches!(kernel.len(), 1 | 2) => (output, depth, kernel),
             _ => return unknown("a convolution that is over neither images nor rows"),
         };
         let image = self.image(node, 0)?;
@@ -46,7 +48,7 @@ impl Converter<'_> {
                 input.channels
             ));
         }
-        let window = fit(window, Some(kernel), &image)?;
+        let window = fit(window, kernel, &image)?;
         let bias = has_bias(node);
         let operator = if groups > 1 && groups == input.channels && output % groups == 0 {
             DepthwiseConv2d::new(input, window).multiplier(output / groups).bias(bias).into()
@@ -76,7 +78,11 @@ impl Converter<'_> {
             _ => return unknown("a transposed convolution that is not over images"),
         };
         let image = self.image(node, 0)?;
-        let stride = pair(&window.stride, false)?;
+        let stride = match window.stride[..] {
+            [] => [1; 2],
+            [vertical, horizontal] => [vertical, horizontal],
+            _ => return unsound("a window of another number of axes than its input"),
+        };
         let input = image.shape;
         if stride.contains(&0) {
             return unsound("a stride is 0");
@@ -107,7 +113,7 @@ impl Converter<'_> {
 
     pub(super) fn pool(&mut self, node: &SourceNode, kind: PoolKind, window: &Windowed) -> Step<View> {
         let image = self.image(node, 0)?;
-        let window = fit(window, None, &image)?;
+        let window = fit(window, &window.kernel, &image)?;
         if window.dilation != [1, 1] {
             return unknown("a pooling window with dilation");
         }
@@ -163,13 +169,11 @@ impl Converter<'_> {
     /// An image with the axes that the file sees: without its height where it is `flat`.
     pub(super) fn image_view(&self, source: Source, flat: bool) -> View {
         let Shape { batch, height, width, channels } = self.shape(source);
-        let memory = if flat { vec![batch, width, channels] } else { vec![batch, height, width, channels] };
-        let order = self.image_order(memory.len());
-        let mut extents = vec![1; memory.len()];
-        for (&axis, extent) in order.iter().zip(memory) {
-            extents[axis] = extent;
+        if flat {
+            self.volume(source, &[batch, width, channels])
+        } else {
+            self.volume(source, &[batch, height, width, channels])
         }
-        self.seen(source, extents, order)
     }
 
     /// Extents of weights; those that are given or computed are taken for stored ones.
@@ -187,50 +191,30 @@ impl Converter<'_> {
 
 /// Whether a convolution or product has a bias.
 pub(super) fn has_bias(node: &SourceNode) -> bool {
-    node.reads.get(2).copied().flatten().is_some()
+    node.operand(2).is_some()
 }
 
-/// Two numbers, of one where the image is flat; 1 where there are none.
-fn pair(numbers: &[u32], flat: bool) -> Step<[u32; 2]> {
-    match (numbers, flat) {
-        ([], _) => Ok([1, 1]),
-        (&[width], true) => Ok([1, width]),
-        (&[vertical, horizontal], _) => Ok([vertical, horizontal]),
-        _ => unsound("a window of another number of axes than its input"),
-    }
-}
-
-/// Fills a window's numbers in.
-fn fit(window: &Windowed, weights: Option<[u32; 2]>, image: &Image) -> Step<Window> {
-    let &Image { shape: input, zeros, flat, .. } = image;
-    let kernel = match weights {
-        Some(kernel) => kernel,
-        None => pair(&window.kernel, flat)?,
+/// Fills a window's numbers in; `kernel` are those of the axes that the file sees.
+fn fit(window: &Windowed, kernel: &[u32], image: &Image) -> Step<Window> {
+    let &Image { shape: Shape { height, width, .. }, zeros, flat, .. } = image;
+    let around = [[zeros.top, zeros.bottom], [zeros.left, zeros.right]];
+    let extents = [height + zeros.top + zeros.bottom, width + zeros.left + zeros.right];
+    let (mut rows, mut columns) = match sides(window, kernel, &extents[usize::from(flat)..])?[..] {
+        [columns] => (Side::NONE, columns),
+        [rows, columns] => (rows, columns),
+        _ => return unsound("a window of another number of axes than its input"),
     };
-    let stride = pair(&window.stride, flat)?;
-    let dilation = pair(&window.dilation, flat)?;
-    let mut pads = [[0_u32; 2]; 2];
-    for side in 0..2 {
-        let numbers = [kernel[side], stride[side], dilation[side]];
-        if numbers.iter().any(|&number| number == 0 || number > MAX_DIMENSION) {
-            return unsound("a window, stride or dilation is 0 or too large");
-        }
-        let around = [[zeros.top, zeros.bottom], [zeros.left, zeros.right]][side];
-        let extent = [input.height, input.width][side] + around[0] + around[1];
-        let place = if flat { (side == 1).then_some(0) } else { Some(side) };
-        pads[side] = side_pads(window, (place, if flat { 1 } else { 2 }), extent, numbers)?;
-        pads[side][0] += around[0];
-        pads[side][1] += around[1];
+    for (side, around) in [&mut rows, &mut columns].into_iter().zip(around) {
+        side.pads[0] += around[0];
+        side.pads[1] += around[1];
     }
-    let [[top, bottom], [left, right]] = pads;
-    Ok(Window { kernel, stride, dilation, padding: Padding { top, bottom, left, right } })
+    Ok(Side::window([rows, columns]))
 }
 
-/// Padding before and behind one side of `extent` pixels; its place among so many sides that the
-/// file sees, if it sees it.
+/// Padding before and behind one side of `extent` pixels; its place among so many sides.
 pub(super) fn side_pads(
     window: &Windowed,
-    (place, sides): (Option<usize>, usize),
+    (place, sides): (usize, usize),
     extent: u32,
     [kernel, stride, dilation]: [u32; 3],
 ) -> Step<[u32; 2]> {
@@ -238,9 +222,7 @@ pub(super) fn side_pads(
     let extent = u64::from(extent);
     let mut pads = match &window.pads {
         Pads::Explicit(pads) if pads.is_empty() => [0, 0],
-        Pads::Explicit(pads) if pads.len() == 2 * sides => {
-            place.map_or([0, 0], |place| [pads[place], pads[place + sides]])
-        }
+        Pads::Explicit(pads) if pads.len() == 2 * sides => [pads[place], pads[place + sides]],
         Pads::Explicit(_) => return unsound("as many paddings as another number of axes has"),
         same => {
             let output = extent.div_ceil(u64::from(stride));

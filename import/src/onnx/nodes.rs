@@ -57,8 +57,21 @@ impl Attributes<'_> {
         }
     }
 
-    fn groups(&self) -> u32 {
-        u32::try_from(self.integer("group", 1)).unwrap_or(0)
+    fn flag(&self, name: &str) -> bool {
+        self.integer(name, 0) != 0
+    }
+
+    fn axis(&self, usual: i64) -> i64 {
+        self.integer("axis", usual)
+    }
+
+    fn count(&self, name: &str, usual: i64) -> u32 {
+        u32::try_from(self.integer(name, usual)).unwrap_or(0)
+    }
+
+    /// Whether axes that are reduced stay, of one element each.
+    fn keeps_axes(&self) -> bool {
+        self.integer("keepdims", 1) != 0
     }
 }
 
@@ -134,9 +147,7 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
     if let Some(work) = operators::of_onnx(kind) {
         return work;
     }
-    let flag = |name: &str| attributes.integer(name, 0) != 0;
-    let axis = |usual: i64| attributes.integer("axis", usual);
-    let count = |name: &str| u32::try_from(attributes.integer(name, 0)).unwrap_or(0);
+    let axis = |usual: i64| attributes.axis(usual);
     let known = attention::work(kind, attributes).or_else(|| layer(kind, attributes));
     let known =
         known.or_else(|| choice_of_elements(kind, attributes)).or_else(|| classical(kind, attributes));
@@ -151,23 +162,26 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         "RMSNormalization" | "SimplifiedLayerNormalization" => {
             Work::along_axis(Norm::from(NormKind::Rms), axis(-1), true)
         }
-        "LRN" => Work::along_axis(LocalResponseNorm::from(count("size")), 1, false),
+        "LRN" => Work::along_axis(LocalResponseNorm::from(attributes.count("size", 0)), 1, false),
         "Concat" => Work::Concat { axis: axis(1), is_new: false },
-        "ConcatFromSequence" => Work::List(Listing::Join { axis: axis(0), is_new: flag("new_axis") }),
-        "SplitToSequence" => {
-            let keep = attributes.integer("keepdims", 1) != 0;
-            Work::List(Listing::Cut { axis: axis(0), keep })
+        "ConcatFromSequence" => {
+            Work::List(Listing::Join { axis: axis(0), is_new: attributes.flag("new_axis") })
         }
+        "SplitToSequence" => Work::List(Listing::Cut { axis: axis(0), keep: attributes.keeps_axes() }),
         "Gather" => Work::Gather { axis: axis(0) },
         // A cubic mix of sixteen neighbours counts as one of four.
         "Resize" => Work::Resize(match attributes.text("mode") {
             "linear" | "cubic" => Interpolation::Bilinear,
             _ => Interpolation::Nearest,
         }),
-        "Reshape" => Work::Reshape(Reshaping::ToOperand { zero_is_zero: flag("allowzero") }),
+        "Reshape" => Work::Reshape(Reshaping::ToOperand { zero_is_zero: attributes.flag("allowzero") }),
         "Flatten" => Work::Reshape(Reshaping::Flatten { axis: axis(1) }),
-        "DepthToSpace" => Work::BlockRearrangement { block: count("blocksize"), to_space: true },
-        "SpaceToDepth" => Work::BlockRearrangement { block: count("blocksize"), to_space: false },
+        "DepthToSpace" => {
+            Work::BlockRearrangement { block: attributes.count("blocksize", 0), to_space: true }
+        }
+        "SpaceToDepth" => {
+            Work::BlockRearrangement { block: attributes.count("blocksize", 0), to_space: false }
+        }
         "Shape" => {
             Work::Shape { from: attributes.integer("start", 0), to: attributes.integer("end", i64::MAX) }
         }
@@ -175,19 +189,18 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
             let first = attributes.find("value").and_then(|value| value.t.as_ref()).and_then(super::numbers);
             Work::ConstantOfShape(first.and_then(|numbers| numbers.first().copied()).unwrap_or(0.0))
         }
-        _ => Work::Unknown(NOT_KNOWN),
+        _ => Work::Unknown(NOT_KNOWN.to_owned()),
     }
 }
 
 /// What a layer with weights or under a window does; none of other kinds.
 fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
-    let flag = |name: &str| attributes.integer(name, 0) != 0;
-    let count = |name: &str| u32::try_from(attributes.integer(name, 0)).unwrap_or(0);
+    let count = |name: &str| attributes.count(name, 0);
     let pool = |kind| Work::Pool { kind, window: attributes.window() };
     Some(match kind {
         "Einsum" => Work::Einsum(attributes.text("equation").to_owned()),
         "GroupNormalization" => Work::GroupNorm { groups: Some(count("num_groups")) },
-        "LSTM" => Work::Recurrent { gates: None, batch_first: flag("layout") },
+        "LSTM" => Work::Recurrent { gates: None, batch_first: attributes.flag("layout") },
         "MatMulNBits" => Work::Linear { depth: count("K"), outputs: count("N") },
         "CausalConvWithState" => Work::Convolution {
             window: Windowed { pads: Pads::Causal, ..attributes.window() },
@@ -196,17 +209,18 @@ fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         },
         "Conv" => Work::Convolution {
             window: attributes.window(),
-            groups: Some(attributes.groups()),
+            groups: Some(attributes.count("group", 1)),
             is_depthwise: false,
         },
         "ConvTranspose" => Work::TransposedConvolution {
             window: attributes.window(),
-            groups: attributes.groups(),
+            groups: attributes.count("group", 1),
             output_pads: attributes.counts("output_padding"),
         },
-        "Gemm" | "FusedMatMul" | "TransposeMatMul" => {
-            Work::Product { transpose: [flag("transA"), flag("transB")], flatten: false }
-        }
+        "Gemm" | "FusedMatMul" | "TransposeMatMul" => Work::Product {
+            transpose: ["transA", "transB"].map(|side| attributes.flag(side)),
+            flatten: false,
+        },
         "MaxPool" => pool(PoolKind::Max),
         "AveragePool" | "LpPool" => pool(PoolKind::Average),
         _ => return None,
@@ -215,11 +229,10 @@ fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
 
 /// What an operator does that keeps some elements, or one for many; none of other kinds.
 fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
-    let axis = |usual: i64| attributes.integer("axis", usual);
-    let keep = attributes.integer("keepdims", 1) != 0;
+    let axis = |usual: i64| attributes.axis(usual);
+    let keep = attributes.keeps_axes();
     let reduce = |reduction| Work::Reduce { reduction, keep };
-    let generic = |kind, extents| Work::Generic { kind, extents, passes: 1 };
-    let search = |extents| generic(GenericKind::Search, extents);
+    let search = |extents| Work::once(GenericKind::Search, extents);
     Some(match kind {
         "ReduceMean" => reduce(Reduction::Mean),
         "ReduceSum" | "ReduceSumSquare" | "ReduceL1" | "ReduceL2" | "ReduceLogSum" | "ReduceLogSumExp" => {
@@ -228,24 +241,24 @@ fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         "ReduceMax" => reduce(Reduction::Max),
         "ReduceMin" => reduce(Reduction::Min),
         "ReduceProd" => reduce(Reduction::Product),
-        "TopK" => search(Extents::Counted { axis: axis(-1) }),
-        "ArgMax" | "ArgMin" => search(Extents::Reduced { axis: Some(axis(0)), keep }),
+        "TopK" => search(Extents::Counted { axis: axis(-1), is_new: false }),
+        "ArgMax" | "ArgMin" => search(Extents::Reduced { axis: axis(0), keep }),
         "Unique" | "Compress" => search(Extents::Chosen { axis: attributes.find("axis").map(|axis| axis.i) }),
         // Four pixels for one of a region.
         "RoiAlign" => {
-            let side = |name| u32::try_from(attributes.integer(name, 1)).unwrap_or(0);
+            let side = |name| attributes.count(name, 1);
             let extents = Extents::Regions { height: side("output_height"), width: side("output_width") };
             Work::Generic { kind: GenericKind::Gather, extents, passes: 4 }
         }
         "MaxRoiPool" => {
             let sides = attributes.counts("pooled_shape");
             let side = |axis: usize| sides.get(axis).copied().unwrap_or(0);
-            generic(GenericKind::Gather, Extents::Regions { height: side(0), width: side(1) })
+            Work::once(GenericKind::Gather, Extents::Regions { height: side(0), width: side(1) })
         }
-        "OneHot" => generic(GenericKind::Gather, Extents::OneHot { axis: axis(-1) }),
+        "OneHot" => Work::once(GenericKind::Gather, Extents::Counted { axis: axis(-1), is_new: true }),
         "GatherND" => {
             let shared = usize::try_from(attributes.integer("batch_dims", 0)).unwrap_or(0);
-            generic(GenericKind::Gather, Extents::Places { shared })
+            Work::once(GenericKind::Gather, Extents::Places { shared })
         }
         _ => return None,
     })
@@ -254,12 +267,7 @@ fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
 /// What an operator does of signals' frequencies, and of machine learning without networks; none of
 /// other kinds.
 fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
-    let flag = |name: &str, usual: i64| attributes.integer(name, usual) != 0;
-    let rows = |numbers: u32, has_kinds: bool, kind| Work::Generic {
-        kind,
-        extents: Extents::Rows { numbers, has_kinds },
-        passes: 1,
-    };
+    let rows = |numbers, has_kinds, kind| Work::once(kind, Extents::Rows { numbers, has_kinds });
     // A fast transform of some hundreds of points goes over them about as often.
     let frequencies = |spectrum| Work::Generic {
         kind: GenericKind::Reduction,
@@ -274,14 +282,13 @@ fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     };
     Some(match kind {
         // Back to real numbers the file says how many.
-        "DFT" if flag("inverse", 0) && flag("onesided", 0) => {
+        "DFT" if attributes.flag("inverse") && attributes.flag("onesided") => {
             Work::Generic { kind: GenericKind::Reduction, extents: Extents::Said, passes: 8 }
         }
-        "DFT" => frequencies(Spectrum::Whole {
-            axis: attributes.integer("axis", -2),
-            is_half: flag("onesided", 0),
-        }),
-        "STFT" => frequencies(Spectrum::Windows { is_half: flag("onesided", 1) }),
+        "DFT" => {
+            frequencies(Spectrum::Whole { axis: attributes.axis(-2), is_half: attributes.flag("onesided") })
+        }
+        "STFT" => frequencies(Spectrum::Windows { is_half: attributes.integer("onesided", 1) != 0 }),
         "TreeEnsemble" | "TreeEnsembleRegressor" => rows(targets("n_targets"), false, GenericKind::Search),
         "TreeEnsembleClassifier" => rows(kinds(), true, GenericKind::Search),
         "LinearRegressor" => rows(targets("targets"), false, GenericKind::Reduction),

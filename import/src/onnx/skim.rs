@@ -7,6 +7,8 @@
 
 use std::io::{self, BufReader, Read, Seek};
 
+use prost::encoding::encode_varint;
+
 use crate::model::MAX_NUMBERS;
 
 /// Most bytes of one tensor's numbers that are kept: as many as are read, each a varint of ten bytes
@@ -81,11 +83,11 @@ impl<File: Read + Seek> Skimmer<File> {
             let key = self.varint(&mut left)?;
             let field = field(message, key >> 3);
             let begin = kept.len();
-            write_varint(&mut kept, key);
+            encode_varint(key, &mut kept);
             match key & 7 {
                 0 => {
                     let value = self.varint(&mut left)?;
-                    write_varint(&mut kept, value);
+                    encode_varint(value, &mut kept);
                 }
                 1 => self.copy(8, &mut left, &mut kept)?,
                 2 => {
@@ -95,7 +97,7 @@ impl<File: Read + Seek> Skimmer<File> {
                             take(&mut left, length)?;
                             let levels = levels.checked_sub(1).ok_or_else(|| unsound("it is too deep"))?;
                             let inner = self.message(inner, length, levels)?;
-                            write_varint(&mut kept, inner.len() as u64);
+                            encode_varint(inner.len() as u64, &mut kept);
                             kept.extend(inner);
                         }
                         Field::Numbers if length > MOST_BYTES => {
@@ -105,7 +107,7 @@ impl<File: Read + Seek> Skimmer<File> {
                             continue;
                         }
                         Field::Numbers | Field::Other => {
-                            write_varint(&mut kept, length);
+                            encode_varint(length, &mut kept);
                             self.copy(length, &mut left, &mut kept)?;
                         }
                     }
@@ -156,12 +158,4 @@ fn take(left: &mut u64, length: u64) -> io::Result<()> {
 
 fn unsound(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
-}
-
-fn write_varint(kept: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        kept.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    kept.push(value as u8);
 }

@@ -42,7 +42,7 @@ fn product_with(work: &Work) -> Option<Function> {
 
 /// The `x` and the node that writes the product, of the function at `key`.
 fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize)> {
-    let mut from = model.nodes[key].reads.first().copied().flatten()?;
+    let mut from = model.nodes[key].operand(0)?;
     for _ in 0..MAX_STEPS {
         if let Some(last) = forwards(model, links, key, from) {
             return Some((from, last));
@@ -118,7 +118,7 @@ fn hard_sigmoid(model: &Model, links: &Links, key: usize) -> Option<(TensorId, u
         matches!(node.work, Work::Arithmetic(found) if wanted.contains(&found))
             && constant_beside(model, node) == Some(1)
     };
-    let sum = &model.nodes[links.writer[node.reads.first().copied().flatten()?]?];
+    let sum = &model.nodes[links.writer[node.operand(0)?]?];
     let reader = links.only_reader(result(node)?)?;
     let is_one = is_scalar(sum, &[Arithmetic::Add])
         && is_scalar(&model.nodes[reader], &[Arithmetic::Multiply, Arithmetic::Divide]);

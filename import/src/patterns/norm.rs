@@ -43,9 +43,9 @@ fn axis_of_mean(model: &Model, index: usize) -> Option<i64> {
     if !matches!(node.work, Work::Reduce { reduction: Reduction::Mean, .. }) {
         return None;
     }
-    let axes = node.reads.get(1).copied().flatten()?;
+    let axes = node.operand(1)?;
     let axes = model.tensors[axes].constant.as_ref()?.integers()?;
-    let operand = node.reads.first().copied().flatten()?;
+    let operand = node.operand(0)?;
     let rank = model.tensors[operand].extents.as_ref().map(|extents| extents.len() as i64);
     let &[axis] = axes.as_slice() else { return None };
     let is_image = model.order == ImageOrder::ChannelsFirst && rank.is_none_or(|rank| rank == 4);
@@ -59,7 +59,7 @@ fn axis_of_mean(model: &Model, index: usize) -> Option<i64> {
 
 /// The `x`, the last node and the kind of the norm whose mean is at `key`.
 fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize, NormKind)> {
-    let operand = model.nodes[key].reads.first().copied().flatten()?;
+    let operand = model.nodes[key].operand(0)?;
     let mut candidates = vec![operand];
     let mut from = operand;
     for _ in 0..3 {
@@ -138,7 +138,7 @@ fn is_one_kernel(model: &Model, members: &HashSet<usize>) -> bool {
 
 fn is_root(model: &Model, node: &SourceNode) -> bool {
     let exponent = || {
-        let tensor = node.reads.get(1).copied().flatten()?;
+        let tensor = node.operand(1)?;
         model.tensors[tensor].constant.as_ref()?.numbers.as_ref()?.first().copied()
     };
     matches!(node.work, Work::Function(Elemental::Sqrt | Elemental::ReciprocalSqrt))
@@ -172,7 +172,7 @@ mod tests {
     fn layer_norm(order: ImageOrder, works: &[(Work, &[TensorId])]) -> Model {
         let constant = |constant| SourceTensor { constant: Some(constant), ..SourceTensor::default() };
         let tokens = SourceTensor { extents: Some(vec![1, 50, 64]), ..SourceTensor::default() };
-        let small = Constant { extents: Vec::new(), numbers: Some(vec![1e-6]) };
+        let small = Constant::number(1e-6);
         let mut tensors = vec![tokens.clone(), constant(Constant::list([-1])), constant(small)];
         let node = |(index, (work, reads)): (usize, &(Work, &[TensorId]))| SourceNode {
             name: String::new(),

@@ -136,10 +136,7 @@ pub(super) fn read(
     let is_coupled = reads.get(1).copied().flatten().is_none();
     let of_its_own = match custom.filter(|_| code == CUSTOM) {
         Some(TRANSPOSED_WITH_BIAS) => transposed(table).map(|work| (TRANSPOSED_WITH_BIAS, work, None)),
-        Some(DETECTIONS) => {
-            let work = Work::Generic { kind: GenericKind::Search, extents: Extents::Said, passes: 1 };
-            Some((DETECTIONS, work, None))
-        }
+        Some(DETECTIONS) => Some((DETECTIONS, Work::once(GenericKind::Search, Extents::Said), None)),
         Some(_) | None => None,
     };
     let known = of_its_own
@@ -151,7 +148,7 @@ pub(super) fn read(
         });
     let (mut kind, work, slot) = match known {
         Some((kind, work, slot)) => (kind.to_owned(), work, slot),
-        None => (format!("BUILTIN {code}"), Work::Unknown(NOT_KNOWN), None),
+        None => (format!("BUILTIN {code}"), Work::Unknown(NOT_KNOWN.to_owned()), None),
     };
     if let Some(name) = custom.filter(|&name| code == CUSTOM && name != kind) {
         kind = format!("{kind} {name}");
@@ -264,14 +261,8 @@ fn seldom(code: i32, options: &Options<'_>, is_coupled: bool) -> Option<Layer> {
             let batch_first = options.byte(3) == 0;
             ("UNIDIRECTIONAL_SEQUENCE_LSTM", Work::Recurrent { gates: Some(gates), batch_first }, None)
         }
-        85 => {
-            let extents = Extents::Said;
-            ("ONE_HOT", Work::Generic { kind: GenericKind::Gather, extents, passes: 1 }, None)
-        }
-        107 => {
-            let extents = Extents::Places { shared: 0 };
-            ("GATHER_ND", Work::Generic { kind: GenericKind::Gather, extents, passes: 1 }, None)
-        }
+        85 => ("ONE_HOT", Work::once(GenericKind::Gather, Extents::Said), None),
+        107 => ("GATHER_ND", Work::once(GenericKind::Gather, Extents::Places { shared: 0 }), None),
         132 => {
             let window = options.volume();
             ("CONV_3D", Work::Convolution { window, groups: None, is_depthwise: false }, Some(4))

@@ -54,7 +54,7 @@ pub(super) fn look_after_store() {
 }
 
 /// Spins until `condition` holds or `spin` has passed; whether it holds.
-pub(super) fn spin_until(spin: Duration, condition: impl Fn() -> bool) -> bool {
+pub(crate) fn spin_until(spin: Duration, condition: impl Fn() -> bool) -> bool {
     let mut start = None;
     loop {
         for _ in 0..LOOKS_PER_CLOCK {

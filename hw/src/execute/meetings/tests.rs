@@ -7,7 +7,7 @@ use coexec_sim::{Axis, CoreSet, Mechanism, Placement, Plan, Profile};
 use proptest::prelude::*;
 
 use super::*;
-use crate::execute::Sharing;
+use crate::execute::Home;
 use crate::execute::program::setting;
 
 /// Rows and channels of every result.
@@ -50,7 +50,7 @@ fn profile() -> &'static Profile {
     &PROFILE
 }
 
-fn scheduled(stages: &[Stage], by: &[usize], chains: &[Option<u32>], memory: Sharing) -> Schedule {
+fn scheduled(stages: &[Stage], by: &[usize], chains: &[Option<u32>], memory: Home) -> Schedule {
     let placements = by.iter().map(|&by| placement(by)).collect();
     let plan = Plan::new(Mechanism::SvmPolling, placements).chained(chains.to_vec());
     schedule(stages, &plan, &setting(Some(memory), profile())).unwrap()
@@ -84,11 +84,11 @@ fn written(schedule: &Schedule) -> [Vec<String>; 2] {
     [&meetings.device, &meetings.host].map(|steps| steps.iter().map(word).collect())
 }
 
-fn in_line(by: &[usize], memory: Sharing) -> [Vec<String>; 2] {
+fn in_line(by: &[usize], memory: Home) -> [Vec<String>; 2] {
     written(&scheduled(&line(by.len()), by, &[], memory))
 }
 
-const SHARED: Sharing = Sharing::SharedVirtualMemory;
+const SHARED: Home = Home::Shared;
 
 #[test]
 fn a_single_processor_meets_nobody_but_at_the_end() {
@@ -117,9 +117,9 @@ fn hand_overs_happen_only_where_the_placement_changes() {
 
 #[test]
 fn without_shared_memory_each_side_is_sent_what_the_other_computed() {
-    let [device, _] = in_line(&[CPU, GPU, CPU], Sharing::Copies);
+    let [device, _] = in_line(&[CPU, GPU, CPU], Home::Device);
     assert_eq!(device, ["await 1", "send for 1", "compute 1", "fetch 2", "tell 1"]);
-    let [device, _] = in_line(&[GPU], Sharing::Copies);
+    let [device, _] = in_line(&[GPU], Home::Device);
     assert_eq!(device, ["send for 0", "compute 0", "fetch 0", "tell 1"]);
 }
 
@@ -231,7 +231,7 @@ proptest! {
         by in prop::collection::vec(0..3_usize, 24),
         picks in prop::collection::vec(prop::array::uniform2(0..1_000_usize), 1..10),
         chains in prop::collection::vec(0..3_u32, 24),
-        memory in prop::sample::select(vec![Sharing::SharedVirtualMemory, Sharing::MappedBuffers, Sharing::Copies]),
+        memory in prop::sample::select(vec![Home::Shared, Home::Mapped, Home::Device]),
         maps: bool,
         eager in 0..3_usize,
         turns in prop::collection::vec(any::<bool>(), 1_000),
@@ -241,7 +241,7 @@ proptest! {
         let chain = |(&by, &chain): (&usize, &u32)| Some(chain).filter(|&chain| by == BOTH && chain < 2);
         let chains: Vec<_> = by.iter().zip(&chains).map(chain).collect();
         let schedule = scheduled(&stages, by, &chains, memory);
-        let maps = maps && memory == Sharing::MappedBuffers;
+        let maps = maps && memory == Home::Mapped;
         let meetings = Meetings::new(&schedule.commands, |command| is_work(command, maps));
         let turns = turns.into_iter().map(|turn| match eager {
             0 => true,

@@ -27,13 +27,13 @@ impl<T: Element> Program<T> {
         Ok(progress)
     }
 
-    /// Takes the next step of a run, if it need not wait for it.
+    /// Takes the next step of a run; of one of several, if it need not wait for it.
     pub(in crate::execute) fn go_on(
         &mut self,
         machine: &mut Machine,
         progress: &mut Progress,
     ) -> Result<Going> {
-        let next = self.meetings.host.get(progress.hosted);
+        let next = self.meetings.host.get(progress.hosted).filter(|_| progress.is_one_of_several);
         if let (Some(&Action::Await(announcement)), Some(link)) = (next, &self.link)
             && !link.has_announced(announcement)?
         {

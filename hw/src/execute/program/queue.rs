@@ -11,7 +11,7 @@ use coexec_sim::schedule::{CommandId, Memory, Schedule, Tensor, What};
 use coexec_sim::{Picos, Region};
 
 use crate::cpu::Element;
-use crate::execute::{Action, Program, Result, Sharing, Side};
+use crate::execute::{Action, Home, Program, Result, Side};
 use crate::opencl::events::Event;
 use crate::opencl::{OpenClError, between, stamps};
 
@@ -59,7 +59,7 @@ impl<T: Element> Program<T> {
         let Some(link) = &self.link else { return Ok(()) };
         // What the host has yet to copy cannot be queued before it is computed, and mapping
         // waits for all that is queued.
-        let copies = self.sharing.is_some_and(|(_, memory)| memory == Sharing::Copies);
+        let copies = self.sharing.is_some_and(|(_, memory)| memory == Home::Device);
         let waits_for_nothing = progress.is_one_of_several || self.maps() || copies;
         let ahead = progress.signalled + if waits_for_nothing { 0 } else { link.ahead() };
         let before = progress.queued;

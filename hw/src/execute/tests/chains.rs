@@ -109,7 +109,7 @@ fn chains_are_right_where_results_are_copied() {
     let Some((mut machine, _alone)) = machine() else { return };
     let on_buffers_of_slices = BLOCKS.replace("pixel4", "h200");
     for mechanism in [Mechanism::EventPolling, Mechanism::EventWait, Mechanism::BlockingFinish] {
-        machine.assume(Modelled::SvmPolling, mechanism, Sharing::Copies);
+        machine.assume(Modelled::SvmPolling, mechanism, Home::Device);
         for chain in ["0000000", "00x1111", "0cx11gc", "0011100"] {
             check_chain(&mut machine, BLOCKS, chain, 0.4, Modelled::SvmPolling);
             check_chain(&mut machine, &on_buffers_of_slices, chain, 0.7, Modelled::SvmPolling);
@@ -124,7 +124,7 @@ fn a_chain_along_channels_goes_through_what_keeps_them_apart() {
     let cut = |cpu_channels, all: u32| {
         Placement::cpu_and_gpu(Axis::Channels, cores(&profile), [cpu_channels, all - cpu_channels])
     };
-    for memory in [None, Some(Sharing::Copies)] {
+    for memory in [None, Some(Home::Device)] {
         if let Some(memory) = memory {
             machine.assume(Modelled::SvmPolling, Mechanism::EventWait, memory);
         }

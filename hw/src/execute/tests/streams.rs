@@ -34,9 +34,9 @@ fn batches_in_flight_are_right_by_every_kind_of_meeting() {
     };
     check(&mut machine);
     for (mechanism, memory) in [
-        (Mechanism::EventWait, Sharing::Copies),
-        (Mechanism::BlockingFinish, Sharing::Copies),
-        (Mechanism::EventPolling, Sharing::Copies),
+        (Mechanism::EventWait, Home::Device),
+        (Mechanism::BlockingFinish, Home::Device),
+        (Mechanism::EventPolling, Home::Device),
     ] {
         machine.assume(Modelled::SvmPolling, mechanism, memory);
         check(&mut machine);

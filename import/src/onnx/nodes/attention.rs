@@ -29,14 +29,14 @@ pub(super) fn group_query(reads: &[Option<TensorId>]) -> &'static str {
 
 /// What a kind of attention does; none of other kinds.
 pub(super) fn work(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
-    let count = |name: &str| u32::try_from(attributes.integer(name, 0)).unwrap_or(0);
+    let count = |name: &str| attributes.count(name, 0);
     let has = |name: &str| attributes.find(name).is_some();
     let is_capped = attributes.find("softcap").is_some_and(|cap| cap.f != 0.0);
     let own =
         Attention { heads: count("q_num_heads"), shared_heads: count("kv_num_heads"), is_capped, ..PLAIN };
     let equal =
         |packing| Attention { heads: count("num_heads"), shared_heads: count("num_heads"), packing, ..PLAIN };
-    let rotates = attributes.integer("do_rotary", 0) != 0;
+    let rotates = attributes.flag("do_rotary");
     let grouped =
         |packing| Attention { shared_heads: count("kv_num_heads"), rotates, is_capped, ..equal(packing) };
     Some(Work::Attention(match kind {

@@ -31,7 +31,7 @@ pub(super) struct Case {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meeting {
     pub(super) mechanism: Mechanism,
-    pub(super) memory: Sharing,
+    pub(super) memory: Home,
 }
 
 impl fmt::Display for Case {
@@ -60,17 +60,17 @@ impl Meeting {
 
     /// Whether results are mapped at meetings.
     pub(super) fn maps(self) -> bool {
-        self.memory == Sharing::MappedBuffers && self.mechanism.modelled().maps()
+        self.memory == Home::Mapped && self.mechanism.modelled().maps()
     }
 
     /// One that works here.
     fn drawn(random: &mut ChaCha8Rng, machine: &Machine) -> Self {
         let runtime = machine.runtime().expect("a device was opened");
-        let mut memories = vec![Sharing::Copies];
+        let mut memories = vec![Home::Device];
         let is_fine = runtime.device().polls_shared_memory;
-        memories.extend(is_fine.then_some(Sharing::SharedVirtualMemory));
-        let maps = sharing::choose(runtime, Mechanism::EventWait) == Sharing::MappedBuffers;
-        memories.extend(maps.then_some(Sharing::MappedBuffers));
+        memories.extend(is_fine.then_some(Home::Shared));
+        let maps = sharing::choose(runtime, Mechanism::EventWait) == Home::Mapped;
+        memories.extend(maps.then_some(Home::Mapped));
         let mut mechanisms = vec![Mechanism::EventWait, Mechanism::EventPolling, Mechanism::BlockingFinish];
         mechanisms.extend(is_fine.then_some(Mechanism::SvmPolling));
         mechanisms.extend(maps.then_some(Mechanism::PinnedPolling));
