@@ -93,6 +93,9 @@ struct Budget {
 /// grows with them and not faster.
 const LARGE: usize = 150;
 
+/// Results that a stage reads, on average, up to which a workload is as large as it has stages.
+const INPUTS: usize = 2;
+
 /// How many times larger a workload is of which a bound keeps less: it tries fewer moves.
 const BOUNDS: usize = 3;
 
@@ -109,9 +112,11 @@ const OPEN: usize = 8;
 
 impl Budget {
     fn of(effort: Effort, model: &Model<'_>) -> Self {
-        let stages = model.stages.len();
+        // What a label, and simulating a plan, has to do grows with what is read.
+        let read: usize = model.stages.iter().map(|stage| stage.inputs.len()).sum();
+        let stages = model.stages.len().max(read / INPUTS);
         let open: usize = model.live.iter().map(Vec::len).sum();
-        let wide = (open / (stages * OPEN).max(1)).max(1);
+        let wide = (open / (model.stages.len() * OPEN).max(1)).max(1);
         let (labels, rounds, changes, of_bound) = match effort {
             Effort::Quick => ([20, 100], 3, 100, 0),
             Effort::Normal => ([60, 300], 8, 300, 700_000),
