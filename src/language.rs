@@ -174,7 +174,10 @@ fn answers(
         Err(_) if is_open && !answers.is_empty() => {}
         Err(error) => return Err(error.into()),
     }
-    answers[usize::from(!is_open)..].sort_by_key(|answer| answer.generation.latency);
+    // Of equals, the one without a second copy of the weights.
+    answers[usize::from(!is_open)..].sort_by_key(|LanguageAnswer { plan, generation, .. }| {
+        (generation.latency, Footprint::of_language(task, plan).peak())
+    });
     Ok(answers)
 }
 

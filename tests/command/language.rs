@@ -39,6 +39,19 @@ fn all_strategies_are_compared_fastest_first() {
 }
 
 #[test]
+fn a_second_copy_of_the_weights_is_not_taken_where_no_token_is_generated() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundled =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/llama3-8b-simple-qa.toml"));
+    let scenario = bundled.unwrap().replace("generated_tokens = 340", "generated_tokens = 0");
+    fs::write(folder.path().join("prompt.toml"), scenario).unwrap();
+    let document = coexec_in(folder.path(), words("explore prompt.toml --json")).json();
+    assert_eq!(document["plan_origin"], "plan found by npu-graphs");
+    let [first, second] = [0, 1].map(|index| document["strategies"][index]["latency_ps"].as_u64());
+    assert_eq!(first, second, "{}", document["strategies"]);
+}
+
+#[test]
 fn whole_steps_are_compiled_where_that_is_faster_unless_a_strategy_is_named() {
     let document = |line: &str| coexec(words(line)).json();
     let found = document("explore llama3.2-3b --device snapdragon-8elite --json");
