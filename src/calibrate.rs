@@ -16,6 +16,7 @@ use coexec_fit::measure::SkippedRow;
 use coexec_fit::validate::cut;
 use coexec_fit::validate::score::{Scored, score};
 use coexec_sim::device::calibration::{Calibration, ErrorGroup, Group};
+use coexec_sim::device::gpu::HostPath;
 use coexec_sim::{ProcessorKind, Profile, Text};
 use serde::Serialize;
 
@@ -28,11 +29,6 @@ use fit::{Fitted, Options, fit};
 /// Runs below which a fit is more its prior than its runs: the bundled phones' kernels have
 /// six values each, and eight kernels are common.
 const FEW_RUNS: usize = 50;
-
-/// What is said where inferences on the GPU take what no host path makes of its kernels.
-const CONTRADICTS_KERNELS: &str = "warning: inferences on the GPU are further from what the profile's kernels take alone than clocks and \
-     caches explain (gpu.host.kernel_factor is from 0.5 to 2): kernels that were not measured now are moved with them. Are the \
-     runs of this device, in the same precision?";
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -125,7 +121,12 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
 /// What the base states, without that of kernels on the GPU that inferences contradict, of which it warns.
 fn still_true(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<Group> {
     if fitted.contradicts_kernels {
-        common.note(CONTRADICTS_KERNELS);
+        let [least, most] = HostPath::KERNEL_FACTORS;
+        common.note(format_args!(
+            "warning: inferences on the GPU are further from what the profile's kernels take alone than clocks and caches \
+             explain (gpu.host.kernel_factor is from {least} to {most}): kernels that were not measured now are moved with \
+             them. Are the runs of this device, in the same precision?"
+        ));
         let is_other =
             |name: &ErrorGroup| name.is_of_networks() || name.processor() != Some(ProcessorKind::Gpu);
         stated.retain(|group| is_other(&group.name));

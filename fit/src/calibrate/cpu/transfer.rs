@@ -6,6 +6,7 @@
 //! width. Not for: fitting. Invariant: a core that is its own only donor keeps its rates.
 
 use super::rates::{COUNT, RATES, is_in_order, made_of, table_of, values};
+use super::xnnpack::table_of as table_of_xnnpack;
 use coexec_sim::device::cpu::{Cluster, Core, MixedClusters, RuyRates, XnnpackRates};
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
 use coexec_sim::{Basis, Cpu, DataType, Library, Quantity};
@@ -78,7 +79,7 @@ fn products(cpu: &Cpu, index: usize, library: Library, data_type: DataType) -> f
         DataType::I8 if cluster.int8_matrix_product && library == Library::Xnnpack => 8.0,
         DataType::I8 if cluster.dot_product => 4.0,
         DataType::I8 => 2.0,
-        _ => 1.0,
+        DataType::F32 | DataType::F16 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => 1.0,
     };
     values * width(cpu, index)
 }
@@ -139,16 +140,12 @@ fn ruy(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu], source: &st
 }
 
 /// XNNPACK's rates on the donors' core that is most alike, by clock, and products by what a core completes in a cycle.
-fn xnnpack(
-    (cpu, index): (&Cpu, usize),
-    donors: &[Cpu],
-    data_type: DataType,
-    of: fn(&Cluster) -> &Option<XnnpackRates>,
-) -> Option<XnnpackRates> {
+fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Option<XnnpackRates> {
     let known = alike(cpu, index, donors).into_iter().filter_map(|(weight, donor, other)| {
+        let cluster = &donor.clusters[other];
         let [own, theirs] = [(cpu, index), (donor, other)]
             .map(|(cpu, index)| products(cpu, index, Library::Xnnpack, data_type));
-        Some((weight, of(&donor.clusters[other]).as_ref()?, &donor.clusters[other], theirs / own))
+        Some((weight, table_of_xnnpack(cluster, data_type).ok()?, cluster, theirs / own))
     });
     let (_, table, cluster, products) =
         known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
@@ -172,10 +169,9 @@ pub fn transfer(cpu: &Cpu, donors: &[Cpu], source: &str) -> Cpu {
     for (index, cluster) in carried.clusters.iter_mut().enumerate() {
         cluster.ruy_f32 = ruy(cpu, index, DataType::F32, donors, source);
         cluster.ruy_i8 = ruy(cpu, index, DataType::I8, donors, source);
-        cluster.xnnpack_f32 = xnnpack((cpu, index), donors, DataType::F32, |cluster| &cluster.xnnpack_f32);
-        cluster.xnnpack_i8 = xnnpack((cpu, index), donors, DataType::I8, |cluster| &cluster.xnnpack_i8);
-        let in_16_bits = || xnnpack((cpu, index), donors, DataType::F16, |cluster| &cluster.xnnpack_f16);
-        cluster.xnnpack_f16 = cluster.f16_arithmetic.then(in_16_bits).flatten();
+        cluster.xnnpack_f32 = xnnpack(cpu, index, DataType::F32, donors);
+        cluster.xnnpack_i8 = xnnpack(cpu, index, DataType::I8, donors);
+        cluster.xnnpack_f16 = xnnpack(cpu, index, DataType::F16, donors).filter(|_| cluster.f16_arithmetic);
     }
     let mixed = |of: fn(&Cpu) -> Option<&MixedClusters>| {
         let known: Vec<&MixedClusters> = donors.iter().filter_map(of).collect();

@@ -69,7 +69,7 @@ pub(super) struct Counts {
 impl Counts {
     /// Of `run` on the cores of `group`: what it would take if one rate were a nanosecond and all others next to nothing.
     pub(super) fn of(run: &CpuRun, cpu: &Cpu, group: Group) -> Result<Self, String> {
-        let base = base(&cpu.clusters[group.cluster], run.what.data_type)?;
+        let base = table_of(&cpu.clusters[group.cluster], run.what.data_type)?;
         let mut cpu = cpu.clone();
         let keys = RATES.iter().map(|(key, _)| *key).chain([FORK]);
         let units = keys.map(|key| {
@@ -100,7 +100,7 @@ impl Counts {
 
 /// What is expected of a cluster: the base's rates.
 pub(super) fn prior(cluster: &Cluster, data_type: DataType) -> Result<Prior, String> {
-    let table = toml::Table::try_from(base(cluster, data_type)?).expect(KEYS);
+    let table = toml::Table::try_from(table_of(cluster, data_type)?).expect(KEYS);
     let value = |key: &str| quantity_of(&table, key).expect(KEYS).value;
     let rate = |&(key, group): &(&'static str, usize)| Parameter {
         key,
@@ -146,7 +146,8 @@ fn with(base: &XnnpackRates, value: impl Fn(&str) -> Option<f64>) -> XnnpackRate
     table.try_into().expect(KEYS)
 }
 
-fn base(cluster: &Cluster, data_type: DataType) -> Result<&XnnpackRates, String> {
+/// The rates of a cluster in `data_type`, or why there are none.
+pub(super) fn table_of(cluster: &Cluster, data_type: DataType) -> Result<&XnnpackRates, String> {
     let table = match data_type {
         DataType::F32 => &cluster.xnnpack_f32,
         DataType::F16 => &cluster.xnnpack_f16,
