@@ -266,6 +266,11 @@ impl<'s, 'a> Explorer<'s, 'a> {
         }
     }
 
+    /// How long the busiest processor computes under `plan`; none where it cannot be simulated.
+    pub(super) fn busiest(&self, plan: &Plan) -> Option<Picos> {
+        self.simulator.busy(self.stages, plan).ok()?.into_iter().max()
+    }
+
     /// The cuts of every stage along each of `axes`.
     pub(super) fn grids(&mut self, axes: &[Axis]) -> Result<Vec<Vec<Rc<Grid>>>> {
         let of_stage = |stage| {

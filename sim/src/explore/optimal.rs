@@ -54,7 +54,7 @@ const FINALISTS: usize = 4;
 
 /// How many times more changes are tried where batches follow each other, and how many at most: few changes of one
 /// operator shorten a period.
-const CHANGES_OF_STREAMS: usize = 8;
+const CHANGES_OF_STREAMS: usize = 6;
 const MOST_CHANGES: usize = 4_000;
 
 /// Times the ratio of energy and time is corrected for the energy-delay product.

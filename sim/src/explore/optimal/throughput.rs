@@ -81,10 +81,7 @@ pub(super) fn balanced(
 /// Plans and the work of their busiest processor, the least first; without those that are too much for the GPU's
 /// memory.
 fn by_busiest(explorer: &Explorer<'_, '_>, plans: impl IntoIterator<Item = Plan>) -> Vec<(Picos, Plan)> {
-    let busiest = |plan: Plan| {
-        let busy = explorer.simulator.busy(explorer.stages, &plan).ok()?;
-        Some((busy.into_iter().max()?, plan))
-    };
+    let busiest = |plan: Plan| Some((explorer.busiest(&plan)?, plan));
     let mut all: Vec<(Picos, Plan)> = plans.into_iter().filter_map(busiest).collect();
     all.sort_by_key(|(busiest, _)| *busiest);
     all
@@ -182,7 +179,10 @@ fn levelled(
         tried.truncate(PRICED_CHANGES);
         let tried = by_busiest(explorer, tried.into_iter().map(|(_, changed)| changed));
         let mut better = None;
-        for (_, changed) in tried.into_iter().take(TRIED_CHANGES) {
+        for (busiest, changed) in tried.into_iter().take(TRIED_CHANGES) {
+            if busiest.as_seconds() >= cost {
+                break;
+            }
             if changes == 0 {
                 return Ok(plan);
             }

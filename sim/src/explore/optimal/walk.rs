@@ -13,6 +13,7 @@ use crate::explore::Explorer;
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, Part, Placement, Plan, Processor, Region, Span};
 use crate::simulate::Result;
+use crate::units::Picos;
 
 /// Seed of the walk.
 const SEED: u64 = 1;
@@ -24,6 +25,10 @@ const FARTHEST: f64 = 0.08;
 /// has to take.
 const KINDS: i32 = 4;
 pub(super) const KINDS_OF_STREAMS: i32 = 6;
+
+/// Changes that are made of a plan for batches in flight for each that is streamed: most leave a processor more to
+/// do than a period has time for.
+const TRIES_OF_STREAMS: usize = 12;
 
 /// Logarithms to base 2 of the lengths of runs that are placed as one.
 const RUNS: std::ops::RangeInclusive<u32> = 1..=4;
@@ -38,9 +43,19 @@ pub(super) fn improved(
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let mut best = (explorer.cost_of(&plan)?, plan);
     let mut simulated = 0;
-    let kinds = if explorer.period_counts().is_some() { KINDS_OF_STREAMS } else { KINDS };
-    for _ in 0..changes {
+    let streams = explorer.period_counts().is_some();
+    let (kinds, tries) =
+        if streams { (KINDS_OF_STREAMS, changes * TRIES_OF_STREAMS) } else { (KINDS, changes) };
+    for _ in 0..tries {
+        if simulated == changes {
+            break;
+        }
         let Some(changed) = changed(model, &best.1, kinds, &mut random).and_then(in_units) else { continue };
+        // No period is shorter than the work of the busiest processor, which takes less to find.
+        let takes_longer = |busiest: Picos| busiest.as_seconds() >= best.0;
+        if streams && explorer.busiest(&changed).is_none_or(takes_longer) {
+            continue;
+        }
         // A change may leave a chain that is none, or an operator without a kernel.
         let Ok(cost) = explorer.cost_of(&changed) else { continue };
         simulated += 1;
