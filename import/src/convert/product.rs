@@ -112,11 +112,17 @@ impl Converter<'_> {
             let (left, right) = (whole(left, [m, k])?, whole(right, [k, n])?);
             return self.multiplied(&left, &right);
         };
+        // The axis of heads is the fourth; where there are three, the first is of images.
+        let [images, heads] = match &extents[..] {
+            [images @ .., heads] if batch > 1 && !images.is_empty() => [elements(images), u64::from(*heads)],
+            _ => [batch, 1],
+        };
         extents.extend([m, n]);
-        let product = MatMul { batch: as_extent(batch), m: as_extent(rows), k, n };
-        let shape = |rows, channels| Shape { batch: product.batch, height: 1, width: rows, channels };
-        let first = self.arranged(left, &left.file_order(), shape(product.m, k))?;
-        let second = self.arranged(right, &right.file_order(), shape(k, n))?;
+        let [images, batch, m] = [images, heads, rows].map(as_extent);
+        let product = Operator::from(MatMul { images, batch, m, k, n });
+        let read = product.inputs();
+        let first = self.arranged(left, &left.file_order(), read[0])?;
+        let second = self.arranged(right, &right.file_order(), read[1])?;
         let source = self.emit("", product, &[first, second])?;
         let order = wide_axes(&extents);
         Ok(self.seen(source, extents, order))
@@ -173,7 +179,7 @@ fn matrix(extents: &[u32], transpose: bool) -> Option<[u32; 2]> {
 }
 
 /// Outer extents, rows and columns.
-fn split_matrix(view: &View) -> Step<(&[u32], [u32; 2])> {
+pub(super) fn split_matrix(view: &View) -> Step<(&[u32], [u32; 2])> {
     match &view.extents[..] {
         [outer @ .., rows, columns] => Ok((outer, [*rows, *columns])),
         _ => unsound("a product of something that is no matrix"),

@@ -100,13 +100,16 @@ pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
 
 /// Matrix products: a 1x1 convolution over an image whose rows are the batch. Where two
 /// activations are multiplied, the right operand is taken as weights that differ from row
-/// to row, into whose layout a launch in front rearranges it. Engines of language models, whose
+/// to row, into whose layout a launch in front rearranges it; several images are made one, and
+/// several again. Engines of language models, whose
 /// models have 16-bit activations and integer weights, are taken to write keys and values in that
 /// layout as they grow.
 pub(super) fn of_product(product: Product, layer: &Layer, gpu: &Gpu) -> Modelled {
     let source_slices = slices(product.inner);
     let output =
         Extent { batch: 1, width: product.rows, height: product.batch, slices: slices(product.outputs) };
+    // The delegate hands the tile rule what it will make of the result.
+    let images = Extent { batch: product.images, height: product.batch / product.images, ..output };
     let blocks = u64::from(product.batch) * u64::from(source_slices) * u64::from(output.slices);
     let trained = product.trained;
     let kernel = if trained { Kernel::ConvGeneric } else { Kernel::MatMul };
@@ -118,12 +121,12 @@ pub(super) fn of_product(product: Product, layer: &Layer, gpu: &Gpu) -> Modelled
         } else {
             blocks * WEIGHT_BLOCK_BYTES
         },
-        ..Problem::pointwise(kernel, output, [source_slices, output.slices], layer, gpu)
+        output,
+        ..Problem::pointwise(kernel, images, [source_slices, output.slices], layer, gpu)
     };
     let mut modelled = problem.model(&gpu.conv_generic, gpu);
     if !trained && !layer.data_type.is_weight_only() {
-        let extents = [product.inner, product.outputs];
-        modelled.cost.transform_us = elementwise::weights_converter_us(extents, product.batch, gpu);
+        elementwise::rearrange_operands(&mut modelled.cost, product, gpu);
     }
     modelled
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::device::GpuFamily;
 use crate::kernel::gpu::execute;
-use crate::workload::{Linear, Operator, Shape, Window};
+use crate::workload::{Linear, MatMul, Operator, Shape, Window};
 
 fn gpu() -> Gpu {
     toml::from_str(include_str!("../../../../tests/golden/gpu_pixel4.toml")).unwrap()
@@ -23,6 +23,28 @@ fn a_tile_is_of_one_image() {
     let (one, three) = (grid(1), grid(3));
     assert_eq!((one.tile, one.tile[0] > 1), (three.tile, true));
     assert_eq!(three.grid[0], 3 * one.grid[0], "not the tiles of 21 columns");
+}
+
+#[test]
+fn products_of_several_images_take_two_launches_more_but_in_engines_of_language_models() {
+    let gpu = gpu();
+    let of = |[images, batch]: [u32; 2], k, data_type| {
+        let product = MatMul { images, batch, m: 48, k, n: 64 };
+        execute(&Layer::new(product.into(), data_type), &gpu).unwrap()
+    };
+    let micros = |images, k| of(images, k, DataType::F32).phases.duration().as_micros();
+    let launch = gpu.elementwise.launch_us.value;
+    let reshapes = micros([12, 1], 32) - micros([1, 12], 32);
+    assert!(reshapes > 2.0 * launch && reshapes < 4.0 * launch, "{reshapes} of {launch} each");
+    let channel_by_channel = micros([12, 1], 30) - micros([1, 12], 30);
+    assert!(channel_by_channel > reshapes, "{channel_by_channel} {reshapes}");
+    let [one, twelve] = [[1, 12], [12, 1]].map(|images| of(images, 32, DataType::F32));
+    assert_eq!((twelve.detail.grid, twelve.detail.tile), (one.detail.grid, one.detail.tile));
+    // Both operands of a reshape, of 12 x 48 pixels with 8 and 16 slices, in 16 bits.
+    let moved = twelve.phases.bytes().0 - one.phases.bytes().0;
+    assert_eq!(moved, 12 * 48 * (2 * 8 + 2 * 16) * SLICE_BYTES);
+    let [one, twelve] = [[1, 12], [12, 1]].map(|images| of(images, 32, DataType::W4A16).phases);
+    assert_eq!(one.duration(), twelve.duration());
 }
 
 #[test]
