@@ -68,13 +68,18 @@ struct Mapped {
 
 /// Convolution with any window, stride, dilation and grouping.
 pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
+    let table = if conv.groups > 1 { gpu.grouped_conv.as_ref() } else { None };
+    of_convolution(conv, layer, gpu).model(table.unwrap_or(&gpu.conv_generic), gpu)
+}
+
+fn of_convolution<'a>(conv: &Conv2d, layer: &'a Layer, gpu: &Gpu) -> Problem<'a> {
     let output = extent(conv.output());
     let input = extent(conv.input);
     let window = conv.window.kernel[0].saturating_mul(conv.window.kernel[1]);
     let grouped = conv.groups > 1;
     let group_source = slices(conv.input.channels.div_ceil(conv.groups)).max(1);
     let blocks = u64::from(window) * u64::from(input.slices) * u64::from(output.slices);
-    let problem = Problem {
+    Problem {
         kernel: if grouped { Kernel::GroupedConv } else { Kernel::ConvGeneric },
         task: TileTask {
             shape: output,
@@ -93,9 +98,7 @@ pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
         weight_bytes: weight_bytes(blocks, layer.data_type) / u64::from(conv.groups),
         linked: &layer.linked,
         activations: activations(layer),
-    };
-    let table = if grouped { gpu.grouped_conv.as_ref() } else { None };
-    problem.model(table.unwrap_or(&gpu.conv_generic), gpu)
+    }
 }
 
 /// Matrix products: a 1x1 convolution over an image whose rows are the batch. Where two

@@ -1,6 +1,6 @@
 use super::*;
 use crate::device::GpuFamily;
-use crate::kernel::gpu::execute;
+use crate::kernel::gpu::{execute, latency};
 use crate::workload::{Linear, MatMul, Operator, Shape, Window};
 
 fn gpu() -> Gpu {
@@ -81,4 +81,40 @@ fn each_core_of_a_cpu_device_that_takes_part_has_to_be_woken() {
     assert!(waking(256).abs() < 1e-9);
     assert!((waking(1_024) - 3.0 * 2.0).abs() < 1e-9, "{}", waking(1_024));
     assert!((waking(8_192) - 7.0 * 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_newest_unroll_of_grouped_convolutions_matters_little_on_measured_phones() {
+    // Of ResNeXt-50, RegNet and ShuffleNet.
+    let convs = [
+        (56, 128, 32, 3),
+        (28, 256, 32, 3),
+        (28, 128, 8, 3),
+        (14, 320, 20, 3),
+        (28, 240, 3, 1),
+        (28, 272, 4, 1),
+    ];
+    let most = |name: &str| {
+        let gpu = crate::device::profile::Profile::load(name).unwrap().gpu.unwrap();
+        let changes = convs.map(|(side, channels, groups, kernel)| {
+            let window = if kernel == 1 { Window::valid(1) } else { Window::same(kernel) };
+            let whole = Conv2d::new(Shape::image(side, side, channels), channels, window);
+            let conv = Conv2d { groups, ..whole };
+            let layer = Layer::new(conv.into(), DataType::F32);
+            let micros = |source_slices: Option<u32>| {
+                let problem = of_convolution(&conv, &layer, &gpu);
+                let source_slices = source_slices.unwrap_or(problem.task.source_slices);
+                let problem = Problem { task: TileTask { source_slices, ..problem.task }, ..problem };
+                let table = gpu.grouped_conv.as_ref().unwrap_or(&gpu.conv_generic);
+                let Modelled { dispatch, cost } = problem.model(table, &gpu);
+                latency::execution(&dispatch, &cost, 0, &gpu).phases.duration().as_micros()
+            };
+            (micros(Some(slices(channels / groups))) / micros(None) - 1.0).abs()
+        });
+        changes.into_iter().fold(0.0, f64::max)
+    };
+    assert!((0.15..0.16).contains(&most("galaxy-a03s")));
+    for name in ["pixel4", "pixel5", "galaxy-s10", "mi8se", "iphone7", "iphone-xs"] {
+        assert!(most(name) < 0.04, "{name}");
+    }
 }
