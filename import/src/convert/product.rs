@@ -54,8 +54,7 @@ impl Converter<'_> {
         extents.push(output);
         let mut written: Vec<usize> = order.iter().copied().filter(|&other| other != axis).collect();
         written.push(axis);
-        let Shape { batch, height, width, channels } = input.shape;
-        let is_image = channels == depth && (height > 1 || batch > 1 && width > 1);
+        let is_image = input.shape.height > 1 && input.shape.batch == 1 && input.shape.channels == depth;
         let source = if is_image && input.order.as_ref() == Some(&order) {
             self.emit("", pointwise(input.shape, output, bias), &[input.source])?
         } else {
@@ -164,8 +163,8 @@ impl Converter<'_> {
     }
 }
 
-/// A linear layer over the pixels of images, or over the tokens of several sequences: what a framework
-/// does where they are not in one row. Neither moves to become one.
+/// A linear layer over the pixels of an image: what a framework does where they are
+/// not in one row.
 fn pointwise(input: Shape, output_channels: u32, bias: bool) -> Operator {
     Operator::Conv2d(Conv2d::new(input, output_channels, Window::valid(1)).bias(bias))
 }

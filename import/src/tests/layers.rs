@@ -107,23 +107,6 @@ fn sums_over_named_axes_are_matrix_products() {
     assert_eq!(of("bij,jk->bk", &[16, 7]), 2 * 16 * 7);
 }
 
-#[test]
-fn tokens_of_several_sequences_do_not_move_for_a_layer() {
-    let of = |extents: &[i64]| {
-        let model = Builder::new(extents).weights("a", &[64, 32]).weights("b", &[32, 64]);
-        let model = model.node("MatMul", &["x", "a"], "hidden", &[]).node("Relu", &["hidden"], "active", &[]);
-        model.node("MatMul", &["active", "b"], "z", &[]).node("Add", &["x", "z"], "y", &[]).operators()
-    };
-    let wanted =
-        ["conv2d 1x1 8x1x128x64 -> 8x1x128x32", "Relu 8x1x128x32", "conv2d 1x1 8x1x128x32 -> 8x1x128x64"];
-    assert_eq!(of(&[8, 128, 64])[..3], wanted);
-    assert_eq!(of(&[8, 128, 64])[3], "Add 8x1x128x64");
-    assert_eq!(of(&[8, 4, 32, 64])[0], "conv2d 1x1 8x4x32x64 -> 8x4x32x32");
-    // One token each is one sequence.
-    assert_eq!(of(&[8, 1, 64])[0], "linear 8x64 -> 32");
-    assert_eq!(of(&[1, 128, 64])[0], "linear 128x64 -> 32");
-}
-
 /// The model whose last node is a sum over named axes.
 fn with_equation(mut model: Builder, equation: &str) -> Builder {
     let node = model.0.node.last_mut().unwrap();
