@@ -112,13 +112,12 @@ impl Converter<'_> {
             let (left, right) = (whole(left, [m, k])?, whole(right, [k, n])?);
             return self.multiplied(&left, &right);
         };
-        // The axis of heads is the fourth; where there are three, the first is of images.
-        let [images, heads] = match &extents[..] {
-            [images @ .., heads] if batch > 1 && !images.is_empty() => [elements(images), u64::from(*heads)],
-            _ => [batch, 1],
-        };
+        // The first of three axes is of images. Of more axes the last outer one is of heads; all of them are
+        // put along one, as TFLite's delegate does with those of several images.
+        let is_of_images = matches!(extents[..], [_]);
         extents.extend([m, n]);
-        let [images, batch, m] = [images, heads, rows].map(as_extent);
+        let [all, m] = [batch, rows].map(as_extent);
+        let [images, batch] = if is_of_images { [all, 1] } else { [1, all] };
         let product = Operator::from(MatMul { images, batch, m, k, n });
         let read = product.inputs();
         let first = self.arranged(left, &left.file_order(), read[0])?;
