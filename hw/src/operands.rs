@@ -82,10 +82,12 @@ impl OperandError {
 ///
 /// # Errors
 /// Where the output does not have these channels or rows, or the operator
-/// needs all channels (softmax, norms of tokens) or has no rows (reshapes).
+/// needs all channels (softmax, norms of tokens) or has no rows (reshapes, products of several images).
 pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError> {
     let whole = Region::of(operator.output());
     let needs_all_rows = matches!(operator.class(), Class::Movement(Movement::Rearranged { .. }));
+    // Of several images, the lines are heads, and those of all images one product each.
+    let needs_all_heads = operator.multiplies_activations() && operator.output().height > 1;
     let needs_all_channels = match operator.class() {
         Class::Reduction(Reduction::Pixels { .. }) => false,
         Class::Reduction(Reduction::Exponentials | Reduction::Normalisation(_))
@@ -100,7 +102,7 @@ pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError>
         | Class::Gather { .. } => needs_all_rows,
     };
     check_span("channels", part.channels, whole.channels, needs_all_channels)?;
-    check_span("lines", part.rows, whole.rows, needs_all_rows)
+    check_span("lines", part.rows, whole.rows, needs_all_rows || needs_all_heads)
 }
 
 /// Pixels of a row of `shape`: one, where rows are tokens.

@@ -27,5 +27,9 @@ impl From<&Launch> for Dispatch {
 /// The extent under which tensors of `operator` are kept: the products of a batch of
 /// matrices are the rows of an image, as each has weights of its own.
 pub(super) fn stored(operator: &Operator, shape: Shape) -> Shape {
-    if operator.multiplies_activations() { Shape { batch: 1, height: shape.batch, ..shape } } else { shape }
+    if operator.multiplies_activations() {
+        Shape { batch: 1, height: shape.batch * shape.height, ..shape }
+    } else {
+        shape
+    }
 }

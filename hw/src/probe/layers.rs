@@ -211,7 +211,7 @@ fn elementwise(random: &mut ChaCha8Rng) -> Operator {
 fn batched_product(random: &mut ChaCha8Rng) -> Operator {
     let tokens = pick(TOKENS, random);
     let [k, n] = if random.random_bool(0.5) { [HEAD, tokens] } else { [tokens, HEAD] };
-    MatMul { batch: pick(HEADS, random), m: tokens, k, n }.into()
+    MatMul { images: 1, batch: pick(HEADS, random), m: tokens, k, n }.into()
 }
 
 /// Weights of attention, or features.

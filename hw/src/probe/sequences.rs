@@ -215,10 +215,10 @@ fn attention(net: &mut GraphBuilder, from: Source) -> Source {
         let part = net.reshape(part, Shape::image(tokens, heads, HEAD));
         transpose(net, part, order)
     });
-    let scores = MatMul { batch: heads, m: tokens, k: HEAD, n: tokens };
+    let scores = MatMul { images: 1, batch: heads, m: tokens, k: HEAD, n: tokens };
     let scores = net.operator("scores", scores, &[queries, keys]);
     let weights = net.softmax(scores);
-    let read = MatMul { batch: heads, m: tokens, k: tokens, n: HEAD };
+    let read = MatMul { images: 1, batch: heads, m: tokens, k: tokens, n: HEAD };
     let read = net.operator("read", read, &[weights, values]);
     let read = transpose(net, read, TOKENS_FIRST);
     let read = net.reshape(read, Shape::tokens(tokens, features));

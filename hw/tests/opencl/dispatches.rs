@@ -44,7 +44,7 @@ fn operators() -> Vec<Operator> {
         convolution(Shape::image(12, 12, 3), 8, 3),
         Operator::Linear(Linear { rows: 50, input_features: 48, output_features: 100, bias: true }),
         Operator::Linear(Linear { rows: 1, input_features: 250, output_features: 130, bias: true }),
-        Operator::MatMul(MatMul { batch: 3, m: 20, k: 16, n: 24 }),
+        Operator::MatMul(MatMul { images: 1, batch: 3, m: 20, k: 16, n: 24 }),
         Operator::DepthwiseConv2d(depthwise),
         Operator::DepthwiseConv2d(DepthwiseConv2d {
             window: Window { stride: [2; 2], ..depthwise.window },

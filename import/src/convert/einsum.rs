@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::product::split_matrix;
 use super::{Converter, Step, unknown, unsound};
-use crate::model::{SourceNode, as_extent};
+use crate::model::{SourceNode, as_extent, elements};
 use crate::view::View;
 use coexec_sim::workload::GenericKind;
 
@@ -90,10 +91,9 @@ impl Converter<'_> {
         let columns = pick(&right, &|label| !in_left.contains(&label));
         let (first, first_extents) = grouped(&left, [&batch, &rows, &inner])?;
         let (second, second_extents) = grouped(&right, [&batch, &inner, &columns])?;
-        let [depth, outputs] = [second.extents[1], second.extents[2]];
         let view = if right.trained && batch.is_empty() {
-            let rows = vec![first.extents[1], depth];
-            self.linear(&first.reshaped(rows), depth, outputs, false)?
+            let (_, [depth, outputs]) = split_matrix(&second)?;
+            self.linear(&first, depth, outputs, false)?
         } else {
             self.multiplied(&first, &second)?
         };
@@ -102,7 +102,7 @@ impl Converter<'_> {
     }
 }
 
-/// A term with its axes in three groups, each as one axis; and the extents of the groups.
+/// A term with its axes in three groups, the last two as one axis each; and the extents of the groups.
 fn grouped(term: &Term, groups: [&Vec<Label>; 3]) -> Step<(View, [Vec<u32>; 3])> {
     let place = |label: &Label| term.labels.iter().position(|other| other == label).unwrap_or_default();
     let permutation: Vec<usize> = groups.iter().flat_map(|group| group.iter().map(place)).collect();
@@ -111,8 +111,9 @@ fn grouped(term: &Term, groups: [&Vec<Label>; 3]) -> Step<(View, [Vec<u32>; 3])>
     }
     let extents =
         groups.map(|group| group.iter().map(|label| term.view.extents[place(label)]).collect::<Vec<u32>>());
-    let count = |extents: &Vec<u32>| as_extent(crate::model::elements(extents));
-    let joined = extents.iter().map(count).collect();
+    let [batch, matrix @ ..] = &extents;
+    let joined =
+        batch.iter().copied().chain(matrix.each_ref().map(|axes| as_extent(elements(axes)))).collect();
     Ok((term.view.transposed(&permutation).reshaped(joined), extents))
 }
 

@@ -112,11 +112,16 @@ impl Converter<'_> {
             let (left, right) = (whole(left, [m, k])?, whole(right, [k, n])?);
             return self.multiplied(&left, &right);
         };
+        // The first of three axes is of images. Of more axes the last outer one is of heads; all of them are
+        // put along one, as TFLite's delegate does with those of several images.
+        let is_of_images = matches!(extents[..], [_]);
         extents.extend([m, n]);
-        let product = MatMul { batch: as_extent(batch), m: as_extent(rows), k, n };
-        let shape = |rows, channels| Shape { batch: product.batch, height: 1, width: rows, channels };
-        let first = self.arranged(left, &left.file_order(), shape(product.m, k))?;
-        let second = self.arranged(right, &right.file_order(), shape(k, n))?;
+        let [all, m] = [batch, rows].map(as_extent);
+        let [images, batch] = if is_of_images { [all, 1] } else { [1, all] };
+        let product = Operator::from(MatMul { images, batch, m, k, n });
+        let read = product.inputs();
+        let first = self.arranged(left, &left.file_order(), read[0])?;
+        let second = self.arranged(right, &right.file_order(), read[1])?;
         let source = self.emit("", product, &[first, second])?;
         let order = wide_axes(&extents);
         Ok(self.seen(source, extents, order))
@@ -173,7 +178,7 @@ fn matrix(extents: &[u32], transpose: bool) -> Option<[u32; 2]> {
 }
 
 /// Outer extents, rows and columns.
-fn split_matrix(view: &View) -> Step<(&[u32], [u32; 2])> {
+pub(super) fn split_matrix(view: &View) -> Step<(&[u32], [u32; 2])> {
     match &view.extents[..] {
         [outer @ .., rows, columns] => Ok((outer, [*rows, *columns])),
         _ => unsound("a product of something that is no matrix"),

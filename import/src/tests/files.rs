@@ -4,13 +4,16 @@ use proptest::prelude::*;
 
 use super::{Builder, described};
 use crate::{ImportOptions, Imported, ImportedScenario, ModelFormat, Replacement, import};
-use coexec_sim::{DataType, Overrides, Scenario, Text};
+use coexec_sim::workload::{GenericKind, Shape};
+use coexec_sim::{DataType, Operator, Overrides, Scenario, Text};
 
 /// Small convolutional network with an attention layer, as TensorFlow 2.21 converts it;
 /// `sim/tests/inputs/README.md` says how it was made.
 const TINY: &[u8] = include_bytes!("../../tests/inputs/tiny.tflite");
 /// A signal's spectrum and its rectified values, with the batch and the signal's length left open.
 const OPEN: &[u8] = include_bytes!("../../tests/inputs/open.tflite");
+/// Scores of six places, and the operator of TensorFlow Lite's own that picks the best two of them.
+const DETECTIONS: &[u8] = include_bytes!("../../tests/inputs/detections.tflite");
 const TINY_INT8: &[u8] = include_bytes!("../../tests/inputs/tiny_int8.tflite");
 
 fn tflite(bytes: &[u8]) -> Imported {
@@ -78,6 +81,38 @@ fn a_converted_network_has_the_layers_it_was_written_with() {
     assert_eq!(operators, wanted);
     assert_eq!(imported.graph.data_type(), DataType::F32);
     assert!(imported.skipped.is_empty() && imported.approximated.is_empty());
+}
+
+#[test]
+fn boxes_that_a_detector_found_are_searched_once_for_all_that_is_said_of_them() {
+    let graph = tflite(DETECTIONS).graph;
+    let found: Vec<(Option<GenericKind>, usize, Shape)> = graph
+        .nodes()
+        .iter()
+        .map(|node| {
+            let kind = match &node.operator {
+                Operator::Generic(generic) => Some(generic.kind),
+                _ => None,
+            };
+            (kind, node.inputs.len(), node.operator.output())
+        })
+        .collect();
+    let (search, moved) = (Some(GenericKind::Search), Some(GenericKind::Movement));
+    let wanted = [
+        (None, 1, Shape::tokens(6, 3)),
+        // Of places, scores and anchors: boxes, and beside them classes, scores and how many there are.
+        (search, 3, Shape::tokens(2, 4)),
+        (moved, 1, Shape::tokens(1, 2)),
+        (moved, 1, Shape::tokens(1, 2)),
+        (moved, 1, Shape::tokens(1, 1)),
+    ];
+    assert_eq!(found, wanted);
+    // Nobody knows what another operator of a model's own does.
+    let mut other = DETECTIONS.to_vec();
+    let name = other.windows(16).position(|bytes| bytes == b"TFLite_Detection").unwrap();
+    other[name..name + 6].copy_from_slice(b"My_Own");
+    let refused = import(ModelFormat::TfLite, "m", other, &ImportOptions::default()).unwrap_err();
+    assert!(refused.to_string().contains("CUSTOM My_Own_Detection_PostProcess"), "{refused}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use prost::Message;
 use super::{Builder, described};
 use crate::onnx::messages::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use crate::{ImportOptions, ModelFormat, import};
-use coexec_sim::DataType;
+use coexec_sim::{DataType, Operator};
 
 fn multiply_adds(model: Builder) -> u64 {
     model.import().unwrap().graph.macs()
@@ -97,17 +97,45 @@ fn packed_weights_are_a_linear_layer_of_their_attributes() {
 #[test]
 fn sums_over_named_axes_are_matrix_products() {
     let of = |equation: &str, other: &[i64]| {
-        let mut model = Builder::new(&[2, 5, 16]).weights("w", other).node("Einsum", &["x", "w"], "y", &[]);
-        let node = model.0.node.last_mut().unwrap();
-        let s = equation.as_bytes().to_vec().into();
-        node.attribute.push(AttributeProto { name: "equation".into(), s, ..AttributeProto::default() });
-        multiply_adds(model)
+        let model = Builder::new(&[2, 5, 16]).weights("w", other).node("Einsum", &["x", "w"], "y", &[]);
+        multiply_adds(with_equation(model, equation))
     };
     assert_eq!(of("bij,jk->bik", &[16, 7]), 2 * 5 * 16 * 7);
     assert_eq!(of("bij, bkj -> bki", &[2, 7, 16]), 2 * 5 * 16 * 7);
     assert_eq!(of("...j,...kj", &[2, 5, 7, 16]), 2 * 5 * 16 * 7);
     // The axis of the first alone is summed before.
     assert_eq!(of("bij,jk->bk", &[16, 7]), 2 * 16 * 7);
+}
+
+/// The model whose last node is a sum over named axes.
+fn with_equation(mut model: Builder, equation: &str) -> Builder {
+    let node = model.0.node.last_mut().unwrap();
+    let s = equation.as_bytes().to_vec().into();
+    node.attribute.push(AttributeProto { name: "equation".into(), s, ..AttributeProto::default() });
+    model
+}
+
+#[test]
+fn products_of_activations_know_which_axis_is_of_images_and_which_of_heads() {
+    let of = |model: Builder| {
+        let graph = model.import().unwrap().graph;
+        let products = graph.nodes().iter().filter_map(|node| match &node.operator {
+            Operator::MatMul(product) => Some([product.images, product.batch]),
+            _ => None,
+        });
+        products.collect::<Vec<[u32; 2]>>()
+    };
+    let squared = |extents: &[i64]| of(Builder::new(extents).node("MatMul", &["x", "x"], "y", &[]));
+    assert_eq!(squared(&[16, 16]), [[1, 1]]);
+    assert_eq!(squared(&[1, 16, 16]), [[1, 1]]);
+    assert_eq!(squared(&[12, 16, 16]), [[12, 1]], "three axes have no heads");
+    assert_eq!(squared(&[1, 12, 16, 16]), [[1, 12]]);
+    assert_eq!(squared(&[2, 12, 16, 16]), [[1, 24]], "reshapes put them into one image");
+    let scores = |extents: &[i64], equation| {
+        of(with_equation(Builder::new(extents).node("Einsum", &["x", "x"], "y", &[]), equation))
+    };
+    assert_eq!(scores(&[2, 12, 16, 16], "bhqd,bhkd->bhqk"), [[1, 24]]);
+    assert_eq!(scores(&[2, 16, 12, 16], "bqhd,bkhd->bhqk"), [[1, 24]]);
 }
 
 #[test]

@@ -215,6 +215,8 @@ pub enum Class<'a> {
 /// `batch` products of `[rows, inner]` activations and an `[inner, outputs]` right operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Product {
+    /// Images among which the products are divided.
+    pub images: u32,
     /// Independent products.
     pub batch: u32,
     /// Rows of the left operand.

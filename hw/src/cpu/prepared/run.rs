@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use coexec_sim::kernel::cpu::coexec::{Division, depthwise_threads};
-use coexec_sim::{Operator, Region};
+use coexec_sim::{Operator, Region, Shape};
 
 use super::Implementation;
 use crate::cpu::instruction_set::run_compiled_for;
@@ -135,9 +135,10 @@ impl<T: Element> Prepared<T> {
             })
         };
         let channels = results.channels.clone();
-        if let Operator::MatMul(matmul) = &self.layer.operator {
+        if let Operator::MatMul(_) = self.layer.operator {
             // Each head is a group with matrices of its own, and not a stretch.
-            let heads = matmul.batch as usize;
+            let Shape { batch, height, .. } = self.layer.operator.output();
+            let heads = batch as usize * height as usize;
             let length = results.pixels() / heads;
             let stretches = Stretches { length, count: 1, ..results.stretches };
             let part = make(0..heads, channels);

@@ -215,11 +215,11 @@ proptest! {
 
     #[test]
     fn products_of_activations_agree(
-        (batch, m, k, n) in (1_u32..4, 1_u32..30, 1_u32..70, 1_u32..50),
+        (images, batch, m, k, n) in (1_u32..3, 1_u32..4, 1_u32..30, 1_u32..70, 1_u32..50),
         (channels, lines) in (fractions(), fractions()),
         threads in 1_usize..4,
     ) {
-        let layer = layer(Operator::MatMul(MatMul { batch, m, k, n }), &[]);
+        let layer = layer(Operator::MatMul(MatMul { images, batch, m, k, n }), &[]);
         check_all(&layer, part(&layer.operator, channels, lines), threads);
     }
 
@@ -290,7 +290,7 @@ fn a_row_that_conflicts_with_its_neighbours_in_cache_is_copied_right() {
 fn running_allocates_nothing() {
     let linear = Linear { rows: 33, input_features: 65, output_features: 70, bias: true };
     let conv = DepthwiseConv2d::new(Shape::image(10, 10, 20), Window::same(3)).bias(false);
-    let matmul = MatMul { batch: 3, m: 20, k: 30, n: 40 };
+    let matmul = MatMul { images: 1, batch: 3, m: 20, k: 30, n: 40 };
     let mut pool = ThreadPool::new(1).unwrap();
     for operator in [Operator::Linear(linear), Operator::DepthwiseConv2d(conv), Operator::MatMul(matmul)] {
         let layer = layer(operator, &[Function::Add, Function::Sigmoid]);

@@ -254,7 +254,8 @@ impl<T: Element> Builder<'_, T> {
             images: stored.batch,
         };
         // Tokens are columns.
-        let (axis, unit) = if self.layer.operator.output().height > 1 { (1, 1) } else { (0, stored.batch) };
+        let height = self.layer.operator.output().height;
+        let (axis, unit) = if height > 1 { (1, stored.height / height) } else { (0, stored.batch) };
         part.first[axis] = self.part.rows.start * unit;
         part.size[axis] = self.part.rows.length() * unit;
         part

@@ -191,7 +191,7 @@ fn the_right_operand_of_a_product_of_activations_is_packed_on_every_call() {
     let of = |operator: Operator| run(&Layer::new(operator, DataType::F32), "1large", Library::Xnnpack);
     for rows in [1, 50] {
         let weights = of(Linear { rows, input_features: 64, output_features: 256, bias: false }.into());
-        let given = of(MatMul { batch: 1, m: rows, k: 64, n: 256 }.into());
+        let given = of(MatMul { images: 1, batch: 1, m: rows, k: 64, n: 256 }.into());
         let nanos = (given.phases.duration().as_micros() - weights.phases.duration().as_micros()) * 1e3;
         assert!((nanos - 64.0 * 256.0 * 0.35211).abs() < 0.1, "{rows}: {nanos}");
         let bytes = |execution: &Execution<Schedule>| execution.phases.bytes().0;
@@ -258,7 +258,8 @@ fn a_batch_norm_is_folded_and_an_empty_share_is_nothing() {
 
 #[test]
 fn attention_products_and_softmax_have_kernels_in_both_libraries() {
-    let product = |m| Layer::new(Operator::MatMul(MatMul { batch: 12, m, k: 64, n: 50 }), DataType::F32);
+    let product =
+        |m| Layer::new(Operator::MatMul(MatMul { images: 1, batch: 12, m, k: 64, n: 50 }), DataType::F32);
     let softmax = Layer::new(Operator::Softmax(Softmax { input: Shape::tokens(50, 50) }), DataType::F32);
     for library in [Library::Ruy, Library::Xnnpack] {
         assert_eq!(run(&product(1), "1large", library).detail.kernel, Kernel::Gemv);

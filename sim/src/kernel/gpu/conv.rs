@@ -68,13 +68,18 @@ struct Mapped {
 
 /// Convolution with any window, stride, dilation and grouping.
 pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
+    let table = if conv.groups > 1 { gpu.grouped_conv.as_ref() } else { None };
+    of_convolution(conv, layer, gpu).model(table.unwrap_or(&gpu.conv_generic), gpu)
+}
+
+fn of_convolution<'a>(conv: &Conv2d, layer: &'a Layer, gpu: &Gpu) -> Problem<'a> {
     let output = extent(conv.output());
     let input = extent(conv.input);
     let window = conv.window.kernel[0].saturating_mul(conv.window.kernel[1]);
     let grouped = conv.groups > 1;
     let group_source = slices(conv.input.channels.div_ceil(conv.groups)).max(1);
     let blocks = u64::from(window) * u64::from(input.slices) * u64::from(output.slices);
-    let problem = Problem {
+    Problem {
         kernel: if grouped { Kernel::GroupedConv } else { Kernel::ConvGeneric },
         task: TileTask {
             shape: output,
@@ -93,20 +98,21 @@ pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
         weight_bytes: weight_bytes(blocks, layer.data_type) / u64::from(conv.groups),
         linked: &layer.linked,
         activations: activations(layer),
-    };
-    let table = if grouped { gpu.grouped_conv.as_ref() } else { None };
-    problem.model(table.unwrap_or(&gpu.conv_generic), gpu)
+    }
 }
 
 /// Matrix products: a 1x1 convolution over an image whose rows are the batch. Where two
 /// activations are multiplied, the right operand is taken as weights that differ from row
-/// to row, into whose layout a launch in front rearranges it. Engines of language models, whose
+/// to row, into whose layout a launch in front rearranges it; several images are made one, and
+/// several again. Engines of language models, whose
 /// models have 16-bit activations and integer weights, are taken to write keys and values in that
 /// layout as they grow.
 pub(super) fn of_product(product: Product, layer: &Layer, gpu: &Gpu) -> Modelled {
     let source_slices = slices(product.inner);
     let output =
         Extent { batch: 1, width: product.rows, height: product.batch, slices: slices(product.outputs) };
+    // The delegate hands the tile rule what it will make of the result.
+    let images = Extent { batch: product.images, height: product.batch / product.images, ..output };
     let blocks = u64::from(product.batch) * u64::from(source_slices) * u64::from(output.slices);
     let trained = product.trained;
     let kernel = if trained { Kernel::ConvGeneric } else { Kernel::MatMul };
@@ -118,12 +124,12 @@ pub(super) fn of_product(product: Product, layer: &Layer, gpu: &Gpu) -> Modelled
         } else {
             blocks * WEIGHT_BLOCK_BYTES
         },
-        ..Problem::pointwise(kernel, output, [source_slices, output.slices], layer, gpu)
+        output,
+        ..Problem::pointwise(kernel, images, [source_slices, output.slices], layer, gpu)
     };
     let mut modelled = problem.model(&gpu.conv_generic, gpu);
     if !trained && !layer.data_type.is_weight_only() {
-        let extents = [product.inner, product.outputs];
-        modelled.cost.transform_us = elementwise::weights_converter_us(extents, product.batch, gpu);
+        elementwise::rearrange_operands(&mut modelled.cost, product, gpu);
     }
     modelled
 }

@@ -6,7 +6,7 @@ use super::{Cost, Dispatch, Kernel, Modelled, extent, latency, saturated, select
 use crate::device::{Extent, Gpu, Quantity, SLICE_BYTES, Tile};
 use crate::workload::{
     CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Function, Generic, GenericKind, Layer, Linked,
-    Pick, Resize, Shape, slices,
+    Pick, Product, Resize, Shape, slices,
 };
 
 /// What a thread computes of a kernel with one for each slice of a pixel.
@@ -229,9 +229,25 @@ fn norm_group(output: Extent, gpu: &Gpu) -> [u32; 3] {
     [columns, rows.max(1), slices]
 }
 
-/// What rearranging the right operand of a product of activations into the layout of weights
-/// takes: a launch in which a thread turns four texels.
-pub(super) fn weights_converter_us([inner, outputs]: [u32; 2], batch: u32, gpu: &Gpu) -> f64 {
+/// Adds the launches around a product of two activations: in front one that rearranges the right operand
+/// into the layout of weights; of several images also one that makes the left operand an image, and one
+/// behind that makes several of the result.
+pub(super) fn rearrange_operands(cost: &mut Cost, product: Product, gpu: &Gpu) {
+    let Product { images, batch, rows, inner, outputs, .. } = product;
+    cost.transform_us = weights_converter_us([inner, outputs], batch, gpu);
+    if images > 1 {
+        let one = |channels| Shape { batch: 1, height: batch, width: rows, channels };
+        let several = |channels| Shape { batch: images, height: batch / images, ..one(channels) };
+        for (from, to) in [(several(inner), one(inner)), (one(outputs), several(outputs))] {
+            let launch = reshape(from, to, gpu);
+            cost.transform_us += alone_us(&launch, gpu);
+            cost.bytes += launch.cost.bytes;
+        }
+    }
+}
+
+/// A launch in which a thread turns four texels.
+fn weights_converter_us([inner, outputs]: [u32; 2], batch: u32, gpu: &Gpu) -> f64 {
     let blocks = Extent { batch: 1, width: slices(outputs), height: slices(inner), slices: batch };
     let bytes = 2 * u64::from(CHANNELS_PER_SLICE) * blocks.bytes();
     let dispatch = Dispatch::over(Kernel::MatMul, blocks, TEXEL, CHANNELS_PER_SLICE, gpu);

@@ -329,7 +329,7 @@ fn groups_and_heads_fold_one_after_another() {
     assert_eq!(grouped.folds, 2 * (9 * 32 / 32) * (64 / 32));
     assert_eq!(grouped.graphs, 1);
     let heads = |batch| {
-        let product = MatMul { batch, m: 256, k: 128, n: 256 };
+        let product = MatMul { images: 1, batch, m: 256, k: 128, n: 256 };
         schedule(&Layer::new(Operator::MatMul(product), DataType::F16), &hexagon())
     };
     assert_eq!(heads(32).folds, 32 * heads(1).folds);

@@ -77,7 +77,7 @@ fn a_graph_has_nodes_and_each_a_name_of_its_own() {
 
 #[test]
 fn a_graph_of_sound_operators_can_still_be_too_large() {
-    let huge = MatMul { batch: 1 << 10, m: 1 << 14, k: 1 << 14, n: 1 << 14 };
+    let huge = MatMul { images: 1, batch: 1 << 10, m: 1 << 14, k: 1 << 14, n: 1 << 14 };
     let inputs = Operator::MatMul(huge).inputs();
     let nodes: Vec<Node> = (0..9)
         .map(|index| {
@@ -234,6 +234,7 @@ fn any_other_operator() -> impl Strategy<Value = Operator> {
         |(kind, input, other, channels)| match kind {
             0 => linear(input.width, input.channels, other.channels),
             1 => Operator::MatMul(MatMul {
+                images: input.batch,
                 batch: input.height,
                 m: input.width,
                 k: input.channels,

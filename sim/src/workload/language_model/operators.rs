@@ -76,6 +76,7 @@ impl LanguageModel {
     pub fn over_context(&self, TokenStep { tokens, context }: TokenStep) -> [Operator; 3] {
         let group = self.heads / self.key_value_heads.max(1);
         let scores = MatMul {
+            images: 1,
             batch: self.key_value_heads,
             m: tokens.saturating_mul(group),
             k: self.head_features,

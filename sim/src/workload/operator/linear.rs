@@ -33,7 +33,7 @@ impl Definition for Linear {
 
     fn class(&self) -> Class<'_> {
         let Self { rows, input_features: inner, output_features: outputs, .. } = *self;
-        Class::Product(Product { batch: 1, rows, inner, outputs, trained: true })
+        Class::Product(Product { images: 1, batch: 1, rows, inner, outputs, trained: true })
     }
 
     fn check(&self) -> Checked {

@@ -12,7 +12,11 @@ use crate::workload::Shape;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MatMul {
-    /// Independent products (attention heads).
+    /// Images or sequences that have such products each. TFLite's GPU delegate makes one of several and, behind the
+    /// products, several of one. To it, all products of a tensor with three axes are of images of their own.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub images: u32,
+    /// Independent products of an image (attention heads).
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub batch: u32,
     /// Rows of the left operand.
@@ -23,47 +27,62 @@ pub struct MatMul {
     pub n: u32,
 }
 
+impl MatMul {
+    /// Products of all images.
+    fn products(&self) -> u32 {
+        self.images.saturating_mul(self.batch)
+    }
+
+    /// Products along the batch and along the height of a tensor: the heads of one image lie along the batch, where
+    /// nothing else does.
+    fn along(&self) -> [u32; 2] {
+        if self.images == 1 { [self.batch, 1] } else { [self.images, self.batch] }
+    }
+}
+
 impl Definition for MatMul {
     fn name(&self) -> &'static str {
         "matmul"
     }
 
     fn class(&self) -> Class<'_> {
-        let Self { batch, m: rows, k: inner, n: outputs } = *self;
-        Class::Product(Product { batch, rows, inner, outputs, trained: false })
+        let Self { images, m: rows, k: inner, n: outputs, .. } = *self;
+        Class::Product(Product { images, batch: self.products(), rows, inner, outputs, trained: false })
     }
 
     fn check(&self) -> Checked {
-        let Self { batch, m, k, n } = *self;
-        for (name, value) in [("batch", batch), ("m", m), ("k", k), ("n", n)] {
+        let Self { images, m, k, n, .. } = *self;
+        let all = self.products();
+        for (name, value) in [("images", images), ("batch", all), ("m", m), ("k", k), ("n", n)] {
             dimension(name, value)?;
         }
-        tensor("the left operand", &[batch, m, k])?;
-        tensor("the right operand", &[batch, k, n])?;
-        tensor("the output", &[batch, m, n])?;
-        work(&[batch, m, k, n])
+        tensor("the left operand", &[all, m, k])?;
+        tensor("the right operand", &[all, k, n])?;
+        tensor("the output", &[all, m, n])?;
+        work(&[all, m, k, n])
     }
 
     fn extent(&self) -> Shape {
-        Shape { batch: self.batch, height: 1, width: self.m, channels: self.k }
+        let [batch, height] = self.along();
+        Shape { batch, height, width: self.m, channels: self.k }
     }
 
     fn input(&self, index: usize) -> Option<Shape> {
-        let right = Shape { batch: self.batch, height: 1, width: self.k, channels: self.n };
-        [self.extent(), right].get(index).copied()
+        let left = self.extent();
+        [left, Shape { width: self.k, channels: self.n, ..left }].get(index).copied()
     }
 
     fn output(&self) -> Shape {
-        Shape { batch: self.batch, height: 1, width: self.m, channels: self.n }
+        self.extent().with_channels(self.n)
     }
 
     fn macs(&self) -> u64 {
-        [self.batch, self.m, self.k, self.n].map(u64::from).iter().product()
+        [self.products(), self.m, self.k, self.n].map(u64::from).iter().product()
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { batch, m, k, n } = self;
-        write!(f, "matmul {batch}x [{m}, {k}] x [{k}, {n}]")
+        let Self { m, k, n, .. } = self;
+        write!(f, "matmul {}x [{m}, {k}] x [{k}, {n}]", self.products())
     }
 
     fn over(&self, _: Shape) -> Operator {
@@ -75,6 +94,7 @@ impl Definition for MatMul {
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
-        Some(Self { batch: batch.times(self.batch), ..*self }.into())
+        let [images, heads] = self.along();
+        Some(Self { images: batch.times(images), batch: heads, ..*self }.into())
     }
 }

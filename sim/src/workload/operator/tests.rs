@@ -40,6 +40,28 @@ fn a_table_has_one_key_for_what_an_operator_is() {
     assert!(!text.contains("stride") && text.contains("bias = false"), "{text}");
 }
 
+#[test]
+fn a_batch_of_products_is_one_of_images_and_a_file_says_so_only_where_there_are_several() {
+    let heads = MatMul { images: 1, batch: 12, m: 50, k: 64, n: 48 };
+    let batch = BatchOf { count: 3, given: &[], feeds_product: false };
+    let batched = heads.batched(&batch).unwrap();
+    assert_eq!(batched, MatMul { images: 36, batch: 1, ..heads }.into(), "they lie one behind the other");
+    assert_eq!(batched.output(), Shape { batch: 36, height: 1, width: 50, channels: 48 });
+    let several = MatMul { images: 2, ..heads };
+    assert_eq!(several.batched(&batch), Some(MatMul { images: 6, ..heads }.into()));
+    assert_eq!(several.output(), Shape { batch: 2, height: 12, width: 50, channels: 48 });
+    assert_eq!(
+        (batched.macs(), batched.to_string()),
+        (3 * heads.macs(), "matmul 36x [50, 64] x [64, 48]".into())
+    );
+    let text = |operator| toml::to_string(&OperatorTable::new("scores", &operator)).unwrap();
+    assert!(!text(heads.into()).contains("images") && text(batched).contains("images = 36"));
+    assert!(
+        MatMul { images: MAX_DIMENSION, ..heads }.check().is_err()
+            && MatMul { images: 0, ..heads }.check().is_err()
+    );
+}
+
 /// One column of a convolution, at each row of the output.
 fn column(input: &[i64], [kernel, stride, dilation]: [u32; 3], top: u32, rows: u32) -> Vec<i64> {
     let weight = |tap: u32| i64::from(tap * tap + 1);

@@ -93,7 +93,7 @@ pub(super) fn any_operator() -> impl Strategy<Value = Operator> {
     let products = (1_u32..99, 1_u32..999, 1_u32..999, any::<bool>()).prop_flat_map(|(m, k, n, bias)| {
         prop_oneof![
             Just(Operator::Linear(Linear { rows: m, input_features: k, output_features: n, bias })),
-            Just(Operator::MatMul(MatMul { batch: 12, m, k, n })),
+            Just(Operator::MatMul(MatMul { images: 3, batch: 4, m, k, n })),
             Just(Operator::Embedding(Embedding { rows: m, vocabulary: k, features: n })),
         ]
     });

@@ -58,7 +58,7 @@ fn operators_with_lines() -> Vec<Operator> {
         Operator::DepthwiseConv2d(DepthwiseConv2d::new(input, Window::of(kernel).padding(padding))),
         Operator::Pool(Pool { kind: PoolKind::Max, input, window: Window::of(kernel).padding(padding) }),
         Operator::Linear(Linear { rows: 19, input_features: 33, output_features: 40, bias: true }),
-        Operator::MatMul(MatMul { batch: 3, m: 11, k: 16, n: 34 }),
+        Operator::MatMul(MatMul { images: 1, batch: 3, m: 11, k: 16, n: 34 }),
         Operator::Elementwise(multiply),
         Operator::Concat(Concat::of_channels(input, vec![37, 3])),
         Operator::Softmax(Softmax { input }),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::device::GpuFamily;
-use crate::kernel::gpu::execute;
-use crate::workload::{Linear, Operator, Shape, Window};
+use crate::kernel::gpu::{execute, latency};
+use crate::workload::{Linear, MatMul, Operator, Shape, Window};
 
 fn gpu() -> Gpu {
     toml::from_str(include_str!("../../../../tests/golden/gpu_pixel4.toml")).unwrap()
@@ -23,6 +23,28 @@ fn a_tile_is_of_one_image() {
     let (one, three) = (grid(1), grid(3));
     assert_eq!((one.tile, one.tile[0] > 1), (three.tile, true));
     assert_eq!(three.grid[0], 3 * one.grid[0], "not the tiles of 21 columns");
+}
+
+#[test]
+fn products_of_several_images_take_two_launches_more_but_in_engines_of_language_models() {
+    let gpu = gpu();
+    let of = |[images, batch]: [u32; 2], k, data_type| {
+        let product = MatMul { images, batch, m: 48, k, n: 64 };
+        execute(&Layer::new(product.into(), data_type), &gpu).unwrap()
+    };
+    let micros = |images, k| of(images, k, DataType::F32).phases.duration().as_micros();
+    let launch = gpu.elementwise.launch_us.value;
+    let reshapes = micros([12, 1], 32) - micros([1, 12], 32);
+    assert!(reshapes > 2.0 * launch && reshapes < 4.0 * launch, "{reshapes} of {launch} each");
+    let channel_by_channel = micros([12, 1], 30) - micros([1, 12], 30);
+    assert!(channel_by_channel > reshapes, "{channel_by_channel} {reshapes}");
+    let [one, twelve] = [[1, 12], [12, 1]].map(|images| of(images, 32, DataType::F32));
+    assert_eq!((twelve.detail.grid, twelve.detail.tile), (one.detail.grid, one.detail.tile));
+    // Both operands of a reshape, of 12 x 48 pixels with 8 and 16 slices, in 16 bits.
+    let moved = twelve.phases.bytes().0 - one.phases.bytes().0;
+    assert_eq!(moved, 12 * 48 * (2 * 8 + 2 * 16) * SLICE_BYTES);
+    let [one, twelve] = [[1, 12], [12, 1]].map(|images| of(images, 32, DataType::W4A16).phases);
+    assert_eq!(one.duration(), twelve.duration());
 }
 
 #[test]
@@ -59,4 +81,40 @@ fn each_core_of_a_cpu_device_that_takes_part_has_to_be_woken() {
     assert!(waking(256).abs() < 1e-9);
     assert!((waking(1_024) - 3.0 * 2.0).abs() < 1e-9, "{}", waking(1_024));
     assert!((waking(8_192) - 7.0 * 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_newest_unroll_of_grouped_convolutions_matters_little_on_measured_phones() {
+    // Of ResNeXt-50, RegNet and ShuffleNet.
+    let convs = [
+        (56, 128, 32, 3),
+        (28, 256, 32, 3),
+        (28, 128, 8, 3),
+        (14, 320, 20, 3),
+        (28, 240, 3, 1),
+        (28, 272, 4, 1),
+    ];
+    let most = |name: &str| {
+        let gpu = crate::device::profile::Profile::load(name).unwrap().gpu.unwrap();
+        let changes = convs.map(|(side, channels, groups, kernel)| {
+            let window = if kernel == 1 { Window::valid(1) } else { Window::same(kernel) };
+            let whole = Conv2d::new(Shape::image(side, side, channels), channels, window);
+            let conv = Conv2d { groups, ..whole };
+            let layer = Layer::new(conv.into(), DataType::F32);
+            let micros = |source_slices: Option<u32>| {
+                let problem = of_convolution(&conv, &layer, &gpu);
+                let source_slices = source_slices.unwrap_or(problem.task.source_slices);
+                let problem = Problem { task: TileTask { source_slices, ..problem.task }, ..problem };
+                let table = gpu.grouped_conv.as_ref().unwrap_or(&gpu.conv_generic);
+                let Modelled { dispatch, cost } = problem.model(table, &gpu);
+                latency::execution(&dispatch, &cost, 0, &gpu).phases.duration().as_micros()
+            };
+            (micros(Some(slices(channels / groups))) / micros(None) - 1.0).abs()
+        });
+        changes.into_iter().fold(0.0, f64::max)
+    };
+    assert!((0.15..0.16).contains(&most("galaxy-a03s")));
+    for name in ["pixel4", "pixel5", "galaxy-s10", "mi8se", "iphone7", "iphone-xs"] {
+        assert!(most(name) < 0.04, "{name}");
+    }
 }

@@ -92,7 +92,7 @@ fn every_kind_of_work_has_its_kernel() {
     for (layer, kernel, operators) in [
         (conv(28, 96, 3), Kernel::Product, 1),
         (layer(DepthwiseConv2d::new(image, Window::same(3))), Kernel::Window, 1),
-        (layer(MatMul { batch: 12, m: 197, k: 64, n: 197 }), Kernel::BatchedProduct, 1),
+        (layer(MatMul { images: 1, batch: 12, m: 197, k: 64, n: 197 }), Kernel::BatchedProduct, 1),
         (layer(Norm { kind: NormKind::Layer, input: Shape::tokens(197, 768) }), Kernel::Normalisation, 1),
         (gelu, Kernel::Product, 2),
         (

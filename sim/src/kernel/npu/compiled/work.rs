@@ -210,7 +210,7 @@ impl Work {
     }
 
     fn product(self, product: Product) -> Self {
-        let Product { batch, rows, inner, outputs, trained } = product;
+        let Product { images: _, batch, rows, inner, outputs, trained } = product;
         let [rows, inner, outputs] = [rows, inner, outputs].map(|extent| padded(extent.into(), TILE) as f64);
         let multiply_accumulates = rows * inner * outputs * f64::from(batch);
         if trained {
