@@ -57,7 +57,7 @@ const FINALISTS: usize = 4;
 const CHANGES_OF_STREAMS: usize = 6;
 const MOST_CHANGES: usize = 4_000;
 
-/// Times the ratio of energy and time is corrected for the energy-delay product.
+/// Searches after which the ratio of energy and time is no longer corrected for the energy-delay product.
 const CORRECTIONS: usize = 4;
 
 /// What a picosecond and a joule cost.
@@ -142,21 +142,21 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     for strategy in Strategy::of_operators().filter(|strategy| *strategy != Strategy::Optimal) {
         all.extend(explorer.find(strategy));
     }
-    let mut weights = first_weights(explorer);
+    let starts = first_weights(explorer);
     let mut model = model(explorer)?;
     if let Some(stage) = (0..model.stages.len()).find(|&stage| !model.has_kernel(stage)) {
         return Err(missing_kernel(explorer.simulator, &explorer.stages[stage], explorer.options));
     }
-    let mut considered = 0;
-    for _ in 0..CORRECTIONS {
-        model.weights = weights;
-        let found = search(explorer, &model)?;
-        considered += found.considered;
-        let next = corrected(explorer, &found.prediction);
-        all.push(found);
-        match next {
-            Some(next) if next != weights => weights = next,
-            _ => break,
+    let (mut considered, mut searched) = (0, Vec::new());
+    for start in starts {
+        let mut next = Some(start);
+        while let Some(weights) = next.filter(|next| !searched.contains(next)) {
+            model.weights = weights;
+            let found = search(explorer, &model)?;
+            considered += found.considered;
+            searched.push(weights);
+            next = corrected(explorer, &found.prediction).filter(|_| searched.len() < CORRECTIONS);
+            all.push(found);
         }
     }
     let mut changes = Budget::of(explorer.options.effort, &model).changes;
@@ -274,19 +274,22 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64) -> f64 {
     }
 }
 
-/// What the objective makes of time and energy; for the energy-delay product, what the better
-/// single processor says.
-fn first_weights(explorer: &mut Explorer<'_, '_>) -> Weights {
+/// What the objective makes of time and energy, first; for the energy-delay product, what the better single
+/// processor says. Where energy counts, plans for other weights may need less of it as well, for contention and
+/// what runs idle are no part of the programme.
+fn first_weights(explorer: &mut Explorer<'_, '_>) -> Vec<Weights> {
     let idle = idle_power(explorer.simulator.device()).0 / PICOS_PER_SECOND;
+    let energy = Weights { picosecond: idle, joule: 1.0 };
+    let product = |explorer: &mut Explorer<'_, '_>| {
+        let singles = explorer.baselines();
+        let least = explorer.best(singles).ok();
+        let default = Weights { picosecond: PICOS_PER_SECOND.recip() + idle, joule: 1.0 };
+        least.map_or(default, |single| at(idle, &single.prediction))
+    };
     match explorer.options.objective {
-        Objective::Latency => Weights::TIME,
-        Objective::Energy => Weights { picosecond: idle, joule: 1.0 },
-        Objective::Edp => {
-            let singles = explorer.baselines();
-            let least = explorer.best(singles).ok();
-            let default = Weights { picosecond: PICOS_PER_SECOND.recip() + idle, joule: 1.0 };
-            least.map_or(default, |single| at(idle, &single.prediction))
-        }
+        Objective::Latency => vec![Weights::TIME],
+        Objective::Energy => vec![energy, product(explorer), Weights::TIME],
+        Objective::Edp => vec![product(explorer), energy, Weights::TIME],
     }
 }
 

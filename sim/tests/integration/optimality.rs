@@ -6,7 +6,7 @@ use coexec_sim::input::Text;
 use coexec_sim::kernel::{CoreSet, Library};
 use coexec_sim::plan::{Mechanism, PlanFile, PlannedOperator};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
-use coexec_sim::simulate::Simulator;
+use coexec_sim::simulate::{Prediction, Simulator};
 use coexec_sim::workload::Stage;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -46,6 +46,68 @@ from = ["one", "other"]
 concat = true
 "#;
 
+/// Two convolutions of one image, and what reads both in this order.
+fn beside(order: [&str; 2]) -> String {
+    format!(
+        r#"
+title = "two convolutions of one image"
+[[input]]
+name = "x"
+extent = [1, 28, 28, 32]
+[[operator]]
+name = "a"
+from = ["x"]
+conv2d = {{ input = [28, 28, 32], output_channels = 32, kernel = [3, 3], padding = {{ top = 1, bottom = 1, left = 1, right = 1 }} }}
+[[operator]]
+name = "b"
+from = ["x"]
+conv2d = {{ input = [28, 28, 32], output_channels = 32, kernel = [1, 1] }}
+[[operator]]
+name = "both"
+from = {order:?}
+concat = "channels"
+[[operator]]
+name = "last"
+conv2d = {{ input = [28, 28, 64], output_channels = 64, kernel = [1, 1] }}
+"#
+    )
+}
+
+/// One head of attention: queries and keys come from one tensor, so that both can be of one chain.
+const HEAD: &str = r#"
+title = "one head"
+[[input]]
+name = "x"
+extent = [1, 1, 197, 128]
+[[operator]]
+name = "wide"
+from = ["x"]
+linear = { rows = 197, input_features = 128, output_features = 512 }
+[[operator]]
+name = "narrow"
+linear = { rows = 197, input_features = 512, output_features = 128 }
+[[operator]]
+name = "tokens"
+norm = "layer"
+[[operator]]
+name = "queries"
+linear = { rows = 197, input_features = 128, output_features = 128 }
+[[operator]]
+name = "keys"
+from = ["tokens"]
+linear = { rows = 197, input_features = 128, output_features = 128 }
+[[operator]]
+name = "turned"
+transpose = ["batch", "height", "channels", "width"]
+[[operator]]
+name = "scores"
+from = ["queries", "turned"]
+matmul = { m = 197, k = 128, n = 197 }
+[[operator]]
+name = "weights"
+softmax = true
+"#;
+
 /// A model on a device.
 struct Case {
     device: Profile,
@@ -74,6 +136,14 @@ impl Case {
             effort: Effort::default(),
         };
         Self { device, stages, options }
+    }
+
+    /// What `explore` says of it at an effort: cost of the plan found, and bound.
+    fn explored(model: &str, device: &str, effort: Effort) -> [f64; 2] {
+        let mut case = Self::new(model, device, Mechanism::SvmPolling, Objective::Latency);
+        case.options = SearchOptions { effort, ..SearchOptions::on(&case.device) };
+        let (_, cost, bound) = case.found();
+        [cost, bound]
     }
 
     fn simulator(&self) -> Simulator<'_> {
@@ -225,5 +295,41 @@ fn random_changes_hardly_improve_the_plan_of_a_network() {
         assert!(simulated > 500, "{simulated} changes");
         assert!(percent <= MOST_GAIN_PERCENT, "{network} on {device}: {percent:.2} %");
         assert!(bound <= walked, "{network} on {device}: the bound is above a plan");
+    }
+}
+
+/// Hand-overs of other inputs pass while a joined one is waited for, wherever it is read.
+#[test]
+fn no_bound_of_a_graph_is_above_a_plan_of_the_same_with_its_operands_in_another_order() {
+    for device in ["pixel4", "galaxy-s10"] {
+        let orders = [["a", "b"], ["b", "a"]].map(beside);
+        let found = orders.map(|graph| Case::explored(&graph, device, Effort::Quick));
+        for ([_, bound], [cost, _]) in [(found[0], found[1]), (found[1], found[0])] {
+            assert!(bound <= cost * (1.0 + 1e-9), "{device}: {bound} is above {cost}");
+        }
+    }
+}
+
+/// Results that are computed beside each other in one chain are joined once.
+#[test]
+fn no_bound_at_little_effort_is_above_a_plan_that_is_found_with_more() {
+    for graph in [HEAD, BRANCHES] {
+        let [[_, bound], [cost, _]] =
+            [Effort::Quick, Effort::Thorough].map(|effort| Case::explored(graph, "mi8se", effort));
+        assert!(bound <= cost * (1.0 + 1e-9), "{bound} is above {cost}");
+    }
+}
+
+#[test]
+fn the_plan_for_an_objective_is_no_worse_by_it_than_those_for_others() {
+    let objectives = [Objective::Latency, Objective::Energy, Objective::Edp];
+    let predictions = objectives.map(|objective| {
+        let case = Case::new("vit-tiny-p16", "jetson-agx-orin", Mechanism::SvmPolling, objective);
+        explore(&mut case.simulator(), &case.stages, &case.options).unwrap().prediction
+    });
+    for (objective, own) in objectives.into_iter().zip(&predictions) {
+        let cost = |plan: &Prediction| objective.cost(plan.latency, plan.energy);
+        let least = predictions.iter().map(cost).fold(f64::INFINITY, f64::min);
+        assert!(cost(own) <= least, "{objective:?}: {} is above {least}", cost(own));
     }
 }

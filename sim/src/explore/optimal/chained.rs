@@ -24,7 +24,7 @@ impl Mover<'_, '_, '_> {
         let (mut goes_on, cut);
         if self.is_relaxed() {
             goes_on = false;
-            cut = self.enter_relaxed(&mut step, position, &reads, (ways, open))?;
+            cut = self.enter_relaxed(&mut step, (position, cutting.axis), &reads, (ways, open))?;
         } else {
             let given = open.map_or(0..ways.len(), |(first, _)| first..first + 1);
             let fitting = self.fitting(&step, (end, cutting), &ways[given.clone()], &reads);
@@ -88,6 +88,7 @@ impl Mover<'_, '_, '_> {
             let results = step.results.iter_mut().filter(|(_, place)| is_other(place));
             results.for_each(|(_, place)| *place = together);
         }
+        self.join_all(step, joined_at);
         goes_on
     }
 
@@ -135,25 +136,31 @@ impl Mover<'_, '_, '_> {
     fn enter_relaxed(
         &self,
         step: &mut Step,
-        position: usize,
+        (position, axis): (usize, Axis),
         reads: &[(usize, usize, usize)],
         (ways, open): (&Ways, Option<(usize, usize)>),
     ) -> Option<u32> {
-        for &(stage, _, input) in reads {
+        let goes_on = |place: &Place, ids| self.goes_on(place, ids, axis);
+        let inputs = self.model.stages[position].inputs.iter().copied();
+        for by in BOTH {
+            self.read(step, by, inputs.clone(), |place, input| goes_on(place, [position, input]));
+        }
+        for &(stage, _, input) in reads.iter().filter(|read| read.0 > position) {
             let Some(found) = step.find(input) else { continue };
-            let was_apart = matches!(step.results[found].1.at, At::Apart(_));
-            if stage > position && was_apart {
+            let place = step.results[found].1;
+            if goes_on(&place, [stage, input]) {
+                continue;
+            }
+            if matches!(place.at, At::Apart(_)) {
                 // Joined some time in between: only the join's own time is sure.
                 step.now.queues[CPU] += self.model.meeting(input, true).join;
                 let everywhere = Place::with(joined(self.model.own_memory), Picos::ZERO);
                 let apart = step.results.iter_mut().filter(|(_, place)| matches!(place.at, At::Apart(_)));
                 apart.for_each(|(_, place)| *place = everywhere);
+                BOTH.into_iter().for_each(|by| self.cross(step, by, input));
+                continue;
             }
             for by in BOTH {
-                if stage == position || was_apart {
-                    self.cross(step, by, input);
-                    continue;
-                }
                 let place = &mut step.results[found].1;
                 if let At::With(holders) = place.at
                     && !holders.has(by)
@@ -201,14 +208,8 @@ impl Mover<'_, '_, '_> {
                 })
         };
         if !reads.iter().any(waits) {
-            for &(.., input) in reads {
-                let Some(found) = step.find(input) else { continue };
-                if !is_inside(&step.results[found].1) {
-                    for by in BOTH {
-                        self.cross(step, by, input);
-                    }
-                }
-            }
+            let inputs = reads.iter().map(|read| read.2);
+            BOTH.into_iter().for_each(|by| self.read(step, by, inputs.clone(), |place, _| is_inside(place)));
             let way = best(ways, (step.now.queues[CPU], step.gpu_start()), (model, model.weights))?;
             return Some(Self::run(step, way));
         }
@@ -220,13 +221,9 @@ impl Mover<'_, '_, '_> {
             let mut tried = step.clone();
             let lines = self.chains.lines(model, end, cutting.axis, way.cut);
             for stage in position..end {
-                for &input in model.stages[stage].inputs.iter().filter(|&&input| input < position) {
-                    let inside = tried.find(input).is_some_and(|found| is_inside(&tried.results[found].1));
-                    if !inside {
-                        for by in BOTH {
-                            self.cross(&mut tried, by, input);
-                        }
-                    }
+                let inputs = model.stages[stage].inputs.iter().copied().filter(|&input| input < position);
+                for by in BOTH {
+                    self.read(&mut tried, by, inputs.clone(), |place, _| is_inside(place));
                 }
                 let [first, second] = lines[end - 1 - stage];
                 let cuts = model.cuts(stage, cutting.axis)?;

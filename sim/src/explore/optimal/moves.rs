@@ -9,6 +9,7 @@ use super::{
     At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, Way, Weights,
 };
 use crate::device::ProcessorKind;
+use crate::plan::Axis;
 use crate::schedule::Holders;
 use crate::units::Picos;
 
@@ -185,7 +186,37 @@ impl Mover<'_, '_, '_> {
         now
     }
 
-    /// Whoever computes waits for an input, which is handed over where it has to be.
+    /// Whoever computes waits for the inputs, but for those of which it has its own part, inside a chain.
+    pub(super) fn read(
+        &self,
+        step: &mut Step,
+        by: ProcessorKind,
+        inputs: impl Iterator<Item = usize> + Clone,
+        is_inside: impl Fn(&Place, usize) -> bool,
+    ) {
+        let is_outside = |step: &Step, input: usize| {
+            step.find(input).is_some_and(|found| !is_inside(&step.results[found].1, input))
+        };
+        for input in inputs.clone() {
+            if is_outside(step, input) {
+                self.cross(step, by, input);
+            }
+        }
+        for input in inputs {
+            if is_outside(step, input) {
+                Self::wait(step, by, input);
+            }
+        }
+    }
+
+    /// Relaxed: whether both processors may compute their parts of a stage along `axis` from those of an input.
+    pub(super) fn goes_on(&self, place: &Place, [stage, input]: [usize; 2], axis: Axis) -> bool {
+        let is_along = matches!(place.at, At::Apart(cutting) if cutting.axis == axis);
+        is_along && self.is_relaxed() && self.model.is_linkable(stage, input, axis)
+    }
+
+    /// Hands an input over to whoever computes, where it has to be. What is there already takes no command, so
+    /// that hand-overs of other inputs are not behind it in the queue.
     pub(super) fn cross(&self, step: &mut Step, by: ProcessorKind, input: usize) {
         let Some(found) = step.find(input) else { return };
         if let At::Apart(cutting) = step.results[found].1.at {
@@ -193,14 +224,30 @@ impl Mover<'_, '_, '_> {
         }
         let place = &mut step.results[found].1;
         let At::With(holders) = place.at else { return };
-        let queue = &mut step.now.queues[by as usize];
-        *queue = (*queue).max(place.ready);
         if !holders.has(by) {
             let wait = self.model.meeting(input, self.is_relaxed()).wait(by, holders);
             // Of a result that was joined, a GPU with memory of its own lacks the CPU's part.
             let [part, all] = place.lines;
+            let queue = &mut step.now.queues[by as usize];
+            *queue = (*queue).max(place.ready);
             *queue += if all > 0 { wait.scale(f64::from(part) / f64::from(all)) } else { wait };
             place.at = At::With(holders.with(by));
+        }
+    }
+
+    /// Whoever computes starts once an input is ready.
+    fn wait(step: &mut Step, by: ProcessorKind, input: usize) {
+        let Some(found) = step.find(input) else { return };
+        let queue = &mut step.now.queues[by as usize];
+        *queue = (*queue).max(step.results[found].1.ready);
+    }
+
+    /// Relaxed: what is apart may be of the chain that is joined then. Whatever else CPU and GPU compute comes
+    /// behind that join, so that they do without it no later.
+    pub(super) fn join_all(&self, step: &mut Step, joined_at: Picos) {
+        if self.is_relaxed() {
+            let apart = step.results.iter_mut().filter(|(_, place)| matches!(place.at, At::Apart(_)));
+            apart.for_each(|(_, place)| *place = Place::with(joined(false), joined_at));
         }
     }
 
@@ -237,9 +284,7 @@ impl Mover<'_, '_, '_> {
         if !cost.is_known() {
             return None;
         }
-        for &input in &model.stages[stage].inputs {
-            self.cross(step, by, input);
-        }
+        self.read(step, by, model.stages[stage].inputs.iter().copied(), |_, _| false);
         if by == ProcessorKind::Gpu {
             self.inputs_onto_gpu(step, stage);
             step.now.queues[GPU] = step.gpu_start();
@@ -278,9 +323,8 @@ impl Mover<'_, '_, '_> {
         let model = self.model;
         let cuts = model.cuts(stage, cutting.axis)?;
         for by in BOTH {
-            for &input in &model.stages[stage].inputs {
-                self.cross(step, by, input);
-            }
+            let goes_on = |place: &Place, input| self.goes_on(place, [stage, input], cutting.axis);
+            self.read(step, by, model.stages[stage].inputs.iter().copied(), goes_on);
         }
         self.inputs_onto_gpu(step, stage);
         let (cpu_start, gpu_start) = (step.now.queues[CPU], step.gpu_start());
@@ -303,6 +347,7 @@ impl Mover<'_, '_, '_> {
         };
         let end = end + meeting.join;
         (step.now.queues[CPU], step.now.join) = (end, end);
+        self.join_all(step, end);
         let lines = if model.own_memory { [cut, cuts.all] } else { [0; 2] };
         let place = Place { lines, ..Place::with(joined(model.own_memory), end) };
         Some((place, Move::Cut { cutting, cut }))

@@ -18,9 +18,7 @@ impl Mover<'_, '_, '_> {
         let model = self.model;
         let shares = model.shares(stage, cutting.axis)?;
         for by in ProcessorKind::ALL.into_iter().filter(|&by| members[by as usize]) {
-            for &input in &model.stages[stage].inputs {
-                self.cross(step, by, input);
-            }
+            self.read(step, by, model.stages[stage].inputs.iter().copied(), |_, _| false);
         }
         if members[GPU] {
             self.inputs_onto_gpu(step, stage);
@@ -52,6 +50,7 @@ impl Mover<'_, '_, '_> {
         }
         let end = end + model.meeting(stage, self.is_relaxed()).join;
         (step.now.queues[CPU], step.now.join) = (step.now.queues[CPU].max(end), end);
+        self.join_all(step, end);
         let holders = joined(model.own_memory).with(ProcessorKind::Npu);
         Some((Place::with(holders, end), Move::Shared { cutting, counts }))
     }

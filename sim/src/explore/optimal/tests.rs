@@ -69,7 +69,7 @@ proptest! {
         let options = SearchOptions { objective, synchronisation: mechanism, ..SearchOptions::on(&device) };
         let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu)).measuring(measure);
         let mut explorer = Explorer::new(&mut simulator, &stages, &options);
-        let weights = first_weights(&mut explorer);
+        let weights = first_weights(&mut explorer)[0];
         let mut model = Model::new(&explorer).unwrap();
         model.weights = weights;
         let bound = unlimited_bound(&explorer, &model);
@@ -118,7 +118,7 @@ fn what_the_npu_saves_by_an_early_hand_over_is_in_the_bound_of_energy() {
     let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
     let mut explorer = Explorer::new(&mut simulator, &stages, &options);
     let mut model = Model::new(&explorer).unwrap();
-    model.weights = first_weights(&mut explorer);
+    model.weights = first_weights(&mut explorer)[0];
     let shares = [(Processor::NPU, 188), (Processor::Gpu, 4)];
     let plan = explorer.plan(vec![Placement::cut(Axis::Channels, shares)]);
     let cost = explorer.cost_of(&plan).unwrap();
