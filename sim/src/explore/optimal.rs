@@ -57,7 +57,7 @@ const FINALISTS: usize = 4;
 const CHANGES_OF_STREAMS: usize = 6;
 const MOST_CHANGES: usize = 4_000;
 
-/// Searches after which the ratio of energy and time is no longer corrected for the energy-delay product.
+/// Times the ratio of energy and time is corrected for the energy-delay product.
 const CORRECTIONS: usize = 4;
 
 /// What a picosecond and a joule cost.
@@ -150,12 +150,13 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     let (mut considered, mut searched) = (0, Vec::new());
     for start in starts {
         let mut next = Some(start);
-        while let Some(weights) = next.filter(|next| !searched.contains(next)) {
+        for _ in 0..CORRECTIONS {
+            let Some(weights) = next.filter(|next| !searched.contains(next)) else { break };
             model.weights = weights;
             let found = search(explorer, &model)?;
             considered += found.considered;
             searched.push(weights);
-            next = corrected(explorer, &found.prediction).filter(|_| searched.len() < CORRECTIONS);
+            next = corrected(explorer, &found.prediction);
             all.push(found);
         }
     }
