@@ -168,6 +168,15 @@ fn a_scenario_has_one_workload_and_names_what_exists() {
 }
 
 #[test]
+fn a_scenario_has_at_least_one_thread() {
+    explore(b"title = \"x\"\nnetwork = \"resnet18\"\nthreads = 0", false).assert_refused(&[
+        "bad.toml:3:",
+        "threads is 0",
+        "at least 1",
+    ]);
+}
+
+#[test]
 fn operators_that_do_not_chain_are_refused() {
     scenario_refused(
         &[
