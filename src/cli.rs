@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use coexec_import::{ImportOptions, LEAST_COVERED_PERCENT};
 use coexec_papers::Paper;
 use coexec_sim::InputError;
@@ -32,6 +32,22 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+impl Arguments {
+    /// Those of this process. A negative number behind an option is its value, which the option itself refuses
+    /// where it has to be none.
+    pub(crate) fn of_process() -> Result<Self, clap::Error> {
+        Self::from_arg_matches_mut(&mut with_negative_numbers(Self::command()).try_get_matches()?)
+    }
+}
+
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let of_option = |arg: clap::Arg| {
+        let takes_a_value = arg.get_long().is_some() && arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_a_value)
+    };
+    command.mut_args(of_option).mut_subcommands(with_negative_numbers)
 }
 
 /// What every command takes.

@@ -43,8 +43,6 @@ mod workers;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 // What commands share.
 use calibrate::prior::Chosen;
 use cli::{
@@ -58,7 +56,7 @@ use runs::Measured;
 use trust::Trust;
 
 fn main() -> ExitCode {
-    let arguments = match cli::Arguments::try_parse() {
+    let arguments = match cli::Arguments::of_process() {
         Ok(arguments) => arguments,
         Err(message) => return failure::usage(&message),
     };

@@ -175,7 +175,15 @@ impl Specification {
         let names =
             names.ok_or_else(|| refused("--cpu", &self.cpu.text, "1 to 4 clusters, separated by commas"))?;
         let named = texts.iter().zip(*names);
-        let clusters = named.map(|(text, name)| cluster(text, name)).collect::<Result<_, InputError>>()?;
+        let clusters: Vec<Cluster> =
+            named.map(|(text, name)| cluster(text, name)).collect::<Result<_, _>>()?;
+        if !clusters.is_sorted_by(|one, next| one.clock_mhz.value >= next.clock_mhz.value) {
+            return Err(refused(
+                "--cpu",
+                &self.cpu.text,
+                "clusters in the order of their clocks, fastest first",
+            ));
+        }
         let mixed_cluster_factor = like.cpu.mixed_cluster_factor.clone();
         let source = format!("{}; clocks and cores: {}", self.soc, self.cpu.cited());
         let language = self.language();

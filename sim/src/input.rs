@@ -99,6 +99,9 @@ pub enum InputError {
     /// An option of the caller cannot be.
     #[error("{option} is {found}, expected {expected}")]
     Option { option: &'static str, found: String, expected: String },
+    /// An option of the caller does not fit what it is used with.
+    #[error("{option} {found}: {message}")]
+    Unfit { option: &'static str, found: String, message: String, help: String },
     /// A model of another tool cannot be imported.
     #[error("{file}: {message}")]
     Model {
@@ -131,7 +134,7 @@ impl InputError {
             }
             Self::NotText { .. } => "inputs are TOML files in UTF-8; is this the right file?".to_owned(),
             Self::Option { expected, .. } => format!("write {expected}"),
-            Self::Refused { help, .. } | Self::Model { help, .. } => help.clone(),
+            Self::Refused { help, .. } | Self::Model { help, .. } | Self::Unfit { help, .. } => help.clone(),
             Self::Unknown { name, known, .. } => {
                 let mut help = String::new();
                 if let Some(near) = nearest(name, known) {

@@ -59,7 +59,7 @@ use crate::kernel::{Library, Phases, Unsupported};
 use crate::plan::{Plan, Processor};
 use crate::schedule::ScheduleError;
 use crate::units::{Bytes, Picos, SECONDS_PER_DAY};
-use crate::workload::{Layer, Stage};
+use crate::workload::{DataType, Layer, Stage};
 
 /// Longest run that is simulated: a day. No inference takes that long, and
 /// integer picoseconds would end after 213 days.
@@ -237,6 +237,13 @@ impl<'a> Simulator<'a> {
         let mut phases = if by == Processor::Gpu { self.host.launch(phases) } else { phases };
         self.deviate(&mut phases, by.kind());
         Ok((phases, detail))
+    }
+
+    /// Whether the NPU is given products of that format one by one, in static graphs, rather than as operators
+    /// of what its compiler takes.
+    fn hands_products_over(&self, format: DataType) -> bool {
+        let has_compiler = || self.device.npu.as_ref().is_some_and(|npu| npu.compiler(format).is_some());
+        self.graphs == GraphMaking::None || !has_compiler()
     }
 
     fn deviate(&self, phases: &mut Phases, kind: ProcessorKind) {

@@ -167,7 +167,9 @@ pub(crate) struct Explore {
     /// Choose the plan by its regret over draws of the profile's errors
     #[arg(long, value_enum, value_name = "mean|p95")]
     pub(crate) robust: Option<Regret>,
-    /// Mean error of each processor's times and of hand-overs, in place of what the profile states
+    /// Mean error of each processor's times and of hand-overs, in place of what the profile states: one error
+    /// that all operators of a processor have in common, and none of single operators, so that intervals are
+    /// narrower than with a profile that states as much
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) profile_error: Option<f64>,
     /// Operator the latency picture of --plot shows; the first that is cut unless given

@@ -90,6 +90,21 @@ fn what_the_parser_refuses_has_the_same_status() {
 }
 
 #[test]
+fn a_negative_number_is_refused_for_what_it_is() {
+    for (line, expected) in [
+        ("explore vit-b32-fc1 --profile-error -5", "--profile-error"),
+        ("explore vit-b32-fc1 --threads -1", "expected a count from 1 on, or all"),
+        ("simulate vit-b32-fc1 --samples 2 --seed -1", "--seed"),
+        ("explore vit-b32-fc1 --jobs -1", "--jobs"),
+    ] {
+        let outcome = coexec(words(line));
+        assert_eq!(outcome.status, 1, "{line}");
+        assert!(outcome.stderr.contains("invalid value '-"), "{line}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(expected), "{line}: {}", outcome.stderr);
+    }
+}
+
+#[test]
 fn what_a_plan_says_is_changed_there() {
     let expected = ["--synchronisation", "edit `synchronisation` in plan.toml"];
     refused("simulate vit-b32-fc1 --plan plan.toml --synchronisation event-wait", &expected);

@@ -168,6 +168,27 @@ fn a_scenario_has_one_workload_and_names_what_exists() {
 }
 
 #[test]
+fn a_scenario_has_at_least_one_thread() {
+    explore(b"title = \"x\"\nnetwork = \"resnet18\"\nthreads = 0", false).assert_refused(&[
+        "bad.toml:3:",
+        "threads is 0",
+        "at least 1",
+    ]);
+}
+
+#[test]
+fn a_batch_that_mixes_images_names_what_does_and_says_what_to_do() {
+    let scenario =
+        b"title = \"x\"\nbatch = 2\n[[input]]\nname = \"x\"\nextent = [2, 8, 8, 4]\n[[operator]]\n\
+        name = \"one\"\nfrom = [\"x\"]\nslice = { dimension = \"batch\", first = 0, count = 1 }";
+    explore(scenario, false).assert_refused(&[
+        "bad.toml:2:",
+        "one (slice)",
+        "export the model with that batch",
+    ]);
+}
+
+#[test]
 fn operators_that_do_not_chain_are_refused() {
     scenario_refused(
         &[

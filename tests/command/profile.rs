@@ -57,6 +57,8 @@ fn half_a_specification_and_one_of_no_device_are_refused() {
         coexec_in(folder.path(), crate::words(&line)).assert_refused(words);
         assert!(!folder.path().join("mine.toml").exists(), "{given}");
     };
+    let slow_first = "--cpu 1xX1@2.2,3xA78@2.9 --memory lpddr5x-4800x64";
+    refused(slow_first, &["--cpu is 1xX1@2.2,3xA78@2.9", "fastest first"]);
     refused("--cpu 4xA720@3", &["neither --memory nor --soc"]);
     refused("--memory lpddr5x-4800x64 --json", &["neither --cpu nor --soc"]);
     refused("--gpu adreno-750@903", &["neither --cpu and --memory nor --soc"]);

@@ -83,6 +83,26 @@ fn attention_splits_heads_as_the_bundled_transformers_do() {
 }
 
 #[test]
+fn several_images_share_the_constant_that_scores_are_scaled_by() {
+    let model = Builder::new(&[1, 50, 64])
+        .weights("w", &[64, 64])
+        .integers("heads", &[1, 50, 4, 16])
+        .scalar("scale", 0.25)
+        .node("MatMul", &["x", "w"], "projected", &[])
+        .node("Reshape", &["projected", "heads"], "split", &[])
+        .node("Transpose", &["split"], "q", &[("perm", &[0, 2, 1, 3])])
+        .node("Transpose", &["split"], "k", &[("perm", &[0, 2, 3, 1])])
+        .node("MatMul", &["q", "k"], "scores", &[])
+        .node("Mul", &["scores", "scale"], "scaled", &[])
+        .node("Softmax", &["scaled"], "y", &[("axis", &[-1])]);
+    let one = model.import().unwrap().graph;
+    let three = one.with_batch(3).unwrap();
+    assert_eq!(three.macs(), 3 * one.macs());
+    assert_eq!(three.inputs()[1..], one.inputs()[1..], "{:?}", described(&three));
+    assert_eq!(one.inputs().len(), 2);
+}
+
+#[test]
 fn shapes_are_computed_on_the_way() {
     // What an exporter writes for x.view(x.size(0), -1) of an open batch.
     let model = Builder::new(&[0, 8, 1, 1])

@@ -80,8 +80,8 @@ impl ScenarioFile {
         };
         let sets: Option<Vec<CoreSet>> =
             (1..=threads).map(|threads| CoreSet::fastest(&device.cpu, threads)).collect();
-        sets.ok_or_else(|| {
-            let expected = format!("at most {most}, the threads that {} can run", device.name);
+        sets.filter(|sets| !sets.is_empty()).ok_or_else(|| {
+            let expected = format!("at least 1 and at most {most}, the threads that {} can run", device.name);
             refused(text, overrides.threads.is_some(), "--threads", threads, expected)
         })
     }

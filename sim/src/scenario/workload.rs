@@ -4,6 +4,10 @@ use super::{Overrides, ScenarioFile, WORKLOADS, Workload, refused, unknown};
 use crate::input::{InputError, Result, Text};
 use crate::workload::{Graph, Layer, OPERATOR_SETS, Stage, assemble, fuse, network, networks, operator_set};
 
+/// What to do where a graph was not made for so many images or sequences.
+const BATCH_HELP: &str = "take a smaller batch or none, or export the model with that batch (where its file leaves the \
+     batch open, --dim says it)";
+
 impl ScenarioFile {
     /// The model, the set of operators or the language model, whichever it has.
     pub(super) fn workload(&self, name: &str, text: &Text, overrides: &Overrides) -> Result<Workload> {
@@ -44,12 +48,13 @@ impl ScenarioFile {
     fn batched(&self, text: &Text, overrides: &Overrides, graph: &Graph) -> Result<Graph> {
         let count = overrides.batch.or(self.batch).unwrap_or(1);
         graph.with_batch(count).map_err(|error| match overrides.batch {
-            Some(_) => InputError::Option {
+            Some(_) => InputError::Unfit {
                 option: "--batch",
                 found: count.to_string(),
-                expected: format!("a batch that every operator can hold: {error}"),
+                message: error.to_string(),
+                help: BATCH_HELP.to_owned(),
             },
-            None => text.refuse("batch", error.to_string(), error.help()),
+            None => text.refuse("batch", error.to_string(), BATCH_HELP),
         })
     }
 

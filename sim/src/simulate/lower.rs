@@ -219,8 +219,9 @@ impl Pricing<'_, '_> {
             return Ok(());
         }
         let mut graphs = Vec::new();
-        let compiler = self.simulator.device.npu.as_ref().and_then(|npu| npu.compiler(layer.data_type));
-        if let (Processor::Npu(cover), Operator::Linear(_), None) = (by, &layer.operator, compiler) {
+        if let (Processor::Npu(cover), Operator::Linear(_)) = (by, &layer.operator)
+            && self.simulator.hands_products_over(layer.data_type)
+        {
             graphs = self.graphs(stage, region, cover)?;
         }
         let client = by.cores().and_then(|cores| cluster_client(self.simulator.device, &cores));

@@ -52,9 +52,10 @@ impl<'a> ProductPrices<'a> {
         let Some(graphs) = cover.graphs(region.rows.length(), npu) else { return Ok(None) };
         let (mut sum, mut bytes) = (Picos::ZERO, Bytes::ZERO);
         let part = layer.with_output_channels(region.channels.length());
+        let engine = Simulator::new(self.device, self.library).product_by_product();
         for rows in graphs {
             let part = part.with_output_rows(0..rows);
-            let (phases, _) = execute(&part, self.device, self.library, Processor::NPU)?;
+            let (phases, _) = engine.layer(&part, Processor::NPU)?;
             let phases = if hides_dispatch { phases.without_launch() } else { phases };
             sum += phases.duration();
             bytes += phases.bytes();

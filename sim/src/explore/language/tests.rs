@@ -158,3 +158,18 @@ fn wider_weights_generate_more_slowly() {
     let rates = [WeightFormat::W4a16, WeightFormat::Int8, WeightFormat::F16].map(rate);
     assert!(rates.is_sorted_by(|a, b| a > b), "{rates:?}");
 }
+
+#[test]
+fn an_npu_takes_products_in_its_static_graphs_whatever_format_the_weights_have() {
+    let device = Profile::load("snapdragon-8elite").unwrap();
+    for weights in [WeightFormat::W4a16, WeightFormat::Int8, WeightFormat::F16] {
+        let turn = Turn { prompt_tokens: 17, generated_tokens: 0 };
+        let task = LanguageTask::single(language_model("internlm2-1.8b").unwrap(), weights, turn);
+        let conversation = Conversation::new(&device, Library::Xnnpack, &task);
+        let takes = |strategy| {
+            explore_language(conversation, strategy, FAST).unwrap().generation.turns[0].prefill.latency
+        };
+        let [chunked, padded] = [S::NpuChunked, S::NpuPadding].map(takes);
+        assert!(chunked > padded.times(2), "{weights:?}: {chunked:?}, {padded:?}");
+    }
+}

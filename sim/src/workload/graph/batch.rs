@@ -11,6 +11,16 @@ use super::{Graph, GraphError, Node, NodeId, Source};
 use crate::workload::operator::Operator;
 use crate::workload::{BatchOf, Class, Reduction, Reshape, Shape};
 
+impl Node {
+    /// Whether `source` is to it what all images and sequences have in common: one value a channel.
+    fn broadcasts(&self, source: Source) -> bool {
+        let Class::Elementwise(function) = self.operator.class() else { return false };
+        function.is_broadcast()
+            && function.other.is_some_and(|other| other.batch == 1)
+            && self.inputs.first() != Some(&source)
+    }
+}
+
 /// Whether an operator looks at pixels in relation to each other.
 fn is_of_images(operator: &Operator) -> bool {
     let mean = matches!(operator.class(), Class::Reduction(Reduction::Pixels { .. }));
@@ -18,13 +28,14 @@ fn is_of_images(operator: &Operator) -> bool {
 }
 
 impl Graph {
-    /// The same graph for `count` images or sequences at once. A linear layer that reads
-    /// one pixel an image gets a reshape in front of it, named after it.
+    /// The same graph for `count` images or sequences at once. What takes tokens of several
+    /// sequences another way than they lie, as a linear layer that reads one pixel an image or
+    /// a mean over tokens does, gets a reshape in front of it, named after it. An input that
+    /// all its readers broadcast, as constants of a model file are, is one for all.
     ///
     /// # Errors
     /// A [`GraphError`] where an operator becomes too large, and
-    /// [`GraphError::NoBatch`] where it would mix what belongs to different sequences: a
-    /// mean over tokens.
+    /// [`GraphError::NoBatch`] where it would mix what belongs to different images.
     pub fn with_batch(&self, count: u32) -> Result<Self, GraphError> {
         if count == 1 {
             return Ok(self.clone());
@@ -33,8 +44,14 @@ impl Graph {
         let inputs: Vec<Shape> = (0..)
             .zip(&self.inputs)
             .map(|(index, &shape)| {
-                let of_images = readers(Source::Input(index)).any(|node| is_of_images(&node.operator));
-                if of_images { shape.images(count) } else { shape.repeated(count) }
+                let input = Source::Input(index);
+                if readers(input).any(|node| is_of_images(&node.operator)) {
+                    shape.images(count)
+                } else if readers(input).all(|node| node.broadcasts(input)) {
+                    shape
+                } else {
+                    shape.repeated(count)
+                }
             })
             .collect();
         let graph = Self { inputs, nodes: Vec::new(), name: self.name.clone(), ..*self };
@@ -65,14 +82,21 @@ impl Batch {
         let mut sources: Vec<Source> = node.inputs.iter().map(moved).collect();
         let given: Vec<Shape> = sources.iter().map(|&source| self.graph.shape(source)).collect();
         let batch = BatchOf { count: self.count, given: &given, feeds_product };
-        let mixed = || GraphError::NoBatch { node: node.name.clone() };
-        let operator = node.operator.batched(&batch).ok_or_else(mixed)?;
-        if let (Operator::Linear(linear), &[read]) = (&operator, given.as_slice()) {
-            let rows = Shape::tokens(linear.rows, linear.input_features);
-            if read != rows {
-                let reshape = Operator::Reshape(Reshape { input: read, output: rows });
-                let id = self.graph.push(format!("{}.rows", node.name), reshape, sources);
-                sources = vec![Source::Node(id)];
+        let mixes = || GraphError::NoBatch { node: node.name.clone(), kind: node.operator.name() };
+        // What would mix sequences in one matrix reads them as images, one behind the other.
+        let apart = || {
+            let inputs = (0..).map_while(|index| node.operator.input(index));
+            let given: Vec<Shape> = inputs.map(|input| input.images(self.count)).collect();
+            node.operator.batched(&BatchOf { given: &given, ..batch })
+        };
+        let operator = node.operator.batched(&batch).or_else(apart).ok_or_else(mixes)?;
+        for (index, (source, &read)) in sources.iter_mut().zip(&given).enumerate() {
+            let Some(wanted) = operator.input(index).filter(|&wanted| wanted != read) else { continue };
+            let reshape = Operator::Reshape(Reshape { input: read, output: wanted });
+            if reshape.check().is_ok() {
+                let number = if index == 0 { String::new() } else { format!(".{}", index + 1) };
+                let id = self.graph.push(format!("{}.rows{number}", node.name), reshape, vec![*source]);
+                *source = Source::Node(id);
             }
         }
         // Before any shape is derived from it, so that none can overflow.
@@ -85,7 +109,7 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use crate::workload::{network, networks};
+    use crate::workload::{DataType, Dimension, GraphBuilder, Shape, Slice, Transpose, network, networks};
 
     #[test]
     fn a_batch_of_a_network_is_as_many_times_its_work_on_the_same_weights() {
@@ -105,6 +129,55 @@ mod tests {
     fn a_batch_of_one_is_the_network_itself() {
         let one = network("vit-tiny-p16").expect("it is bundled");
         assert_eq!(one.with_batch(1).as_ref(), Ok(&one));
+    }
+
+    #[test]
+    fn inputs_that_are_only_broadcast_are_one_for_all() {
+        let mut builder = GraphBuilder::new("scaled", DataType::F32);
+        let [x, scale, beside] = [Shape::tokens(50, 64), Shape::tokens(1, 64), Shape::tokens(50, 64)]
+            .map(|shape| builder.input(shape));
+        let scaled = builder.multiply(x, scale);
+        builder.add(scaled, beside);
+        let three = builder.build().unwrap().with_batch(3).unwrap();
+        assert_eq!(three.inputs(), [Shape::tokens(150, 64), Shape::tokens(1, 64), Shape::tokens(150, 64)]);
+        assert_eq!(three.nodes()[0].operator.output(), Shape::tokens(150, 64));
+    }
+
+    #[test]
+    fn operators_along_tokens_take_each_sequence_on_its_own() {
+        let order = [Dimension::Batch, Dimension::Height, Dimension::Channels, Dimension::Width];
+        let mut builder = GraphBuilder::new("mixer", DataType::F32);
+        let tokens = Shape::tokens(50, 64);
+        let x = builder.input(tokens);
+        let turned = builder.operator("turn", Transpose { input: tokens, images: 1, order }, &[x]);
+        let mixed = builder.linear(turned, 50);
+        let back =
+            builder.operator("back", Transpose { input: Shape::tokens(64, 50), images: 1, order }, &[mixed]);
+        let sum = builder.add(x, back);
+        builder.mean(sum);
+        let one = builder.build().unwrap();
+        let three = one.with_batch(3).unwrap();
+        assert_eq!(three.macs(), 3 * one.macs());
+        let reshapes = three.nodes().iter().filter(|node| node.name.contains(".rows")).count();
+        assert_eq!(
+            reshapes, 5,
+            "both transposes, the layer between them, the sum's second operand, the mean"
+        );
+        assert_eq!(
+            three.nodes().last().map(|node| node.operator.output()),
+            Some(Shape::image(1, 1, 64).images(3))
+        );
+    }
+
+    #[test]
+    fn what_mixes_images_is_called_what_it_is() {
+        let slice = |from| Slice { dimension: Dimension::Batch, ..Slice::of_channels(from, 0, 1) };
+        let mut builder = GraphBuilder::new("first", DataType::F32);
+        let two = Shape::image(8, 8, 4).images(2);
+        let x = builder.input(two);
+        builder.operator("first", slice(two), &[x]);
+        let error = builder.build().unwrap().with_batch(3).expect_err("it takes one image of all");
+        assert!(error.to_string().contains("(slice)"), "{error}");
     }
 
     #[test]

@@ -34,8 +34,10 @@ pub enum GraphError {
     #[error("{node} reads {expected} but {read} writes {found}")]
     Mismatch { node: String, read: String, found: Shape, expected: Shape },
     /// An operator that would mix what belongs to different parts of a batch.
-    #[error("{node} is a mean over tokens, which would mix the sequences of a batch")]
-    NoBatch { node: String },
+    #[error(
+        "{node} ({kind}) works across the batch, and would mix what belongs to different images of a larger one"
+    )]
+    NoBatch { node: String, kind: &'static str },
     /// Totals over the whole graph beyond [`MAX_WORK`].
     #[error("up to {node} the graph has more than {MAX_WORK} multiply-accumulates or parameters")]
     TooLarge { node: String },
@@ -52,7 +54,7 @@ impl GraphError {
             | Self::ForwardSource { node, .. }
             | Self::InputCount { node, .. }
             | Self::Mismatch { node, .. }
-            | Self::NoBatch { node }
+            | Self::NoBatch { node, .. }
             | Self::TooLarge { node } => Some(node),
         }
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ChannelCut, Checked, Class, Definition, Operator, OperatorError, bounds, first};
+use super::{BatchOf, ChannelCut, Checked, Class, Definition, Operator, OperatorError, bounds, first};
 use crate::workload::Shape;
 
 /// An element-wise function.
@@ -143,5 +143,11 @@ impl Definition for Elementwise {
         let input = first(given, self.input);
         let other = self.function.is_binary().then(|| given.get(1).copied().unwrap_or(input));
         Self { input, other, ..*self }.into()
+    }
+
+    fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
+        // Operands of one extent stay such, however what is given of each lies.
+        let of_one_extent = || self.over(first(batch.given, self.input));
+        Some(if self.is_broadcast() { self.reading(batch.given) } else { of_one_extent() })
     }
 }

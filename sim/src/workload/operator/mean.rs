@@ -42,7 +42,7 @@ impl Definition for Mean {
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
-        // A mean over tokens would mix the sequences.
+        // A mean over the tokens of one matrix would mix the sequences.
         let mixes = first(batch.given, self.input).is_tokens() && self.input.width > 1;
         (!mixes).then(|| self.reading(batch.given))
     }

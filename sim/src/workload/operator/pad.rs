@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Axis, BatchOf, Checked, Class, Definition, Movement, Operator, Pick, bounds};
+use super::{Axis, BatchOf, Checked, Class, Definition, Movement, Operator, Pick, bounds, first};
 use crate::workload::{Dimension, Shape};
 
 /// Zeros before and after a tensor along each dimension.
@@ -63,7 +63,7 @@ impl Definition for Pad {
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
         let around =
             |dimension: Dimension| self.before[dimension as usize].max(self.after[dimension as usize]) > 0;
-        let of_tokens = around(Dimension::Width) && self.input.is_tokens();
+        let of_tokens = around(Dimension::Width) && first(batch.given, self.input).is_tokens();
         (!around(Dimension::Batch) && !of_tokens).then(|| self.reading(batch.given))
     }
 }

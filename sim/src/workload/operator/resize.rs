@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BatchOf, Checked, Class, Definition, Movement, Operator, bounds};
+use super::{BatchOf, Checked, Class, Definition, Movement, Operator, bounds, first};
 use crate::workload::Shape;
 
 /// What an element of a resized image is made of.
@@ -72,6 +72,6 @@ impl Definition for Resize {
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
-        (!self.input.is_tokens()).then(|| self.reading(batch.given))
+        (!first(batch.given, self.input).is_tokens()).then(|| self.reading(batch.given))
     }
 }

@@ -131,10 +131,10 @@ impl Definition for Slice {
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
-        if self.dimension == Dimension::Width && self.input.is_tokens() {
+        let input = first(batch.given, self.input);
+        if self.dimension == Dimension::Width && input.is_tokens() {
             // Tokens of all sequences are rows of one matrix: one of each lies a sequence apart.
             let step = i32::try_from(self.input.width).ok()?;
-            let input = first(batch.given, self.input);
             return (self.count == 1).then(|| Self { input, count: batch.count, step, ..*self }.into());
         }
         (self.dimension != Dimension::Batch).then(|| self.reading(batch.given))

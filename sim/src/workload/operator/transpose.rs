@@ -86,7 +86,7 @@ impl Definition for Transpose {
         if given == self.extent().images(batch.count) {
             return Some(Self { images: batch.times(self.images), ..*self }.into());
         }
-        // Rows of all sequences in one matrix stay together where nothing moves between them.
-        (self.order[0] == Dimension::Batch && !self.input.is_tokens()).then(|| self.over(given))
+        // Images of another extent stay together where nothing moves between them.
+        (self.order[0] == Dimension::Batch && !given.is_tokens()).then(|| self.over(given))
     }
 }
