@@ -157,7 +157,9 @@ impl Mover<'_, '_, '_> {
                 let everywhere = Place::with(joined(self.model.own_memory), Picos::ZERO);
                 let apart = step.results.iter_mut().filter(|(_, place)| matches!(place.at, At::Apart(_)));
                 apart.for_each(|(_, place)| *place = everywhere);
-                BOTH.into_iter().for_each(|by| self.cross(step, by, input));
+                for by in BOTH {
+                    self.cross(step, by, input);
+                }
                 continue;
             }
             for by in BOTH {
@@ -209,7 +211,9 @@ impl Mover<'_, '_, '_> {
         };
         if !reads.iter().any(waits) {
             let inputs = reads.iter().map(|read| read.2);
-            BOTH.into_iter().for_each(|by| self.read(step, by, inputs.clone(), |place, _| is_inside(place)));
+            for by in BOTH {
+                self.read(step, by, inputs.clone(), |place, _| is_inside(place));
+            }
             let way = best(ways, (step.now.queues[CPU], step.gpu_start()), (model, model.weights))?;
             return Some(Self::run(step, way));
         }
