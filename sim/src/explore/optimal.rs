@@ -52,8 +52,8 @@ const NEVER: Picos = Picos(1 << 55);
 /// Final labels of which the plan is simulated, in each round.
 const FINALISTS: usize = 4;
 
-/// How many times more changes are tried where batches follow each other, and how many at most: few changes of one
-/// operator shorten a period.
+/// How many times more changes are simulated where batches follow each other, and how many at most: few changes of
+/// one operator shorten a period.
 const CHANGES_OF_STREAMS: usize = 6;
 const MOST_CHANGES: usize = 4_000;
 

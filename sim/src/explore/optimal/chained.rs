@@ -132,7 +132,8 @@ impl Mover<'_, '_, '_> {
     }
 
     /// A chain's stages, relaxed: what they read from outside is charged at the least, as what a later one
-    /// reads may come while earlier ones are computed; all ways in which a chain stays open are one.
+    /// reads may come while earlier ones are computed, and what is apart along the same axis may be of the same
+    /// chain; all ways in which a chain stays open are one.
     fn enter_relaxed(
         &self,
         step: &mut Step,
@@ -154,9 +155,7 @@ impl Mover<'_, '_, '_> {
             if matches!(place.at, At::Apart(_)) {
                 // Joined some time in between: only the join's own time is sure.
                 step.now.queues[CPU] += self.model.meeting(input, true).join;
-                let everywhere = Place::with(joined(self.model.own_memory), Picos::ZERO);
-                let apart = step.results.iter_mut().filter(|(_, place)| matches!(place.at, At::Apart(_)));
-                apart.for_each(|(_, place)| *place = everywhere);
+                step.place_apart(Place::with(joined(self.model.own_memory), Picos::ZERO));
                 for by in BOTH {
                     self.cross(step, by, input);
                 }

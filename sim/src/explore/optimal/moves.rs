@@ -87,6 +87,12 @@ impl Step {
         self.results.binary_search_by_key(&stage, |result| result.0).ok()
     }
 
+    /// Whatever is apart lies so from then on.
+    pub(super) fn place_apart(&mut self, place: Place) {
+        let apart = self.results.iter_mut().filter(|(_, known)| matches!(known.at, At::Apart(_)));
+        apart.for_each(|(_, known)| *known = place);
+    }
+
     /// When the GPU can start what comes after the last join.
     pub(super) fn gpu_start(&self) -> Picos {
         self.now.queues[GPU].max(self.now.join)
@@ -246,8 +252,7 @@ impl Mover<'_, '_, '_> {
     /// behind that join, so that they do without it no later.
     pub(super) fn join_all(&self, step: &mut Step, joined_at: Picos) {
         if self.is_relaxed() {
-            let apart = step.results.iter_mut().filter(|(_, place)| matches!(place.at, At::Apart(_)));
-            apart.for_each(|(_, place)| *place = Place::with(joined(false), joined_at));
+            step.place_apart(Place::with(joined(false), joined_at));
         }
     }
 
