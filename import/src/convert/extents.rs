@@ -7,7 +7,7 @@ use super::elementwise::broadcast;
 use super::reduce::{reduced, reduced_axes};
 use super::{Converter, Step, Value, axis, unknown, unsound};
 use crate::fold;
-use crate::model::{Constant, Extents, SourceNode, Spectrum, Work, as_extent, elements};
+use crate::model::{Constant, Elemental, Extents, SourceNode, Spectrum, Work, as_extent, elements};
 
 impl Converter<'_> {
     /// What is known of a result: by rule, or else extents as the file says them.
@@ -141,7 +141,9 @@ impl Converter<'_> {
             return Ok(Constant { extents, numbers });
         }
         Ok(Constant::built(extents, |place| {
-            if let Work::Function(elemental) = node.work {
+            if node.work == Work::Function(Elemental::Clip) {
+                self.clipped(node, place)
+            } else if let Work::Function(elemental) = node.work {
                 fold::function(elemental, at(0, place)?)
             } else if let Work::ConstantOfShape(number) = node.work {
                 Some(number)
@@ -155,6 +157,19 @@ impl Converter<'_> {
                 None
             }
         }))
+    }
+
+    /// A number between the two that a node's operands say; an absent one is no limit.
+    fn clipped(&self, node: &SourceNode, place: &[usize]) -> Option<f64> {
+        let at = |operand: usize| self.constant(node, operand)?.at(place);
+        let limit = |operand: usize, usual: f64| match node.operand(operand) {
+            Some(_) => at(operand),
+            None => Some(usual),
+        };
+        // TensorFlow Lite's kinds have limits of their own, and none as operands.
+        let has_limits = node.operand(1).is_some() || node.operand(2).is_some();
+        let number = at(0)?.max(limit(1, f64::MIN)?).min(limit(2, f64::MAX)?);
+        has_limits.then_some(number)
     }
 
     /// Extents that all operands broadcast to.

@@ -23,9 +23,12 @@ impl Converter<'_> {
         self.sliced(value, &ranges)
     }
 
-    /// Ranges of a tensor, each along another axis.
+    /// Ranges of a tensor, each along another axis; what is left may be empty.
     fn sliced(&mut self, mut value: Value, ranges: &[Range]) -> Step<Value> {
         let extents = after(value.extents(), ranges);
+        if ranges.iter().any(|range| range.count == 0) {
+            return Ok(Value::Constant(Constant { extents, numbers: Some(Vec::new()) }));
+        }
         for &Range { axis, first, count, step, .. } in ranges {
             value = match value {
                 Value::View(view) => Value::View(self.every(&view, axis, [first, count], step)?),
@@ -131,7 +134,8 @@ impl Converter<'_> {
         let mut first = 0;
         for (index, count) in sizes.into_iter().enumerate() {
             if is_read(self, index) {
-                let part = self.piece(&value, Range { axis, first, count, step: 1, drop: squeeze })?;
+                let part =
+                    self.sliced(value.clone(), &[Range { axis, first, count, step: 1, drop: squeeze }])?;
                 self.set(node, index, part);
             }
             first += count;
@@ -151,18 +155,9 @@ impl Converter<'_> {
         let mut first = 0;
         let of = |count| {
             first += count;
-            self.piece(value, Range { axis, first: first - count, count, step: 1, drop })
+            self.sliced(value.clone(), &[Range { axis, first: first - count, count, step: 1, drop }])
         };
         sizes.into_iter().map(of).collect()
-    }
-
-    /// A range of a tensor, which may be empty.
-    fn piece(&mut self, value: &Value, range: Range) -> Step<Value> {
-        if range.count == 0 {
-            let extents = after(value.extents(), &[range]);
-            return Ok(Value::Constant(Constant { extents, numbers: Some(Vec::new()) }));
-        }
-        self.sliced(value.clone(), &[range])
     }
 
     pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Step<View> {

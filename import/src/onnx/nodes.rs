@@ -128,7 +128,7 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         "CausalConvWithState" => ("CausalConvWithState", &[0, 1, 2]),
         "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => ("LSTM", &[0, 1, 2, 3, NONE, 5, 6]),
         "EmbedLayerNormalization" => ("EmbedLayerNormalization", &[0, 1, 2, 3, 4]),
-        kind @ ("BatchNormalization" | "Clip" | "LeakyRelu") => (kind, &[0]),
+        kind @ ("BatchNormalization" | "LeakyRelu") => (kind, &[0]),
         "Upsample" => ("Resize", &[0, NONE, 1]),
         "Resize" if version < 11 => ("Resize", &[0, NONE, 1]),
         // A scale and a zero of the result, then of each operand behind it.

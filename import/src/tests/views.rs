@@ -221,3 +221,38 @@ fn a_transpose_that_is_no_change_of_layout_is_an_operator() {
         .node("Relu", &["turned"], "y", &[]);
     assert_eq!(model.operators(), ["linear 64x128 -> 32", "transpose 1x64x32 -> 1x32x64", "Relu 1x32x64"]);
 }
+
+#[test]
+fn a_part_of_nothing_is_left_out_of_what_is_joined() {
+    // Rotary embeddings turn the first elements of a head and keep the rest; there may be no rest.
+    let model = Builder::new(&[1, 16, 64])
+        .integers("first", &[64])
+        .integers("last", &[i64::MAX])
+        .integers("axis", &[2])
+        .node("Relu", &["x"], "turned", &[])
+        .node("Slice", &["x", "first", "last", "axis"], "kept", &[])
+        .node("Concat", &["turned", "kept"], "y", &[("axis", &[2])]);
+    assert_eq!(model.operators(), ["Relu 1x16x64"]);
+}
+
+#[test]
+fn zeros_around_are_computed_as_exporters_do_that_keep_an_extent() {
+    let model = Builder::new(&[1, 3, 224, 224])
+        .scalar("lacking", -0.5)
+        .scalar("zero", 0.0)
+        .integers("one", &[1])
+        .integers("none", &[0])
+        .weights("w", &[8, 3, 3, 3])
+        .node("Clip", &["lacking", "zero"], "before", &[])
+        .node("Cast", &["before"], "before64", &[("to", &[7])])
+        .node("Unsqueeze", &["before64", "none"], "before1", &[])
+        .node(
+            "Concat",
+            &["none", "none", "before1", "before1", "none", "none", "one", "one"],
+            "pads",
+            &[("axis", &[0])],
+        )
+        .node("Pad", &["x", "pads"], "padded", &[])
+        .node("Conv", &["padded", "w"], "y", &[("strides", &[2, 2])]);
+    assert_eq!(model.operators(), ["conv2d 3x3 224x224x3 -> 112x112x8"]);
+}
