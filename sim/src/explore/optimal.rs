@@ -31,6 +31,7 @@ mod sharing;
 mod tables;
 mod throughput;
 mod walk;
+mod work;
 
 use super::{Effort, Explorer, Found, Objective, Price, Strategy, missing_kernel};
 use crate::plan::Plan;
@@ -45,6 +46,7 @@ use program::{Limits, Outcome, Programme};
 use shares::{Members, NPU_RANGES, ShareTable, Shared, WITH_NPU};
 use sharing::shared_placement;
 use tables::{CutTable, OperatorTable, PRICED_CUTS, Priced, Pricing, Traffic, Way, Ways};
+use work::{ANYBODY, Changes, Left, May, WorkWays, least_left, single};
 
 /// Later than any run: no kernel. The sum of a few is still a time.
 const NEVER: Picos = Picos(1 << 55);

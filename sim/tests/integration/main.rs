@@ -17,6 +17,7 @@ mod interference;
 mod language_energy;
 mod movement;
 mod optimality;
+mod parallel_blocks;
 mod plain_searches;
 mod provenance;
 mod regret;

@@ -69,6 +69,8 @@ pub(super) struct Label {
     pub(super) bound: f64,
     /// What it costs at least up to where all processors next wait for one result.
     pub(super) rank: f64,
+    /// What it costs there if one processor takes everything until then.
+    pub(super) alone: f64,
 }
 
 impl At {
@@ -160,6 +162,7 @@ impl Label {
     fn stand_for(&mut self, other: &Self) {
         self.now = self.now.least(other.now);
         (self.bound, self.rank) = (self.bound.min(other.bound), self.rank.min(other.rank));
+        self.alone = self.alone.min(other.alone);
         for (known, place) in self.places.iter_mut().zip(&other.places) {
             known.ready = known.ready.min(place.ready);
             known.usable = known.usable.min(place.usable);
@@ -196,14 +199,22 @@ pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> 
     kept
 }
 
-/// The half of `width` labels that promise most up to the next meeting point, and of the others those that
-/// promise most in the end.
+/// Which part of the labels, or how many at least, are kept beside them for what one processor does.
+const MORE: usize = 4;
+const FEWEST: usize = 4;
+
+/// The half of `width` labels that promise most up to the next meeting point, and of the others those that promise
+/// most in the end. What promises most may need luck: a few more are those that are there first if one processor takes
+/// the rest.
 pub(super) fn leading(mut labels: Vec<Label>, width: usize) -> Vec<Label> {
     sort_by_rank(&mut labels);
     let mut others = labels.split_off((width / 2).min(labels.len()));
     others.sort_by_cached_key(|label| (label.bound.to_bits(), label.rank.to_bits()));
-    others.truncate(width - width / 2);
+    let mut last = others.split_off((width - width / 2).min(others.len()));
+    last.sort_by_cached_key(|label| (label.alone.to_bits(), label.rank.to_bits()));
+    last.truncate((width / MORE).max(FEWEST));
     labels.extend(others);
+    labels.extend(last);
     labels
 }
 

@@ -3,7 +3,7 @@
 //! Responsible for: everything that does not depend on what was decided before. Not for: decisions
 //! (`moves`). Invariant: `Meeting` of a relaxed programme never takes longer than the exact one.
 
-use super::order::{live, meeting_points, next, readers, runs};
+use super::order::{completion_points, live, meeting_points, next, readers, runs};
 use super::{CutTable, OperatorTable, Price, Pricing, ShareTable, Weights};
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::explore::{Explorer, Objective, StartDelays};
@@ -68,7 +68,7 @@ pub(in crate::explore) struct Model<'e> {
     /// Before each position, the stages whose results are read from there on.
     pub(super) live: Vec<Vec<usize>>,
     /// Who reads each stage's result, and as which input.
-    readers: Vec<Vec<(usize, usize)>>,
+    pub(super) readers: Vec<Vec<(usize, usize)>>,
     /// Stages that each read the one before are a run; where the run of a stage starts and ends.
     pub(super) run_start: Vec<usize>,
     pub(super) run_end: Vec<usize>,
@@ -77,6 +77,8 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) next: Vec<Vec<Vec<usize>>>,
     /// From each position, the next from which on every stage waits for the one before it.
     pub(super) meets: Vec<usize>,
+    /// Whether every stage from a position on waits for all before it.
+    pub(super) completes: Vec<bool>,
 }
 
 impl Meeting {
@@ -138,6 +140,7 @@ impl<'e> Model<'e> {
             run_start,
             run_end,
             meets: meeting_points(stages),
+            completes: completion_points(stages),
             kinds,
             tables,
         })
@@ -243,49 +246,9 @@ impl<'e> Model<'e> {
         [read(Span::new(0, own[0])).end, read(Span::new(own[1], all)).start]
     }
 
-    /// What the stages from each position on cost at least, where busy processors cost so much each: where the
-    /// NPU computed all of the stage before, and where it did not. Then a stage that reads that one begins a graph
-    /// if the NPU computes it, which costs so much.
-    pub(super) fn least_work(&self, busy: [f64; 3], graph: Price) -> Vec<[f64; 2]> {
-        let Weights { picosecond, joule } = self.weights;
-        let of = |cost: Price, kind: ProcessorKind| {
-            if cost.is_known() {
-                picosecond * busy[kind as usize] * cost.time.0 as f64 + joule * cost.joules
-            } else {
-                f64::INFINITY
-            }
-        };
-        let of_table = |table: &OperatorTable| {
-            let cpu = table.cpu.iter().map(|&cost| of(cost, ProcessorKind::Cpu));
-            let cuts = table.cuts.iter().flatten().flat_map(|cuts| {
-                (1..cuts.all as usize).map(|cut| {
-                    of(cuts.least[0][cut], ProcessorKind::Cpu) + of(cuts.least[1][cut], ProcessorKind::Gpu)
-                })
-            });
-            let shares = table
-                .shares
-                .iter()
-                .flatten()
-                .map(|shares| shares.least_work(busy.map(|busy| picosecond * busy), joule));
-            let alone = cpu.chain([of(table.gpu, ProcessorKind::Gpu)]);
-            alone.chain(cuts).chain(shares).fold(f64::INFINITY, f64::min)
-        };
-        let by_kind: Vec<f64> = self.tables.iter().map(of_table).collect();
-        let graph = of(graph, ProcessorKind::Npu);
-        let mut sums = vec![[0.0; 2]; self.stages.len() + 1];
-        for stage in (0..self.stages.len()).rev() {
-            let [behind_npu, behind_others] = sums[stage + 1];
-            let npu = of(self.on_npu[stage].least, ProcessorKind::Npu) + behind_npu;
-            let others = by_kind[self.kinds[stage]] + behind_others;
-            let begins = if self.reads_the_one_before(stage) { graph } else { 0.0 };
-            sums[stage] = [others.min(npu), others.min(npu + begins)];
-        }
-        sums
-    }
-
     /// Whether a stage reads the result of the one before it.
     pub(super) fn reads_the_one_before(&self, stage: usize) -> bool {
-        stage > 0 && self.run_start[stage] < stage
+        self.run_start.get(stage).is_some_and(|&start| start < stage)
     }
 }
 

@@ -81,3 +81,19 @@ pub(super) fn meeting_points(stages: &[Stage]) -> Vec<usize> {
     }
     meets
 }
+
+/// At each position, whether every stage from there on waits for all stages before it: each of them waits for the
+/// last one, which waits for all others, as each is read by it or before it.
+pub(super) fn completion_points(stages: &[Stage]) -> Vec<bool> {
+    let meets = meeting_points(stages);
+    let readers = readers(stages);
+    // The latest of the first readers of all stages but the last before a position.
+    let mut latest = 0;
+    let is_complete = |position: usize| {
+        if position > 1 {
+            latest = latest.max(readers[position - 2].first().map_or(usize::MAX, |reader| reader.0));
+        }
+        position > 0 && position < stages.len() && meets[position] == position && latest < position
+    };
+    (0..=stages.len()).map(is_complete).collect()
+}

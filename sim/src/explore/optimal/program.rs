@@ -5,9 +5,10 @@
 //! bound no higher than what that plan costs.
 
 use super::{
-    Cutting, Label, Model, Move, Mover, NPU_RANGES, Place, Price, Progress, Trial, WITH_NPU, leading, merged,
-    squeezed, undominated,
+    ANYBODY, At, Changes, Cutting, Label, Left, May, Model, Move, Mover, NPU_RANGES, Place, Price, Progress,
+    Trial, WITH_NPU, WorkWays, leading, least_left, merged, single, squeezed, undominated,
 };
+use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::units::Picos;
 
@@ -49,12 +50,11 @@ struct Decision {
     decided: Move,
 }
 
-/// What the stages from a position on cost at least, and those from the next meeting point on.
+/// What the stages from a position on cost at least, and those up to the next meeting point.
 struct LeastWork {
     weights: [f64; 3],
-    /// Where the NPU computed all of the stage before, and where it did not.
-    left: [f64; 2],
-    behind: f64,
+    left: Left,
+    up_to_meeting: Left,
 }
 
 pub(super) struct Programme<'m, 'e, 'a> {
@@ -62,6 +62,8 @@ pub(super) struct Programme<'m, 'e, 'a> {
     limits: Limits,
     /// At each position, by each weight of the queues.
     least_work: Vec<Vec<LeastWork>>,
+    /// What everything from each position to the next meeting point takes on each processor.
+    alone: Vec<[Price; 3]>,
     decisions: Vec<Decision>,
     labels: Vec<Vec<Label>>,
     /// Labels that were made.
@@ -75,21 +77,32 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let model = mover.model;
         // The search ranks labels by work alone.
         let graph = if mover.is_relaxed() { model.graph } else { Price::NOTHING };
-        let by_weights: Vec<([f64; 3], Vec<[f64; 2]>)> = queue_weights(model)
-            .into_iter()
-            .map(|weights| (weights, model.least_work(weights, graph)))
-            .collect();
+        let changes = Changes { waits: true, graph };
+        let weights = queue_weights(model).into_iter();
+        let weights: Vec<_> = weights.map(|weights| (weights, model.ways_of_all(weights))).collect();
+        let left = model.least_time(&weights, changes);
+        let work = weights.iter().map(|(busy, ways)| model.least_work((busy, ways), changes));
+        let work: Vec<Vec<Left>> = work.collect();
         let at = |position: usize| {
-            let of = |(weights, left): &([f64; 3], Vec<[f64; 2]>)| LeastWork {
-                weights: *weights,
-                left: left[position],
-                behind: left[model.meets[position]][0],
+            let of = |((&(weights, _), &left), work): ((&([f64; 3], WorkWays), &Left), &Vec<Left>)| {
+                let behind = least_left(&work[model.meets[position]], ANYBODY);
+                LeastWork { weights, left, up_to_meeting: work[position].map(|left| left - behind) }
             };
-            by_weights.iter().map(of).collect()
+            weights.iter().zip(&left[position]).zip(&work).map(of).collect()
         };
         let least_work = (0..=model.stages.len()).map(at).collect();
         let labels = vec![Vec::new(); mover.model.stages.len() + 1];
-        Self { mover, limits, least_work, decisions: Vec::new(), labels, considered: 0, has_merged: false }
+        let alone = model.up_to_meetings();
+        Self {
+            mover,
+            limits,
+            least_work,
+            alone,
+            decisions: Vec::new(),
+            labels,
+            considered: 0,
+            has_merged: false,
+        }
     }
 
     /// Runs it; what is asked of the `finals` best final labels.
@@ -98,7 +111,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let count = model.stages.len();
         let queues = [Picos::ZERO, model.submission, Picos::ZERO];
         let now = Progress { queues, join: Picos::ZERO, graph: 0, joules: 0.0 };
-        let first = Label { now, places: Vec::new(), decision: None, bound: 0.0, rank: 0.0 };
+        let first = Label { now, places: Vec::new(), decision: None, bound: 0.0, rank: 0.0, alone: 0.0 };
         self.labels[0].push(first);
         for position in 0..count {
             for label in self.kept(position) {
@@ -194,7 +207,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let is_relaxed = self.mover.is_relaxed();
         let (count, run_end) = (model.stages.len(), model.run_end[position]);
         // Where parts of such a chain are apart, a single stage may go on with it.
-        let is_apart = label.places.iter().any(|place: &Place| place.at == super::label::At::Apart(cutting));
+        let is_apart = label.places.iter().any(|place: &Place| place.at == At::Apart(cutting));
         let shortest = if is_apart && !is_relaxed { 1 } else { 2 };
         for end in position + shortest..=run_end.min(position + chains.longest) {
             if (end < run_end || end == count) && chains.ways(cutting, end, end - position).is_some() {
@@ -222,39 +235,61 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         if end == model.stages.len() {
             now = self.mover.finished(&now, &places, &decided);
         }
-        let is_of_npu =
-            model.live[end].last() != Some(&(end - 1)) || places.last().is_none_or(|last| last.of_npu);
-        let (at_least, rank) = self.least_costs(&now, end, is_of_npu);
+        let (at_least, rank) = self.least_costs(&now, end, model.may_have(end, &places));
         let bound = label.bound.max(at_least);
         if bound > self.limits.cost {
             return;
         }
         self.decisions.push(Decision { before: label.decision, position, decided });
         let decision = Some(self.decisions.len() - 1);
-        self.labels[end].push(Label { now, places, decision, bound, rank });
+        let alone = if self.mover.is_relaxed() { rank } else { self.alone(&now, &places, end) };
+        self.labels[end].push(Label { now, places, decision, bound, rank, alone });
     }
 
-    /// What everything costs at least, and what it does up to the next meeting point, where the NPU computed all
-    /// of the stage before or not.
-    fn least_costs(&self, now: &Progress, position: usize, is_of_npu: bool) -> (f64, f64) {
+    /// What everything costs at least, and what it does up to the next meeting point, by who may have the result
+    /// of the stage before.
+    fn least_costs(&self, now: &Progress, position: usize, before: May) -> (f64, f64) {
+        // Of one label, and not several that were merged, it is known who has that result.
+        match single(before) {
+            Some(state) => self.largest_costs(now, position, |left| left[state]),
+            None => self.largest_costs(now, position, |left| least_left(left, before)),
+        }
+    }
+
+    /// The largest by any weights of the queues, where so much is left.
+    fn largest_costs(&self, now: &Progress, position: usize, of: impl Fn(&Left) -> f64) -> (f64, f64) {
         let model = self.mover.model;
         let so_far = model.weights.joule * now.joules;
         let picosecond = model.weights.picosecond;
-        let [cpu, gpu, npu] = self.used_queues(now);
-        let [cpu, gpu, npu] =
-            [cpu.0 as f64 * picosecond, gpu.0 as f64 * picosecond, npu.0 as f64 * picosecond];
+        let [cpu, gpu, npu] = self.used_queues(now).map(|queue| queue.0 as f64 * picosecond);
         let (mut bound, mut rank) = (self.cost_so_far(now), 0.0_f64);
-        for LeastWork { weights, left, behind } in &self.least_work[position] {
-            let cost = weights[0] * cpu
-                + weights[1] * gpu
-                + weights[2] * npu
-                + so_far
-                + left[usize::from(!is_of_npu)];
-            bound = if cost > bound { cost } else { bound };
-            let up_to_meeting = cost - behind;
+        for LeastWork { weights, left, up_to_meeting } in &self.least_work[position] {
+            let cost = weights[0] * cpu + weights[1] * gpu + weights[2] * npu + so_far;
+            let all = cost + of(left);
+            bound = if all > bound { all } else { bound };
+            let up_to_meeting = cost + of(up_to_meeting);
             rank = if up_to_meeting > rank { up_to_meeting } else { rank };
         }
         (bound, rank)
+    }
+
+    /// What it costs at the next meeting point if that processor takes everything until then which is there first.
+    fn alone(&self, now: &Progress, places: &[Place], position: usize) -> f64 {
+        let model = self.mover.model;
+        let cost = |kind: ProcessorKind| {
+            let rest = self.alone[position][kind as usize];
+            let ready = |(place, &stage): (&Place, &usize)| match place.at {
+                At::With(holders) if holders.has(kind) => place.ready,
+                At::With(holders) => place.ready + model.meeting(stage, false).wait(kind, holders),
+                At::Apart(_) => place.ready + model.meeting(stage, false).join,
+            };
+            let ready = places.iter().zip(&model.live[position]).map(ready).max().unwrap_or_default();
+            let goes_on = kind != ProcessorKind::Npu || places.iter().all(|place| place.of_npu);
+            let begins = if goes_on { Picos::ZERO } else { model.graph.time };
+            let start = ready.max(now.queues[kind as usize]).max(now.join) + begins;
+            model.weights.of(start + rest.time, now.joules + rest.joules)
+        };
+        ProcessorKind::ALL.into_iter().map(cost).fold(f64::INFINITY, f64::min)
     }
 
     fn cost_so_far(&self, now: &Progress) -> f64 {

@@ -223,9 +223,12 @@ impl ShareTable {
         f64::from(self.all) * rates.fold(f64::INFINITY, f64::min)
     }
 
-    /// What any shares cost at least, where a picosecond of each processor and a joule cost so much.
-    pub(super) fn least_work(&self, busy: [f64; 3], joule: f64) -> f64 {
-        let known = (0..3).filter(|&by| self.costs[by][1].is_known());
+    /// What shares of `members` cost at least, where a picosecond of each processor and a joule cost so much.
+    pub(super) fn least_work(&self, members: Members, busy: [f64; 3], joule: f64) -> f64 {
+        if (0..3).any(|by| members[by] && !self.costs[by][1].is_known()) {
+            return f64::INFINITY;
+        }
+        let known = (0..3).filter(|&by| members[by]);
         let of = known.map(|by| busy[by] * self.rates[by].0 + joule * self.rates[by].1);
         f64::from(self.all) * of.fold(f64::INFINITY, f64::min)
     }

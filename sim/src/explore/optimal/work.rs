@@ -1,0 +1,218 @@
+//! What the stages from a position on cost at least, whatever is decided.
+//!
+//! Responsible for: the work of each stage on whoever takes it, and what a stage waits for that another processor
+//! has of the stage before. Not for: what else waits, or which processor is late (`moves`). Invariant: no plan's
+//! queues, each weighted, grow by less.
+
+use super::shares::Members;
+use super::tables::OperatorTable;
+use super::{At, CPU, GPU, Model, NPU, Place, Price, WITH_NPU, Weights};
+use crate::device::ProcessorKind;
+use crate::plan::Axis;
+use crate::schedule::Holders;
+
+/// What changing between processors costs at least: learning of a result, and handing a graph to the NPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Changes {
+    pub(super) waits: bool,
+    pub(super) graph: Price,
+}
+
+/// Who has the result of the stage before: CPU, GPU or NPU alone, or several.
+const STATES: usize = 4;
+const SEVERAL: usize = 3;
+
+/// Who computes a stage: the members of a cut, and what that costs.
+type Way = (Members, f64);
+
+/// Of each kind of operator.
+pub(super) type WorkWays = Vec<Vec<Way>>;
+
+/// What the stages from a position on cost at least, by who has the result before it.
+pub(super) type Left = [f64; STATES];
+
+/// Who may have a result: one of these at least.
+pub(super) type May = [bool; STATES];
+
+/// Nothing is known of who has it.
+pub(super) const ANYBODY: May = [true; STATES];
+
+/// The least of what is left, for all who may have the result before.
+pub(super) fn least_left(left: &Left, may: May) -> f64 {
+    let possible = left.iter().zip(may).filter(|(_, may)| *may);
+    possible.map(|(left, _)| *left).fold(f64::INFINITY, f64::min)
+}
+
+/// What is left behind a stage, if its result is complete before any other stage starts to compute, and if parts of
+/// it may stay apart.
+#[derive(Clone, Copy)]
+struct Behind {
+    complete: Left,
+    apart: Left,
+}
+
+/// Who has a result, where that is known.
+pub(super) fn single(may: May) -> Option<usize> {
+    let state = may.iter().position(|&may| may)?;
+    (!may[state + 1..].contains(&true)).then_some(state)
+}
+
+impl Model<'_> {
+    /// What the stages from each position on cost at least, where busy processors cost so much each.
+    pub(super) fn least_work(&self, (busy, ways): (&[f64; 3], &WorkWays), changes: Changes) -> Vec<Left> {
+        let mut sums = vec![[0.0; STATES]; self.stages.len() + 1];
+        for stage in (0..self.stages.len()).rev() {
+            let behind = Behind { complete: sums[stage + 1], apart: sums[stage + 1] };
+            sums[stage] = self.least_of(stage, &ways[self.kind(stage)], (*busy, changes), behind);
+        }
+        sums
+    }
+
+    /// The same at each position for each of `weights` of busy processors that add up to one, where the weights may
+    /// be others at each position that all stages behind it wait for: whatever is complete there takes its time
+    /// before whatever is left. Only parts that stay apart there overlap with what comes behind.
+    pub(super) fn least_time(&self, weights: &[([f64; 3], WorkWays)], changes: Changes) -> Vec<Vec<Left>> {
+        let mut all = vec![vec![[0.0; STATES]; weights.len()]; self.stages.len() + 1];
+        for stage in (0..self.stages.len()).rev() {
+            let behind = &all[stage + 1];
+            let latest = |state: usize| behind.iter().map(|left| left[state]).fold(0.0, f64::max);
+            let complete = self.completes[stage + 1].then(|| [0, 1, 2, SEVERAL].map(latest));
+            let of = |(at, (busy, ways)): (usize, &([f64; 3], WorkWays))| {
+                let complete = complete.unwrap_or(behind[at]);
+                let apart = if self.may_stay_apart(stage) { behind[at] } else { complete };
+                self.least_of(stage, &ways[self.kind(stage)], (*busy, changes), Behind { complete, apart })
+            };
+            all[stage] = weights.iter().enumerate().map(of).collect();
+        }
+        all
+    }
+
+    /// What a stage and all behind it cost at least, by who has the result before it.
+    fn least_of(
+        &self,
+        stage: usize,
+        ways: &[Way],
+        (busy, changes): ([f64; 3], Changes),
+        behind: Behind,
+    ) -> Left {
+        let graph = self.cost(busy, changes.graph, NPU);
+        let on_npu = self.cost(busy, self.on_npu[stage].least, NPU);
+        let reads_it = self.reads_the_one_before(stage);
+        let is_waiting = reads_it && changes.waits;
+        let from = |before: usize| {
+            let reading =
+                |members: Members| if is_waiting { self.reading(busy, before, members) } else { 0.0 };
+            let others = ways.iter().map(|&(members, cost)| {
+                let left = if members == [true, true, false] { &behind.apart } else { &behind.complete };
+                cost + reading(members) + left[state(members)]
+            });
+            let begins = if reads_it && before != NPU { graph } else { 0.0 };
+            let npu = on_npu + begins + reading([false, false, true]) + behind.complete[NPU];
+            others.fold(npu, f64::min)
+        };
+        [0, 1, 2, SEVERAL].map(from)
+    }
+
+    /// What everything from each position to the next meeting point behind it takes on each processor.
+    pub(super) fn up_to_meetings(&self) -> Vec<[Price; 3]> {
+        let mut sums = vec![[Price::NOTHING; 3]; self.stages.len() + 1];
+        for stage in (0..self.stages.len()).rev() {
+            let behind =
+                if self.meets[stage + 1] == stage + 1 { [Price::NOTHING; 3] } else { sums[stage + 1] };
+            let table = self.table(stage);
+            let cost = |price: &&Price| self.weights.of(price.time, price.joules);
+            let cpu = table.cpu.iter().min_by(|one, other| cost(one).total_cmp(&cost(other)));
+            let own = [cpu.copied().unwrap_or(Price::NEVER), table.gpu, self.on_npu[stage].within];
+            sums[stage] = [0, 1, 2].map(|by: usize| own[by].plus(behind[by]));
+        }
+        sums
+    }
+
+    /// Whether parts of a stage may be read in a chain.
+    fn may_stay_apart(&self, stage: usize) -> bool {
+        let is_linked = |&(reader, _): &(usize, usize)| {
+            let is_along = |&axis: &Axis| {
+                self.cuts(stage, axis).is_some()
+                    && self.cuts(reader, axis).is_some()
+                    && self.is_linkable(reader, stage, axis)
+            };
+            Axis::ALL.iter().any(is_along)
+        };
+        self.readers[stage].iter().any(is_linked)
+    }
+
+    /// Who may have the result before a position that is read there, where results lie so; of merged labels all that
+    /// any of them says. Where it is not read nothing depends on it.
+    pub(super) fn may_have(&self, position: usize, places: &[Place]) -> May {
+        let place = places.last().filter(|_| self.reads_the_one_before(position));
+        let Some(place) = place else { return [true, false, false, false] };
+        match place.at {
+            At::Apart(_) => [false, false, false, true],
+            At::With(holders) => {
+                let [cpu, gpu, npu] = ProcessorKind::ALL.map(|kind| holders.has(kind));
+                // Beside a GPU with memory of its own the CPU has what was joined. Where several may have it nobody
+                // waits longer than for one of them.
+                let are_several = cpu && (gpu || npu || self.own_memory);
+                [cpu && !are_several, gpu && !are_several, place.of_npu || !(cpu || gpu), are_several]
+            }
+        }
+    }
+
+    fn cost(&self, busy: [f64; 3], price: Price, by: usize) -> f64 {
+        let Weights { picosecond, joule } = self.weights;
+        if price.is_known() {
+            picosecond * busy[by] * price.time.0 as f64 + joule * price.joules
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// Who can compute each kind of operator but the NPU alone, and what their work costs at least.
+    pub(super) fn ways_of_all(&self, busy: [f64; 3]) -> WorkWays {
+        self.tables.iter().map(|table| self.ways_of(table, busy)).collect()
+    }
+
+    fn ways_of(&self, table: &OperatorTable, busy: [f64; 3]) -> Vec<Way> {
+        let least = |costs: &mut dyn Iterator<Item = f64>| costs.fold(f64::INFINITY, f64::min);
+        let cpu = least(&mut table.cpu.iter().map(|&price| self.cost(busy, price, CPU)));
+        let mut ways =
+            vec![([true, false, false], cpu), ([false, true, false], self.cost(busy, table.gpu, GPU))];
+        let cut = least(&mut table.cuts.iter().flatten().flat_map(|cuts| {
+            (1..cuts.all as usize).map(|cut| {
+                self.cost(busy, cuts.least[0][cut], CPU) + self.cost(busy, cuts.least[1][cut], GPU)
+            })
+        }));
+        ways.push(([true, true, false], cut));
+        let Weights { picosecond, joule } = self.weights;
+        let busy = busy.map(|busy| picosecond * busy);
+        ways.extend(WITH_NPU.map(|members| {
+            let shares = table.shares.iter().flatten();
+            (members, least(&mut shares.map(|shares| shares.least_work(members, busy, joule))))
+        }));
+        ways.retain(|way| way.1 < f64::INFINITY);
+        ways
+    }
+
+    /// What it costs that members of a cut learn of a result that another processor has alone.
+    fn reading(&self, busy: [f64; 3], before: usize, members: Members) -> f64 {
+        let Some(&holder) = ProcessorKind::ALL.iter().find(|&&kind| kind as usize == before) else {
+            return 0.0;
+        };
+        let readers = ProcessorKind::ALL.into_iter().filter(|&by| members[by as usize] && by != holder);
+        let wait = |by: ProcessorKind| {
+            let wait = self.meeting(0, true).wait(by, Holders::one(holder));
+            self.weights.picosecond * busy[by as usize] * wait.0 as f64
+        };
+        readers.map(wait).sum()
+    }
+}
+
+/// Who has the result of a stage behind those who computed it.
+fn state(members: Members) -> usize {
+    match members {
+        [true, false, false] => CPU,
+        [false, true, false] => GPU,
+        [false, false, true] => NPU,
+        [true, true, _] | [true, _, true] | [_, true, true] | [false, false, false] => SEVERAL,
+    }
+}

@@ -1,0 +1,144 @@
+//! Blocks of language models whose attention stands beside their layers: what the NPU does best alone does not hide
+//! that the layer behind it is worth sharing.
+
+use coexec_sim::device::Profile;
+use coexec_sim::explore::{SearchOptions, Strategy, explore};
+use coexec_sim::input::Text;
+use coexec_sim::kernel::Library;
+use coexec_sim::scenario::{Overrides, Scenario, Workload};
+use coexec_sim::simulate::Simulator;
+
+const TOKENS: &str = r#"
+title = "tokens"
+[[input]]
+name = "tokens"
+extent = [1, 1, 64, 1024]
+"#;
+
+/// Of 64 tokens, with positions turned into queries and keys.
+const BLOCK: &str = r#"
+[[operator]]
+name = "norm"
+norm = "layer"
+[[operator]]
+name = "queries"
+linear = { rows = 64, input_features = 1024, output_features = 1024 }
+[[operator]]
+name = "query-heads"
+reshape = [1, 64, 16, 64]
+[[operator]]
+name = "query-turned"
+from = ["query-heads"]
+slice = [0, 32]
+[[operator]]
+name = "query-sine"
+function = "gelu"
+[[operator]]
+name = "query-kept"
+from = ["query-heads"]
+slice = [32, 32]
+[[operator]]
+name = "query-joined"
+from = ["query-sine", "query-kept"]
+concat = "channels"
+[[operator]]
+name = "queries-by-head"
+from = ["query-joined"]
+transpose = ["width", "batch", "height", "channels"]
+[[operator]]
+name = "keys"
+from = ["norm"]
+linear = { rows = 64, input_features = 1024, output_features = 1024 }
+[[operator]]
+name = "key-heads"
+reshape = [1, 64, 16, 64]
+[[operator]]
+name = "key-turned"
+from = ["key-heads"]
+slice = [0, 32]
+[[operator]]
+name = "key-sine"
+function = "gelu"
+[[operator]]
+name = "key-kept"
+from = ["key-heads"]
+slice = [32, 32]
+[[operator]]
+name = "key-joined"
+from = ["key-sine", "key-kept"]
+concat = "channels"
+[[operator]]
+name = "keys-by-head"
+from = ["key-joined"]
+transpose = ["width", "batch", "channels", "height"]
+[[operator]]
+name = "scores"
+from = ["queries-by-head", "keys-by-head"]
+matmul = { batch = 16, k = 64, m = 64, n = 64 }
+[[operator]]
+name = "weights"
+softmax = true
+[[operator]]
+name = "values"
+from = ["norm"]
+linear = { rows = 64, input_features = 1024, output_features = 1024 }
+[[operator]]
+name = "value-heads"
+reshape = [1, 64, 16, 64]
+[[operator]]
+name = "values-by-head"
+transpose = ["width", "batch", "height", "channels"]
+[[operator]]
+name = "mixed"
+from = ["weights", "values-by-head"]
+matmul = { batch = 16, k = 64, m = 64, n = 64 }
+[[operator]]
+name = "mixed-by-token"
+transpose = ["height", "width", "batch", "channels"]
+[[operator]]
+name = "mixed-heads"
+reshape = [1, 1, 64, 1024]
+[[operator]]
+name = "attention"
+linear = { rows = 64, input_features = 1024, output_features = 1024 }
+[[operator]]
+name = "wide"
+from = ["norm"]
+linear = { rows = 64, input_features = 1024, output_features = 4096 }
+[[operator]]
+name = "narrow"
+linear = { rows = 64, input_features = 4096, output_features = 1024 }
+[[operator]]
+name = "both"
+from = ["attention", "narrow"]
+function = "add"
+"#;
+
+const VOCABULARY: &str = r#"
+[[operator]]
+name = "logits"
+linear = { rows = 64, input_features = 1024, output_features = 51200 }
+"#;
+
+/// How much later a plan may end than the parts one after the other, in percent: what hands a result over.
+const HANDED_OVER_PERCENT: f64 = 0.5;
+
+fn latency(operators: &str, strategy: Strategy) -> f64 {
+    let text = Text { name: "graph.toml".to_owned(), content: format!("{TOKENS}{operators}") };
+    let scenario = Scenario::parse("graph", &text, &Overrides::default()).unwrap();
+    let Workload::Model(stages) = scenario.workload else { panic!("no model") };
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let options = SearchOptions { strategy, ..SearchOptions::on(&device) };
+    let mut simulator = Simulator::new(&device, Library::Xnnpack);
+    explore(&mut simulator, &stages, &options).unwrap().prediction.latency.0 as f64
+}
+
+#[test]
+fn a_layer_is_shared_behind_what_the_npu_does_best_alone() {
+    let block = latency(BLOCK, Strategy::NpuOnly);
+    let last = latency(VOCABULARY, Strategy::Optimal);
+    let together = latency(&format!("{BLOCK}{VOCABULARY}"), Strategy::Optimal);
+    let percent = 100.0 * (together / (block + last) - 1.0);
+    println!("{percent:+.2} % beside the parts one after the other");
+    assert!(percent <= HANDED_OVER_PERCENT, "{percent:.2} %");
+}
