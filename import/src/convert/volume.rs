@@ -47,14 +47,18 @@ pub(super) fn sides(window: &Windowed, kernel: &[u32], extents: &[u32]) -> Step<
     };
     let mut sides = Vec::with_capacity(count);
     for (side, &extent) in extents.iter().enumerate() {
-        let (kernel, stride, dilation) =
+        let (mut kernel, stride, dilation) =
             (at(kernel, side)?, at(&window.stride, side)?, at(&window.dilation, side)?);
         if [kernel, stride, dilation].iter().any(|&number| number == 0 || number > MAX_DIMENSION) {
             return unsound("a window, stride or dilation is 0 or too large");
         }
         let pads = side_pads(window, (side, count), extent, [kernel, stride, dilation])?;
         let padded = u64::from(extent) + u64::from(pads[0]) + u64::from(pads[1]);
-        let reach = u64::from(dilation) * u64::from(kernel - 1) + 1;
+        let mut reach = u64::from(dilation) * u64::from(kernel - 1) + 1;
+        if window.ceil && dilation == 1 && padded < reach && reach < padded + u64::from(stride) {
+            // One window begins inside, and takes what there is.
+            (kernel, reach) = (as_extent(padded), padded);
+        }
         let Some(free) = padded.checked_sub(reach) else { return unsound("a window larger than its input") };
         let positions = as_extent(free / u64::from(stride) + 1);
         sides.push(Side { kernel, stride, dilation, pads, positions });

@@ -278,3 +278,14 @@ fn nodes_may_stand_in_any_order() {
     let imported = import(ModelFormat::Onnx, "m", file.encode_to_vec(), &options).unwrap();
     assert_eq!(described(&imported.graph), ["Relu 1x5x64", "linear 5x64 -> 8"]);
 }
+
+#[test]
+fn a_pool_wider_than_its_image_takes_all_of_it_where_positions_are_rounded_up() {
+    let of = |ceil: i64| {
+        let window: &[(&str, &[i64])] =
+            &[("kernel_shape", &[640, 640]), ("strides", &[640, 640]), ("ceil_mode", &[ceil])];
+        Builder::new(&[1, 320, 7, 7]).node("AveragePool", &["x"], "y", window).import()
+    };
+    assert_eq!(described(&of(1).unwrap().graph), ["average pool 7x7 7x7x320 -> 1x1x320"]);
+    assert!(of(0).unwrap_err().to_string().contains("a window larger than its input"));
+}

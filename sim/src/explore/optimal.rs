@@ -46,7 +46,7 @@ use program::{Limits, Outcome, Programme};
 use shares::{Members, NPU_RANGES, ShareTable, Shared, WITH_NPU};
 use sharing::shared_placement;
 use tables::{CutTable, OperatorTable, PRICED_CUTS, Priced, Pricing, Traffic, Way, Ways};
-use work::{ANYBODY, Changes, Left, May, WorkWays, least_left, single};
+use work::{ANYBODY, Changes, May, Remaining, Weighted, least_remaining, only_state};
 
 /// Later than any run: no kernel. The sum of a few is still a time.
 const NEVER: Picos = Picos(1 << 55);

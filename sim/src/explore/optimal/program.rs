@@ -5,8 +5,9 @@
 //! bound no higher than what that plan costs.
 
 use super::{
-    ANYBODY, At, Changes, Cutting, Label, Left, May, Model, Move, Mover, NPU_RANGES, Place, Price, Progress,
-    Trial, WITH_NPU, WorkWays, leading, least_left, merged, single, squeezed, undominated,
+    ANYBODY, At, Changes, Cutting, Label, May, Model, Move, Mover, NPU_RANGES, Place, Price, Progress,
+    Remaining, Trial, WITH_NPU, Weighted, leading, least_remaining, merged, only_state, squeezed,
+    undominated,
 };
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
@@ -53,8 +54,8 @@ struct Decision {
 /// What the stages from a position on cost at least, and those up to the next meeting point.
 struct LeastWork {
     weights: [f64; 3],
-    left: Left,
-    up_to_meeting: Left,
+    left: Remaining,
+    up_to_meeting: Remaining,
 }
 
 pub(super) struct Programme<'m, 'e, 'a> {
@@ -79,16 +80,17 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let graph = if mover.is_relaxed() { model.graph } else { Price::NOTHING };
         let changes = Changes { waits: true, graph };
         let weights = queue_weights(model).into_iter();
-        let weights: Vec<_> = weights.map(|weights| (weights, model.ways_of_all(weights))).collect();
+        let weights: Vec<Weighted> = weights.map(|busy| model.weighted(busy)).collect();
         let left = model.least_time(&weights, changes);
-        let work = weights.iter().map(|(busy, ways)| model.least_work((busy, ways), changes));
-        let work: Vec<Vec<Left>> = work.collect();
+        let work = weights.iter().map(|weighted| model.least_work(weighted, changes));
+        let work: Vec<Vec<Remaining>> = work.collect();
         let at = |position: usize| {
-            let of = |((&(weights, _), &left), work): ((&([f64; 3], WorkWays), &Left), &Vec<Left>)| {
-                let behind = least_left(&work[model.meets[position]], ANYBODY);
-                LeastWork { weights, left, up_to_meeting: work[position].map(|left| left - behind) }
+            let of = |at: usize| {
+                let behind = least_remaining(&work[at][model.meets[position]], ANYBODY);
+                let up_to_meeting = work[at][position].map(|left| left - behind);
+                LeastWork { weights: weights[at].0, left: left[position][at], up_to_meeting }
             };
-            weights.iter().zip(&left[position]).zip(&work).map(of).collect()
+            (0..weights.len()).map(of).collect()
         };
         let least_work = (0..=model.stages.len()).map(at).collect();
         let labels = vec![Vec::new(); mover.model.stages.len() + 1];
@@ -250,14 +252,14 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     /// of the stage before.
     fn least_costs(&self, now: &Progress, position: usize, before: May) -> (f64, f64) {
         // Of one label, and not several that were merged, it is known who has that result.
-        match single(before) {
+        match only_state(before) {
             Some(state) => self.largest_costs(now, position, |left| left[state]),
-            None => self.largest_costs(now, position, |left| least_left(left, before)),
+            None => self.largest_costs(now, position, |left| least_remaining(left, before)),
         }
     }
 
     /// The largest by any weights of the queues, where so much is left.
-    fn largest_costs(&self, now: &Progress, position: usize, of: impl Fn(&Left) -> f64) -> (f64, f64) {
+    fn largest_costs(&self, now: &Progress, position: usize, of: impl Fn(&Remaining) -> f64) -> (f64, f64) {
         let model = self.mover.model;
         let so_far = model.weights.joule * now.joules;
         let picosecond = model.weights.picosecond;

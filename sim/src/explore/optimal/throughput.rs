@@ -8,7 +8,7 @@
 //! bound of every plan's busiest processor.
 
 use super::walk::{clear_chain, in_units};
-use super::{ANYBODY, CPU, Changes, Model, Price, least_left};
+use super::{ANYBODY, CPU, Changes, Model, Price, least_remaining};
 use crate::device::ProcessorKind;
 use crate::explore::Explorer;
 use crate::plan::{Axis, Placement, Plan, Processor};
@@ -97,8 +97,8 @@ pub(super) fn bound(model: &Model<'_>, pipeline: &Pipeline, latency: Picos) -> f
 
 /// What all operators cost at least by such prices, and the graphs of the NPU so much each.
 fn least_work(model: &Model<'_>, prices: [f64; 3], graph: Price) -> f64 {
-    let left = model.least_work((&prices, &model.ways_of_all(prices)), Changes { waits: false, graph })[0];
-    least_left(&left, ANYBODY)
+    let left = model.least_work(&model.weighted(prices), Changes { waits: false, graph })[0];
+    least_remaining(&left, ANYBODY)
 }
 
 /// The prices, of all that are tried, with which all operators cost most.

@@ -23,13 +23,16 @@ const STATES: usize = 4;
 const SEVERAL: usize = 3;
 
 /// Who computes a stage: the members of a cut, and what that costs.
-type Way = (Members, f64);
+type Assignment = (Members, f64);
 
 /// Of each kind of operator.
-pub(super) type WorkWays = Vec<Vec<Way>>;
+type Assignments = Vec<Vec<Assignment>>;
+
+/// What busy processors cost, and who can compute each kind of operator at that cost.
+pub(super) type Weighted = ([f64; 3], Assignments);
 
 /// What the stages from a position on cost at least, by who has the result before it.
-pub(super) type Left = [f64; STATES];
+pub(super) type Remaining = [f64; STATES];
 
 /// Who may have a result: one of these at least.
 pub(super) type May = [bool; STATES];
@@ -38,7 +41,7 @@ pub(super) type May = [bool; STATES];
 pub(super) const ANYBODY: May = [true; STATES];
 
 /// The least of what is left, for all who may have the result before.
-pub(super) fn least_left(left: &Left, may: May) -> f64 {
+pub(super) fn least_remaining(left: &Remaining, may: May) -> f64 {
     let possible = left.iter().zip(may).filter(|(_, may)| *may);
     possible.map(|(left, _)| *left).fold(f64::INFINITY, f64::min)
 }
@@ -47,23 +50,23 @@ pub(super) fn least_left(left: &Left, may: May) -> f64 {
 /// it may stay apart.
 #[derive(Clone, Copy)]
 struct Behind {
-    complete: Left,
-    apart: Left,
+    complete: Remaining,
+    apart: Remaining,
 }
 
 /// Who has a result, where that is known.
-pub(super) fn single(may: May) -> Option<usize> {
+pub(super) fn only_state(may: May) -> Option<usize> {
     let state = may.iter().position(|&may| may)?;
     (!may[state + 1..].contains(&true)).then_some(state)
 }
 
 impl Model<'_> {
     /// What the stages from each position on cost at least, where busy processors cost so much each.
-    pub(super) fn least_work(&self, (busy, ways): (&[f64; 3], &WorkWays), changes: Changes) -> Vec<Left> {
+    pub(super) fn least_work(&self, (busy, assignments): &Weighted, changes: Changes) -> Vec<Remaining> {
         let mut sums = vec![[0.0; STATES]; self.stages.len() + 1];
         for stage in (0..self.stages.len()).rev() {
             let behind = Behind { complete: sums[stage + 1], apart: sums[stage + 1] };
-            sums[stage] = self.least_of(stage, &ways[self.kind(stage)], (*busy, changes), behind);
+            sums[stage] = self.least_of(stage, &assignments[self.kind(stage)], (*busy, changes), behind);
         }
         sums
     }
@@ -71,16 +74,21 @@ impl Model<'_> {
     /// The same at each position for each of `weights` of busy processors that add up to one, where the weights may
     /// be others at each position that all stages behind it wait for: whatever is complete there takes its time
     /// before whatever is left. Only parts that stay apart there overlap with what comes behind.
-    pub(super) fn least_time(&self, weights: &[([f64; 3], WorkWays)], changes: Changes) -> Vec<Vec<Left>> {
+    pub(super) fn least_time(&self, weights: &[Weighted], changes: Changes) -> Vec<Vec<Remaining>> {
         let mut all = vec![vec![[0.0; STATES]; weights.len()]; self.stages.len() + 1];
         for stage in (0..self.stages.len()).rev() {
             let behind = &all[stage + 1];
             let latest = |state: usize| behind.iter().map(|left| left[state]).fold(0.0, f64::max);
             let complete = self.completes[stage + 1].then(|| [0, 1, 2, SEVERAL].map(latest));
-            let of = |(at, (busy, ways)): (usize, &([f64; 3], WorkWays))| {
+            let of = |(at, (busy, assignments)): (usize, &Weighted)| {
                 let complete = complete.unwrap_or(behind[at]);
                 let apart = if self.may_stay_apart(stage) { behind[at] } else { complete };
-                self.least_of(stage, &ways[self.kind(stage)], (*busy, changes), Behind { complete, apart })
+                self.least_of(
+                    stage,
+                    &assignments[self.kind(stage)],
+                    (*busy, changes),
+                    Behind { complete, apart },
+                )
             };
             all[stage] = weights.iter().enumerate().map(of).collect();
         }
@@ -91,10 +99,10 @@ impl Model<'_> {
     fn least_of(
         &self,
         stage: usize,
-        ways: &[Way],
+        assignments: &[Assignment],
         (busy, changes): ([f64; 3], Changes),
         behind: Behind,
-    ) -> Left {
+    ) -> Remaining {
         let graph = self.cost(busy, changes.graph, NPU);
         let on_npu = self.cost(busy, self.on_npu[stage].least, NPU);
         let reads_it = self.reads_the_one_before(stage);
@@ -102,7 +110,7 @@ impl Model<'_> {
         let from = |before: usize| {
             let reading =
                 |members: Members| if is_waiting { self.reading(busy, before, members) } else { 0.0 };
-            let others = ways.iter().map(|&(members, cost)| {
+            let others = assignments.iter().map(|&(members, cost)| {
                 let left = if members == [true, true, false] { &behind.apart } else { &behind.complete };
                 cost + reading(members) + left[state(members)]
             });
@@ -168,29 +176,29 @@ impl Model<'_> {
     }
 
     /// Who can compute each kind of operator but the NPU alone, and what their work costs at least.
-    pub(super) fn ways_of_all(&self, busy: [f64; 3]) -> WorkWays {
-        self.tables.iter().map(|table| self.ways_of(table, busy)).collect()
+    pub(super) fn weighted(&self, busy: [f64; 3]) -> Weighted {
+        (busy, self.tables.iter().map(|table| self.assignments_of(table, busy)).collect())
     }
 
-    fn ways_of(&self, table: &OperatorTable, busy: [f64; 3]) -> Vec<Way> {
+    fn assignments_of(&self, table: &OperatorTable, busy: [f64; 3]) -> Vec<Assignment> {
         let least = |costs: &mut dyn Iterator<Item = f64>| costs.fold(f64::INFINITY, f64::min);
         let cpu = least(&mut table.cpu.iter().map(|&price| self.cost(busy, price, CPU)));
-        let mut ways =
+        let mut assignments =
             vec![([true, false, false], cpu), ([false, true, false], self.cost(busy, table.gpu, GPU))];
         let cut = least(&mut table.cuts.iter().flatten().flat_map(|cuts| {
             (1..cuts.all as usize).map(|cut| {
                 self.cost(busy, cuts.least[0][cut], CPU) + self.cost(busy, cuts.least[1][cut], GPU)
             })
         }));
-        ways.push(([true, true, false], cut));
+        assignments.push(([true, true, false], cut));
         let Weights { picosecond, joule } = self.weights;
         let busy = busy.map(|busy| picosecond * busy);
-        ways.extend(WITH_NPU.map(|members| {
+        assignments.extend(WITH_NPU.map(|members| {
             let shares = table.shares.iter().flatten();
             (members, least(&mut shares.map(|shares| shares.least_work(members, busy, joule))))
         }));
-        ways.retain(|way| way.1 < f64::INFINITY);
-        ways
+        assignments.retain(|one| one.1 < f64::INFINITY);
+        assignments
     }
 
     /// What it costs that members of a cut learn of a result that another processor has alone.
