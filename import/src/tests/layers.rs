@@ -286,6 +286,6 @@ fn a_pool_wider_than_its_image_takes_all_of_it_where_positions_are_rounded_up() 
             &[("kernel_shape", &[640, 640]), ("strides", &[640, 640]), ("ceil_mode", &[ceil])];
         Builder::new(&[1, 320, 7, 7]).node("AveragePool", &["x"], "y", window).import()
     };
-    assert_eq!(described(&of(1).unwrap().graph), ["average pool 7x7 7x7x320 -> 1x1x320"]);
+    assert_eq!(described(&of(1).unwrap().graph), ["pool -> 1x1x320"]);
     assert!(of(0).unwrap_err().to_string().contains("a window larger than its input"));
 }
