@@ -155,11 +155,15 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
         for _ in 0..CORRECTIONS {
             let Some(weights) = next.filter(|next| !searched.contains(next)) else { break };
             model.weights = weights;
-            let found = search(explorer, &model)?;
-            considered += found.considered;
+            let mut found = Vec::new();
+            for effort in efforts(explorer.options.effort) {
+                found.push(search(explorer, &model, &Budget::of(*effort, &model))?);
+            }
+            considered += found.iter().map(|found| found.considered).sum::<usize>();
             searched.push(weights);
-            next = corrected(explorer, &found.prediction);
-            all.push(found);
+            let best = explorer.best(found)?;
+            next = corrected(explorer, &best.prediction);
+            all.push(best);
         }
     }
     let mut changes = Budget::of(explorer.options.effort, &model).changes;
@@ -187,10 +191,18 @@ fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>> {
     }
 }
 
+/// The efforts of which each searches: more labels do not always keep better ones, but none worse is lost.
+fn efforts(most: Effort) -> &'static [Effort] {
+    match most {
+        Effort::Quick => &[Effort::Quick],
+        Effort::Normal => &[Effort::Normal],
+        Effort::Thorough => &[Effort::Quick, Effort::Normal, Effort::Thorough],
+    }
+}
+
 /// The best plan of rounds of the programme, until no chain of a plan is new.
-fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>) -> Result<Found> {
+fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, budget: &Budget) -> Result<Found> {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
-    let budget = Budget::of(explorer.options.effort, model);
     let chains = ChainTables::new(model, &pricing, false, budget.longest[0]);
     let mut contention = Contention::new(explorer);
     let (mut found, mut considered) = (Vec::new(), 0);
