@@ -120,6 +120,7 @@ impl<'e> Model<'e> {
         let meeting = |bytes| Meeting::of(device, options.synchronisation, bytes);
         let [submission, read_back] = explorer.simulator.around_launches();
         let (run_start, run_end) = runs(stages);
+        let (meets, readers) = (meeting_points(stages), readers(stages));
         Ok(Self {
             stages,
             core_sets: &options.core_sets,
@@ -136,11 +137,11 @@ impl<'e> Model<'e> {
             read_back,
             live: live(stages),
             next: next(stages),
-            readers: readers(stages),
             run_start,
             run_end,
-            meets: meeting_points(stages),
-            completes: completion_points(stages),
+            completes: completion_points(&meets, &readers),
+            meets,
+            readers,
             kinds,
             tables,
         })
@@ -152,6 +153,13 @@ impl<'e> Model<'e> {
 
     pub(super) fn table(&self, stage: usize) -> &OperatorTable {
         &self.tables[self.kinds[stage]]
+    }
+
+    /// The core set on which a whole stage costs least.
+    pub(super) fn best_core_set(&self, stage: usize) -> Option<usize> {
+        let cpu = &self.table(stage).cpu;
+        let cost = |&set: &usize| self.weights.of(cpu[set].time, cpu[set].joules);
+        (0..cpu.len()).min_by(|one, other| cost(one).total_cmp(&cost(other)))
     }
 
     /// The parts of a stage along `axis`.

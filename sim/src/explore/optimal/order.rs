@@ -84,16 +84,15 @@ pub(super) fn meeting_points(stages: &[Stage]) -> Vec<usize> {
 
 /// At each position, whether every stage from there on waits for all stages before it: each of them waits for the
 /// last one, which waits for all others, as each is read by it or before it.
-pub(super) fn completion_points(stages: &[Stage]) -> Vec<bool> {
-    let meets = meeting_points(stages);
-    let readers = readers(stages);
+pub(super) fn completion_points(meets: &[usize], readers: &[Vec<(usize, usize)>]) -> Vec<bool> {
+    let count = readers.len();
     // The latest of the first readers of all stages but the last before a position.
     let mut latest = 0;
     let is_complete = |position: usize| {
         if position > 1 {
             latest = latest.max(readers[position - 2].first().map_or(usize::MAX, |reader| reader.0));
         }
-        position > 0 && position < stages.len() && meets[position] == position && latest < position
+        position > 0 && position < count && meets[position] == position && latest < position
     };
-    (0..=stages.len()).map(is_complete).collect()
+    (0..=count).map(is_complete).collect()
 }

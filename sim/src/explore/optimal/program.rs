@@ -76,7 +76,7 @@ pub(super) struct Programme<'m, 'e, 'a> {
 impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     pub(super) fn new(mover: Mover<'m, 'e, 'a>, limits: Limits) -> Self {
         let model = mover.model;
-        // The search ranks labels by work alone.
+        // The search knows when a graph begins, and finds worse plans where it counts those that may.
         let graph = if mover.is_relaxed() { model.graph } else { Price::NOTHING };
         let changes = Changes { waits: true, graph };
         let weights = queue_weights(model).into_iter();
@@ -178,11 +178,9 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     /// What may be decided at a position.
     fn trials(&self, position: usize, label: &Label) -> Vec<Trial> {
         let model = self.mover.model;
-        let table = model.table(position);
         let mut trials = vec![Trial::Gpu, Trial::Npu];
         let sets = if self.mover.is_relaxed() { 1 } else { model.core_sets.len() };
-        let cost = |&set: &usize| model.weights.of(table.cpu[set].time, table.cpu[set].joules);
-        let best_set = (0..table.cpu.len()).min_by(|one, other| cost(one).total_cmp(&cost(other)));
+        let best_set = model.best_core_set(position);
         trials.extend(best_set.map(Trial::Cpu));
         for axis in Axis::ALL {
             if model.shares(position, axis).is_some() {

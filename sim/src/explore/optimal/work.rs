@@ -80,9 +80,10 @@ impl Model<'_> {
             let behind = &all[stage + 1];
             let latest = |state: usize| behind.iter().map(|left| left[state]).fold(0.0, f64::max);
             let complete = self.completes[stage + 1].then(|| [0, 1, 2, SEVERAL].map(latest));
+            let may_stay_apart = self.may_stay_apart(stage);
             let of = |(at, (busy, assignments)): (usize, &Weighted)| {
                 let complete = complete.unwrap_or(behind[at]);
-                let apart = if self.may_stay_apart(stage) { behind[at] } else { complete };
+                let apart = if may_stay_apart { behind[at] } else { complete };
                 self.least_of(
                     stage,
                     &assignments[self.kind(stage)],
@@ -128,9 +129,8 @@ impl Model<'_> {
             let behind =
                 if self.meets[stage + 1] == stage + 1 { [Price::NOTHING; 3] } else { sums[stage + 1] };
             let table = self.table(stage);
-            let cost = |price: &&Price| self.weights.of(price.time, price.joules);
-            let cpu = table.cpu.iter().min_by(|one, other| cost(one).total_cmp(&cost(other)));
-            let own = [cpu.copied().unwrap_or(Price::NEVER), table.gpu, self.on_npu[stage].within];
+            let cpu = self.best_core_set(stage).map_or(Price::NEVER, |set| table.cpu[set]);
+            let own = [cpu, table.gpu, self.on_npu[stage].within];
             sums[stage] = [0, 1, 2].map(|by: usize| own[by].plus(behind[by]));
         }
         sums
