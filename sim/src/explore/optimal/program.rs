@@ -5,8 +5,8 @@
 //! bound no higher than what that plan costs.
 
 use super::{
-    ANYBODY, At, Changes, Cutting, Label, May, Model, Move, Mover, NPU_RANGES, Place, Price, Progress,
-    Remaining, Trial, WITH_NPU, Weighted, leading, least_remaining, merged, only_state, squeezed,
+    ANYBODY, At, Changes, CriticalPaths, Cutting, Label, May, Model, Move, Mover, NPU_RANGES, Place, Price,
+    Progress, Remaining, Trial, WITH_NPU, Weighted, leading, least_remaining, merged, only_state, squeezed,
     undominated,
 };
 use crate::device::ProcessorKind;
@@ -63,6 +63,8 @@ pub(super) struct Programme<'m, 'e, 'a> {
     limits: Limits,
     /// At each position, by each weight of the queues.
     least_work: Vec<Vec<LeastWork>>,
+    /// Relaxed, what follows each result along its readers.
+    critical: Option<CriticalPaths>,
     /// What everything from each position to the next meeting point takes on each processor.
     alone: Vec<[Price; 3]>,
     decisions: Vec<Decision>,
@@ -81,7 +83,8 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let changes = Changes { waits: true, graph };
         let weights = queue_weights(model).into_iter();
         let weights: Vec<Weighted> = weights.map(|busy| model.weighted(busy)).collect();
-        let left = model.least_time(&weights, changes);
+        let mut critical = mover.is_relaxed().then(|| CriticalPaths::new(model, &weights));
+        let left = model.least_time(&weights, changes, critical.as_mut());
         let work = weights.iter().map(|weighted| model.least_work(weighted, changes));
         let work: Vec<Vec<Remaining>> = work.collect();
         let at = |position: usize| {
@@ -99,6 +102,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
             mover,
             limits,
             least_work,
+            critical,
             alone,
             decisions: Vec::new(),
             labels,
@@ -236,7 +240,10 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
             now = self.mover.finished(&now, &places, &decided);
         }
         let (at_least, rank) = self.least_costs(&now, end, model.may_have(end, &places));
-        let bound = label.bound.max(at_least);
+        let mut bound = label.bound.max(at_least);
+        if let Some(critical) = &self.critical {
+            bound = bound.max(critical.least_cost(model, &now, &places, end));
+        }
         if bound > self.limits.cost {
             return;
         }

@@ -4,12 +4,14 @@
 //! has of the stage before. Not for: what else waits, or which processor is late (`moves`). Invariant: no plan's
 //! queues, each weighted, grow by less.
 
+use super::path::{CriticalPaths, each};
 use super::shares::Members;
 use super::tables::OperatorTable;
 use super::{At, CPU, GPU, Model, NPU, Place, Price, WITH_NPU, Weights};
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::schedule::Holders;
+use crate::units::Picos;
 
 /// What changing between processors costs at least: learning of a result, and handing a graph to the NPU.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +21,14 @@ pub(super) struct Changes {
 }
 
 /// Who has the result of the stage before: CPU, GPU or NPU alone, or several.
-const STATES: usize = 4;
-const SEVERAL: usize = 3;
+pub(super) const STATES: usize = 4;
+pub(super) const SEVERAL: usize = 3;
 
 /// Who computes a stage: the members of a cut, and what that costs.
 type Assignment = (Members, f64);
+
+/// CPU and GPU.
+pub(super) const BOTH_PARTS: Members = [true, true, false];
 
 /// Of each kind of operator.
 type Assignments = Vec<Vec<Assignment>>;
@@ -36,6 +41,8 @@ pub(super) type Remaining = [f64; STATES];
 
 /// Who may have a result: one of these at least.
 pub(super) type May = [bool; STATES];
+
+pub(super) const NOTHING: Remaining = [0.0; STATES];
 
 /// Nothing is known of who has it.
 pub(super) const ANYBODY: May = [true; STATES];
@@ -72,14 +79,24 @@ impl Model<'_> {
     }
 
     /// The same at each position for each of `weights` of busy processors that add up to one, where the weights may
-    /// be others at each position that all stages behind it wait for: whatever is complete there takes its time
-    /// before whatever is left. Only parts that stay apart there overlap with what comes behind.
-    pub(super) fn least_time(&self, weights: &[Weighted], changes: Changes) -> Vec<Vec<Remaining>> {
-        let mut all = vec![vec![[0.0; STATES]; weights.len()]; self.stages.len() + 1];
+    /// be others, or a `critical` path count, at each position that all stages behind it wait for: whatever is complete
+    /// there takes its time before whatever is left. Only parts that stay apart there overlap with what comes behind.
+    pub(super) fn least_time(
+        &self,
+        weights: &[Weighted],
+        changes: Changes,
+        mut critical: Option<&mut CriticalPaths>,
+    ) -> Vec<Vec<Remaining>> {
+        let mut all = vec![vec![NOTHING; weights.len()]; self.stages.len() + 1];
         for stage in (0..self.stages.len()).rev() {
             let behind = &all[stage + 1];
             let latest = |state: usize| behind.iter().map(|left| left[state]).fold(0.0, f64::max);
-            let complete = self.completes[stage + 1].then(|| [0, 1, 2, SEVERAL].map(latest));
+            let mut complete = self.completes[stage + 1].then(|| [0, 1, 2, SEVERAL].map(latest));
+            if let Some(paths) = &mut critical {
+                let path = paths.behind(self, stage);
+                complete = complete.map(|work| each(work, path, f64::max));
+                paths.add(self, weights, stage, &complete.unwrap_or(path));
+            }
             let may_stay_apart = self.may_stay_apart(stage);
             let of = |(at, (busy, assignments)): (usize, &Weighted)| {
                 let complete = complete.unwrap_or(behind[at]);
@@ -112,7 +129,7 @@ impl Model<'_> {
             let reading =
                 |members: Members| if is_waiting { self.reading(busy, before, members) } else { 0.0 };
             let others = assignments.iter().map(|&(members, cost)| {
-                let left = if members == [true, true, false] { &behind.apart } else { &behind.complete };
+                let left = if members == BOTH_PARTS { &behind.apart } else { &behind.complete };
                 cost + reading(members) + left[state(members)]
             });
             let begins = if reads_it && before != NPU { graph } else { 0.0 };
@@ -137,7 +154,7 @@ impl Model<'_> {
     }
 
     /// Whether parts of a stage may be read in a chain.
-    fn may_stay_apart(&self, stage: usize) -> bool {
+    pub(super) fn may_stay_apart(&self, stage: usize) -> bool {
         let is_linked = |&(reader, _): &(usize, usize)| {
             let is_along = |&axis: &Axis| {
                 self.cuts(stage, axis).is_some()
@@ -153,7 +170,11 @@ impl Model<'_> {
     /// any of them says. Where it is not read nothing depends on it.
     pub(super) fn may_have(&self, position: usize, places: &[Place]) -> May {
         let place = places.last().filter(|_| self.reads_the_one_before(position));
-        let Some(place) = place else { return [true, false, false, false] };
+        place.map_or([true, false, false, false], |place| self.may_hold(place))
+    }
+
+    /// Who may have a result that lies so.
+    pub(super) fn may_hold(&self, place: &Place) -> May {
         match place.at {
             At::Apart(_) => [false, false, false, true],
             At::With(holders) => {
@@ -190,7 +211,7 @@ impl Model<'_> {
                 self.cost(busy, cuts.least[0][cut], CPU) + self.cost(busy, cuts.least[1][cut], GPU)
             })
         }));
-        assignments.push(([true, true, false], cut));
+        assignments.push((BOTH_PARTS, cut));
         let Weights { picosecond, joule } = self.weights;
         let busy = busy.map(|busy| picosecond * busy);
         assignments.extend(WITH_NPU.map(|members| {
@@ -202,16 +223,19 @@ impl Model<'_> {
     }
 
     /// What it costs that members of a cut learn of a result that another processor has alone.
-    fn reading(&self, busy: [f64; 3], before: usize, members: Members) -> f64 {
-        let Some(&holder) = ProcessorKind::ALL.iter().find(|&&kind| kind as usize == before) else {
-            return 0.0;
-        };
-        let readers = ProcessorKind::ALL.into_iter().filter(|&by| members[by as usize] && by != holder);
-        let wait = |by: ProcessorKind| {
-            let wait = self.meeting(0, true).wait(by, Holders::one(holder));
-            self.weights.picosecond * busy[by as usize] * wait.0 as f64
-        };
-        readers.map(wait).sum()
+    pub(super) fn reading(&self, busy: [f64; 3], before: usize, members: Members) -> f64 {
+        let wait = |by: usize| self.weights.picosecond * busy[by] * self.waiting(before, by).0 as f64;
+        (0..3).filter(|&by| members[by]).map(wait).sum()
+    }
+
+    /// How long a processor takes to learn of a result that another has alone.
+    pub(super) fn waiting(&self, before: usize, by: usize) -> Picos {
+        match ProcessorKind::ALL.get(before) {
+            Some(&holder) if before != by => {
+                self.meeting(0, true).wait(ProcessorKind::ALL[by], Holders::one(holder))
+            }
+            Some(_) | None => Picos::ZERO,
+        }
     }
 }
 
