@@ -14,10 +14,6 @@ use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 /// epsilon, where truncation and rounding errors of a central difference meet.
 const DERIVATIVE_STEP: f64 = 6e-6;
 
-/// Relative decrease of the cost from which on a fit stops so early that differences to
-/// one side show it the way as well, with half the evaluations.
-const ONE_SIDED: f64 = 1e-6;
-
 /// First damping, relative to the largest curvature.
 const FIRST_DAMPING: f64 = 1e-3;
 
@@ -95,8 +91,8 @@ impl Posterior {
 /// root of the pseudo-Huber loss, with the residual's sign.
 pub fn pseudo_huber(residual: f64, scale: f64) -> f64 {
     let ratio = residual / scale;
-    // The root less 1 loses digits for small ratios; this form does not.
-    let loss = ratio * ratio / (1.0 + (1.0 + ratio * ratio).sqrt());
+    // hypot - 1 loses digits for small ratios; this form does not.
+    let loss = ratio * ratio / (1.0 + ratio.hypot(1.0));
     (2.0 * loss).sqrt() * scale * residual.signum()
 }
 
@@ -121,8 +117,7 @@ pub fn minimise(
     let mut converged = false;
     let mut normal = DMatrix::zeros(start.len(), start.len());
     for _ in 0..stop.iterations {
-        let one_sided = (stop.relative_decrease >= ONE_SIDED).then_some(&values);
-        let jacobian = jacobian(&parameters, (count, one_sided), &mut at);
+        let jacobian = jacobian(&parameters, count, &mut at);
         normal = jacobian.tr_mul(&jacobian);
         let gradient = jacobian.tr_mul(&values);
         loop {
@@ -165,26 +160,20 @@ fn half_square(values: &DVector<f64>) -> f64 {
     if cost.is_nan() { f64::INFINITY } else { cost }
 }
 
-/// The derivatives of `count` values: to one side of those that are known, else to both.
 fn jacobian(
     parameters: &DVector<f64>,
-    (count, known): (usize, Option<&DVector<f64>>),
+    count: usize,
     at: &mut impl FnMut(&DVector<f64>) -> DVector<f64>,
 ) -> DMatrix<f64> {
     let mut jacobian = DMatrix::zeros(count, parameters.len());
     for index in 0..parameters.len() {
         let step = DERIVATIVE_STEP * parameters[index].abs().max(1.0);
-        let mut shifted = |step: f64| {
-            let mut shifted = parameters.clone();
-            shifted[index] += step;
-            at(&shifted)
-        };
-        let above = shifted(step);
-        let slope = match known {
-            Some(known) => (above - known) / step,
-            None => (above - shifted(-step)) / (2.0 * step),
-        };
-        jacobian.set_column(index, &slope);
+        let mut shifted = parameters.clone();
+        shifted[index] = parameters[index] + step;
+        let above = at(&shifted);
+        shifted[index] = parameters[index] - step;
+        let below = at(&shifted);
+        jacobian.set_column(index, &((above - below) / (2.0 * step)));
     }
     jacobian
 }
