@@ -1,4 +1,4 @@
-//! The gate of predictions: what the command predicts for everything it bundles, beside the
+//! The gate of predictions: what is predicted for everything that is bundled, beside the
 //! committed tables of this folder. A change that moves a prediction is told which ones, and
 //! by how much; it has to update the tables:
 //!
@@ -11,6 +11,8 @@
 mod snapshot;
 
 use assert_cmd::Command;
+use coexec_sim::explore::Explorer;
+use coexec_sim::{Mechanism, Overrides, Prediction, Scenario, Strategy, Workload};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -68,32 +70,50 @@ fn devices() -> [Vec<String>; 2] {
         .map(|entries| entries.iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect())
 }
 
+/// What each strategy that has a plan for a model finds, as the command does but for the bound and the intervals.
+fn found(model: &str, device: &str, mechanism: Mechanism) -> Vec<(Strategy, Prediction)> {
+    let overrides = Overrides {
+        device: Some(device.to_owned()),
+        synchronisation: Some(mechanism),
+        ..Overrides::default()
+    };
+    let scenario = Scenario::load(model, &overrides).unwrap();
+    let Workload::Model(stages) = &scenario.workload else { panic!("{model} has no stages") };
+    let mut simulator = scenario.simulator();
+    let mut explorer = Explorer::new(&mut simulator, stages, &scenario.options);
+    let strategies = Strategy::of_operators();
+    strategies.filter_map(|strategy| Some((strategy, explorer.find(strategy).ok()?.prediction))).collect()
+}
+
 #[test]
 fn of_every_network_on_every_device_by_every_strategy() {
     let mut names = bundled("network");
     names.extend(OPERATORS.map(str::to_owned));
-    let [devices, made] = devices().map(|names| names.join(","));
-    let mut runs = vec![
-        (names.join(","), devices, "svm-polling"),
-        (FROM_SPECIFICATION.0.to_owned(), made, "svm-polling"),
-    ];
+    let [devices, made] = devices();
+    let pairs = |models: &[String], devices: &[String], mechanism: Mechanism| -> Vec<_> {
+        let of_model = |model: &String| {
+            devices.iter().map(|device| (model.clone(), device.clone(), mechanism)).collect::<Vec<_>>()
+        };
+        models.iter().flat_map(of_model).collect()
+    };
+    let split = |names: &str| -> Vec<String> { names.split(',').map(str::to_owned).collect() };
+    let mut runs = pairs(&names, &devices, Mechanism::SvmPolling);
+    runs.extend(pairs(&split(FROM_SPECIFICATION.0), &made, Mechanism::SvmPolling));
     let (networks, devices) = WITH_ALL_MECHANISMS;
-    runs.extend(
-        ["blocking-finish", "event-wait", "sleep-then-poll"]
-            .map(|mechanism| (networks.to_owned(), devices.to_owned(), mechanism)),
-    );
+    for mechanism in [Mechanism::BlockingFinish, Mechanism::EventWait, Mechanism::SleepThenPoll] {
+        runs.extend(pairs(&split(networks), &split(devices), mechanism));
+    }
+    let outcomes: Vec<_> =
+        runs.par_iter().map(|(model, device, mechanism)| found(model, device, *mechanism)).collect();
     let mut latency = Snapshot::new("latency_ps", ["model", "device", "synchronisation"]);
     let mut energy = Snapshot::new("energy_nj", ["model", "device", "synchronisation"]);
-    for (networks, devices, mechanism) in runs {
-        let line = format!("compare {networks} --devices {devices} --synchronisation {mechanism}");
-        for row in answer(&line).unwrap()["rows"].as_array().unwrap() {
-            let key = [row["scenario"].as_str().unwrap(), row["device"].as_str().unwrap(), mechanism];
-            for outcome in row["outcomes"].as_array().unwrap() {
-                let strategy = outcome["strategy"].as_str().unwrap();
-                latency.set(key, strategy, outcome["latency_ps"].as_u64().unwrap());
-                if let Some(joules) = outcome["energy_joules"].as_f64() {
-                    energy.set(key, strategy, (joules * 1e9).round() as u64);
-                }
+    for ((model, device, mechanism), outcomes) in runs.iter().zip(outcomes) {
+        let mechanism = mechanism.to_string();
+        let key = [model, device, &mechanism].map(String::as_str);
+        for (strategy, Prediction { latency: picos, energy: joules, .. }) in outcomes {
+            latency.set(key, strategy.name(), picos.0);
+            if let Some(joules) = joules {
+                energy.set(key, strategy.name(), (joules.0 * 1e9).round() as u64);
             }
         }
     }
