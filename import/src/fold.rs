@@ -43,7 +43,7 @@ pub(super) fn calculated(
     extents: Vec<u32>,
     operands: &[Option<&Constant>],
 ) -> Constant {
-    // ONNX divides whole numbers towards zero; shapes have no others.
+    // ONNX divides whole numbers towards zero; shapes are of them unless they were cast.
     let mut all = operands.iter().flatten().flat_map(|operand| operand.numbers.iter().flatten());
     let is_whole = all.all(|number| number.fract() == 0.0);
     let of = |a: f64, b: f64| match arithmetic {
@@ -51,7 +51,7 @@ pub(super) fn calculated(
         Arithmetic::Subtract => a - b,
         Arithmetic::Multiply => a * b,
         Arithmetic::Divide if is_whole && b != 0.0 => (a / b).trunc(),
-        Arithmetic::Divide => a / b,
+        Arithmetic::Divide | Arithmetic::DivideFloats => a / b,
         Arithmetic::Power => a.powf(b),
         Arithmetic::Maximum => a.max(b),
         Arithmetic::Minimum => a.min(b),

@@ -222,7 +222,10 @@ pub(super) enum Arithmetic {
     Add,
     Subtract,
     Multiply,
+    /// Of whole numbers towards zero, where all of both operands are known and whole.
     Divide,
+    /// Of what is known not to be of a whole format.
+    DivideFloats,
     Power,
     Maximum,
     Minimum,

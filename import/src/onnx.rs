@@ -20,8 +20,8 @@ use prost::Message;
 use super::OpenDimensions;
 use super::error::ImportError;
 use super::model::{
-    Constant, ImageOrder, MAX_NUMBERS, Model, Rounds, SourceNode, SourceTensor, TensorId, Work, as_extent,
-    elements, written,
+    Arithmetic, Constant, ImageOrder, MAX_NUMBERS, Model, Rounds, SourceNode, SourceTensor, TensorId, Work,
+    as_extent, elements, written,
 };
 use coexec_sim::DataType;
 use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
@@ -54,6 +54,7 @@ pub(super) fn read(
         open: BTreeMap::new(),
         tensors: Vec::new(),
         by_name: HashMap::new(),
+        floats: HashSet::new(),
     };
     let mut model = reader.model(&graph, version);
     order::by_results(&mut model);
@@ -78,6 +79,8 @@ struct Reader<'a> {
     open: BTreeMap<String, OpenDimension>,
     tensors: Vec<SourceTensor>,
     by_name: HashMap<String, TensorId>,
+    /// Tensors that were cast to floats, and what is computed from them.
+    floats: HashSet<TensorId>,
 }
 
 impl<'a> Reader<'a> {
@@ -244,6 +247,18 @@ impl<'a> Reader<'a> {
         SourceNode { name, kind: node.op_type.clone(), branches: self.branches, work, reads, writes }
     }
 
+    /// Whether what a node writes is known to be floats.
+    fn is_of_floats(&self, node: &NodeProto, reads: &[Option<TensorId>]) -> bool {
+        match node.op_type.as_str() {
+            "Cast" => {
+                let to = node.attribute.iter().find(|attribute| attribute.name == "to");
+                to.is_some_and(|to| element::FLOATS.contains(&to.i))
+            }
+            "Shape" | "Size" => false,
+            _ => reads.iter().flatten().any(|tensor| self.floats.contains(tensor)),
+        }
+    }
+
     /// A node; none for one that only holds a constant.
     fn node(&mut self, index: usize, node: &NodeProto, version: i64) -> Option<SourceNode> {
         if node.op_type == "Constant" {
@@ -262,7 +277,13 @@ impl<'a> Reader<'a> {
                 reads[operand] = Some(written(&mut self.tensors, numbers));
             }
         }
-        let (work, reads) = nodes::work(node, version, &reads);
+        let (mut work, reads) = nodes::work(node, version, &reads);
+        if self.is_of_floats(node, &reads) {
+            self.floats.extend(writes.iter().flatten());
+            if work == Work::Arithmetic(Arithmetic::Divide) {
+                work = Work::Arithmetic(Arithmetic::DivideFloats);
+            }
+        }
         Some(self.source(index, node, work, reads, writes))
     }
 }
@@ -284,6 +305,7 @@ mod element {
     pub(super) const FLOAT16: i32 = 10;
     pub(super) const DOUBLE: i32 = 11;
     pub(super) const BFLOAT16: i32 = 16;
+    pub(super) const FLOATS: [i64; 4] = [FLOAT as i64, FLOAT16 as i64, DOUBLE as i64, BFLOAT16 as i64];
 }
 
 /// Extents of a constant, and its numbers where they are few.

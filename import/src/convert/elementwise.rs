@@ -45,8 +45,15 @@ impl Converter<'_> {
             Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Maximum | Arithmetic::Minimum => {
                 Function::Add
             }
-            Arithmetic::Divide if self.is_computed(node, 0) && self.is_computed(node, 1) => Function::Divide,
-            Arithmetic::Multiply | Arithmetic::Divide | Arithmetic::SquaredDifference => Function::Multiply,
+            Arithmetic::Divide | Arithmetic::DivideFloats
+                if self.is_computed(node, 0) && self.is_computed(node, 1) =>
+            {
+                Function::Divide
+            }
+            Arithmetic::Multiply
+            | Arithmetic::Divide
+            | Arithmetic::DivideFloats
+            | Arithmetic::SquaredDifference => Function::Multiply,
             Arithmetic::Prelu => Function::Prelu,
             Arithmetic::Power => return self.power(node),
             Arithmetic::Modulo | Arithmetic::Comparison(_) => return self.generic_view(node),

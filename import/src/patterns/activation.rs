@@ -10,6 +10,9 @@ use coexec_sim::Function;
 /// Most nodes between `x` and the function, and behind it to the product.
 const MAX_STEPS: usize = 8;
 
+/// What multiplies by a number, or its inverse.
+const FACTORS: [Arithmetic; 3] = [Arithmetic::Multiply, Arithmetic::Divide, Arithmetic::DivideFloats];
+
 pub(super) fn rewrite(model: &mut Model) {
     let links = Links::of(model);
     for index in 0..model.nodes.len() {
@@ -66,7 +69,7 @@ fn forwards(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<
         let Some(reader) = links.only_reader(current) else { break };
         let node = &model.nodes[reader];
         let Work::Arithmetic(arithmetic) = node.work else { break };
-        let factor = matches!(arithmetic, Arithmetic::Multiply | Arithmetic::Divide);
+        let factor = FACTORS.contains(&arithmetic);
         if constant_beside(model, node) == Some(1) {
             // Behind the product only a factor belongs to the function.
             if last.is_some() && !factor {
@@ -120,7 +123,6 @@ fn hard_sigmoid(model: &Model, links: &Links, key: usize) -> Option<(TensorId, u
     };
     let sum = &model.nodes[links.writer[node.operand(0)?]?];
     let reader = links.only_reader(result(node)?)?;
-    let is_one = is_scalar(sum, &[Arithmetic::Add])
-        && is_scalar(&model.nodes[reader], &[Arithmetic::Multiply, Arithmetic::Divide]);
+    let is_one = is_scalar(sum, &[Arithmetic::Add]) && is_scalar(&model.nodes[reader], &FACTORS);
     if is_one { Some((computed(model, sum).next()?, reader)) } else { None }
 }

@@ -103,6 +103,25 @@ fn several_images_share_the_constant_that_scores_are_scaled_by() {
 }
 
 #[test]
+fn what_is_cast_to_floats_is_divided_as_floats() {
+    let sliced = |kind: i64| {
+        let model = Builder::new(&[1, 8, 7, 7])
+            .integers("rows", &[2])
+            .integers("zero", &[0])
+            .scalar("two", 2.0)
+            .node("Shape", &["x"], "extents", &[])
+            .node("Gather", &["extents", "rows"], "seven", &[])
+            .node("Cast", &["seven"], "number", &[("to", &[kind])])
+            .node("Div", &["number", "two"], "half", &[])
+            .node("Ceil", &["half"], "up", &[])
+            .node("Cast", &["up"], "count", &[("to", &[7])]);
+        model.node("Slice", &["x", "zero", "count", "rows"], "y", &[]).operators()
+    };
+    assert_eq!(sliced(1), ["slice -> 4x7x8"]);
+    assert_eq!(sliced(7), ["slice -> 3x7x8"]);
+}
+
+#[test]
 fn shapes_are_computed_on_the_way() {
     // What an exporter writes for x.view(x.size(0), -1) of an open batch.
     let model = Builder::new(&[0, 8, 1, 1])
