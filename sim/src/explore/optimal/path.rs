@@ -5,20 +5,20 @@
 //! Invariant: no plan is over before a result is ready in it and what follows here has been computed.
 
 use super::shares::WITH_NPU;
-use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, Weighted, least_remaining};
+use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, least_remaining};
 use super::{At, CPU, GPU, Model, NPU, Place, Price, Progress};
 use crate::units::Picos;
 
-/// Ways to compute one kind of operator whole or in parts that are joined: who has its result then, and what it costs
-/// from when an input is ready, by who has that.
-type Ways = Vec<(usize, Remaining)>;
+/// Of each way to compute one kind of operator whole, or in parts that are joined: who has its result then, and what it
+/// costs from when an input is ready, by who has that.
+type JoinedCosts = Vec<(usize, Remaining)>;
 
-const NEVER: Remaining = [f64::INFINITY; 4];
+const IMPOSSIBLE: Remaining = [f64::INFINITY; STATES];
 
-/// What is left from when an input of each stage is ready, by who has it.
+/// What is left from when an input of each stage is ready, by who has that.
 pub(super) struct CriticalPaths {
     /// Of each kind of operator.
-    ways: Vec<Ways>,
+    joined: Vec<JoinedCosts>,
     /// By each weight of CPU and GPU, with which the ends of parts that stay apart count as one time.
     by_weight: Vec<Vec<Remaining>>,
     /// Of each reader of a stage and those behind it, the longest by any of the weights.
@@ -32,7 +32,7 @@ impl CriticalPaths {
     pub(super) fn new(model: &Model<'_>, weights: &[Weighted]) -> Self {
         let count = model.stages.len();
         Self {
-            ways: (0..model.tables.len()).map(|kind| model.joined_ways(kind)).collect(),
+            joined: (0..model.tables.len()).map(|kind| model.joined_costs(kind)).collect(),
             by_weight: vec![vec![NOTHING; count]; between_cpu_and_gpu(weights).count()],
             by_reader: model.readers.iter().map(|readers| vec![NOTHING; readers.len()]).collect(),
             of_any: vec![0.0; count + 1],
@@ -50,7 +50,7 @@ impl CriticalPaths {
 
     /// Goes on to the stage before all that are known, of which so much is left behind its result.
     pub(super) fn add(&mut self, model: &Model<'_>, weights: &[Weighted], stage: usize, behind: &Remaining) {
-        let joined = model.joined(stage, &self.ways[model.kind(stage)], behind);
+        let joined = model.joined(stage, &self.joined[model.kind(stage)], behind);
         let mut longest = NOTHING;
         for (known, weighted) in self.by_weight.iter_mut().zip(between_cpu_and_gpu(weights)) {
             known[stage] = each(joined, model.apart(stage, weighted, known), f64::min);
@@ -93,25 +93,25 @@ impl CriticalPaths {
 }
 
 impl Model<'_> {
-    /// All ways to compute one kind of operator after which its result is whole, but that of the NPU alone.
-    fn joined_ways(&self, kind: usize) -> Ways {
+    /// Of all ways to compute one kind of operator after which its result is whole, but that of the NPU alone.
+    fn joined_costs(&self, kind: usize) -> JoinedCosts {
         let table = &self.tables[kind];
         let by_holder = |cost: &dyn Fn([Picos; 3]) -> f64| {
             [0, 1, 2, SEVERAL].map(|holder| cost([0, 1, 2].map(|by| self.waiting(holder, by))))
         };
         let whole = |by: usize, price: Price| {
             let cost = |starts: [Picos; 3]| self.weights.of(starts[by] + price.time, price.joules);
-            (by, if price.is_known() { by_holder(&cost) } else { NEVER })
+            (by, if price.is_known() { by_holder(&cost) } else { IMPOSSIBLE })
         };
         let on_cpu = table.cpu.iter().map(|&price| whole(CPU, price));
-        let mut ways: Ways = on_cpu.chain([whole(GPU, table.gpu)]).collect();
+        let mut costs: JoinedCosts = on_cpu.chain([whole(GPU, table.gpu)]).collect();
         let join = self.meeting(0, true).join;
         for cuts in table.cuts.iter().flatten() {
             let end = |starts: [Picos; 3]| cuts.least_end(starts[CPU], starts[GPU]) + join;
-            ways.push((SEVERAL, by_holder(&|starts| self.weights.of(end(starts), cuts.least_joules))));
+            costs.push((SEVERAL, by_holder(&|starts| self.weights.of(end(starts), cuts.least_joules))));
         }
         for shares in table.shares.iter().flatten() {
-            ways.extend(WITH_NPU.map(|members| {
+            costs.extend(WITH_NPU.map(|members| {
                 let cost = |starts: [Picos; 3]| {
                     let shared = shares.balanced(members, starts, shares.of_npu(None));
                     let joules = shares.least_joules(members);
@@ -120,11 +120,11 @@ impl Model<'_> {
                 (SEVERAL, by_holder(&cost))
             }));
         }
-        ways
+        costs
     }
 
     /// What a stage costs after which its result is whole, and what is left behind it, by who has an input.
-    fn joined(&self, stage: usize, ways: &Ways, behind: &Remaining) -> Remaining {
+    fn joined(&self, stage: usize, costs: &JoinedCosts, behind: &Remaining) -> Remaining {
         let Price { time, joules } = self.on_npu[stage].least;
         // A graph that is running goes on with its own results, and with those that are older than it.
         let begins_one = self.stages[stage].inputs.iter().all(|&input| input + 1 == stage);
@@ -132,15 +132,16 @@ impl Model<'_> {
             let entry = if begins_one && holder != NPU { self.graph.time } else { Picos::ZERO };
             self.weights.of(self.waiting(holder, NPU) + entry + time, joules) + behind[NPU]
         };
-        let on_npu = if self.on_npu[stage].least.is_known() { [0, 1, 2, SEVERAL].map(on_npu) } else { NEVER };
+        let on_npu =
+            if self.on_npu[stage].least.is_known() { [0, 1, 2, SEVERAL].map(on_npu) } else { IMPOSSIBLE };
         let cost = |(after, costs): &(usize, Remaining)| costs.map(|cost| cost + behind[*after]);
-        ways.iter().map(cost).fold(on_npu, |one, other| each(one, other, f64::min))
+        costs.iter().map(cost).fold(on_npu, |one, other| each(one, other, f64::min))
     }
 
     /// The same of a stage whose parts stay apart and are read so, by weights of both processors.
     fn apart(&self, stage: usize, (busy, assignments): &Weighted, known: &[Remaining]) -> Remaining {
         let parts = assignments[self.kind(stage)].iter().find(|(members, _)| *members == BOTH_PARTS);
-        let Some((members, cost)) = parts.filter(|_| self.may_stay_apart(stage)) else { return NEVER };
+        let Some((members, cost)) = parts.filter(|_| self.may_stay_apart(stage)) else { return IMPOSSIBLE };
         let behind = self.readers[stage].iter().map(|reader| known[reader.0][SEVERAL]).fold(0.0, f64::max);
         [0, 1, 2, SEVERAL].map(|holder| cost + self.reading(*busy, holder, *members) + behind)
     }

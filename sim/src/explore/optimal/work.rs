@@ -20,7 +20,7 @@ pub(super) struct Changes {
     pub(super) graph: Price,
 }
 
-/// Who has the result of the stage before: CPU, GPU or NPU alone, or several.
+/// Who has a result: CPU, GPU or NPU alone, or several.
 pub(super) const STATES: usize = 4;
 pub(super) const SEVERAL: usize = 3;
 
@@ -42,6 +42,7 @@ pub(super) type Remaining = [f64; STATES];
 /// Who may have a result: one of these at least.
 pub(super) type May = [bool; STATES];
 
+/// No more is left.
 pub(super) const NOTHING: Remaining = [0.0; STATES];
 
 /// Nothing is known of who has it.
