@@ -23,6 +23,7 @@ pub(super) fn function(elemental: Elemental, number: f64) -> Option<f64> {
     match elemental {
         Elemental::Floor => Some(number.floor()),
         Elemental::Ceil => Some(number.ceil()),
+        Elemental::Truncate => Some(number.trunc()),
         Elemental::Negate => Some(-number),
         Elemental::Not => Some(truth(number == 0.0)),
         Elemental::Square => Some(number * number),

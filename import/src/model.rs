@@ -270,6 +270,8 @@ pub(super) enum Elemental {
     /// Rounds down; of interest in shapes.
     Floor,
     Ceil,
+    /// Rounds towards 0, as a cast to whole numbers; of interest in shapes.
+    Truncate,
     Negate,
     /// Whether it is 0; of interest in shapes.
     Not,

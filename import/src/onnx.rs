@@ -20,8 +20,8 @@ use prost::Message;
 use super::OpenDimensions;
 use super::error::ImportError;
 use super::model::{
-    Arithmetic, Constant, ImageOrder, MAX_NUMBERS, Model, Rounds, SourceNode, SourceTensor, TensorId, Work,
-    as_extent, elements, written,
+    Arithmetic, Constant, Elemental, ImageOrder, MAX_NUMBERS, Model, Rounds, SourceNode, SourceTensor,
+    TensorId, Work, as_extent, elements, written,
 };
 use coexec_sim::DataType;
 use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
@@ -283,6 +283,8 @@ impl<'a> Reader<'a> {
             if work == Work::Arithmetic(Arithmetic::Divide) {
                 work = Work::Arithmetic(Arithmetic::DivideFloats);
             }
+        } else if node.op_type == "Cast" {
+            work = Work::Function(Elemental::Truncate);
         }
         Some(self.source(index, node, work, reads, writes))
     }

@@ -18,6 +18,7 @@ impl Converter<'_> {
             Elemental::Cheap | Elemental::Not | Elemental::Negate | Elemental::Floor | Elemental::Ceil => {
                 Function::Relu
             }
+            Elemental::Truncate => return Ok(view),
             Elemental::Square => return self.square(&view),
             Elemental::Erf
             | Elemental::Sqrt

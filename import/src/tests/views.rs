@@ -103,7 +103,7 @@ fn several_images_share_the_constant_that_scores_are_scaled_by() {
 }
 
 #[test]
-fn what_is_cast_to_floats_is_divided_as_floats() {
+fn what_is_cast_to_floats_is_divided_as_floats_and_cast_back_towards_zero() {
     let sliced = |kind: i64| {
         let model = Builder::new(&[1, 8, 7, 7])
             .integers("rows", &[2])
@@ -113,8 +113,10 @@ fn what_is_cast_to_floats_is_divided_as_floats() {
             .node("Gather", &["extents", "rows"], "seven", &[])
             .node("Cast", &["seven"], "number", &[("to", &[kind])])
             .node("Div", &["number", "two"], "half", &[])
-            .node("Ceil", &["half"], "up", &[])
-            .node("Cast", &["up"], "count", &[("to", &[7])]);
+            .node("Cast", &["half"], "whole", &[("to", &[7])])
+            .node("Sub", &["half", "whole"], "rest", &[])
+            .node("Ceil", &["rest"], "up", &[])
+            .node("Add", &["whole", "up"], "count", &[]);
         model.node("Slice", &["x", "zero", "count", "rows"], "y", &[]).operators()
     };
     assert_eq!(sliced(1), ["slice -> 4x7x8"]);
