@@ -23,12 +23,12 @@ const OPERATORS: [&str; 3] = ["vit-b32-fc1", "conv3x3-64x64x128", "llama3-8b-ffn
 
 /// Networks, and language models, of devices from their specification alone. Their tables are measured ones carried
 /// over, whose own rows hold everything else.
-const FROM_SPECIFICATION: (&str, &str) = ("resnet50,mobilenet-v2,vit-b32", "llama3.2-1b");
+const FROM_SPECIFICATION: ([&str; 3], &str) = (["resnet50", "mobilenet-v2", "vit-b32"], "llama3.2-1b");
 
 /// Networks and devices that are also planned with each other mechanism: matrix products, small
 /// and large operators, branches; two phones, and a GPU with a memory of its own.
-const WITH_ALL_MECHANISMS: (&str, &str) =
-    ("vit-b32-mlp,mobilenet-v2,inception-v3,codl-yolov2", "pixel4,oneplus11,h200");
+const WITH_ALL_MECHANISMS: ([&str; 4], [&str; 3]) =
+    (["vit-b32-mlp", "mobilenet-v2", "inception-v3", "codl-yolov2"], ["pixel4", "oneplus11", "h200"]);
 
 /// Sets of operators, whose odd shapes no network has, and devices.
 const SETS: ([&str; 3], [&str; 4]) =
@@ -90,21 +90,24 @@ fn of_every_network_on_every_device_by_every_strategy() {
     let mut names = bundled("network");
     names.extend(OPERATORS.map(str::to_owned));
     let [devices, made] = devices();
-    let pairs = |models: &[String], devices: &[String], mechanism: Mechanism| -> Vec<_> {
-        let of_model = |model: &String| {
-            devices.iter().map(|device| (model.clone(), device.clone(), mechanism)).collect::<Vec<_>>()
-        };
-        models.iter().flat_map(of_model).collect()
-    };
-    let split = |names: &str| -> Vec<String> { names.split(',').map(str::to_owned).collect() };
-    let mut runs = pairs(&names, &devices, Mechanism::SvmPolling);
-    runs.extend(pairs(&split(FROM_SPECIFICATION.0), &made, Mechanism::SvmPolling));
+    let owned = |names: &[&str]| -> Vec<String> { names.iter().map(|&name| name.to_owned()).collect() };
+    let mut sets = vec![
+        (names, devices, Mechanism::SvmPolling),
+        (owned(&FROM_SPECIFICATION.0), made, Mechanism::SvmPolling),
+    ];
     let (networks, devices) = WITH_ALL_MECHANISMS;
-    for mechanism in [Mechanism::BlockingFinish, Mechanism::EventWait, Mechanism::SleepThenPoll] {
-        runs.extend(pairs(&split(networks), &split(devices), mechanism));
+    sets.extend(
+        [Mechanism::BlockingFinish, Mechanism::EventWait, Mechanism::SleepThenPoll]
+            .map(|mechanism| (owned(&networks), owned(&devices), mechanism)),
+    );
+    let mut runs = Vec::new();
+    for (models, devices, mechanism) in &sets {
+        for model in models {
+            runs.extend(devices.iter().map(|device| (model, device, *mechanism)));
+        }
     }
     let outcomes: Vec<_> =
-        runs.par_iter().map(|(model, device, mechanism)| found(model, device, *mechanism)).collect();
+        runs.par_iter().map(|&(model, device, mechanism)| found(model, device, mechanism)).collect();
     let mut latency = Snapshot::new("latency_ps", ["model", "device", "synchronisation"]);
     let mut energy = Snapshot::new("energy_nj", ["model", "device", "synchronisation"]);
     for ((model, device, mechanism), outcomes) in runs.iter().zip(outcomes) {

@@ -5,7 +5,7 @@
 //! Invariant: no plan is over before a result is ready in it and what follows here has been computed.
 
 use super::shares::WITH_NPU;
-use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, least_remaining};
+use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, each, least_remaining};
 use super::{At, CPU, GPU, Model, NPU, Place, Price, Progress};
 use crate::units::Picos;
 
@@ -150,8 +150,4 @@ impl Model<'_> {
 /// The weights of which the NPU has none.
 fn between_cpu_and_gpu(weights: &[Weighted]) -> impl Iterator<Item = &Weighted> {
     weights.iter().filter(|(busy, _)| busy[NPU] == 0.0)
-}
-
-pub(super) fn each(one: Remaining, other: Remaining, of: impl Fn(f64, f64) -> f64) -> Remaining {
-    [0, 1, 2, SEVERAL].map(|state: usize| of(one[state], other[state]))
 }

@@ -4,7 +4,7 @@
 //! has of the stage before. Not for: what else waits, or which processor is late (`moves`). Invariant: no plan's
 //! queues, each weighted, grow by less.
 
-use super::path::{CriticalPaths, each};
+use super::path::CriticalPaths;
 use super::shares::Members;
 use super::tables::OperatorTable;
 use super::{At, CPU, GPU, Model, NPU, Place, Price, WITH_NPU, Weights};
@@ -52,6 +52,11 @@ pub(super) const ANYBODY: May = [true; STATES];
 pub(super) fn least_remaining(left: &Remaining, may: May) -> f64 {
     let possible = left.iter().zip(may).filter(|(_, may)| *may);
     possible.map(|(left, _)| *left).fold(f64::INFINITY, f64::min)
+}
+
+/// Of two, what `of` makes of both for each who may have the result before.
+pub(super) fn each(one: Remaining, other: Remaining, of: impl Fn(f64, f64) -> f64) -> Remaining {
+    [0, 1, 2, SEVERAL].map(|state: usize| of(one[state], other[state]))
 }
 
 /// What is left behind a stage, if its result is complete before any other stage starts to compute, and if parts of
