@@ -88,14 +88,13 @@ fn device(profile: Profile) -> Device {
 /// Prints what is known of a profile in each format, and the profile as it would be written, sources
 /// included.
 fn show(profile: &Profile, common: &Common) -> Result {
-    let unwritable = |error: toml::ser::Error| {
+    let text = profile.to_toml().map_err(|error| {
         Failure::usage(format!("the profile cannot be written: {error}"), "see where it holds no number")
-    };
+    })?;
     if common.json {
-        output::json(&toml::Table::try_from(profile).map_err(unwritable)?);
+        output::json(&text.parse::<toml::Table>().expect("what was written as TOML reads as TOML"));
         return Ok(());
     }
-    let text = toml::to_string_pretty(profile).map_err(unwritable)?;
     output::line(&format!("{}\n\n{}", comments(&formats(profile)), text.trim_end()));
     Ok(())
 }

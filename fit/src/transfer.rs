@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use coexec_sim::device::calibration::Computed;
 use coexec_sim::device::gpu::HostPath;
+use coexec_sim::input::from_toml;
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
 use coexec_sim::workload::{Conv2d, fuse, network, networks};
 use coexec_sim::{Basis, Cpu, Gpu, KernelTable, Layer, Library, Operator, ProcessorKind, Profile, Quantity};
@@ -83,7 +84,7 @@ pub fn donors() -> Vec<Profile> {
 /// # Panics
 /// Never: a test holds that the bundled file is what the command writes.
 pub fn errors() -> Vec<Group> {
-    let table: Errors = toml::from_str(include_str!("transfer/errors.toml")).expect("a bundled file parses");
+    let table: Errors = from_toml(include_str!("transfer/errors.toml")).expect("a bundled file parses");
     table.error
 }
 

@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::model::Work;
+use coexec_sim::input::from_toml;
 
 /// What is said of an operator of which nothing is known.
 pub(super) const NOT_KNOWN: &str = "it is not in the vocabulary of workloads";
@@ -33,7 +34,7 @@ struct Line {
 }
 
 static LINES: LazyLock<Vec<Line>> = LazyLock::new(|| {
-    let table = toml::from_str::<Table>(include_str!("operators.toml"));
+    let table = from_toml::<Table>(include_str!("operators.toml"));
     table.expect("the table is part of this crate, and a test reads it").operators
 });
 

@@ -93,7 +93,7 @@ impl ImportedScenario {
             text.extend(line.chars().map(|character| if character.is_control() { ' ' } else { character }));
             text.push('\n');
         }
-        Ok(text + &toml::to_string(&self.file)?)
+        Ok(text + &self.file.to_toml()?)
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use coexec_sim::input::from_toml;
+
 use super::Paper;
 use super::report::{Limit, Measure};
 
@@ -115,7 +117,7 @@ pub(crate) struct FactFile {
 macro_rules! facts {
     ($name:literal) => {{
         static FACTS: LazyLock<FactFile> = LazyLock::new(|| {
-            toml::from_str(include_str!(concat!("facts/", $name, ".toml")))
+            from_toml(include_str!(concat!("facts/", $name, ".toml")))
                 .expect("a test holds that the files of facts in this crate parse")
         });
         &FACTS

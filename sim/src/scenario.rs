@@ -93,6 +93,14 @@ pub struct ScenarioFile {
 }
 
 impl ScenarioFile {
+    /// The file as it is written.
+    ///
+    /// # Errors
+    /// A value that TOML cannot say; what was parsed all can be said.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+
     /// What `name` stands for, how it is written, and the text of it.
     fn named(name: &str) -> Result<(String, Text, Self)> {
         if let Some((name, content)) = BUNDLED.iter().find(|(bundled, _)| bundled.eq_ignore_ascii_case(name))

@@ -62,7 +62,7 @@ pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: 
         .collect();
     suggested.extend(whole(profile, gpu, &known, count.div_ceil(LAUNCHES_A_NETWORK)));
     if let Some(path) = &options.out {
-        output::write(&[OutputFile::encoded(path, toml::to_string(&scenario(profile, &chosen)))?])?;
+        output::write(&[OutputFile::encoded(path, scenario(profile, &chosen).to_toml())?])?;
     }
     if common.json {
         output::json(&Document { device: &profile.name, out: options.out.as_ref(), suggested });

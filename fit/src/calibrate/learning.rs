@@ -223,7 +223,7 @@ mod tests {
     use coexec_sim::workload::{Conv2d, DataType, Layer, Padding, Shape, Window};
 
     fn pixel4() -> Gpu {
-        toml::from_str(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
+        coexec_sim::input::from_toml(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
     }
 
     /// Convolutions of six networks, as `gpu` would run them; each network has shapes

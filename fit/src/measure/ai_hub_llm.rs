@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::{Run, Runs, SkippedRow, no_such_device, time};
 use crate::csv_rows;
 use coexec_sim::device::calibration::{AnswerPart, ErrorGroup};
+use coexec_sim::input::from_toml;
 use coexec_sim::workload::{LanguageModel, Turn, WeightFormat, language_model};
 use coexec_sim::{InputError, ProcessorKind, Text};
 
@@ -27,7 +28,7 @@ const SHORT_PROMPT_TOKENS: u32 = 128;
 
 /// How a published name begins, and the bundled model of the same dimensions.
 static MODELS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
-    toml::from_str(include_str!("ai_hub_llm/models.toml")).expect("a test reads the table, which is bundled")
+    from_toml(include_str!("ai_hub_llm/models.toml")).expect("a test reads the table, which is bundled")
 });
 
 /// A time of a language model.

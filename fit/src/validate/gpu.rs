@@ -77,7 +77,7 @@ mod tests {
     }
 
     fn pixel4() -> Gpu {
-        toml::from_str(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
+        coexec_sim::input::from_toml(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
     }
 
     fn scored(runs: &[GpuRun], seen: Option<&[GpuRun]>) -> Vec<Scored> {

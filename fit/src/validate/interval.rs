@@ -144,7 +144,7 @@ mod tests {
     use coexec_sim::workload::{DataType, Linear, Operator};
 
     fn pixel4() -> Gpu {
-        toml::from_str(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
+        coexec_sim::input::from_toml(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
     }
 
     fn layer() -> Layer {

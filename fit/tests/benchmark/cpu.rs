@@ -25,7 +25,7 @@ struct Document {
 }
 
 fn cpu(text: &str) -> Cpu {
-    toml::from_str::<Document>(text).unwrap().cpu
+    coexec_sim::input::from_toml::<Document>(text).unwrap().cpu
 }
 
 /// The phones and their clusters; rates in these files are not used as priors.

@@ -218,8 +218,10 @@ mod tests {
             (cluster.ruy_f32, cluster.xnnpack_f32) = (None, None);
         }
         let mut truth = phone.clone();
-        truth.clusters[0].coexec_f32 =
-            Some(toml::from_str(include_str!("../../../sim/tests/golden/coexec_rates.toml")).unwrap());
+        truth.clusters[0].coexec_f32 = Some(
+            coexec_sim::input::from_toml(include_str!("../../../sim/tests/golden/coexec_rates.toml"))
+                .unwrap(),
+        );
         let cores = CoreSet::parse("1large", &truth).unwrap();
         let time = |layer: &Layer| {
             execute_on_cpu(layer, &truth, &cores, Library::Coexec).unwrap().phases.duration().as_micros()

@@ -25,7 +25,7 @@ const FAMILIES: [GpuFamily; 7] = [
 /// depend on.
 fn gpu(family: GpuFamily) -> Gpu {
     let text = include_str!("../../../sim/tests/golden/gpu_pixel4.toml");
-    Gpu { family, compute_units: 2, max_work_group_size: 256, ..toml::from_str(text).unwrap() }
+    Gpu { family, compute_units: 2, max_work_group_size: 256, ..coexec_sim::input::from_toml(text).unwrap() }
 }
 
 fn convolution(input: Shape, output_channels: u32, kernel: u32) -> Operator {

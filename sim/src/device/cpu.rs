@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     fn cpu(first_mhz: f64, second_mhz: f64, second_name: &str) -> Cpu {
-        toml::from_str(&format!(
+        crate::input::from_toml(&format!(
             r#"
             source = "test"
             [[cluster]]

@@ -159,7 +159,7 @@ mod tests {
 
     fn snapdragon_8_gen_3() -> Memory {
         // HeteroInfer (SOSP'25), sections 3.3 and 5.4.
-        toml::from_str(
+        crate::input::from_toml(
             r#"
             source = "HeteroInfer (SOSP'25)"
             peak_bandwidth_gbps = 68.0
@@ -247,7 +247,7 @@ mod tests {
         let memory = with_interference();
         let text = toml::to_string(&memory).unwrap();
         assert!(text.contains("[[interference]]"), "{text}");
-        assert_eq!(toml::from_str::<Memory>(&text).unwrap(), memory);
+        assert_eq!(crate::input::from_toml::<Memory>(&text).unwrap(), memory);
         assert!(!toml::to_string(&snapdragon_8_gen_3()).unwrap().contains("interference"));
     }
 }

@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn spinning_costs_more_than_idling_and_no_more_than_work() {
-        let mut core: ProcessorPower = toml::from_str(CORE).unwrap();
+        let mut core: ProcessorPower = crate::input::from_toml(CORE).unwrap();
         assert!(violations(&core).is_empty());
         core.polling_watts = Some(Quantity::plain(1.3));
         assert_eq!(violations(&core), ["polling_watts"]);
@@ -121,14 +121,14 @@ mod tests {
 
     #[test]
     fn a_processor_that_never_spins_waits_idle() {
-        let mut npu: ProcessorPower = toml::from_str(CORE).unwrap();
+        let mut npu: ProcessorPower = crate::input::from_toml(CORE).unwrap();
         npu.polling_watts = None;
         assert_eq!(npu.polling(), npu.idle());
     }
 
     #[test]
     fn idling_cannot_cost_more_than_work() {
-        let mut core: ProcessorPower = toml::from_str(CORE).unwrap();
+        let mut core: ProcessorPower = crate::input::from_toml(CORE).unwrap();
         core.polling_watts = None;
         core.idle_watts = Quantity::plain(2.0);
         assert_eq!(violations(&core), ["idle_watts"]);

@@ -2,11 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toml_edit::{Item, Value};
+use toml_edit::{InlineTable, Item, Value};
 
 use super::calibration::{Calibration, UsedFact};
 use super::{Checker, Cpu, Gpu, Memory, Npu, Power, Quantity, Sync, SystolicArrays};
-use crate::input::{InputError, Result, Text};
+use crate::input::{InputError, Result, Text, from_toml};
 
 /// One system-on-chip in one phone: everything the models need to know of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -73,7 +73,7 @@ fn answers_to(&(file, content): &(&str, &str), name: &str) -> bool {
     let head = content.find("\n[").map_or(content, |tables| &content[..tables]);
     let has_alias =
         |identity: Identity| identity.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(name));
-    file.eq_ignore_ascii_case(name) || toml::from_str(head).is_ok_and(has_alias)
+    file.eq_ignore_ascii_case(name) || from_toml(head).is_ok_and(has_alias)
 }
 
 fn parse_bundled(&(name, content): &(&str, &str)) -> Result<Profile> {
@@ -215,15 +215,14 @@ impl Profile {
 /// Gives each table its own header, but leaves a sourced value (which the
 /// serialiser writes inline) in the line of its key.
 fn lay_out(item: &mut Item) {
+    let is_quantity = |inline: &InlineTable| inline.contains_key("value") && inline.contains_key("source");
     if let Item::Value(Value::InlineTable(inline)) = item
-        && !inline.contains_key("value")
+        && !is_quantity(inline)
     {
         *item = Item::Table(std::mem::take(inline).into_table());
     }
     if let Item::Value(Value::Array(array)) = item
-        && array
-            .iter()
-            .any(|value| value.as_inline_table().is_some_and(|inline| !inline.contains_key("value")))
+        && array.iter().any(|value| value.as_inline_table().is_some_and(|inline| !is_quantity(inline)))
     {
         let tables = std::mem::take(array).into_iter().filter_map(|value| match value {
             Value::InlineTable(inline) => Some(inline.into_table()),

@@ -79,16 +79,17 @@ mod tests {
 
     #[test]
     fn a_number_may_carry_its_own_source() {
-        let plain: Table = toml::from_str("launch_us = 6.5").unwrap();
+        let plain: Table = crate::input::from_toml("launch_us = 6.5").unwrap();
         assert_eq!(plain.launch_us, Quantity::plain(6.5));
         let sourced: Table =
-            toml::from_str(r#"launch_us = { value = 6.5, source = "fit", ci95 = [6.0, 7.0] }"#).unwrap();
+            crate::input::from_toml(r#"launch_us = { value = 6.5, source = "fit", ci95 = [6.0, 7.0] }"#)
+                .unwrap();
         assert_eq!(sourced.launch_us.ci95, Some([6.0, 7.0]));
         assert_eq!(sourced.launch_us.source.as_deref(), Some("fit"));
     }
 
     #[test]
     fn a_word_is_not_a_number() {
-        assert!(toml::from_str::<Table>(r#"launch_us = "fast""#).is_err());
+        assert!(crate::input::from_toml::<Table>(r#"launch_us = "fast""#).is_err());
     }
 }

@@ -130,7 +130,7 @@ mod tests {
 
     fn snapdragon_8_gen_3() -> Sync {
         let profile: Profile =
-            toml::from_str(include_str!("../../tests/golden/npu_snapdragon_8gen3.toml")).unwrap();
+            crate::input::from_toml(include_str!("../../tests/golden/npu_snapdragon_8gen3.toml")).unwrap();
         profile.sync
     }
 

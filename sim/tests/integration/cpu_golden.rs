@@ -26,7 +26,7 @@ fn cpu(device: &str) -> Cpu {
         "s10" => include_str!("../golden/cpu_s10.toml"),
         _ => include_str!("../golden/cpu_mi8se.toml"),
     };
-    toml::from_str::<Document>(text).expect("the golden profiles parse").cpu
+    coexec_sim::input::from_toml::<Document>(text).expect("the golden profiles parse").cpu
 }
 
 /// The fields of each line after the header.

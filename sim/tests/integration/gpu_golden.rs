@@ -25,7 +25,9 @@ const TOLERANCE: f64 = 1e-3;
 fn gpus() -> Vec<(&'static str, Gpu)> {
     PHONES
         .iter()
-        .map(|&(name, text)| (name, toml::from_str(text).expect("the committed profile parses")))
+        .map(|&(name, text)| {
+            (name, coexec_sim::input::from_toml(text).expect("the committed profile parses"))
+        })
         .collect()
 }
 

@@ -189,7 +189,7 @@ impl Case {
         }
         let planned = |(partition, shares): (&str, String)| {
             let text = format!("name = {name:?}\npartition = \"{partition}\"\nshares = [{shares}]");
-            toml::from_str(&text).unwrap()
+            coexec_sim::input::from_toml(&text).unwrap()
         };
         shares.into_iter().map(planned).collect()
     }

@@ -15,7 +15,9 @@ fn cpu() -> Cpu {
     struct Document {
         cpu: Cpu,
     }
-    toml::from_str::<Document>(include_str!("../../../../sim/tests/golden/cpu_pixel4.toml")).unwrap().cpu
+    coexec_sim::input::from_toml::<Document>(include_str!("../../../../sim/tests/golden/cpu_pixel4.toml"))
+        .unwrap()
+        .cpu
 }
 
 fn conv(side: u32, channels: [u32; 2], kernel: u32, groups: u32) -> Operator {
@@ -181,7 +183,7 @@ fn a_rate_no_network_uses_moves_only_with_its_kind_and_is_called_uninformed() {
 fn rates_of_coexec_s_kernels_that_made_the_times_are_found_again() {
     let mut truth = cpu();
     let table = include_str!("../../../../sim/tests/golden/coexec_rates.toml");
-    truth.clusters[1].coexec_f32 = Some(toml::from_str(table).unwrap());
+    truth.clusters[1].coexec_f32 = Some(coexec_sim::input::from_toml(table).unwrap());
     let mut table = runs(&cpu(), &["1med", "3med"], 1..31);
     for run in &mut table {
         run.measured_us = predict(run, &truth, Library::Coexec).unwrap();

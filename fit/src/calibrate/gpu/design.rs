@@ -231,7 +231,7 @@ mod tests {
     use coexec_sim::workload::{Conv2d, DataType, Operator, Shape, Window};
 
     fn gpu() -> Gpu {
-        toml::from_str(include_str!("../../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
+        coexec_sim::input::from_toml(include_str!("../../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
     }
 
     fn candidates() -> Vec<(Layer, f64)> {

@@ -8,7 +8,7 @@ use coexec_sim::Quantity;
 use coexec_sim::workload::{Conv2d, DataType, Layer, Linear, Shape, Window};
 
 fn pixel4() -> Gpu {
-    toml::from_str(include_str!("../../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
+    coexec_sim::input::from_toml(include_str!("../../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
 }
 
 fn options() -> Options {

@@ -7,6 +7,7 @@
 use crate::calibrate::gpu::Fitted;
 use crate::calibrate::least_squares::Posterior;
 use coexec_sim::device::npu::compiled::CompiledGraphs;
+use coexec_sim::input::from_toml;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{Basis, Quantity};
 
@@ -250,6 +251,5 @@ fn tie(compiled: &mut CompiledGraphs, keeps_vector: bool) {
 
 /// What is expected of any NPU.
 pub(super) fn expected() -> CompiledGraphs {
-    toml::from_str(include_str!("expected.toml"))
-        .expect("the table is part of the program, and a test reads it")
+    from_toml(include_str!("expected.toml")).expect("the table is part of the program, and a test reads it")
 }

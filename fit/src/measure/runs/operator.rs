@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Row;
+use coexec_sim::input::from_toml_value;
 use coexec_sim::workload::{Function, Layer, Linked, Operator, OperatorTable, Shape};
 
 /// What stands between extents, and between functions.
@@ -27,10 +28,9 @@ pub(super) fn write(name: &str, layer: &Layer, row: Row) -> Row {
 /// The name and the layer that the cells of `row` say, whose operator is `text`, or what is
 /// wrong with them.
 pub(super) fn read(text: &str, row: &Row) -> Result<(String, Layer), String> {
-    let deserializer = toml::de::ValueDeserializer::parse(text)
-        .map_err(|error| format!("the operator is no inline table: {}", first_line(error.message())))?;
-    let table = OperatorTable::deserialize(deserializer)
-        .map_err(|error| format!("the operator is none of a scenario: {}", first_line(error.message())))?;
+    let table: OperatorTable = from_toml_value(text).map_err(|misfit| {
+        format!("the operator is no inline table of a scenario: {}", first_line(&misfit.message))
+    })?;
     if table.from.is_some() {
         return Err("the operator has a key from, which only a scenario has".to_owned());
     }

@@ -64,7 +64,7 @@ mod tests {
     fn host() -> HostPath {
         let content = "source = \"test\"\nsubmit_us = 500.0\nread_back_us = 300.0\nkernel_factor = 1.1\n\
                        gap_us = 2.0\ntraffic_us_per_byte = 1e-5\n";
-        toml::from_str(content).unwrap()
+        crate::input::from_toml(content).unwrap()
     }
 
     #[test]

@@ -141,7 +141,7 @@ mod tests {
     fn memory() -> OwnMemory {
         let content = "source = \"test\"\nbandwidth_gbps = 4800.0\ncapacity_gb = 141.0\n[link]\n\
                        source = \"test\"\nlatency_us = 8.0\nto_gpu_gbps = 50.0\nto_host_gbps = 25.0\n";
-        toml::from_str(content).unwrap()
+        crate::input::from_toml(content).unwrap()
     }
 
     #[test]

@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn an_optional_parameter_is_switched_on_unless_it_has_a_value() {
-        let mut gpu: Gpu = toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
+        let mut gpu: Gpu =
+            crate::input::from_toml(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
         gpu.pool.wave_us = Some(Quantity::plain(0.0));
         for &table in KernelTable::ALL {
             gpu.switch_on_optional(table);
@@ -214,7 +215,8 @@ mod tests {
 
     #[test]
     fn only_the_families_that_have_them_get_a_last_level_cache_and_cores_to_wake() {
-        let pixel4: Gpu = toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
+        let pixel4: Gpu =
+            crate::input::from_toml(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
         let switched_on = |family: GpuFamily| {
             let mut gpu = Gpu { family, ..pixel4.clone() };
             for &table in KernelTable::ALL {
@@ -234,7 +236,7 @@ mod tests {
             include_str!("../../../tests/golden/gpu_iphone7.toml"),
         ];
         for text in phones {
-            let mut gpu: Gpu = toml::from_str(text).unwrap();
+            let mut gpu: Gpu = crate::input::from_toml(text).unwrap();
             let written = toml::Value::try_from(&gpu).unwrap();
             for &table in KernelTable::ALL {
                 let Some(parameters) = gpu.parameters_mut(table) else { continue };

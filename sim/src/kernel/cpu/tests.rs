@@ -12,7 +12,7 @@ pub(super) fn pixel4() -> Cpu {
     struct Document {
         cpu: Cpu,
     }
-    toml::from_str::<Document>(include_str!("../../../tests/golden/cpu_pixel4.toml")).unwrap().cpu
+    crate::input::from_toml::<Document>(include_str!("../../../tests/golden/cpu_pixel4.toml")).unwrap().cpu
 }
 
 fn conv(kernel: u32, channels: u32, groups: u32) -> Conv2d {

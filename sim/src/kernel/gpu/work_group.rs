@@ -134,7 +134,8 @@ mod tests {
     }
 
     fn gpu(family: GpuFamily) -> Gpu {
-        let gpu: Gpu = toml::from_str(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
+        let gpu: Gpu =
+            crate::input::from_toml(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
         Gpu { family, compute_units: 8, simd_width: 1, max_work_group_size: 1_024, ..gpu }
     }
 

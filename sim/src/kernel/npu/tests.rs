@@ -85,7 +85,7 @@ struct Profile {
 }
 
 fn profile() -> Profile {
-    toml::from_str(include_str!("../../../tests/golden/npu_snapdragon_8gen3.toml")).unwrap()
+    crate::input::from_toml(include_str!("../../../tests/golden/npu_snapdragon_8gen3.toml")).unwrap()
 }
 
 /// The Hexagon of the golden profile.

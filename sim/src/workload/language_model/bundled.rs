@@ -21,7 +21,8 @@ struct Table {
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    toml::from_str(include_str!("bundled.toml")).expect("the table is part of the program, and tests read it")
+    crate::input::from_toml(include_str!("bundled.toml"))
+        .expect("the table is part of the program, and tests read it")
 });
 
 /// Names and summaries of the bundled language models.

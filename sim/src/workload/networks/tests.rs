@@ -162,7 +162,7 @@ fn layers_are_those_of_the_committed_lists() {
 fn every_bundled_network_is_a_sound_graph_of_its_own_name() {
     for ((name, title), (_, content)) in networks().zip(BUNDLED) {
         assert_eq!(read(name, content).unwrap().name(), name);
-        let file: NetworkFile = toml::from_str(content).unwrap();
+        let file: NetworkFile = crate::input::from_toml(content).unwrap();
         assert_eq!(file.title, title);
     }
     assert_eq!(network("alexnet"), None);

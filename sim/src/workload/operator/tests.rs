@@ -36,7 +36,7 @@ fn a_table_has_one_key_for_what_an_operator_is() {
     let table = OperatorTable::new("first", &operator);
     assert_eq!(table.operators(), [operator]);
     let text = toml::to_string(&table).expect("it has no more than a table of TOML has");
-    assert_eq!(toml::from_str::<OperatorTable>(&text), Ok(table));
+    assert_eq!(crate::input::from_toml::<OperatorTable>(&text), Ok(table));
     assert!(!text.contains("stride") && text.contains("bias = false"), "{text}");
 }
 

@@ -19,7 +19,7 @@ fn server() -> Cpu {
 }
 
 fn fitted() -> CoexecRates {
-    toml::from_str(include_str!("../../../../tests/golden/coexec_rates.toml")).unwrap()
+    crate::input::from_toml(include_str!("../../../../tests/golden/coexec_rates.toml")).unwrap()
 }
 
 /// A server on which one unit costs a nanosecond and all else is free.

@@ -4,7 +4,7 @@ use crate::kernel::gpu::{execute, latency};
 use crate::workload::{Linear, MatMul, Operator, Shape, Window};
 
 fn gpu() -> Gpu {
-    toml::from_str(include_str!("../../../../tests/golden/gpu_pixel4.toml")).unwrap()
+    crate::input::from_toml(include_str!("../../../../tests/golden/gpu_pixel4.toml")).unwrap()
 }
 
 fn micros(gpu: &Gpu, output_features: u32) -> f64 {
