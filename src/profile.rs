@@ -197,6 +197,18 @@ struct LeftOut {
 const FIGURES: usize = KINDS.len() + 2;
 
 impl LeftOut {
+    /// The means over `draws`.
+    fn of<'a>(device: &str, draws: impl Iterator<Item = &'a Vec<Point>>) -> Self {
+        let drawn: Vec<[f64; FIGURES]> = draws.map(|points| figures(points)).collect();
+        let mean = means(&drawn);
+        Self {
+            device: device.to_owned(),
+            mape_percent: KINDS.iter().zip(mean).map(|(&(kind, _), error)| (kind, error)).collect(),
+            choice_percent: mean[KINDS.len()],
+            in_interval_percent: mean[KINDS.len() + 1],
+        }
+    }
+
     fn figures(&self) -> [f64; FIGURES] {
         let errors = KINDS.map(|(kind, _)| self.mape_percent[kind]);
         let mut figures = [self.choice_percent; FIGURES];
@@ -204,6 +216,10 @@ impl LeftOut {
         figures[KINDS.len() + 1] = self.in_interval_percent;
         figures
     }
+}
+
+fn means(rows: &[[f64; FIGURES]]) -> [f64; FIGURES] {
+    std::array::from_fn(|figure| rows.iter().map(|row| row[figure]).sum::<f64>() / rows.len() as f64)
 }
 
 #[derive(Serialize)]
@@ -216,11 +232,14 @@ struct Document {
 fn error(options: &ProfileError, common: &Common) -> Result {
     let measured = report::of_data_set(&options.runs, &transfer::donors(), common)?;
     let measured: Vec<_> = measured.into_iter().map(|(profile, measured)| (profile, measured.runs)).collect();
+    let seeds = options.seed..options.seed + options.draws;
     let points =
-        leave_one_out(&measured, options.networks as usize, options.seed).map_err(|error| missing(&error))?;
-    let devices: Vec<LeftOut> =
-        measured.iter().zip(&points).map(|((profile, _), points)| left_out(&profile.name, points)).collect();
+        leave_one_out(&measured, options.networks as usize, seeds).map_err(|error| missing(&error))?;
+    let devices: Vec<LeftOut> = (measured.iter().enumerate())
+        .map(|(index, (profile, _))| LeftOut::of(&profile.name, points.iter().map(|draw| &draw[index])))
+        .collect();
     let renamed = points
+        .concat()
         .concat()
         .into_iter()
         .map(|point| Point { group: kind(&point.group.as_str().into()).to_string(), ..point });
@@ -240,18 +259,14 @@ fn error(options: &ProfileError, common: &Common) -> Result {
         let figures = figures.map(|percent| format!("{percent:.1} %"));
         std::iter::once(name.to_owned()).chain(figures).collect::<Vec<_>>()
     };
-    let mut mean = [0.0; FIGURES];
-    for device in &devices {
-        for (mean, figure) in mean.iter_mut().zip(device.figures()) {
-            *mean += figure / devices.len() as f64;
-        }
-    }
+    let mean = means(&devices.iter().map(LeftOut::figures).collect::<Vec<_>>());
     let rows = devices.iter().map(|device| cells(&device.device, device.figures()));
     output::table(&header, rows.chain([cells("mean", mean)]));
     Ok(())
 }
 
-fn left_out(name: &str, points: &[Point]) -> LeftOut {
+/// The figures of one draw of a device.
+fn figures(points: &[Point]) -> [f64; FIGURES] {
     // A device counts each of its core sets alike.
     let groups = score(points);
     let mape = |of: &str| {
@@ -267,12 +282,10 @@ fn left_out(name: &str, points: &[Point]) -> LeftOut {
         .iter()
         .filter_map(|point| Some(point.low_us? <= point.measured_us && point.measured_us <= point.high_us?))
         .collect();
-    LeftOut {
-        device: name.to_owned(),
-        mape_percent: KINDS.into_iter().map(|(kind, _)| (kind, mape(kind))).collect(),
-        choice_percent: choice_percent(points),
-        in_interval_percent: share(&held),
-    }
+    let mut figures = [choice_percent(points); FIGURES];
+    figures[..KINDS.len()].copy_from_slice(&KINDS.map(|(kind, _)| mape(kind)));
+    figures[KINDS.len() + 1] = share(&held);
+    figures
 }
 
 /// Networks of which the faster of the GPU and the best CPU cores in floating point is predicted to be it.

@@ -11,8 +11,10 @@
 //! is used.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::LazyLock;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use coexec_sim::device::calibration::Computed;
@@ -142,8 +144,8 @@ pub fn transfer(sheet: &Profile, donors: &[Profile]) -> Result<Profile, MissingC
 const STUDENT_95: f64 = 2.015;
 
 /// Predictions of each device beside its runs, by the profile that [`transfer`] makes of it with the others as
-/// donors, and that is then fitted to whole inferences of `networks` networks, drawn with a seed, on GPU and CPU; those
-/// have no prediction. The 90 % intervals are of the others' errors: a bias that devices have, and what each spreads around its own
+/// donors, and that is then fitted to whole inferences of `networks` networks, drawn with each of `seeds`, on GPU and
+/// CPU; those have no prediction. By draw, then by device. The 90 % intervals are of the others' errors: a bias that devices have, and what each spreads around its own
 /// (few-runs study, section 2).
 ///
 /// # Errors
@@ -151,19 +153,30 @@ const STUDENT_95: f64 = 2.015;
 pub fn leave_one_out(
     devices: &[(Profile, ByProcessor)],
     networks: usize,
-    seed: u64,
-) -> Result<Vec<Vec<Point>>, MissingConstant> {
-    let predicted = |(profile, runs): &(Profile, ByProcessor)| {
+    seeds: Range<u64>,
+) -> Result<Vec<Vec<Vec<Point>>>, MissingConstant> {
+    let made = |(profile, _): &(Profile, ByProcessor)| {
         let others = devices.iter().map(|(other, _)| other).filter(|other| other.name != profile.name);
-        let made = transfer(profile, &others.cloned().collect::<Vec<_>>())?;
-        let names = runs.gpu_networks.iter().map(|run| run.network.as_str());
-        let drawn = draw::networks(names, networks, seed);
-        let fitted = if drawn.is_empty() { made } else { fitted(made, runs, &drawn) };
-        let mut points = validate(&fitted, runs, None, Library::Ruy).points;
-        points.retain(|point| !drawn.contains(point.network.as_str()));
-        Ok(points.into_iter().map(|point| Point { unseen: true, ..point }).collect())
+        transfer(profile, &others.cloned().collect::<Vec<_>>())
     };
-    let points: Vec<Vec<Point>> = devices.iter().map(predicted).collect::<Result<_, _>>()?;
+    let made: Vec<Profile> = devices.par_iter().map(made).collect::<Result<_, _>>()?;
+    let of_draw = |seed| {
+        let predicted = |(made, (_, runs)): (&Profile, &(Profile, ByProcessor))| -> Vec<Point> {
+            let names = runs.gpu_networks.iter().map(|run| run.network.as_str());
+            let drawn = draw::networks(names, networks, seed);
+            let made = made.clone();
+            let fitted = if drawn.is_empty() { made } else { fitted(made, runs, &drawn) };
+            let mut points = validate(&fitted, runs, None, Library::Ruy).points;
+            points.retain(|point| !drawn.contains(point.network.as_str()));
+            points.into_iter().map(|point| Point { unseen: true, ..point }).collect()
+        };
+        within_the_errors_of_others(&made.par_iter().zip(devices).map(predicted).collect::<Vec<_>>())
+    };
+    Ok(seeds.into_par_iter().map(of_draw).collect())
+}
+
+/// The points of each device with intervals of the others' errors.
+fn within_the_errors_of_others(points: &[Vec<Point>]) -> Vec<Vec<Point>> {
     let within = |(index, own): (usize, &Vec<Point>)| {
         let others =
             || points.iter().enumerate().filter(move |(other, _)| *other != index).map(|(_, points)| points);
@@ -179,7 +192,7 @@ pub fn leave_one_out(
         };
         own.iter().map(bounded).collect()
     };
-    Ok(points.iter().enumerate().map(within).collect())
+    points.iter().enumerate().map(within).collect()
 }
 
 /// The profile, fitted to whole inferences of some networks.

@@ -55,8 +55,12 @@ pub(crate) struct ProfileError {
     /// Fit each profile to whole inferences of so many of its networks, drawn at random, and predict the others
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000))]
     pub(crate) networks: u32,
-    /// Seed of what is drawn
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    /// Draws of networks, of whose errors the means are printed
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "networks",
+        value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub(crate) draws: u64,
+    /// Seed of the first draw; the others have those behind it
+    #[arg(long, value_name = "S", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1 << 32))]
     pub(crate) seed: u64,
     /// Write the errors by group, all devices together: what new profiles state
     #[arg(long, value_name = "FILE.toml", conflicts_with = "networks")]
