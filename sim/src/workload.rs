@@ -26,7 +26,7 @@ pub use layer::{Layer, Linked};
 pub use networks::{network, networks};
 pub use operator::*;
 pub use operator_sets::{OPERATOR_SETS, OperatorSet, operator_set};
-pub use shape::{DataType, Dimension, Layout, Padding, Shape, Tensor};
+pub use shape::{DataType, Dimension, Layout, Padding, Shape};
 
 /// Number of channels in one slice: GPU tensors store channels in groups of
 /// four, one RGBA texel or `half4` each (TFLite GPU delegate).

@@ -45,7 +45,7 @@ pub enum Delegate {
 }
 
 /// Operators that run in one go, on one side.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Partition {
     /// Whether the delegate computes it.
     pub delegated: bool,
@@ -202,14 +202,7 @@ fn grown(stages: &[Stage], takes: &[bool], skips: bool) -> Vec<Partition> {
     let mut partitions: Vec<Partition> = Vec::new();
     let mut is_done = vec![false; stages.len()];
     while let Some(first) = is_done.iter().position(|done| !done) {
-        let mut partition = Partition {
-            delegated: takes[first],
-            stages: Vec::new(),
-            nodes: 0,
-            tensors: 0,
-            bytes: Bytes::ZERO,
-            crossing: Picos::ZERO,
-        };
+        let mut partition = Partition { delegated: takes[first], ..Partition::default() };
         // Stages read earlier ones alone, so that one pass finds all.
         for stage in first..stages.len() {
             let is_ready = !is_done[stage] && stages[stage].inputs.iter().all(|&input| is_done[input]);

@@ -17,45 +17,28 @@ use crate::units::Picos;
 /// channels wide).
 const NEIGHBOURS: u32 = 6;
 
-/// The best so far, and how many were considered.
-struct Best {
-    placement: Option<Placement>,
-    time: Picos,
-    considered: usize,
-}
-
-impl Best {
-    fn consider(&mut self, placement: Placement, time: Option<Picos>) {
-        let Some(time) = time else { return };
-        self.considered += 1;
-        if self.placement.is_none() || time < self.time {
-            (self.placement, self.time) = (Some(placement), time);
-        }
-    }
-}
-
 /// One placement an operator, simulated together.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let mut placements = Vec::with_capacity(explorer.stages.len());
     let mut considered = 0;
     for stage in 0..explorer.stages.len() {
-        let mut best = Best { placement: None, time: Picos::ZERO, considered: 0 };
-        best.consider(Placement::GPU, explorer.prices.whole(stage, Processor::Gpu).map(|price| price.time));
+        let mut timed = Vec::new();
+        let gpu = explorer.prices.whole(stage, Processor::Gpu);
+        timed.extend(gpu.map(|price| (price.time, Placement::GPU)));
         for &cores in &explorer.options.core_sets {
-            let alone = explorer.prices.whole(stage, Processor::Cpu(cores));
-            best.consider(Placement::cpu(cores), alone.map(|price| price.time));
-            if alone.is_some() {
-                cuts(explorer, stage, cores, &mut best);
-            }
+            let Some(alone) = explorer.prices.whole(stage, Processor::Cpu(cores)) else { continue };
+            timed.push((alone.time, Placement::cpu(cores)));
+            cuts(explorer, stage, cores, &mut timed);
         }
-        considered += best.considered;
-        placements.push(best.placement.ok_or(SimulateError::NothingToUse)?);
+        considered += timed.len();
+        let best = timed.into_iter().min_by_key(|&(time, _)| time);
+        placements.push(best.ok_or(SimulateError::NothingToUse)?.1);
     }
     explorer.found(strategy, explorer.plan(placements), considered)
 }
 
-/// Considers the cuts of one stage around the one that keeps both busy.
-fn cuts(explorer: &mut Explorer<'_, '_>, stage: usize, cores: CoreSet, best: &mut Best) {
+/// Adds the cuts of one stage around the one that keeps both busy, each with its time.
+fn cuts(explorer: &mut Explorer<'_, '_>, stage: usize, cores: CoreSet, timed: &mut Vec<(Picos, Placement)>) {
     let layer = &explorer.stages[stage].layer;
     let Some(all) = layer.operator.splittable_channels().filter(|&all| all > 1) else { return };
     let device = explorer.simulator.device();
@@ -80,11 +63,9 @@ fn cuts(explorer: &mut Explorer<'_, '_>, stage: usize, cores: CoreSet, best: &mu
         }
     }
     for cut in low.saturating_sub(NEIGHBOURS).max(1)..=(low + NEIGHBOURS).min(last) {
-        let together = times(cut).map(|[cpu, gpu]| overhead + cpu.max(gpu));
+        let Some([cpu, gpu]) = times(cut) else { continue };
         let cpu_channels = cut * step;
-        best.consider(
-            Placement::cpu_and_gpu(Axis::Channels, cores, [cpu_channels, all - cpu_channels]),
-            together,
-        );
+        let placement = Placement::cpu_and_gpu(Axis::Channels, cores, [cpu_channels, all - cpu_channels]);
+        timed.push((overhead + cpu.max(gpu), placement));
     }
 }

@@ -96,19 +96,9 @@ pub fn explore_stream(
     let Found { plan, prediction, considered, .. } = explorer.find(strategy)?;
     let period = explorer.period(&plan)?;
     let bound = if strategy == Strategy::Optimal { Some(explorer.bound(&prediction)?) } else { None };
-    if strategy.is_single() {
-        return Ok(Answer {
-            plan,
-            prediction,
-            baselines: Vec::new(),
-            searches: Vec::new(),
-            considered,
-            period,
-            bound,
-        });
-    }
     let searches = explorer.searches(strategy)?;
-    Ok(Answer { plan, prediction, baselines: explorer.baselines(), searches, considered, period, bound })
+    let baselines = if strategy.is_single() { Vec::new() } else { explorer.baselines() };
+    Ok(Answer { plan, prediction, baselines, searches, considered, period, bound })
 }
 
 impl<'s, 'a> Explorer<'s, 'a> {

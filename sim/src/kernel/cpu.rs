@@ -70,7 +70,7 @@ impl Library {
 }
 
 /// The implementation a library selects for an operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
     /// Product of two matrices.
@@ -101,6 +101,7 @@ pub enum Kernel {
     #[strum(to_string = "copy")]
     Copy,
     /// Nothing runs: a batch norm folded into its neighbour, an empty share.
+    #[default]
     #[strum(to_string = "nothing to do")]
     Nothing,
 }

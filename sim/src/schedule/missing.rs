@@ -6,8 +6,7 @@
 use crate::device::ProcessorKind;
 use crate::plan::{Axis, Placement, Region, Regions, rows_read};
 use crate::units::Bytes;
-use crate::workload;
-use crate::workload::{Layer, Layout, Shape, Stage};
+use crate::workload::{Layer, Shape, Stage};
 
 /// Bytes of a result that each processor has to be given.
 pub type Missing = [Bytes; ProcessorKind::ALL.len()];
@@ -90,19 +89,19 @@ pub(super) fn share(all: Bytes, size: u64, whole: Region) -> Bytes {
 
 /// Bytes of a layer's result.
 pub fn result_bytes(layer: &Layer) -> Bytes {
-    bytes_of(layer.operator.output(), layer)
+    bytes_of(layer.operator.output().elements(), layer)
 }
 
-/// Bytes of a layer's result, which has that shape.
-fn bytes_of(shape: Shape, layer: &Layer) -> Bytes {
-    workload::Tensor { shape, data_type: layer.data_type, layout: Layout::Buffer }.bytes()
+/// Bytes of so many elements of a layer's tensors.
+fn bytes_of(elements: u64, layer: &Layer) -> Bytes {
+    Bytes(elements * layer.data_type.activation_bytes())
 }
 
 /// Bytes of the tensors a layer reads, weights apart.
 pub fn read_bytes(layer: &Layer) -> Bytes {
     let linked = u64::from(layer.linked.additions() + layer.linked.multiplications());
     let elements = layer.operator.input_elements() + linked * layer.operator.output().elements();
-    Bytes(elements * layer.data_type.activation_bytes())
+    bytes_of(elements, layer)
 }
 
 /// Pieces of memory in which a part of a layer's result lies that was cut along `axis`: of

@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use super::operator::{Operator, check_shape};
-use super::{DataType, Layout, MAX_WORK, Shape, Tensor};
+use super::{DataType, MAX_WORK, Shape};
 
 mod batch;
 mod builder;
@@ -147,14 +147,6 @@ impl Graph {
         }
     }
 
-    /// The tensor from `source`, in the model's number format and a plain buffer.
-    ///
-    /// # Panics
-    /// Where `source` is not from this graph.
-    pub fn tensor(&self, source: Source) -> Tensor {
-        Tensor { shape: self.shape(source), data_type: self.data_type, layout: Layout::Buffer }
-    }
-
     /// How many times each node's result is read, by node index.
     pub fn reads(&self) -> Vec<u32> {
         let mut reads = vec![0; self.nodes.len()];
@@ -164,12 +156,6 @@ impl Graph {
             }
         }
         reads
-    }
-
-    /// The nodes whose results nobody reads: the graph's outputs.
-    pub fn outputs(&self) -> Vec<NodeId> {
-        let unread = |(index, reads): (usize, &u32)| (*reads == 0).then_some(NodeId(index as u32));
-        self.reads().iter().enumerate().filter_map(unread).collect()
     }
 
     /// Trained parameters of all nodes.

@@ -6,7 +6,6 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CHANNELS_PER_SLICE, slices};
 use crate::units::Bytes;
 
 /// How the numbers of a model are stored.
@@ -80,6 +79,8 @@ pub enum Layout {
 /// A matrix of `rows` tokens and `features` is `[1, 1, rows, features]`, which
 /// is how the TFLite GPU delegate sees it too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "[u32; 4]", into = "[u32; 4]")]
+#[schemars(inline)]
 pub struct Shape {
     /// Images (or attention heads) in the batch.
     pub batch: u32,
@@ -281,42 +282,9 @@ impl Padding {
     }
 }
 
-/// A tensor: its extent, the type of its elements and where they lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tensor {
-    /// Extent.
-    pub shape: Shape,
-    /// Element type.
-    pub data_type: DataType,
-    /// Memory layout.
-    pub layout: Layout,
-}
-
-impl Tensor {
-    /// Size in memory; sliced layouts pad the channels to whole slices.
-    pub fn bytes(&self) -> Bytes {
-        let channels = match self.layout {
-            Layout::Buffer => u64::from(self.shape.channels),
-            Layout::Image | Layout::SlicedBuffer => {
-                u64::from(slices(self.shape.channels)) * u64::from(CHANNELS_PER_SLICE)
-            }
-        };
-        Bytes(self.shape.pixels() * channels * self.data_type.activation_bytes())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn images_pad_channels_to_whole_texels() {
-        let shape = Shape::image(7, 7, 3);
-        let buffer = Tensor { shape, data_type: DataType::F16, layout: Layout::Buffer };
-        let image = Tensor { layout: Layout::Image, ..buffer };
-        assert_eq!(buffer.bytes(), Bytes(7 * 7 * 3 * 2));
-        assert_eq!(image.bytes(), Bytes(7 * 7 * 4 * 2));
-    }
 
     #[test]
     fn four_bit_weights_pack_two_to_a_byte() {

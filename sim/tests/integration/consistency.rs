@@ -10,7 +10,7 @@ use coexec_sim::plan::{Axis, Mechanism, Placement, Plan, PlanFile, Processor};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
 use coexec_sim::simulate::{Simulator, execute};
 use coexec_sim::units::{Bytes, Picos};
-use coexec_sim::workload::{DataType, Layer, Layout, Linear, Operator, Stage, Tensor, fuse, network};
+use coexec_sim::workload::{DataType, Layer, Layout, Linear, Operator, Stage, fuse, network};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -193,8 +193,7 @@ fn with_memory_to_spare_a_cut_operator_takes_its_join_and_its_longer_part() {
 }
 
 fn join_delay(device: &Profile, mechanism: Mechanism, layer: &Layer) -> Picos {
-    let shape = layer.operator.output();
-    let bytes: Bytes = Tensor { shape, data_type: layer.data_type, layout: Layout::Buffer }.bytes();
+    let bytes = Bytes(layer.operator.output().elements() * layer.data_type.activation_bytes());
     let transforms = device.gpu.as_ref().is_some_and(|gpu| gpu.layout() != Layout::Buffer);
     let join = join(&device.sync, mechanism, Picos::ZERO, bytes, transforms);
     join.delay + join.mapping

@@ -1,11 +1,13 @@
 //! What a layer costs on a core set, before it becomes phases.
 
+use derive_more::{AddAssign, Mul};
+
 use super::{Kernel, Library, Limit, MAX_THREADS, Makespan, Schedule};
 use crate::kernel::{Execution, Phase, PhaseKind, Phases, largest};
 use crate::units::{Bytes, Picos};
 
 /// Time of parallel work on one core by what it goes into, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, AddAssign, Mul)]
 pub(super) struct Shares {
     /// Arithmetic.
     pub(super) compute: f64,
@@ -20,16 +22,11 @@ impl Shares {
     pub(super) fn nanos(&self) -> f64 {
         self.compute + self.packing + self.memory
     }
-
-    /// The same shares of `factor` times as long.
-    pub(super) fn scale(&self, factor: f64) -> Self {
-        Self { compute: self.compute * factor, packing: self.packing * factor, memory: self.memory * factor }
-    }
 }
 
 /// Running totals of a layer, in nanoseconds: its operator, then each linked
 /// function that runs as a pass of its own.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     /// Kernel of the operator.
     pub(super) kernel: Kernel,
@@ -52,16 +49,7 @@ pub(super) struct Tally {
 impl Tally {
     /// Nothing done yet, by `kernel`.
     pub(super) fn new(kernel: Kernel) -> Self {
-        Self {
-            kernel,
-            tile: [0, 0],
-            blocks: 1,
-            threads: 1,
-            serial: 0.0,
-            fork: 0.0,
-            parallel: Shares::default(),
-            busy: [0.0; MAX_THREADS],
-        }
+        Self { kernel, blocks: 1, threads: 1, ..Self::default() }
     }
 
     /// Adds a parallel region that takes `makespan`, in the proportions of
@@ -69,10 +57,7 @@ impl Tally {
     pub(super) fn add_parallel(&mut self, makespan: &Makespan, shares: &Shares) {
         let work = shares.nanos();
         if work > 0.0 {
-            let part = shares.scale(makespan.nanos / work);
-            self.parallel.compute += part.compute;
-            self.parallel.packing += part.packing;
-            self.parallel.memory += part.memory;
+            self.parallel += *shares * (makespan.nanos / work);
         }
         for (busy, more) in self.busy.iter_mut().zip(makespan.busy) {
             *busy += more;
@@ -83,7 +68,7 @@ impl Tally {
     pub(super) fn scale(&mut self, factor: f64) {
         self.serial *= factor;
         self.fork *= factor;
-        self.parallel = self.parallel.scale(factor);
+        self.parallel = self.parallel * factor;
         for busy in &mut self.busy {
             *busy *= factor;
         }

@@ -79,16 +79,10 @@ fn of_convolution<'a>(conv: &Conv2d, layer: &'a Layer, gpu: &Gpu) -> Problem<'a>
     let grouped = conv.groups > 1;
     let group_source = slices(conv.input.channels.div_ceil(conv.groups)).max(1);
     let blocks = u64::from(window) * u64::from(input.slices) * u64::from(output.slices);
+    let kernel = if grouped { Kernel::GroupedConv } else { Kernel::ConvGeneric };
+    let pointwise = Problem::pointwise(kernel, output, [input.slices, output.slices], layer, gpu);
     Problem {
-        kernel: if grouped { Kernel::GroupedConv } else { Kernel::ConvGeneric },
-        task: TileTask {
-            shape: output,
-            source_slices: input.slices,
-            output_slices: output.slices,
-            trivial: conv.window.is_pointwise(),
-            compute_units: gpu.compute_units,
-        },
-        output,
+        task: TileTask { trivial: conv.window.is_pointwise(), ..pointwise.task },
         iterations: window.saturating_mul(group_source),
         folded: false,
         row_weights: false,
@@ -96,8 +90,7 @@ fn of_convolution<'a>(conv: &Conv2d, layer: &'a Layer, gpu: &Gpu) -> Problem<'a>
         horizontal_stride: conv.window.stride[1],
         input_bytes: input.bytes(),
         weight_bytes: weight_bytes(blocks, layer.data_type) / u64::from(conv.groups),
-        linked: &layer.linked,
-        activations: activations(layer),
+        ..pointwise
     }
 }
 

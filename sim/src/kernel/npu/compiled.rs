@@ -171,7 +171,7 @@ impl Graph {
         for (operator, &spilled) in self.operators.all().iter().zip(spills) {
             let cost = rates.cost(&operator.work, spilled);
             let member = &mut costs[operator.member];
-            member.own.add(&cost);
+            member.own += cost;
             // Weights are fetched, and results spilled, while the units compute.
             member.micros += cost.compute_us.max(cost.traffic_us);
         }

@@ -22,23 +22,28 @@ impl Cost {
     /// The cost of one product of `rows` rows in one graph.
     pub(super) fn of(product: &Product, rows: u64, order: Order, npu: &SystolicArrays) -> Self {
         let array = u64::from(npu.array_dimension);
-        let number = Number::of(product, npu);
+        let (element_bytes, rate_factor) = match &npu.integer {
+            Some(integer) if product.integers => {
+                (u64::from(integer.element_bytes), integer.rate_factor.value)
+            }
+            _ => (u64::from(npu.element_bytes), 1.0),
+        };
         let (streamed, stationary) = match order {
             Order::WeightsStream => (product.outputs, rows),
             Order::WeightsStationary => (rows, product.outputs),
         };
         let [m, n, k] =
             [streamed, product.inner, stationary].map(|extent| extent.div_ceil(array).saturating_mul(array));
-        let Panels { count: panels, columns: k } = Panels::of(n, k, number.element_bytes, npu);
+        let [panels, k] = panels(n, k, element_bytes, npu);
         let elements = m
             .saturating_mul(n)
             .saturating_mul(panels)
             .saturating_add(n.saturating_mul(k))
             .saturating_add(m.saturating_mul(k).saturating_mul(product.output_transfers));
-        let bytes = elements.saturating_mul(number.element_bytes);
+        let bytes = elements.saturating_mul(element_bytes);
         let folds = (n / array).saturating_mul(k / array);
         let (cycles, clock_mhz) = busiest_array([m, n, k], folds, npu);
-        let compute_us = cycles as f64 / (clock_mhz * number.rate_factor);
+        let compute_us = cycles as f64 / (clock_mhz * rate_factor);
         let bandwidth = BytesPerSecond::from_gigabytes(npu.bandwidth_gbps.value);
         let traffic_us = micros_to_move(bytes as f64, bandwidth);
         let micros = compute_us.max(traffic_us);
@@ -73,23 +78,6 @@ impl Cost {
     }
 }
 
-/// How the arrays treat a product's numbers.
-struct Number {
-    element_bytes: u64,
-    rate_factor: f64,
-}
-
-impl Number {
-    fn of(product: &Product, npu: &SystolicArrays) -> Self {
-        match &npu.integer {
-            Some(integer) if product.integers => {
-                Self { element_bytes: integer.element_bytes.into(), rate_factor: integer.rate_factor.value }
-            }
-            _ => Self { element_bytes: npu.element_bytes.into(), rate_factor: 1.0 },
-        }
-    }
-}
-
 /// Cycles of the array with most folds, and the clock they run at. Where the number
 /// of arrays is not known, all of them are one at their combined clock.
 fn busiest_array([m, n, k]: [u64; 3], folds: u64, npu: &SystolicArrays) -> (u64, f64) {
@@ -103,33 +91,24 @@ fn busiest_array([m, n, k]: [u64; 3], folds: u64, npu: &SystolicArrays) -> (u64,
     (cycles, npu.combined_clock_mhz.value / arrays as f64)
 }
 
-/// How the compiler cuts the stationary operand by its columns.
-struct Panels {
-    /// Times the streamed operand is read from memory.
-    count: u64,
-    /// Columns with what fills the last block up.
-    columns: u64,
-}
-
-impl Panels {
-    /// For a stationary operand of `n x k`: one where all of it stays on chip, one a
-    /// block where the compiler blocks it, and else one for each panel of columns as
-    /// wide as the array.
-    fn of(n: u64, k: u64, element_bytes: u64, npu: &SystolicArrays) -> Self {
-        let fits = |columns: u64| {
-            let bytes = n.saturating_mul(columns).saturating_mul(element_bytes);
-            bytes as f64 <= npu.on_chip_bytes.value
-        };
-        if fits(k) {
-            return Self { count: 1, columns: k };
+/// How often the streamed operand is read from memory, once for each panel of columns that the compiler
+/// cuts the stationary operand of `n x k` into, and columns with what fills the last panel up: one panel
+/// where all of it stays on chip, one a block where the compiler blocks it, and else one for each panel
+/// as wide as the array.
+fn panels(n: u64, k: u64, element_bytes: u64, npu: &SystolicArrays) -> [u64; 2] {
+    let fits = |columns: u64| {
+        let bytes = n.saturating_mul(columns).saturating_mul(element_bytes);
+        bytes as f64 <= npu.on_chip_bytes.value
+    };
+    if fits(k) {
+        return [1, k];
+    }
+    match &npu.column_block {
+        Some(block) if k <= u64::from(block.most_columns) && fits(u64::from(block.columns)) => {
+            let width = u64::from(block.columns);
+            let count = k.div_ceil(width);
+            [count, count * width]
         }
-        match &npu.column_block {
-            Some(block) if k <= u64::from(block.most_columns) && fits(u64::from(block.columns)) => {
-                let width = u64::from(block.columns);
-                let count = k.div_ceil(width);
-                Self { count, columns: count * width }
-            }
-            _ => Self { count: k / u64::from(npu.array_dimension), columns: k },
-        }
+        _ => [k / u64::from(npu.array_dimension), k],
     }
 }

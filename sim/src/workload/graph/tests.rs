@@ -42,10 +42,10 @@ fn a_sound_graph_knows_its_tensors_and_totals() {
         node("fc2", linear(50, 3072, 768), &[FIRST]),
     ])
     .expect("the layers chain");
-    assert_eq!(graph.tensor(FIRST).shape, Shape::tokens(50, 3072));
+    assert_eq!(graph.shape(FIRST), Shape::tokens(50, 3072));
     assert_eq!(graph.macs(), 2 * 50 * 768 * 3072);
     assert_eq!(graph.parameters(), 2 * 768 * 3072 + 3072 + 768);
-    assert_eq!(graph.outputs(), [NodeId(1)]);
+    assert_eq!(graph.reads(), [1, 0]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ChannelCut, Checked, Class, Definition, Operator, OperatorError, Window, dimension, is_one, is_true, one,
-    tensor, work, yes,
+    ChannelCut, Checked, Class, Definition, Operator, OperatorError, Window, dimension, is_one, is_true,
+    of_one_input, one, tensor, work, yes,
 };
 use crate::workload::Shape;
 use crate::workload::shape::image;
@@ -114,9 +114,7 @@ impl Definition for Conv2d {
         Some(self.window)
     }
 
-    fn extent(&self) -> Shape {
-        self.input
-    }
+    of_one_input!();
 
     fn output(&self) -> Shape {
         self.output()
@@ -156,9 +154,5 @@ impl Definition for Conv2d {
     fn part_of_lines(&self, lines: Range<u32>) -> Operator {
         let (input, window) = self.window.of_rows(self.input, lines);
         Self { input, window, ..*self }.into()
-    }
-
-    fn over(&self, extent: Shape) -> Operator {
-        Self { input: extent, ..*self }.into()
     }
 }

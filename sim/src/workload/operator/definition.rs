@@ -164,6 +164,22 @@ pub trait Definition {
     }
 }
 
+/// The extent of an operator whose first tensor is its field `input`, and the operator over another.
+macro_rules! of_one_input {
+    () => {
+        fn extent(&self) -> $crate::workload::Shape {
+            self.input
+        }
+
+        fn over(&self, extent: $crate::workload::Shape) -> $crate::workload::Operator {
+            let mut other = *self;
+            other.input = extent;
+            other.into()
+        }
+    };
+}
+pub(super) use of_one_input;
+
 /// An extent that comes from an input, in files: `true`.
 pub(super) mod flag {
     use serde::de::Error;

@@ -36,33 +36,10 @@ pub struct Generic {
     #[serde(skip)]
     pub inputs: Vec<Shape>,
     /// Output extent, `[batch, height, width, channels]`.
-    #[serde(with = "extents")]
-    #[schemars(with = "[u32; 4]")]
     pub output: Shape,
     /// How many times it visits its elements.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub passes: u32,
-}
-
-/// Extents as files have them.
-pub(super) mod extents {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use crate::workload::shape::Shape;
-
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(in super::super) fn serialize<S: Serializer>(
-        shape: &Shape,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        <[u32; 4]>::from(*shape).serialize(serializer)
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Shape, D::Error> {
-        <[u32; 4]>::deserialize(deserializer).map(Shape::from)
-    }
 }
 
 impl Generic {

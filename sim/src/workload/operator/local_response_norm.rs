@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checked, Class, Definition, Operator, Reduction, Statistic, UNKNOWN, bounds};
+use super::{Checked, Class, Definition, Reduction, Statistic, UNKNOWN, bounds, of_one_input};
 use crate::workload::Shape;
 
 /// Each element over a power of the mean square of its neighbours along channels (`AlexNet`).
@@ -40,15 +40,9 @@ impl Definition for LocalResponseNorm {
         bounds::work(&[batch, height, width, channels, self.size])
     }
 
-    fn extent(&self) -> Shape {
-        self.input
-    }
+    of_one_input!();
 
     fn own_lines(&self) -> Option<u32> {
         Some(self.input.lines())
-    }
-
-    fn over(&self, extent: Shape) -> Operator {
-        Self { input: extent, ..*self }.into()
     }
 }

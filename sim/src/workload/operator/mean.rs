@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BatchOf, ChannelCut, Class, Definition, Operator, Reduction, first, flag};
+use super::{BatchOf, ChannelCut, Class, Definition, Operator, Reduction, first, flag, of_one_input};
 use crate::workload::Shape;
 
 /// The mean over all pixels of each channel (global average pooling): `true`.
@@ -25,9 +25,7 @@ impl Definition for Mean {
         Class::Reduction(Reduction::Pixels { input: self.input })
     }
 
-    fn extent(&self) -> Shape {
-        self.input
-    }
+    of_one_input!();
 
     fn output(&self) -> Shape {
         Shape { height: 1, width: 1, ..self.input }
@@ -35,10 +33,6 @@ impl Definition for Mean {
 
     fn channel_cut(&self) -> ChannelCut {
         ChannelCut::Separate
-    }
-
-    fn over(&self, extent: Shape) -> Operator {
-        Self { input: extent }.into()
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Class, Definition, Elementwise, Function, Operator, Reduction, Statistic, UNKNOWN};
+use super::{Class, Definition, Elementwise, Function, Reduction, Statistic, UNKNOWN, of_one_input};
 use crate::workload::Shape;
 
 /// Which statistics a normalisation uses.
@@ -59,9 +59,7 @@ impl Definition for Norm {
         }
     }
 
-    fn extent(&self) -> Shape {
-        self.input
-    }
+    of_one_input!();
 
     fn weights(&self) -> [u64; 2] {
         let channels = u64::from(self.input.channels);
@@ -79,9 +77,5 @@ impl Definition for Norm {
 
     fn own_lines(&self) -> Option<u32> {
         (self.kind != NormKind::Batch).then(|| self.input.lines())
-    }
-
-    fn over(&self, extent: Shape) -> Operator {
-        Self { input: extent, ..*self }.into()
     }
 }

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Axis, BatchOf, Checked, Class, Definition, Movement, Operator, Pick, bounds, first};
+use super::{
+    Axis, BatchOf, Checked, Class, Definition, Movement, Operator, Pick, bounds, first, of_one_input,
+};
 use crate::workload::{Dimension, Shape};
 
 /// Zeros before and after a tensor along each dimension.
@@ -44,9 +46,7 @@ impl Definition for Pad {
         bounds::shape("the output", self.output())
     }
 
-    fn extent(&self) -> Shape {
-        self.input
-    }
+    of_one_input!();
 
     fn output(&self) -> Shape {
         let mut extents = <[u32; 4]>::from(self.input);
@@ -54,10 +54,6 @@ impl Definition for Pad {
             *extent = extent.saturating_add(*around.0).saturating_add(around.1);
         }
         extents.into()
-    }
-
-    fn over(&self, extent: Shape) -> Operator {
-        Self { input: extent, ..*self }.into()
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ChannelCut, Checked, Class, Definition, Operator, Window, tensor, work};
+use super::{ChannelCut, Checked, Class, Definition, Operator, Window, of_one_input, tensor, work};
 use crate::workload::shape::image;
 use crate::workload::{Padding, Shape};
 
@@ -68,9 +68,7 @@ impl Definition for Pool {
         Some(self.window)
     }
 
-    fn extent(&self) -> Shape {
-        self.input
-    }
+    of_one_input!();
 
     fn output(&self) -> Shape {
         self.output()
@@ -83,9 +81,5 @@ impl Definition for Pool {
     fn part_of_lines(&self, lines: Range<u32>) -> Operator {
         let (input, window) = self.window.of_rows(self.input, lines);
         Self { input, window, ..*self }.into()
-    }
-
-    fn over(&self, extent: Shape) -> Operator {
-        Self { input: extent, ..*self }.into()
     }
 }

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BatchOf, Checked, Class, Definition, Movement, Operator, OperatorError, bounds, extents, first};
+use super::{
+    BatchOf, Checked, Class, Definition, Movement, Operator, OperatorError, bounds, first, of_one_input,
+};
 use crate::workload::Shape;
 
 /// The same elements under another extent (also transposes): `[batch, height, width, channels]`.
@@ -14,8 +16,6 @@ pub struct Reshape {
     #[serde(skip)]
     pub input: Shape,
     /// Output extent, of as many elements.
-    #[serde(with = "extents")]
-    #[schemars(with = "[u32; 4]")]
     pub output: Shape,
 }
 
@@ -37,9 +37,7 @@ impl Definition for Reshape {
         Ok(())
     }
 
-    fn extent(&self) -> Shape {
-        self.input
-    }
+    of_one_input!();
 
     fn output(&self) -> Shape {
         self.output
@@ -52,10 +50,6 @@ impl Definition for Reshape {
     fn takes_functions(&self) -> bool {
         // It is free where no kernel runs, and then nothing can run behind it.
         false
-    }
-
-    fn over(&self, extent: Shape) -> Operator {
-        Self { input: extent, ..*self }.into()
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {

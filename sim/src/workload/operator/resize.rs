@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BatchOf, Checked, Class, Definition, Movement, Operator, bounds, first};
+use super::{BatchOf, Checked, Class, Definition, Movement, Operator, bounds, first, of_one_input};
 use crate::workload::Shape;
 
 /// What an element of a resized image is made of.
@@ -59,16 +59,10 @@ impl Definition for Resize {
         bounds::shape("the output", self.output())
     }
 
-    fn extent(&self) -> Shape {
-        self.input
-    }
+    of_one_input!();
 
     fn output(&self) -> Shape {
         Shape { height: self.height, width: self.width, ..self.input }
-    }
-
-    fn over(&self, extent: Shape) -> Operator {
-        Self { input: extent, ..*self }.into()
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Axis, BatchOf, Checked, Class, Definition, Movement, Operator, OperatorError, Pick, UNKNOWN, bounds,
-    first,
+    first, of_one_input,
 };
 use crate::workload::{Dimension, Shape};
 
@@ -114,9 +114,7 @@ impl Definition for Slice {
         Ok(())
     }
 
-    fn extent(&self) -> Shape {
-        self.input
-    }
+    of_one_input!();
 
     fn output(&self) -> Shape {
         self.input.with(self.dimension, self.count)
@@ -124,10 +122,6 @@ impl Definition for Slice {
 
     fn is_view(&self) -> bool {
         true
-    }
-
-    fn over(&self, extent: Shape) -> Operator {
-        Self { input: extent, ..*self }.into()
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {

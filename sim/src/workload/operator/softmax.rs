@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Class, Definition, Operator, Reduction, flag};
+use super::{Class, Definition, Reduction, flag, of_one_input};
 use crate::workload::Shape;
 
 /// Softmax over the channels of each pixel (or token): `true`.
@@ -25,15 +25,9 @@ impl Definition for Softmax {
         Class::Reduction(Reduction::Exponentials)
     }
 
-    fn extent(&self) -> Shape {
-        self.input
-    }
+    of_one_input!();
 
     fn own_lines(&self) -> Option<u32> {
         Some(self.input.lines())
-    }
-
-    fn over(&self, extent: Shape) -> Operator {
-        Self { input: extent }.into()
     }
 }

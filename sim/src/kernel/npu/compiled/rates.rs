@@ -20,7 +20,7 @@ const SLAB: f64 = 0.5;
 const NANOS_PER_MICRO: f64 = 1e3;
 
 /// What an operator takes of each resource.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, derive_more::AddAssign)]
 pub(super) struct Cost {
     /// What its unit takes.
     pub(super) compute_us: f64,
@@ -30,16 +30,6 @@ pub(super) struct Cost {
     pub(super) fixed_us: f64,
     pub(super) weight_bytes: f64,
     pub(super) spilled_bytes: f64,
-}
-
-impl Cost {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.compute_us += other.compute_us;
-        self.traffic_us += other.traffic_us;
-        self.fixed_us += other.fixed_us;
-        self.weight_bytes += other.weight_bytes;
-        self.spilled_bytes += other.spilled_bytes;
-    }
 }
 
 /// The rates of one number format.

@@ -27,7 +27,7 @@ const MOST_AVERAGED: u64 = 64;
 const PICTURE_CHANNELS: u32 = 3;
 
 /// How the NPU computes an operator: which unit, at which rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Kernel {
@@ -60,6 +60,7 @@ pub enum Kernel {
     /// Elements at places that the network computes.
     Gather,
     /// Nothing is done.
+    #[default]
     Free,
 }
 
@@ -85,7 +86,7 @@ impl Kernel {
 }
 
 /// Counts that decide an operator's time. Elements are those stored, padding included.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Work {
     pub(super) kernel: Kernel,
@@ -192,20 +193,12 @@ impl Work {
     fn moving(kernel: Kernel, read: f64, output: Shape) -> Self {
         Self {
             kernel,
-            multiply_accumulates: 0.0,
-            weights: 0.0,
             read,
             written: stored(output),
-            taps: 0.0,
-            matrices: 0.0,
-            groups: 0.0,
             slices: if output.height == 1 { f64::from(output.batch) } else { 1.0 },
             pixels: output.pixels() as f64,
-            image_pixels: 0.0,
-            one_row: false,
             tokens: output.batch == 1 && (output.height == 1 || output.width == 1),
-            aligned: false,
-            dilated: false,
+            ..Self::default()
         }
     }
 
