@@ -17,7 +17,9 @@ pub mod llama_bench;
 pub mod runs;
 pub mod tools;
 
+use std::collections::HashMap;
 use std::fmt::Display;
+use std::hash::Hash;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -212,4 +214,18 @@ pub(crate) fn usable<T, E: ToString>(
         }
     }
     (usable, left_out)
+}
+
+/// The values of each key, both in the order in which they occur first.
+pub(crate) fn grouped<K: Hash + Eq + Clone, V>(pairs: impl Iterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    let mut places: HashMap<K, usize> = HashMap::new();
+    for (key, value) in pairs {
+        let place = *places.entry(key).or_insert_with_key(|key| {
+            groups.push((key.clone(), Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].1.push(value);
+    }
+    groups
 }

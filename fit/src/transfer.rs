@@ -21,10 +21,11 @@ use coexec_sim::device::calibration::Computed;
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::input::from_toml;
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
-use coexec_sim::workload::{Conv2d, fuse, network, networks};
+use coexec_sim::workload::Conv2d;
 use coexec_sim::{Basis, Cpu, Gpu, KernelTable, Layer, Library, Operator, ProcessorKind, Profile, Quantity};
 
 use crate::calibrate::cpu;
+use crate::calibrate::gpu::design::bundled_layers;
 use crate::calibrate::gpu::prior::{MissingConstant, Phone, Prior};
 use crate::calibrate::gpu::{self, Options};
 use crate::measure::{ByProcessor, CpuRun, GpuNetwork, GpuRun, draw};
@@ -42,21 +43,13 @@ const GROUPS: u32 = 8;
 /// The launches whose predictions are averaged: those of the bundled networks, each once, and their dense
 /// convolutions in groups.
 static SAMPLE: LazyLock<Vec<GpuRun>> = LazyLock::new(|| {
-    let mut layers: Vec<Layer> = Vec::new();
     let mut known = HashSet::new();
-    for graph in networks().filter_map(|(name, _)| network(name)) {
-        for stage in fuse(&graph) {
-            let grouped = grouped(&stage.layer);
-            layers.extend(
-                [Some(stage.layer), grouped]
-                    .into_iter()
-                    .flatten()
-                    .filter(|layer| known.insert(layer.clone())),
-            );
-        }
-    }
+    let layers = bundled_layers().flat_map(|layer| {
+        let grouped = grouped(&layer);
+        [Some(layer), grouped].into_iter().flatten()
+    });
     let run = |what| GpuRun { network: String::new(), what, measured_us: 0.0, deviation_us: None, line: 0 };
-    layers.into_iter().map(run).collect()
+    layers.filter(|layer| known.insert(layer.clone())).map(run).collect()
 });
 
 /// A convolution in groups, where its channels make whole ones.

@@ -24,7 +24,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::Progress;
-use crate::measure::{CpuRun, OnCores, SkippedRow, usable};
+use crate::measure::{CpuRun, SkippedRow, grouped, usable};
 use crate::validate::cpu::{Baselines, point, predict, within};
 use crate::validate::point::Point;
 use coexec_sim::device::cpu::{CoreSetSpread, Cpu};
@@ -103,37 +103,32 @@ pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Pr
     let held_out = held_out(&evidence, &fold_of, &without_fold);
     let predicted = evidence.runs.iter().map(|usable| predict(usable.run, &cpu, options.library));
     let (_, unpredicted) = usable(evidence.runs.iter().map(|usable| usable.run.line).zip(predicted));
-    let spreads = spreads(held_out.iter().map(HeldOut::factor));
+    let spreads = spreads(held_out.iter().map(factor));
     let without_fold: Vec<Vec<CoreSetSpread>> = (0..folds)
         .map(|fold| {
-            let others = held_out.iter().filter(|held| fold_of[held.network] != fold);
-            self::spreads(others.map(HeldOut::factor))
+            let others = held_out.iter().filter(|(usable, _)| fold_of[usable.network] != fold);
+            self::spreads(others.map(factor))
         })
         .collect();
     let held_out = held_out
-        .iter()
-        .map(|held| within(held.point.clone(), held.run, &without_fold[fold_of[held.network]]))
+        .into_iter()
+        .map(|(usable, point)| within(point, usable.run, &without_fold[fold_of[usable.network]]))
         .collect();
     let left_out = evidence.left_out.into_iter().chain(unpredicted).collect();
     Calibration { cpu, tables, held_out, spreads, left_out }
 }
 
-/// A run and what a fit without its network says.
-struct HeldOut<'a> {
-    run: &'a CpuRun,
-    network: usize,
-    point: Point,
-}
-
-impl<'a> HeldOut<'a> {
-    /// The run and its measured over predicted time.
-    fn factor(&self) -> (&'a CpuRun, f64) {
-        (self.run, self.point.measured_us / self.point.predicted_us)
-    }
+/// The run and its measured over predicted time.
+fn factor<'a>((usable, point): &(Usable<'a>, Point)) -> (&'a CpuRun, f64) {
+    (usable.run, point.measured_us / point.predicted_us)
 }
 
 /// Each usable run, predicted by the fit without the part its network is in.
-fn held_out<'a>(evidence: &Evidence<'a>, fold_of: &[usize], without_fold: &[Cpu]) -> Vec<HeldOut<'a>> {
+fn held_out<'a>(
+    evidence: &Evidence<'a>,
+    fold_of: &[usize],
+    without_fold: &[Cpu],
+) -> Vec<(Usable<'a>, Point)> {
     let fit = |fold: usize| {
         let seen = evidence.runs.iter().filter(|run| fold_of[run.network] != fold);
         Baselines::fit(&without_fold[fold], evidence.library, seen.map(|run| run.run))
@@ -145,7 +140,7 @@ fn held_out<'a>(evidence: &Evidence<'a>, fold_of: &[usize], without_fold: &[Cpu]
         // Only a mixed core set can lack a table: of a cluster that never ran alone.
         let predicted_us = predict(run, &without_fold[fold], evidence.library).ok()?;
         let point = Point { unseen: true, ..point(run, predicted_us) };
-        Some(HeldOut { run, network, point: baselines[fold].beside(run, point) })
+        Some((*usable, baselines[fold].beside(run, point)))
     };
     evidence.runs.iter().filter_map(predicted).collect()
 }
@@ -153,21 +148,13 @@ fn held_out<'a>(evidence: &Evidence<'a>, fold_of: &[usize], without_fold: &[Cpu]
 /// The intervals of core sets with enough networks, in the order of the runs, from each run
 /// of a network kept out and its measured over predicted time.
 fn spreads<'a>(factors_of: impl Iterator<Item = (&'a CpuRun, f64)>) -> Vec<CoreSetSpread> {
-    let mut factors: Vec<(&CpuRun, Vec<f64>)> = Vec::new();
-    for (run, factor) in factors_of {
-        let cores = |run: &'a CpuRun| (&run.what.core_set, run.what.data_type);
-        match factors.iter_mut().find(|(other, _)| cores(other) == cores(run)) {
-            Some((_, factors)) => factors.push(factor),
-            None => factors.push((run, vec![factor])),
-        }
-    }
-    let spread = |(run, factors): (&CpuRun, Vec<f64>)| {
+    let of_cores = |(run, factor): (&'a CpuRun, f64)| ((&run.what.core_set, run.what.data_type), factor);
+    let spread = |((core_set, data_type), factors): ((&String, DataType), Vec<f64>)| {
         let networks = factors.len() as u32;
         let [low_factor, high_factor] = factor_interval(factors)?;
-        let OnCores { core_set, data_type, .. } = run.what.clone();
-        Some(CoreSetSpread { core_set, data_type, networks, low_factor, high_factor })
+        Some(CoreSetSpread { core_set: core_set.clone(), data_type, networks, low_factor, high_factor })
     };
-    factors.into_iter().filter_map(spread).collect()
+    grouped(factors_of.map(of_cores)).into_iter().filter_map(spread).collect()
 }
 
 #[cfg(test)]

@@ -99,9 +99,10 @@ pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], sou
             factor_interval(alike.map(|&(index, micros)| graphs[index].run.measured_us / micros).collect())
         };
         points.extend(members.iter().map(|&(index, predicted_us)| {
-            let graph = &graphs[index];
-            let interval = of_others(graph.graph.data_type());
-            (index, point(graph, predicted_us, interval))
+            let MeasuredGraph { run, graph } = &graphs[index];
+            let interval = of_others(graph.data_type()).map(|ends| ends.map(|end| predicted_us * end));
+            let point = Point::of(run, run.what.group(), run.network.clone(), predicted_us);
+            (index, Point { unseen: true, ..point.within(interval) })
         }));
     }
     points.sort_by_key(|(index, _)| *index);
@@ -112,16 +113,6 @@ pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], sou
 /// its vector unit, its memory, and what is paid whatever the extents. Sources and intervals stay the base's.
 pub fn at_speeds(base: &CompiledGraphs, times_faster: [f64; 5]) -> CompiledGraphs {
     Setting::of(Some(base), false, false).at(&times_faster.map(f64::ln))
-}
-
-fn point(graph: &MeasuredGraph<'_>, predicted_us: f64, interval: Option<[f64; 2]>) -> Point {
-    let MeasuredGraph { run, .. } = graph;
-    Point {
-        unseen: true,
-        low_us: interval.map(|[low, _]| predicted_us * low),
-        high_us: interval.map(|[_, high]| predicted_us * high),
-        ..Point::of(run, run.what.group(), run.network.clone(), predicted_us)
-    }
 }
 
 fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph<'_>], source: &str) -> NpuFit {

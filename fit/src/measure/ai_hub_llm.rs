@@ -125,12 +125,7 @@ impl Cells {
         } else {
             self.compute_unit.as_str()
         };
-        match unit {
-            "npu" => Ok(ProcessorKind::Npu),
-            "gpu" => Ok(ProcessorKind::Gpu),
-            "cpu" => Ok(ProcessorKind::Cpu),
-            other => Err(format!("the unit is {other:?}, expected npu, gpu or cpu")),
-        }
+        ProcessorKind::named(unit).ok_or_else(|| format!("the unit is {unit:?}, expected npu, gpu or cpu"))
     }
 
     /// Both times of the row.

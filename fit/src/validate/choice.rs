@@ -8,17 +8,15 @@
 //! as in the predicted time; of a GPU with memory of its own, whose copies no event times,
 //! such a time is left out.
 
-use std::collections::HashMap;
-
 use serde::Serialize;
 
 use super::host_timed::{plan, predict};
-use crate::measure::ByHost;
 use crate::measure::runs::{ExecutedOn, Measurement};
+use crate::measure::{ByHost, grouped};
 use crate::validate::gpu;
 use coexec_sim::explore::advice::CONFIDENCE;
 use coexec_sim::simulate::{DRAWS, Drawn, Errors, Simulator, known};
-use coexec_sim::{CoreSet, Layer, Library, Plan, Profile, Stage};
+use coexec_sim::{CoreSet, Library, Plan, Profile, Stage};
 
 /// Means over operators that were measured both cut and on each processor alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,12 +61,6 @@ pub(super) struct Way<'m> {
     is_alone: bool,
 }
 
-/// What following the advice took for an operator.
-struct Advised {
-    measured: f64,
-    is_cut: bool,
-}
-
 /// The worth of choosing among `measurements`; none where no operator was measured both
 /// ways.
 pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library) -> Option<Choices> {
@@ -86,8 +78,8 @@ pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library
         };
         let chosen = predicted_fastest(ways.iter())?;
         let advice = advice(&ways, &simulator)?;
-        advised += usize::from(advice.is_cut);
-        harmed += usize::from(advice.is_cut && advice.measured > HARMLESS * alone);
+        advised += usize::from(!advice.is_alone);
+        harmed += usize::from(!advice.is_alone && advice.measured > HARMLESS * alone);
         ratios.push([best / chosen.measured, alone / chosen.measured, alone / best, alone / advice.measured]);
     }
     let mean = |index: usize| {
@@ -115,7 +107,7 @@ where
 }
 
 /// The way predicted to be the fastest, where it is sure to be; else the processor alone that is.
-fn advice(ways: &[Way<'_>], simulator: &Simulator<'_>) -> Option<Advised> {
+fn advice<'w, 'm>(ways: &'w [Way<'m>], simulator: &Simulator<'_>) -> Option<&'w Way<'m>> {
     let (chosen, single) =
         (predicted_fastest(ways.iter())?, predicted_fastest(ways.iter().filter(|way| way.is_alone))?);
     let (_, layer) = chosen.run.operator.as_ref()?;
@@ -129,8 +121,7 @@ fn advice(ways: &[Way<'_>], simulator: &Simulator<'_>) -> Option<Advised> {
         let faster = drawn(chosen).zip(drawn(single)).map(|(own, other)| own.times_faster(&other));
         faster.is_some_and(|faster| faster as f64 >= CONFIDENCE * DRAWS as f64)
     };
-    let is_cut = !chosen.is_alone && is_sure();
-    Some(Advised { measured: if is_cut { chosen.measured } else { single.measured }, is_cut })
+    Some(if !chosen.is_alone && is_sure() { chosen } else { single })
 }
 
 /// The ways of one operator in one session that may be compared; none of a GPU with memory of its own whose
@@ -156,16 +147,11 @@ fn by_host_on_gpu(measurement: &Measurement) -> Option<bool> {
 
 /// Measurements of one operator in one session.
 pub(super) fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
-    let (mut groups, mut places): (Vec<Vec<&Measurement>>, HashMap<_, usize>) = Default::default();
-    for measurement in measurements.iter().filter(|measurement| measurement.operator.is_some()) {
-        let key = (&measurement.fingerprint, &measurement.network, &measurement.operator);
-        let place = *places.entry(key).or_insert(groups.len());
-        if place == groups.len() {
-            groups.push(Vec::new());
-        }
-        groups[place].push(measurement);
-    }
-    groups
+    let of_operators = measurements.iter().filter(|measurement| measurement.operator.is_some());
+    let keyed = of_operators.map(|measurement| {
+        ((&measurement.fingerprint, &measurement.network, &measurement.operator), measurement)
+    });
+    grouped(keyed).into_iter().map(|(_, group)| group).collect()
 }
 
 /// None where the profile has no kernel for it, or every repetition was disturbed.
@@ -181,21 +167,18 @@ fn way<'m>(
     let plan = plan(&run, profile).ok()?;
     let predicted = predict(&run, profile, simulator).ok()?;
     let is_by_event = by_host_on_gpu(measurement) == Some(false);
-    let around = if is_by_event { predicted - kernel(&run.layer, profile)? } else { 0.0 };
+    let around =
+        if is_by_event { predicted - gpu::predict(&run.layer, profile.gpu.as_ref()?).ok()? } else { 0.0 };
     let measured = measurement.median_us()? + around;
     let is_alone = matches!(run.ran, ExecutedOn::Cpu(_) | ExecutedOn::Gpu);
     Some(Way { run: measurement, measured, predicted, plan, is_alone })
-}
-
-/// What an event times of a layer on the GPU alone.
-fn kernel(layer: &Layer, profile: &Profile) -> Option<f64> {
-    gpu::predict(layer, profile.gpu.as_ref()?).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::measure::runs::Repetition;
+    use coexec_sim::Layer;
     use coexec_sim::plan::Axis;
     use coexec_sim::plan::synchronisation::Mechanism;
     use coexec_sim::workload::{DataType, Linear, Operator};

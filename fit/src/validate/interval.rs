@@ -102,32 +102,33 @@ impl Covariance {
     fn variance(&self, layer: &Layer, gpu: &mut Gpu) -> f64 {
         let gradient = DVector::from_iterator(
             self.places.len(),
-            self.places.iter().map(|&place| self.derivative(place, layer, gpu)),
+            self.places.iter().map(|&place| slope(gpu, (self.table, place), layer)),
         );
         // Rounded entries may leave the matrix a little indefinite.
         gradient.dot(&(&self.matrix * &gradient)).max(0.0)
     }
+}
 
-    /// Derivative of the logarithm of the time in that of a parameter.
-    fn derivative(&self, place: usize, layer: &Layer, gpu: &mut Gpu) -> f64 {
-        let Some(value) = self.parameter(place, gpu).map(|value| *value) else { return 0.0 };
-        let mut log_at = |log_factor: f64| {
-            if let Some(parameter) = self.parameter(place, gpu) {
-                *parameter = value * log_factor.exp();
-            }
-            execute(layer, gpu).map_or(0.0, |execution| execution.phases.duration().as_micros().ln())
-        };
-        let slope = (log_at(STEP) - log_at(-STEP)) / (2.0 * STEP);
-        if let Some(parameter) = self.parameter(place, gpu) {
-            *parameter = value;
+/// Derivative of the logarithm of the time of `layer` in that of a parameter, which is at a place in the list of
+/// a table; 0 where there is none. The GPU is left as it was.
+pub(crate) fn slope(gpu: &mut Gpu, (table, place): (KernelTable, usize), layer: &Layer) -> f64 {
+    let Some(value) = parameter(gpu, table, place).map(|value| *value) else { return 0.0 };
+    let mut log_at = |log_factor: f64| {
+        if let Some(moved) = parameter(gpu, table, place) {
+            *moved = value * log_factor.exp();
         }
-        if slope.is_finite() { slope } else { 0.0 }
+        execute(layer, gpu).map_or(0.0, |execution| execution.phases.duration().as_micros().ln())
+    };
+    let slope = (log_at(STEP) - log_at(-STEP)) / (2.0 * STEP);
+    if let Some(moved) = parameter(gpu, table, place) {
+        *moved = value;
     }
+    if slope.is_finite() { slope } else { 0.0 }
+}
 
-    fn parameter<'a>(&self, place: usize, gpu: &'a mut Gpu) -> Option<&'a mut f64> {
-        let quantity = gpu.parameters_mut(self.table)?.quantities.into_iter().nth(place)?.1;
-        Some(&mut quantity.value)
-    }
+fn parameter(gpu: &mut Gpu, table: KernelTable, place: usize) -> Option<&mut f64> {
+    let quantity = gpu.parameters_mut(table)?.quantities.into_iter().nth(place)?.1;
+    Some(&mut quantity.value)
 }
 
 /// The 90 % interval around a prediction, in its unit.

@@ -5,6 +5,7 @@
 //! thread depends on rates, so a fit evaluates the equation itself.
 
 use super::fit::{Known, Parameter, Prior, Scale};
+use super::rates::made_of;
 use crate::calibrate::least_squares::Stop;
 use coexec_sim::Basis;
 use coexec_sim::device::cpu::{CoexecRates, CoexecUnit, Core, Cpu, InstructionSet};
@@ -118,24 +119,8 @@ pub(super) fn costs(values: &[f64]) -> Costs {
     }
 }
 
-/// The table of what is known, in the order of the prior, with that source.
+/// The table of what is known, with that source.
 pub(super) fn table(known: &[Known], source: &str) -> CoexecRates {
-    let mut table = CoexecRates { basis: Basis::Measured, ..CoexecRates::free(source) };
-    let (rates, others) = known.split_at(CoexecUnit::ALL.len());
-    for (rate, known) in table.rates_mut().into_iter().zip(rates) {
-        *rate = known.quantity();
-    }
-    let CoexecRates {
-        near_weight_bytes,
-        fork_us,
-        further_thread_us,
-        contention_factor,
-        straggler_factor,
-        ..
-    } = &mut table;
-    let places = [near_weight_bytes, fork_us, further_thread_us, contention_factor, straggler_factor];
-    for (place, known) in places.into_iter().zip(others) {
-        *place = known.quantity();
-    }
-    table
+    let values = known.iter().map(|known| (known.key, known.quantity()));
+    CoexecRates { basis: Basis::Measured, ..made_of(values, source) }
 }

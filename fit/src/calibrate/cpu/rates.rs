@@ -1,5 +1,7 @@
 //! The rates of a table as a list, and what is expected of them before any run.
 
+use serde::de::DeserializeOwned;
+
 use super::fit::{Known, Parameter, Prior, Scale};
 use crate::calibrate::least_squares::Stop;
 use coexec_sim::device::cpu::{Cluster, Core, Cpu, RuyRates};
@@ -97,7 +99,10 @@ pub(super) fn with(values: &[(&str, f64)]) -> RuyRates {
 }
 
 /// The table of these values, with that source.
-pub(super) fn made_of<'a>(values: impl Iterator<Item = (&'a str, Quantity)>, source: &str) -> RuyRates {
+pub(super) fn made_of<'a, T: DeserializeOwned>(
+    values: impl Iterator<Item = (&'a str, Quantity)>,
+    source: &str,
+) -> T {
     let entry = |(key, quantity): (&str, Quantity)| {
         (key.to_owned(), toml::Value::try_from(quantity).expect("a quantity is a number or a table"))
     };
@@ -229,7 +234,7 @@ pub(super) fn table(known: &mut Vec<Known>, is_used: impl Fn(usize) -> bool, sou
     for (_, rate) in RATES.iter().enumerate().filter(|(index, _)| !is_used(*index)) {
         known.retain(|known| rate.absent == Absent::Never || known.key != rate.key);
     }
-    let table = made_of(known.iter().map(|known| (known.key, known.quantity())), source);
+    let table: RuyRates = made_of(known.iter().map(|known| (known.key, known.quantity())), source);
     RuyRates { basis: Basis::Measured, ..table }
 }
 

@@ -13,11 +13,12 @@ use std::collections::HashMap;
 use nalgebra::{DMatrix, DVector};
 
 use super::deviations;
-use crate::measure::family;
+use crate::measure::{family, grouped};
 use crate::validate::gpu::predict;
+use crate::validate::interval::slope;
 use coexec_sim::device::gpu::Features;
 use coexec_sim::kernel::gpu::{execute, features};
-use coexec_sim::workload::{Stage, fuse, network, networks};
+use coexec_sim::workload::{fuse, network, networks};
 use coexec_sim::{Gpu, KernelTable, Layer};
 
 /// What a parameter's key says it is, and the deviations of its logarithm: shared by the kernels of a device, and the kernel's own.
@@ -37,8 +38,6 @@ const OWN_DEVIATION: f64 = 0.09;
 const NOISE_DEVIATION: f64 = 0.065;
 /// The same of a whole network.
 const NETWORK_NOISE_DEVIATION: f64 = 0.03;
-/// Step of a parameter's logarithm in derivatives: times are whole picoseconds.
-const STEP: f64 = 1e-2;
 
 /// Something to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,22 +59,18 @@ struct Launch {
     slopes: Vec<f64>,
 }
 
+/// The layers of the bundled networks, each as often as it occurs.
+pub(crate) fn bundled_layers() -> impl Iterator<Item = Layer> {
+    let graphs = networks().filter_map(|(name, _)| network(name));
+    graphs.flat_map(|graph| fuse(&graph)).map(|stage| stage.layer)
+}
+
 /// The launches of the bundled networks that have a group of errors and read one tensor, and how often each occurs.
 pub fn candidates() -> Vec<(Layer, f64)> {
-    let mut found: Vec<(Layer, f64)> = Vec::new();
-    for graph in networks().filter_map(|(name, _)| network(name)) {
-        for Stage { layer, .. } in fuse(&graph) {
-            if family(&layer.operator).is_none() || layer.operator.inputs().len() != 1 {
-                continue;
-            }
-            let bare = Layer::new(layer.operator, layer.data_type);
-            match found.iter_mut().find(|(known, _)| *known == bare) {
-                Some((_, occurs)) => *occurs += 1.0,
-                None => found.push((bare, 1.0)),
-            }
-        }
-    }
-    found
+    let counts = |layer: &Layer| family(&layer.operator).is_some() && layer.operator.inputs().len() == 1;
+    let bare = |layer: Layer| (Layer::new(layer.operator, layer.data_type), ());
+    let occurrences = grouped(bundled_layers().filter(counts).map(bare));
+    occurrences.into_iter().map(|(layer, times)| (layer, times.len() as f64)).collect()
 }
 
 /// The `count` of `candidates`, each with how often it occurs, to measure on `gpu` where `measured` are known already, the
@@ -168,18 +163,11 @@ fn observe(covariance: &mut DMatrix<f64>, place: usize, noise: f64) {
 fn launch(gpu: &Gpu, layer: &Layer) -> Option<Launch> {
     let execution = execute(layer, gpu).ok()?;
     let table = execution.detail.kernel.table();
-    let bare = gpu.without_residual();
     let micros = predict(layer, gpu).ok()?;
-    let count = bare.clone().parameters_mut(table)?.quantities.len();
-    let log_at = |parameter: usize, log: f64| {
-        let mut moved = bare.clone();
-        let (_, quantity) = moved.parameters_mut(table)?.quantities.into_iter().nth(parameter)?;
-        quantity.value *= log.exp();
-        Some(predict(layer, &moved).ok()?.ln())
-    };
-    let slope = |parameter| Some((log_at(parameter, STEP)? - log_at(parameter, -STEP)?) / (2.0 * STEP));
-    let slopes: Option<Vec<f64>> = (0..count).map(slope).collect();
-    Some(Launch { table, features: features(layer, &execution.detail, gpu), micros, slopes: slopes? })
+    let mut bare = gpu.without_residual();
+    let count = bare.parameters_mut(table)?.quantities.len();
+    let slopes = (0..count).map(|place| slope(&mut bare, (table, place), layer)).collect();
+    Some(Launch { table, features: features(layer, &execution.detail, gpu), micros, slopes })
 }
 
 /// What is known of the launches before any run.

@@ -4,15 +4,13 @@
 //! Invariant: every parameter stays positive, and one that the runs do not inform
 //! stays where the base has it.
 
-use std::collections::HashMap;
-
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 use serde::Serialize;
 
 use crate::calibrate::least_squares::{
     DEVIATIONS_95, Posterior, Solution, Stop, UNINFORMED, minimise, pseudo_huber,
 };
-use crate::measure::GpuRun;
+use crate::measure::{GpuRun, grouped};
 use crate::validate::gpu::predict;
 use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::{Basis, Gpu, KernelTable, Layer, Quantity};
@@ -80,16 +78,7 @@ impl Sample<'_> {
 
 /// The distinct layers of `runs`, in the order in which they first occur.
 pub(super) fn samples<'a>(runs: &[&'a GpuRun]) -> Vec<Sample<'a>> {
-    let mut index_of: HashMap<&'a Layer, usize> = HashMap::new();
-    let mut times: Vec<(&'a Layer, Vec<f64>)> = Vec::new();
-    for run in runs {
-        let index = *index_of.entry(&run.what).or_insert(times.len());
-        if index == times.len() {
-            times.push((&run.what, Vec::new()));
-        }
-        times[index].1.push(run.measured_us);
-    }
-    times
+    grouped(runs.iter().map(|run| (&run.what, run.measured_us)))
         .into_iter()
         .map(|(layer, times)| {
             let middle = median(&times).expect("a layer is listed with its first time");
@@ -175,31 +164,31 @@ pub(super) fn fit_table(
     deviation: f64,
     source: &str,
 ) -> TableFit {
-    let waits = hides_latency(gpu);
-    // What is 0 is switched off, and has no logarithm.
-    let centre: Vec<(usize, &'static str, f64)> = gpu
-        .parameters_mut(table)
-        .map(|parameters| parameters.quantities)
-        .unwrap_or_default()
-        .into_iter()
-        .enumerate()
-        .filter(|(_, (_, quantity))| quantity.value > 0.0)
-        .filter(|(_, (key, _))| waits || !key.starts_with(LATENCY))
-        .map(|(index, (key, quantity))| (index, key, quantity.value))
-        .collect();
+    let centre = centre(gpu, table);
+    let count = centre.len();
     let solution = solve(gpu, table, samples, &centre, deviation);
-    let spread = Spread::of(&solution, samples.len(), deviation);
+    // The prior's rows count as one observation a parameter, so that as many degrees of freedom
+    // are left as there are samples. The unit of a residual is the loss's scale.
+    let variance = 2.0 * solution.cost / samples.len().max(1) as f64;
+    // In logarithms of parameters. The prior's rows make the normal matrix positive definite;
+    // rounding may not.
+    let inverse = solution.inverse_normal.as_ref().map_or_else(
+        || DMatrix::from_diagonal_element(count, count, (deviation / LOSS_SCALE).powi(2)),
+        |inverse| inverse * COORDINATE * COORDINATE,
+    );
     let parameters: Vec<Fitted> = centre
         .iter()
         .enumerate()
         .map(|(position, &(_, key, base))| {
             let log = log_of(base, solution.parameters[position]);
-            let half = DEVIATIONS_95 * spread.deviation(position);
+            let of_it = inverse[(position, position)];
+            let half = DEVIATIONS_95 * (of_it * variance).sqrt().min(deviation);
             let value = rounded(log.exp(), VALUE_DIGITS);
             let [low, high] = [log - half, log + half]
                 .map(|log| rounded(log.clamp(LOG_RANGE[0], LOG_RANGE[1]).exp(), INTERVAL_DIGITS));
             let ci95 = [low.min(value), high.max(value)];
-            Fitted { key, base, value, ci95, informed: spread.prior_left(position) < UNINFORMED }
+            let prior_left = of_it * (LOSS_SCALE / deviation).powi(2);
+            Fitted { key, base, value, ci95, informed: prior_left < UNINFORMED }
         })
         .collect();
     if let Some(written) = gpu.parameters_mut(table) {
@@ -216,9 +205,26 @@ pub(super) fn fit_table(
         layers: samples.len(),
         converged: solution.converged,
         parameters,
-        trade_offs: spread.trade_offs(&keys),
-        covariance: spread.covariance(keys.len()),
+        trade_offs: trade_offs(&keys, &inverse),
+        covariance: (0..count)
+            .map(|row| (0..=row).map(|column| inverse[(row, column)] * variance).collect())
+            .collect(),
     }
+}
+
+/// The parameters of `table` that are fitted: their places in it, keys and values.
+fn centre(gpu: &mut Gpu, table: KernelTable) -> Vec<(usize, &'static str, f64)> {
+    let waits = hides_latency(gpu);
+    // What is 0 is switched off, and has no logarithm.
+    gpu.parameters_mut(table)
+        .map(|parameters| parameters.quantities)
+        .unwrap_or_default()
+        .into_iter()
+        .enumerate()
+        .filter(|(_, (_, quantity))| quantity.value > 0.0)
+        .filter(|(_, (key, _))| waits || !key.starts_with(LATENCY))
+        .map(|(index, (key, quantity))| (index, key, quantity.value))
+        .collect()
 }
 
 /// Whether threads of other waves run while one waits. A core of a CPU device runs one
@@ -308,59 +314,17 @@ fn better(one: Solution, other: Solution) -> Solution {
     if other.cost < one.cost { other } else { one }
 }
 
-/// How well the parameters are known.
-struct Spread<'a> {
-    solution: &'a Solution,
-    /// Variance of a residual, of which the loss's scale is the unit.
-    residual_variance: f64,
-    /// The prior's deviation.
-    prior: f64,
-}
-
-impl<'a> Spread<'a> {
-    /// The prior's rows count as one observation a parameter, so that as many
-    /// degrees of freedom are left as there are samples.
-    fn of(solution: &'a Solution, samples: usize, prior: f64) -> Self {
-        Self { solution, residual_variance: 2.0 * solution.cost / samples.max(1) as f64, prior }
-    }
-
-    /// Inverse normal matrix, in logarithms of parameters.
-    fn inverse(&self, row: usize, column: usize) -> f64 {
-        // The prior's rows make the normal matrix positive definite; rounding may not.
-        let prior_only = if row == column { (self.prior / LOSS_SCALE).powi(2) } else { 0.0 };
-        self.solution
-            .inverse_normal
-            .as_ref()
-            .map_or(prior_only, |inverse| inverse[(row, column)] * COORDINATE * COORDINATE)
-    }
-
-    /// Standard deviation of the logarithm of a parameter; at most the prior's.
-    fn deviation(&self, position: usize) -> f64 {
-        (self.inverse(position, position) * self.residual_variance).sqrt().min(self.prior)
-    }
-
-    /// Rows of the lower triangle.
-    fn covariance(&self, parameters: usize) -> Vec<Vec<f64>> {
-        let entry = |row, column| self.inverse(row, column) * self.residual_variance;
-        (0..parameters).map(|row| (0..=row).map(|column| entry(row, column)).collect()).collect()
-    }
-
-    /// Part of the prior's variance that the runs leave.
-    fn prior_left(&self, position: usize) -> f64 {
-        self.inverse(position, position) * (LOSS_SCALE / self.prior).powi(2)
-    }
-
-    fn trade_offs(&self, keys: &[&'static str]) -> Vec<TradeOff> {
-        let mut found = Vec::new();
-        for (row, &first) in keys.iter().enumerate() {
-            for (column, &second) in keys.iter().enumerate().skip(row + 1) {
-                let scale = (self.inverse(row, row) * self.inverse(column, column)).sqrt();
-                let correlation = self.inverse(row, column) / scale;
-                if correlation.abs() >= TRADING_OFF {
-                    found.push(TradeOff { keys: [first, second], correlation });
-                }
+/// The pairs of parameters that trade off, by the inverse normal matrix of their logarithms.
+fn trade_offs(keys: &[&'static str], inverse: &DMatrix<f64>) -> Vec<TradeOff> {
+    let mut found = Vec::new();
+    for (row, &first) in keys.iter().enumerate() {
+        for (column, &second) in keys.iter().enumerate().skip(row + 1) {
+            let scale = (inverse[(row, row)] * inverse[(column, column)]).sqrt();
+            let correlation = inverse[(row, column)] / scale;
+            if correlation.abs() >= TRADING_OFF {
+                found.push(TradeOff { keys: [first, second], correlation });
             }
         }
-        found
     }
+    found
 }
