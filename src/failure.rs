@@ -180,7 +180,9 @@ fn of_simulation(error: &SimulateError) -> &'static str {
             "place more operators on the CPU, or use a smaller number format"
         }
         SimulateError::TooManyCommands { .. } => "write a shorter duration_s, or fewer requests a second",
-        SimulateError::TooLong { .. } => "check the dimensions of the operators and the rates of the profile",
+        SimulateError::TooLong { .. } => {
+            "check the dimensions of the operators, the tokens or requests asked for, and the rates of the profile"
+        }
         SimulateError::NoTokenGraphs { .. } => {
             "choose another --strategy, or a device that has it (`coexec devices`)"
         }

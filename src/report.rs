@@ -7,7 +7,7 @@ mod page;
 
 use std::path::{Path, PathBuf};
 
-use coexec_fit::measure::SkippedRow;
+use coexec_fit::measure::{SkippedRow, benchmark_gpu};
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::host_timed;
 use coexec_fit::validate::point::Point;
@@ -142,7 +142,7 @@ pub(crate) fn of_data_set(
     asked: &[Profile],
     common: &Common,
 ) -> Result<Vec<(Profile, Measured)>> {
-    let columns = runs::device_columns(folder)?;
+    let columns = benchmark_gpu::devices(folder)?;
     let profiles = if asked.is_empty() { Profile::bundled()? } else { asked.to_vec() };
     let mut found = Vec::new();
     for profile in profiles {

@@ -92,7 +92,8 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     }
     let plan_file = plan_text(&scenario, &groups, pipeline.as_ref());
     let plan_file = plan_file.map(|text| OutputFile::new(&plan_path, text));
-    write(options, &report.fingerprint, &measurements, plan_file)?;
+    let files = output::runs(&options.out, &measurements, &report.fingerprint)?;
+    output::write(&files.into_iter().chain(plan_file).collect::<Vec<OutputFile>>())?;
     let stream = stream_of(&report, pipeline.as_ref(), &scenario, &groups);
     let document = Document {
         scenario: &scenario.name,
@@ -256,17 +257,6 @@ fn outcome(
         }
     }
     Ok(outcome)
-}
-
-fn write(
-    options: &Run,
-    fingerprint: &Fingerprint,
-    measurements: &[Measurement],
-    plan: Option<OutputFile>,
-) -> Result {
-    let mut files = Vec::from(output::runs(&options.out, measurements, fingerprint)?);
-    files.extend(plan);
-    output::write(&files)
 }
 
 /// The plan as it ran, of a model of several operators.

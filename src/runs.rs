@@ -233,11 +233,6 @@ fn device_column(runs: &Runs) -> Result<&str> {
     })
 }
 
-/// The devices that a folder of the mobile-ml-benchmark data set has columns of.
-pub(crate) fn device_columns(folder: &Path) -> Result<Vec<String>> {
-    Ok(benchmark_gpu::devices(folder)?)
-}
-
 /// The runs of `device` in a folder of the mobile-ml-benchmark data set.
 pub(crate) fn benchmark(profile: &Profile, folder: &Path, device: &str, common: &Common) -> Result<Measured> {
     let tell = |processor: &str, count: usize, left_out: &[SkippedRow]| {

@@ -1,6 +1,6 @@
 //! `coexec explore` over a set of single operators: the mean gain of cutting.
 
-use coexec_sim::explore::{Search, split_search};
+use coexec_sim::explore::{Search, SearchOptions, split_search};
 use coexec_sim::simulate::{Known, Simulator};
 use coexec_sim::{Basis, Picos, ProcessorKind, Scenario, Stage};
 use rayon::prelude::*;
@@ -62,10 +62,7 @@ pub(crate) fn run(scenario: &Scenario, operators: &[Stage], options: &Explore, c
         .core_sets
         .iter()
         .enumerate()
-        .map(|(index, cores)| {
-            let gain = gain(cores.to_string(), &rows, index);
-            Gain { mean_speedup: gain.mean_speedup.filter(|_| is_judged), ..gain }
-        })
+        .map(|(index, cores)| gain(cores.to_string(), &rows, index, is_judged))
         .collect();
     if common.json {
         let entries = operators.iter().zip(&rows).map(|(stage, row)| entry(stage, row)).collect();
@@ -121,15 +118,14 @@ fn search(simulator: &mut Simulator<'_>, stage: &Stage, scenario: &Scenario) -> 
         .core_sets
         .iter()
         .map(|&cores| {
-            let options =
-                coexec_sim::explore::SearchOptions { core_sets: vec![cores], ..scenario.options.clone() };
+            let options = SearchOptions { core_sets: vec![cores], ..scenario.options.clone() };
             Ok(split_search(simulator, stage, &options)?)
         })
         .collect()
 }
 
-/// Means over the operators that the GPU can run alone.
-fn gain(cores: String, rows: &[Vec<Search>], index: usize) -> Gain {
+/// Means over the operators that the GPU can run alone; no speedup where the CPU is not judged.
+fn gain(cores: String, rows: &[Vec<Search>], index: usize, is_judged: bool) -> Gain {
     let searches = rows.iter().filter_map(|row| row.get(index));
     let (mut operators, mut speedups, mut cut) = (0_usize, 0.0, 0_usize);
     for search in searches {
@@ -139,7 +135,8 @@ fn gain(cores: String, rows: &[Vec<Search>], index: usize) -> Gain {
         cut += usize::from(search.split.is_some_and(|split| split == search.best));
     }
     let count = operators.max(1) as f64;
-    Gain { cores, operators, mean_speedup: Some(speedups / count), cut_percent: 100.0 * cut as f64 / count }
+    let mean_speedup = is_judged.then_some(speedups / count);
+    Gain { cores, operators, mean_speedup, cut_percent: 100.0 * cut as f64 / count }
 }
 
 fn entry(stage: &Stage, searches: &[Search]) -> Entry {

@@ -248,7 +248,7 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
     sets.dedup();
     machine.prepare(&sets, &request.profile.cpu)?;
     let opencl = machine.runtime().map(|runtime| runtime.device());
-    let fingerprint = fingerprint(opencl, machine.free_cores(), machine.pins());
+    let fingerprint = fingerprint(opencl, &machine.free, machine.pins);
     machine.pin_caller_to(None);
     let noise = NoiseFloor::measure();
     let streamed = request.stream::<T>(&mut machine, control)?;

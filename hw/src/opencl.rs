@@ -47,7 +47,7 @@ pub use tensor::{Home, Tensor};
 
 // What files of this room share, and what other rooms take of it.
 use dispatch::stored;
-use error::{Naming, is_build_failure};
+use error::Naming;
 use events::wait;
 pub(crate) use events::{
     UserEvent, between, finish, flush, has_ended, hold, look_until, of_duration, or_give_up, poll, stamps,

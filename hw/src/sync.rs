@@ -13,7 +13,6 @@ mod probe;
 mod round;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use coexec_sim::{Mechanism as Modelled, Picos};
 
@@ -21,7 +20,7 @@ use crate::opencl::{FlagHome, Result, Runtime, Signals};
 
 pub(crate) use link::Link;
 pub use link::sleep_granularity;
-use link::{check, has_announced, spin_until};
+use link::{check, spin_until};
 pub use ping_pong::ping_pong;
 pub use probe::{Unsound, choose, probe};
 pub use round::{Notifications, measure};
@@ -109,10 +108,6 @@ pub(crate) fn flags(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<Opti
 pub fn median(times: &[Picos]) -> Picos {
     let micros: Vec<f64> = times.iter().map(|time| time.as_micros()).collect();
     coexec_sim::statistics::median(&micros).map_or(Picos::ZERO, Picos::from_micros)
-}
-
-fn milliseconds(limit: Duration) -> u64 {
-    u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use coexec_sim::workload::{NodeId, Source};
 /// stays where nothing is wanted.
 pub(super) fn prune(converted: &mut Converted) {
     let mut kept: HashSet<Source> =
-        converted.wanted.iter().copied().filter(|&source| is_node(source)).collect();
+        converted.wanted.iter().copied().filter(|source| matches!(source, Source::Node(_))).collect();
     let keeps_all = kept.is_empty();
     // Nodes come after those they read, so one pass from the end finds everything.
     for (index, node) in converted.nodes.iter().enumerate().rev() {
@@ -29,10 +29,6 @@ pub(super) fn prune(converted: &mut Converted) {
     for source in converted.nodes.iter_mut().flat_map(|node| &mut node.inputs) {
         *source = places[source];
     }
-}
-
-fn is_node(source: Source) -> bool {
-    matches!(source, Source::Node(_))
 }
 
 fn node_at(index: usize) -> Source {

@@ -66,9 +66,11 @@ impl<T> Aligned<T> {
 pub(super) struct Panels<T> {
     data: Aligned<T>,
     /// Output channels of a panel.
-    width: usize,
-    channels: usize,
-    depth: usize,
+    pub(super) width: usize,
+    /// Output channels.
+    pub(super) channels: usize,
+    /// Steps of the depth.
+    pub(super) depth: usize,
 }
 
 impl<T: Element> Panels<T> {
@@ -107,21 +109,6 @@ impl<T: Element> Panels<T> {
                 column[..count].copy_from_slice(&row[first..first + count]);
             }
         }
-    }
-
-    /// Output channels of a panel.
-    pub(super) fn width(&self) -> usize {
-        self.width
-    }
-
-    /// Output channels.
-    pub(super) fn channels(&self) -> usize {
-        self.channels
-    }
-
-    /// Steps of the depth.
-    pub(super) fn depth(&self) -> usize {
-        self.depth
     }
 
     /// The bias of `panel`'s channels.

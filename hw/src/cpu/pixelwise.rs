@@ -13,7 +13,8 @@ use crate::operands::{Stretches, indices, row_pixels};
 
 /// The elements of an output tensor that are computed.
 pub(super) struct Results<T> {
-    first: *mut T,
+    /// The whole tensor's first element.
+    pub(super) first: *mut T,
     /// Channels of the tensor.
     all_channels: usize,
     /// Channels computed.
@@ -43,11 +44,6 @@ impl<T> Results<T> {
     /// Pixels computed.
     pub(super) fn pixels(&self) -> usize {
         self.stretches.length * self.stretches.count
-    }
-
-    /// The whole tensor's first element.
-    pub(super) fn first(&self) -> *mut T {
-        self.first
     }
 
     /// Number `index` of the pixels computed: its number in the tensor, and its

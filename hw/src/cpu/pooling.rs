@@ -1,4 +1,4 @@
-//! Pooling windows and the mean over all pixels.
+//! Pooling windows: that of the mean over all pixels is as large as the image.
 
 #![expect(
     clippy::needless_range_loop,
@@ -37,40 +37,11 @@ impl Pooling {
         let grid = self.window.inputs(position, &self.window.inside(position));
         let grid = ElementGrid { start: grid.start + first, ..grid };
         // SAFETY: the caller vouches for the instructions.
-        unsafe { pool::<T, V>(self.kind, input, &grid, to) };
-    }
-}
-
-/// Computes the means over the pixels of an image whose pixels have `channels`
-/// channels each, of the channels from `first` on.
-///
-/// # Safety
-/// The processor has the instructions of `V`.
-#[inline(always)]
-pub(super) unsafe fn mean<T: Element, V: Vector<T>>(
-    image: &[T],
-    channels: usize,
-    first: usize,
-    to: &mut [T],
-) {
-    let columns = image.len() / channels;
-    let grid = ElementGrid { start: first, rows: 1, row_step: 0, columns, column_step: channels };
-    // SAFETY: the caller vouches for the instructions.
-    unsafe { pool::<T, V>(PoolKind::Average, image, &grid, to) };
-}
-
-/// The greatest or the average of the elements on the grid and, for the channels
-/// after the first, of as many elements behind.
-///
-/// # Safety
-/// The processor has the instructions of `V`.
-#[inline(always)]
-unsafe fn pool<T: Element, V: Vector<T>>(kind: PoolKind, input: &[T], grid: &ElementGrid, to: &mut [T]) {
-    // SAFETY: the caller vouches for the instructions.
-    unsafe {
-        let done = chunks::<T, V, VECTORS>(kind, input, grid, 0, to);
-        let done = chunks::<T, V, 1>(kind, input, grid, done, to);
-        chunks::<T, V::Lane, 1>(kind, input, grid, done, to);
+        unsafe {
+            let done = chunks::<T, V, VECTORS>(self.kind, input, &grid, 0, to);
+            let done = chunks::<T, V, 1>(self.kind, input, &grid, done, to);
+            chunks::<T, V::Lane, 1>(self.kind, input, &grid, done, to);
+        }
     }
 }
 

@@ -9,7 +9,8 @@ mod run;
 use coexec_sim::InstructionSet;
 use coexec_sim::kernel::cpu::linked_functions;
 use coexec_sim::workload::{
-    self, Class, Conv2d, DepthwiseConv2d, Function, Layer, Movement, Operator, Pick, Reduction, Resize, Shape,
+    self, Class, Conv2d, DepthwiseConv2d, Function, Layer, Movement, Operator, Pick, PoolKind, Reduction,
+    Resize, Shape, Window,
 };
 
 use super::depthwise::Depthwise;
@@ -36,8 +37,6 @@ pub(super) enum Implementation<T> {
     BatchedProduct(Product<T>),
     Depthwise(Depthwise<T>),
     Pooling(Pooling),
-    /// Pixels of an image.
-    Mean(usize),
     Elementwise(Function),
     Softmax,
     Normalisation(Normalisation<T>),
@@ -106,9 +105,14 @@ impl<T: Element> Implementation<T> {
                 window: SlidingWindow::new(&pool.window, pool.input, pool.output()),
                 kind: pool.kind,
             }),
-            Class::Reduction(Reduction::Pixels { input }) => {
-                Self::Mean(input.height as usize * input.width as usize)
-            }
+            Class::Reduction(Reduction::Pixels { input }) => Self::Pooling(Pooling {
+                window: SlidingWindow::new(
+                    &Window::of([input.height, input.width]),
+                    input,
+                    operator.output(),
+                ),
+                kind: PoolKind::Average,
+            }),
             Class::Reduction(Reduction::Exponentials) => Self::Softmax,
             Class::Reduction(Reduction::Normalisation(statistic)) => normalised(Some(statistic)),
             // By trained statistics, which are in its scales and shifts.
@@ -137,9 +141,9 @@ fn converted<T: Element>(numbers: &[f32]) -> Vec<T> {
 /// Packs weights that lie output channel by output channel.
 fn packed<T: Element>(mut product: Product<T>, weights: &Weights<'_>) -> Product<T> {
     let mut first_channel = 0;
-    for panels in product.panels_mut() {
-        let (depth, first) = (panels.depth(), first_channel);
-        first_channel += panels.channels();
+    for panels in &mut product.panels {
+        let (depth, first) = (panels.depth, first_channel);
+        first_channel += panels.channels;
         panels.fill(
             |channel, k| T::from_f32(weights.kernel[(first + channel) * depth + k]),
             |channel| T::from_f32(weights.bias.get(first + channel).copied().unwrap_or(0.0)),

@@ -28,9 +28,10 @@ const MAX_COPIED: usize = MAX_TILE_PIXELS * (DEPTH_BLOCK_BYTES + SPREAD_BYTES) /
 /// A convolution or a product, or as many as there are groups (or heads).
 pub(super) struct Product<T> {
     kernel: MicroKernel<T>,
-    dimensions: Dimensions,
+    /// How large it is, and how its operands lie.
+    pub(super) dimensions: Dimensions,
     /// Packed weights of each group.
-    panels: Vec<Panels<T>>,
+    pub(super) panels: Vec<Panels<T>>,
     /// What windows read in the padding.
     zeros: Aligned<T>,
     clamp: [T; 2],
@@ -119,16 +120,6 @@ impl<T: Element> Product<T> {
         Self { kernel, dimensions, panels, zeros: Aligned::zeros(group_inputs), clamp }
     }
 
-    /// The packed weights of each group.
-    pub(super) fn panels_mut(&mut self) -> &mut [Panels<T>] {
-        &mut self.panels
-    }
-
-    /// Output channels of a group.
-    pub(super) fn group_channels(&self) -> usize {
-        self.panels[0].channels()
-    }
-
     /// The part's extent in tiles.
     pub(super) fn extent(&self, part: &Part<T>) -> Extent {
         let lanes = self.kernel.channels;
@@ -157,7 +148,7 @@ impl<T: Element> Product<T> {
         let first = part.stretches.first + product % part.stretches.count * part.stretches.step;
         let computed = if part.stretches.length == 1 { 1 } else { self.kernel.pixels };
         let panels = &self.panels[group];
-        let first_panel = part.channels.start / panels.width();
+        let first_panel = part.channels.start / panels.width;
         let block_panels = first_panel + channel_tiles.start..first_panel + channel_tiles.end;
         let mut scratch = Scratch {
             pointers: [std::ptr::null(); MAX_SEGMENTS * MAX_TILE_PIXELS],
@@ -166,7 +157,7 @@ impl<T: Element> Product<T> {
         };
         let depth_blocks =
             DepthBlocks::new(self.dimensions.window.taps(), self.dimensions.group_inputs, size_of::<T>());
-        let sweep = depth_blocks.panels_a_sweep(panels.width());
+        let sweep = depth_blocks.panels_a_sweep(panels.width);
         for first_of_sweep in block_panels.clone().step_by(sweep) {
             let sweep_panels = first_of_sweep..block_panels.end.min(first_of_sweep + sweep);
             for depth in depth_blocks.iter() {
@@ -195,13 +186,20 @@ impl<T: Element> Product<T> {
         scratch: &mut Scratch<T>,
     ) {
         let weights = &self.panels[group];
-        let lanes = weights.width();
+        let lanes = weights.width;
         // SAFETY: the caller vouches for the input, whose groups lie this far apart.
         let input = unsafe { part.input.add(group * self.dimensions.input_step) };
-        // SAFETY: as above.
-        unsafe { self.gather(input, pixels, depth, panels.len(), scratch) };
+        self.point_at_inputs(input, pixels, depth, &mut scratch.pointers);
+        // Copies do not push each other out of the cache while several panels read them.
+        if panels.len() > 1 && depth.conflicts(self.dimensions.window.pixel_stride() * size_of::<T>()) {
+            // SAFETY: the pointers were just made for inputs of this depth.
+            unsafe { copy_side_by_side(pixels.computed, depth.inputs, scratch) };
+        }
         let k = depth.first_tap * self.dimensions.group_inputs + depth.first_input;
-        let clamp = self.clamp_of(k + depth.taps * depth.inputs == weights.depth());
+        // The operator's bounds hold behind the last block of the depth.
+        let is_last = k + depth.taps * depth.inputs == weights.depth;
+        let unbounded = [f32::NEG_INFINITY, f32::INFINITY].map(|bound| T::from_f32(bound));
+        let clamp = if is_last { self.clamp } else { unbounded };
         let kernel = if pixels.computed == 1 { self.kernel.vector } else { self.kernel.tile };
         let first_result = group * self.dimensions.output_step + pixels.first * self.dimensions.output_stride;
         for panel in panels.clone() {
@@ -231,43 +229,11 @@ impl<T: Element> Product<T> {
                     kernel(&call);
                 } else {
                     let lane = channels.start - panel * lanes;
-                    self.partial_tile(
-                        &mut call,
-                        kernel,
-                        pixels,
-                        lane..lane + channels.len(),
-                        k > 0,
-                        &mut scratch.tile,
-                    );
+                    let present = lane..lane + channels.len();
+                    self.partial_tile(&mut call, kernel, pixels, present, k > 0, &mut scratch.tile);
                 }
             }
         }
-    }
-
-    /// Points at the inputs of some pixels, or at copies of them where several panels read
-    /// what would push each other out of the cache.
-    ///
-    /// # Safety
-    /// `input` is valid for reads of the group's inputs.
-    unsafe fn gather(
-        &self,
-        input: *const T,
-        pixels: TilePixels,
-        depth: DepthBlock,
-        panels: usize,
-        scratch: &mut Scratch<T>,
-    ) {
-        self.point_at_inputs(input, pixels, depth, &mut scratch.pointers);
-        if panels > 1 && depth.conflicts(self.dimensions.window.pixel_stride() * size_of::<T>()) {
-            // SAFETY: the pointers were just made for inputs of this depth.
-            unsafe { copy_side_by_side(pixels.computed, depth.inputs, scratch) };
-        }
-    }
-
-    /// The bounds of a result to which a block of the depth was added: those of the operator
-    /// behind the last block, none before.
-    fn clamp_of(&self, is_last: bool) -> [T; 2] {
-        if is_last { self.clamp } else { [f32::NEG_INFINITY, f32::INFINITY].map(|bound| T::from_f32(bound)) }
     }
 
     /// Computes a tile of which only some pixels and `lanes` exist.

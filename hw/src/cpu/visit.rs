@@ -7,7 +7,7 @@ use coexec_sim::workload::{Interpolation, Pick, Resize, Shape};
 use super::instruction_set::Loops;
 use super::pixelwise::Results;
 use super::prepared::{Implementation, Pass};
-use super::{Element, Vector, elementwise, normalise, pooling};
+use super::{Element, Vector, elementwise, normalise};
 
 /// The operator itself, with bounds of its results, or a function linked behind
 /// it.
@@ -70,12 +70,6 @@ impl<T: Element> Visit<'_, T> {
             },
             // SAFETY: the caller vouches for the instructions.
             Implementation::Pooling(pool) => unsafe { pool.pixel::<T, V>(inputs[0], pixel, first, to) },
-            Implementation::Mean(pixels) => {
-                let size = pixels * channels;
-                let image = &inputs[0][pixel * size..(pixel + 1) * size];
-                // SAFETY: the caller vouches for the instructions.
-                unsafe { pooling::mean::<T, V>(image, channels, first, to) };
-            }
             Implementation::Elementwise(function) => {
                 to.copy_from_slice(self.operand(0, pixel, to.len()));
                 // A function of one tensor ignores what a linked function reads.

@@ -31,10 +31,10 @@ pub struct DeviceChoice {
 pub struct Machine {
     runtime: Option<Arc<Runtime>>,
     /// Cores the device does not use, fastest first.
-    free: Vec<usize>,
+    pub(super) free: Vec<usize>,
     pools: Vec<Pool>,
     /// Whether threads can be kept on cores here.
-    pins: bool,
+    pub(super) pins: bool,
     /// The core that the calling thread was last kept on.
     caller: Option<usize>,
     /// How mechanisms and memory were found to work.
@@ -82,16 +82,6 @@ impl Machine {
     /// The `OpenCL` device, where one is used.
     pub fn runtime(&self) -> Option<&Arc<Runtime>> {
         self.runtime.as_ref()
-    }
-
-    /// Cores beside the device, fastest first.
-    pub fn free_cores(&self) -> &[usize] {
-        &self.free
-    }
-
-    /// Whether threads are kept on cores.
-    pub fn pins(&self) -> bool {
-        self.pins
     }
 
     /// What a user should know, since the last call.

@@ -74,7 +74,7 @@ impl<T: Element> Subject<T> {
         let mut program = Program::new(machine, task)?;
         machine.pin_caller_to(program.team());
         let verified = program.verify(machine)?;
-        let (sharing, launch) = (program.sharing(), program.launch());
+        let (sharing, launch) = (program.sharing, program.launch());
         let measured = Measured { sharing, launch, ..Measured::default() };
         Ok(Self { program, verified, warm_up: Vec::new(), measured })
     }

@@ -76,7 +76,8 @@ pub(crate) struct Program<T: Element> {
     pub(super) schedule: Schedule,
     pub(super) meetings: Meetings,
     link: Option<Link>,
-    sharing: Option<(Mechanism, Home)>,
+    /// How the processors learn of each other and share memory, where both take part.
+    pub(super) sharing: Option<(Mechanism, Home)>,
     clock: Clock,
     pub(super) seed: u64,
 }
@@ -179,11 +180,6 @@ impl<T: Element> Program<T> {
             // The queue is filled before the host does anything.
             What::Submit => false,
         }
-    }
-
-    /// How the processors learn of each other and share memory, where both take part.
-    pub(super) fn sharing(&self) -> Option<(Mechanism, Home)> {
-        self.sharing
     }
 
     /// How the GPU launches the operator, where there is but one and it takes part.

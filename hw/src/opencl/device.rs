@@ -79,7 +79,8 @@ pub struct Description {
 #[derive(Clone, Debug)]
 pub struct Device {
     pub(super) description: Description,
-    id: ClDevice,
+    /// What the driver knows it by.
+    pub(super) id: ClDevice,
     /// Keeps a sub-device alive; none for a whole device.
     _part: Option<Arc<SubDevice>>,
 }
@@ -202,10 +203,6 @@ impl Device {
     /// What the driver says of it.
     pub fn description(&self) -> &Description {
         &self.description
-    }
-
-    pub(super) fn id(&self) -> &ClDevice {
-        &self.id
     }
 
     /// `compute_units` of this device as a device of their own: so that some cores of

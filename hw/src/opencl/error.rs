@@ -2,8 +2,8 @@
 
 use cl3::error_codes::error_text;
 use opencl3::error_codes::{
-    CL_BUILD_PROGRAM_FAILURE, CL_INVALID_BUFFER_SIZE, CL_MEM_OBJECT_ALLOCATION_FAILURE,
-    CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES, ClError,
+    CL_INVALID_BUFFER_SIZE, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES,
+    ClError,
 };
 use thiserror::Error;
 
@@ -103,11 +103,6 @@ fn of_code(call: &'static str, code: i32) -> OpenClError {
         return OpenClError::OutOfMemory { call, bytes: 0 };
     }
     OpenClError::Call { call, code, name }
-}
-
-/// Whether a failed build has a log to show.
-pub(super) fn is_build_failure(code: i32) -> bool {
-    code == CL_BUILD_PROGRAM_FAILURE
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use coexec_sim::workload::Layout;
 use opencl3::command_queue::{CL_QUEUE_PROFILING_ENABLE, CommandQueue};
 use opencl3::context::Context;
+use opencl3::error_codes::CL_BUILD_PROGRAM_FAILURE;
 use opencl3::event::Event;
 use opencl3::kernel::Kernel;
 use opencl3::memory::{
@@ -20,7 +21,7 @@ use opencl3::memory::{
 use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, cl_device_id};
 
-use super::{Description, Device, Naming, OpenClError, Result, Source, is_build_failure};
+use super::{Description, Device, Naming, OpenClError, Result, Source};
 
 /// A device with a context, an in-order queue that takes times, and built programs.
 pub struct Runtime {
@@ -43,11 +44,11 @@ impl Runtime {
     /// # Errors
     /// Where the driver makes no context or queue.
     pub fn new(device: Device) -> Result<Arc<Self>> {
-        let context = Context::from_device(device.id()).naming("clCreateContext")?;
+        let context = Context::from_device(&device.id).naming("clCreateContext")?;
         // The older call: drivers before OpenCL 2.0 have no other, later ones keep it.
         #[allow(deprecated, reason = "works on every version")]
         // SAFETY: context and device are valid and belong together.
-        let queue = unsafe { CommandQueue::create(&context, device.id().id(), CL_QUEUE_PROFILING_ENABLE) };
+        let queue = unsafe { CommandQueue::create(&context, device.id.id(), CL_QUEUE_PROFILING_ENABLE) };
         let queue = queue.naming("clCreateCommandQueue")?;
         Ok(Arc::new(Self {
             device,
@@ -70,7 +71,7 @@ impl Runtime {
     }
 
     pub(crate) fn device_id(&self) -> cl_device_id {
-        self.device.id().id()
+        self.device.id.id()
     }
 
     pub(crate) fn context(&self) -> &Context {
@@ -114,7 +115,7 @@ impl Runtime {
             Program::create_from_source(&self.context, &source.text()).naming("clCreateProgramWithSource")?;
         match program.build(&[device], &source.options) {
             Ok(()) => Ok(program),
-            Err(code) if is_build_failure(code.0) => Err(OpenClError::Build {
+            Err(code) if code.0 == CL_BUILD_PROGRAM_FAILURE => Err(OpenClError::Build {
                 kernel: source.name,
                 options: source.options.clone(),
                 log: program.get_build_log(device).unwrap_or_default().trim().to_owned(),

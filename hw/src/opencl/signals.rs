@@ -12,7 +12,7 @@ use std::time::Duration;
 use opencl3::event::Event;
 use opencl3::memory::Buffer;
 
-use super::{GridKernel, HostVisibleMemory, Result, Runtime, Source, Stamps, stamps, wait};
+use super::{GridKernel, HostVisibleMemory, OpenClError, Result, Runtime, Source, Stamps, stamps, wait};
 
 /// Words and what is done with them.
 const FLAGS: &str = include_str!("kernels/flags.cl");
@@ -161,14 +161,14 @@ impl Signals {
         source.announcer = Some(entry);
     }
 
-    /// Whether the device has announced `number`.
-    pub(crate) fn device_announced(&self, number: u32) -> bool {
-        self.word(Word::Device).load(Ordering::SeqCst) >= number
-    }
-
-    /// Whether the data of `number`, which the device has announced, are there.
-    pub(crate) fn device_data_arrived(&self, number: u32) -> bool {
-        self.word(Word::DeviceData).load(Ordering::SeqCst) >= number
+    /// Whether the device has announced `number`, with its data.
+    pub(crate) fn has_announced(&self, number: u32) -> Result<bool> {
+        let has_come = |word: Word| self.word(word).load(Ordering::SeqCst) >= number;
+        let is_announced = has_come(Word::Device);
+        if is_announced && !has_come(Word::DeviceData) {
+            return Err(OpenClError::Stale { who: "host", round: number });
+        }
+        Ok(is_announced)
     }
 
     /// Hands the data of the host's number `number` over, and signals it to the device.

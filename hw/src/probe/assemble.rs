@@ -49,7 +49,7 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
         memory.interference = curves(co_runs, &co_run, &source, &mut notes);
     }
     let gave_up = figures.mechanisms.gave_up;
-    let Made { mut profile, mut runs, mut held_out } = profile(bench, &runtime, figures, (base, memory))?;
+    let (mut profile, mut runs, mut held_out) = profile(bench, &runtime, figures, (base, memory))?;
     let machine = &mut Machine::of(Some(Arc::clone(&runtime)), bench.cores());
     let cuts = cuts::measure(bench, machine, &profile)?;
     let timed = sequences::measure(bench, machine, &profile)?;
@@ -149,20 +149,14 @@ pub(super) fn jitter_percent(measurements: &[Measurement]) -> Result<Measured> {
     Measured::of(&measurements.iter().filter_map(of).collect::<Vec<f64>>(), "layers")
 }
 
-/// A profile with what it was fitted on.
-struct Made {
-    profile: Profile,
-    runs: Vec<Measurement>,
-    held_out: Vec<Point>,
-}
-
-/// Fits the kernels and puts the profile together.
+/// Fits the kernels and puts the profile together: the runs that it was fitted on are beside it, and the
+/// predictions of those that a fit had not seen.
 fn profile(
     bench: &Bench<'_>,
     runtime: &Runtime,
     figures: Figures,
     (base, memory): (Gpu, Memory),
-) -> Result<Made> {
+) -> Result<(Profile, Vec<Measurement>, Vec<Point>)> {
     let options = bench.options;
     let budget = bench.budget(1.0);
     let Figures { launches, mechanisms, transfers, crossings, power, bandwidth, .. } = figures;
@@ -207,7 +201,7 @@ fn profile(
             cpu_core_set: fitted_cpu.spreads,
         }),
     };
-    Ok(Made { profile, runs, held_out })
+    Ok((profile, runs, held_out))
 }
 
 /// A GPU's memory behind `link`.

@@ -140,7 +140,7 @@ impl Link {
     /// Whether the device has announced that.
     pub(crate) fn has_announced(&self, announcement: u32) -> Result<bool> {
         match (&self.signals, &self.announcements[announcement as usize - 1]) {
-            (Some(signals), _) => has_announced(signals, self.announced_before + announcement),
+            (Some(signals), _) => signals.has_announced(self.announced_before + announcement),
             (None, Some(event)) => has_ended(event),
             (None, None) => Ok(true),
         }
@@ -168,7 +168,7 @@ impl Link {
         match (&self.signals, self.mechanism) {
             (Some(signals), _) => {
                 let number = self.announced_before + announcement;
-                spin_until(waiting, || has_announced(signals, number))?;
+                spin_until(waiting, || signals.has_announced(number))?;
             }
             (None, Mechanism::BlockingFinish) => finish(&self.runtime)?,
             (None, mechanism) => {
@@ -221,15 +221,6 @@ pub(super) fn check(signals: &Signals, round: u32) -> Result<()> {
         Some(Fault::Stale) => Err(OpenClError::Stale { who: "device", round }),
         Some(Fault::SpunOut | Fault::GivenUp) => Err(OpenClError::SpunOut { round }),
     }
-}
-
-/// Whether the device has announced `number`, with its data.
-pub(super) fn has_announced(signals: &Signals, number: u32) -> Result<bool> {
-    let is_announced = signals.device_announced(number);
-    if is_announced && !signals.device_data_arrived(number) {
-        return Err(OpenClError::Stale { who: "host", round: number });
-    }
-    Ok(is_announced)
 }
 
 /// The sleeps of length `step` that surely end before `predicted` has passed: one fewer

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::Picos;
 
-use super::{Mechanism, check, flags, has_announced, spin_until};
+use super::{Mechanism, check, flags, spin_until};
 use crate::opencl::{OpenClError, Result, Runtime, SPIN_LIMIT, Signals, flush, of_duration, poll};
 
 /// By when a kernel has ended that never sees the host's flag, not even its release: where
@@ -18,7 +18,7 @@ pub(super) const MEETING: &str = "a kernel that meets the host at a flag";
 /// Spins until the device has announced `round`; releases it after `limit`.
 pub(super) fn await_device(signals: &Signals, round: u32, limit: Duration) -> Result<()> {
     let waiting = (Instant::now(), limit, MEETING);
-    spin_until(waiting, || has_announced(signals, round)).inspect_err(|_| signals.release())
+    spin_until(waiting, || signals.has_announced(round)).inspect_err(|_| signals.release())
 }
 
 /// The time of each of `rounds` round trips, device to host to device, while one kernel

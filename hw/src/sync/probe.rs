@@ -60,7 +60,7 @@ pub(super) fn probe_within(
         Ok(outcome) => outcome.map(drop).map_err(|error| unsound(error.to_string())),
         Err(RecvTimeoutError::Timeout) => {
             runtime.give_up();
-            Err(unsound(format!("the device did not answer within {} ms", super::milliseconds(limit))))
+            Err(unsound(format!("the device did not answer within {} ms", limit.as_millis())))
         }
         Err(RecvTimeoutError::Disconnected) => Err(unsound("the thread that tried it failed".to_owned())),
     }

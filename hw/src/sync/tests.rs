@@ -4,7 +4,7 @@
 //! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::link::check;
 use super::ping_pong::await_device;

@@ -4,8 +4,8 @@
 //! have several (which `gelu`, what average pooling divides by).
 
 use coexec_sim::workload::{
-    Concat, Conv2d, DepthwiseConv2d, Function, Interpolation, Linear, MatMul, Mean, Norm, NormKind, Operator,
-    Pick, Pool, PoolKind, Resize, Shape, Window,
+    Concat, Conv2d, DepthwiseConv2d, Function, Interpolation, MatMul, Mean, Norm, NormKind, Operator, Pick,
+    Pool, PoolKind, Resize, Shape, Window,
 };
 
 use super::Expected;
@@ -57,12 +57,19 @@ pub(super) fn operator(
         copied(pick.element(operator.output().batch, at).map_or(0.0, |element| first[element]))
     };
     match operator {
-        Operator::Linear(l) => linear(l, weights, first, pixel, channel),
+        Operator::Linear(l) => {
+            let tokens = Shape::tokens(l.rows, l.input_features);
+            let conv = Conv2d::new(tokens, l.output_features, Window::valid(1));
+            conv2d(&conv, weights, first, pixel, channel)
+        }
         Operator::MatMul(product) => matmul(product, inputs, pixel, channel),
         Operator::Conv2d(conv) => conv2d(conv, weights, first, pixel, channel),
         Operator::DepthwiseConv2d(conv) => depthwise(conv, weights, first, pixel, channel),
         Operator::Pool(p) => pool(p, first, pixel, channel),
-        Operator::Mean(m) => mean(m, first, pixel, channel),
+        Operator::Mean(Mean { input }) => {
+            let window = Window::of([input.height, input.width]);
+            pool(&Pool { kind: PoolKind::Average, input: *input, window }, first, pixel, channel)
+        }
         Operator::Concat(c) => {
             let channels = operator.output().channels as usize;
             copied(concat(c, inputs, pixel * channels + channel))
@@ -161,12 +168,6 @@ pub(super) fn apply(function: Function, result: Expected, other: Option<f64>) ->
     Expected { value, magnitude: slope * result.magnitude + value.abs(), terms: result.terms }
 }
 
-fn linear(linear: &Linear, weights: Weights<'_>, input: &[f32], row: usize, channel: usize) -> Expected {
-    let depth = linear.input_features as usize;
-    let factors = (0..depth).map(|k| (input[row * depth + k], weights.kernel[channel * depth + k]));
-    Expected::products(weights, channel, factors)
-}
-
 fn matmul(product: &MatMul, inputs: &[&[f32]], pixel: usize, column: usize) -> Expected {
     let [k, n] = [product.k, product.n].map(|extent| extent as usize);
     let head = pixel / product.m as usize;
@@ -240,13 +241,6 @@ fn pool(pool: &Pool, input: &[f32], pixel: usize, channel: usize) -> Expected {
         PoolKind::Max => Expected::exact(values.fold(f64::NEG_INFINITY, f64::max)),
         PoolKind::Average => Expected::mean(values),
     }
-}
-
-fn mean(mean: &Mean, input: &[f32], image: usize, channel: usize) -> Expected {
-    let [height, width, channels] =
-        [mean.input.height, mean.input.width, mean.input.channels].map(|extent| extent as usize);
-    let pixels = image * height * width..(image + 1) * height * width;
-    Expected::mean(pixels.map(|pixel| f64::from(input[pixel * channels + channel])))
 }
 
 fn concat(concat: &Concat, inputs: &[&[f32]], element: usize) -> f32 {

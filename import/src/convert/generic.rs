@@ -15,8 +15,7 @@ impl Converter<'_> {
     /// Everything that a node writes, each result by an operator of its own.
     pub(super) fn generic(&mut self, node: &SourceNode) -> Step<()> {
         for index in 0..node.writes.len() {
-            let wanted = node.writes[index].is_some_and(|tensor| self.readers[tensor] > 0);
-            if index == 0 || wanted {
+            if index == 0 || self.is_wanted(node, index) {
                 let value = match self.value_of(node, 0) {
                     Some(Value::View(first)) if index > 0 => self.beside(node, index, &first)?,
                     _ => self.generic_value(node, index)?,
@@ -25,6 +24,11 @@ impl Converter<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether any node reads a result.
+    pub(super) fn is_wanted(&self, node: &SourceNode, index: usize) -> bool {
+        node.result(index).is_some_and(|tensor| self.readers[tensor] > 0)
     }
 
     /// What a node has written already.

@@ -66,17 +66,13 @@ impl Converter<'_> {
         has_directions: bool,
         batch_first: bool,
     ) -> Step<()> {
-        let is_read = |converter: &Self, index: usize| {
-            let tensor = node.result(index);
-            tensor.is_some_and(|tensor| converter.readers[tensor] > 0)
-        };
         if !has_directions {
             let Some(part) = parts.first() else { return unsound("a layer of no directions") };
             let part = if batch_first { part.clone() } else { part.swapped() };
             self.write(node, 0, part);
             return Ok(());
         }
-        if is_read(self, 0) || !(is_read(self, 1) || is_read(self, 2)) {
+        if self.is_wanted(node, 0) || !(self.is_wanted(node, 1) || self.is_wanted(node, 2)) {
             let apart: Vec<View> = parts
                 .iter()
                 .map(|part| part.reshaped(vec![part.extents[0], part.extents[1], 1, part.extents[2]]))
@@ -85,7 +81,7 @@ impl Converter<'_> {
             self.write(node, 0, if batch_first { all } else { all.transposed(&[1, 2, 0, 3]) });
         }
         for index in [1, 2] {
-            if is_read(self, index) {
+            if self.is_wanted(node, index) {
                 let mut last = Vec::with_capacity(parts.len());
                 for part in parts {
                     last.push(self.part(part, 1, part.extents[1] - 1, 1)?);

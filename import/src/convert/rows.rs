@@ -129,11 +129,9 @@ impl Converter<'_> {
         let axis = axis(along.first().copied().unwrap_or(0), value.extents().len())?;
         let sizes = self.constant(node, 1).and_then(Constant::integers);
         let sizes = part_sizes(sizes, value.extents()[axis], node.writes.len())?;
-        let is_read =
-            |converter: &Self, index| node.result(index).is_some_and(|tensor| converter.readers[tensor] > 0);
         let mut first = 0;
         for (index, count) in sizes.into_iter().enumerate() {
-            if is_read(self, index) {
+            if self.is_wanted(node, index) {
                 let part =
                     self.sliced(value.clone(), &[Range { axis, first, count, step: 1, drop: squeeze }])?;
                 self.set(node, index, part);

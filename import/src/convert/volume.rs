@@ -6,7 +6,7 @@
 //! are added up where they belong.
 
 use super::window::{has_bias, side_pads};
-use super::{Converter, Step, unsound};
+use super::{Converter, Step, Value, unsound};
 use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
 use coexec_sim::workload::{Conv2d, GenericKind, MAX_DIMENSION, Padding, Shape, Source, Window};
@@ -137,27 +137,26 @@ impl Converter<'_> {
         self.seen(source, extents, order)
     }
 
-    /// Whether a transposed convolution writes, for each pixel of its input, the block of as many
-    /// output pixels as the stride has.
-    pub(super) fn is_by_blocks(
+    /// The output channels and the kernel of a transposed convolution that writes, for each pixel of
+    /// its input, the block of as many output pixels as the stride has.
+    pub(super) fn by_blocks(
         &self,
         node: &SourceNode,
         window: &Windowed,
         groups: u32,
         output_pads: &[u32],
         weights: &[u32],
-    ) -> bool {
-        let spatial = match (self.model.order, weights) {
-            (ImageOrder::ChannelsFirst, &[_, _, height, width])
-            | (ImageOrder::ChannelsLast, &[_, height, width, _]) => [height, width],
-            _ => return false,
+    ) -> Option<(u32, [u32; 2])> {
+        let (output, kernel) = match (self.model.order, weights) {
+            (ImageOrder::ChannelsFirst, &[_, output, height, width])
+            | (ImageOrder::ChannelsLast, &[output, height, width, _]) => (output, [height, width]),
+            _ => return None,
         };
-        let padded = self.unpadded(node);
+        // Zeros around operand 0 may be left to the reader.
+        let is_padded =
+            matches!(self.value(node, 0), Some(Value::View(view)) if view.padding != Padding::NONE);
         let is_whole = |side: usize| {
-            let at = |numbers: &[u32], side: usize, usual: u32| {
-                u64::from(numbers.get(side).copied().unwrap_or(usual))
-            };
-            let [kernel, stride] = [u64::from(spatial[side]), at(&window.stride, side, 1)];
+            let [kernel, stride] = [i64::from(kernel[side]), at(&window.stride, side, 1)];
             match &window.pads {
                 Pads::Same | Pads::SameLower | Pads::Causal => at(output_pads, side, 0) == 0,
                 Pads::Explicit(pads) => {
@@ -166,12 +165,7 @@ impl Converter<'_> {
             }
         };
         let plain = groups == 1 && window.dilation.iter().all(|&dilation| dilation == 1);
-        plain && padded && is_whole(0) && is_whole(1)
-    }
-
-    /// Whether operand 0 has no zeros around it that are left to the reader.
-    fn unpadded(&self, node: &SourceNode) -> bool {
-        !matches!(self.value(node, 0), Some(super::Value::View(view)) if view.padding != Padding::NONE)
+        (plain && !is_padded && is_whole(0) && is_whole(1)).then_some((output, kernel))
     }
 
     /// Any other transposed convolution: each pixel of the input times all weights, and sums of
@@ -221,6 +215,11 @@ impl Converter<'_> {
     }
 }
 
+/// The number at a place of a list; the usual one where the list is shorter.
+fn at(numbers: &[u32], place: usize, usual: u32) -> i64 {
+    i64::from(numbers.get(place).copied().unwrap_or(usual))
+}
+
 /// Extent along one side after a transposed convolution.
 fn spread(
     window: &Windowed,
@@ -228,8 +227,6 @@ fn spread(
     [kernel, extent]: [u32; 2],
     (side, sides): (usize, usize),
 ) -> Step<u32> {
-    let at =
-        |numbers: &[u32], place: usize, usual: u32| i64::from(numbers.get(place).copied().unwrap_or(usual));
     let (stride, dilation) = (at(&window.stride, side, 1), at(&window.dilation, side, 1));
     if stride == 0 || stride > i64::from(MAX_DIMENSION) || dilation > i64::from(MAX_DIMENSION) {
         return unsound("a stride or dilation is 0 or too large");

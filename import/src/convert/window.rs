@@ -2,7 +2,7 @@
 
 use super::volume::{Side, sides};
 use super::{Converter, Step, Value, unknown, unsound};
-use crate::model::{ImageOrder, Pads, Reduction, SourceNode, Windowed, as_extent};
+use crate::model::{Pads, Reduction, SourceNode, Windowed, as_extent};
 use crate::view::{View, wide};
 use coexec_sim::workload::{
     Conv2d, DepthwiseConv2d, MAX_DIMENSION, Mean, Operator, Padding, Pool, PoolKind, Reshape, Shape, Source,
@@ -69,13 +69,8 @@ impl Converter<'_> {
         output_pads: &[u32],
     ) -> Step<View> {
         let extents = self.weight_extents(node, 1)?;
-        if !self.is_by_blocks(node, window, groups, output_pads, &extents) {
+        let Some((output, kernel)) = self.by_blocks(node, window, groups, output_pads, &extents) else {
             return self.scattered_convolution(node, window, groups, output_pads, &extents);
-        }
-        let (output, kernel) = match (self.model.order, &extents[..]) {
-            (ImageOrder::ChannelsFirst, &[_, output, height, width])
-            | (ImageOrder::ChannelsLast, &[output, height, width, _]) => (output, [height, width]),
-            _ => return unknown("a transposed convolution that is not over images"),
         };
         let image = self.image(node, 0)?;
         let stride = match window.stride[..] {

@@ -148,6 +148,7 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         return work;
     }
     let axis = |usual: i64| attributes.axis(usual);
+    let block = |to_space| Work::BlockRearrangement { block: attributes.count("blocksize", 0), to_space };
     let known = attention::work(kind, attributes).or_else(|| layer(kind, attributes));
     let known =
         known.or_else(|| choice_of_elements(kind, attributes)).or_else(|| classical(kind, attributes));
@@ -176,12 +177,8 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         }),
         "Reshape" => Work::Reshape(Reshaping::ToOperand { zero_is_zero: attributes.flag("allowzero") }),
         "Flatten" => Work::Reshape(Reshaping::Flatten { axis: axis(1) }),
-        "DepthToSpace" => {
-            Work::BlockRearrangement { block: attributes.count("blocksize", 0), to_space: true }
-        }
-        "SpaceToDepth" => {
-            Work::BlockRearrangement { block: attributes.count("blocksize", 0), to_space: false }
-        }
+        "DepthToSpace" => block(true),
+        "SpaceToDepth" => block(false),
         "Shape" => {
             Work::Shape { from: attributes.integer("start", 0), to: attributes.integer("end", i64::MAX) }
         }
@@ -197,21 +194,14 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
 fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     let count = |name: &str| attributes.count(name, 0);
     let pool = |kind| Work::Pool { kind, window: attributes.window() };
+    let conv = |window, groups| Work::Convolution { window, groups, is_depthwise: false };
     Some(match kind {
         "Einsum" => Work::Einsum(attributes.text("equation").to_owned()),
         "GroupNormalization" => Work::GroupNorm { groups: Some(count("num_groups")) },
         "LSTM" => Work::Recurrent { gates: None, batch_first: attributes.flag("layout") },
         "MatMulNBits" => Work::Linear { depth: count("K"), outputs: count("N") },
-        "CausalConvWithState" => Work::Convolution {
-            window: Windowed { pads: Pads::Causal, ..attributes.window() },
-            groups: None,
-            is_depthwise: false,
-        },
-        "Conv" => Work::Convolution {
-            window: attributes.window(),
-            groups: Some(attributes.count("group", 1)),
-            is_depthwise: false,
-        },
+        "CausalConvWithState" => conv(Windowed { pads: Pads::Causal, ..attributes.window() }, None),
+        "Conv" => conv(attributes.window(), Some(attributes.count("group", 1))),
         "ConvTranspose" => Work::TransposedConvolution {
             window: attributes.window(),
             groups: attributes.count("group", 1),

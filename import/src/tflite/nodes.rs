@@ -139,13 +139,11 @@ pub(super) fn read(
         Some(DETECTIONS) => Some((DETECTIONS, Work::once(GenericKind::Search, Extents::Said), None)),
         Some(_) | None => None,
     };
-    let known = of_its_own
-        .or_else(|| with_options(code, &options).or_else(|| seldom(code, &options, is_coupled)))
-        .or_else(|| {
-            let (kind, work) = operators::of_tflite(code)?;
-            // A sum, product, difference or quotient has a function in its first slot.
-            Some((kind, work, matches!(code, 0 | 18 | 41 | 42).then_some(0)))
-        });
+    let known = of_its_own.or_else(|| with_options(code, &options, is_coupled)).or_else(|| {
+        let (kind, work) = operators::of_tflite(code)?;
+        // A sum, product, difference or quotient has a function in its first slot.
+        Some((kind, work, matches!(code, 0 | 18 | 41 | 42).then_some(0)))
+    });
     let (mut kind, work, slot) = match known {
         Some((kind, work, slot)) => (kind.to_owned(), work, slot),
         None => (format!("BUILTIN {code}"), Work::Unknown(NOT_KNOWN.to_owned()), None),
@@ -193,31 +191,26 @@ fn transposed(operator: &Table<'_>) -> Option<Work> {
 /// What a node does, and the slot of the function that is fused into it.
 type Layer = (&'static str, Work, Option<usize>);
 
-fn with_options(code: i32, options: &Options<'_>) -> Option<Layer> {
+fn with_options(code: i32, options: &Options<'_>, is_coupled: bool) -> Option<Layer> {
+    let planar = |dilation| options.window(Vec::new(), dilation);
+    let conv = |window, is_depthwise| Work::Convolution { window, groups: None, is_depthwise };
     let pool = |kind| Work::Pool {
         kind,
         window: options.window(vec![options.count(4, 1), options.count(3, 1)], None),
     };
     let block = |to_space| Work::BlockRearrangement { block: options.count(0, 0), to_space };
     let reduce = |reduction| Work::Reduce { reduction, keep: options.byte(0) != 0 };
+    let product = |transpose, flatten| Work::Product { transpose, flatten };
+    let recurrent =
+        |gates, slot| Work::Recurrent { gates: Some(gates), batch_first: options.byte(slot) == 0 };
     Some(match code {
         1 => ("AVERAGE_POOL_2D", pool(PoolKind::Average), Some(5)),
         12 => ("L2_POOL_2D", pool(PoolKind::Average), Some(5)),
         2 => ("CONCATENATION", Work::Concat { axis: options.axis(0), is_new: false }, Some(1)),
-        3 => {
-            let window = options.window(Vec::new(), Some([5, 4]));
-            ("CONV_2D", Work::Convolution { window, groups: None, is_depthwise: false }, Some(3))
-        }
-        4 => {
-            let window = options.window(Vec::new(), Some([6, 5]));
-            let work = Work::Convolution { window, groups: None, is_depthwise: true };
-            ("DEPTHWISE_CONV_2D", work, Some(4))
-        }
+        3 => ("CONV_2D", conv(planar(Some([5, 4])), false), Some(3)),
+        4 => ("DEPTHWISE_CONV_2D", conv(planar(Some([6, 5])), true), Some(4)),
         5 => ("DEPTH_TO_SPACE", block(true), None),
-        9 => {
-            let work = Work::Product { transpose: [false, true], flatten: options.byte(2) == 0 };
-            ("FULLY_CONNECTED", work, Some(0))
-        }
+        9 => ("FULLY_CONNECTED", product([false, true], options.byte(2) == 0), Some(0)),
         13 => {
             // The option is the radius of the neighbourhood.
             let size = options.count(0, 0).saturating_mul(2).saturating_add(1);
@@ -227,46 +220,23 @@ fn with_options(code: i32, options: &Options<'_>) -> Option<Layer> {
         17 => ("MAX_POOL_2D", pool(PoolKind::Max), Some(5)),
         25 => ("SOFTMAX", Work::along_axis(Softmax::default(), -1, false), None),
         26 => ("SPACE_TO_DEPTH", block(false), None),
+        35 => ("UNIDIRECTIONAL_SEQUENCE_RNN", recurrent(1, 0), None),
         36 => ("GATHER", Work::Gather { axis: options.axis(0) }, None),
         40 => ("MEAN", reduce(Reduction::Mean), None),
+        44 => ("UNIDIRECTIONAL_SEQUENCE_LSTM", recurrent(if is_coupled { 3 } else { 4 }, 3), None),
         45 => ("STRIDED_SLICE", Work::Slice(options.strides()), None),
         50 => ("LOG_SOFTMAX", Work::along_axis(Softmax::default(), -1, false), None),
         67 => {
-            let window = options.window(Vec::new(), None);
-            let work = Work::TransposedConvolution { window, groups: 1, output_pads: Vec::new() };
-            ("TRANSPOSE_CONV", work, Some(3))
+            let (window, output_pads) = (planar(None), Vec::new());
+            ("TRANSPOSE_CONV", Work::TransposedConvolution { window, groups: 1, output_pads }, Some(3))
         }
         74 => ("SUM", reduce(Reduction::Sum), None),
         81 => ("REDUCE_PROD", reduce(Reduction::Product), None),
         82 => ("REDUCE_MAX", reduce(Reduction::Max), None),
         83 => ("PACK", Work::Concat { axis: options.axis(1), is_new: true }, None),
         89 => ("REDUCE_MIN", reduce(Reduction::Min), None),
-        126 => {
-            let transpose = [options.byte(0) != 0, options.byte(1) != 0];
-            ("BATCH_MATMUL", Work::Product { transpose, flatten: false }, None)
-        }
-        _ => return None,
-    })
-}
-
-/// Operators that few networks have.
-fn seldom(code: i32, options: &Options<'_>, is_coupled: bool) -> Option<Layer> {
-    Some(match code {
-        35 => {
-            let batch_first = options.byte(0) == 0;
-            ("UNIDIRECTIONAL_SEQUENCE_RNN", Work::Recurrent { gates: Some(1), batch_first }, None)
-        }
-        44 => {
-            let gates = if is_coupled { 3 } else { 4 };
-            let batch_first = options.byte(3) == 0;
-            ("UNIDIRECTIONAL_SEQUENCE_LSTM", Work::Recurrent { gates: Some(gates), batch_first }, None)
-        }
-        85 => ("ONE_HOT", Work::once(GenericKind::Gather, Extents::Said), None),
-        107 => ("GATHER_ND", Work::once(GenericKind::Gather, Extents::Places { shared: 0 }), None),
-        132 => {
-            let window = options.volume();
-            ("CONV_3D", Work::Convolution { window, groups: None, is_depthwise: false }, Some(4))
-        }
+        126 => ("BATCH_MATMUL", product([0, 1].map(|slot| options.byte(slot) != 0), false), None),
+        132 => ("CONV_3D", conv(options.volume(), false), Some(4)),
         _ => return None,
     })
 }

@@ -110,7 +110,7 @@ impl<T: Element> Prepared<T> {
     fn pack_right_operand(&mut self, pool: &mut ThreadPool, inputs: &[&[T]], part: Region) {
         let threads = self.division(part, pool.threads()).map_or(1, |division| division.threads);
         let Implementation::BatchedProduct(product) = &mut self.implementation else { return };
-        let panels = product.panels_mut();
+        let panels = product.panels.as_mut_slice();
         let matrix = inputs[1].len() / panels.len();
         pool.for_each_mut(threads, panels, &|index, panels| {
             panels.fill_from_rows(&inputs[1][index * matrix..(index + 1) * matrix]);
@@ -126,9 +126,9 @@ impl<T: Element> Prepared<T> {
         results: &Results<T>,
     ) -> [Option<product::Part<T>>; 3] {
         let make = |groups: Range<usize>, channels: Range<usize>| {
-            (!groups.is_empty() && !channels.is_empty()).then(|| product::Part {
+            (!groups.is_empty() && !channels.is_empty()).then_some(product::Part {
                 input,
-                output: results.first(),
+                output: results.first,
                 groups,
                 channels,
                 stretches: results.stretches,
@@ -144,7 +144,7 @@ impl<T: Element> Prepared<T> {
             let part = make(0..heads, channels);
             return [part.map(|part| product::Part { stretches, ..part }), None, None];
         }
-        let group = product.group_channels();
+        let group = product.dimensions.group_channels;
         let [first, last] = [channels.start / group, (channels.end - 1) / group];
         let within = |index: usize| {
             let start = index * group;

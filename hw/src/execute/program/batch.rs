@@ -22,7 +22,8 @@ pub(in crate::execute) enum Going {
 impl<T: Element> Program<T> {
     /// Begins a run.
     pub(in crate::execute) fn begin(&mut self) -> Result<Progress> {
-        let mut progress = Progress::of_several();
+        let mut progress = Progress::default();
+        progress.is_one_of_several = true;
         self.queue(&mut progress)?;
         Ok(progress)
     }

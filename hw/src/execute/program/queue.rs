@@ -33,11 +33,6 @@ pub(in crate::execute) struct Progress {
 }
 
 impl Progress {
-    /// Of a run beside which others go on.
-    pub(super) fn of_several() -> Self {
-        Self { is_one_of_several: true, ..Self::default() }
-    }
-
     /// From the first kernel's start to the latest one's end, where there are any. An event
     /// behind a flag that was seen may not tell yet.
     pub(super) fn kernels(&self, schedule: &Schedule) -> Option<Result<Picos, OpenClError>> {

@@ -15,14 +15,6 @@ const MAX_TEXELS: u32 = 64;
 /// Work-group that rearranges the right operand of a matrix product.
 const ARRANGING_GROUP: [u32; 3] = [8, 4, 1];
 
-/// A convolution as the generic kernel runs it.
-pub(super) struct Product<T> {
-    pub(super) blocks: Blocks,
-    pub(super) weights: Arc<Buffer<T>>,
-    pub(super) window: Window,
-    pub(super) region: ComputedPart,
-}
-
 impl<T: Element> Builder<'_, T> {
     pub(super) fn linear(&mut self, product: workload::Product) -> Result<()> {
         self.packed_product(self.dense_blocks([product.inner, product.outputs]), Window::valid(1))
@@ -47,8 +39,8 @@ impl<T: Element> Builder<'_, T> {
         if blocks.groups > 1 {
             source.option("GROUPED");
         }
-        let product = Product { blocks, weights, window, region: self.region() };
-        self.push_product(source, product, [TensorName::Input(0), TensorName::Output])
+        let tensors = [TensorName::Input(0), TensorName::Output];
+        self.push_product(source, (blocks, weights), window, self.region(), tensors)
     }
 
     pub(super) fn mat_mul(&mut self, product: workload::Product) -> Result<()> {
@@ -72,8 +64,8 @@ impl<T: Element> Builder<'_, T> {
         let mut source = self.source("conv", include_str!("../kernels/conv.cl"));
         source.option("ROW_WEIGHTS");
         source.option("NO_BIAS");
-        let product = Product { blocks, weights, window: Window::valid(1), region: self.region() };
-        self.push_product(source, product, [TensorName::Input(0), TensorName::Output])
+        let tensors = [TensorName::Input(0), TensorName::Output];
+        self.push_product(source, (blocks, weights), Window::valid(1), self.region(), tensors)
     }
 
     /// The blocks that the dispatch cuts the part's output channels into, without a window or
@@ -95,10 +87,11 @@ impl<T: Element> Builder<'_, T> {
     pub(super) fn push_product(
         &mut self,
         mut source: Source,
-        product: Product<T>,
+        (packed, weights): (Blocks, Arc<Buffer<T>>),
+        window: Window,
+        region: ComputedPart,
         tensors: [TensorName; 2],
     ) -> Result<()> {
-        let Product { blocks: packed, weights, window, region } = product;
         let [x, y, slices] = self.dispatch.tile;
         let texels = u64::from(x) * u64::from(y) * u64::from(slices);
         if texels == 0 || texels > u64::from(MAX_TEXELS) {

@@ -7,7 +7,6 @@ use coexec_sim::workload::{Conv2d, Function, Shape, Window};
 
 use super::{Argument, Builder, ComputedPart, LaunchGrid, TensorName};
 use crate::cpu::Element;
-use crate::opencl::prepared::product::Product;
 use crate::opencl::winograd::{definitions, weight_points};
 use crate::opencl::{Home, Result, Source, Tensor};
 
@@ -72,8 +71,8 @@ impl<T: Element> Builder<'_, T> {
         source.option("NO_BIAS");
         let size = [count, WINOGRAD_POINTS, self.slices() as u32];
         let region = ComputedPart { first: [0; 3], size, images: 1 };
-        let product = Product { blocks, weights, window: Window::valid(1), region };
-        self.push_product(source, product, [TensorName::Inner(0), TensorName::Inner(1)])
+        let tensors = [TensorName::Inner(0), TensorName::Inner(1)];
+        self.push_product(source, (blocks, weights), Window::valid(1), region, tensors)
     }
 
     /// The transforms' source. Plain tensors of points have one image, whatever the
