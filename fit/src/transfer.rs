@@ -138,8 +138,8 @@ const STUDENT_95: f64 = 2.015;
 
 /// Predictions of each device beside its runs, by the profile that [`transfer`] makes of it with the others as
 /// donors, and that is then fitted to whole inferences of `networks` networks, drawn with each of `seeds`, on GPU and
-/// CPU; those have no prediction. By draw, then by device. The 90 % intervals are of the others' errors: a bias that devices have, and what each spreads around its own
-/// (few-runs study, section 2).
+/// CPU; those have no prediction. By draw, then by device. The 90 % intervals are of the others' errors: a bias that
+/// devices have, and what each spreads around its own (few-runs study, section 2).
 ///
 /// # Errors
 /// As [`transfer`].

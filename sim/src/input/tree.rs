@@ -1,9 +1,9 @@
 //! A parsed TOML document as data of our own types.
 //!
 //! Responsible for: handing each value to the type that reads it, and where the one is that does not fit.
-//! Not for: syntax, which the `toml` crate parses. Its deserialiser would do, but is translated three times
-//! for every type that is read (of tables, of times and of values that know their place): that was over a
-//! third of all code of this crate before it is optimised, and a fifth of the time that it takes to compile.
+//! Not for: syntax, which the `toml` crate parses. Its deserialiser would do, but is compiled three times for
+//! every type that is read: for tables, for times and for values that know their place. With as many types
+//! as a profile has, that is much of the time that this crate takes to compile.
 //! Invariant: an error knows the innermost value, or the key, that it is about.
 
 use std::fmt::Display;
@@ -58,24 +58,16 @@ pub fn from_toml<T: DeserializeOwned>(content: &str) -> Result<T, Misfit> {
 /// # Errors
 /// What is wrong with its syntax, or does not fit `T`.
 pub fn from_toml_value<T: DeserializeOwned>(content: &str) -> Result<T, Misfit> {
-    T::deserialize(Node::new(&DeValue::parse(content)?))
+    T::deserialize(Node(&DeValue::parse(content)?))
 }
 
 /// A value of the document.
-struct Node<'a> {
-    value: &'a DeValue<'a>,
-    span: Range<usize>,
-}
+struct Node<'a>(&'a Spanned<DeValue<'a>>);
 
 impl<'a> Node<'a> {
-    fn new(value: &'a Spanned<DeValue<'a>>) -> Self {
-        Self { value: value.get_ref(), span: value.span() }
-    }
-
-    /// Reads it as what `seed` makes. An error that is found only behind it, where each of several types was
-    /// tried, is about it, too.
+    /// Reads it as what `seed` makes. What does not fit is here, unless it is further inside.
     fn read<T: DeserializeSeed<'a>>(self, seed: T) -> Result<T::Value, Misfit> {
-        let span = self.span.clone();
+        let span = self.0.span();
         seed.deserialize(self).map_err(|misfit| misfit.at(span))
     }
 }
@@ -98,7 +90,7 @@ where
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Misfit> {
         let Some((key, value)) = self.left.next() else { return Ok(None) };
-        self.value = Some(Node::new(value));
+        self.value = Some(Node(value));
         seed.deserialize(BorrowedStrDeserializer::new(key.get_ref()))
             .map(Some)
             .map_err(|misfit: Misfit| misfit.at(key.span()))
@@ -118,7 +110,7 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
     type Error = Misfit;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Misfit> {
-        self.0.next().map(|value| Node::new(value).read(seed)).transpose()
+        self.0.next().map(|value| Node(value).read(seed)).transpose()
     }
 }
 
@@ -126,7 +118,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
     type Error = Misfit;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
-        match self.value {
+        match self.0.get_ref() {
             DeValue::String(text) => visitor.visit_borrowed_str(text),
             DeValue::Integer(digits) => match i64::from_str_radix(digits.as_str(), digits.radix()) {
                 Ok(number) => visitor.visit_i64(number),
@@ -147,7 +139,6 @@ impl<'de> Deserializer<'de> for Node<'de> {
             DeValue::Array(values) => visitor.visit_seq(Elements(values.iter())),
             DeValue::Table(table) => visitor.visit_map(entries(table)),
         }
-        .map_err(|misfit| misfit.at(self.span))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
@@ -168,7 +159,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Misfit> {
-        match self.value {
+        match self.0.get_ref() {
             DeValue::String(name) => visitor.visit_enum(BorrowedStrDeserializer::new(name)),
             DeValue::Table(table) if table.len() == 1 => {
                 visitor.visit_enum(MapAccessDeserializer::new(entries(table)))
@@ -182,7 +173,6 @@ impl<'de> Deserializer<'de> for Node<'de> {
             | DeValue::Datetime(_)
             | DeValue::Array(_) => Err(Misfit::custom("wanted string or table")),
         }
-        .map_err(|misfit| misfit.at(self.span))
     }
 
     forward_to_deserialize_any! {

@@ -62,11 +62,9 @@ impl DataType {
 }
 
 /// Where the elements of a tensor lie in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// A plain buffer, channels innermost: what CPU kernels read and write.
-    #[default]
     Buffer,
     /// A two-dimensional image of four-channel texels (Adreno, Mali, `PowerVR`).
     Image,

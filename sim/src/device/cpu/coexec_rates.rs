@@ -65,12 +65,14 @@ macro_rules! rates {
             }
 
             /// The rates, in the order of [`CoexecUnit::ALL`].
-            pub fn rates_mut(&mut self) -> [&mut Quantity; CoexecUnit::ALL.len()] {
+            #[cfg(test)]
+            pub(crate) fn rates_mut(&mut self) -> [&mut Quantity; CoexecUnit::ALL.len()] {
                 [$(&mut self.$key),+]
             }
 
             /// A table in which everything is free.
-            pub fn free(source: &str) -> Self {
+            #[cfg(test)]
+            pub(crate) fn free(source: &str) -> Self {
                 let zero = || Quantity::plain(0.0);
                 Self {
                     source: source.to_owned(),
