@@ -193,7 +193,9 @@ fn of_simulation(error: &SimulateError) -> &'static str {
             "give each processor parts that do not overlap and together cover the output"
         }
         SimulateError::Schedule(ScheduleError::Chain(_)) => "take the operator out of its chain",
-        SimulateError::Schedule(ScheduleError::PlanLength { .. }) => "make a plan for this workload",
+        SimulateError::Schedule(ScheduleError::PlanLength { .. } | ScheduleError::Order { .. }) => {
+            "make a plan for this workload"
+        }
         SimulateError::Schedule(ScheduleError::NoCores) => "give the profile's CPU a cluster of cores",
         SimulateError::OtherWorkload { .. } => "choose another --strategy",
         SimulateError::GridTooFine { .. } => "choose a larger --step",

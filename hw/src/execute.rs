@@ -52,7 +52,7 @@ use meetings::{Action, Meetings, Side};
 use operation::{CpuKernel, GpuKernel, Operation, OperationPart, borrowed};
 use place::{HostHome, Place, Touched};
 pub(crate) use program::{Program, Task};
-use program::{Taken, joined_by};
+use program::{Taken, stages_before};
 use watch::{Control, PATIENCE, watched};
 
 /// What was executed, or why not.

@@ -106,7 +106,8 @@ pub enum What {
         /// Whether the NPU computed some of it.
         with_npu: bool,
     },
-    /// Gets the GPU's result to the caller; once an inference.
+    /// Gets the results that the GPU alone has to the caller; once an inference. The stages are those of
+    /// the commands before it.
     ReadBack,
 }
 
@@ -159,6 +160,9 @@ pub enum ScheduleError {
     /// Parts that are no placement of an operator.
     #[error(transparent)]
     Placement(#[from] PlacementError),
+    /// The plan's order is none of the workload.
+    #[error("operator {stage} of the plan's order reads what is not computed before it, or is there twice")]
+    Order { stage: usize },
     /// Operators that the plan chains cannot be a chain.
     #[error(transparent)]
     Chain(#[from] ChainError),
@@ -220,9 +224,24 @@ pub fn schedule(stages: &[Stage], plan: &Plan, setting: &Setting) -> Result<Sche
     for (stage, placement) in stages.iter().zip(&plan.placements) {
         placement.check(&stage.layer.operator)?;
     }
+    check_order(stages, plan)?;
     let computed = computed(stages, plan)?;
     let missing = missing(stages, &plan.placements, &computed);
     builder::Builder::new(stages, plan, setting, Schedule { commands: Vec::new(), computed, missing }).build()
+}
+
+/// That each stage of a plan's own order comes once, and behind what it reads.
+fn check_order(stages: &[Stage], plan: &Plan) -> Result<(), ScheduleError> {
+    let mut is_computed = vec![false; stages.len()];
+    for &stage in &plan.order {
+        let is_next = |of: &Stage| !is_computed[stage] && of.inputs.iter().all(|&input| is_computed[input]);
+        if !stages.get(stage).is_some_and(is_next) {
+            return Err(ScheduleError::Order { stage });
+        }
+        is_computed[stage] = true;
+    }
+    let is_whole = plan.order.is_empty() || plan.order.len() == stages.len();
+    if is_whole { Ok(()) } else { Err(ScheduleError::Order { stage: plan.order.len() }) }
 }
 
 /// For each stage, whether its result is read outside its chain, or by nobody.

@@ -7,7 +7,7 @@ use coexec_sim::{Gpu, Processor, ProcessorKind, Region};
 
 use super::{
     CpuKernel, ExecuteError, GpuKernel, Home, HostHome, Machine, Operation, OperationPart, Place, Result,
-    Task, Touched, borrowed, joined_by,
+    Task, Touched, borrowed, stages_before,
 };
 use crate::cpu::{Available as _, Element, InstructionSet};
 use crate::opencl::{Dispatch, Signals};
@@ -189,7 +189,7 @@ pub(super) fn joined<T: Element>(
     let mut joined: Vec<_> = operations.iter().map(|_| None).collect();
     let (Some(runtime), Some(sharing)) = (machine.runtime(), sharing) else { return Ok(joined) };
     for join in schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. })) {
-        for stage in joined_by(schedule, join).filter(|&stage| operations[stage].overlaps()) {
+        for stage in stages_before(schedule, join).into_iter().filter(|&stage| operations[stage].overlaps()) {
             let shape = operations[stage].layer.operator.output();
             let reads_it = |reader: &Operation<T>| {
                 reader.reads.contains(&stage) && reader.chain != operations[stage].chain

@@ -5,7 +5,7 @@
 use coexec_sim::Region;
 use coexec_sim::schedule::What;
 
-use super::{ExecuteError, Machine, Program, Result, Side, borrowed, joined_by};
+use super::{ExecuteError, Machine, Program, Result, Side, borrowed, stages_before};
 use crate::cpu::Element;
 use crate::operands;
 use crate::verify::Reference;
@@ -94,7 +94,7 @@ impl<T: Element> Program<T> {
     fn is_joined(&self, stage: usize) -> bool {
         let mut joins =
             self.schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. }));
-        joins.any(|join| joined_by(&self.schedule, join).any(|joined| joined == stage))
+        joins.any(|join| stages_before(&self.schedule, join).contains(&stage))
     }
 
     /// Stages whose results nobody reads.

@@ -82,12 +82,12 @@ pub(crate) struct Program<T: Element> {
     pub(super) seed: u64,
 }
 
-/// The stages whose parts a join brings together.
-pub(super) fn joined_by<'a>(schedule: &'a Schedule, join: &'a Command) -> impl Iterator<Item = usize> + 'a {
+/// The stages of the commands before one: whose parts a join brings together, whose results are read back.
+pub(super) fn stages_before(schedule: &Schedule, command: &Command) -> Vec<usize> {
     let mut stages: Vec<usize> =
-        join.after.iter().map(|before| schedule.commands[before.index()].stage).collect();
+        command.after.iter().map(|before| schedule.commands[before.index()].stage).collect();
     stages.dedup();
-    stages.into_iter()
+    stages
 }
 
 impl<T: Element> Program<T> {
@@ -174,7 +174,10 @@ impl<T: Element> Program<T> {
             What::Compute { .. } | What::Move { .. } => true,
             What::HandOver { .. } => self.maps() && Side::of(command) == Side::Host,
             What::Join { .. } => {
-                self.maps() || joined_by(&self.schedule, command).any(|stage| self.joined[stage].is_some())
+                self.maps()
+                    || stages_before(&self.schedule, command)
+                        .iter()
+                        .any(|&stage| self.joined[stage].is_some())
             }
             What::ReadBack => self.maps(),
             // The queue is filled before the host does anything.
@@ -277,9 +280,9 @@ impl<T: Element> Program<T> {
         match command.what {
             What::Compute { part, .. } => self.compute(machine, stage, part),
             What::HandOver { result, .. } => self.map(&[result]),
-            What::ReadBack => self.map(&[stage]),
+            What::ReadBack => self.map(&stages_before(&self.schedule, command)),
             What::Join { .. } => {
-                let stages: Vec<usize> = joined_by(&self.schedule, command).collect();
+                let stages = stages_before(&self.schedule, command);
                 self.map(&stages)?;
                 for stage in stages {
                     self.join(stage);

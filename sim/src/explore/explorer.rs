@@ -68,7 +68,7 @@ pub struct Explorer<'s, 'a> {
     pub(super) together: CoRunCache,
     pub(super) together_inside: CoRunCache,
     /// What [`Strategy::Optimal`] prices for its plan and its bound.
-    pub(super) model: Option<Model<'s>>,
+    pub(super) models: Vec<Model<'s>>,
     searches: HashMap<(usize, &'static [Axis]), Search>,
     known: HashMap<Strategy, Result<Found>>,
 }
@@ -115,7 +115,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
             pipeline: None,
             together: CoRunCache::default(),
             together_inside: CoRunCache::default(),
-            model: None,
+            models: Vec::new(),
             searches: HashMap::new(),
             known: HashMap::new(),
         }

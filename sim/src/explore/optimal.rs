@@ -43,6 +43,7 @@ use contention::Contention;
 use label::{At, Cutting, Label, Place, Progress, leading, merged, squeezed, undominated};
 pub(super) use model::Model;
 use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, best, joined};
+use order::mirrored;
 use path::CriticalPaths;
 use program::{Limits, Outcome, Programme};
 use shares::{Members, NPU_RANGES, ShareTable, Shared, WITH_NPU};
@@ -147,19 +148,52 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
         all.extend(explorer.find(strategy));
     }
     let starts = first_weights(explorer);
-    let mut model = model(explorer)?;
+    let mut models = models(explorer)?;
+    let (model, effort) = (&mut models[0], explorer.options.effort);
     if let Some(stage) = (0..model.stages.len()).find(|&stage| !model.has_kernel(stage)) {
         return Err(missing_kernel(explorer.simulator, &explorer.stages[stage], explorer.options));
     }
+    let mut considered = search_all(explorer, model, (&starts, efforts(effort)), &mut all)?;
+    let mut changes = Budget::of(effort, model).changes;
+    if explorer.period_counts().is_some() {
+        changes = (changes * CHANGES_OF_STREAMS).min(MOST_CHANGES);
+        let starts = all.iter().map(|found| found.plan.clone()).collect();
+        for plan in throughput::balanced(explorer, model, starts, changes)? {
+            all.extend(fitting(explorer, plan, considered)?);
+        }
+    } else if let Some(order) = mirrored(explorer.stages) {
+        let mut other = Model::new(explorer, order)?;
+        considered += search_all(explorer, &mut other, (&starts, efforts_of_other_order(effort)), &mut all)?;
+        models.push(other);
+    }
+    let mut best = explorer.best(all)?;
+    models.retain(|model| model.order.is_empty() || model.order == best.plan.order);
+    if let Some(model) = models.last() {
+        let (plan, simulated) = walk::improved(explorer, model, &best.plan, changes)?;
+        considered += simulated;
+        let changed = explorer.found(Strategy::Optimal, plan, considered)?;
+        best = explorer.best([changed, best])?;
+    }
+    explorer.models = models;
+    Ok(Found { strategy: Strategy::Optimal, considered, ..best })
+}
+
+/// Adds the best plans by all weights that are searched, with each of the efforts; how many were considered.
+fn search_all(
+    explorer: &mut Explorer<'_, '_>,
+    model: &mut Model<'_>,
+    (starts, efforts): (&[Weights], &[Effort]),
+    all: &mut Vec<Found>,
+) -> Result<usize> {
     let (mut considered, mut searched) = (0, Vec::new());
-    for start in starts {
+    for &start in starts {
         let mut next = Some(start);
         for _ in 0..CORRECTIONS {
             let Some(weights) = next.filter(|next| !searched.contains(next)) else { break };
             model.weights = weights;
             let mut found = Vec::new();
-            for effort in efforts(explorer.options.effort) {
-                found.push(search(explorer, &model, &Budget::of(*effort, &model))?);
+            for effort in efforts {
+                found.push(search(explorer, model, &Budget::of(*effort, model))?);
             }
             considered += found.iter().map(|found| found.considered).sum::<usize>();
             searched.push(weights);
@@ -168,29 +202,14 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
             all.push(best);
         }
     }
-    let mut changes = Budget::of(explorer.options.effort, &model).changes;
-    if explorer.period_counts().is_some() {
-        changes = (changes * CHANGES_OF_STREAMS).min(MOST_CHANGES);
-        let starts = all.iter().map(|found| found.plan.clone()).collect();
-        for plan in throughput::balanced(explorer, &model, starts, changes)? {
-            all.extend(fitting(explorer, plan, considered)?);
-        }
-    }
-    let best = explorer.best(all)?;
-    let (plan, simulated) = walk::improved(explorer, &model, best.plan.clone(), changes)?;
-    explorer.model = Some(model);
-    considered += simulated;
-    let changed = explorer.found(Strategy::Optimal, plan, considered)?;
-    let best = explorer.best([changed, best])?;
-    Ok(Found { strategy: Strategy::Optimal, considered, ..best })
+    Ok(considered)
 }
 
-/// What the search and the bound price together, made once.
-fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>> {
-    match explorer.model.take() {
-        Some(known) => Ok(known),
-        None => Model::new(explorer),
-    }
+/// What the search and the bounds price together, made once: in the order of the workload, and behind that in
+/// the order of the plan that was found, where it is another.
+fn models<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Vec<Model<'s>>> {
+    let known = std::mem::take(&mut explorer.models);
+    if known.is_empty() { Ok(vec![Model::new(explorer, Vec::new())?]) } else { Ok(known) }
 }
 
 /// The efforts of which each searches: more labels do not always keep better ones, but none worse is lost.
@@ -199,6 +218,14 @@ fn efforts(most: Effort) -> &'static [Effort] {
         Effort::Quick => &[Effort::Quick],
         Effort::Normal => &[Effort::Normal],
         Effort::Thorough => &[Effort::Quick, Effort::Normal, Effort::Thorough],
+    }
+}
+
+/// The same where branches are computed in the other order: most of what that gains is found with little.
+fn efforts_of_other_order(most: Effort) -> &'static [Effort] {
+    match most {
+        Effort::Quick | Effort::Normal => &[Effort::Quick],
+        Effort::Thorough => &[Effort::Quick, Effort::Normal],
     }
 }
 
@@ -218,7 +245,7 @@ fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, budget: &Budget) -
         for decisions in decisions {
             let plan = planned::plan(model, &decisions, explorer.options.synchronisation);
             is_new |= contention.learn(model, &decisions, &plan);
-            found.extend(fitting(explorer, plan, considered)?);
+            found.extend(fitting(explorer, model.for_workload(plan), considered)?);
         }
         if !is_new {
             break;
@@ -237,14 +264,16 @@ fn fitting(explorer: &mut Explorer<'_, '_>, plan: Plan, considered: usize) -> Re
 
 impl Explorer<'_, '_> {
     /// What every plan costs at least that gives whole operators to any processor or cuts them between CPU
-    /// and GPU along one axis, in the unit of the objective; at most what the plan costs that is predicted so.
+    /// and GPU along one axis, in the order of the workload or of the plan that was found, in the unit of the
+    /// objective; at most what the plan costs that is predicted so.
     ///
     /// # Errors
     /// What the NPU takes cannot be priced.
     pub fn bound(&mut self, known: &Prediction) -> Result<f64> {
-        let mut model = model(self)?;
-        let bound = bound_of(self, &mut model, known);
-        self.model = Some(model);
+        let mut models = models(self)?;
+        let bounds = models.iter_mut().map(|model| bound_of(self, model, known));
+        let bound = bounds.fold(f64::INFINITY, f64::min);
+        self.models = models;
         Ok(bound)
     }
 }

@@ -5,12 +5,14 @@
 
 mod operator;
 
+use std::collections::HashMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Axis, GraphCover, Mechanism, Part, Placement, Plan, Processor, check_chains};
 use crate::device::{Checker, ProcessorKind, Profile};
-use crate::input::{Result, Text, Violation};
+use crate::input::{Result as InputResult, Text, Violation};
 use crate::workload::Stage;
 
 /// Most batches in flight: a simulated stream holds the tasks of all of them.
@@ -34,7 +36,8 @@ pub struct PlanFile {
     /// Whether processors take turns, in the order of the operators, as an interpreter runs a graph.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_turn: bool,
-    /// One entry an operator, in the workload's order.
+    /// One entry an operator, in the order in which they are given to the processors: the workload's, or any
+    /// other in which none comes before what it reads.
     pub operator: Vec<PlannedOperator>,
 }
 
@@ -100,14 +103,10 @@ pub struct Share {
 impl PlanFile {
     /// Writes a plan down.
     pub fn new(scenario: &str, device: &Profile, stages: &[Stage], plan: &Plan) -> Self {
-        let operator = stages
-            .iter()
-            .zip(&plan.placements)
-            .enumerate()
-            .map(|(index, (stage, placement))| {
-                PlannedOperator::new(&stage.name, *placement, plan.chain(index))
-            })
-            .collect();
+        let planned = |stage: usize| {
+            PlannedOperator::new(&stages[stage].name, plan.placements[stage], plan.chain(stage))
+        };
+        let operator = plan.in_order().map(planned).collect();
         Self {
             scenario: scenario.to_owned(),
             device: device.name.clone(),
@@ -128,9 +127,10 @@ impl PlanFile {
     ///
     /// # Errors
     /// The first entry that does not fit, with its place in `text`.
-    pub fn resolve(&self, text: &Text, stages: &[Stage], device: &Profile) -> Result<Plan> {
+    pub fn resolve(&self, text: &Text, stages: &[Stage], device: &Profile) -> InputResult<Plan> {
         self.check_depth(text)?;
         let mut placements = Vec::with_capacity(stages.len());
+        let mut order = Order::new(stages);
         for (index, stage) in stages.iter().enumerate() {
             let at = format!("operator[{index}]");
             let Some(planned) = self.operator.get(index) else {
@@ -141,7 +141,7 @@ impl PlanFile {
                     format!("{} operators; {:?} is missing", stages.len(), stage.name),
                 )));
             };
-            let placed = planned.resolve(stage, device);
+            let placed = order.next(&planned.name).and_then(|stage| planned.resolve(stage, device));
             placements.push(placed.map_err(|violation| text.reject(violation.inside(&at)))?);
         }
         if let Some(extra) = self.operator.get(stages.len()) {
@@ -154,19 +154,59 @@ impl PlanFile {
         let chains = self.operator.iter().map(|planned| planned.chain).collect();
         let plan =
             Plan { in_turn: self.in_turn, ..Plan::new(self.synchronisation, placements).chained(chains) };
+        let plan = if order.is_the_workloads() { plan } else { plan.running_in(&order.so_far) };
         check_chains(stages, &plan).map_err(|error| {
+            let at = format!("operator[{}].chain", plan.positions()[error.stage]);
             let expected = format!("another chain, or none: {}", error.reason);
-            text.reject(Violation::new(format!("operator[{}].chain", error.stage), error.chain, expected))
+            text.reject(Violation::new(at, error.chain, expected))
         })?;
         Ok(plan)
     }
 
-    fn check_depth(&self, text: &Text) -> Result<()> {
+    fn check_depth(&self, text: &Text) -> InputResult<()> {
         let mut checker = Checker::default();
         if let Some(depth) = self.pipeline_depth {
             checker.count("pipeline_depth", depth, MAX_PIPELINE_DEPTH);
         }
         checker.refuse(text)
+    }
+}
+
+/// The stages that the entries of a plan are of.
+struct Order<'s> {
+    stages: &'s [Stage],
+    by_name: HashMap<&'s str, usize>,
+    so_far: Vec<usize>,
+    is_planned: Vec<bool>,
+}
+
+impl<'s> Order<'s> {
+    fn new(stages: &'s [Stage]) -> Self {
+        let by_name = stages.iter().enumerate().map(|(stage, of)| (&*of.name, stage)).collect();
+        Self { stages, by_name, so_far: Vec::new(), is_planned: vec![false; stages.len()] }
+    }
+
+    fn is_the_workloads(&self) -> bool {
+        self.so_far.iter().enumerate().all(|(position, &stage)| position == stage)
+    }
+
+    /// The stage of the next entry, by its name. Operators of a language model may share one: then it is the
+    /// workload's next.
+    fn next(&mut self, name: &str) -> Result<&'s Stage, Violation> {
+        let wrong = |expected| Violation::new("name", format!("{name:?}"), expected);
+        let in_turn = self.so_far.len();
+        let named = Some(in_turn).filter(|&stage| self.stages[stage].name == name);
+        let Some(stage) = named.or_else(|| self.by_name.get(name).copied()) else {
+            return Err(wrong(format!("{:?}, the workload's next operator", self.stages[in_turn].name)));
+        };
+        if std::mem::replace(&mut self.is_planned[stage], true) {
+            return Err(wrong("each operator once".to_owned()));
+        }
+        if let Some(&input) = self.stages[stage].inputs.iter().find(|&&input| !self.is_planned[input]) {
+            return Err(wrong(format!("{:?} before it, which it reads", self.stages[input].name)));
+        }
+        self.so_far.push(stage);
+        Ok(&self.stages[stage])
     }
 }
 

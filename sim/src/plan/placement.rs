@@ -278,12 +278,15 @@ pub struct Plan {
     /// Whether processors take turns, in the order of the stages, as an interpreter runs a graph that
     /// waits for each delegate that it calls.
     pub in_turn: bool,
+    /// The stages in the order in which they are given to the processors, where that is another than the
+    /// workload's; empty otherwise.
+    pub order: Vec<usize>,
 }
 
 impl Plan {
     /// A plan without chains.
     pub fn new(synchronisation: Mechanism, placements: Vec<Placement>) -> Self {
-        Self { synchronisation, placements, chains: Vec::new(), in_turn: false }
+        Self { synchronisation, placements, chains: Vec::new(), in_turn: false, order: Vec::new() }
     }
 
     /// The same plan with the chain of each stage.
@@ -297,6 +300,39 @@ impl Plan {
     #[must_use]
     pub fn in_turn(self) -> Self {
         Self { in_turn: true, ..self }
+    }
+
+    /// The stages in the order in which they are given to the processors.
+    pub fn in_order(&self) -> impl Iterator<Item = usize> + Clone {
+        (0..self.placements.len()).map(|position| self.order.get(position).copied().unwrap_or(position))
+    }
+
+    /// When each stage is given to a processor, as its position among all.
+    pub fn positions(&self) -> Vec<usize> {
+        let mut positions = vec![0; self.placements.len()];
+        self.in_order().enumerate().for_each(|(position, stage)| positions[stage] = position);
+        positions
+    }
+
+    /// Of this plan of stages that were put in `order`: that of the stages as they were, in that order.
+    #[must_use]
+    pub fn running_in(self, order: &[usize]) -> Self {
+        let mut plan = self.clone();
+        for (position, &stage) in order.iter().enumerate() {
+            plan.placements[stage] = self.placements[position];
+            if let Some(chain) = plan.chains.get_mut(stage) {
+                *chain = self.chains[position];
+            }
+        }
+        Self { order: order.to_vec(), ..plan }
+    }
+
+    /// The same plan of the stages put in its order.
+    #[must_use]
+    pub fn of_ordered(&self) -> Self {
+        let placements = self.in_order().map(|stage| self.placements[stage]).collect();
+        let chains = self.in_order().map(|stage| self.chain(stage)).collect();
+        Self { placements, order: Vec::new(), ..self.clone() }.chained(chains)
     }
 
     /// The chain of a stage.

@@ -29,6 +29,14 @@ struct Residence {
     apart: Option<(u32, Parts)>,
 }
 
+impl Residence {
+    /// Of a stage that was not computed yet.
+    fn nowhere() -> Self {
+        let (holders, ready, bytes) = (Holders::default(), CommandId(0), Bytes::ZERO);
+        Self { holders, ready, bytes, on_gpu: Bytes::ZERO, pieces: 0, apart: None }
+    }
+}
+
 /// The command of each part of a stage.
 type Parts = ArrayVec<CommandId, MAX_PARTS>;
 
@@ -55,7 +63,7 @@ impl<'a> Builder<'a> {
             plan,
             setting,
             schedule,
-            residences: Vec::with_capacity(stages.len()),
+            residences: vec![Residence::nowhere(); stages.len()],
             last_join: None,
             submission: None,
             submitted: false,
@@ -64,9 +72,8 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn build(mut self) -> Result<Schedule, ScheduleError> {
-        for stage in 0..self.stages.len() {
-            let residence = self.stage(stage)?;
-            self.residences.push(residence);
+        for stage in self.plan.in_order() {
+            self.residences[stage] = self.stage(stage)?;
         }
         self.close_all()?;
         self.results_onto_host();
@@ -225,14 +232,18 @@ impl<'a> Builder<'a> {
         if !self.setting.ends_on_host || !self.setting.gpu_has_own_memory {
             return;
         }
-        let mut is_read = vec![false; self.stages.len()];
-        self.stages.iter().flat_map(|stage| &stage.inputs).for_each(|&input| is_read[input] = true);
-        for stage in (0..self.stages.len()).filter(|&stage| !is_read[stage]) {
-            let Residence { ready, bytes, holders, .. } = self.residences[stage];
-            if holders.is_only(ProcessorKind::Gpu) {
-                self.residences[stage].ready = self.whole_onto_host(stage, stage, bytes, ready);
-            }
+        for stage in self.results_of_the_gpu() {
+            let Residence { ready, bytes, .. } = self.residences[stage];
+            self.residences[stage].ready = self.whole_onto_host(stage, stage, bytes, ready);
         }
+    }
+
+    /// The results of the workload that the GPU alone has.
+    fn results_of_the_gpu(&self) -> Vec<usize> {
+        let mut is_result = vec![true; self.stages.len()];
+        self.stages.iter().flat_map(|stage| &stage.inputs).for_each(|&input| is_result[input] = false);
+        let with_gpu = |stage: &usize| self.residences[*stage].holders.is_only(ProcessorKind::Gpu);
+        (0..self.stages.len()).filter(|&stage| is_result[stage]).filter(with_gpu).collect()
     }
 
     /// Adds a copy between memories; where there is one, or nothing to copy, it needs none.
@@ -330,13 +341,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// After the last stage, where the GPU alone has its result; the CPU pays for
+    /// In the end, where the GPU alone has a result of the workload; the CPU pays for
     /// what it reads elsewhere with a hand-over or a join.
     fn read_back(&mut self) {
-        let Some(last) = self.residences.last() else { return };
-        if last.holders.is_only(ProcessorKind::Gpu) && self.setting.is_inference {
-            let ready = last.ready;
-            self.push(self.stages.len() - 1, Processor::Gpu, What::ReadBack, vec![ready]);
+        let results = self.results_of_the_gpu();
+        if let Some(&last) = results.last().filter(|_| self.setting.is_inference) {
+            let ready = results.iter().map(|&stage| self.residences[stage].ready).collect();
+            self.push(last, Processor::Gpu, What::ReadBack, ready);
         }
     }
 

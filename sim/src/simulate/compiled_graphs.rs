@@ -9,7 +9,7 @@ use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
 use crate::kernel::npu::compiled::{Graph, Member, Producer};
 use crate::kernel::{Phases, Unsupported};
-use crate::plan::{Placement, Plan, Processor};
+use crate::plan::{Mechanism, Placement, Plan, Processor};
 use crate::units::Picos;
 use crate::workload::{Layer, Stage};
 
@@ -52,9 +52,10 @@ fn in_graphs_of<'p>(
     compiler: impl Fn(&Layer) -> Option<&'p CompiledGraphs>,
 ) -> Result<Vec<Option<(Phases, Detail)>>> {
     let mut priced = vec![None; stages.len()];
-    for graph in graphs(stages, &plan.placements) {
+    let positions = plan.positions();
+    for graph in graphs(stages, plan, &positions) {
         let Some(parameters) = compiler(&stages[graph[0]].layer) else { continue };
-        let members = members(stages, &graph);
+        let members = members(stages, &graph, &positions);
         let executions = Graph::new(&members, parameters.on_chip_bytes.value)?.execute(parameters)?;
         for (&stage, execution) in graph.iter().zip(executions) {
             let phases = execution.phases;
@@ -93,15 +94,16 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
     let Some(npu) = &device.npu else { return Ok(None) };
     let Some(compiled) = &npu.compiled else { return Ok(None) };
     let placement = |&takes: &bool| if takes { Placement::NPU } else { Placement::GPU };
-    let placements: Vec<Placement> = takes.iter().map(placement).collect();
+    let plan = Plan::new(Mechanism::SvmPolling, takes.iter().map(placement).collect());
+    let positions = plan.positions();
     let mut inside = vec![None; stages.len()];
     let without_graph =
         CompiledGraphs { graph_us: Quantity { value: 0.0, ..compiled.graph_us.clone() }, ..compiled.clone() };
-    for members_of in graphs(stages, &placements) {
+    for members_of in graphs(stages, &plan, &positions) {
         if npu.compiler(stages[members_of[0]].layer.data_type).is_none() {
             continue;
         }
-        let graph = Graph::new(&members(stages, &members_of), compiled.on_chip_bytes.value)?;
+        let graph = Graph::new(&members(stages, &members_of, &positions), compiled.on_chip_bytes.value)?;
         let executions = graph.execute(&without_graph)?;
         let least = graph.least_micros(compiled)?;
         for ((&stage, execution), least) in members_of.iter().zip(executions).zip(least) {
@@ -123,20 +125,20 @@ pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phase
     Ok((execution.phases, Detail::NpuGraph(execution.detail)))
 }
 
-/// The stages of each graph, in order.
-fn graphs(stages: &[Stage], placements: &[Placement]) -> Vec<Vec<usize>> {
+/// The stages of each graph, in the order in which they are given to the NPU.
+fn graphs(stages: &[Stage], plan: &Plan, positions: &[usize]) -> Vec<Vec<usize>> {
     let mut graphs: Vec<Vec<usize>> = Vec::new();
     // The graph of each stage so far.
-    let mut graph_of: Vec<Option<usize>> = Vec::with_capacity(stages.len());
-    for (index, (stage, placement)) in stages.iter().zip(placements).enumerate() {
-        if placement.only().map(Processor::kind) != Some(ProcessorKind::Npu) {
-            graph_of.push(None);
-            continue;
-        }
+    let mut graph_of: Vec<Option<usize>> = vec![None; stages.len()];
+    let is_on_npu =
+        |&index: &usize| plan.placements[index].only().map(Processor::kind) == Some(ProcessorKind::Npu);
+    for index in plan.in_order().filter(is_on_npu) {
+        let stage = &stages[index];
         let running = graphs.len().checked_sub(1);
         let joins = running.is_some_and(|running| {
             let first = graphs[running][0];
-            let is_ready = |&input: &usize| input < first || graph_of[input] == Some(running);
+            let is_before = |input: usize| positions[input] < positions[first];
+            let is_ready = |&input: &usize| is_before(input) || graph_of[input] == Some(running);
             let format = stages[first].layer.data_type;
             stage.inputs.iter().all(is_ready) && stage.layer.data_type == format
         });
@@ -145,16 +147,17 @@ fn graphs(stages: &[Stage], placements: &[Placement]) -> Vec<Vec<usize>> {
         }
         let graph = graphs.len() - 1;
         graphs[graph].push(index);
-        graph_of.push(Some(graph));
+        graph_of[index] = Some(graph);
     }
     graphs
 }
 
 /// The stages of a graph as the kernel model sees them.
-fn members<'a>(stages: &'a [Stage], graph: &[usize]) -> Vec<Member<'a>> {
-    let producer = |&input: &usize| match graph.binary_search(&input) {
+fn members<'a>(stages: &'a [Stage], graph: &[usize], positions: &[usize]) -> Vec<Member<'a>> {
+    let position = |&stage: &usize| positions[stage];
+    let producer = |input: &usize| match graph.binary_search_by_key(&position(input), position) {
         Ok(position) => Producer::Member(position),
-        Err(_) => Producer::Outside(input),
+        Err(_) => Producer::Outside(*input),
     };
     let member = |&stage: &usize| {
         let Stage { layer, inputs, input_count, .. } = &stages[stage];
@@ -170,6 +173,6 @@ impl Graph {
     /// As [`Self::new`].
     pub fn of_stages(stages: &[Stage], on_chip_bytes: f64) -> Result<Self, Unsupported> {
         let all: Vec<usize> = (0..stages.len()).collect();
-        Self::new(&members(stages, &all), on_chip_bytes)
+        Self::new(&members(stages, &all, &all), on_chip_bytes)
     }
 }

@@ -80,14 +80,14 @@ pub(super) fn footprint(device: &Profile, stages: &[Stage], plan: &Plan, lowered
     };
     Footprint {
         weights_bytes: stages.iter().map(weights).sum(),
-        activations_bytes: most_alive(stages, &results),
+        activations_bytes: most_alive(stages, plan, &results),
         extra_weights_bytes: stages
             .iter()
             .zip(&lowered.computed)
             .filter(twice)
             .map(|(stage, _)| weights(stage))
             .sum(),
-        extra_activations_bytes: most_alive(stages, &seconds),
+        extra_activations_bytes: most_alive(stages, plan, &seconds),
     }
 }
 
@@ -99,20 +99,18 @@ fn copies(device: &Profile, plan: &Plan) -> bool {
 
 /// Most of `bytes`, those of the results of `stages`, that are alive at once: from where a
 /// result is computed until its last reader has ended.
-fn most_alive(stages: &[Stage], bytes: &[Bytes]) -> Bytes {
+fn most_alive(stages: &[Stage], plan: &Plan, bytes: &[Bytes]) -> Bytes {
     let mut ends = vec![stages.len(); stages.len()];
-    for (reader, stage) in stages.iter().enumerate() {
-        for &input in &stage.inputs {
-            ends[input] = reader;
-        }
+    for (position, reader) in plan.in_order().enumerate() {
+        stages[reader].inputs.iter().for_each(|&input| ends[input] = position);
     }
     let mut leaving: Vec<Bytes> = vec![Bytes::ZERO; stages.len() + 1];
     let (mut alive, mut most) = (Bytes::ZERO, Bytes::ZERO);
-    for (stage, (&bytes, &end)) in bytes.iter().zip(&ends).enumerate() {
-        alive += bytes;
-        leaving[end] += bytes;
+    for (position, stage) in plan.in_order().enumerate() {
+        alive += bytes[stage];
+        leaving[ends[stage]] += bytes[stage];
         most = most.max(alive);
-        alive = Bytes(alive.0 - leaving[stage].0);
+        alive = Bytes(alive.0 - leaving[position].0);
     }
     most
 }

@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::execute::meetings::Side;
-use crate::execute::program::{Progress, joined_by, setting};
+use crate::execute::program::{Progress, setting, stages_before};
 use crate::opencl::OpenClError;
 use crate::opencl::events::{finish, stamps};
 use draw::{Case, drawn};
@@ -121,7 +121,7 @@ fn is_work(schedule: &Schedule, command: &Command, (case, program): (&Case, &Pro
     match command.what {
         What::Compute { .. } | What::Move { .. } => true,
         What::Join { .. } => {
-            maps || joined_by(schedule, command).any(|stage| program.operations[stage].overlaps())
+            maps || stages_before(schedule, command).iter().any(|&stage| program.operations[stage].overlaps())
         }
         What::HandOver { .. } => maps && Side::of(command) == Side::Host,
         What::ReadBack => maps,

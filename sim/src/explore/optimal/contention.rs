@@ -181,7 +181,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         plan: &Plan,
     ) -> Result<Picos> {
         let start = stages.start;
-        let alone: Vec<Stage> = stages.clone().map(|stage| within(model.stages, start, stage)).collect();
+        let alone: Vec<Stage> = stages.clone().map(|stage| within(&model.stages, start, stage)).collect();
         let placements = plan.placements[stages.clone()].to_vec();
         let part = Plan::new(plan.synchronisation, placements).chained(vec![Some(0); stages.len()]);
         let together = self.inside.latency(&alone, &part)?;

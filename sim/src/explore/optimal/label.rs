@@ -54,6 +54,8 @@ pub(super) struct Progress {
     /// The NPU's graph that later stages can be part of: one more than its first stage; none if zero. One
     /// that began later takes more stages.
     pub(super) graph: usize,
+    /// What it takes in the end that the host gets the results of the workload which the GPU alone has.
+    pub(super) read_back: Picos,
     pub(super) joules: f64,
 }
 
@@ -138,6 +140,7 @@ impl Progress {
             ],
             join: self.join.min(other.join),
             graph: self.graph.max(other.graph),
+            read_back: self.read_back.min(other.read_back),
             joules: self.joules.min(other.joules),
         }
     }
@@ -154,6 +157,7 @@ impl Label {
             && own.queues[2] <= npu
             && own.join <= others.join.max(gpu)
             && own.graph >= others.graph
+            && own.read_back <= others.read_back
             && own.joules <= others.joules
             && self.places.iter().zip(&other.places).all(|(own, other)| own.is_no_worse_than(other, passed))
     }
@@ -274,12 +278,13 @@ impl Grid {
     /// The cell of a label, known by the hash of its coordinates: were those of two cells the same, a label would
     /// stand for both, which it may for any.
     fn cell_of(&self, label: &Label) -> u64 {
-        let Progress { queues, join, graph, .. } = label.now;
+        let Progress { queues, join, graph, read_back, .. } = label.now;
         let mut coordinates = FixedState::default().build_hasher();
         queues.iter().chain([&join]).for_each(|time| coordinates.write_u64(time.0 / self.cell));
         let is_small = self.cell <= self.range / COARSEST;
         if is_small {
             coordinates.write_usize(graph);
+            coordinates.write_u64(read_back.0);
         }
         for place in &label.places {
             // A graph of the NPU goes on with its own results alone, and costs much to begin.

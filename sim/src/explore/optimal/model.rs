@@ -3,12 +3,14 @@
 //! Responsible for: everything that does not depend on what was decided before. Not for: decisions
 //! (`moves`). Invariant: `Meeting` of a relaxed programme never takes longer than the exact one.
 
-use super::order::{completion_points, live, meeting_points, next, readers, runs};
+use std::borrow::Cow;
+
+use super::order::{completion_points, live, meeting_points, next, readers, reordered, runs};
 use super::{CutTable, OperatorTable, Price, Pricing, ShareTable, Weights};
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::explore::{Explorer, Objective, StartDelays};
 use crate::kernel::CoreSet;
-use crate::plan::{Axis, Mechanism, Span, rows_read};
+use crate::plan::{Axis, Mechanism, Plan, Span, rows_read};
 use crate::schedule::{Holders, result_bytes};
 use crate::simulate::{InGraph, InGraphs, Result, copying, hand_over_delay, has_own_memory, join_delay};
 use crate::units::{Bytes, Picos};
@@ -43,7 +45,9 @@ pub(super) struct OnNpu {
 /// A workload, and what parts of it take on a device.
 #[derive(Debug)]
 pub(in crate::explore) struct Model<'e> {
-    pub(super) stages: &'e [Stage],
+    /// The stages in the order of this model, and that order where it is not the workload's.
+    pub(super) stages: Cow<'e, [Stage]>,
+    pub(super) order: Vec<usize>,
     pub(super) core_sets: &'e [CoreSet],
     pub(super) weights: Weights,
     /// Whether energy counts: then a way to cut may be slower on both processors than another.
@@ -108,21 +112,26 @@ impl Meeting {
 }
 
 impl<'e> Model<'e> {
-    /// Of the workload of `explorer`, where time alone counts.
-    pub(super) fn new(explorer: &Explorer<'e, '_>) -> Result<Self> {
-        let (stages, options) = (explorer.stages, explorer.options);
+    /// Of the workload of `explorer` in an order, or its own if that is empty, where time alone counts.
+    pub(super) fn new(explorer: &Explorer<'e, '_>, order: Vec<usize>) -> Result<Self> {
+        let options = explorer.options;
         let pricing = Pricing { parts: &explorer.parts, options };
-        let kinds = explorer.prices.kinds.clone();
+        let (known, kinds) = (explorer.stages, &explorer.prices.kinds);
+        let (stages, kinds) = if order.is_empty() {
+            (Cow::Borrowed(known), kinds.clone())
+        } else {
+            (Cow::Owned(reordered(known, &order)), order.iter().map(|&stage| kinds[stage]).collect())
+        };
         let tables: Vec<OperatorTable> =
             explorer.prices.layers.iter().map(|layer| pricing.table(layer)).collect();
-        let (graph, on_npu) = on_npu(explorer, &pricing, &kinds, &tables)?;
+        let (graph, on_npu) = on_npu((explorer, &stages), &pricing, &kinds, &tables)?;
         let device = explorer.simulator.device();
         let meeting = |bytes| Meeting::of(device, options.synchronisation, bytes);
         let [submission, read_back] = explorer.simulator.around_launches();
-        let (run_start, run_end) = runs(stages);
-        let (meets, readers) = (meeting_points(stages), readers(stages));
+        let (run_start, run_end) = runs(&stages);
+        let (meets, readers) = (meeting_points(&stages), readers(&stages));
         Ok(Self {
-            stages,
+            order,
             core_sets: &options.core_sets,
             weights: Weights::TIME,
             has_joules: options.objective != Objective::Latency,
@@ -135,8 +144,8 @@ impl<'e> Model<'e> {
             inputs_onto_gpu: stages.iter().map(|stage| inputs_onto_gpu(explorer, stage)).collect(),
             submission,
             read_back,
-            live: live(stages),
-            next: next(stages),
+            live: live(&stages),
+            next: next(&stages),
             run_start,
             run_end,
             completes: completion_points(&meets, &readers),
@@ -144,7 +153,13 @@ impl<'e> Model<'e> {
             readers,
             kinds,
             tables,
+            stages,
         })
+    }
+
+    /// A plan of the stages in the order of the model, for the workload.
+    pub(super) fn for_workload(&self, plan: Plan) -> Plan {
+        if self.order.is_empty() { plan } else { plan.running_in(&self.order) }
     }
 
     pub(super) fn kind(&self, stage: usize) -> usize {
@@ -262,15 +277,14 @@ impl<'e> Model<'e> {
 
 /// What a graph takes that is handed to the NPU, and what each stage takes in one.
 fn on_npu(
-    explorer: &Explorer<'_, '_>,
+    (explorer, stages): (&Explorer<'_, '_>, &[Stage]),
     pricing: &Pricing<'_, '_>,
     kinds: &[usize],
     tables: &[OperatorTable],
 ) -> Result<(Price, Vec<OnNpu>)> {
     let alone = |&kind: &usize| tables[kind].npu;
     let takes: Vec<bool> = kinds.iter().map(|kind| alone(kind).is_known()).collect();
-    let Some(InGraphs { entry, stages: inside }) = explorer.simulator.in_graphs(explorer.stages, &takes)?
-    else {
+    let Some(InGraphs { entry, stages: inside }) = explorer.simulator.in_graphs(stages, &takes)? else {
         let whole = |kind| OnNpu { within: alone(kind), least: alone(kind) };
         return Ok((Price::NOTHING, kinds.iter().map(whole).collect()));
     };

@@ -148,6 +148,13 @@ impl Mover<'_, '_, '_> {
         };
         let mut places: Vec<Place> = self.model.live[end].iter().map(place).collect();
         let mut now = step.now;
+        let is_of_gpu =
+            |place: Place| matches!(place.at, At::With(holders) if holders.is_only(ProcessorKind::Gpu));
+        let of_gpu = |stage: &usize| self.model.readers[*stage].is_empty() && is_of_gpu(own(*stage));
+        for result in (position..end).filter(of_gpu) {
+            let once = if now.read_back == Picos::ZERO { self.model.read_back } else { Picos::ZERO };
+            now.read_back += once + self.model.meeting(result, self.is_relaxed()).gather;
+        }
         if self.is_relaxed() {
             self.pass_idle_time(&mut now, &places, end);
         }
@@ -178,18 +185,6 @@ impl Mover<'_, '_, '_> {
         for (queue, before) in now.queues.iter_mut().zip(model.before_computing(live.len())) {
             *queue = (*queue).max(earliest.saturating_sub(before));
         }
-    }
-
-    /// What comes behind the last stage: parts are joined, and the host gets the GPU's result.
-    pub(super) fn finished(&self, now: &Progress, places: &[Place], decided: &Move) -> Progress {
-        let mut now = *now;
-        if places.iter().any(|place| matches!(place.at, At::Apart(_))) {
-            now.queues[CPU] += self.model.meeting(0, self.is_relaxed()).join;
-        } else if *decided == Move::Gpu {
-            let last = self.model.meeting(self.model.stages.len() - 1, self.is_relaxed());
-            now.queues[GPU] += last.gather + self.model.read_back;
-        }
-        now
     }
 
     /// Whoever computes waits for the inputs, but for those of which it has its own part, inside a chain.

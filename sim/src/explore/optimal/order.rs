@@ -5,6 +5,38 @@
 
 use crate::workload::Stage;
 
+/// Another order in which no stage comes before what it reads: the results back to front, each behind what it
+/// reads, the last input first. Of two branches the other one comes first. None where that is the same order.
+pub(super) fn mirrored(stages: &[Stage]) -> Option<Vec<usize>> {
+    let (mut order, mut is_placed) = (Vec::with_capacity(stages.len()), vec![false; stages.len()]);
+    for result in (0..stages.len()).rev() {
+        let mut open = vec![result];
+        while let Some(&stage) = open.last() {
+            match stages[stage].inputs.iter().rev().find(|&&input| !is_placed[input]) {
+                Some(&input) => open.push(input),
+                None => {
+                    if !std::mem::replace(&mut is_placed[stage], true) {
+                        order.push(stage);
+                    }
+                    open.pop();
+                }
+            }
+        }
+    }
+    (!order.is_sorted()).then_some(order)
+}
+
+/// The stages in that order.
+pub(super) fn reordered(stages: &[Stage], order: &[usize]) -> Vec<Stage> {
+    let mut positions = vec![0; stages.len()];
+    order.iter().enumerate().for_each(|(position, &stage)| positions[stage] = position);
+    let moved = |&stage: &usize| {
+        let inputs = stages[stage].inputs.iter().map(|&input| positions[input]).collect();
+        Stage { inputs, ..stages[stage].clone() }
+    };
+    order.iter().map(moved).collect()
+}
+
 /// Before each position, the stages whose results are read from there on.
 pub(super) fn live(stages: &[Stage]) -> Vec<Vec<usize>> {
     let mut last_read = vec![0; stages.len()];

@@ -42,9 +42,7 @@ impl CriticalPaths {
     /// What follows the result of a stage behind which all are known, by who has it.
     pub(super) fn behind(&self, model: &Model<'_>, stage: usize) -> Remaining {
         let mut at_end = NOTHING;
-        if stage + 1 == model.stages.len() {
-            at_end[GPU] = model.weights.of(model.read_back, 0.0);
-        }
+        at_end[GPU] = model.weights.of(model.read_back, 0.0);
         self.by_reader[stage].first().copied().unwrap_or(at_end)
     }
 

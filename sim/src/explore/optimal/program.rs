@@ -5,9 +5,9 @@
 //! bound no higher than what that plan costs.
 
 use super::{
-    ANYBODY, At, Changes, CriticalPaths, Cutting, Label, May, Model, Move, Mover, NPU_RANGES, Place, Price,
-    Progress, Remaining, Trial, WITH_NPU, Weighted, leading, least_remaining, merged, only_state, squeezed,
-    undominated,
+    ANYBODY, At, Changes, CriticalPaths, Cutting, GPU, Label, May, Model, Move, Mover, NPU_RANGES, Place,
+    Price, Progress, Remaining, Trial, WITH_NPU, Weighted, leading, least_remaining, merged, only_state,
+    squeezed, undominated,
 };
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
@@ -116,7 +116,8 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let model = self.mover.model;
         let count = model.stages.len();
         let queues = [Picos::ZERO, model.submission, Picos::ZERO];
-        let now = Progress { queues, join: Picos::ZERO, graph: 0, joules: 0.0 };
+        let (join, read_back) = (Picos::ZERO, Picos::ZERO);
+        let now = Progress { queues, join, graph: 0, read_back, joules: 0.0 };
         let first = Label { now, places: Vec::new(), decision: None, bound: 0.0, rank: 0.0, alone: 0.0 };
         self.labels[0].push(first);
         for position in 0..count {
@@ -237,7 +238,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         self.considered += 1;
         let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
         if end == model.stages.len() {
-            now = self.mover.finished(&now, &places, &decided);
+            now.queues[GPU] += now.read_back;
         }
         let (at_least, rank) = self.least_costs(&now, end, model.may_have(end, &places));
         let mut bound = label.bound.max(at_least);

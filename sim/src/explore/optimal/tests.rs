@@ -70,7 +70,7 @@ proptest! {
         let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu)).measuring(measure);
         let mut explorer = Explorer::new(&mut simulator, &stages, &options);
         let weights = first_weights(&mut explorer)[0];
-        let mut model = Model::new(&explorer).unwrap();
+        let mut model = Model::new(&explorer, Vec::new()).unwrap();
         model.weights = weights;
         let bound = unlimited_bound(&explorer, &model);
         let (least, simulated) = walked(&mut explorer, &model, 150, seed);
@@ -98,7 +98,7 @@ proptest! {
             Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
         let pipeline = Pipeline::new(depth, gap_us);
         let mut explorer = Explorer::new(&mut simulator, &stages, &options).streaming(Some(&pipeline));
-        let model = Model::new(&explorer).unwrap();
+        let model = Model::new(&explorer, Vec::new()).unwrap();
         let latency = Picos(relaxed(&explorer, &model, f64::INFINITY) as u64);
         let bound = throughput::bound(&model, &pipeline, latency);
         let (least, simulated) = walked(&mut explorer, &model, 100, seed);
@@ -117,7 +117,7 @@ fn what_the_npu_saves_by_an_early_hand_over_is_in_the_bound_of_energy() {
         SearchOptions { objective: Objective::Energy, synchronisation, ..SearchOptions::on(&device) };
     let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
     let mut explorer = Explorer::new(&mut simulator, &stages, &options);
-    let mut model = Model::new(&explorer).unwrap();
+    let mut model = Model::new(&explorer, Vec::new()).unwrap();
     model.weights = first_weights(&mut explorer)[0];
     let shares = [(Processor::NPU, 188), (Processor::Gpu, 4)];
     let plan = explorer.plan(vec![Placement::cut(Axis::Channels, shares)]);

@@ -52,7 +52,7 @@ pub(super) fn balanced(
         let mut prices = best_prices(model, Price::NOTHING);
         for round in 0..PRICINGS {
             let Some(plan) = assigned(explorer, model, prices, reluctance) else { break };
-            let Ok(busy) = explorer.simulator.busy(model.stages, &plan) else { break };
+            let Ok(busy) = explorer.simulator.busy(&model.stages, &plan) else { break };
             let mean = busy.iter().map(|busy| busy.0 as f64).sum::<f64>() / busy.len() as f64;
             let weight = FIRST_CORRECTIONS / (FIRST_CORRECTIONS + round as f64);
             for (price, busy) in prices.iter_mut().zip(busy) {
@@ -89,7 +89,7 @@ fn by_busiest(explorer: &Explorer<'_, '_>, plans: impl IntoIterator<Item = Plan>
 
 /// What the period of every plan is at least, in seconds, where a batch alone takes no less than `latency`.
 pub(super) fn bound(model: &Model<'_>, pipeline: &Pipeline, latency: Picos) -> f64 {
-    let [before, dispatching] = pipeline.host(model.stages);
+    let [before, dispatching] = pipeline.host(&model.stages);
     let in_turn = (before + latency.max(dispatching)).as_seconds() / f64::from(pipeline.depth.max(1));
     let work = Picos(least_work(model, best_prices(model, model.graph), model.graph) as u64);
     [work, before, dispatching].map(Picos::as_seconds).into_iter().fold(in_turn, f64::max)
@@ -171,7 +171,7 @@ fn levelled(
     mut changes: usize,
 ) -> Result<Plan> {
     loop {
-        let busy = explorer.simulator.busy(model.stages, &plan)?;
+        let busy = explorer.simulator.busy(&model.stages, &plan)?;
         let stages = 0..model.stages.len();
         let mut tried: Vec<(f64, Plan)> =
             stages.flat_map(|stage| shifted(model, (&plan, busy), stage)).collect();

@@ -33,15 +33,16 @@ const TRIES_OF_STREAMS: usize = 12;
 /// Logarithms to base 2 of the lengths of runs that are placed as one.
 const RUNS: std::ops::RangeInclusive<u32> = 1..=4;
 
-/// A plan at least as good as `plan` after so many changes, and how many of them could be simulated.
+/// A plan at least as good as `plan`, in its order, which is that of the model, after so many changes; and how many
+/// of them could be simulated.
 pub(super) fn improved(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,
-    plan: Plan,
+    plan: &Plan,
     changes: usize,
 ) -> Result<(Plan, usize)> {
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
-    let mut best = (explorer.cost_of(&plan)?, plan);
+    let mut best = (explorer.cost_of(plan)?, plan.of_ordered());
     let mut simulated = 0;
     let streams = explorer.period_counts().is_some();
     let (kinds, tries) =
@@ -57,13 +58,13 @@ pub(super) fn improved(
             continue;
         }
         // A change may leave a chain that is none, or an operator without a kernel.
-        let Ok(cost) = explorer.cost_of(&changed) else { continue };
+        let Ok(cost) = explorer.cost_of(&model.for_workload(changed.clone())) else { continue };
         simulated += 1;
         if cost < best.0 {
             best = (cost, changed);
         }
     }
-    Ok((best.1, simulated))
+    Ok((model.for_workload(best.1), simulated))
 }
 
 /// The plan with every cut beside a GPU's part moved to where such a part can start; none where another part

@@ -11,13 +11,6 @@ impl PlannedOperator {
     /// The placement this entry stands for, or what is wrong with it; the
     /// violation's key is relative to the entry.
     pub(super) fn resolve(&self, stage: &Stage, device: &Profile) -> Result<Placement, Violation> {
-        if self.name != stage.name {
-            return Err(Violation::new(
-                "name",
-                format!("{:?}", self.name),
-                format!("{:?}, the workload's next operator", stage.name),
-            ));
-        }
         let placement = match self.partition {
             Partition::None => self.cut(&[], stage, device)?,
             Partition::OutputChannels => self.cut(&[Axis::Channels], stage, device)?,
