@@ -199,15 +199,20 @@ fn tell(
         strategies::table(entries);
     }
     known::tell(known);
-    let gap = gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, answer.period));
+    let gap = gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, (answer, stages)));
+    let order = (!answer.plan.order.is_empty()).then(|| OTHER_ORDER.to_owned());
     output::line("");
-    for sentence in gap.into_iter().chain(advice.sentence(confidence)) {
+    for sentence in order.into_iter().chain(gap).chain(advice.sentence(confidence)) {
         output::line(&sentence);
     }
     advice.trust.tell(known, check);
     advice.tell_robust();
     operators(stages, answer);
 }
+
+/// What is said of a plan with an order of its own.
+const OTHER_ORDER: &str =
+    "Of branches this plan computes others first than the model does: operators are listed in its order";
 
 /// Percent below which a plan is called optimal.
 const OPTIMAL_PERCENT: f64 = 0.01;
@@ -221,9 +226,14 @@ fn gap_percent(answer: &Answer, objective: Objective) -> Option<f64> {
     answer.bound.map(|bound| 100.0 * (cost / bound - 1.0).max(0.0))
 }
 
-fn distance(gap_percent: f64, period: Option<Picos>) -> String {
-    let what = "of plans with whole operators and cuts along one axis, on any processors";
-    if let Some(period) = period {
+fn distance(gap_percent: f64, (answer, stages): (&Answer, &[Stage])) -> String {
+    let order = match (explore::has_branches(stages), answer.plan.order.is_empty()) {
+        (false, _) => "",
+        (true, true) => ", in the model's order",
+        (true, false) => ", in this order or the model's",
+    };
+    let what = format!("of plans with whole operators and cuts along one axis, on any processors{order}");
+    if let Some(period) = answer.period {
         return format!("A batch every {period}: at most {gap_percent:.2} % from the shortest period {what}");
     }
     if gap_percent <= OPTIMAL_PERCENT {
@@ -289,16 +299,17 @@ fn compare(Advice { answer, instead, .. }: &Advice, known: &[Known], energy: boo
     output::keyed_table(&header, 1, rows);
 }
 
-/// What the search found for each operator alone, beside what the plan does; an empty line ends it.
+/// What the search found for each operator alone, beside what the plan does, in the order of the plan; an empty line
+/// ends it.
 fn operators(stages: &[Stage], answer: &Answer) {
     if answer.searches.is_empty() {
         return output::line("");
     }
     let time = |candidate: Option<explore::Candidate>| or_dash(candidate.map(|candidate| candidate.latency));
-    let found = stages.iter().zip(&answer.searches).zip(&answer.plan.placements).enumerate();
-    let rows = found.map(|(index, ((stage, search), placement))| {
+    let rows = answer.plan.in_order().map(|index| {
+        let (stage, search) = (&stages[index], &answer.searches[index]);
         let chain = answer.plan.chain(index).map(|chain| format!(", chain {chain}"));
-        let plan = describe(*placement) + &chain.unwrap_or_default();
+        let plan = describe(answer.plan.placements[index]) + &chain.unwrap_or_default();
         let [split, gpu, cpu] = [search.split, search.gpu_only, search.cpu_only].map(time);
         let takes = answer.prediction.stages.get(index).map(|stage| stage.critical);
         row![stage.name, or_dash(takes), plan, stage.layer.operator, split, gpu, cpu]

@@ -29,6 +29,7 @@ pub use codl::{CodlParts, WholeOperators};
 pub use explorer::{Answer, Explorer, Found, explore, explore_stream};
 use grid::{Grid, MAX_CUTS};
 pub use language::{explore_language, plan_language};
+pub use optimal::has_branches;
 use prices::{Price, Prices, price};
 pub use random::{Choices, RandomSearch, choices};
 use split::on_one_processor;

@@ -82,6 +82,8 @@ fn a_plan_is_for_its_workload() {
         "mlp.linear3",
         &["plan.toml:19:8: operator[1].name", "\"mlp.linear2\", the workload's next"],
     );
+    refused("mlp.linear2", "mlp.linear1", &["plan.toml:19:8: operator[1].name", "each operator once"]);
+    refused("mlp.linear1", "mlp.linear2", &["operator[0].name", "\"mlp.linear1\" before it, which it reads"]);
     let at = PLAN.rfind("[[operator]]").unwrap();
     simulate(&PLAN[..at]).assert_refused(&["2 operators; \"mlp.linear2\" is missing"]);
     let extra = format!("{PLAN}\n{}", PLAN[at..].replace("linear2", "linear3"));

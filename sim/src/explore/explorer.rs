@@ -36,7 +36,8 @@ pub struct Answer {
     pub considered: usize,
     /// From batch to batch, where they follow each other and time counts: then that is what is minimised.
     pub period: Option<Picos>,
-    /// What every plan costs at least, in the unit of the objective, where the strategy says so.
+    /// What every plan costs at least in the workload's order, or that of the plan, in the unit of the objective,
+    /// where the strategy says so.
     pub bound: Option<f64>,
 }
 

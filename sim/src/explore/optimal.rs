@@ -43,6 +43,7 @@ use contention::Contention;
 use label::{At, Cutting, Label, Place, Progress, leading, merged, squeezed, undominated};
 pub(super) use model::Model;
 use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, best, joined};
+pub use order::has_branches;
 use order::mirrored;
 use path::CriticalPaths;
 use program::{Limits, Outcome, Programme};
@@ -161,10 +162,9 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
         for plan in throughput::balanced(explorer, model, starts, changes)? {
             all.extend(fitting(explorer, plan, considered)?);
         }
-    } else if let Some(order) = mirrored(explorer.stages) {
-        let mut other = Model::new(explorer, order)?;
-        considered += search_all(explorer, &mut other, (&starts, efforts_of_other_order(effort)), &mut all)?;
-        models.push(other);
+    }
+    for other in &mut models[1..] {
+        considered += search_all(explorer, other, (&starts, efforts_of_other_order(effort)), &mut all)?;
     }
     let mut best = explorer.best(all)?;
     models.retain(|model| model.order.is_empty() || model.order == best.plan.order);
@@ -205,11 +205,15 @@ fn search_all(
     Ok(considered)
 }
 
-/// What the search and the bounds price together, made once: in the order of the workload, and behind that in
-/// the order of the plan that was found, where it is another.
+/// What the search and the bounds price together, made once: in the order of the workload, and with its branches
+/// the other way round until it is known that no such plan is better; batches in flight keep the workload's.
 fn models<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Vec<Model<'s>>> {
     let known = std::mem::take(&mut explorer.models);
-    if known.is_empty() { Ok(vec![Model::new(explorer, Vec::new())?]) } else { Ok(known) }
+    if !known.is_empty() {
+        return Ok(known);
+    }
+    let other = mirrored(explorer.stages).filter(|_| explorer.period_counts().is_none());
+    std::iter::once(Vec::new()).chain(other).map(|order| Model::new(explorer, order)).collect()
 }
 
 /// The efforts of which each searches: more labels do not always keep better ones, but none worse is lost.
@@ -271,37 +275,41 @@ impl Explorer<'_, '_> {
     /// What the NPU takes cannot be priced.
     pub fn bound(&mut self, known: &Prediction) -> Result<f64> {
         let mut models = models(self)?;
-        let bounds = models.iter_mut().map(|model| bound_of(self, model, known));
-        let bound = bounds.fold(f64::INFINITY, f64::min);
+        let bound = bound_of(self, &mut models, known);
         self.models = models;
         Ok(bound)
     }
 }
 
-fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Prediction) -> f64 {
+fn bound_of(explorer: &Explorer<'_, '_>, models: &mut [Model<'_>], known: &Prediction) -> f64 {
+    // What is known to cost no more than the bound of one order limits that of the next.
+    let mut least = |weights: Weights, known: f64| {
+        models.iter_mut().enumerate().fold(known, |known, (index, model)| {
+            model.weights = weights;
+            relaxed(explorer, model, known, if index == 0 { CLOSE } else { 1.0 })
+        })
+    };
     let idle = idle_power(explorer.simulator.device()).0;
-    let seconds = |model: &mut Model<'_>| {
-        model.weights = Weights::TIME;
-        relaxed(explorer, model, known.latency.0 as f64) / PICOS_PER_SECOND
+    let of_energy = Weights { picosecond: idle / PICOS_PER_SECOND, joule: 1.0 };
+    let picos = known.latency.0 as f64;
+    let bound = match (explorer.options.objective, known.energy) {
+        (Objective::Energy, Some(energy)) => least(of_energy, energy.0),
+        (Objective::Edp, Some(energy)) => {
+            least(Weights::TIME, picos) / PICOS_PER_SECOND * least(of_energy, energy.0)
+        }
+        (Objective::Latency, _) | (Objective::Energy | Objective::Edp, None) => {
+            least(Weights::TIME, picos) / PICOS_PER_SECOND
+        }
     };
-    let joules = |model: &mut Model<'_>| {
-        model.weights = Weights { picosecond: idle / PICOS_PER_SECOND, joule: 1.0 };
-        relaxed(explorer, model, known.energy.map_or(f64::INFINITY, |energy| energy.0))
-    };
-    if let Some(pipeline) = explorer.period_counts() {
-        model.weights = Weights::TIME;
-        let latency = Picos(relaxed(explorer, model, known.latency.0 as f64) as u64);
-        return throughput::bound(model, pipeline, latency);
-    }
-    match explorer.options.objective {
-        Objective::Energy if known.energy.is_some() => joules(model),
-        Objective::Edp if known.energy.is_some() => seconds(model) * joules(model),
-        Objective::Latency | Objective::Energy | Objective::Edp => seconds(model),
+    match explorer.period_counts() {
+        Some(pipeline) => throughput::bound(&models[0], pipeline, Picos((bound * PICOS_PER_SECOND) as u64)),
+        None => bound,
     }
 }
 
-/// The bound of the relaxed programme, at most what a plan is known to cost.
-fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64) -> f64 {
+/// The bound of the relaxed programme, at most what a plan is known to cost; so many times the bound counts as
+/// close to that.
+fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f64) -> f64 {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
     let budget = Budget::of(explorer.options.effort, model);
     let chains = ChainTables::new(model, &pricing, true, budget.longest[1]);
@@ -312,7 +320,7 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64) -> f64 {
         let mut programme = Programme::new(mover, limits);
         bound = bound.max(programme.run(1).bound);
         considered += programme.considered;
-        let is_close = known <= bound * CLOSE || !programme.has_merged;
+        let is_close = known <= bound * close || !programme.has_merged;
         if is_close || considered * (1 + WIDER) > budget.of_bound {
             return bound;
         }

@@ -170,3 +170,47 @@ fn parts_that_leave_something_out_are_refused() {
     let error = schedule(&two_convolutions(), &plan, &SHARED).unwrap_err();
     assert!(matches!(error, ScheduleError::Placement(PlacementError::Uncovered { .. })), "{error}");
 }
+
+/// Two branches that read one input of the workload.
+fn two_branches() -> Vec<Stage> {
+    let mut net = GraphBuilder::new("two branches", DataType::F32);
+    let input = net.input(Shape::image(32, 32, 8));
+    net.conv(input, 8, Window::same(3));
+    net.conv(input, 8, Window::same(1));
+    fuse(&net.build().unwrap())
+}
+
+#[test]
+fn commands_come_in_the_order_of_the_plan_and_no_stage_before_what_it_reads() {
+    let stages = [two_branches(), two_convolutions()].map(|stages| {
+        let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU; 2]);
+        let ordered = |order: &[usize]| Plan { order: order.to_vec(), ..plan.clone() };
+        let of = |order: &[usize]| schedule(&stages, &ordered(order), &SHARED);
+        [of(&[1, 0]), of(&[0, 0]), of(&[0]), of(&[0, 2])].map(|schedule| {
+            schedule.map(|schedule| schedule.commands.iter().map(|command| command.stage).collect::<Vec<_>>())
+        })
+    });
+    let wrong = |stage| Err(ScheduleError::Order { stage });
+    assert_eq!(stages[0], [Ok(vec![1, 0]), wrong(0), wrong(1), wrong(2)]);
+    assert_eq!(stages[1][0], wrong(1));
+}
+
+#[test]
+fn every_result_that_the_gpu_alone_has_is_read_back_once() {
+    let inference = Setting { is_inference: true, control: Some(cores()), ..SHARED };
+    let read_back = |placements: [Placement; 2]| {
+        let plan = Plan::new(Mechanism::SvmPolling, placements.to_vec());
+        let schedule = schedule(&two_branches(), &plan, &inference).unwrap();
+        let of = |command: &&Command| command.what == What::ReadBack;
+        let results = |command: &Command| {
+            command.after.iter().map(|before| schedule.commands[before.index()].stage).collect::<Vec<_>>()
+        };
+        schedule.commands.iter().filter(of).map(results).collect::<Vec<_>>()
+    };
+    let cpu = Placement::cpu(cores());
+    assert_eq!(read_back([Placement::GPU, Placement::GPU]), [vec![0, 1]]);
+    assert_eq!(read_back([Placement::GPU, cpu]), [vec![0]]);
+    assert_eq!(read_back([cpu, Placement::GPU]), [vec![1]]);
+    assert_eq!(read_back([cpu, cpu]), Vec::<Vec<usize>>::new());
+    assert_eq!(read_back([channels(4), cpu]), Vec::<Vec<usize>>::new());
+}

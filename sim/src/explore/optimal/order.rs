@@ -5,15 +5,15 @@
 
 use crate::workload::Stage;
 
-/// Another order in which no stage comes before what it reads: the results back to front, each behind what it
-/// reads, the last input first. Of two branches the other one comes first. None where that is the same order.
+/// The order in which of two branches the other one comes first: the results from the last one on, each behind what
+/// it reads, of which the later one comes first. None where that is the same order.
 pub(super) fn mirrored(stages: &[Stage]) -> Option<Vec<usize>> {
     let (mut order, mut is_placed) = (Vec::with_capacity(stages.len()), vec![false; stages.len()]);
     for result in (0..stages.len()).rev() {
         let mut open = vec![result];
         while let Some(&stage) = open.last() {
-            match stages[stage].inputs.iter().rev().find(|&&input| !is_placed[input]) {
-                Some(&input) => open.push(input),
+            match stages[stage].inputs.iter().copied().filter(|&input| !is_placed[input]).max() {
+                Some(input) => open.push(input),
                 None => {
                     if !std::mem::replace(&mut is_placed[stage], true) {
                         order.push(stage);
@@ -24,6 +24,11 @@ pub(super) fn mirrored(stages: &[Stage]) -> Option<Vec<usize>> {
         }
     }
     (!order.is_sorted()).then_some(order)
+}
+
+/// Whether of a workload's branches others can be computed first than as they are listed.
+pub fn has_branches(stages: &[Stage]) -> bool {
+    mirrored(stages).is_some()
 }
 
 /// The stages in that order.

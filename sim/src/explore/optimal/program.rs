@@ -5,9 +5,9 @@
 //! bound no higher than what that plan costs.
 
 use super::{
-    ANYBODY, At, Changes, CriticalPaths, Cutting, GPU, Label, May, Model, Move, Mover, NPU_RANGES, Place,
-    Price, Progress, Remaining, Trial, WITH_NPU, Weighted, leading, least_remaining, merged, only_state,
-    squeezed, undominated,
+    ANYBODY, At, Changes, CriticalPaths, Cutting, Label, May, Model, Move, Mover, NPU_RANGES, Place, Price,
+    Progress, Remaining, Trial, WITH_NPU, Weighted, leading, least_remaining, merged, only_state, squeezed,
+    undominated,
 };
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
@@ -233,13 +233,10 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
 
     /// Tries to go on from a label so.
     fn attempt(&mut self, position: usize, label: &Label, trial: Trial) {
-        let Some((mut now, places, decided)) = self.mover.apply(label, position, trial) else { return };
+        let Some((now, places, decided)) = self.mover.apply(label, position, trial) else { return };
         let model = self.mover.model;
         self.considered += 1;
         let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
-        if end == model.stages.len() {
-            now.queues[GPU] += now.read_back;
-        }
         let (at_least, rank) = self.least_costs(&now, end, model.may_have(end, &places));
         let mut bound = label.bound.max(at_least);
         if let Some(critical) = &self.critical {
@@ -306,11 +303,12 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         weights.of(end, now.joules)
     }
 
-    /// When each queue can go on; that of a GPU that was not used is nobody's concern.
+    /// When each queue ends, with what the GPU's has to read back; that of a GPU that was not used is nobody's
+    /// concern.
     fn used_queues(&self, now: &Progress) -> [Picos; 3] {
         let [cpu, gpu, npu] = now.queues;
         let gpu = if gpu > self.mover.model.submission { gpu } else { Picos::ZERO };
-        [cpu, gpu.max(now.join), npu]
+        [cpu, gpu.max(now.join) + now.read_back, npu]
     }
 
     /// The decisions that led to a label, in their order.

@@ -10,7 +10,7 @@ use crate::explore::{SearchOptions, Strategy, explore};
 use crate::kernel::Library;
 use crate::plan::{Axis, Mechanism, Placement, Processor};
 use crate::simulate::{Measure, Pipeline, Simulator};
-use crate::workload::{Stage, fuse, network};
+use crate::workload::{DataType, GraphBuilder, Shape, Stage, Window, fuse, network};
 
 const NETWORKS: [&str; 6] =
     ["resnet18", "mobilenet-v2", "inception-v3", "codl-retinaface", "vit-tiny-p16", "efficientnet-b2"];
@@ -49,7 +49,7 @@ fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed
 /// The bound of all plans, however dear the best one known.
 fn unlimited_bound(explorer: &Explorer<'_, '_>, model: &Model<'_>) -> f64 {
     let unit = if model.weights == Weights::TIME { PICOS_PER_SECOND } else { 1.0 };
-    relaxed(explorer, model, f64::INFINITY) / unit
+    relaxed(explorer, model, f64::INFINITY, CLOSE) / unit
 }
 
 proptest! {
@@ -99,7 +99,7 @@ proptest! {
         let pipeline = Pipeline::new(depth, gap_us);
         let mut explorer = Explorer::new(&mut simulator, &stages, &options).streaming(Some(&pipeline));
         let model = Model::new(&explorer, Vec::new()).unwrap();
-        let latency = Picos(relaxed(&explorer, &model, f64::INFINITY) as u64);
+        let latency = Picos(relaxed(&explorer, &model, f64::INFINITY, CLOSE) as u64);
         let bound = throughput::bound(&model, &pipeline, latency);
         let (least, simulated) = walked(&mut explorer, &model, 100, seed);
         prop_assert!(bound <= least * (1.0 + 1e-9), "bound {bound}, {least} the least of {simulated} plans");
@@ -176,4 +176,66 @@ fn plans_are_within_a_percent_of_the_bound_and_cut_where_a_gpu_can_start() {
             }
         }
     }
+}
+
+/// What runs in a plan's own order is what would run if the workload listed its operators so.
+#[test]
+fn a_plan_with_an_order_takes_what_it_takes_of_stages_in_that_order() {
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    for (net, device) in [("inception-v3", "snapdragon-8gen3"), ("inception-v3", "h200")] {
+        let device = Profile::load(device).unwrap();
+        let stages = fuse(&network(net).unwrap());
+        let options = SearchOptions::on(&device);
+        let mut simulator =
+            Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
+        let explorer = Explorer::new(&mut simulator, &stages, &options);
+        let model = Model::new(&explorer, mirrored(&stages).unwrap()).unwrap();
+        let mut plan = explorer.plan(vec![Placement::GPU; stages.len()]);
+        let mut simulated = 0;
+        for _ in 0..400 {
+            let Some(changed) = walk::changed(&model, &plan, walk::KINDS_OF_STREAMS, &mut random) else {
+                continue;
+            };
+            let Ok(expected) = explorer.simulator.run(&model.stages, &changed) else { continue };
+            let ordered = model.for_workload(changed.clone());
+            assert_eq!(ordered.of_ordered(), changed);
+            let found = explorer.simulator.run(&stages, &ordered).unwrap();
+            assert_eq!((found.latency, found.memory), (expected.latency, expected.memory), "{net}");
+            (plan, simulated) = (changed, simulated + 1);
+        }
+        assert!(simulated > 100, "{simulated} plans of {net} could be simulated");
+    }
+}
+
+/// Of two branches either may come first in a model file: the plan is as good.
+#[test]
+fn plans_do_not_depend_on_which_branch_is_listed_first() {
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let latency = |first_is_long: bool| {
+        let mut net = GraphBuilder::new("branches", DataType::F32);
+        let mut x = net.input(Shape::image(28, 28, 64));
+        for _ in 0..3 {
+            let mut branches = [3, 1].map(|layers| (x, layers));
+            if !first_is_long {
+                branches.reverse();
+            }
+            let ends = branches.map(|(mut end, layers)| {
+                for _ in 0..layers {
+                    end = net.conv(end, 64, Window::same(5));
+                }
+                end
+            });
+            x = net.concat(&if first_is_long { ends } else { [ends[1], ends[0]] });
+            x = net.conv(x, 64, Window::same(1));
+        }
+        let stages = fuse(&net.build().unwrap());
+        let options = SearchOptions { strategy: Strategy::Optimal, ..SearchOptions::on(&device) };
+        let mut simulator = Simulator::new(&device, Library::Xnnpack).measuring(Measure::Inference);
+        let answer = explore(&mut simulator, &stages, &options).unwrap();
+        let latency = answer.prediction.latency.as_seconds();
+        assert!(answer.bound.unwrap() <= latency * (1.0 + 1e-12));
+        latency
+    };
+    let [one, other] = [true, false].map(latency);
+    assert!((one / other - 1.0).abs() < 0.002, "{one} s, {other} s");
 }

@@ -88,7 +88,20 @@ pub(super) fn drawn(random: &mut ChaCha8Rng, machine: &Machine) -> Case {
     let stages = graph(random);
     let placements: Vec<Placement> = stages.iter().map(|stage| placement(random, stage, &profile)).collect();
     let plan = chained(random, &stages, Plan::new(Modelled::SvmPolling, placements), &profile);
+    let plan = if random.random_bool(0.5) { Plan { order: order(random, &stages), ..plan } } else { plan };
     Case { stages, plan, profile, meeting: Meeting::drawn(random, machine) }
+}
+
+/// Any order in which no stage comes before what it reads.
+fn order(random: &mut ChaCha8Rng, stages: &[Stage]) -> Vec<usize> {
+    let mut order: Vec<usize> = Vec::with_capacity(stages.len());
+    while order.len() < stages.len() {
+        let can_be_next = |stage: &usize| {
+            !order.contains(stage) && stages[*stage].inputs.iter().all(|input| order.contains(input))
+        };
+        order.push(one(random, &(0..stages.len()).filter(can_be_next).collect::<Vec<_>>()));
+    }
+    order
 }
 
 /// A graph whose operators read whatever was computed before, inputs of the workload too.
