@@ -267,10 +267,11 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let so_far = model.weights.joule * now.joules;
         let picosecond = model.weights.picosecond;
         let [cpu, gpu, npu] = self.used_queues(now).map(|queue| queue.0 as f64 * picosecond);
+        let read_back = now.read_back.0 as f64 * picosecond;
         let (mut bound, mut rank) = (self.cost_so_far(now), 0.0_f64);
         for LeastWork { weights, left, up_to_meeting } in &self.least_work[position] {
             let cost = weights[0] * cpu + weights[1] * gpu + weights[2] * npu + so_far;
-            let all = cost + of(left);
+            let all = cost + weights[1] * read_back + of(left);
             bound = if all > bound { all } else { bound };
             let up_to_meeting = cost + of(up_to_meeting);
             rank = if up_to_meeting > rank { up_to_meeting } else { rank };
@@ -298,17 +299,17 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     }
 
     fn cost_so_far(&self, now: &Progress) -> f64 {
-        let end = self.used_queues(now).into_iter().max().unwrap_or_default();
+        let [cpu, gpu, npu] = self.used_queues(now);
+        let end = cpu.max(gpu + now.read_back).max(npu);
         let weights = self.mover.model.weights;
         weights.of(end, now.joules)
     }
 
-    /// When each queue ends, with what the GPU's has to read back; that of a GPU that was not used is nobody's
-    /// concern.
+    /// When each queue can go on; that of a GPU that was not used is nobody's concern.
     fn used_queues(&self, now: &Progress) -> [Picos; 3] {
         let [cpu, gpu, npu] = now.queues;
         let gpu = if gpu > self.mover.model.submission { gpu } else { Picos::ZERO };
-        [cpu, gpu.max(now.join) + now.read_back, npu]
+        [cpu, gpu.max(now.join), npu]
     }
 
     /// The decisions that led to a label, in their order.
