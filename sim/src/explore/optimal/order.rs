@@ -12,14 +12,14 @@ pub(super) fn mirrored(stages: &[Stage]) -> Option<Vec<usize>> {
     for result in (0..stages.len()).rev() {
         let mut open = vec![result];
         while let Some(&stage) = open.last() {
-            match stages[stage].inputs.iter().copied().filter(|&input| !is_placed[input]).max() {
-                Some(input) => open.push(input),
-                None => {
-                    if !std::mem::replace(&mut is_placed[stage], true) {
-                        order.push(stage);
-                    }
-                    open.pop();
-                }
+            let next = stages[stage].inputs.iter().copied().filter(|&input| !is_placed[input]).max();
+            if let Some(input) = next {
+                open.push(input);
+                continue;
+            }
+            open.pop();
+            if !std::mem::replace(&mut is_placed[stage], true) {
+                order.push(stage);
             }
         }
     }
