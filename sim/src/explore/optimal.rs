@@ -206,13 +206,16 @@ fn search_all(
 }
 
 /// What the search and the bounds price together, made once: in the order of the workload, and with its branches
-/// the other way round until it is known that no such plan is better; batches in flight keep the workload's.
+/// the other way round until it is known that no such plan is better; batches in flight, and a quick search, keep the
+/// workload's.
 fn models<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Vec<Model<'s>>> {
     let known = std::mem::take(&mut explorer.models);
     if !known.is_empty() {
         return Ok(known);
     }
-    let other = mirrored(explorer.stages).filter(|_| explorer.period_counts().is_none());
+    let is_searched = !efforts_of_other_order(explorer.options.effort).is_empty();
+    let is_searched = is_searched && explorer.period_counts().is_none();
+    let other = mirrored(explorer.stages).filter(|_| is_searched);
     std::iter::once(Vec::new()).chain(other).map(|order| Model::new(explorer, order)).collect()
 }
 
@@ -228,7 +231,8 @@ fn efforts(most: Effort) -> &'static [Effort] {
 /// The same where branches are computed in the other order: most of what that gains is found with little.
 fn efforts_of_other_order(most: Effort) -> &'static [Effort] {
     match most {
-        Effort::Quick | Effort::Normal => &[Effort::Quick],
+        Effort::Quick => &[],
+        Effort::Normal => &[Effort::Quick],
         Effort::Thorough => &[Effort::Quick, Effort::Normal],
     }
 }

@@ -138,13 +138,13 @@ impl Case {
         Self { device, stages, options }
     }
 
-    /// What `explore` says of it at an effort: cost of the plan found, and bound; and the order of the plan.
-    fn explored(model: &str, device: &str, effort: Effort) -> ([f64; 2], Vec<usize>) {
+    /// What `explore` says of it at an effort: cost of the plan found, and bound.
+    fn explored(model: &str, device: &str, effort: Effort) -> [f64; 2] {
         let mut case = Self::new(model, device, Mechanism::SvmPolling, Objective::Latency);
         let strategy = Strategy::Optimal;
         case.options = SearchOptions { strategy, effort, ..SearchOptions::on(&case.device) };
-        let answer = explore(&mut case.simulator(), &case.stages, &case.options).unwrap();
-        ([answer.prediction.latency.as_seconds(), answer.bound.unwrap()], answer.plan.order)
+        let (_, cost, bound) = case.found();
+        [cost, bound]
     }
 
     fn simulator(&self) -> Simulator<'_> {
@@ -303,29 +303,21 @@ fn random_changes_hardly_improve_the_plan_of_a_network() {
 /// Hand-overs of other inputs pass while a joined one is waited for, wherever it is read.
 #[test]
 fn no_bound_of_a_graph_is_above_a_plan_of_the_same_with_its_operands_in_another_order() {
-    let mut compared = 0;
-    for device in ["pixel4", "galaxy-s10", "mi8se", "redmi-k30-pro"] {
-        let operands = [["a", "b"], ["b", "a"]].map(beside);
-        let [(one, first), (other, second)] =
-            operands.map(|graph| Case::explored(&graph, device, Effort::Quick));
-        if first != second {
-            // A bound is of the order in which operators are listed, and of that of the plan.
-            continue;
-        }
-        compared += 1;
-        for ([_, bound], [cost, _]) in [(one, other), (other, one)] {
+    for device in ["pixel4", "galaxy-s10"] {
+        let orders = [["a", "b"], ["b", "a"]].map(beside);
+        let found = orders.map(|graph| Case::explored(&graph, device, Effort::Quick));
+        for ([_, bound], [cost, _]) in [(found[0], found[1]), (found[1], found[0])] {
             assert!(bound <= cost * (1.0 + 1e-9), "{device}: {bound} is above {cost}");
         }
     }
-    assert!(compared > 1, "on {compared} devices the plans have one order");
 }
 
 /// Results that are computed beside each other in one chain are joined once.
 #[test]
 fn no_bound_at_little_effort_is_above_a_plan_that_is_found_with_more() {
     for graph in [HEAD, BRANCHES] {
-        let efforts = [Effort::Quick, Effort::Thorough];
-        let [[_, bound], [cost, _]] = efforts.map(|effort| Case::explored(graph, "mi8se", effort).0);
+        let [[_, bound], [cost, _]] =
+            [Effort::Quick, Effort::Thorough].map(|effort| Case::explored(graph, "mi8se", effort));
         assert!(bound <= cost * (1.0 + 1e-9), "{bound} is above {cost}");
     }
 }
