@@ -160,7 +160,7 @@ pub enum ScheduleError {
     /// Parts that are no placement of an operator.
     #[error(transparent)]
     Placement(#[from] PlacementError),
-    /// The plan's order is none of the workload.
+    /// Stages in an order in which the workload cannot be computed.
     #[error("operator {stage} of the plan's order reads what is not computed before it, or is there twice")]
     Order { stage: usize },
     /// Operators that the plan chains cannot be a chain.

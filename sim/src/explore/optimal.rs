@@ -213,8 +213,8 @@ fn models<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Vec<Model<'s>>> {
     if !known.is_empty() {
         return Ok(known);
     }
-    let is_searched = !efforts_of_other_order(explorer.options.effort).is_empty();
-    let is_searched = is_searched && explorer.period_counts().is_none();
+    let efforts = efforts_of_other_order(explorer.options.effort);
+    let is_searched = !efforts.is_empty() && explorer.period_counts().is_none();
     let other = mirrored(explorer.stages).filter(|_| is_searched);
     std::iter::once(Vec::new()).chain(other).map(|order| Model::new(explorer, order)).collect()
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Axis, GraphCover, Mechanism, Part, Placement, Plan, Processor, check_chains};
 use crate::device::{Checker, ProcessorKind, Profile};
-use crate::input::{Result as InputResult, Text, Violation};
+use crate::input::{Result, Text, Violation};
 use crate::workload::Stage;
 
 /// Most batches in flight: a simulated stream holds the tasks of all of them.
@@ -127,7 +127,7 @@ impl PlanFile {
     ///
     /// # Errors
     /// The first entry that does not fit, with its place in `text`.
-    pub fn resolve(&self, text: &Text, stages: &[Stage], device: &Profile) -> InputResult<Plan> {
+    pub fn resolve(&self, text: &Text, stages: &[Stage], device: &Profile) -> Result<Plan> {
         self.check_depth(text)?;
         let mut placements = Vec::with_capacity(stages.len());
         let mut order = Order::new(stages);
@@ -163,7 +163,7 @@ impl PlanFile {
         Ok(plan)
     }
 
-    fn check_depth(&self, text: &Text) -> InputResult<()> {
+    fn check_depth(&self, text: &Text) -> Result<()> {
         let mut checker = Checker::default();
         if let Some(depth) = self.pipeline_depth {
             checker.count("pipeline_depth", depth, MAX_PIPELINE_DEPTH);
@@ -192,7 +192,7 @@ impl<'s> Order<'s> {
 
     /// The stage of the next entry, by its name. Operators of a language model may share one: then it is the
     /// workload's next.
-    fn next(&mut self, name: &str) -> Result<&'s Stage, Violation> {
+    fn next(&mut self, name: &str) -> std::result::Result<&'s Stage, Violation> {
         let wrong = |expected| Violation::new("name", format!("{name:?}"), expected);
         let in_turn = self.so_far.len();
         let named = Some(in_turn).filter(|&stage| self.stages[stage].name == name);

@@ -1,6 +1,6 @@
 //! Who reads whom: what the order of the stages says before anything is decided.
 //!
-//! Responsible for: open results, runs, meeting points. Not for: prices (`model`). Invariant: everything follows
+//! Responsible for: open results, runs, meeting points, and the other order of branches. Not for: prices (`model`). Invariant: everything follows
 //! from the stages' inputs alone.
 
 use crate::workload::Stage;

@@ -37,6 +37,7 @@ pub(super) struct Meeting {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:?} by the rules of {}", self.meeting, self.profile.name)?;
+        writeln!(f, "in the order {:?}", self.plan.in_order().collect::<Vec<_>>())?;
         for (index, (stage, placement)) in self.stages.iter().zip(&self.plan.placements).enumerate() {
             write!(f, "{index}: {} of {:?}, ", stage.layer.operator, stage.inputs)?;
             write!(f, "chain {:?}, on", self.plan.chain(index))?;
