@@ -46,11 +46,11 @@ use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, best, joined};
 pub use order::has_branches;
 use order::mirrored;
 use path::CriticalPaths;
-use program::{Limits, Outcome, Programme};
+use program::{Limits, Outcome, Programme, Rest};
 use shares::{Members, NPU_RANGES, ShareTable, Shared, WITH_NPU};
 use sharing::shared_placement;
 use tables::{CutTable, OperatorTable, PRICED_CUTS, Priced, Pricing, Traffic, Way, Ways};
-use work::{ANYBODY, Changes, May, Remaining, Weighted, least_remaining, only_state};
+use work::{ANYBODY, Changes, May, Remaining, STATES, Weighted, least_remaining, only_state};
 
 /// Later than any run: no kernel. The sum of a few is still a time.
 const NEVER: Picos = Picos(1 << 55);
@@ -62,6 +62,10 @@ const FINALISTS: usize = 4;
 /// one operator shorten a period.
 const CHANGES_OF_STREAMS: usize = 6;
 const MOST_CHANGES: usize = 4_000;
+
+/// How many times the time of the best plan known a label takes at least that is given up: what chains lose is an
+/// estimate.
+const HOPELESS: f64 = 1.01;
 
 /// Times the ratio of energy and time is corrected for the energy-delay product.
 const CORRECTIONS: usize = 4;
@@ -191,12 +195,17 @@ fn search_all(
         for _ in 0..CORRECTIONS {
             let Some(weights) = next.filter(|next| !searched.contains(next)) else { break };
             model.weights = weights;
+            searched.push(weights);
             let mut found = Vec::new();
             for effort in efforts {
-                found.push(search(explorer, model, &Budget::of(*effort, model))?);
+                let known = all.iter().chain(&found).map(|known: &Found| known.prediction.latency).min();
+                let (of_effort, more) = search(explorer, model, &Budget::of(*effort, model), known)?;
+                considered += more;
+                found.extend(of_effort);
             }
-            considered += found.iter().map(|found| found.considered).sum::<usize>();
-            searched.push(weights);
+            if found.is_empty() {
+                break;
+            }
             let best = explorer.best(found)?;
             next = corrected(explorer, &best.prediction);
             all.push(best);
@@ -237,29 +246,40 @@ fn efforts_of_other_order(most: Effort) -> &'static [Effort] {
     }
 }
 
-/// The best plan of rounds of the programme, until no chain of a plan is new.
-fn search(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, budget: &Budget) -> Result<Found> {
+/// The plans of rounds of the programme, until no chain of a plan is new, and how many labels there were; none where
+/// none can take less than what is known.
+fn search(
+    explorer: &mut Explorer<'_, '_>,
+    model: &Model<'_>,
+    budget: &Budget,
+    mut known: Option<Picos>,
+) -> Result<(Vec<Found>, usize)> {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
     let chains = ChainTables::new(model, &pricing, false, budget.longest[0]);
+    let rest = Rest::new(model, false);
     let mut contention = Contention::new(explorer);
     let (mut found, mut considered) = (Vec::new(), 0);
     for _ in 0..budget.rounds {
-        let limits = Limits { width: budget.labels[0], cost: f64::INFINITY };
+        // Energy depends on more than a label knows.
+        let most = known.filter(|_| model.weights == Weights::TIME);
+        let cost = most.map_or(f64::INFINITY, |most| most.0 as f64 * HOPELESS);
         let mover = Mover { model, chains: &chains, contention: Some(&mut contention) };
-        let mut programme = Programme::new(mover, limits);
+        let mut programme = Programme::new(mover, &rest, Limits { width: budget.labels[0], cost });
         let Outcome { decisions, .. } = programme.run(FINALISTS);
         considered += programme.considered;
         let mut is_new = false;
         for decisions in decisions {
             let plan = planned::plan(model, &decisions, explorer.options.synchronisation);
             is_new |= contention.learn(model, &decisions, &plan);
-            found.extend(fitting(explorer, model.for_workload(plan), considered)?);
+            let plan = fitting(explorer, model.for_workload(plan), considered)?;
+            known = plan.iter().map(|found| found.prediction.latency).chain(known).min();
+            found.extend(plan);
         }
         if !is_new {
             break;
         }
     }
-    explorer.best(found)
+    Ok((found, considered))
 }
 
 /// A plan simulated; none where it is too much for the GPU's memory, or chains what is no chain.
@@ -317,11 +337,12 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f6
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
     let budget = Budget::of(explorer.options.effort, model);
     let chains = ChainTables::new(model, &pricing, true, budget.longest[1]);
+    let rest = Rest::new(model, true);
     let mut limits = Limits { width: budget.labels[1], cost: known };
     let (mut bound, mut considered) = (0.0_f64, 0);
     loop {
         let mover = Mover { model, chains: &chains, contention: None };
-        let mut programme = Programme::new(mover, limits);
+        let mut programme = Programme::new(mover, &rest, limits);
         bound = bound.max(programme.run(1).bound);
         considered += programme.considered;
         let is_close = known <= bound * close || !programme.has_merged;

@@ -3,8 +3,9 @@
 //! Responsible for: what entering, running, leaving open and closing one does to a label. Not for: what the
 //! parts take (`chains`). Invariant: as of [`Mover`].
 
+use super::chains::Read;
 use super::{
-    At, BOTH, CPU, Cutting, GPU, Model, Move, Mover, Place, Progress, Step, Way, Ways, Weights, best, joined,
+    At, BOTH, CPU, Cutting, GPU, Move, Mover, Place, Progress, Step, Way, Ways, Weights, best, joined,
 };
 use crate::plan::Axis;
 use crate::units::Picos;
@@ -20,17 +21,17 @@ impl Mover<'_, '_, '_> {
     ) -> Option<(Progress, Vec<Place>, Move)> {
         let model = self.model;
         let ways = self.chains.ways(cutting, end, end - position)?;
-        let reads = reads(model, position, end);
+        let reads = self.chains.reads(position, end);
         let (mut goes_on, cut);
         if self.is_relaxed() {
             goes_on = false;
-            cut = self.enter_relaxed(&mut step, (position, cutting.axis), &reads, (ways, open))?;
+            cut = self.enter_relaxed(&mut step, (position, cutting.axis), reads, (ways, open))?;
         } else {
             let given = open.map_or(0..ways.len(), |(first, _)| first..first + 1);
-            let fitting = self.fitting(&step, (end, cutting), &ways[given.clone()], &reads);
+            let fitting = self.fitting(&step, (end, cutting), &ways[given.clone()], reads);
             goes_on = fitting.is_some();
             let ways = fitting.as_deref().unwrap_or(&ways[given]);
-            cut = self.enter(&mut step, (position, end, cutting), ways, (&reads, goes_on))?;
+            cut = self.enter(&mut step, (position, end, cutting), ways, (reads, goes_on))?;
         }
         let (mut lines, at) = (None, At::Apart(cutting));
         let own = if open.is_some() && end < model.stages.len() {
@@ -99,10 +100,10 @@ impl Mover<'_, '_, '_> {
         step: &Step,
         (end, cutting): (usize, Cutting),
         ways: &[Way],
-        reads: &[(usize, usize, usize)],
+        reads: &[Read],
     ) -> Option<Ways> {
         let model = self.model;
-        let open = |&(stage, at, input): &(usize, usize, usize)| {
+        let open = |&Read { stage, at, input }: &Read| {
             let place = step.results[step.find(input)?].1;
             (place.at == At::Apart(cutting)).then_some((stage, at, input, place.lines))
         };
@@ -138,7 +139,7 @@ impl Mover<'_, '_, '_> {
         &self,
         step: &mut Step,
         (position, axis): (usize, Axis),
-        reads: &[(usize, usize, usize)],
+        reads: &[Read],
         (ways, open): (&Ways, Option<(usize, usize)>),
     ) -> Option<u32> {
         let goes_on = |place: &Place, ids| self.goes_on(place, ids, axis);
@@ -146,7 +147,7 @@ impl Mover<'_, '_, '_> {
         for by in BOTH {
             self.read(step, by, inputs.clone(), |place, input| goes_on(place, [position, input]));
         }
-        for &(stage, _, input) in reads.iter().filter(|read| read.0 > position) {
+        for &Read { stage, input, .. } in reads.iter().filter(|read| read.stage > position) {
             let Some(found) = step.find(input) else { continue };
             let place = step.results[found].1;
             if goes_on(&place, [stage, input]) {
@@ -195,12 +196,12 @@ impl Mover<'_, '_, '_> {
         step: &mut Step,
         (position, end, cutting): (usize, usize, Cutting),
         ways: &[Way],
-        (reads, goes_on): (&[(usize, usize, usize)], bool),
+        (reads, goes_on): (&[Read], bool),
     ) -> Option<u32> {
         let model = self.model;
         let is_inside = |place: &Place| goes_on && place.at == At::Apart(cutting);
         let has_all = joined(false);
-        let waits = |&(stage, _, input): &(usize, usize, usize)| {
+        let waits = |&Read { stage, input, .. }: &Read| {
             stage > position
                 && step.find(input).is_some_and(|found| {
                     let place = step.results[found].1;
@@ -209,24 +210,29 @@ impl Mover<'_, '_, '_> {
                 })
         };
         if !reads.iter().any(waits) {
-            let inputs = reads.iter().map(|read| read.2);
+            let inputs = reads.iter().map(|read| read.input);
             for by in BOTH {
                 self.read(step, by, inputs.clone(), |place, _| is_inside(place));
             }
             let way = best(ways, (step.now.queues[CPU], step.gpu_start()), (model, model.weights))?;
             return Some(Self::run(step, way));
         }
-        let read = step.results.iter().filter(|(stage, _)| reads.iter().any(|read| read.2 == *stage));
+        let read = step.results.iter().filter(|(stage, _)| reads.iter().any(|read| read.input == *stage));
         let last = read.map(|(_, place)| place.ready).max().unwrap_or_default();
-        let starts = [step.now.queues[CPU], step.now.queues[CPU].max(last)];
-        let tried = starts.map(|start| {
-            let way = best(ways, (start, step.gpu_start()), (model, model.weights))?;
+        let cpu = step.now.queues[CPU];
+        let way = |start: Picos| best(ways, (start, step.gpu_start()), (model, model.weights));
+        let (early, late) = (way(cpu)?, way(cpu.max(last))?);
+        let ways = std::iter::once(early).chain((late != early).then_some(late));
+        let tried = ways.map(|way| {
             let mut tried = step.clone();
             let lines = self.chains.lines(model, end, cutting.axis, way.cut);
+            let mut reads = reads;
             for stage in position..end {
-                let inputs = model.stages[stage].inputs.iter().copied().filter(|&input| input < position);
+                let own;
+                (own, reads) = reads.split_at(reads.iter().take_while(|read| read.stage == stage).count());
                 for by in BOTH {
-                    self.read(&mut tried, by, inputs.clone(), |place, _| is_inside(place));
+                    let inputs = own.iter().map(|read| read.input);
+                    self.read(&mut tried, by, inputs, |place, _| is_inside(place));
                 }
                 let [first, second] = lines[end - 1 - stage];
                 let cuts = model.cuts(stage, cutting.axis)?;
@@ -236,17 +242,8 @@ impl Mover<'_, '_, '_> {
             tried.now.joules += way.joules;
             Some((tried, way.cut))
         });
-        let (best, cut) = tried.into_iter().flatten().min_by_key(|(tried, _)| tried.now.end())?;
+        let (best, cut) = tried.flatten().min_by_key(|(tried, _)| tried.now.end())?;
         *step = best;
         Some(cut)
     }
-}
-
-/// What the stages of a chain read from before it: which stage, as which input, and whose result.
-fn reads(model: &Model<'_>, position: usize, end: usize) -> Vec<(usize, usize, usize)> {
-    let of = |stage: usize| {
-        let inputs = model.stages[stage].inputs.iter().enumerate();
-        inputs.filter(move |(_, input)| **input < position).map(move |(at, &input)| (stage, at, input))
-    };
-    (position..end).flat_map(of).collect()
 }

@@ -17,8 +17,18 @@ pub(super) struct ChainTables {
     /// `[axis][core set][end][length - 1]`.
     ways: [Vec<Vec<Vec<Ways>>>; 2],
     pub(super) longest: usize,
+    /// From each position, what the stages of the longest chain there read from before it.
+    reads: Vec<Vec<Read>>,
     /// What [`Model::widened`] said of chains as long as can be, by end, axis and cut.
     widened: RefCell<HashMap<(usize, Axis, u32), Lines, FixedState>>,
+}
+
+/// What a stage of a chain reads from before it: as which of its inputs, and whose result.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    pub(super) stage: usize,
+    pub(super) at: usize,
+    pub(super) input: usize,
 }
 
 /// What CPU and GPU compute of each stage of a chain, from the last one back.
@@ -47,7 +57,15 @@ impl ChainTables {
             }
             by_set
         };
-        Self { ways: Axis::ALL.map(of_axis), longest, widened: RefCell::default() }
+        let reads = |position: usize| reads(model, position, model.run_end[position].min(position + longest));
+        let reads = (0..model.stages.len()).map(reads).collect();
+        Self { ways: Axis::ALL.map(of_axis), longest, reads, widened: RefCell::default() }
+    }
+
+    /// What the stages of a chain from a position to `end` read from before it, in their order.
+    pub(super) fn reads(&self, position: usize, end: usize) -> &[Read] {
+        let reads = &self.reads[position];
+        &reads[..reads.partition_point(|read| read.stage < end)]
     }
 
     /// What both processors compute of the stages of a chain before `end`, and of those that could be before
@@ -90,4 +108,13 @@ fn add(
         let way = Way { cpu: cpu.time, gpu: gpu.time, joules: cpu.joules + gpu.joules, cut: lines[0][0] };
         by_length[before].push(way);
     }
+}
+
+/// What stages read from before them.
+fn reads(model: &Model<'_>, position: usize, end: usize) -> Vec<Read> {
+    let of = |stage: usize| {
+        let inputs = model.stages[stage].inputs.iter().enumerate();
+        inputs.filter(move |(_, input)| **input < position).map(move |(at, &input)| Read { stage, at, input })
+    };
+    (position..end).flat_map(of).collect()
 }

@@ -211,12 +211,9 @@ const FEWEST: usize = 4;
 /// most in the end. What promises most may need luck: a few more are those that are there first if one processor takes
 /// the rest.
 pub(super) fn leading(mut labels: Vec<Label>, width: usize) -> Vec<Label> {
-    sort_by_rank(&mut labels);
-    let mut others = labels.split_off((width / 2).min(labels.len()));
-    others.sort_by_cached_key(|label| (label.bound.to_bits(), label.rank.to_bits()));
-    let mut last = others.split_off((width - width / 2).min(others.len()));
-    last.sort_by_cached_key(|label| (label.alone.to_bits(), label.rank.to_bits()));
-    last.truncate((width / MORE).max(FEWEST));
+    let mut others = split_behind(&mut labels, width / 2, |label| label.rank);
+    let mut last = split_behind(&mut others, width - width / 2, |label| label.bound);
+    split_behind(&mut last, (width / MORE).max(FEWEST), |label| label.alone);
     labels.extend(others);
     labels.extend(last);
     labels
@@ -224,15 +221,24 @@ pub(super) fn leading(mut labels: Vec<Label>, width: usize) -> Vec<Label> {
 
 /// The half of `width` that promises most, and the others merged into as many.
 pub(super) fn squeezed(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Vec<Label> {
-    sort_by_rank(&mut labels);
-    let others = labels.split_off((width / 2).min(labels.len()));
+    let others = split_behind(&mut labels, width / 2, |label| label.rank);
     labels.extend(merged(others, width / 2, uses_npu));
     labels
 }
 
-fn sort_by_rank(labels: &mut [Label]) {
-    // What is not negative is ordered as its bits are.
-    labels.sort_by_cached_key(|label| (label.rank.to_bits(), label.order()));
+/// Leaves so many labels that cost least, sorted, and returns the others.
+fn split_behind(labels: &mut Vec<Label>, count: usize, cost: impl Fn(&Label) -> f64) -> Vec<Label> {
+    let by_cost = |one: &Label, other: &Label| {
+        let costs = cost(one).total_cmp(&cost(other)).then(one.rank.total_cmp(&other.rank));
+        costs.then_with(|| one.order().cmp(&other.order()))
+    };
+    let mut others = Vec::new();
+    if count < labels.len() {
+        labels.select_nth_unstable_by(count, by_cost);
+        others = labels.split_off(count);
+    }
+    labels.sort_unstable_by(by_cost);
+    others
 }
 
 /// Parts of the range of clocks that are one cell: at first, and those beyond which it no longer matters

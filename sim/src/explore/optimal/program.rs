@@ -6,8 +6,8 @@
 
 use super::{
     ANYBODY, At, Changes, CriticalPaths, Cutting, Label, May, Model, Move, Mover, NPU_RANGES, Place, Price,
-    Progress, Remaining, Trial, WITH_NPU, Weighted, leading, least_remaining, merged, only_state, squeezed,
-    undominated,
+    Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, leading, least_remaining, merged, only_state,
+    squeezed, undominated,
 };
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
@@ -51,22 +51,62 @@ struct Decision {
     decided: Move,
 }
 
-/// What the stages from a position on cost at least, and those up to the next meeting point.
+/// Weights of the queues that are taken at once.
+const LANES: usize = 4;
+type Lanes = [f64; LANES];
+
+/// By a few weights of the queues, what the stages from a position on cost at least, and those up to the next
+/// meeting point.
+#[derive(Clone, Copy, Default)]
 struct LeastWork {
-    weights: [f64; 3],
-    left: Remaining,
-    up_to_meeting: Remaining,
+    weights: [Lanes; 3],
+    left: [Lanes; STATES],
+    up_to_meeting: [Lanes; STATES],
 }
 
-pub(super) struct Programme<'m, 'e, 'a> {
-    mover: Mover<'m, 'e, 'a>,
-    limits: Limits,
-    /// At each position, by each weight of the queues.
+/// What is left from each position on, whatever was decided before.
+pub(super) struct Rest {
+    /// At each position, by all weights of the queues.
     least_work: Vec<Vec<LeastWork>>,
     /// Relaxed, what follows each result along its readers.
     critical: Option<CriticalPaths>,
     /// What everything from each position to the next meeting point takes on each processor.
     alone: Vec<[Price; 3]>,
+}
+
+impl Rest {
+    pub(super) fn new(model: &Model<'_>, is_relaxed: bool) -> Self {
+        // The search knows when a graph begins, and finds worse plans where it counts those that may.
+        let graph = if is_relaxed { model.graph } else { Price::NOTHING };
+        let changes = Changes { waits: true, graph };
+        let weights = queue_weights(model).into_iter();
+        let weights: Vec<Weighted> = weights.map(|busy| model.weighted(busy)).collect();
+        let mut critical = is_relaxed.then(|| CriticalPaths::new(model, &weights));
+        let left = model.least_time(&weights, changes, critical.as_mut());
+        let work = weights.iter().map(|weighted| model.least_work(weighted, changes));
+        let work: Vec<Vec<Remaining>> = work.collect();
+        let at = |position: usize| {
+            let mut all = vec![LeastWork::default(); weights.len().div_ceil(LANES)];
+            for (at, weighted) in weights.iter().enumerate() {
+                let (least, lane) = (&mut all[at / LANES], at % LANES);
+                let behind = least_remaining(&work[at][model.meets[position]], ANYBODY);
+                (0..3).for_each(|by| least.weights[by][lane] = weighted.0[by]);
+                for state in 0..STATES {
+                    least.left[state][lane] = left[position][at][state];
+                    least.up_to_meeting[state][lane] = work[at][position][state] - behind;
+                }
+            }
+            all
+        };
+        let least_work = (0..=model.stages.len()).map(at).collect();
+        Self { least_work, critical, alone: model.up_to_meetings() }
+    }
+}
+
+pub(super) struct Programme<'m, 'e, 'a> {
+    mover: Mover<'m, 'e, 'a>,
+    rest: &'m Rest,
+    limits: Limits,
     decisions: Vec<Decision>,
     labels: Vec<Vec<Label>>,
     /// Labels that were made.
@@ -76,39 +116,9 @@ pub(super) struct Programme<'m, 'e, 'a> {
 }
 
 impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
-    pub(super) fn new(mover: Mover<'m, 'e, 'a>, limits: Limits) -> Self {
-        let model = mover.model;
-        // The search knows when a graph begins, and finds worse plans where it counts those that may.
-        let graph = if mover.is_relaxed() { model.graph } else { Price::NOTHING };
-        let changes = Changes { waits: true, graph };
-        let weights = queue_weights(model).into_iter();
-        let weights: Vec<Weighted> = weights.map(|busy| model.weighted(busy)).collect();
-        let mut critical = mover.is_relaxed().then(|| CriticalPaths::new(model, &weights));
-        let left = model.least_time(&weights, changes, critical.as_mut());
-        let work = weights.iter().map(|weighted| model.least_work(weighted, changes));
-        let work: Vec<Vec<Remaining>> = work.collect();
-        let at = |position: usize| {
-            let of = |at: usize| {
-                let behind = least_remaining(&work[at][model.meets[position]], ANYBODY);
-                let up_to_meeting = work[at][position].map(|left| left - behind);
-                LeastWork { weights: weights[at].0, left: left[position][at], up_to_meeting }
-            };
-            (0..weights.len()).map(of).collect()
-        };
-        let least_work = (0..=model.stages.len()).map(at).collect();
+    pub(super) fn new(mover: Mover<'m, 'e, 'a>, rest: &'m Rest, limits: Limits) -> Self {
         let labels = vec![Vec::new(); mover.model.stages.len() + 1];
-        let alone = model.up_to_meetings();
-        Self {
-            mover,
-            limits,
-            least_work,
-            critical,
-            alone,
-            decisions: Vec::new(),
-            labels,
-            considered: 0,
-            has_merged: false,
-        }
+        Self { mover, rest, limits, decisions: Vec::new(), labels, considered: 0, has_merged: false }
     }
 
     /// Runs it; what is asked of the `finals` best final labels.
@@ -121,9 +131,10 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let first = Label { now, places: Vec::new(), decision: None, bound: 0.0, rank: 0.0, alone: 0.0 };
         self.labels[0].push(first);
         for position in 0..count {
+            let trials = self.trials(position);
             for label in self.kept(position) {
                 let known = self.labels[position + 1].len();
-                for trial in self.trials(position, &label) {
+                for &trial in &trials {
                     self.attempt(position, &label, trial);
                 }
                 if self.mover.is_relaxed() && model.uses_npu {
@@ -181,7 +192,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     }
 
     /// What may be decided at a position.
-    fn trials(&self, position: usize, label: &Label) -> Vec<Trial> {
+    fn trials(&self, position: usize) -> Vec<Trial> {
         let model = self.mover.model;
         let mut trials = vec![Trial::Gpu, Trial::Npu];
         let sets = if self.mover.is_relaxed() { 1 } else { model.core_sets.len() };
@@ -200,20 +211,19 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
                 for cores in 0..sets {
                     let cutting = Cutting { axis, cores: cores as u8 };
                     trials.push(Trial::Cut(cutting));
-                    self.chain_trials(position, label, cutting, &mut trials);
+                    self.chain_trials(position, cutting, &mut trials);
                 }
             }
         }
         trials
     }
 
-    fn chain_trials(&self, position: usize, label: &Label, cutting: Cutting, trials: &mut Vec<Trial>) {
+    fn chain_trials(&self, position: usize, cutting: Cutting, trials: &mut Vec<Trial>) {
         let (model, chains) = (self.mover.model, self.mover.chains);
         let is_relaxed = self.mover.is_relaxed();
         let (count, run_end) = (model.stages.len(), model.run_end[position]);
-        // Where parts of such a chain are apart, a single stage may go on with it.
-        let is_apart = label.places.iter().any(|place: &Place| place.at == At::Apart(cutting));
-        let shortest = if is_apart && !is_relaxed { 1 } else { 2 };
+        // A single stage may go on with a chain whose parts are apart.
+        let shortest = if is_relaxed { 2 } else { 1 };
         for end in position + shortest..=run_end.min(position + chains.longest) {
             if (end < run_end || end == count) && chains.ways(cutting, end, end - position).is_some() {
                 trials.push(Trial::Closing { end, cutting });
@@ -233,13 +243,17 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
 
     /// Tries to go on from a label so.
     fn attempt(&mut self, position: usize, label: &Label, trial: Trial) {
+        let is_apart = |cutting: Cutting| label.places.iter().any(|place| place.at == At::Apart(cutting));
+        if matches!(trial, Trial::Closing { end, cutting } if end == position + 1 && !is_apart(cutting)) {
+            return;
+        }
         let Some((now, places, decided)) = self.mover.apply(label, position, trial) else { return };
         let model = self.mover.model;
         self.considered += 1;
         let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
         let (at_least, rank) = self.least_costs(&now, end, model.may_have(end, &places));
         let mut bound = label.bound.max(at_least);
-        if let Some(critical) = &self.critical {
+        if let Some(critical) = &self.rest.critical {
             bound = bound.max(critical.least_cost(model, &now, &places, end));
         }
         if bound > self.limits.cost {
@@ -256,34 +270,45 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     fn least_costs(&self, now: &Progress, position: usize, before: May) -> (f64, f64) {
         // Of one label, and not several that were merged, it is known who has that result.
         match only_state(before) {
-            Some(state) => self.largest_costs(now, position, |left| left[state]),
-            None => self.largest_costs(now, position, |left| least_remaining(left, before)),
+            Some(state) => self.largest_costs(now, position, |left, lane| left[state][lane]),
+            None => self.largest_costs(now, position, |left, lane| {
+                let possible = left.iter().zip(before).filter(|(_, may)| *may);
+                possible.fold(f64::INFINITY, |least, (left, _)| least.min(left[lane]))
+            }),
         }
     }
 
     /// The largest by any weights of the queues, where so much is left.
-    fn largest_costs(&self, now: &Progress, position: usize, of: impl Fn(&Remaining) -> f64) -> (f64, f64) {
+    fn largest_costs(
+        &self,
+        now: &Progress,
+        position: usize,
+        of: impl Fn(&[Lanes; STATES], usize) -> f64,
+    ) -> (f64, f64) {
         let model = self.mover.model;
         let so_far = model.weights.joule * now.joules;
         let picosecond = model.weights.picosecond;
         let [cpu, gpu, npu] = self.used_queues(now).map(|queue| queue.0 as f64 * picosecond);
         let read_back = now.read_back.0 as f64 * picosecond;
-        let (mut bound, mut rank) = (self.cost_so_far(now), 0.0_f64);
-        for LeastWork { weights, left, up_to_meeting } in &self.least_work[position] {
-            let cost = weights[0] * cpu + weights[1] * gpu + weights[2] * npu + so_far;
-            let all = cost + weights[1] * read_back + of(left);
-            bound = if all > bound { all } else { bound };
-            let up_to_meeting = cost + of(up_to_meeting);
-            rank = if up_to_meeting > rank { up_to_meeting } else { rank };
+        let (mut bound, mut rank) = ([self.cost_so_far(now); LANES], [0.0; LANES]);
+        let larger = |one: f64, other: f64| if one > other { one } else { other };
+        for LeastWork { weights: [of_cpu, of_gpu, of_npu], left, up_to_meeting } in
+            &self.rest.least_work[position]
+        {
+            for lane in 0..LANES {
+                let cost = of_cpu[lane] * cpu + of_gpu[lane] * gpu + of_npu[lane] * npu + so_far;
+                bound[lane] = larger(cost + of_gpu[lane] * read_back + of(left, lane), bound[lane]);
+                rank[lane] = larger(cost + of(up_to_meeting, lane), rank[lane]);
+            }
         }
-        (bound, rank)
+        (bound.into_iter().fold(0.0, larger), rank.into_iter().fold(0.0, larger))
     }
 
     /// What it costs at the next meeting point if that processor takes everything until then which is there first.
     fn alone(&self, now: &Progress, places: &[Place], position: usize) -> f64 {
         let model = self.mover.model;
         let cost = |kind: ProcessorKind| {
-            let rest = self.alone[position][kind as usize];
+            let rest = self.rest.alone[position][kind as usize];
             let ready = |(place, &stage): (&Place, &usize)| match place.at {
                 At::With(holders) if holders.has(kind) => place.ready,
                 At::With(holders) => place.ready + model.meeting(stage, false).wait(kind, holders),
