@@ -109,6 +109,21 @@ impl Place {
         Self { at: At::With(holders), ready, usable: ready, of_npu: false, lines: [0; 2] }
     }
 
+    /// As bits, what readers find there, and what they need of one that is no worse: who has it, who computed it, and
+    /// of which chain it is.
+    fn holders(&self) -> [u8; 2] {
+        let of_npu = u8::from(self.of_npu) << 3;
+        match self.at {
+            At::With(holders) => {
+                let bit = |kind: ProcessorKind| u8::from(holders.has(kind)) << kind as u8;
+                let bits = ProcessorKind::ALL.into_iter().map(bit).fold(of_npu, |bits, bit| bits | bit);
+                let serves_parts = holders.has(ProcessorKind::Cpu) && holders.has(ProcessorKind::Gpu);
+                [if serves_parts { bits | 0xf0 } else { bits }, bits]
+            }
+            At::Apart(Cutting { axis, cores }) => [1 << (4 + 2 * axis as u8 + cores % 2) | of_npu; 2],
+        }
+    }
+
     fn is_no_worse_than(&self, other: &Self, passed: Picos) -> bool {
         let has_lines = match (self.at, other.at) {
             (At::Apart(_), At::Apart(_)) => {
@@ -175,30 +190,69 @@ impl Label {
         }
     }
 
+    /// Of the first results, a byte each: whom they serve, and whom a label has to serve that dominates this one.
+    fn holders(&self) -> [u64; 2] {
+        let bytes = self.places.iter().take(size_of::<u64>()).map(Place::holders);
+        bytes.fold([0; 2], |[has, needs], of| [has << 8 | u64::from(of[0]), needs << 8 | u64::from(of[1])])
+    }
+
     fn order(&self) -> (u64, [Picos; 3], usize) {
         let [cpu, gpu, npu] = self.now.queues;
         (cpu.0 + gpu.0 + npu.0, self.now.queues, self.decision.unwrap_or(0))
     }
 }
 
+/// Labels of which the least clocks are known together.
+const BLOCK: usize = 32;
+
+/// Labels of which the same results lie with the same processors, in blocks, by the CPU's clock.
+struct Group {
+    has: u64,
+    members: Vec<usize>,
+    /// The least clocks of GPU and NPU in each block.
+    least: Vec<[Picos; 2]>,
+}
+
+impl Group {
+    /// Members whose clocks do not rule out that they dominate a label.
+    fn no_later(&self, [_, gpu, npu]: [Picos; 3]) -> impl Iterator<Item = usize> {
+        let blocks = self.members.chunks(BLOCK).zip(&self.least);
+        let early = blocks.filter(move |(_, least)| least[0] <= gpu && least[1] <= npu);
+        early.flat_map(|(members, _)| members.iter().copied())
+    }
+
+    fn add(&mut self, member: usize, [_, gpu, npu]: [Picos; 3]) {
+        if self.members.len().is_multiple_of(BLOCK) {
+            self.least.push([gpu, npu]);
+        }
+        self.members.push(member);
+        if let Some([least_gpu, least_npu]) = self.least.last_mut() {
+            (*least_gpu, *least_npu) = (gpu.min(*least_gpu), npu.min(*least_npu));
+        }
+    }
+}
+
 /// Without those that others dominate.
 pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> {
-    labels.sort_by_cached_key(Label::order);
-    let (mut kept, mut clocks): (Vec<Label>, Vec<[Picos; 3]>) = (Vec::new(), Vec::new());
+    labels.sort_by_cached_key(|label| (label.now.queues, label.decision));
+    let (mut kept, mut groups): (Vec<Label>, Vec<Group>) = (Vec::new(), Vec::new());
     for label in labels {
-        let [cpu, gpu, npu] = label.now.queues;
-        // Clocks that lie side by side rule out most of them.
-        let dominates = |(at, clocks): (usize, &[Picos; 3])| {
-            let is_no_later = clocks[0] <= cpu && clocks[1] <= gpu && clocks[2] <= npu;
-            is_no_later && kept[at].dominates(&label, uses_npu)
-        };
-        if let Some(at) = clocks.iter().enumerate().position(dominates) {
+        let [has, needs] = label.holders();
+        let able = groups.iter().filter(|group| group.has & needs == needs);
+        let dominating = able
+            .flat_map(|group| group.no_later(label.now.queues))
+            .find(|&at| kept[at].dominates(&label, uses_npu));
+        if let Some(at) = dominating {
             // What a merged label inherited says nothing of those that it dominates.
             kept[at].bound = kept[at].bound.min(label.bound);
-        } else {
-            clocks.push(label.now.queues);
-            kept.push(label);
+            continue;
         }
+        let known = groups.iter().position(|group| group.has == has).unwrap_or_else(|| {
+            groups.push(Group { has, members: Vec::new(), least: Vec::new() });
+            groups.len() - 1
+        });
+        groups[known].add(kept.len(), label.now.queues);
+        kept.push(label);
     }
     kept
 }
