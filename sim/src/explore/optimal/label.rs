@@ -44,6 +44,10 @@ pub(super) struct Place {
     pub(super) lines: [u32; 2],
 }
 
+/// Bits of graphs of the NPU, and of parts in chains along either axis, beside those of the processors.
+const GRAPHS: u8 = 0b1000;
+const PARTS: u8 = 0b1111_0000;
+
 /// How far the processors are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Progress {
@@ -109,18 +113,19 @@ impl Place {
         Self { at: At::With(holders), ready, usable: ready, of_npu: false, lines: [0; 2] }
     }
 
-    /// As bits, what readers find there, and what they need of one that is no worse: who has it, who computed it, and
-    /// of which chain it is.
+    /// As bits, whom a result serves that lies so, and whom one has to serve that is no worse: a bit for each
+    /// processor, one for graphs of the NPU, and one for parts of each chain, which who has all of it serves, too.
     fn holders(&self) -> [u8; 2] {
-        let of_npu = u8::from(self.of_npu) << 3;
         match self.at {
             At::With(holders) => {
                 let bit = |kind: ProcessorKind| u8::from(holders.has(kind)) << kind as u8;
-                let bits = ProcessorKind::ALL.into_iter().map(bit).fold(of_npu, |bits, bit| bits | bit);
+                let of_npu = if self.of_npu { GRAPHS } else { 0 };
+                let needs = ProcessorKind::ALL.into_iter().map(bit).fold(of_npu, |bits, bit| bits | bit);
                 let serves_parts = holders.has(ProcessorKind::Cpu) && holders.has(ProcessorKind::Gpu);
-                [if serves_parts { bits | 0xf0 } else { bits }, bits]
+                [if serves_parts { needs | PARTS } else { needs }, needs]
             }
-            At::Apart(Cutting { axis, cores }) => [1 << (4 + 2 * axis as u8 + cores % 2) | of_npu; 2],
+            // Core sets share the two bits of an axis: the same bit need not be the same chain.
+            At::Apart(Cutting { axis, cores }) => [1 << (4 + 2 * (axis as u8) + cores % 2); 2],
         }
     }
 
@@ -163,7 +168,7 @@ impl Progress {
 
 impl Label {
     /// Whether it can do whatever `other` can, no later.
-    fn dominates(&self, other: &Self, uses_npu: bool) -> bool {
+    pub(super) fn dominates(&self, other: &Self, uses_npu: bool) -> bool {
         let (own, others) = (&self.now, &other.now);
         let [cpu, gpu, npu] = others.queues;
         let passed = if uses_npu { cpu.min(gpu).min(npu) } else { cpu.min(gpu) };
@@ -190,10 +195,12 @@ impl Label {
         }
     }
 
-    /// Of the first results, a byte each: whom they serve, and whom a label has to serve that dominates this one.
+    /// Of the first results, a byte each: whom they serve, and whom those of a label have to serve that dominates this one.
     fn holders(&self) -> [u64; 2] {
         let bytes = self.places.iter().take(size_of::<u64>()).map(Place::holders);
-        bytes.fold([0; 2], |[has, needs], of| [has << 8 | u64::from(of[0]), needs << 8 | u64::from(of[1])])
+        bytes.fold([0; 2], |[serves, needs], of| {
+            [serves << 8 | u64::from(of[0]), needs << 8 | u64::from(of[1])]
+        })
     }
 
     fn order(&self) -> (u64, [Picos; 3], usize) {
@@ -205,9 +212,9 @@ impl Label {
 /// Labels of which the least clocks are known together.
 const BLOCK: usize = 32;
 
-/// Labels of which the same results lie with the same processors, in blocks, by the CPU's clock.
+/// Labels whose first results serve the same, in blocks, by the CPU's clock.
 struct Group {
-    has: u64,
+    serves: u64,
     members: Vec<usize>,
     /// The least clocks of GPU and NPU in each block.
     least: Vec<[Picos; 2]>,
@@ -237,8 +244,8 @@ pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> 
     labels.sort_by_cached_key(|label| (label.now.queues, label.decision));
     let (mut kept, mut groups): (Vec<Label>, Vec<Group>) = (Vec::new(), Vec::new());
     for label in labels {
-        let [has, needs] = label.holders();
-        let able = groups.iter().filter(|group| group.has & needs == needs);
+        let [serves, needs] = label.holders();
+        let able = groups.iter().filter(|group| group.serves & needs == needs);
         let dominating = able
             .flat_map(|group| group.no_later(label.now.queues))
             .find(|&at| kept[at].dominates(&label, uses_npu));
@@ -247,8 +254,8 @@ pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> 
             kept[at].bound = kept[at].bound.min(label.bound);
             continue;
         }
-        let known = groups.iter().position(|group| group.has == has).unwrap_or_else(|| {
-            groups.push(Group { has, members: Vec::new(), least: Vec::new() });
+        let known = groups.iter().position(|group| group.serves == serves).unwrap_or_else(|| {
+            groups.push(Group { serves, members: Vec::new(), least: Vec::new() });
             groups.len() - 1
         });
         groups[known].add(kept.len(), label.now.queues);
