@@ -129,7 +129,7 @@ impl Budget {
         let wide = (open / (model.stages.len() * OPEN).max(1)).max(1);
         let (labels, rounds, changes, of_bound) = match effort {
             Effort::Quick => ([20, 100], 3, 100, 0),
-            Effort::Normal => ([60, 300], 8, 300, 700_000),
+            Effort::Normal => ([60, 800], 8, 300, 700_000),
             Effort::Thorough => ([120, 6_000], 8, MOST_CHANGES, 3_000_000),
         };
         let less = |count: usize, least: usize| (count * LARGE / stages.max(LARGE)).max(least.min(count));
