@@ -63,9 +63,9 @@ const FINALISTS: usize = 4;
 const CHANGES_OF_STREAMS: usize = 6;
 const MOST_CHANGES: usize = 4_000;
 
-/// How many times the time of the best plan known a label takes at least that is given up: what chains lose is an
-/// estimate.
-const HOPELESS: f64 = 1.01;
+/// A search prunes labels that take at least so many times what the best plan known takes: no less, since what chains
+/// lose is an estimate.
+const PRUNED_ABOVE: f64 = 1.01;
 
 /// Times the ratio of energy and time is corrected for the energy-delay product.
 const CORRECTIONS: usize = 4;
@@ -246,8 +246,8 @@ fn efforts_of_other_order(most: Effort) -> &'static [Effort] {
     }
 }
 
-/// The plans of rounds of the programme, until no chain of a plan is new, and how many labels there were; none where
-/// none can take less than what is known.
+/// The plans of rounds of the programme, until no chain of a plan is new, and how many labels there were; no plans
+/// where every label was pruned.
 fn search(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,
@@ -262,7 +262,7 @@ fn search(
     for _ in 0..budget.rounds {
         // Energy depends on more than a label knows.
         let most = known.filter(|_| model.weights == Weights::TIME);
-        let cost = most.map_or(f64::INFINITY, |most| most.0 as f64 * HOPELESS);
+        let cost = most.map_or(f64::INFINITY, |most| most.0 as f64 * PRUNED_ABOVE);
         let mover = Mover { model, chains: &chains, contention: Some(&mut contention) };
         let mut programme = Programme::new(mover, &rest, Limits { width: budget.labels[0], cost });
         let Outcome { decisions, .. } = programme.run(FINALISTS);

@@ -27,11 +27,11 @@ const OPEN_BUCKETS: usize = 64;
 const BEFORE_DOMINANCE: usize = 4;
 const EARLY_MERGE: usize = 20;
 
-/// How many labels are kept, and above which cost none.
+/// How many labels are kept, and above which cost none is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) width: usize,
-    /// What the best plan known costs.
+    /// Relaxed, what the best plan known costs; in a search more than that.
     pub(super) cost: f64,
 }
 
