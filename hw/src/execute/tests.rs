@@ -7,13 +7,12 @@ mod chains;
 mod random;
 mod streams;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use coexec_sim::{Axis, Mechanism as Modelled, Overrides, Placement, Plan, Scenario, Text, Workload};
 
 use super::program::Program;
 use super::*;
 use crate::sync::Mechanism;
+use crate::tests::Alone;
 
 /// What a step may take on a busy machine that also compiles.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -70,10 +69,9 @@ fn choice() -> DeviceChoice {
 }
 
 /// The machine with its device, with nobody else on it.
-fn machine() -> Option<(Machine, MutexGuard<'static, ()>)> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Some((crate::tests::found(Machine::open(&choice()))?, alone))
+fn machine() -> Option<(Alone, Machine)> {
+    let alone = crate::tests::alone();
+    Some((alone, crate::tests::found(Machine::open(&choice()))?))
 }
 
 fn cores(profile: &Profile) -> CoreSet {
@@ -120,7 +118,7 @@ fn check_plan(machine: &mut Machine, (stages, profile): (&[Stage], &Profile), pl
 
 #[test]
 fn a_cut_operator_is_right_by_every_mechanism() {
-    let Some((mut machine, _alone)) = machine() else { return };
+    let Some((_alone, mut machine)) = machine() else { return };
     for &mechanism in Modelled::ALL {
         check(&mut machine, SINGLE, &[2], mechanism, Clock::Host);
     }
@@ -136,7 +134,7 @@ const WINDOWS: [&str; 4] = [
 
 #[test]
 fn an_operator_cut_along_its_height_is_right() {
-    let Some((mut machine, _alone)) = machine() else { return };
+    let Some((_alone, mut machine)) = machine() else { return };
     for window in WINDOWS {
         let text =
             format!("title = \"a test\"\ndevice = \"pixel4\"\n[[operator]]\nname = \"op\"\n{window}\n");
@@ -152,7 +150,7 @@ fn an_operator_cut_along_its_height_is_right() {
 
 #[test]
 fn networks_are_right_wherever_their_operators_run() {
-    let Some((mut machine, _alone)) = machine() else { return };
+    let Some((_alone, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     let plans = [[0, 1, 2, 0, 1, 2], [2, 1, 0, 2, 1, 0], [1, 0, 0, 1, 1, 2], [2, 0, 1, 2, 1, 1]];
     for numbers in plans {
@@ -163,7 +161,7 @@ fn networks_are_right_wherever_their_operators_run() {
 
 #[test]
 fn one_processor_alone_is_right() {
-    let Some((mut machine, _alone)) = machine() else { return };
+    let Some((_alone, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     for (number, clock) in [(0, Clock::Host), (1, Clock::Host), (1, Clock::Device)] {
         check(&mut machine, NETWORK, &vec![number; stages.len()], Modelled::SvmPolling, clock);
@@ -172,7 +170,7 @@ fn one_processor_alone_is_right() {
 
 #[test]
 fn without_shared_memory_results_are_copied_and_right() {
-    let Some((mut machine, _alone)) = machine() else { return };
+    let Some((_alone, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     for mechanism in [Mechanism::EventPolling, Mechanism::EventWait, Mechanism::BlockingFinish] {
         machine.assume(Modelled::SvmPolling, mechanism, Home::Device);
@@ -189,7 +187,7 @@ fn without_shared_memory_results_are_copied_and_right() {
 
 #[test]
 fn buffers_that_stay_mapped_are_mapped_at_meetings_where_the_mechanism_says_so() {
-    let Some((mut machine, _alone)) = machine() else { return };
+    let Some((_alone, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     if sharing::choose(machine.runtime().unwrap(), Mechanism::EventWait) != Home::Mapped {
         eprintln!("skipped: the device does not share mapped buffers");
@@ -212,7 +210,7 @@ fn attempt(machine: &mut Machine, placement: Placement) -> Result<(), ExecuteErr
 
 #[test]
 fn what_cannot_run_here_says_why() {
-    let Some((mut machine, _alone)) = machine() else { return };
+    let Some((_alone, mut machine)) = machine() else { return };
     let (_, profile) = scenario(SINGLE);
     let cut = Placement::cpu_and_gpu(Axis::Channels, cores(&profile), [6, 42]);
     let error = attempt(&mut machine, cut).unwrap_err();
@@ -253,7 +251,7 @@ fn request(gpu: bool, repetitions: u32) -> Request {
 
 #[test]
 fn variants_are_measured_with_all_their_repetitions() {
-    let Some((machine, _alone)) = machine() else { return };
+    let Some((_alone, machine)) = machine() else { return };
     drop(machine);
     let report = execute(request(true, 9), &Arc::default(), &mut |_| {}).unwrap();
     let group = report.groups[0].as_ref().unwrap();

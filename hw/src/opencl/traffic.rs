@@ -267,10 +267,11 @@ impl Crossing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::Alone;
 
     /// A device, where there is one.
-    fn runtime() -> Option<Arc<Runtime>> {
-        crate::tests::device().map(|device| Runtime::new(device).unwrap())
+    fn runtime() -> Option<(Alone, Arc<Runtime>)> {
+        crate::tests::device().map(|(alone, device)| (alone, Runtime::new(device).unwrap()))
     }
 
     /// Fills the first buffer with the numbers of its texels, runs, and reads the second.
@@ -285,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_stream_reads_every_texel_once() {
-        let Some(runtime) = runtime() else { return };
+        let Some((_alone, runtime)) = runtime() else { return };
         let mut stream = BoundKernel::stream(&runtime, 1 << 16).unwrap();
         let texels = (1 << 16) / TEXEL_BYTES;
         assert_eq!(stream.bytes(), Bytes(2 << 16));
@@ -294,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_transform_brings_the_channels_of_a_pixel_together() {
-        let Some(runtime) = runtime() else { return };
+        let Some((_alone, runtime)) = runtime() else { return };
         let mut transform = BoundKernel::transform(&runtime, 10, 3).unwrap();
         let moved = moved(&runtime, &mut transform, 30);
         assert_eq!(moved[..6], [0, 10, 20, 1, 11, 21]);
@@ -302,7 +303,7 @@ mod tests {
 
     #[test]
     fn what_is_mapped_takes_time_in_both_directions() {
-        let Some(runtime) = runtime() else { return };
+        let Some((_alone, runtime)) = runtime() else { return };
         let exchange = Exchange::new(&runtime, 1 << 20).unwrap();
         assert_eq!(exchange.bytes(), Bytes(1 << 20));
         let times = exchange.map_and_unmap().unwrap();
@@ -311,7 +312,7 @@ mod tests {
 
     #[test]
     fn launches_behind_one_another_are_timed_one_by_one() {
-        let Some(runtime) = runtime() else { return };
+        let Some((_alone, runtime)) = runtime() else { return };
         let timing = BoundKernel::spin(&runtime, 2, 8, 10).unwrap().run_times(5).unwrap();
         assert_eq!(timing.kernels.len(), 5);
         assert!(timing.wall >= timing.device || timing.device == Picos::ZERO);
@@ -324,7 +325,7 @@ mod tests {
 
     #[test]
     fn what_goes_there_comes_back() {
-        let Some(runtime) = runtime() else { return };
+        let Some((_alone, runtime)) = runtime() else { return };
         let mut crossing = Crossing::new(&runtime, 3, 4).unwrap();
         let numbers: Vec<f32> = (0..12_u8).map(f32::from).collect();
         crossing.host.write(&numbers);

@@ -3,7 +3,7 @@
 //! Without a platform the tests say that they are skipped; with
 //! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::link::check;
@@ -22,16 +22,11 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// threads may run on and use what another test, or the end of the process, has freed.
 fn in_a_process_of_its_own(test: &str, body: impl FnOnce()) {
     const TEST: &str = "COEXEC_TEST_ALONE";
-    // They would be in each other's way on one device.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     if std::env::var(TEST).is_ok_and(|alone| alone == test) {
         body();
         crate::leave(0);
     }
-    if crate::tests::device().is_none() {
-        return;
-    }
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(_device) = crate::tests::device() else { return };
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture", &format!("sync::tests::{test}")])
         .env(TEST, test)
@@ -44,7 +39,7 @@ fn in_a_process_of_its_own(test: &str, body: impl FnOnce()) {
 
 /// A device of one compute unit where the device can be cut, in a process of its own.
 fn device() -> Option<Arc<Runtime>> {
-    let device = crate::tests::device()?;
+    let (_alone, device) = crate::tests::device()?;
     let device = match device.description().kind {
         DeviceKind::Cpu => device.sub_device(1).unwrap(),
         _ => device,
