@@ -12,7 +12,7 @@ mod snapshot;
 
 use assert_cmd::Command;
 use coexec_sim::explore::Explorer;
-use coexec_sim::{Mechanism, Overrides, Prediction, Scenario, Strategy, Workload};
+use coexec_sim::{Mechanism, Overrides, Picos, Prediction, Scenario, Strategy, Workload};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -35,10 +35,10 @@ const SETS: ([&str; 3], [&str; 4]) =
     (["epew-linear-sample", "epew-conv", "codl-conv"], ["pixel4", "galaxy-s10", "oneplus11", "h200"]);
 
 /// What a stream of batches is planned for.
-const STREAMED: ([&str; 3], [&str; 3], [&str; 4]) = (
+const STREAMED: ([&str; 3], [&str; 3], [Strategy; 4]) = (
     ["resnet18", "mobilenet-v2", "vit-b32"],
     ["pixel4", "oneplus11", "h200"],
-    ["gpu-only", "layer-wise", "codl", "optimal"],
+    [Strategy::GpuOnly, Strategy::LayerWise, Strategy::Codl, Strategy::Optimal],
 );
 
 /// Standard output of the command, where it can answer.
@@ -70,14 +70,19 @@ fn devices() -> [Vec<String>; 2] {
         .map(|entries| entries.iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect())
 }
 
-/// What each strategy that has a plan for a model finds, as the command does but for the bound and the intervals.
-fn found(model: &str, device: &str, mechanism: Mechanism) -> Vec<(Strategy, Prediction)> {
+/// A bundled scenario, or that of a file, on another device.
+fn scenario(name: &str, device: &str, mechanism: Mechanism) -> Scenario {
     let overrides = Overrides {
         device: Some(device.to_owned()),
         synchronisation: Some(mechanism),
         ..Overrides::default()
     };
-    let scenario = Scenario::load(model, &overrides).unwrap();
+    Scenario::load(name, &overrides).unwrap()
+}
+
+/// What each strategy that has a plan for a model finds, as the command does but for the bound and the intervals.
+fn found(model: &str, device: &str, mechanism: Mechanism) -> Vec<(Strategy, Prediction)> {
+    let scenario = scenario(model, device, mechanism);
     let Workload::Model(stages) = &scenario.workload else { panic!("{model} has no stages") };
     let mut simulator = scenario.simulator();
     let mut explorer = Explorer::new(&mut simulator, stages, &scenario.options);
@@ -126,21 +131,21 @@ fn of_every_network_on_every_device_by_every_strategy() {
 #[test]
 fn of_every_language_model_on_every_device_by_every_strategy() {
     let mut models = bundled("language-model");
-    let scenarios = bundled("scenario");
-    models.extend(scenarios.into_iter().filter(|name| !OPERATORS.contains(&name.as_str())));
+    let is_of_tokens = |name: &String| {
+        matches!(Scenario::load(name, &Overrides::default()).unwrap().workload, Workload::Language(_))
+    };
+    models.extend(bundled("scenario").into_iter().filter(is_of_tokens));
     let [devices, made] = devices();
     let of_all = models.iter().flat_map(|model| devices.iter().map(|device| (&**model, &**device)));
     let pairs: Vec<(&str, &str)> =
         of_all.chain(made.iter().map(|device| (FROM_SPECIFICATION.1, &**device))).collect();
     let ask = |&(model, device): &(&str, &str)| {
-        answer(&format!("explore {model} --device {device} --strategy all"))
+        answer(&format!("explore {model} --device {device} --strategy all --nominal"))
     };
     let answers: Vec<Option<Value>> = pairs.par_iter().map(ask).collect();
-    let is_of_tokens = |answer: &&Value| answer["generation"].is_object();
     let mut latency = Snapshot::new("language_ps", ["model", "device"]);
     for ((model, device), answer) in pairs.iter().zip(answers) {
-        let answer = answer.iter().filter(is_of_tokens);
-        for entry in answer.flat_map(|answer| answer["strategies"].as_array().unwrap()) {
+        for entry in answer.iter().flat_map(|answer| answer["strategies"].as_array().unwrap()) {
             let strategy = entry["strategy"].as_str().unwrap();
             latency.set([model, device], strategy, entry["latency_ps"].as_u64().unwrap());
         }
@@ -169,23 +174,31 @@ fn of_sets_of_operators_in_sum() {
 fn of_streams_of_batches() {
     let folder = tempfile::tempdir().unwrap();
     let (networks, devices, strategies) = STREAMED;
+    let keys = networks.iter().flat_map(|network| ["1", "3"].map(|depth| (*network, depth)));
+    let keys: Vec<_> =
+        keys.flat_map(|(network, depth)| devices.map(|device| [network, device, depth])).collect();
+    let periods = |&[network, device, depth]: &[&str; 3]| {
+        let path = folder.path().join(format!("{network}-{device}-{depth}.toml"));
+        let text = format!(
+            "title = \"a stream\"\nnetwork = \"{network}\"\nbatch = 2\n\
+             [pipeline]\ndepth = {depth}\nhost_gap_us = 2000.0\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        let scenario = scenario(path.to_str().unwrap(), device, Mechanism::SvmPolling);
+        let Workload::Model(stages) = &scenario.workload else { panic!("{network} has no stages") };
+        let mut simulator = scenario.simulator();
+        let mut explorer =
+            Explorer::new(&mut simulator, stages, &scenario.options).streaming(scenario.pipeline.as_ref());
+        strategies.map(|strategy| {
+            let plan = explorer.find(strategy).unwrap().plan;
+            explorer.period(&plan).unwrap().unwrap()
+        })
+    };
+    let found: Vec<_> = keys.par_iter().map(periods).collect();
     let mut period = Snapshot::new("period_ps", ["model", "device", "in flight"]);
-    for network in networks {
-        for depth in ["1", "3"] {
-            let path = folder.path().join(format!("{network}-{depth}.toml"));
-            let scenario = format!(
-                "title = \"a stream\"\nnetwork = \"{network}\"\nbatch = 2\n\
-                 [pipeline]\ndepth = {depth}\nhost_gap_us = 2000.0\n"
-            );
-            std::fs::write(&path, scenario).unwrap();
-            for device in devices {
-                for strategy in strategies {
-                    let path = path.display();
-                    let line = format!("simulate {path} --device {device} --strategy {strategy}");
-                    let picos = answer(&line).unwrap()["stream"]["period_ps"].as_u64().unwrap();
-                    period.set([network, device, depth], strategy, picos);
-                }
-            }
+    for (key, periods) in keys.into_iter().zip(found) {
+        for (strategy, Picos(picos)) in strategies.iter().zip(periods) {
+            period.set(key, strategy.name(), picos);
         }
     }
     snapshot::hold(&[period]);
