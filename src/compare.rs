@@ -1,5 +1,6 @@
 //! `coexec compare`: every strategy on many models and devices.
 
+mod language;
 mod show;
 
 use coexec_sim::explore::side_by_side::{Gain, StrategyRow, gain, gains};
@@ -11,11 +12,16 @@ use serde::Serialize;
 use crate::trust::streamed;
 use crate::{Common, Compare, Failure, OneOrAll, Result, output};
 
+use language::LanguageRow;
+
 #[derive(Serialize)]
 struct Document<'a> {
     objective: Objective,
     baseline: Strategy,
     rows: &'a [StrategyRow],
+    /// Of language models.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    language_models: &'a [LanguageRow],
     /// What `optimal` gains over each other strategy, over all rows.
     gains: Vec<Gain>,
     /// What it gains over the baseline on each device, smallest first.
@@ -49,7 +55,13 @@ struct Task {
 
 pub(crate) fn run(options: &Compare, common: &Common) -> Result {
     let task = Task::new(options)?;
-    let (rows, left_out) = rows(options, &task, common)?;
+    let Rows { operators: rows, language_models, left_out } = rows(options, &task, common)?;
+    if rows.is_empty() && !language_models.is_empty() && (options.check || options.plot.is_some()) {
+        return Err(Failure::usage(
+            "--plot and --check are of what optimal gains over a baseline, and plan no language model",
+            "leave them out, or compare networks as well",
+        ));
+    }
     if let Some(picture) = &options.plot {
         output::write(
             &[picture.file(|format| coexec_plots::picture(&show::picture(&rows, &task), format))?],
@@ -60,13 +72,20 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result {
             objective: task.objective,
             baseline: task.baseline,
             rows: &rows,
+            language_models: &language_models,
             gains: gains(&rows, Strategy::Optimal),
             devices: groups(&rows, &task, |row| &row.device),
             scenarios: groups(&rows, &task, |row| &row.scenario),
             left_out: &left_out,
         });
     } else {
-        show::print(&rows, &task);
+        if !rows.is_empty() || language_models.is_empty() {
+            show::print(&rows, &task);
+        }
+        if !rows.is_empty() && !language_models.is_empty() {
+            output::line("");
+        }
+        language::show(&language_models);
     }
     if options.check { check(&rows, &task, options.limit) } else { Ok(()) }
 }
@@ -99,13 +118,26 @@ fn planned(strategy: Strategy) -> Result<Strategy> {
     }
     let known: Vec<&str> = Strategy::of_operators().map(Strategy::name).collect();
     Err(Failure::usage(
-        format!("{} is for language models, which are not compared here", strategy.name()),
+        format!("{} is for language models, whose strategy is what `explore` advises", strategy.name()),
         format!("name some of {}", known.join(", ")),
     ))
 }
 
-/// One row for each model and device, in the order asked; those without a plan apart.
-fn rows(options: &Compare, task: &Task, common: &Common) -> Result<(Vec<StrategyRow>, Vec<SkippedRow>)> {
+/// One row for each model and device, in the order asked, by kind.
+#[derive(Default)]
+struct Rows {
+    operators: Vec<StrategyRow>,
+    language_models: Vec<LanguageRow>,
+    left_out: Vec<SkippedRow>,
+}
+
+/// A model on a device.
+enum Row {
+    Operators(StrategyRow),
+    LanguageModel(Box<LanguageRow>),
+}
+
+fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
     let scenarios = names(&options.scenarios, &|name| {
         (name == "all").then(|| networks().map(|(name, _)| name.to_owned()).collect())
     });
@@ -129,17 +161,18 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<(Vec<Strategy
     // Gathered before the first error is looked for: which one that is must not depend on
     // the number of threads.
     let outcomes: Vec<_> = pairs.par_iter().map(|pair| row(*pair, options, task)).collect();
-    let (mut rows, mut left_out) = (Vec::new(), Vec::new());
+    let mut rows = Rows::default();
     for outcome in outcomes {
         match outcome? {
-            Ok(row) => rows.push(row),
-            Err(reason) => left_out.push(reason),
+            Ok(Row::Operators(row)) => rows.operators.push(row),
+            Ok(Row::LanguageModel(row)) => rows.language_models.push(*row),
+            Err(reason) => rows.left_out.push(reason),
         }
     }
-    for SkippedRow { scenario, device, reason } in &left_out {
+    for SkippedRow { scenario, device, reason } in &rows.left_out {
         common.note(format_args!("note: {scenario} has no plan on {device}: {reason}"));
     }
-    Ok((rows, left_out))
+    Ok(rows)
 }
 
 /// Names, those of groups replaced by their members, each once.
@@ -149,15 +182,27 @@ fn names(given: &[String], members: &dyn Fn(&str) -> Option<Vec<String>>) -> Vec
 
 /// What can be wrong with a row: the input, which ends the command, or that the device has
 /// no plan for the model.
-type RowOrReason = Result<Result<StrategyRow, SkippedRow>>;
+type RowOrReason = Result<Result<Row, SkippedRow>>;
 
 fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrReason {
     let scenario = coexec_import::load(name, &options.overrides(device), &options.how.import()?)?;
-    let Workload::Model(stages) = &scenario.workload else {
-        return Err(Failure::usage(
-            format!("{name} is no model of which operators are planned"),
-            "compare networks or operators; explore a set, a language model or applications by itself",
-        ));
+    let skipped = |error: coexec_sim::SimulateError| SkippedRow {
+        scenario: scenario.name.clone(),
+        device: scenario.device.name.clone(),
+        reason: error.to_string(),
+    };
+    let stages = match &scenario.workload {
+        Workload::Model(stages) => stages,
+        Workload::Language(task) => {
+            let row = LanguageRow::of(&scenario, task);
+            return Ok(row.map(|row| Row::LanguageModel(Box::new(row))).map_err(skipped));
+        }
+        Workload::Set(_) | Workload::Applications(_) => {
+            return Err(Failure::usage(
+                format!("{name} is no model"),
+                "compare networks, operators or language models; explore a set or applications by itself",
+            ));
+        }
     };
     if streamed(&scenario).is_some() {
         return Err(Failure::usage(
@@ -168,11 +213,7 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrRea
     let mut simulator = scenario.simulator();
     let search = coexec_sim::explore::SearchOptions { objective: task.objective, ..scenario.options.clone() };
     let row = StrategyRow::of((&scenario.name, stages), &mut simulator, &search, &task.strategies);
-    Ok(row.map_err(|error| SkippedRow {
-        scenario: scenario.name.clone(),
-        device: scenario.device.name.clone(),
-        reason: error.to_string(),
-    }))
+    Ok(row.map(Row::Operators).map_err(skipped))
 }
 
 /// What `optimal` gains over the baseline in each group of rows, smallest first.

@@ -145,17 +145,17 @@ pub(crate) fn explore(
     Ok(())
 }
 
-fn conversation<'a>(scenario: &'a Scenario, task: &'a LanguageTask) -> Conversation<'a> {
+pub(crate) fn conversation<'a>(scenario: &'a Scenario, task: &'a LanguageTask) -> Conversation<'a> {
     Conversation::new(&scenario.device, scenario.library, task)
 }
 
 /// The scenario's strategy, then the engines that there are, the fastest first; where none was asked for, the usual
 /// one among them. Or every one, fastest first.
-fn answers(
+pub(crate) fn answers(
     scenario: &Scenario,
     task: &LanguageTask,
     asked: Option<OneOrAll<Strategy>>,
-) -> Result<Vec<LanguageAnswer>> {
+) -> coexec_sim::simulate::Result<Vec<LanguageAnswer>> {
     let answer =
         |strategy| explore_language(conversation(scenario, task), strategy, scenario.options.synchronisation);
     let usual = scenario.options.strategy;
@@ -172,7 +172,7 @@ fn answers(
     match answer(usual) {
         Ok(found) => answers.insert(0, found),
         Err(_) if is_open && !answers.is_empty() => {}
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     }
     // Of equals, the one without a second copy of the weights.
     answers[usize::from(!is_open)..].sort_by_key(|LanguageAnswer { plan, generation, .. }| {
@@ -314,23 +314,30 @@ fn turns(generation: &Generation) {
     }
 }
 
+fn rate(phase: &PhaseReport) -> String {
+    format!("{:.2}", phase.tokens_per_second)
+}
+
+/// The time to the first token of the first turn, with its interval.
+pub(crate) fn first_token(generation: &Generation, drawn: &GenerationDrawn) -> String {
+    let [low, high] = drawn.first_token.interval();
+    format!("{} ({low} - {high})", generation.turns[0].time_to_first_token)
+}
+
+/// Tokens a second behind it, with their interval.
+pub(crate) fn decode_rate(generation: &Generation, drawn: &GenerationDrawn) -> String {
+    let within = drawn.tokens_per_second.map(|[low, high]| format!(" ({low:.2} - {high:.2})"));
+    let phase = generation.turns[0].decode.as_ref();
+    or_dash(phase.map(|phase| rate(phase) + &within.unwrap_or_default()))
+}
+
 /// The strategies side by side, by their first turn.
 fn compare(strategies: &[Entry<'_>]) {
-    fn rate(phase: &PhaseReport) -> String {
-        format!("{:.2}", phase.tokens_per_second)
-    }
     let columns: [Column<Entry<'_>>; 7] = [
         ("strategy", |entry| entry.strategy.to_owned()),
-        ("TTFT (90 %)", |entry| {
-            let [low, high] = entry.drawn.first_token.interval();
-            format!("{} ({low} - {high})", entry.generation.turns[0].time_to_first_token)
-        }),
+        ("TTFT (90 %)", |entry| first_token(entry.generation, &entry.drawn)),
         ("prefill tokens/s", |entry| rate(&entry.generation.turns[0].prefill)),
-        ("decode tokens/s (90 %)", |entry| {
-            let within = entry.drawn.tokens_per_second.map(|[low, high]| format!(" ({low:.2} - {high:.2})"));
-            let phase = entry.generation.turns[0].decode.as_ref();
-            or_dash(phase.map(|phase| rate(phase) + &within.unwrap_or_default()))
-        }),
+        ("decode tokens/s (90 %)", |entry| decode_rate(entry.generation, &entry.drawn)),
         ("all", |entry| entry.generation.latency.to_string()),
         ("relative", |entry| {
             format!("{:.2}x{}", entry.relative_to_plan, if entry.is_sure { "" } else { " ~" })

@@ -195,8 +195,8 @@ fn within(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, Strin
 /// `coexec compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// Bundled networks or scenarios, or files, separated by commas; all stands for every
-    /// bundled network
+    /// Bundled networks, language models or scenarios, or files, separated by commas; all stands
+    /// for every bundled network
     #[arg(default_value = "all", value_delimiter = ',')]
     pub(crate) scenarios: Vec<String>,
     #[command(flatten)]

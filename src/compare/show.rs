@@ -1,7 +1,7 @@
 //! The tables and the figure of `coexec compare`.
 
 use coexec_plots::figure::{Drawing, HeatMap, Picture};
-use coexec_sim::explore::side_by_side::{Extreme, Gain, Outcome, StrategyRow, gains, percent, unit};
+use coexec_sim::explore::side_by_side::{Extreme, Gain, StrategyRow, gains, percent, unit};
 use coexec_sim::{Objective, Picos, ProcessorKind, Strategy};
 
 use super::{Group, Task, groups};
@@ -84,12 +84,8 @@ fn trust(rows: &[StrategyRow], is_latency: bool) {
     if is_latency && rows.iter().any(|row| !row.unsure.is_empty()) {
         output::line(UNSURE);
     }
-    let models = output::distinct(rows.iter().map(|row| row.scenario.as_str()));
-    let ordered = models.into_iter().filter_map(|model| Some(row![model, order(rows, model)?]));
-    let ordered: Vec<Vec<String>> = ordered.collect();
-    if is_latency && !ordered.is_empty() {
-        output::line("\nDevices under optimal, the fastest first; ~ where the 90 % intervals overlap");
-        output::table(&["model", "devices"], ordered);
+    if is_latency {
+        rank("Devices under optimal", &rows.iter().filter_map(Timed::optimally).collect::<Vec<_>>());
     }
     output::line("");
     let basis = |row: &StrategyRow| row![row.device, basis(&row.known, &row.errors)];
@@ -97,18 +93,45 @@ fn trust(rows: &[StrategyRow], is_latency: bool) {
     output::line("\nVerify on the phone: coexec run MODEL --device DEVICE --strategy optimal --out runs.csv");
 }
 
+/// What a model takes on a device.
+#[derive(Clone, Copy)]
+pub(super) struct Timed<'a> {
+    pub(super) model: &'a str,
+    pub(super) device: &'a str,
+    pub(super) latency: Picos,
+    pub(super) interval: [Picos; 2],
+}
+
+impl<'a> Timed<'a> {
+    /// By the plan of `optimal`, where there is one.
+    fn optimally(row: &'a StrategyRow) -> Option<Self> {
+        let optimal = row.outcome(Strategy::Optimal)?;
+        let interval = optimal.drawn.interval();
+        Some(Self { model: &row.scenario, device: &row.device, latency: optimal.latency, interval })
+    }
+}
+
+/// Prints the devices of each model that is there on several, the fastest first.
+pub(super) fn rank(what: &str, all: &[Timed<'_>]) {
+    let models = output::distinct(all.iter().map(|timed| timed.model));
+    let ordered = models.into_iter().filter_map(|model| Some(row![model, order(all, model)?]));
+    let ordered: Vec<Vec<String>> = ordered.collect();
+    if !ordered.is_empty() {
+        output::line(&format!("\n{what}, the fastest first; ~ where the 90 % intervals overlap"));
+        output::table(&["model", "devices"], ordered);
+    }
+}
+
 /// The devices of a model, the fastest first; none where there is one alone.
-fn order(rows: &[StrategyRow], model: &str) -> Option<String> {
-    let of_model = rows.iter().filter(|row| row.scenario == model);
-    let mut all: Vec<(&str, &Outcome)> =
-        of_model.filter_map(|row| Some((row.device.as_str(), row.outcome(Strategy::Optimal)?))).collect();
-    all.sort_by_key(|(_, outcome)| outcome.latency);
-    let behind = all.windows(2).map(|pair| {
-        let [[_, high], [low, _]] = [&pair[0], &pair[1]].map(|(_, outcome)| outcome.drawn.interval());
-        format!("{} {}", if low <= high { "~" } else { "<" }, pair[1].0)
+fn order(all: &[Timed<'_>], model: &str) -> Option<String> {
+    let mut of_model: Vec<Timed<'_>> = all.iter().filter(|timed| timed.model == model).copied().collect();
+    of_model.sort_by_key(|timed| timed.latency);
+    let behind = of_model.windows(2).map(|pair| {
+        let [[_, high], [low, _]] = [pair[0].interval, pair[1].interval];
+        format!("{} {}", if low <= high { "~" } else { "<" }, pair[1].device)
     });
     let behind: Vec<String> = behind.collect();
-    (!behind.is_empty()).then(|| format!("{} {}", all[0].0, behind.join(" ")))
+    (!behind.is_empty()).then(|| format!("{} {}", of_model[0].device, behind.join(" ")))
 }
 
 /// A row a gain: its name and its figures.

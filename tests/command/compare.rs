@@ -66,9 +66,31 @@ fn a_gain_below_the_limit_is_status_2() {
 fn what_cannot_be_compared_is_refused() {
     coexec(words("compare codl-conv --devices pixel4"))
         .assert_refused(&["is no model", "applications by itself"]);
+    coexec(words("compare qwen2.5-0.5b --devices pixel4 --check")).assert_refused(&["no language model"]);
     coexec(words("compare vgg16 --devices pixle4")).assert_refused(&["no device profile"]);
     coexec(words("compare vgg16 --baseline optimal")).assert_refused(&["nothing over itself"]);
     coexec(words("compare vgg16 --strategies hetero-tensor")).assert_refused(&["for language models"]);
+}
+
+#[test]
+fn devices_are_ranked_by_what_a_language_model_takes() {
+    let line = "compare llama3.2-1b,vit-b32-mlp --devices snapdragon-8elite,snapdragon-8gen3";
+    let document = coexec(words(&format!("{line} --json"))).json();
+    let rows = document["language_models"].as_array().unwrap();
+    assert_eq!((document["rows"].as_array().unwrap().len(), rows.len()), (2, 2), "{document}");
+    for row in rows {
+        let device = row["device"].as_str().unwrap();
+        let alone = coexec(words(&format!("explore llama3.2-1b --device {device} --json"))).json();
+        assert_eq!(row["generation"], alone["generation"], "as explore advises");
+        assert_eq!(row["interval_ps"], alone["trust"]["interval_ps"]);
+        assert!(row["peak_memory_bytes"].as_u64() < row["memory_bytes"].as_u64().or(Some(u64::MAX)));
+    }
+    let told = coexec(words(line)).stdout;
+    for expected in
+        ["optimal over", "tokens/s (90 %)", "snapdragon-8elite ~ snapdragon-8gen3", "basis of the answer"]
+    {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
 }
 
 #[test]

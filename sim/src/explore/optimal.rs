@@ -128,9 +128,9 @@ impl Budget {
         let open: usize = model.live.iter().map(Vec::len).sum();
         let wide = (open / (model.stages.len() * OPEN).max(1)).max(1);
         let (labels, rounds, changes, of_bound) = match effort {
-            Effort::Quick => ([20, 100], 3, 100, 0),
+            Effort::Quick => ([20, 80], 3, 100, 0),
             Effort::Normal => ([60, 800], 8, 300, 700_000),
-            Effort::Thorough => ([120, 6_000], 8, MOST_CHANGES, 3_000_000),
+            Effort::Thorough => ([120, 5_000], 8, MOST_CHANGES, 3_000_000),
         };
         let less = |count: usize, least: usize| (count * LARGE / stages.max(LARGE)).max(least.min(count));
         let relaxed = less(BOUNDS * labels[1], 40).min(labels[1]);

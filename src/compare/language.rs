@@ -1,0 +1,91 @@
+//! Language models in `coexec compare`: which device answers soonest.
+
+use coexec_sim::simulate::generation::{Generation, GenerationDrawn};
+use coexec_sim::simulate::{self, Footprint};
+use coexec_sim::workload::LanguageTask;
+use coexec_sim::{Bytes, Picos, Scenario};
+use serde::Serialize;
+
+use super::show::{Timed, rank};
+use crate::language::{answers, conversation, decode_rate, first_token};
+use crate::output::row;
+use crate::trust::basis;
+use crate::{Column, output};
+
+/// A language model on a device, by the strategy that `explore` advises there.
+#[derive(Serialize)]
+pub(super) struct LanguageRow {
+    scenario: String,
+    device: String,
+    strategy: &'static str,
+    peak_memory_bytes: Bytes,
+    /// What the device is sold with at most; none where that is not known.
+    memory_bytes: Option<Bytes>,
+    /// Of all turns.
+    latency_ps: Picos,
+    #[serde(flatten)]
+    drawn: GenerationDrawn,
+    generation: Generation,
+}
+
+impl LanguageRow {
+    /// What `task` takes on the scenario's device.
+    ///
+    /// # Errors
+    /// No strategy has a plan for it there.
+    pub(super) fn of(scenario: &Scenario, task: &LanguageTask) -> simulate::Result<Self> {
+        let best = answers(scenario, task, None)?.swap_remove(0);
+        Ok(Self {
+            scenario: scenario.name.clone(),
+            device: scenario.device.name.clone(),
+            strategy: best.strategy.name(),
+            peak_memory_bytes: Footprint::of_language(task, &best.plan).peak(),
+            memory_bytes: scenario.device.memory.size(),
+            latency_ps: best.generation.latency,
+            drawn: best.plan.drawn(conversation(scenario, task), &best.generation)?,
+            generation: best.generation,
+        })
+    }
+
+    fn timed(&self) -> Timed<'_> {
+        let interval = self.drawn.latency.interval();
+        Timed { model: &self.scenario, device: &self.device, latency: self.latency_ps, interval }
+    }
+
+    fn memory(&self) -> String {
+        let peak = self.peak_memory_bytes;
+        match self.memory_bytes {
+            Some(size) if peak > size => format!("{peak}, more than its {size}"),
+            Some(size) => format!("{peak} of {size}"),
+            None => peak.to_string(),
+        }
+    }
+}
+
+/// Prints each model on each device, and in which order those answer.
+pub(super) fn show(rows: &[LanguageRow]) {
+    if rows.is_empty() {
+        return;
+    }
+    output::line("language models, each by the strategy that `explore` advises there");
+    let columns: [Column<LanguageRow>; 7] = [
+        ("model", |row| row.scenario.clone()),
+        ("device", |row| row.device.clone()),
+        ("strategy", |row| row.strategy.to_owned()),
+        ("TTFT (90 %)", |row| first_token(&row.generation, &row.drawn)),
+        ("decode tokens/s (90 %)", |row| decode_rate(&row.generation, &row.drawn)),
+        ("all", |row| row.latency_ps.to_string()),
+        ("memory", LanguageRow::memory),
+    ];
+    let (header, cells) = output::cells(&columns, rows);
+    output::keyed_table(&header, 2, cells);
+    rank("Devices by the time for all", &rows.iter().map(LanguageRow::timed).collect::<Vec<_>>());
+    output::line("");
+    let basis = |row: &LanguageRow| {
+        let [prompt, answer] = [0, 1].map(|part| basis(&row.drawn.known[part], &row.drawn.errors[part]));
+        row![row.device, row.strategy, prompt, answer]
+    };
+    let header = ["device", "strategy", "basis of the prompt", "basis of the answer"];
+    output::table(&header, output::distinct(rows.iter().map(basis)));
+    output::line("\nVerify on the phone as `coexec explore MODEL --device DEVICE` says");
+}
