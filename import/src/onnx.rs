@@ -4,7 +4,9 @@
 //! `model.rs`. Not for: extents inside the model, which are computed from those of its
 //! inputs; nor for weights' values and data outside the file.
 
+mod format;
 mod functions;
+mod fused;
 pub(super) mod messages;
 mod nodes;
 mod order;
@@ -23,7 +25,6 @@ use super::model::{
     Arithmetic, Constant, Elemental, ImageOrder, MAX_NUMBERS, Model, Rounds, SourceNode, SourceTensor,
     TensorId, Work, as_extent, elements, written,
 };
-use coexec_sim::DataType;
 use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
 /// What exporters write for a dimension of which they know nothing, also where it is another than the next.
@@ -41,9 +42,10 @@ pub(super) fn read(
     let bytes = skim::without_weights(file, length).map_err(|error| refused(error.to_string()))?;
     let mut proto = ModelProto::decode(Bytes::from(bytes)).map_err(|error| refused(error.to_string()))?;
     functions::put_in(&mut proto).map_err(refused)?;
-    let Some(graph) = proto.graph.filter(|_| proto.ir_version.is_some()) else {
+    let Some(mut graph) = proto.graph.filter(|_| proto.ir_version.is_some()) else {
         return Err(refused("it has no graph".to_owned()));
     };
+    fused::take_apart(&mut graph);
     let standard = |set: &&messages::OperatorSetId| set.domain.is_empty() || set.domain == "ai.onnx";
     let version = proto.opset_import.iter().find(standard).map_or(i64::MAX, |set| set.version);
     let mut reader = Reader {
@@ -114,7 +116,7 @@ impl<'a> Reader<'a> {
             }
         }
         let outputs = graph.output.iter().map(|info| self.tensor(&info.name)).collect();
-        let data_type = data_type(graph);
+        let data_type = format::of_most_weights(graph);
         let tensors = std::mem::take(&mut self.tensors);
         Model { order: ImageOrder::ChannelsFirst, data_type, tensors, inputs, outputs, nodes }
     }
@@ -307,6 +309,8 @@ mod element {
     pub(super) const FLOAT16: i32 = 10;
     pub(super) const DOUBLE: i32 = 11;
     pub(super) const BFLOAT16: i32 = 16;
+    pub(super) const UINT4: i32 = 21;
+    pub(super) const INT4: i32 = 22;
     pub(super) const FLOATS: [i64; 4] = [FLOAT as i64, FLOAT16 as i64, DOUBLE as i64, BFLOAT16 as i64];
 }
 
@@ -353,38 +357,5 @@ fn constant_node(node: &NodeProto) -> Constant {
         ("value_float", _) => Constant::number(f64::from(attribute.f)),
         ("value_floats", _) => list(attribute.floats.iter().copied().map(f64::from).collect()),
         _ => Constant::default(),
-    }
-}
-
-/// The number format of most weights, as they are computed with: what is cast is stored in
-/// another. Integers where activations are quantised, in advance or as they come.
-fn data_type(graph: &GraphProto) -> DataType {
-    let has = |kinds: &[&str]| graph.node.iter().any(|node| kinds.contains(&node.op_type.as_str()));
-    if has(&["QLinearConv", "QLinearMatMul", "QuantizeLinear", "QGemm"]) {
-        return DataType::I8;
-    }
-    if has(&["DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"]) {
-        return DataType::I8Dynamic;
-    }
-    if has(&["ConvInteger", "MatMulInteger"]) {
-        return DataType::I8;
-    }
-    // Weights that are packed to so many bits, of activations in 16.
-    let packed = graph.node.iter().find(|node| node.op_type == "MatMulNBits");
-    if let Some(node) = packed {
-        let bits = node.attribute.iter().find(|attribute| attribute.name == "bits");
-        return if bits.is_none_or(|bits| bits.i <= 4) { DataType::W4A16 } else { DataType::W8A16 };
-    }
-    let casts = graph.node.iter().filter(|node| node.op_type == "Cast");
-    let is_cast: HashSet<&String> = casts.flat_map(|node| &node.input).collect();
-    let of = |wanted: &[i32]| -> u64 {
-        let used = graph.initializer.iter().filter(|tensor| !is_cast.contains(&tensor.name));
-        let counts = used.filter(|tensor| wanted.contains(&tensor.data_type));
-        counts.fold(0, |sum: u64, tensor| sum.saturating_add(constant(tensor).elements()))
-    };
-    if of(&[element::FLOAT16, element::BFLOAT16]) > of(&[element::FLOAT, element::DOUBLE]) {
-        DataType::F16
-    } else {
-        DataType::F32
     }
 }

@@ -8,6 +8,7 @@ mod generic;
 mod layers;
 mod networks;
 mod rounds;
+mod runtime;
 mod views;
 
 use prost::Message;
@@ -48,6 +49,13 @@ impl Builder {
     pub(super) fn half_weights(self, name: &str, extents: &[i64]) -> Self {
         let mut model = self.weights(name, extents);
         model.0.initializer.last_mut().unwrap().data_type = 10;
+        model
+    }
+
+    /// Weights of a byte.
+    pub(super) fn quantised_weights(self, name: &str, extents: &[i64]) -> Self {
+        let mut model = self.weights(name, extents);
+        model.0.initializer.last_mut().unwrap().data_type = 2;
         model
     }
 

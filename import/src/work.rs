@@ -152,6 +152,8 @@ pub(super) struct Attention {
     pub(super) shared_heads: u32,
     /// How the file has them.
     pub(super) packing: Packing,
+    /// Features of query, key and value in one tensor, where not each head has as many.
+    pub(super) widths: Option<[u32; 3]>,
     /// Whether queries and keys are rotated by their places.
     pub(super) rotates: bool,
     /// Whether scores are kept within bounds.

@@ -119,16 +119,19 @@ impl Converter<'_> {
         let (heads, shared) = (attention.heads, attention.shared_heads);
         let total = u64::from(heads) + 2 * u64::from(shared);
         let features = u64::from(all.extents[place]);
-        if total == 0 || !features.is_multiple_of(total) {
-            return unsound(format!("{features} features of {total} heads"));
-        }
-        let depth = features / total;
-        let (own, other) = (as_extent(u64::from(heads) * depth), as_extent(u64::from(shared) * depth));
+        let [query, key, value] = match attention.widths {
+            Some(widths) if widths.iter().map(|&width| u64::from(width)).sum::<u64>() == features => widths,
+            None if total > 0 && features.is_multiple_of(total) => {
+                let of = |heads: u32| as_extent(u64::from(heads) * (features / total));
+                [of(heads), of(shared), of(shared)]
+            }
+            Some(_) | None => return unsound(format!("{features} features of {total} heads")),
+        };
         let settled = self.settled(all)?;
         Ok([
-            self.part(&settled, place, 0, own)?,
-            self.part(&settled, place, own, other)?,
-            self.part(&settled, place, own.saturating_add(other), other)?,
+            self.part(&settled, place, 0, query)?,
+            self.part(&settled, place, query, key)?,
+            self.part(&settled, place, query + key, value)?,
         ])
     }
 

@@ -99,6 +99,7 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         "MatMulInteger" | "DynamicQuantizeMatMul" | "MatMulIntegerToFloat" => ("MatMul", &[0, 1]),
         "QLinearAdd" => ("Add", &[0, 3]),
         "QLinearMul" => ("Mul", &[0, 3]),
+        "QLinearWhere" => ("Where", &[0, 1, 4]),
         "QLinearGlobalAveragePool" => ("GlobalAveragePool", &[0]),
         "QLinearSigmoid" => ("Sigmoid", &[0]),
         "QuantizeLinear" | "DequantizeLinear" | "Dropout" | "Cast" | "CastLike" => ("Identity", &[0]),
@@ -127,7 +128,10 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         "LinearAttention" => ("LinearAttention", &[0, 1, 2]),
         "CausalConvWithState" => ("CausalConvWithState", &[0, 1, 2]),
         "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => ("LSTM", &[0, 1, 2, 3, NONE, 5, 6]),
-        "EmbedLayerNormalization" => ("EmbedLayerNormalization", &[0, 1, 2, 3, 4]),
+        "EmbedLayerNormalization" | "QEmbedLayerNormalization" => {
+            ("EmbedLayerNormalization", &[0, 1, 2, 3, 4])
+        }
+        "GatherBlockQuantized" => ("GatherBlockQuantized", &[0, 1]),
         kind @ ("BatchNormalization" | "LeakyRelu") => (kind, &[0]),
         "Upsample" => ("Resize", &[0, NONE, 1]),
         "Resize" if version < 11 => ("Resize", &[0, NONE, 1]),
@@ -170,6 +174,7 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         }
         "SplitToSequence" => Work::List(Listing::Cut { axis: axis(0), keep: attributes.keeps_axes() }),
         "Gather" => Work::Gather { axis: axis(0) },
+        "GatherBlockQuantized" => Work::Gather { axis: attributes.integer("gather_axis", 0) },
         // A cubic mix of sixteen neighbours counts as one of four.
         "Resize" => Work::Resize(match attributes.text("mode") {
             "linear" | "cubic" => Interpolation::Bilinear,
@@ -207,6 +212,9 @@ fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
             groups: attributes.count("group", 1),
             output_pads: attributes.counts("output_padding"),
         },
+        "FusedMatMul" if attributes.flag("transBatchA") || attributes.flag("transBatchB") => {
+            Work::Unknown("a product of rows outside of its batches; export without that fusion".to_owned())
+        }
         "Gemm" | "FusedMatMul" | "TransposeMatMul" => Work::Product {
             transpose: ["transA", "transB"].map(|side| attributes.flag(side)),
             flatten: false,

@@ -8,6 +8,7 @@ const PLAIN: Attention = Attention {
     heads: 0,
     shared_heads: 0,
     packing: Packing::Apart,
+    widths: None,
     rotates: false,
     is_capped: false,
     functions: 0,
@@ -45,7 +46,10 @@ pub(super) fn work(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         "FlexAttention" => {
             Attention { functions: u32::from(has("score_mod")) + u32::from(has("prob_mod")), ..PLAIN }
         }
-        "PackedAttention" => Attention { rotates, ..equal(Packing::Projected) },
+        "PackedAttention" => {
+            let widths = attributes.counts("qkv_hidden_sizes").try_into().ok();
+            Attention { rotates, widths, ..equal(Packing::Projected) }
+        }
         "MultiHead" => equal(Packing::Apart),
         "MultiHeadTogether" => equal(Packing::Together),
         "GroupQuery" => grouped(Packing::Apart),

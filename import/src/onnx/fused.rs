@@ -1,0 +1,97 @@
+//! Nodes of ONNX Runtime that stand for several of ONNX.
+//!
+//! Responsible for: putting those in their place that differ in more than their name and the order of their operands
+//! (`nodes` knows those). Not for: what a node does.
+
+use super::element;
+use super::messages::{AttributeProto, GraphProto, NodeProto};
+
+/// Operands of a fused convolution: input, weights, bias, and what is added to the result.
+const ADDEND: usize = 3;
+
+/// Axes of images, from channels inside to channels outside and back.
+const INSIDE_TO_OUTSIDE: [i64; 4] = [0, 3, 1, 2];
+const OUTSIDE_TO_INSIDE: [i64; 4] = [0, 2, 3, 1];
+
+/// Takes such nodes apart, also in branches.
+pub(super) fn take_apart(graph: &mut GraphProto) {
+    let mut nodes = Vec::with_capacity(graph.node.len());
+    for mut node in std::mem::take(&mut graph.node) {
+        for branch in node.attribute.iter_mut().filter_map(|attribute| attribute.g.as_mut()) {
+            take_apart(branch);
+        }
+        let has_addend = node.input.get(ADDEND).is_some_and(|addend| !addend.is_empty());
+        match &node.op_type[..] {
+            "NhwcMaxPool" => {
+                nodes.extend(with_channels_outside(NodeProto { op_type: "MaxPool".to_owned(), ..node }));
+            }
+            "FusedConv" if has_addend => nodes.extend(with_sum(node)),
+            "GatherBlockQuantized" => {
+                unpack_table(&node, graph);
+                nodes.push(node);
+            }
+            _ if has_channels_inside(&node) => nodes.extend(with_channels_outside(node)),
+            _ => nodes.push(node),
+        }
+    }
+    graph.node = nodes;
+}
+
+/// A table of bytes that hold two weights each is one of weights.
+fn unpack_table(node: &NodeProto, graph: &mut GraphProto) {
+    let bits = node.attribute.iter().find(|attribute| attribute.name == "bits");
+    let is_it = |name: &String| node.input.first() == Some(name) && bits.is_none_or(|bits| bits.i == 4);
+    for table in graph.initializer.iter_mut().filter(|table| is_it(&table.name)) {
+        if let (element::UINT8, Some(last)) = (table.data_type, table.dims.last_mut()) {
+            *last = last.saturating_mul(2);
+            table.data_type = element::UINT4;
+        }
+    }
+}
+
+fn has_channels_inside(node: &NodeProto) -> bool {
+    node.attribute.iter().any(|attribute| attribute.name == "channels_last" && attribute.i != 0)
+}
+
+/// A node of images whose channels are inside, between transpositions; of others than images it stays as it is.
+fn with_channels_outside(mut node: NodeProto) -> Vec<NodeProto> {
+    let kernel = node.attribute.iter().find(|attribute| attribute.name == "kernel_shape");
+    let is_of_images = kernel.is_none_or(|kernel| kernel.ints.len() + 2 == INSIDE_TO_OUTSIDE.len());
+    let (Some(input), Some(output)) = (node.input.first().cloned(), node.output.first().cloned()) else {
+        return vec![node];
+    };
+    if !is_of_images {
+        return vec![node];
+    }
+    let [inner_input, inner_output] = ["input", "output"].map(|end| format!("{output}/{end}"));
+    let before = transposition(&input, &inner_input, INSIDE_TO_OUTSIDE);
+    let behind = transposition(&inner_output, &output, OUTSIDE_TO_INSIDE);
+    (node.input[0], node.output[0]) = (inner_input, inner_output);
+    vec![before, node, behind]
+}
+
+fn transposition(input: &str, output: &str, axes: [i64; 4]) -> NodeProto {
+    let axes = AttributeProto { name: "perm".to_owned(), ints: axes.to_vec(), ..AttributeProto::default() };
+    NodeProto {
+        input: vec![input.to_owned()],
+        output: vec![output.to_owned()],
+        name: format!("{output}/transpose"),
+        op_type: "Transpose".to_owned(),
+        attribute: vec![axes],
+        domain: String::new(),
+    }
+}
+
+/// A convolution, and the sum of its result and another.
+fn with_sum(mut node: NodeProto) -> Vec<NodeProto> {
+    let addend = node.input.swap_remove(ADDEND);
+    let product = format!("{}/convolution", node.output[0]);
+    let sum = NodeProto {
+        input: vec![product.clone(), addend],
+        output: std::mem::replace(&mut node.output, vec![product]),
+        name: format!("{}/sum", node.name),
+        op_type: "Add".to_owned(),
+        ..NodeProto::default()
+    };
+    vec![node, sum]
+}
