@@ -162,9 +162,10 @@ fn compare(together: &Together) {
     output::keyed_table(&header, 1, rows);
     let (Cost { mean_slowdown: now, .. }, Cost { mean_slowdown: before, .. }) =
         (found.cost, as_if_alone.cost);
+    let choices = if *considered == 1 { "choice of plans was" } else { "choices of plans were" };
     output::line(&format!(
-        "\nKnowing each other, applications take {now:.2} times what each takes alone under its own best plan, on \
-         average; planned as if alone {before:.2} times. {considered} choices of plans were simulated\n"
+        "\nKnowing each other, applications take {now:.2} times what each takes alone under its own plan, the best \
+         unless one is given, on average; planned as if alone {before:.2} times. {considered} {choices} simulated\n"
     ));
     if !is_complete {
         output::line(&format!(

@@ -231,9 +231,11 @@ fn groups(rows: &[StrategyRow], task: &Task, name: impl Fn(&StrategyRow) -> &str
 
 /// That `optimal` gains enough over the baseline.
 fn check(rows: &[StrategyRow], task: &Task, limit: f64) -> Result {
-    let mean = gain(rows, Strategy::Optimal, task.baseline).map_or(0.0, |gain| gain.mean_percent);
+    let baseline = task.baseline.name();
+    let Some(Gain { mean_percent: mean, .. }) = gain(rows, Strategy::Optimal, task.baseline) else {
+        return Err(Failure::usage(format!("no row has a plan of {baseline}"), "name another --baseline"));
+    };
     if mean < limit {
-        let baseline = task.baseline.name();
         let problem = format!("the mean gain over {baseline} is {mean:.1} %, below {limit} %");
         return Err(Failure::fell_short(problem, "see the rows (`coexec compare`), or lower --limit"));
     }

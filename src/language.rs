@@ -235,6 +235,9 @@ impl<'a> Document<'a> {
     fn show(&self, device: &Profile, check: &str) {
         turns(self.generation);
         output::line("");
+        if self.generation.turns.len() > 1 {
+            output::line("Of the first turn:");
+        }
         self.trust.tell(&[], &format!("Verify on the phone: {check}"));
         output::line(&format!("\n{}", simulate::memory(&self.memory, device)));
     }
@@ -308,7 +311,8 @@ fn turns(generation: &Generation) {
     output::keyed_table(&header, 1, rows);
     let first = &generation.turns[0];
     let rest = first.time_per_token.map_or(String::new(), |time| format!(", then {time} a token (TPOT)"));
-    output::line(&format!("\nfirst token after {} (TTFT){rest}", first.time_to_first_token));
+    let which = if generation.turns.len() > 1 { "of the first turn: " } else { "" };
+    output::line(&format!("\n{which}first token after {} (TTFT){rest}", first.time_to_first_token));
     if first.preparation > Picos::ZERO {
         output::line(&format!("of which {} to make the NPU's graphs", first.preparation));
     }
@@ -344,6 +348,9 @@ fn compare(strategies: &[Entry<'_>]) {
         }),
         ("energy", |entry| or_dash(entry.generation.energy)),
     ];
+    if strategies.iter().any(|entry| entry.generation.turns.len() > 1) {
+        output::line("rates are of the first turn, all of every turn");
+    }
     let (header, rows) = output::cells(&columns, strategies);
     output::keyed_table(&header, 1, rows);
     if strategies.iter().any(|strategy| !strategy.is_sure) {

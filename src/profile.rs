@@ -43,6 +43,12 @@ fn new(options: &NewProfile, common: &Common) -> Result {
         return Ok(());
     };
     let mut donors = transfer::donors();
+    if let Some(unknown) = options.without.iter().find(|name| donors.iter().all(|donor| donor.name != **name))
+    {
+        let known: Vec<&str> = donors.iter().map(|donor| donor.name.as_str()).collect();
+        let problem = format!("--without {unknown}: no profile is made from that device");
+        return Err(Failure::usage(problem, format!("name some of {}", known.join(", "))));
+    }
     donors.retain(|donor| !options.without.contains(&donor.name));
     let name = options.out.file_stem().unwrap_or_default().to_string_lossy();
     let sheet = like(&specification, &name, &donors)?;

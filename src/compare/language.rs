@@ -67,7 +67,9 @@ pub(super) fn show(rows: &[LanguageRow]) {
     if rows.is_empty() {
         return;
     }
-    output::line("language models, each by the strategy that `explore` advises there");
+    output::line(
+        "language models, each by the strategy that `explore` advises there; rates are of the first turn",
+    );
     let columns: [Column<LanguageRow>; 7] = [
         ("model", |row| row.scenario.clone()),
         ("device", |row| row.device.clone()),

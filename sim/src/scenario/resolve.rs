@@ -105,12 +105,17 @@ impl ScenarioFile {
         let written = written.into_iter().find_map(|(key, strategy)| Some((key, strategy?)));
         let stated = overrides.strategy.or(written.map(|(_, strategy)| strategy));
         let Some(strategy) = stated else { return Ok(None) };
-        let (fits, known, what): (_, Vec<&str>, _) = if of_language {
-            let known = Strategy::of_language_models().map(Strategy::name);
-            (strategy.plans_language_models(), known.collect(), "a language model")
+        let known = |plans: fn(Strategy) -> bool| -> Vec<&str> {
+            Strategy::ALL
+                .iter()
+                .filter(|strategy| plans(**strategy))
+                .map(|strategy| strategy.name())
+                .collect()
+        };
+        let (fits, known, what) = if of_language {
+            (strategy.plans_language_models(), known(Strategy::plans_language_models), "a language model")
         } else {
-            let known = Strategy::of_operators().map(Strategy::name);
-            (strategy.plans_operators(), known.collect(), "anything but a language model")
+            (strategy.plans_operators(), known(Strategy::plans_operators), "anything but a language model")
         };
         if fits {
             return Ok(stated);
