@@ -232,7 +232,7 @@ fn models<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Vec<Model<'s>>> {
 fn efforts(most: Effort) -> &'static [Effort] {
     match most {
         Effort::Quick => &[Effort::Quick],
-        Effort::Normal => &[Effort::Normal],
+        Effort::Normal => &[Effort::Quick, Effort::Normal],
         Effort::Thorough => &[Effort::Quick, Effort::Normal, Effort::Thorough],
     }
 }
