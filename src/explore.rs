@@ -1,5 +1,7 @@
 //! `coexec explore`: who should compute what, and why.
 
+use std::path::Path;
+
 use coexec_sim::explore::advice::Certainty;
 use coexec_sim::explore::delegates::{Partitioning, partitioning};
 use coexec_sim::explore::{self, Answer, Objective, Search};
@@ -139,7 +141,10 @@ fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &
         });
         return Ok(());
     }
-    let check = options.place.verification(scenario, &advice.answer.plan, None);
+    // `run` searches for no plan by regret.
+    let written = options.robust.map(|_| Path::new("PLAN.toml"));
+    let file = options.out.as_deref().or(written);
+    let check = options.place.verification(scenario, &advice.answer.plan, file);
     tell(scenario, stages, (&advice, options.confidence), (&entries, &known, &check));
     if let Some(partitioning) = &partitioning {
         delegates::tell(partitioning, stages);

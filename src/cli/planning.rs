@@ -75,7 +75,9 @@ impl ScenarioOptions {
             &self.overrides;
         // Nothing runs on an NPU: what can be measured there are the others.
         let is_on_npu = plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Npu));
-        let strategy = self.strategy.and_then(OneOrAll::one).filter(|_| !is_on_npu);
+        // What a file holds is not searched for.
+        let file = file.filter(|_| !is_on_npu);
+        let strategy = self.strategy.and_then(OneOrAll::one).filter(|_| !is_on_npu && file.is_none());
         let strategy = strategy.or_else(|| is_on_npu.then_some(Strategy::CpuOnly));
         let flags = [
             ("device", Some(device.clone().unwrap_or_else(|| scenario.device.name.clone()))),
@@ -89,11 +91,11 @@ impl ScenarioOptions {
             ),
             ("library", library.map(word)),
             ("synchronisation", synchronisation.map(word)),
-            ("objective", objective.map(word)),
-            ("step", step.map(|step| step.to_string())),
+            ("objective", objective.map(word).filter(|_| file.is_none())),
+            ("step", step.map(|step| step.to_string()).filter(|_| file.is_none())),
             ("effort", effort.map(word)),
             ("strategy", strategy.map(|strategy| strategy.name().to_owned())),
-            ("plan", file.filter(|_| !is_on_npu).map(|file| file.display().to_string())),
+            ("plan", file.map(|file| file.display().to_string())),
         ];
         let given = flags
             .into_iter()

@@ -51,6 +51,8 @@ fn a_plan_chosen_by_regret_says_what_it_gives_up_and_what_decides() {
     assert!(!sensitivities.is_empty());
     let errors = sensitivities.iter().map(|one| one["error_percent"].as_f64().unwrap());
     assert!(errors.is_sorted_by(|one, other| one >= other));
+    let told = coexec(words("explore vit-b32-mlp --device pixel4 --robust p95")).stdout;
+    assert!(told.contains("coexec run vit-b32-mlp --device pixel4 --plan PLAN.toml --out"), "{told}");
 }
 
 #[test]
