@@ -133,7 +133,7 @@ struct Rows {
 
 /// A model on a device.
 enum Row {
-    Operators(StrategyRow),
+    Operators(Box<StrategyRow>),
     LanguageModel(Box<LanguageRow>),
 }
 
@@ -164,7 +164,7 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
     let mut rows = Rows::default();
     for outcome in outcomes {
         match outcome? {
-            Ok(Row::Operators(row)) => rows.operators.push(row),
+            Ok(Row::Operators(row)) => rows.operators.push(*row),
             Ok(Row::LanguageModel(row)) => rows.language_models.push(*row),
             Err(reason) => rows.left_out.push(reason),
         }
@@ -213,7 +213,7 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrRea
     let mut simulator = scenario.simulator();
     let search = coexec_sim::explore::SearchOptions { objective: task.objective, ..scenario.options.clone() };
     let row = StrategyRow::of((&scenario.name, stages), &mut simulator, &search, &task.strategies);
-    Ok(row.map(Row::Operators).map_err(skipped))
+    Ok(row.map(|row| Row::Operators(Box::new(row))).map_err(skipped))
 }
 
 /// What `optimal` gains over the baseline in each group of rows, smallest first.

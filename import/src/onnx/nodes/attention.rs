@@ -48,7 +48,7 @@ pub(super) fn work(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         }
         "PackedAttention" => {
             let widths = attributes.counts("qkv_hidden_sizes").try_into().ok();
-            Attention { rotates, widths, ..equal(Packing::Projected) }
+            Attention { widths, rotates, ..equal(Packing::Projected) }
         }
         "MultiHead" => equal(Packing::Apart),
         "MultiHeadTogether" => equal(Packing::Together),
