@@ -96,7 +96,7 @@ impl Builder {
         self.0.node.push(NodeProto {
             input: reads.iter().map(|&name| name.to_owned()).collect(),
             output: writes.iter().map(|&name| name.to_owned()).collect(),
-            name: format!("{kind}.{}", writes[0]),
+            name: format!("{kind}.{}", writes.first().unwrap_or(&"")),
             op_type: kind.into(),
             attribute: attributes.iter().map(attribute).collect(),
             ..NodeProto::default()

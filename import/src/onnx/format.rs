@@ -5,7 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::messages::{AttributeProto, GraphProto, NodeProto, TensorProto};
+use super::messages::{GraphProto, NodeProto, TensorProto};
+use super::nodes::Attributes;
 use super::{constant, element};
 use coexec_sim::DataType;
 
@@ -16,23 +17,22 @@ const REARRANGING: [&str; 7] =
 /// How many of those at most.
 const MOST_BETWEEN: usize = 4;
 
-/// Formats that files have, the first of equals first.
+/// Formats that files have; of equals the last counts.
 const FORMATS: [DataType; 6] =
-    [DataType::I8, DataType::I8Dynamic, DataType::W4A16, DataType::W8A16, DataType::F16, DataType::F32];
+    [DataType::F32, DataType::F16, DataType::W8A16, DataType::W4A16, DataType::I8Dynamic, DataType::I8];
 
 /// The number format of most weights, as they are computed with: what is cast is stored in another. Integers where
 /// activations are quantised, in advance or as they come.
 pub(super) fn of_most_weights(graph: &GraphProto) -> DataType {
     let mut weights = Weights::default();
     weights.read(graph);
-    let mut counts = FORMATS.map(|_| 0_u64);
-    for (format, elements) in weights.counted() {
-        let place = FORMATS.iter().position(|known| *known == format).unwrap_or(FORMATS.len() - 1);
-        counts[place] = counts[place].saturating_add(elements);
-    }
-    let most = counts.iter().copied().max().unwrap_or(0);
-    let first = counts.iter().position(|&count| count == most).filter(|_| most > 0);
-    first.map_or(DataType::F32, |first| FORMATS[first])
+    let counted = weights.counted();
+    let total = |format: DataType| {
+        let elements = counted.iter().filter(|one| one.0 == format).map(|one| one.1);
+        (format, elements.fold(0, u64::saturating_add))
+    };
+    let known = FORMATS.map(total).into_iter().filter(|one| one.1 > 0);
+    known.max_by_key(|one| one.1).map_or(DataType::F32, |one| one.0)
 }
 
 /// The nodes and constants of a graph and all graphs in it.
@@ -72,7 +72,8 @@ impl<'a> Weights<'a> {
         for node in &self.nodes {
             let (format, operands): (DataType, &[usize]) = match &node.op_type[..] {
                 "MatMulNBits" | "MatMulBnb4" => {
-                    counts.push((packed(node), integer(node, "K", 0).saturating_mul(integer(node, "N", 0))));
+                    let extent = |name| u64::from(Attributes(&node.attribute).count(name, 0));
+                    counts.push((packed(node), extent("K") * extent("N")));
                     continue;
                 }
                 "QLinearConv" | "QLinearMatMul" | "QGemm" => (DataType::I8, &[3]),
@@ -139,10 +140,5 @@ impl<'a> Weights<'a> {
 
 /// Weights that are packed to so many bits, of activations in 16.
 fn packed(node: &NodeProto) -> DataType {
-    if integer(node, "bits", 4) <= 4 { DataType::W4A16 } else { DataType::W8A16 }
-}
-
-fn integer(node: &NodeProto, name: &str, usual: u64) -> u64 {
-    let named = |attribute: &&AttributeProto| attribute.name == name;
-    node.attribute.iter().find(named).map_or(usual, |attribute| u64::try_from(attribute.i).unwrap_or(0))
+    if Attributes(&node.attribute).integer("bits", 4) <= 4 { DataType::W4A16 } else { DataType::W8A16 }
 }

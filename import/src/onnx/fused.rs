@@ -5,6 +5,7 @@
 
 use super::element;
 use super::messages::{AttributeProto, GraphProto, NodeProto};
+use super::nodes::Attributes;
 
 /// Operands of a fused convolution: input, weights, bias, and what is added to the result.
 const ADDEND: usize = 3;
@@ -30,7 +31,9 @@ pub(super) fn take_apart(graph: &mut GraphProto) {
                 unpack_table(&node, graph);
                 nodes.push(node);
             }
-            _ if has_channels_inside(&node) => nodes.extend(with_channels_outside(node)),
+            _ if Attributes(&node.attribute).flag("channels_last") => {
+                nodes.extend(with_channels_outside(node));
+            }
             _ => nodes.push(node),
         }
     }
@@ -39,8 +42,8 @@ pub(super) fn take_apart(graph: &mut GraphProto) {
 
 /// A table of bytes that hold two weights each is one of weights.
 fn unpack_table(node: &NodeProto, graph: &mut GraphProto) {
-    let bits = node.attribute.iter().find(|attribute| attribute.name == "bits");
-    let is_it = |name: &String| node.input.first() == Some(name) && bits.is_none_or(|bits| bits.i == 4);
+    let bits = Attributes(&node.attribute).integer("bits", 4);
+    let is_it = |name: &String| node.input.first() == Some(name) && bits == 4;
     for table in graph.initializer.iter_mut().filter(|table| is_it(&table.name)) {
         if let (element::UINT8, Some(last)) = (table.data_type, table.dims.last_mut()) {
             *last = last.saturating_mul(2);
@@ -49,13 +52,10 @@ fn unpack_table(node: &NodeProto, graph: &mut GraphProto) {
     }
 }
 
-fn has_channels_inside(node: &NodeProto) -> bool {
-    node.attribute.iter().any(|attribute| attribute.name == "channels_last" && attribute.i != 0)
-}
-
 /// A node of images whose channels are inside, between transpositions; of others than images it stays as it is.
 fn with_channels_outside(mut node: NodeProto) -> Vec<NodeProto> {
-    let kernel = node.attribute.iter().find(|attribute| attribute.name == "kernel_shape");
+    let attributes = Attributes(&node.attribute);
+    let kernel = attributes.find("kernel_shape");
     let is_of_images = kernel.is_none_or(|kernel| kernel.ints.len() + 2 == INSIDE_TO_OUTSIDE.len());
     let (Some(input), Some(output)) = (node.input.first().cloned(), node.output.first().cloned()) else {
         return vec![node];
@@ -84,8 +84,9 @@ fn transposition(input: &str, output: &str, axes: [i64; 4]) -> NodeProto {
 
 /// A convolution, and the sum of its result and another.
 fn with_sum(mut node: NodeProto) -> Vec<NodeProto> {
+    let Some(output) = node.output.first() else { return vec![node] };
+    let product = format!("{output}/convolution");
     let addend = node.input.swap_remove(ADDEND);
-    let product = format!("{}/convolution", node.output[0]);
     let sum = NodeProto {
         input: vec![product.clone(), addend],
         output: std::mem::replace(&mut node.output, vec![product]),

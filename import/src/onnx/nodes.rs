@@ -20,14 +20,14 @@ const NONE: usize = usize::MAX;
 type Reads = Vec<Option<TensorId>>;
 
 /// Attributes of a node.
-struct Attributes<'a>(&'a [AttributeProto]);
+pub(super) struct Attributes<'a>(pub(super) &'a [AttributeProto]);
 
 impl Attributes<'_> {
-    fn find(&self, name: &str) -> Option<&AttributeProto> {
+    pub(super) fn find(&self, name: &str) -> Option<&AttributeProto> {
         self.0.iter().find(|attribute| attribute.name == name)
     }
 
-    fn integer(&self, name: &str, usual: i64) -> i64 {
+    pub(super) fn integer(&self, name: &str, usual: i64) -> i64 {
         self.find(name).map_or(usual, |attribute| attribute.i)
     }
 
@@ -57,7 +57,7 @@ impl Attributes<'_> {
         }
     }
 
-    fn flag(&self, name: &str) -> bool {
+    pub(super) fn flag(&self, name: &str) -> bool {
         self.integer(name, 0) != 0
     }
 
@@ -65,7 +65,7 @@ impl Attributes<'_> {
         self.integer("axis", usual)
     }
 
-    fn count(&self, name: &str, usual: i64) -> u32 {
+    pub(super) fn count(&self, name: &str, usual: i64) -> u32 {
         u32::try_from(self.integer(name, usual)).unwrap_or(0)
     }
 
