@@ -133,6 +133,9 @@ pub(crate) struct ModelOptions {
     /// An extent that a model file leaves open, such as its batch or a sequence's length
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     dimensions: Vec<(String, u32)>,
+    /// Which function of a .tflite file that offers several, such as a language model's prefill_128 or decode
+    #[arg(long, value_name = "NAME")]
+    signature: Option<String>,
     /// Put the closest operator in the place of one of a model file that has no counterpart
     #[arg(long)]
     skip_unknown: bool,
@@ -155,11 +158,13 @@ impl ModelOptions {
         let dimensions =
             dimensions.map(|(name, extent)| format!(" --dim {}", quoted(&format!("{name}={extent}"))));
         let skipping = format!(" --skip-unknown --least-covered {}", self.least_covered);
-        dimensions.chain(self.skip_unknown.then_some(skipping)).collect()
+        let signature = self.signature.iter().map(|name| format!(" --signature {}", quoted(name)));
+        dimensions.chain(signature).chain(self.skip_unknown.then_some(skipping)).collect()
     }
 
     pub(crate) fn import(&self) -> Result<ImportOptions, InputError> {
         let mut options = ImportOptions {
+            signature: self.signature.clone(),
             skip_unknown: self.skip_unknown,
             least_covered_percent: self.least_covered,
             ..ImportOptions::default()

@@ -18,6 +18,8 @@ struct Document<'a> {
     multiply_adds: u64,
     parameters: u64,
     data_type: String,
+    /// How many operators have another number format, by format.
+    other_data_types: BTreeMap<String, usize>,
     coverage: Coverage,
     /// Nodes without counterpart, and what is in their place.
     skipped: &'a [Replacement],
@@ -33,27 +35,35 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result {
     output::write(&[OutputFile::encoded(&options.out, imported.to_toml())?])?;
     let model = &imported.model;
     tell(model, common);
+    let graph = &model.graph;
+    let mut other_data_types: BTreeMap<String, usize> = BTreeMap::new();
+    for format in graph.nodes().iter().filter_map(|node| node.data_type) {
+        *other_data_types.entry(format.to_string()).or_default() += 1;
+    }
     if common.json {
-        let graph = &model.graph;
         output::json(&Document {
             operators: graph.nodes().len(),
             stages,
             multiply_adds: graph.macs(),
             parameters: graph.parameters(),
             data_type: graph.data_type().to_string(),
+            other_data_types,
             coverage: model.coverage,
             skipped: &model.skipped,
             approximated: &model.approximated,
         });
     } else {
         let millions = |count: u64| format!("{:.1} M", count as f64 / 1e6);
+        let others = other_data_types.iter().map(|(format, count)| format!(", {count} in {format}"));
+        let formats: String = [graph.data_type().to_string()].into_iter().chain(others).collect();
         let rows = [
-            row!["operators", model.graph.nodes().len()],
+            row!["operators", graph.nodes().len()],
+            row!["number format", formats],
             row!["stages, as fused", stages],
-            row!["multiply-adds", millions(model.graph.macs())],
-            row!["parameters", millions(model.graph.parameters())],
+            row!["multiply-adds", millions(graph.macs())],
+            row!["parameters", millions(graph.parameters())],
         ];
-        output::table(&[model.graph.name(), "number"], rows);
+        output::table(&[graph.name(), "number"], rows);
     }
     Ok(())
 }

@@ -106,9 +106,9 @@ pub enum ExecuteError {
     /// No mechanism works.
     #[error("host and device cannot synchronise: {tried}")]
     NoMechanism { tried: String },
-    /// A number format that there are no kernels for.
-    #[error("found a workload in {format}, expected f32 or f16")]
-    Format { format: DataType },
+    /// A number format that there are no kernels for, or several.
+    #[error("found a workload in {found}, expected all of it in f32 or in f16")]
+    Format { found: String },
     /// The measuring thread cannot be started.
     #[error("cannot start a thread to measure on")]
     NoThread(#[source] std::io::Error),
@@ -226,12 +226,19 @@ pub(crate) fn side_by_side(
 }
 
 fn on_this_thread(request: &Request, control: &Control) -> Result<Report> {
-    let stage = request.groups.iter().flatten().find_map(|variant| variant.stages.first());
-    match stage.map_or(DataType::F32, |stage| stage.layer.data_type) {
-        DataType::F16 => measured_in::<f16>(request, control),
-        DataType::F32 => measured_in::<f32>(request, control),
-        format @ (DataType::I8 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16) => {
-            Err(ExecuteError::Format { format })
+    let stages = request.groups.iter().flatten().flat_map(|variant| &variant.stages);
+    let mut formats: Vec<DataType> = Vec::new();
+    for stage in stages {
+        if !formats.contains(&stage.layer.data_type) {
+            formats.push(stage.layer.data_type);
+        }
+    }
+    match formats[..] {
+        [DataType::F16] => measured_in::<f16>(request, control),
+        [] | [DataType::F32] => measured_in::<f32>(request, control),
+        _ => {
+            let found: Vec<String> = formats.iter().map(DataType::to_string).collect();
+            Err(ExecuteError::Format { found: found.join(", ") })
         }
     }
 }

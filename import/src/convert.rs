@@ -111,7 +111,7 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
     let mut converter = Converter::new(model, options);
     for &input in &model.inputs {
         let tensor = &model.tensors[input];
-        let at = AtWork { name: tensor.name.clone(), kind: "input".to_owned() };
+        let at = AtWork { name: tensor.name.clone(), kind: "input".to_owned(), data_type: None };
         let given = converter.give(input, &tensor.name, tensor.extents.as_deref());
         given.map_err(|problem| at.refused(problem))?;
     }
@@ -121,7 +121,8 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
         converter.leave(node, done)?;
     }
     for &output in &model.outputs {
-        converter.at = AtWork { name: node_name(&model.tensors[output].name), kind: "output".to_owned() };
+        let name = node_name(&model.tensors[output].name);
+        converter.at = AtWork { name, kind: "output".to_owned(), data_type: None };
         let wanted = converter.output(output).map_err(|problem| converter.at.refused(problem))?;
         converter.out.wanted.extend(wanted);
     }
@@ -191,7 +192,7 @@ impl<'a> Converter<'a> {
     fn node(&mut self, node: &SourceNode) -> Result<(), ImportError> {
         // Whatever the file calls it goes to terminals and into comments.
         let kind = node.kind.escape_debug().take(MAX_NAME).collect();
-        self.at = AtWork { name: node_name(&node.name), kind };
+        self.at = AtWork { name: node_name(&node.name), kind, data_type: node.data_type };
         if let Work::Rounds(rounds) = &node.work {
             return self.rounds(node, rounds);
         }

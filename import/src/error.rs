@@ -46,6 +46,20 @@ pub enum ImportError {
         /// Names there are.
         known: Vec<String>,
     },
+    /// The file offers several functions, and none was chosen.
+    #[error("the file offers several functions, each a graph of its own: {}", known.join(", "))]
+    SeveralSignatures {
+        /// Their names.
+        known: Vec<String>,
+    },
+    /// A function was chosen that the file does not offer.
+    #[error("the file offers no function named {name:?}")]
+    NoSuchSignature {
+        /// The name.
+        name: String,
+        /// Names there are.
+        known: Vec<String>,
+    },
     /// The operators make no graph.
     #[error("the model's operators make no workload: {0}")]
     Graph(#[from] GraphError),
@@ -94,6 +108,16 @@ impl ImportError {
                 "the model's inputs have fixed extents; leave --dim out".to_owned()
             }
             Self::NoSuchDimension { known, .. } => format!("it leaves open {}", known.join(", ")),
+            Self::SeveralSignatures { known } => {
+                let first = known.first().map_or("NAME", String::as_str);
+                format!(
+                    "say which with --signature, such as --signature {first}; a plan of one is not one of the others"
+                )
+            }
+            Self::NoSuchSignature { known, .. } if known.is_empty() => {
+                "its graph has no other name than the file; leave --signature out".to_owned()
+            }
+            Self::NoSuchSignature { known, .. } => format!("it offers {}", known.join(", ")),
             Self::Graph(error) => error.help().to_owned(),
         }
     }

@@ -71,6 +71,8 @@ impl ModelFormat {
 pub struct ImportOptions {
     /// Extents that the file leaves open, by name.
     pub dimensions: BTreeMap<String, u32>,
+    /// Which of several functions that a file offers under names (a language model's prompt and its next token, say).
+    pub signature: Option<String>,
     /// Whether a node without counterpart is replaced by the closest operator.
     pub skip_unknown: bool,
     /// How much of a model must have a counterpart, in percent of its nodes and of the
@@ -82,6 +84,7 @@ impl Default for ImportOptions {
     fn default() -> Self {
         Self {
             dimensions: BTreeMap::new(),
+            signature: None,
             skip_unknown: false,
             least_covered_percent: LEAST_COVERED_PERCENT,
         }
@@ -162,7 +165,10 @@ impl Coverage {
 
     /// The smaller of both parts, in percent.
     pub fn percent(&self) -> f64 {
-        let nodes = 100.0 * (self.nodes - self.skipped.min(self.nodes)) as f64 / self.nodes.max(1) as f64;
+        if self.nodes == 0 {
+            return 100.0;
+        }
+        let nodes = 100.0 * (self.nodes - self.skipped.min(self.nodes)) as f64 / self.nodes as f64;
         nodes.min(self.elements_percent)
     }
 }
@@ -194,9 +200,9 @@ pub fn import(
     let read = match format {
         ModelFormat::Onnx => {
             let length = bytes.len() as u64;
-            onnx::read((Cursor::new(bytes), length), &options.dimensions)?
+            onnx::read((Cursor::new(bytes), length), options)?
         }
-        ModelFormat::TfLite => tflite::read(&bytes, &options.dimensions)?,
+        ModelFormat::TfLite => tflite::read(&bytes, options)?,
     };
     imported(name, read, options)
 }

@@ -195,6 +195,8 @@ pub(super) struct SourceNode {
     pub(super) kind: String,
     /// In how many branches it lies, which may not run.
     pub(super) branches: u32,
+    /// In which number format it computes, where the file says that of it.
+    pub(super) data_type: Option<DataType>,
     /// What it does.
     pub(super) work: Work,
     /// What it reads; none where an optional operand is left out.

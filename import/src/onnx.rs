@@ -19,12 +19,13 @@ use bytes::Bytes;
 use half::f16;
 use prost::Message;
 
-use super::OpenDimensions;
 use super::error::ImportError;
 use super::model::{
     Arithmetic, Constant, Elemental, ImageOrder, MAX_NUMBERS, Model, Rounds, SourceNode, SourceTensor,
     TensorId, Work, as_extent, elements, written,
 };
+use super::{ImportOptions, OpenDimensions};
+use format::Formats;
 use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
 /// What exporters write for a dimension of which they know nothing, also where it is another than the next.
@@ -36,8 +37,11 @@ const OPEN_EXTENT: u32 = 1;
 /// Reads a model of `length` bytes; with it the names of the dimensions that it leaves open.
 pub(super) fn read(
     (file, length): (impl Read + Seek, u64),
-    dimensions: &BTreeMap<String, u32>,
+    options: &ImportOptions,
 ) -> Result<(Model, OpenDimensions), ImportError> {
+    if let Some(name) = &options.signature {
+        return Err(ImportError::NoSuchSignature { name: name.clone(), known: Vec::new() });
+    }
     let refused = |reason: String| ImportError::NotAModel { format: "ONNX", reason };
     let bytes = skim::without_weights(file, length).map_err(|error| refused(error.to_string()))?;
     let mut proto = ModelProto::decode(Bytes::from(bytes)).map_err(|error| refused(error.to_string()))?;
@@ -49,7 +53,8 @@ pub(super) fn read(
     let standard = |set: &&messages::OperatorSetId| set.domain.is_empty() || set.domain == "ai.onnx";
     let version = proto.opset_import.iter().find(standard).map_or(i64::MAX, |set| set.version);
     let mut reader = Reader {
-        asked: dimensions,
+        formats: Formats::of(&graph),
+        asked: &options.dimensions,
         nodes: Vec::new(),
         branches: 0,
         said: Vec::new(),
@@ -72,6 +77,7 @@ struct OpenDimension {
 
 /// A graph as it is read.
 struct Reader<'a> {
+    formats: Formats<'a>,
     asked: &'a BTreeMap<String, u32>,
     nodes: Vec<SourceNode>,
     /// In how many branches the nodes lie that are read.
@@ -116,7 +122,7 @@ impl<'a> Reader<'a> {
             }
         }
         let outputs = graph.output.iter().map(|info| self.tensor(&info.name)).collect();
-        let data_type = format::of_most_weights(graph);
+        let data_type = self.formats.of_most_weights();
         let tensors = std::mem::take(&mut self.tensors);
         Model { order: ImageOrder::ChannelsFirst, data_type, tensors, inputs, outputs, nodes }
     }
@@ -246,7 +252,16 @@ impl<'a> Reader<'a> {
         writes: Vec<Option<TensorId>>,
     ) -> SourceNode {
         let name = if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() };
-        SourceNode { name, kind: node.op_type.clone(), branches: self.branches, work, reads, writes }
+        let data_type = if work.multiplies() { self.formats.of_product(node) } else { None };
+        SourceNode {
+            name,
+            kind: node.op_type.clone(),
+            branches: self.branches,
+            data_type,
+            work,
+            reads,
+            writes,
+        }
     }
 
     /// Whether what a node writes is known to be floats.

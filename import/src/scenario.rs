@@ -21,7 +21,8 @@ pub fn load(name: &str, overrides: &Overrides, how: &ImportOptions) -> Result<Sc
         if *how != ImportOptions::default() {
             return Err(InputError::Model {
                 file: name.to_owned(),
-                message: "--dim and --skip-unknown say how a model is imported, and this is imported already".to_owned(),
+                message: "--dim, --signature and --skip-unknown say how a model is imported, and this is imported already"
+                    .to_owned(),
                 help: "leave them out, or give a file whose name ends in .onnx or .tflite; --batch sets any batch".to_owned(),
             });
         }
@@ -59,7 +60,7 @@ impl ImportedScenario {
         let imported = match format {
             ModelFormat::Onnx => {
                 let file = open(path, MAX_MODEL_BYTES)?;
-                onnx::read(file, &options.dimensions).and_then(|read| imported(&name, read, options))
+                onnx::read(file, options).and_then(|read| imported(&name, read, options))
             }
             ModelFormat::TfLite => import(format, &name, read_bytes(path, MAX_MODEL_BYTES)?, options),
         };
@@ -113,7 +114,7 @@ fn scenario(model: &Imported, name: String, source: String) -> ScenarioFile {
         let above = |source: &Source| matches!(source, Source::Node(id) if id.index() + 1 == index);
         let reads_above = node.inputs.len() == 1 && node.inputs.iter().all(above);
         let from = (!reads_above).then(|| node.inputs.iter().map(name_of).collect());
-        OperatorTable { from, ..OperatorTable::new(&node.name, &node.operator) }
+        OperatorTable { from, data_type: node.data_type, ..OperatorTable::new(&node.name, &node.operator) }
     };
     let inputs: Vec<InputTable> = model.inputs.iter().map(input).collect();
     ScenarioFile {

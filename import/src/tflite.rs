@@ -1,20 +1,21 @@
 //! TFLite files.
 //!
-//! Responsible for: the nodes and tensors of a file's first graph, and of those that its operators
+//! Responsible for: the nodes and tensors of the graph that is asked for, and of those that its operators
 //! call, in the words of `model.rs`. Slots of fields and numbers of operators: `schema.fbs` of LiteRT, as the
 //! Python package tflite 2.18.0 has them. Not for: weights' values.
 
+mod format;
 mod nodes;
 mod table;
 
-use super::OpenDimensions;
 use super::error::ImportError;
 use super::model::{
     Constant, ImageOrder, MAX_NUMBERS, MOST_LEVELS, MOST_NODES, Model, OPEN_EXTENT, Rounds, SourceNode,
     SourceTensor, TensorId, Work, elements,
 };
-use coexec_sim::DataType;
-use std::collections::{BTreeMap, HashSet};
+use super::{ImportOptions, OpenDimensions};
+use format::Formats;
+use std::collections::BTreeMap;
 use table::Table;
 
 /// What a file has behind its first offset.
@@ -27,23 +28,35 @@ mod element {
     pub(super) const INT32: u8 = 2;
     pub(super) const UINT8: u8 = 3;
     pub(super) const INT64: u8 = 4;
+    pub(super) const INT16: u8 = 7;
     pub(super) const INT8: u8 = 9;
+    pub(super) const INT4: u8 = 17;
+    pub(super) const INT2: u8 = 19;
+    pub(super) const UINT4: u8 = 20;
 }
 
-/// Slots of a tensor: its extents, and those of them that are open, as -1.
+/// Slots of a model and of a signature: the functions that it offers, the name of one, and its graph.
+const SIGNATURES: usize = 7;
+const SIGNATURE_KEY: usize = 2;
+const SIGNATURE_GRAPH: usize = 4;
+
+/// Slots of a tensor: its extents, those of them that are open, as -1, and its data in a file beside.
 const SHAPE: usize = 0;
 const SIGNATURE: usize = 7;
+const EXTERNAL_BUFFER: usize = 10;
+
+/// Slots of a buffer whose data lie behind the tables: where in the file, and how many bytes.
+const BUFFER_OFFSET: usize = 1;
+const BUFFER_SIZE: usize = 2;
 
 /// Reads a model; with it the dimensions that it leaves open and that have to be said. A first axis is one
 /// image or sequence unless it is said, as the runtime takes it.
-pub(super) fn read(
-    bytes: &[u8],
-    dimensions: &BTreeMap<String, u32>,
-) -> Result<(Model, OpenDimensions), ImportError> {
+pub(super) fn read(bytes: &[u8], options: &ImportOptions) -> Result<(Model, OpenDimensions), ImportError> {
     if bytes.get(4..8) != Some(IDENTIFIER) {
         return Err(refused("it does not begin as one"));
     }
     let root = Table::root(bytes).ok_or_else(|| refused("it ends before it begins"))?;
+    let index = entry(&root, options.signature.as_deref())?;
     let mut reader = Reader {
         graphs: root.tables(2).collect(),
         buffers: root.tables(4).collect(),
@@ -57,10 +70,13 @@ pub(super) fn read(
         branches: 0,
     };
     let [inputs, outputs] =
-        reader.graph(0, &[])?.map(|tensors| tensors.into_iter().flatten().collect::<Vec<TensorId>>());
-    let Reader { graphs, mut tensors, types, nodes, placeholders, .. } = reader;
-    let data_type = data_type(&tensors, &types, &inputs, &nodes);
-    let open = graphs.first().map(|graph| opened(graph, &mut tensors, dimensions)).unwrap_or_default();
+        reader.graph(index, &[])?.map(|tensors| tensors.into_iter().flatten().collect::<Vec<TensorId>>());
+    let Reader { graphs, mut tensors, types, mut nodes, placeholders, .. } = reader;
+    let formats = Formats { tensors: &tensors, types: &types };
+    let data_type = formats.of_file(&inputs, &nodes);
+    format::tell(&formats, data_type, &mut nodes);
+    let open =
+        graphs.get(index).map(|graph| opened(graph, &mut tensors, &options.dimensions)).unwrap_or_default();
     for (tensor, axis) in placeholders {
         let extents = tensors[tensor].extents.as_mut().filter(|_| !inputs.contains(&tensor));
         if let Some(extent) = extents.and_then(|extents| extents.get_mut(axis)) {
@@ -71,8 +87,26 @@ pub(super) fn read(
     Ok((Model { order: ImageOrder::ChannelsLast, data_type, tensors, inputs, outputs, nodes }, open))
 }
 
+/// The graph behind a signature; the file's only one, or its first, where no signature is said.
+fn entry(root: &Table<'_>, wanted: Option<&str>) -> Result<usize, ImportError> {
+    let entry = |table: Table<'_>| {
+        Some((table.text(SIGNATURE_KEY)?, usize::try_from(table.int(SIGNATURE_GRAPH).unwrap_or(0)).ok()?))
+    };
+    let entries: Vec<(String, usize)> = root.tables(SIGNATURES).filter_map(entry).collect();
+    let known = || entries.iter().map(|(name, _)| name.escape_debug().to_string()).collect();
+    let Some(wanted) = wanted else {
+        let first = entries.first().map_or(0, |(_, graph)| *graph);
+        let is_only = entries.iter().all(|(_, graph)| *graph == first);
+        return if is_only { Ok(first) } else { Err(ImportError::SeveralSignatures { known: known() }) };
+    };
+    let found = entries.iter().find(|(name, _)| name == wanted);
+    found
+        .map(|(_, graph)| *graph)
+        .ok_or_else(|| ImportError::NoSuchSignature { name: wanted.to_owned(), known: known() })
+}
+
 /// Fills the dimensions of a graph's inputs that the file leaves open, and returns those that were said or
-/// have to be. The graph is the first, whose tensors come first.
+/// have to be. The graph is the one that was read first, whose tensors come first.
 fn opened(
     graph: &Table<'_>,
     tensors: &mut [SourceTensor],
@@ -251,11 +285,15 @@ impl Reader<'_> {
             return Err(refused("its graphs call each other too often"));
         }
         let nodes::Read { kind, work, reads, activation } = read;
-        let mut node = SourceNode { name, kind, branches: self.branches, work, reads, writes };
+        let mut node =
+            SourceNode { name, kind, branches: self.branches, data_type: None, work, reads, writes };
         let behind = activation.map(|work| {
             let between = vec![Some(self.tensors.len())];
             let written = node.writes.iter().flatten().next();
             let extents = written.and_then(|&id| self.tensors[id].extents.clone());
+            let element = written.and_then(|&id| self.types.get(id).copied());
+            self.types.resize(self.tensors.len(), element::INT32);
+            self.types.push(element.unwrap_or(element::INT32));
             self.tensors.push(SourceTensor { name: node.name.clone(), extents, constant: None });
             let writes = std::mem::replace(&mut node.writes, between.clone());
             let name = format!("{}.activation", node.name);
@@ -276,14 +314,16 @@ fn tensor(table: &Table<'_>, buffers: &[Table<'_>]) -> SourceTensor {
     let extents: Vec<u32> =
         table.ints(SHAPE).into_iter().map(|extent| u32::try_from(extent).unwrap_or(1)).collect();
     let buffer = usize::try_from(table.int(2).unwrap_or(0)).unwrap_or(0);
-    // Buffer 0 is the empty one; large files have data behind the end of the tables.
+    // Buffer 0 is the empty one; quantisers and large files have data behind the end of the tables, or in a file beside.
     let held = buffers.get(buffer).filter(|_| buffer > 0);
-    let data = held.and_then(|buffer| buffer.bytes(0)).filter(|data| !data.is_empty());
-    let is_outside =
-        held.is_some_and(|buffer| buffer.bytes(2).is_none() && buffer.int(2).is_some_and(|size| size > 1));
+    let inside = held.and_then(|buffer| buffer.bytes(0)).filter(|data| !data.is_empty());
+    let behind = held.and_then(|held| Some((held, held.long(BUFFER_OFFSET)?, held.long(BUFFER_SIZE)?)));
+    let behind = behind.filter(|&(_, offset, size)| offset > 1 && size > 1);
+    let is_outside = behind.is_some() || table.int(EXTERNAL_BUFFER).is_some_and(|number| number > 0);
     // A list without elements, such as the extents of a scalar, needs no data.
-    let constant = (data.is_some() || is_outside || extents.contains(&0)).then(|| {
+    let constant = (inside.is_some() || is_outside || extents.contains(&0)).then(|| {
         let count = elements(&extents);
+        let data = inside.or_else(|| behind.and_then(|(held, offset, size)| held.beside(offset, size)));
         let data = data.or((count == 0).then_some(&[]));
         let numbers = data
             .filter(|_| count <= MAX_NUMBERS as u64)
@@ -303,82 +343,4 @@ fn numbers_in(data: &[u8], element_type: u8) -> Option<Vec<f64>> {
         element::INT64 => data.as_chunks().0.iter().map(|&n| i64::from_le_bytes(n) as f64).collect(),
         _ => return None,
     })
-}
-
-/// What the activations are computed in: the format of most of their elements. Weights are often
-/// stored in 16 bits behind a `DEQUANTIZE`, and computed with in 32. Integer weights that products
-/// read as they are have their activations quantised as they come.
-fn data_type(tensors: &[SourceTensor], types: &[u8], inputs: &[TensorId], nodes: &[SourceNode]) -> DataType {
-    let count = |wanted: &[u8]| -> u64 {
-        let chosen = tensors.iter().zip(types).enumerate().filter(|(id, (tensor, element_type))| {
-            tensor.constant.is_none() && wanted.contains(element_type) && !inputs.contains(id)
-        });
-        let of = |tensor: &SourceTensor| tensor.extents.as_deref().map_or(0, elements);
-        chosen.fold(0, |sum: u64, (_, (tensor, _))| sum.saturating_add(of(tensor)))
-    };
-    if count(&[element::INT8, element::UINT8]) > count(&[element::FLOAT32, element::FLOAT16]) {
-        DataType::I8
-    } else if count(&[element::FLOAT16]) > count(&[element::FLOAT32]) {
-        DataType::F16
-    } else if reads_integer_weights(tensors, types, nodes) {
-        DataType::I8Dynamic
-    } else {
-        DataType::F32
-    }
-}
-
-/// Whether most of the weights that products read are integers.
-fn reads_integer_weights(tensors: &[SourceTensor], types: &[u8], nodes: &[SourceNode]) -> bool {
-    let products = nodes.iter().filter(|node| {
-        matches!(
-            node.work,
-            Work::Convolution { .. }
-                | Work::TransposedConvolution { .. }
-                | Work::Product { .. }
-                | Work::Recurrent { .. }
-        )
-    });
-    let weights: HashSet<TensorId> = products.flat_map(|node| node.reads.iter().flatten().copied()).collect();
-    let count = |is_integer: bool| -> u64 {
-        let of = |&&id: &&TensorId| {
-            tensors[id].constant.is_some() && (types.get(id) == Some(&element::INT8)) == is_integer
-        };
-        let sizes = weights.iter().filter(of).filter_map(|&id| tensors[id].extents.as_deref().map(elements));
-        // A damaged file's extents may be anything.
-        sizes.fold(0, u64::saturating_add)
-    };
-    count(true) > count(false)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn integer_weights_that_a_product_reads_have_their_activations_quantised_as_they_come() {
-        let tensor = |extents: &[u32], is_constant: bool| SourceTensor {
-            name: String::new(),
-            extents: Some(extents.to_vec()),
-            constant: is_constant.then(Constant::default),
-        };
-        let tensors =
-            [tensor(&[1, 8], false), tensor(&[4, 8], true), tensor(&[4], true), tensor(&[1, 4], false)];
-        let node = |work: Work| SourceNode {
-            name: String::new(),
-            kind: String::new(),
-            branches: 0,
-            work,
-            reads: vec![Some(0), Some(1), Some(2)],
-            writes: vec![Some(3)],
-        };
-        let of = |weights: u8, work: Work| {
-            let types = [element::FLOAT32, weights, element::FLOAT32, element::FLOAT32];
-            data_type(&tensors, &types, &[0], &[node(work)])
-        };
-        let product = || Work::Product { transpose: [false, true], flatten: false };
-        assert_eq!(of(element::INT8, product()), DataType::I8Dynamic);
-        assert_eq!(of(element::FLOAT32, product()), DataType::F32);
-        // Behind a `DEQUANTIZE` they are floats.
-        assert_eq!(of(element::INT8, Work::Identity), DataType::F32);
-    }
 }

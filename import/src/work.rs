@@ -221,6 +221,20 @@ impl Work {
         if let Self::Rounds(rounds) = self { &rounds.outputs } else { &[] }
     }
 
+    /// Whether it multiplies by weights, or may.
+    pub(super) fn multiplies(&self) -> bool {
+        matches!(
+            self,
+            Self::Convolution { .. }
+                | Self::TransposedConvolution { .. }
+                | Self::Product { .. }
+                | Self::Linear { .. }
+                | Self::Recurrent { .. }
+                | Self::Attention(_)
+                | Self::Einsum(_)
+        )
+    }
+
     /// Whether it has its operands put in the order that it needs, or leaves that to its readers.
     pub(super) fn arranges(&self) -> bool {
         matches!(

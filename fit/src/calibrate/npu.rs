@@ -42,6 +42,12 @@ pub struct MeasuredGraph<'a> {
     pub graph: Graph,
 }
 
+impl MeasuredGraph<'_> {
+    fn data_type(&self) -> DataType {
+        self.run.what.format.data_type(self.run.what.unit)
+    }
+}
+
 /// The runs by which a model counts on an NPU, with their graphs, and those of them that are not
 /// understood.
 pub fn measured<'a>(
@@ -95,12 +101,13 @@ pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], sou
         let others = predicted.iter().enumerate().filter(|(other, _)| *other != family);
         let of_others = |format: DataType| {
             let alike = others.clone().flat_map(|(_, others)| others);
-            let alike = alike.filter(|(index, _)| graphs[*index].graph.data_type() == format);
+            let alike = alike.filter(|(index, _)| graphs[*index].data_type() == format);
             factor_interval(alike.map(|&(index, micros)| graphs[index].run.measured_us / micros).collect())
         };
         points.extend(members.iter().map(|&(index, predicted_us)| {
-            let MeasuredGraph { run, graph } = &graphs[index];
-            let interval = of_others(graph.data_type()).map(|ends| ends.map(|end| predicted_us * end));
+            let run = graphs[index].run;
+            let interval =
+                of_others(graphs[index].data_type()).map(|ends| ends.map(|end| predicted_us * end));
             let point = Point::of(run, run.what.group(), run.network.clone(), predicted_us);
             (index, Point { unseen: true, ..point.within(interval) })
         }));
@@ -116,7 +123,7 @@ pub fn at_speeds(base: &CompiledGraphs, times_faster: [f64; 5]) -> CompiledGraph
 }
 
 fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph<'_>], source: &str) -> NpuFit {
-    let has = |format: DataType| graphs.iter().any(|graph| graph.graph.data_type() == format);
+    let has = |format: DataType| graphs.iter().any(|graph| graph.data_type() == format);
     let setting = Setting::of(base, has(DataType::I8), has(DataType::W8A16) || has(DataType::W4A16));
     let deviations = setting.deviations();
     let solution = minimise(

@@ -8,7 +8,7 @@ use crate::error::{ImportError, Problem};
 use crate::model::{Constant, ImageOrder, SourceNode, TensorId, Work, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{
-    Generic, GenericKind, MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source,
+    DataType, Generic, GenericKind, MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source,
 };
 
 /// The node at work.
@@ -17,6 +17,8 @@ pub(super) struct AtWork {
     pub(super) name: String,
     /// What the file calls it.
     pub(super) kind: String,
+    /// Its own number format.
+    pub(super) data_type: Option<DataType>,
 }
 
 impl AtWork {
@@ -189,7 +191,8 @@ impl Converter<'_> {
             return unsound(error.to_string());
         }
         let name = self.unique(&format!("{}{suffix}", self.at.name));
-        self.out.nodes.push(Node { name, operator, inputs: inputs.to_vec() });
+        let data_type = self.at.data_type.filter(|&own| own != self.model.data_type);
+        self.out.nodes.push(Node { name, operator, inputs: inputs.to_vec(), data_type });
         Ok(Source::Node(NodeId(self.out.nodes.len() as u32 - 1)))
     }
 

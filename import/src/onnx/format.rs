@@ -1,7 +1,8 @@
-//! In which number format a file computes.
+//! In which number formats a file and its products compute.
 //!
-//! Responsible for: counting weights by the format that they are computed with, in branches and bodies of loops as
-//! well. Not for: what the operators do. Invariant: tables in which rows are looked up do not count.
+//! Responsible for: what stands between a product and its weights, and for counting weights by the format that they
+//! are computed with, in branches and bodies of loops as well. Not for: what the operators do. Invariant: tables in
+//! which rows are looked up do not count.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +11,7 @@ use super::nodes::Attributes;
 use super::{constant, element};
 use coexec_sim::DataType;
 
-/// What stands between a weight and who computes with it.
+/// What stands between a tensor and who computes with it.
 const REARRANGING: [&str; 7] =
     ["Transpose", "Reshape", "Identity", "Squeeze", "Unsqueeze", "QuantizeLinear", "DequantizeLinear"];
 
@@ -21,30 +22,64 @@ const MOST_BETWEEN: usize = 4;
 const FORMATS: [DataType; 6] =
     [DataType::F32, DataType::F16, DataType::W8A16, DataType::W4A16, DataType::I8Dynamic, DataType::I8];
 
-/// The number format of most weights, as they are computed with: what is cast is stored in another. Integers where
-/// activations are quantised, in advance or as they come.
-pub(super) fn of_most_weights(graph: &GraphProto) -> DataType {
-    let mut weights = Weights::default();
-    weights.read(graph);
-    let counted = weights.counted();
-    let total = |format: DataType| {
-        let elements = counted.iter().filter(|one| one.0 == format).map(|one| one.1);
-        (format, elements.fold(0, u64::saturating_add))
-    };
-    let known = FORMATS.map(total).into_iter().filter(|one| one.1 > 0);
-    known.max_by_key(|one| one.1).map_or(DataType::F32, |one| one.0)
-}
-
 /// The nodes and constants of a graph and all graphs in it.
 #[derive(Default)]
-struct Weights<'a> {
+pub(super) struct Formats<'a> {
     nodes: Vec<&'a NodeProto>,
     tensors: HashMap<&'a str, &'a TensorProto>,
     /// Who writes a tensor.
     writers: HashMap<&'a str, &'a NodeProto>,
+    /// Whether activations are quantised in advance.
+    is_static: bool,
+    /// What integer products without scales of their own are.
+    as_they_come: DataType,
+    of_most: DataType,
 }
 
-impl<'a> Weights<'a> {
+/// So many weights of a format, under their name.
+type Weights<'a> = (DataType, &'a str, u64);
+
+/// Where a tensor comes from, through what rearranges it.
+struct Origin<'a> {
+    constant: Option<&'a TensorProto>,
+    is_quantised: bool,
+}
+
+impl<'a> Formats<'a> {
+    pub(super) fn of(graph: &'a GraphProto) -> Self {
+        let mut formats = Self { as_they_come: DataType::I8, ..Self::default() };
+        formats.read(graph);
+        let has = |kind: &str| formats.nodes.iter().any(|node| node.op_type == kind);
+        let (is_static, is_dynamic) = (has("QuantizeLinear"), has("DynamicQuantizeLinear"));
+        formats.is_static = is_static;
+        if is_dynamic {
+            formats.as_they_come = DataType::I8Dynamic;
+        }
+        formats.of_most = formats.counted();
+        formats
+    }
+
+    /// The number format of most weights, as they are computed with: what is cast is stored in another. Integers where
+    /// activations are quantised, in advance or as they come.
+    pub(super) fn of_most_weights(&self) -> DataType {
+        self.of_most
+    }
+
+    /// The number format of a product: that of most of its weights; of one without weights, what its operands are in.
+    pub(super) fn of_product(&self, node: &'a NodeProto) -> Option<DataType> {
+        let own = most(self.weights(node).into_iter().map(|(format, _, count)| (format, count)));
+        let of_activations = || match self.of_most {
+            DataType::I8 if self.is_static => Some(self.of_quantised(node)),
+            DataType::F32
+            | DataType::F16
+            | DataType::I8
+            | DataType::I8Dynamic
+            | DataType::W4A16
+            | DataType::W8A16 => None,
+        };
+        own.or_else(of_activations)
+    }
+
     fn read(&mut self, graph: &'a GraphProto) {
         self.tensors.extend(graph.initializer.iter().map(|tensor| (&tensor.name[..], tensor)));
         for node in &graph.node {
@@ -61,81 +96,107 @@ impl<'a> Weights<'a> {
         }
     }
 
-    /// Formats, and how many weights each has; each weight once. Operators count once more than they have weights.
-    fn counted(&self) -> Vec<(DataType, u64)> {
-        let has = |kinds: &[&str]| self.nodes.iter().any(|node| kinds.contains(&&node.op_type[..]));
-        let is_static = has(&["QuantizeLinear"]);
-        let as_they_come = if has(&["DynamicQuantizeLinear"]) { DataType::I8Dynamic } else { DataType::I8 };
-        let casts = self.nodes.iter().filter(|node| node.op_type == "Cast");
-        let mut seen: HashSet<&str> = casts.flat_map(|node| &node.input).map(String::as_str).collect();
-        let mut counts = Vec::new();
+    /// The format of most weights, each counted once.
+    fn counted(&self) -> DataType {
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut counts: Vec<(DataType, u64)> = Vec::new();
         for node in &self.nodes {
-            let (format, operands): (DataType, &[usize]) = match &node.op_type[..] {
-                "MatMulNBits" | "MatMulBnb4" => {
-                    let extent = |name| u64::from(Attributes(&node.attribute).count(name, 0));
-                    counts.push((packed(node), extent("K") * extent("N")));
-                    continue;
-                }
-                "QLinearConv" | "QLinearMatMul" | "QGemm" => (DataType::I8, &[3]),
-                "QuantizeLinear" => (DataType::I8, &[0]),
-                "ConvInteger" | "MatMulInteger" | "MatMulIntegerToFloat" | "QAttention" => {
-                    (as_they_come, &[1])
-                }
-                "DynamicQuantizeMatMul" => (DataType::I8Dynamic, &[1]),
-                "DynamicQuantizeLSTM" => (DataType::I8Dynamic, &[1, 2]),
-                "DequantizeLinear" if is_static => (DataType::I8, &[0]),
-                "DequantizeLinear" => (DataType::F32, &[0]),
-                // Their rows are read, and not computed with.
-                "Gather"
-                | "GatherBlockQuantized"
-                | "EmbedLayerNormalization"
-                | "QEmbedLayerNormalization" => {
-                    continue;
-                }
-                _ => {
-                    counts.extend(self.floats(node, &mut seen));
-                    continue;
-                }
-            };
-            counts.push((format, 1));
-            for name in operands.iter().filter_map(|&operand| node.input.get(operand)) {
-                let Some(tensor) = self.stored(name).filter(|tensor| seen.insert(&tensor.name)) else {
-                    continue;
-                };
-                let is_packed = [element::INT4, element::UINT4].contains(&tensor.data_type);
-                counts.push((if is_packed { DataType::W4A16 } else { format }, constant(tensor).elements()));
-            }
+            // Operators of integers count where no weights are known.
+            let integers =
+                if node.op_type == "QuantizeLinear" { Some(DataType::I8) } else { self.integers(node) };
+            counts.extend(integers.map(|format| (format, 1)));
+            let weights = self.weights(node).into_iter().filter(|&(_, name, _)| seen.insert(name));
+            counts.extend(weights.map(|(format, _, count)| (format, count)));
         }
-        counts
+        most(counts).unwrap_or_default()
     }
 
-    /// The constant behind a tensor that is rearranged, or quantised, before it is computed with.
-    fn stored(&self, name: &'a str) -> Option<&'a TensorProto> {
-        let mut name = name;
-        for _ in 0..MOST_BETWEEN {
-            if let Some(tensor) = self.tensors.get(name) {
-                return Some(tensor);
+    /// The format of an operator that computes with integers, whose weights have an operand of their own.
+    fn integers(&self, node: &NodeProto) -> Option<DataType> {
+        match &node.op_type[..] {
+            "QLinearConv" | "QLinearMatMul" | "QGemm" => Some(DataType::I8),
+            "ConvInteger" | "MatMulInteger" | "MatMulIntegerToFloat" | "QAttention" => {
+                Some(self.as_they_come)
             }
-            let writer = self.writers.get(name).filter(|node| REARRANGING.contains(&&node.op_type[..]))?;
-            name = writer.input.first()?;
+            "DynamicQuantizeMatMul" | "DynamicQuantizeLSTM" => Some(DataType::I8Dynamic),
+            _ => None,
         }
-        None
     }
 
-    /// Weights that a node reads as they are.
-    fn floats(&self, node: &'a NodeProto, seen: &mut HashSet<&'a str>) -> Vec<(DataType, u64)> {
-        let read =
-            node.input.iter().filter_map(|name| self.tensors.get(&name[..]).map(|tensor| (name, tensor)));
-        let floats = read.filter_map(|(name, tensor)| {
-            let format = match tensor.data_type {
-                element::FLOAT | element::DOUBLE => DataType::F32,
-                element::FLOAT16 | element::BFLOAT16 => DataType::F16,
+    /// The weights that a node computes with.
+    fn weights(&self, node: &'a NodeProto) -> Vec<Weights<'a>> {
+        let integers = self.integers(node);
+        let operands = match &node.op_type[..] {
+            "MatMulNBits" | "MatMulBnb4" => {
+                let extent = |name| u64::from(Attributes(&node.attribute).count(name, 0));
+                let name = node.input.get(1).map_or("", String::as_str);
+                return vec![(packed(node), name, extent("K") * extent("N"))];
+            }
+            // Rows of tables are read, and not computed with; what rearranges a weight leaves it to its reader.
+            "Gather"
+            | "GatherBlockQuantized"
+            | "EmbedLayerNormalization"
+            | "QEmbedLayerNormalization"
+            | "Cast" => {
+                return Vec::new();
+            }
+            kind if REARRANGING.contains(&kind) => return Vec::new(),
+            "QLinearConv" | "QLinearMatMul" | "QGemm" => 3..4,
+            "DynamicQuantizeLSTM" => 1..3,
+            _ if integers.is_some() => 1..2,
+            _ => 0..node.input.len(),
+        };
+        let weights = node.input.iter().take(operands.end).skip(operands.start).filter_map(|name| {
+            let origin = self.origin(name);
+            let tensor = origin.constant?;
+            let format = match (tensor.data_type, integers) {
+                // Products unpack them as they go; whoever convolves dequantises them first.
+                (element::INT4 | element::UINT4, _) if !node.op_type.starts_with("Conv") => DataType::W4A16,
+                (_, Some(format)) => format,
+                _ if origin.is_quantised => self.of_quantised(node),
+                (element::FLOAT | element::DOUBLE, None) => DataType::F32,
+                (element::FLOAT16 | element::BFLOAT16, None) => DataType::F16,
                 _ => return None,
             };
-            seen.insert(name).then(|| (format, constant(tensor).elements()))
+            Some((format, &tensor.name[..], constant(tensor).elements()))
         });
-        floats.collect()
+        weights.collect()
     }
+
+    /// What a node computes in that reads quantised tensors: integers where its activations are quantised as well.
+    fn of_quantised(&self, node: &'a NodeProto) -> DataType {
+        let is_integer = |name: &'a String| {
+            let origin = self.origin(name);
+            origin.constant.is_none() && origin.is_quantised
+        };
+        if self.is_static && node.input.iter().any(is_integer) { DataType::I8 } else { DataType::F32 }
+    }
+
+    fn origin(&self, name: &'a str) -> Origin<'a> {
+        let mut origin = Origin { constant: None, is_quantised: false };
+        let mut name = name;
+        for _ in 0..MOST_BETWEEN {
+            origin.constant = self.tensors.get(name).copied();
+            let writer = self.writers.get(name).filter(|node| REARRANGING.contains(&&node.op_type[..]));
+            let Some((writer, read)) = writer.and_then(|node| Some((node, node.input.first()?))) else {
+                break;
+            };
+            origin.is_quantised |= writer.op_type == "DequantizeLinear";
+            name = read;
+        }
+        origin
+    }
+}
+
+/// The format that most elements have.
+fn most(counts: impl IntoIterator<Item = (DataType, u64)>) -> Option<DataType> {
+    let mut totals = FORMATS.map(|format| (format, 0_u64));
+    for (format, count) in counts {
+        for (_, total) in totals.iter_mut().filter(|total| total.0 == format) {
+            *total = total.saturating_add(count);
+        }
+    }
+    totals.into_iter().filter(|total| total.1 > 0).max_by_key(|total| total.1).map(|total| total.0)
 }
 
 /// Weights that are packed to so many bits, of activations in 16.

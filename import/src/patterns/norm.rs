@@ -175,6 +175,7 @@ mod tests {
         let small = Constant::number(1e-6);
         let mut tensors = vec![tokens.clone(), constant(Constant::list([-1])), constant(small)];
         let node = |(index, (work, reads)): (usize, &(Work, &[TensorId]))| SourceNode {
+            data_type: None,
             name: String::new(),
             kind: String::new(),
             branches: 0,

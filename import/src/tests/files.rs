@@ -14,6 +14,8 @@ const TINY: &[u8] = include_bytes!("../../tests/inputs/tiny.tflite");
 const OPEN: &[u8] = include_bytes!("../../tests/inputs/open.tflite");
 /// Scores of six places, and the operator of TensorFlow Lite's own that picks the best two of them.
 const DETECTIONS: &[u8] = include_bytes!("../../tests/inputs/detections.tflite");
+/// Two functions, a prompt's and a token's, of one product in 4 bits and one in floats.
+const SIGNATURES: &[u8] = include_bytes!("../../tests/inputs/signatures.tflite");
 const TINY_INT8: &[u8] = include_bytes!("../../tests/inputs/tiny_int8.tflite");
 
 fn tflite(bytes: &[u8]) -> Imported {
@@ -222,4 +224,24 @@ fn what_is_written_is_the_scenario_that_is_run_whatever_names_the_model_has() {
     let written = Scenario::parse("tiny", &text, &Overrides::default()).unwrap();
     assert_eq!(written.title, name);
     assert_eq!(written, imported.file.resolve("tiny", &text, &Overrides::default()).unwrap());
+}
+
+#[test]
+fn a_file_of_several_functions_is_read_for_the_one_that_is_asked_for() {
+    // Its weights lie behind the tables, those of the first product in 4 bits.
+    let read = |signature: Option<&str>| {
+        let options = ImportOptions { signature: signature.map(str::to_owned), ..ImportOptions::default() };
+        import(ModelFormat::TfLite, "m", SIGNATURES.to_vec(), &options)
+    };
+    for (name, rows) in [("prefill_16", 16), ("decode", 1)] {
+        let graph = read(Some(name)).unwrap().graph;
+        assert_eq!(graph.macs(), rows * (64 * 64 + 64 * 8), "{name}");
+        let own: Vec<Option<DataType>> = graph.nodes().iter().map(|node| node.data_type).collect();
+        assert_eq!((graph.data_type(), own), (DataType::W4A16, vec![None, None, Some(DataType::F32)]));
+    }
+    for refused in [None, Some("encode")] {
+        let error = read(refused).unwrap_err();
+        let said = format!("{error}; {}", error.help());
+        assert!(said.contains("prefill_16, decode"), "{said}");
+    }
 }

@@ -46,6 +46,50 @@ fn most_weights_say_in_which_format_a_file_computes() {
     assert_eq!(model.import().unwrap().graph.data_type(), DataType::F16);
 }
 
+/// The format of each operator with weights that has another than the file's.
+fn own_formats(model: Builder) -> (DataType, Vec<(String, DataType)>) {
+    let graph = model.import().unwrap().graph;
+    let own = graph.nodes().iter().filter_map(|node| Some((node.name.clone(), node.data_type?)));
+    (graph.data_type(), own.collect())
+}
+
+#[test]
+fn a_product_computes_in_the_format_of_its_own_weights() {
+    // A language model's last product is often left in floats: half of all its weights, and four times the bytes.
+    let packed: [(&str, &[i64]); 3] = [("K", &[8]), ("N", &[64]), ("bits", &[4])];
+    let model = Builder::new(&[4, 8]).node("MatMulNBits", &["x", "packed", "scales"], "a", &packed);
+    let model = model.weights("packed", &[64, 1, 4]).weights("scales", &[64]).half_weights("head", &[64, 4]);
+    let model = model.node("MatMul", &["a", "head"], "y", &[]);
+    let own = vec![("MatMul.y".to_owned(), DataType::F16)];
+    assert_eq!(own_formats(model), (DataType::W4A16, own));
+
+    // What quantises as it goes leaves convolutions as they are.
+    let model = Builder::new(&[1, 8, 4, 4]).weights("w", &[8, 8, 1, 1]).node("Conv", &["x", "w"], "a", &[]);
+    let model = model.split("DynamicQuantizeLinear", &["a"], &["q", "s", "z"], &[]);
+    let model = model.quantised_weights("v", &[4, 400]).weights("t", &[1]).quantised_weights("u", &[1]);
+    let model = model.node("MatMulInteger", &["q", "v", "z", "u"], "y", &[]);
+    let own = vec![("Conv.a".to_owned(), DataType::F32)];
+    assert_eq!(own_formats(model), (DataType::I8Dynamic, own));
+}
+
+#[test]
+fn integer_weights_of_float_activations_are_dequantised_and_computed_with_in_floats() {
+    let quantised = |read: &'static str| {
+        let model = Builder::new(&[1, 64]).weights("s", &[1]).quantised_weights("z", &[1]);
+        let model = model.quantised_weights("w", &[64, 64]).quantised_weights("v", &[64, 32]);
+        let model = model.node("QuantizeLinear", &["x", "s", "z"], "q", &[]);
+        let model = model.node("DequantizeLinear", &["q", "s", "z"], "d", &[]);
+        let model = model.node("DequantizeLinear", &["w", "s", "z"], "dw", &[]);
+        let model = model.node("DequantizeLinear", &["v", "s", "z"], "dv", &[]);
+        let model = model.node("MatMul", &["d", "dw"], "a", &[]).node("Relu", &["a"], "b", &[]);
+        let model = model.node("QuantizeLinear", &["b", "s", "z"], "e", &[]);
+        let model = model.node("DequantizeLinear", &["e", "s", "z"], "f", &[]);
+        own_formats(model.node("MatMul", &[read, "dv"], "y", &[]))
+    };
+    assert_eq!(quantised("f"), (DataType::I8, Vec::new()));
+    assert_eq!(quantised("b"), (DataType::I8, vec![("MatMul.y".to_owned(), DataType::F32)]));
+}
+
 #[test]
 fn what_a_fused_convolution_adds_is_not_lost() {
     let apart = convolutions().weights("v", &[32, 16, 1, 1]).node("Conv", &["x", "v"], "b", &[]);

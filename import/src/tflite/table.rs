@@ -55,6 +55,16 @@ impl<'a> Table<'a> {
         Some(i32::from_le_bytes(array(self.bytes, self.field(slot)?)?))
     }
 
+    pub(super) fn long(&self, slot: usize) -> Option<u64> {
+        Some(u64::from_le_bytes(array(self.bytes, self.field(slot)?)?))
+    }
+
+    /// Bytes of the file that the table is in, as far as they are there.
+    pub(super) fn beside(&self, first: u64, count: u64) -> Option<&'a [u8]> {
+        let first = usize::try_from(first).ok()?;
+        self.bytes.get(first..first.checked_add(usize::try_from(count).ok()?)?)
+    }
+
     pub(super) fn table(&self, slot: usize) -> Option<Self> {
         Some(Self { bytes: self.bytes, place: target(self.bytes, self.field(slot)?)? })
     }

@@ -164,7 +164,7 @@ pub fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet, library: Library) -> R
     if layer.operator.output().elements() == 0 {
         return Ok(Tally::new(Kernel::Nothing).finish(Some(library), 0));
     }
-    if let Some(rates) = cpu.language.as_ref().filter(|_| layer.data_type.is_weight_only()) {
+    if let Some(rates) = cpu.language.as_ref().filter(|_| layer.is_of_language_engine()) {
         return Ok(language::execute(layer, cpu, rates, cores)?.finish(None, traffic::bytes(layer, None)));
     }
     let tally = match library {

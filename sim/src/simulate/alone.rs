@@ -54,7 +54,7 @@ pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor)
         }
         Processor::Gpu => {
             let gpu = device.gpu.as_ref().ok_or_else(|| SimulateError::absent("GPU", device))?;
-            if let Some(kernels) = gpu.language.as_ref().filter(|_| layer.data_type.is_weight_only()) {
+            if let Some(kernels) = gpu.language.as_ref().filter(|_| layer.is_of_language_engine()) {
                 let execution = gpu::language::execute(layer, kernels);
                 (execution.phases, Detail::GpuLanguage(execution.detail))
             } else {

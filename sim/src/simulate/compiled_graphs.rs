@@ -53,7 +53,8 @@ fn in_graphs_of<'p>(
 ) -> Result<Vec<Option<(Phases, Detail)>>> {
     let mut priced = vec![None; stages.len()];
     let positions = plan.positions();
-    for graph in graphs(stages, plan, &positions) {
+    let is_compiled = |layer: &Layer| compiler(layer).is_some();
+    for graph in graphs(stages, plan, &positions, is_compiled) {
         let Some(parameters) = compiler(&stages[graph[0]].layer) else { continue };
         let members = members(stages, &graph, &positions);
         let executions = Graph::new(&members, parameters.on_chip_bytes.value)?.execute(parameters)?;
@@ -99,10 +100,8 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
     let mut inside = vec![None; stages.len()];
     let without_graph =
         CompiledGraphs { graph_us: Quantity { value: 0.0, ..compiled.graph_us.clone() }, ..compiled.clone() };
-    for members_of in graphs(stages, &plan, &positions) {
-        if npu.compiler(stages[members_of[0]].layer.data_type).is_none() {
-            continue;
-        }
+    let is_compiled = |layer: &Layer| npu.compiler(layer.data_type).is_some();
+    for members_of in graphs(stages, &plan, &positions, is_compiled) {
         let graph = Graph::new(&members(stages, &members_of, &positions), compiled.on_chip_bytes.value)?;
         let executions = graph.execute(&without_graph)?;
         let least = graph.least_micros(compiled)?;
@@ -125,8 +124,13 @@ pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phase
     Ok((execution.phases, Detail::NpuGraph(execution.detail)))
 }
 
-/// The stages of each graph, in the order in which they are given to the NPU.
-fn graphs(stages: &[Stage], plan: &Plan, positions: &[usize]) -> Vec<Vec<usize>> {
+/// The stages of each graph, in the order in which they are given to the NPU, of those that its compiler takes.
+fn graphs(
+    stages: &[Stage],
+    plan: &Plan,
+    positions: &[usize],
+    is_compiled: impl Fn(&Layer) -> bool,
+) -> Vec<Vec<usize>> {
     let mut graphs: Vec<Vec<usize>> = Vec::new();
     // The graph of each stage so far.
     let mut graph_of: Vec<Option<usize>> = vec![None; stages.len()];
@@ -134,13 +138,15 @@ fn graphs(stages: &[Stage], plan: &Plan, positions: &[usize]) -> Vec<Vec<usize>>
         |&index: &usize| plan.placements[index].only().map(Processor::kind) == Some(ProcessorKind::Npu);
     for index in plan.in_order().filter(is_on_npu) {
         let stage = &stages[index];
+        if !is_compiled(&stage.layer) {
+            continue;
+        }
         let running = graphs.len().checked_sub(1);
         let joins = running.is_some_and(|running| {
             let first = graphs[running][0];
             let is_before = |input: usize| positions[input] < positions[first];
             let is_ready = |&input: &usize| is_before(input) || graph_of[input] == Some(running);
-            let format = stages[first].layer.data_type;
-            stage.inputs.iter().all(is_ready) && stage.layer.data_type == format
+            stage.inputs.iter().all(is_ready)
         });
         if !joins {
             graphs.push(Vec::new());

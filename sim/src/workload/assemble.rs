@@ -86,7 +86,8 @@ impl Assembly {
         })?;
         self.complete(&operator, &mut sources);
         let id = NodeId(self.nodes.len() as u32);
-        self.nodes.push(Node { name: table.name.clone(), operator, inputs: sources });
+        let OperatorTable { data_type, .. } = *table;
+        self.nodes.push(Node { name: table.name.clone(), operator, inputs: sources, data_type });
         self.by_name.insert(table.name.clone(), Source::Node(id));
         Ok(())
     }

@@ -81,7 +81,7 @@ impl Fusion {
     fn start(&mut self, node: &Node, graph: &Graph) -> usize {
         self.stages.push(Stage {
             name: node.name.clone(),
-            layer: Layer::new(node.operator.clone(), graph.data_type()),
+            layer: Layer::new(node.operator.clone(), node.data_type.unwrap_or(graph.data_type())),
             inputs: node.inputs.iter().filter_map(|&source| self.stage_behind(source)).collect(),
             input_count: node.inputs.len(),
             nodes: Vec::new(),

@@ -47,6 +47,8 @@ pub struct Node {
     pub operator: Operator,
     /// The tensors it reads, in the operator's order.
     pub inputs: Vec<Source>,
+    /// Its own number format, where that is not the graph's.
+    pub data_type: Option<DataType>,
 }
 
 /// A checked graph of operators.
@@ -107,14 +109,15 @@ impl Graph {
         &self.name
     }
 
-    /// Number format of the model.
+    /// Number format of the model: that of all nodes that have none of their own.
     pub fn data_type(&self) -> DataType {
         self.data_type
     }
 
-    /// The same graph in another number format.
+    /// The same graph with all of its nodes in another number format.
     #[must_use]
-    pub fn with_data_type(self, data_type: DataType) -> Self {
+    pub fn with_data_type(mut self, data_type: DataType) -> Self {
+        self.nodes.iter_mut().for_each(|node| node.data_type = None);
         Self { data_type, ..self }
     }
 
@@ -168,8 +171,8 @@ impl Graph {
         self.nodes.iter().map(|node| node.operator.macs()).sum()
     }
 
-    fn push(&mut self, name: String, operator: Operator, inputs: Vec<Source>) -> NodeId {
-        self.nodes.push(Node { name, operator, inputs });
+    fn push(&mut self, node: Node) -> NodeId {
+        self.nodes.push(node);
         NodeId(self.nodes.len() as u32 - 1)
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 
 use super::operator::Operator;
-use super::{DataType, Function};
+use super::{Class, DataType, Function};
 
 /// Most functions one launch links behind its operator.
 const MAX_LINKED: usize = 6;
@@ -67,6 +67,13 @@ impl Layer {
     /// A layer with nothing linked.
     pub fn new(operator: Operator, data_type: DataType) -> Self {
         Self { operator, linked: Linked::default(), data_type }
+    }
+
+    /// Whether an engine for language models, which multiplies by integer weights, has a kernel for it: those have none
+    /// for convolutions.
+    pub fn is_of_language_engine(&self) -> bool {
+        let convolves = matches!(self.operator.class(), Class::Convolution(_) | Class::Depthwise(_));
+        self.data_type.is_weight_only() && !convolves
     }
 
     /// The part of the layer that computes `channels` output channels.

@@ -67,7 +67,7 @@ pub use softmax::Softmax;
 pub use transpose::Transpose;
 pub use window::Window;
 
-use super::Shape;
+use super::{DataType, Shape};
 
 /// Makes the enum of all operators, and the table that a file has for one, of the list of
 /// them: what each is, its key in files, its type.
@@ -114,6 +114,8 @@ macro_rules! operators {
             /// Names of the operators whose outputs it reads, in order, and of inputs; the
             /// operator above it where absent. `"input"` is the workload's first input.
             pub from: Option<Vec<String>>,
+            /// Its number format, where that is not the workload's.
+            pub data_type: Option<DataType>,
             $($(#[$doc])* pub $key: Option<$operator>,)+
         }
 

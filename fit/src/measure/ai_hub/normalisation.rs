@@ -38,6 +38,7 @@ pub(super) fn with_normalisation(name: &str, graph: Graph) -> Result<Graph, Grap
                 name: format!("{what} of input {picture}"),
                 operator,
                 inputs: vec![source, values],
+                data_type: None,
             });
             source = Source::Node(NodeId(nodes.len() as u32 - 1));
         }

@@ -31,8 +31,10 @@ pub(super) fn read(text: &str, row: &Row) -> Result<(String, Layer), String> {
     let table: OperatorTable = from_toml_value(text).map_err(|misfit| {
         format!("the operator is no inline table of a scenario: {}", first_line(&misfit.message))
     })?;
-    if table.from.is_some() {
-        return Err("the operator has a key from, which only a scenario has".to_owned());
+    for (key, is_there) in [("from", table.from.is_some()), ("data_type", table.data_type.is_some())] {
+        if is_there {
+            return Err(format!("the operator has a key {key}, which only a scenario has"));
+        }
     }
     let given = split(row.inputs.as_deref()).map(shape).collect::<Result<Vec<Shape>, _>>()?;
     let operator = table.operator(&given).map_err(|violation| {

@@ -89,8 +89,8 @@ pub struct Graph {
     operators: Operators,
     /// Bytes that do not fit on chip, of each operator.
     spills: Vec<f64>,
-    data_type: DataType,
-    members: usize,
+    /// Number format of each member.
+    formats: Vec<DataType>,
 }
 
 /// What one member of a graph takes.
@@ -102,26 +102,21 @@ struct MemberCost {
 }
 
 impl Graph {
-    /// The graph of `members`, all of one number format, on an NPU with so much on-chip memory.
+    /// The graph of `members` on an NPU with so much on-chip memory.
     ///
     /// # Errors
     /// Where a compiler takes a member's operator to another processor, or nothing is known of it.
     pub fn new(members: &[Member<'_>], on_chip_bytes: f64) -> Result<Self> {
-        let data_type = members.first().map_or(DataType::F16, |member| member.layer.data_type);
+        let formats: Vec<DataType> = members.iter().map(|member| member.layer.data_type).collect();
         let operators = Operators::of(members)?;
-        let spills = on_chip::spills(&operators, rates::activation_bytes(data_type), on_chip_bytes);
-        Ok(Self { operators, spills, data_type, members: members.len() })
-    }
-
-    /// Its number format.
-    pub fn data_type(&self) -> DataType {
-        self.data_type
+        let spills = on_chip::spills(&operators, &formats, on_chip_bytes);
+        Ok(Self { operators, spills, formats })
     }
 
     /// What the whole graph takes alone, in microseconds.
     ///
     /// # Errors
-    /// Where nothing is known of its number format.
+    /// Where nothing is known of a number format in it.
     pub fn micros(&self, compiled: &CompiledGraphs) -> Result<f64> {
         let costs = self.costs(compiled)?;
         let members: f64 = costs.iter().map(|cost| cost.micros + cost.own.fixed_us).sum();
@@ -135,8 +130,8 @@ impl Graph {
     /// As [`Self::micros`].
     pub fn execute(&self, compiled: &CompiledGraphs) -> Result<Vec<Execution<Step>>> {
         let costs = self.costs(compiled)?;
-        let mut counts = vec![0_u32; self.members];
-        let mut kernels = vec![Kernel::Free; self.members];
+        let mut counts = vec![0_u32; self.formats.len()];
+        let mut kernels = vec![Kernel::Free; self.formats.len()];
         for operator in self.operators.all() {
             let count = &mut counts[operator.member];
             if *count == 0 {
@@ -166,10 +161,11 @@ impl Graph {
     }
 
     fn costs_with(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<MemberCost>> {
-        let rates = Rates::of(compiled, self.data_type)?;
-        let mut costs = vec![MemberCost::default(); self.members];
+        let rates = self.formats.iter().map(|&format| Rates::of(compiled, format));
+        let rates = rates.collect::<Result<Vec<Rates<'_>>>>()?;
+        let mut costs = vec![MemberCost::default(); self.formats.len()];
         for (operator, &spilled) in self.operators.all().iter().zip(spills) {
-            let cost = rates.cost(&operator.work, spilled);
+            let cost = rates[operator.member].cost(&operator.work, spilled);
             let member = &mut costs[operator.member];
             member.own += cost;
             // Weights are fetched, and results spilled, while the units compute.

@@ -95,13 +95,16 @@ impl Batch {
             let reshape = Operator::Reshape(Reshape { input: read, output: wanted });
             if reshape.check().is_ok() {
                 let number = if index == 0 { String::new() } else { format!(".{}", index + 1) };
-                let id = self.graph.push(format!("{}.rows{number}", node.name), reshape, vec![*source]);
+                let name = format!("{}.rows{number}", node.name);
+                let rows = Node { name, operator: reshape, inputs: vec![*source], data_type: node.data_type };
+                let id = self.graph.push(rows);
                 *source = Source::Node(id);
             }
         }
         // Before any shape is derived from it, so that none can overflow.
         operator.check().map_err(|error| GraphError::Operator { node: node.name.clone(), error })?;
-        let id = self.graph.push(node.name.clone(), operator, sources);
+        let node = Node { operator, inputs: sources, ..node.clone() };
+        let id = self.graph.push(node);
         self.moved.push(id);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Graph, GraphError, Source};
+use super::{Graph, GraphError, Node, Source};
 use crate::workload::operator::{Operator, check_shape};
 use crate::workload::{
     Concat, Conv2d, DataType, DepthwiseConv2d, Elementwise, Function, Linear, Mean, Norm, NormKind, Pool,
@@ -82,7 +82,7 @@ impl GraphBuilder {
         if self.error.is_some() {
             return inputs.first().copied().unwrap_or_else(|| self.input(Shape::tokens(1, 1)));
         }
-        Source::Node(self.graph.push(name, operator, inputs.to_vec()))
+        Source::Node(self.graph.push(Node { name, operator, inputs: inputs.to_vec(), data_type: None }))
     }
 
     /// A convolution with bias.

@@ -15,7 +15,7 @@ fn conv(input: Shape) -> Conv2d {
 }
 
 fn node(name: &str, operator: Operator, inputs: &[Source]) -> Node {
-    Node { name: name.to_owned(), operator, inputs: inputs.to_vec() }
+    Node { name: name.to_owned(), operator, inputs: inputs.to_vec(), data_type: None }
 }
 
 /// A graph that reads one 1x50x768 tensor.

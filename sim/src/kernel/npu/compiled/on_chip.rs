@@ -7,11 +7,13 @@
 use std::cmp::Reverse;
 
 use super::Operators;
+use super::rates::activation_bytes;
+use crate::workload::DataType;
 
 /// Bytes that cross between on-chip memory and DRAM at each operator, weights left out, where an
-/// element takes `element_bytes` and the memory holds `capacity` bytes.
-pub(super) fn spills(operators: &Operators, element_bytes: f64, capacity: f64) -> Vec<f64> {
-    let mut memory = Memory::new(operators, element_bytes, capacity);
+/// members have the number formats `formats` and the memory holds `capacity` bytes.
+pub(super) fn spills(operators: &Operators, formats: &[DataType], capacity: f64) -> Vec<f64> {
+    let mut memory = Memory::new(operators, formats, capacity);
     (0..operators.all().len()).map(|place| memory.step(operators, place)).collect()
 }
 
@@ -30,8 +32,18 @@ struct Memory {
 }
 
 impl Memory {
-    fn new(operators: &Operators, element_bytes: f64, capacity: f64) -> Self {
-        let sizes: Vec<f64> = operators.sizes().iter().map(|size| size * element_bytes).collect();
+    fn new(operators: &Operators, formats: &[DataType], capacity: f64) -> Self {
+        let mut sizes = operators.sizes().to_vec();
+        // What comes from outside is in the format of who reads it first.
+        let mut is_sized = vec![false; sizes.len()];
+        for operator in operators.all() {
+            let element_bytes = activation_bytes(formats[operator.member]);
+            for &tensor in operator.inputs.iter().chain([&operator.output]) {
+                if !std::mem::replace(&mut is_sized[tensor], true) {
+                    sizes[tensor] *= element_bytes;
+                }
+            }
+        }
         let reads = || {
             operators
                 .all()

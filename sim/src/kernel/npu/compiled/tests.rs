@@ -136,6 +136,19 @@ fn whole_networks_take_what_the_python_prototype_says() {
 }
 
 #[test]
+fn members_of_one_graph_have_rates_and_bytes_of_their_own_formats() {
+    let in_integers = |layer: Layer| Layer { data_type: DataType::I8, ..layer };
+    let pair = |first: Layer| steps(&[first, conv(28, 128, 3)]);
+    let (floats, mixed) = (pair(conv(28, 128, 3)), pair(in_integers(conv(28, 128, 3))));
+    let both = steps(&[in_integers(conv(28, 128, 3)), in_integers(conv(28, 128, 3))]);
+    assert_eq!(mixed[0], both[0]);
+    assert_eq!(mixed[1], floats[1]);
+    // What does not fit on chip is in the format of who wrote it.
+    let spilled = |first: Layer| steps(&[first, conv(512, 64, 3)])[0].detail.spilled.0;
+    assert!(2 * spilled(in_integers(conv(512, 64, 3))) < spilled(conv(512, 64, 3)));
+}
+
+#[test]
 fn a_format_without_rates_is_not_known() {
     let graph = Graph::of_stages(&stages("resnet18", DataType::I8), 8e6).unwrap();
     let without = CompiledGraphs { integer: None, ..compiled() };

@@ -1,0 +1,145 @@
+//! In which number formats a file and its operators compute.
+//!
+//! Responsible for: telling them by the element types of tensors. Not for: what the operators do.
+
+use std::collections::HashMap;
+
+use super::element;
+use crate::model::{SourceNode, SourceTensor, TensorId, Work, elements};
+use coexec_sim::DataType;
+
+/// Formats that files have; of equals the first counts.
+const FORMATS: [DataType; 6] =
+    [DataType::F32, DataType::F16, DataType::I8Dynamic, DataType::W4A16, DataType::W8A16, DataType::I8];
+
+/// Elements of a byte, and those of which a byte has several.
+const INTEGERS: [u8; 2] = [element::INT8, element::UINT8];
+const PACKED: [u8; 3] = [element::INT2, element::INT4, element::UINT4];
+
+/// The tensors of a file, and the types of their elements.
+pub(super) struct Formats<'a> {
+    pub(super) tensors: &'a [SourceTensor],
+    pub(super) types: &'a [u8],
+}
+
+impl Formats<'_> {
+    /// What the activations are computed in: the format of most of their elements. Weights are often
+    /// stored in 16 bits behind a `DEQUANTIZE`, and computed with in 32. Integer weights that products
+    /// read as they are have their activations quantised as they come.
+    pub(super) fn of_file(&self, inputs: &[TensorId], nodes: &[SourceNode]) -> DataType {
+        let activations = (0..self.tensors.len())
+            .filter(|id| self.tensors[*id].constant.is_none() && !inputs.contains(id))
+            .filter_map(|id| Some((self.of_activation(id)?, id)));
+        let of_activations = self.most(activations);
+        if of_activations != DataType::F32 {
+            return of_activations;
+        }
+        let products = nodes.iter().filter(|node| node.work.multiplies());
+        let weights: HashMap<TensorId, DataType> = products.flat_map(|node| self.of_weights(node)).collect();
+        self.most(weights.into_iter().map(|(id, format)| (format, id)))
+    }
+
+    /// The format of a node that writes `result`, in a file of the format `of_file`; none where that is the file's. Only
+    /// activations of integers make a difference to what has no weights.
+    pub(super) fn of_node(&self, node: &SourceNode, of_file: DataType) -> Option<DataType> {
+        if node.work.multiplies() && self.of_weights(node).next().is_some() {
+            return Some(self.most(self.of_weights(node).map(|(id, format)| (format, id))));
+        }
+        let activation = self.of_activation(node.result(0)?)?;
+        [activation, of_file].contains(&DataType::I8).then_some(activation)
+    }
+
+    fn of_activation(&self, id: TensorId) -> Option<DataType> {
+        match *self.types.get(id)? {
+            element::FLOAT32 => Some(DataType::F32),
+            element::FLOAT16 => Some(DataType::F16),
+            element if INTEGERS.contains(&element) => Some(DataType::I8),
+            // With weights of 8 bits, where nothing else is said.
+            element::INT16 => Some(DataType::W8A16),
+            _ => None,
+        }
+    }
+
+    /// The weights of a product, and what each has it computed in.
+    fn of_weights(&self, node: &SourceNode) -> impl Iterator<Item = (TensorId, DataType)> {
+        let unpacks = matches!(node.work, Work::Product { .. } | Work::Linear { .. });
+        let activation = node.result(0).and_then(|id| self.of_activation(id));
+        let of = move |&id: &TensorId| {
+            self.tensors[id].constant.as_ref()?;
+            let element = *self.types.get(id)?;
+            let is_packed = PACKED.contains(&element);
+            let format = match activation? {
+                DataType::W8A16 if is_packed => DataType::W4A16,
+                // Only products of matrices have kernels that unpack weights as they go; others bring them to 8 bits.
+                DataType::F32 if is_packed && unpacks => DataType::W4A16,
+                DataType::F32 if is_packed || INTEGERS.contains(&element) => DataType::I8Dynamic,
+                of_activation => of_activation,
+            };
+            Some((id, format))
+        };
+        node.reads.iter().flatten().filter_map(of)
+    }
+
+    /// The format that most elements have.
+    fn most(&self, tensors: impl Iterator<Item = (DataType, TensorId)>) -> DataType {
+        let mut totals = FORMATS.map(|format| (format, 0_u64));
+        for (format, id) in tensors {
+            let count = self.tensors[id].extents.as_deref().map_or(0, elements);
+            // A damaged file's extents may be anything.
+            totals
+                .iter_mut()
+                .filter(|total| total.0 == format)
+                .for_each(|total| total.1 = total.1.saturating_add(count));
+        }
+        totals.into_iter().rev().max_by_key(|total| total.1).map_or(DataType::F32, |total| total.0)
+    }
+}
+
+/// Notes in which format each node computes that has another than the file.
+pub(super) fn tell(formats: &Formats<'_>, of_file: DataType, nodes: &mut [SourceNode]) {
+    for node in nodes {
+        node.data_type = formats.of_node(node, of_file);
+        if let Work::Rounds(rounds) = &mut node.work {
+            tell(formats, of_file, &mut rounds.nodes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Constant;
+
+    #[test]
+    fn integer_weights_that_a_product_reads_have_their_activations_quantised_as_they_come() {
+        let tensor = |extents: &[u32], is_constant: bool| SourceTensor {
+            name: String::new(),
+            extents: Some(extents.to_vec()),
+            constant: is_constant.then(Constant::default),
+        };
+        let tensors =
+            [tensor(&[1, 8], false), tensor(&[4, 8], true), tensor(&[4], true), tensor(&[1, 4], false)];
+        let of = |weights: u8, work: Work| {
+            let types = [element::FLOAT32, weights, element::FLOAT32, element::FLOAT32];
+            let node = SourceNode {
+                name: String::new(),
+                kind: String::new(),
+                branches: 0,
+                data_type: None,
+                work,
+                reads: vec![Some(0), Some(1), Some(2)],
+                writes: vec![Some(3)],
+            };
+            let formats = Formats { tensors: &tensors, types: &types };
+            let of_file = formats.of_file(&[0], std::slice::from_ref(&node));
+            assert_eq!(formats.of_node(&node, of_file).unwrap_or(of_file), of_file);
+            of_file
+        };
+        let product = || Work::Product { transpose: [false, true], flatten: false };
+        assert_eq!(of(element::INT8, product()), DataType::I8Dynamic);
+        assert_eq!(of(element::INT4, product()), DataType::W4A16);
+        assert_eq!(of(element::FLOAT32, product()), DataType::F32);
+        // Behind a `DEQUANTIZE` they are floats.
+        assert_eq!(of(element::INT8, Work::Identity), DataType::F32);
+    }
+}
