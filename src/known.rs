@@ -50,6 +50,7 @@ pub(crate) fn formats(device: &Profile) -> Vec<Format> {
         ("f16", DataType::F16),
         ("int8 static", DataType::I8),
         ("int8 dynamic", DataType::I8Dynamic),
+        ("int4 dynamic", DataType::I4Dynamic),
         ("int8 weights", DataType::W8A16),
         ("int4 weights", DataType::W4A16),
     ];

@@ -357,8 +357,10 @@ mod tests {
         let gpu = |text: &str| problem(Specification { gpu: Some(Part::given(text)), ..good.clone() });
         assert!(gpu("adreno-750").contains("its name and its clock in MHz"));
         assert!(gpu("mali-g76@700").contains("number of compute units"));
-        let memory = problem(Specification { memory: Part::given("lpddr5"), ..good.clone() });
-        assert!(memory.contains("--memory is lpddr5"));
+        for text in ["lpddr5", "lpddr5xx-4800x64"] {
+            let memory = problem(Specification { memory: Part::given(text), ..good.clone() });
+            assert!(memory.contains(&format!("--memory is {text}")), "{memory}");
+        }
     }
 
     #[test]

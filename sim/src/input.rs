@@ -136,7 +136,7 @@ impl InputError {
             Self::TooLarge { limit, .. } => {
                 format!("such an input may have {} MiB; is this the right file?", limit >> 20)
             }
-            Self::NotText { .. } => "inputs are TOML files in UTF-8; is this the right file?".to_owned(),
+            Self::NotText { .. } => "inputs are text in UTF-8; is this the right file?".to_owned(),
             Self::Option { expected, .. } => format!("write {expected}"),
             Self::Refused { help, .. } | Self::Model { help, .. } | Self::Unfit { help, .. } => help.clone(),
             Self::Unknown { name, known, .. } => {

@@ -15,6 +15,12 @@ const ACHIEVED: [f64; 2] = [0.8, 0.9];
 const ROUNDED_CLOCKS: [(f64, f64); 3] = [(2133.0, 4266.0), (4266.0, 8533.0), (5333.0, 10_667.0)];
 const BITS_PER_BYTE: f64 = 8.0;
 
+/// Types of memory (JEDEC's names), so that a misspelt one is not taken for another.
+const TYPES: [&str; 18] = [
+    "lpddr3", "lpddr4", "lpddr4x", "lpddr5", "lpddr5x", "lpddr5t", "lpddr6", "ddr3", "ddr4", "ddr5", "gddr5",
+    "gddr6", "gddr6x", "gddr7", "hbm2", "hbm2e", "hbm3", "hbm3e",
+];
+
 /// How fast and how wide a memory is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interface {
@@ -26,11 +32,16 @@ pub(super) struct Interface {
 impl Interface {
     /// From text like `lpddr5x-4800x64`: type, clock in MHz, bits.
     pub(super) fn parse(text: &str) -> Result<Self, InputError> {
-        let parts = text.trim_end_matches('?').split_once('-').and_then(|(_, rest)| rest.split_once('x'));
+        let parts = text.trim_end_matches('?').split_once('-');
+        let known = parts.filter(|(kind, _)| TYPES.contains(&kind.to_ascii_lowercase().as_str()));
+        let parts = known.and_then(|(_, rest)| rest.split_once('x'));
         let numbers = parts
             .and_then(|(clock, bits)| Some((number_in(clock, 100.0..=2e4)?, number_in(bits, 8.0..=8192.0)?)));
-        let expected = "a memory as lpddr5x-4800x64: type, clock in MHz from 100 to 20000, 8 to 8192 bits";
-        let (clock_mhz, bits) = numbers.ok_or_else(|| refused("--memory", text, expected))?;
+        let types = TYPES.join(", ");
+        let expected = format!(
+            "a memory as lpddr5x-4800x64: type ({types}), clock in MHz from 100 to 20000, 8 to 8192 bits"
+        );
+        let (clock_mhz, bits) = numbers.ok_or_else(|| refused("--memory", text, &expected))?;
         let exact = ROUNDED_CLOCKS.iter().find(|(name, _)| (name - clock_mhz).abs() < 1.0);
         Ok(Self { transfers: exact.map_or(2.0 * clock_mhz, |(_, transfers)| *transfers), bits })
     }

@@ -68,16 +68,8 @@ impl<'a> Formats<'a> {
     /// The number format of a product: that of most of its weights; of one without weights, what its operands are in.
     pub(super) fn of_product(&self, node: &'a NodeProto) -> Option<DataType> {
         let own = most(self.weights(node).into_iter().map(|(format, _, count)| (format, count)));
-        let of_activations = || match self.of_most {
-            DataType::I8 if self.is_static => Some(self.of_quantised(node)),
-            DataType::F32
-            | DataType::F16
-            | DataType::I8
-            | DataType::I8Dynamic
-            | DataType::W4A16
-            | DataType::W8A16 => None,
-        };
-        own.or_else(of_activations)
+        let is_of_integers = self.is_static && self.of_most == DataType::I8;
+        own.or_else(|| is_of_integers.then(|| self.of_quantised(node)))
     }
 
     fn read(&mut self, graph: &'a GraphProto) {

@@ -237,7 +237,7 @@ fn a_file_of_several_functions_is_read_for_the_one_that_is_asked_for() {
         let graph = read(Some(name)).unwrap().graph;
         assert_eq!(graph.macs(), rows * (64 * 64 + 64 * 8), "{name}");
         let own: Vec<Option<DataType>> = graph.nodes().iter().map(|node| node.data_type).collect();
-        assert_eq!((graph.data_type(), own), (DataType::W4A16, vec![None, None, Some(DataType::F32)]));
+        assert_eq!((graph.data_type(), own), (DataType::I4Dynamic, vec![None, None, Some(DataType::F32)]));
     }
     for refused in [None, Some("encode")] {
         let error = read(refused).unwrap_err();

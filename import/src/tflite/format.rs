@@ -9,8 +9,15 @@ use crate::model::{SourceNode, SourceTensor, TensorId, Work, elements};
 use coexec_sim::DataType;
 
 /// Formats that files have; of equals the first counts.
-const FORMATS: [DataType; 6] =
-    [DataType::F32, DataType::F16, DataType::I8Dynamic, DataType::W4A16, DataType::W8A16, DataType::I8];
+const FORMATS: [DataType; 7] = [
+    DataType::F32,
+    DataType::F16,
+    DataType::I8Dynamic,
+    DataType::I4Dynamic,
+    DataType::W4A16,
+    DataType::W8A16,
+    DataType::I8,
+];
 
 /// Elements of a byte, and those of which a byte has several.
 const INTEGERS: [u8; 2] = [element::INT8, element::UINT8];
@@ -71,7 +78,7 @@ impl Formats<'_> {
             let format = match activation? {
                 DataType::W8A16 if is_packed => DataType::W4A16,
                 // Only products of matrices have kernels that unpack weights as they go; others bring them to 8 bits.
-                DataType::F32 if is_packed && unpacks => DataType::W4A16,
+                DataType::F32 if is_packed && unpacks => DataType::I4Dynamic,
                 DataType::F32 if is_packed || INTEGERS.contains(&element) => DataType::I8Dynamic,
                 of_activation => of_activation,
             };
@@ -137,7 +144,7 @@ mod tests {
         };
         let product = || Work::Product { transpose: [false, true], flatten: false };
         assert_eq!(of(element::INT8, product()), DataType::I8Dynamic);
-        assert_eq!(of(element::INT4, product()), DataType::W4A16);
+        assert_eq!(of(element::INT4, product()), DataType::I4Dynamic);
         assert_eq!(of(element::FLOAT32, product()), DataType::F32);
         // Behind a `DEQUANTIZE` they are floats.
         assert_eq!(of(element::INT8, Work::Identity), DataType::F32);

@@ -198,7 +198,7 @@ const QUANTISING_PASSES: f64 = 2.0;
 /// What the operator of `layer` is computed in, and the elements that are brought to 8 bits in front
 /// of it: in dynamically quantised models, the input of products with weights.
 fn arithmetic(layer: &Layer) -> (DataType, Option<u64>) {
-    if layer.data_type != DataType::I8Dynamic {
+    if !layer.data_type.is_dynamic() {
         return (layer.data_type, None);
     }
     let class = layer.operator.class();
@@ -220,13 +220,13 @@ fn arithmetic(layer: &Layer) -> (DataType, Option<u64>) {
 pub fn rate_table(library: Library, format: DataType) -> Option<&'static str> {
     match (library, format) {
         (Library::Ruy, DataType::F32) => Some("ruy_f32"),
-        (Library::Ruy, DataType::I8 | DataType::I8Dynamic) => Some("ruy_i8"),
+        (Library::Ruy, DataType::I8 | DataType::I8Dynamic | DataType::I4Dynamic) => Some("ruy_i8"),
         (Library::Xnnpack, DataType::F32) => Some("xnnpack_f32"),
         (Library::Xnnpack, DataType::F16) => Some("xnnpack_f16"),
-        (Library::Xnnpack, DataType::I8 | DataType::I8Dynamic) => Some("xnnpack_i8"),
+        (Library::Xnnpack, DataType::I8 | DataType::I8Dynamic | DataType::I4Dynamic) => Some("xnnpack_i8"),
         (Library::Coexec, DataType::F32) => Some("coexec_f32"),
         (Library::Ruy, DataType::F16)
-        | (Library::Coexec, DataType::F16 | DataType::I8 | DataType::I8Dynamic)
+        | (Library::Coexec, DataType::F16 | DataType::I8 | DataType::I8Dynamic | DataType::I4Dynamic)
         | (_, DataType::W4A16 | DataType::W8A16) => None,
     }
 }

@@ -104,7 +104,9 @@ fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataTy
             };
             match format {
                 // By the rates of other formats.
-                DataType::I8Dynamic => of(format).max(of(DataType::F32)).max(Basis::Scaled),
+                DataType::I8Dynamic | DataType::I4Dynamic => {
+                    of(format).max(of(DataType::F32)).max(Basis::Scaled)
+                }
                 DataType::F32 | DataType::F16 | DataType::I8 | DataType::W4A16 | DataType::W8A16 => {
                     of(format)
                 }
@@ -130,7 +132,7 @@ fn npu_basis(npu: &Npu, format: DataType) -> Basis {
             DataType::I8 => compiled.integer.is_some(),
             DataType::W8A16 => compiled.integer_weights.is_some(),
             // A compiler has to know the scales.
-            DataType::I8Dynamic => false,
+            DataType::I8Dynamic | DataType::I4Dynamic => false,
         };
         return if is_known { compiled.basis } else { Basis::NotKnown };
     }
@@ -138,7 +140,7 @@ fn npu_basis(npu: &Npu, format: DataType) -> Basis {
     match format {
         DataType::F16 | DataType::W4A16 | DataType::W8A16 => systolic.basis,
         // Computed in 16 bits.
-        DataType::F32 | DataType::I8Dynamic => Basis::Assumed,
+        DataType::F32 | DataType::I8Dynamic | DataType::I4Dynamic => Basis::Assumed,
         DataType::I8 => systolic.integer.as_ref().map_or(Basis::Assumed, |integer| integer.basis),
     }
 }

@@ -26,6 +26,10 @@ pub enum DataType {
     #[serde(rename = "i8-dynamic")]
     #[strum(serialize = "i8-dynamic")]
     I8Dynamic,
+    /// The same with 4-bit weights, which products of matrices unpack to 8 bits as they go.
+    #[serde(rename = "i4-dynamic")]
+    #[strum(serialize = "i4-dynamic")]
+    I4Dynamic,
     /// 4-bit weights, 16-bit activations (weight-only quantisation).
     W4A16,
     /// 8-bit weights, 16-bit activations.
@@ -39,10 +43,15 @@ impl DataType {
     /// Bytes of one activation element.
     pub fn activation_bytes(self) -> u64 {
         match self {
-            Self::F32 | Self::I8Dynamic => 4,
+            Self::F32 | Self::I8Dynamic | Self::I4Dynamic => 4,
             Self::F16 | Self::W4A16 | Self::W8A16 => 2,
             Self::I8 => 1,
         }
+    }
+
+    /// Whether a CPU brings the activations of products with weights to integers as they come.
+    pub fn is_dynamic(self) -> bool {
+        matches!(self, Self::I8Dynamic | Self::I4Dynamic)
     }
 
     /// Whether only the weights are integers, of which an engine for language models makes floats.
@@ -50,14 +59,19 @@ impl DataType {
         matches!(self, Self::W4A16 | Self::W8A16)
     }
 
+    /// Bits of a weight.
+    pub fn weight_bits(self) -> u64 {
+        match self {
+            Self::F32 => 32,
+            Self::F16 => 16,
+            Self::I8 | Self::I8Dynamic | Self::W8A16 => 8,
+            Self::I4Dynamic | Self::W4A16 => 4,
+        }
+    }
+
     /// Bytes that `count` weights take.
     pub fn weight_bytes(self, count: u64) -> Bytes {
-        Bytes(match self {
-            Self::F32 => count * 4,
-            Self::F16 => count * 2,
-            Self::I8 | Self::I8Dynamic | Self::W8A16 => count,
-            Self::W4A16 => count.div_ceil(2),
-        })
+        Bytes((count * self.weight_bits()).div_ceil(8))
     }
 }
 

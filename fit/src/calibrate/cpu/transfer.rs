@@ -79,7 +79,12 @@ fn products(cpu: &Cpu, index: usize, library: Library, data_type: DataType) -> f
         DataType::I8 if cluster.int8_matrix_product && library == Library::Xnnpack => 8.0,
         DataType::I8 if cluster.dot_product => 4.0,
         DataType::I8 => 2.0,
-        DataType::F32 | DataType::F16 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => 1.0,
+        DataType::F32
+        | DataType::F16
+        | DataType::I8Dynamic
+        | DataType::I4Dynamic
+        | DataType::W4A16
+        | DataType::W8A16 => 1.0,
     };
     values * width(cpu, index)
 }

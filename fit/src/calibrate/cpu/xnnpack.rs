@@ -152,7 +152,7 @@ pub(super) fn table_of(cluster: &Cluster, data_type: DataType) -> Result<&Xnnpac
         DataType::F32 => &cluster.xnnpack_f32,
         DataType::F16 => &cluster.xnnpack_f16,
         DataType::I8 => &cluster.xnnpack_i8,
-        DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => &None,
+        DataType::I8Dynamic | DataType::I4Dynamic | DataType::W4A16 | DataType::W8A16 => &None,
     };
     let missing = || format!("the base has no XNNPACK rates in {data_type} for {}", cluster.name.as_str());
     table.as_ref().ok_or_else(missing)
@@ -162,6 +162,8 @@ fn table_mut(cluster: &mut Cluster, data_type: DataType) -> &mut Option<XnnpackR
     match data_type {
         DataType::F16 => &mut cluster.xnnpack_f16,
         DataType::I8 => &mut cluster.xnnpack_i8,
-        DataType::F32 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => &mut cluster.xnnpack_f32,
+        DataType::F32 | DataType::I8Dynamic | DataType::I4Dynamic | DataType::W4A16 | DataType::W8A16 => {
+            &mut cluster.xnnpack_f32
+        }
     }
 }

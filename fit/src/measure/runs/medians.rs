@@ -153,7 +153,9 @@ impl OnCpu {
 fn in_format(operators: &[Operator], data_type: DataType) -> Arc<[Layer]> {
     match data_type {
         DataType::F32 | DataType::I8 => layers(operators, data_type),
-        DataType::F16 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => Arc::default(),
+        DataType::F16 | DataType::I8Dynamic | DataType::I4Dynamic | DataType::W4A16 | DataType::W8A16 => {
+            Arc::default()
+        }
     }
 }
 

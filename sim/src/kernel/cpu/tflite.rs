@@ -92,7 +92,11 @@ impl<'a> Kernels<'a> {
         let (table, pick, mixed) = match format {
             DataType::F32 => ("ruy_f32", f32_rates, &cpu.mixed_ruy_f32),
             DataType::I8 => ("ruy_i8", i8_rates, &cpu.mixed_ruy_i8),
-            other @ (DataType::F16 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16) => {
+            other @ (DataType::F16
+            | DataType::I8Dynamic
+            | DataType::I4Dynamic
+            | DataType::W4A16
+            | DataType::W8A16) => {
                 let reason = format!("TFLite's own kernels compute in f32 or i8, not in {other}");
                 return Err(unsupported(layer, reason));
             }

@@ -62,6 +62,9 @@ struct Kernels<'a> {
     /// Tile of matrix products.
     tile: Tile,
     element_bytes: u64,
+    /// Bytes of a weight over those of the format that the rates are of: weights of half a byte are read in half the time,
+    /// which is assumed.
+    packed: f64,
     /// Bytes of an element of what a product writes.
     result_bytes: u64,
     threads: u64,
@@ -96,7 +99,7 @@ impl<'a> Kernels<'a> {
             DataType::F32 => ("xnnpack_f32", |cluster| cluster.xnnpack_f32.as_ref()),
             DataType::F16 => ("xnnpack_f16", |cluster| cluster.xnnpack_f16.as_ref()),
             DataType::I8 => ("xnnpack_i8", |cluster| cluster.xnnpack_i8.as_ref()),
-            DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => {
+            DataType::I8Dynamic | DataType::I4Dynamic | DataType::W4A16 | DataType::W8A16 => {
                 let reason = format!("the XNNPACK model covers f32, f16 and i8, not {format}");
                 return Err(unsupported(layer, reason));
             }
@@ -113,6 +116,7 @@ impl<'a> Kernels<'a> {
             format,
             tile: micro_kernel(first, format),
             element_bytes: format.activation_bytes(),
+            packed: layer.data_type.weight_bits() as f64 / format.weight_bits() as f64,
             result_bytes: layer.data_type.activation_bytes(),
             threads: u64::from(team.threads()),
             team,
@@ -259,9 +263,9 @@ impl<'a> Kernels<'a> {
         };
         let weights = channels as f64 * depth as f64;
         // What reading all weights once takes: all that one row does, and the least of several.
+        let read = weights * self.packed;
         let one_row = |member: &Member<'_, XnnpackRates>| {
-            let memory =
-                weights * product.groups as f64 * member.rates.gemv_weight_ns.value * contended(member);
+            let memory = read * product.groups as f64 * member.rates.gemv_weight_ns.value * contended(member);
             Shares { memory, packing: packing(member), ..Shares::default() }
         };
         if product.pixels == 1 {
@@ -272,8 +276,8 @@ impl<'a> Kernels<'a> {
         let groups = product.groups as f64;
         let tiles = rows as f64 * columns as f64 * groups;
         let macs = tiles * (tile.pixels * tile.channels * depth) as f64;
-        let weight_reads = weights * rows as f64 * groups;
-        let weight_bytes = weights * self.element_bytes as f64;
+        let weight_reads = read * rows as f64 * groups;
+        let weight_bytes = read * self.element_bytes as f64;
         let output_bytes = (product.pixels * product.channels * self.result_bytes) as f64 * groups;
         let beyond = |bytes: f64, level: f64, amount: f64| if bytes > level { amount } else { 0.0 };
         let taps = if product.window > 1 { tiles * product.window as f64 } else { 0.0 };

@@ -28,11 +28,11 @@ pub const WINOGRAD_SIDE: u32 = WINOGRAD_TILE + 2;
 pub const WINOGRAD_POINTS: u32 = WINOGRAD_SIDE * WINOGRAD_SIDE;
 
 /// Bytes of `blocks` weight blocks of four by four channels. Integer models are
-/// computed, and kept, in 16 bits; only the weights of weight-only formats stay packed.
+/// computed, and kept, in 16 bits; only weights that were packed before stay so.
 pub(super) fn weight_bytes(blocks: u64, data_type: DataType) -> u64 {
     match data_type {
         DataType::F32 | DataType::F16 | DataType::I8 | DataType::I8Dynamic => blocks * WEIGHT_BLOCK_BYTES,
-        DataType::W4A16 => blocks * WEIGHT_BLOCK_BYTES / 4,
+        DataType::I4Dynamic | DataType::W4A16 => blocks * WEIGHT_BLOCK_BYTES / 4,
         DataType::W8A16 => blocks * WEIGHT_BLOCK_BYTES / 2,
     }
 }

@@ -62,11 +62,13 @@ pub(super) fn micro_kernel(cluster: &Cluster, data_type: DataType) -> Tile {
             tile(4, 16, 1)
         }
         DataType::I8 => tile(2, 8, 8),
-        DataType::F32 | DataType::I8Dynamic | DataType::W4A16 | DataType::W8A16 => match x86(cluster) {
-            Some(InstructionSet::Avx512) => tile(7, 16, 1),
-            Some(_) => tile(5, 16, 1),
-            None => f32_micro_kernel(cluster.core),
-        },
+        DataType::F32 | DataType::I8Dynamic | DataType::I4Dynamic | DataType::W4A16 | DataType::W8A16 => {
+            match x86(cluster) {
+                Some(InstructionSet::Avx512) => tile(7, 16, 1),
+                Some(_) => tile(5, 16, 1),
+                None => f32_micro_kernel(cluster.core),
+            }
+        }
     }
 }
 

@@ -49,7 +49,12 @@ pub(super) struct Rates<'a> {
 /// Bytes of an activation: the compiler makes 16-bit floats of those in 32 bits.
 pub(super) fn activation_bytes(data_type: DataType) -> f64 {
     match data_type {
-        DataType::F32 | DataType::F16 | DataType::I8Dynamic | DataType::W8A16 | DataType::W4A16 => 2.0,
+        DataType::F32
+        | DataType::F16
+        | DataType::I8Dynamic
+        | DataType::I4Dynamic
+        | DataType::W8A16
+        | DataType::W4A16 => 2.0,
         DataType::I8 => 1.0,
     }
 }
@@ -89,7 +94,7 @@ impl<'a> Rates<'a> {
                 })
             }
             // A compiler has to know the scales.
-            DataType::I8Dynamic => Err(unsupported(
+            DataType::I8Dynamic | DataType::I4Dynamic => Err(unsupported(
                 "its scales are found while it runs, and a compiler has to know them".to_owned(),
             )),
             DataType::W8A16 | DataType::W4A16 => {
