@@ -13,6 +13,7 @@ mod choice;
 mod einsum;
 pub(super) mod elementwise;
 mod extents;
+mod folded;
 mod generic;
 pub(super) mod join;
 mod list;
@@ -33,7 +34,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::error::{ImportError, Problem};
-use super::model::{Constant, Extents, Model, SourceNode, TensorId, Work, elements};
+use super::model::{Constant, Model, SourceNode, TensorId, Work};
 use super::view::wide_axes;
 use super::{GivenInput, ImportOptions, Replacement};
 use coexec_sim::workload::{Node, Shape, Source};
@@ -224,80 +225,6 @@ impl<'a> Converter<'a> {
         self.out.wanted.retain(is_kept);
     }
 
-    /// Computes the node now, where it can be: all it reads is constant, or it asks
-    /// for extents.
-    fn folded(&mut self, node: &SourceNode) -> Step<bool> {
-        if matches!(node.work, Work::Shape { .. } | Work::Size) {
-            let extents = self.extents_read(node, 0)?;
-            let constant = if let Work::Shape { from, to } = node.work {
-                let rank = extents.len() as i64;
-                let at = |axis: i64| {
-                    if axis < 0 { axis.saturating_add(rank) } else { axis }.clamp(0, rank) as usize
-                };
-                let (from, to) = (at(from), at(to));
-                Constant::list(extents[from..to.max(from)].iter().map(|&extent| i64::from(extent)))
-            } else {
-                Constant::number(elements(&extents) as f64)
-            };
-            self.set(node, 0, Value::Constant(constant));
-            return Ok(true);
-        }
-        if let Work::Reshape(_)
-        | Work::Transpose
-        | Work::Identity
-        | Work::Slice(_)
-        | Work::Split { .. }
-        | Work::Concat { .. }
-        | Work::Choice
-        | Work::List(_) = node.work
-        {
-            // The elements of a constant are picked and reordered like any others.
-            return Ok(false);
-        }
-        for &read in node.reads.iter().flatten() {
-            match &self.values[read] {
-                Some(Value::Constant(_)) => {}
-                Some(Value::View(_)) => return Ok(self.decided(node)),
-                None => return unsound(MISSING),
-            }
-        }
-        // Compilers compute it once, whatever it holds: where its numbers are not known, its extents matter.
-        let constant = match self.result(node, 0) {
-            Err(Problem::Unknown(_)) => return self.folded_as_computed(node).map(|()| true),
-            known => known?,
-        };
-        Self::check_size(&constant.extents)?;
-        for index in 1..node.writes.len() {
-            let is_scale = matches!(node.work, Work::Generic { extents: Extents::Quantised, .. });
-            let beside = if is_scale { Ok(Constant::default()) } else { self.result(node, index) };
-            let extents = beside.unwrap_or_else(|_| constant.clone()).extents;
-            self.set(node, index, Value::Constant(Constant::of_extents(extents)));
-        }
-        self.set(node, 0, Value::Constant(constant));
-        Ok(true)
-    }
-
-    /// Whether one number decides a condition that the network computes beside it.
-    fn decided(&mut self, node: &SourceNode) -> bool {
-        let is_condition = matches!(node.work, Work::Arithmetic(_));
-        let known = is_condition.then(|| self.ruled(node)).and_then(Result::ok).flatten();
-        let known = known.filter(|known| known.elements() == 1 && known.numbers.is_some());
-        known.map(|known| self.set(node, 0, Value::Constant(known))).is_some()
-    }
-
-    /// Computes a node of constants whose extents no rule says as any other, and takes its results
-    /// for constants; then nothing reads its operators.
-    fn folded_as_computed(&mut self, node: &SourceNode) -> Step<()> {
-        self.computed(node)?;
-        for &tensor in node.writes.iter().flatten() {
-            if let Some(Value::View(view)) = &self.values[tensor] {
-                let extents = view.padded_extents(self.spatial_axes());
-                self.values[tensor] = Some(Value::Constant(Constant::of_extents(extents)));
-            }
-        }
-        Ok(())
-    }
-
     fn computed(&mut self, node: &SourceNode) -> Step<()> {
         let value = match &node.work {
             Work::Convolution { window, groups, is_depthwise } => {
@@ -306,7 +233,11 @@ impl<'a> Converter<'a> {
             Work::TransposedConvolution { window, groups, output_pads } => {
                 self.transposed_convolution(node, window, *groups, output_pads)?.into()
             }
-            Work::Pool { kind, window } => self.pool(node, *kind, window)?.into(),
+            Work::Pool { kind, window } => {
+                let pool = self.pool(node, *kind, window)?;
+                self.alike(node, &pool)?;
+                pool.into()
+            }
             Work::GlobalPool(kind) => self.global_pool(node, *kind)?.into(),
             Work::Product { transpose, flatten } => self.product(node, *transpose, *flatten)?.into(),
             Work::Function(elemental) => self.function(node, *elemental)?.into(),
@@ -327,7 +258,7 @@ impl<'a> Converter<'a> {
             }
             Work::Linear { depth, outputs } => {
                 let input = self.view(node, 0)?;
-                self.linear(&input, *depth, *outputs, window::has_bias(node))?.into()
+                self.linear(&input, *depth, *outputs, node.operand(2).is_some())?.into()
             }
             Work::Einsum(equation) => self.einsum(node, equation)?.into(),
             Work::GroupNorm { groups } => self.group_norm(node, *groups)?.into(),

@@ -25,6 +25,8 @@ pub(super) enum Extents {
     Broadcast,
     /// Those of operand 0 without an axis.
     Reduced { axis: i64, keep: bool },
+    /// Those of operand 0, but for the last axis, which has as many as operand 1 has elements; in one row at least.
+    Picked,
     /// Those of operand 0, but for an axis, perhaps a new one, of as many elements as operand 1 says.
     Counted { axis: i64, is_new: bool },
     /// Slices of operand 0 at the places in the last axis of operand 1, behind so many axes that

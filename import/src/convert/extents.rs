@@ -194,6 +194,12 @@ impl Converter<'_> {
                 let from = read(0)?;
                 Some(reduced(&from, &[axis(along, from.len())?], keep))
             }
+            Extents::Picked => {
+                let (mut extents, count) = (read(0)?, as_extent(elements(&read(1)?)));
+                extents.pop();
+                let outer = if extents.is_empty() { vec![1] } else { extents };
+                Some([outer, vec![count]].concat())
+            }
             Extents::Counted { axis: along, is_new } => {
                 let mut extents = read(0)?;
                 let along = axis(along, extents.len() + usize::from(is_new))?;

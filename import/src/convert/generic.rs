@@ -36,6 +36,18 @@ impl Converter<'_> {
         node.result(index).and_then(|tensor| self.values[tensor].clone())
     }
 
+    /// What else a node writes that is of the first result's extents, where it is wanted (a pool's places).
+    pub(super) fn alike(&mut self, node: &SourceNode, first: &View) -> Step<()> {
+        for index in 1..node.writes.len() {
+            if self.is_wanted(node, index) {
+                let source =
+                    self.emit_generic("", (GenericKind::Movement, 1), &[first.source], first.shape)?;
+                self.set(node, index, View { source, ..first.clone() }.into());
+            }
+        }
+        Ok(())
+    }
+
     /// A result beside the first: written with it, and moved to where it belongs.
     fn beside(&mut self, node: &SourceNode, index: usize, first: &View) -> Step<Value> {
         if matches!(node.work, Work::Generic { extents: Extents::Quantised, .. }) {
@@ -63,6 +75,9 @@ impl Converter<'_> {
         }
         let Some(work) = node.work.generic() else { return unknown("it has no class of work") };
         let extents = self.result(node, index)?.extents;
+        if extents.contains(&0) {
+            return Ok(Value::Constant(Constant::of_extents(extents)));
+        }
         let views = self.operands(node)?;
         let Some(first) = views.first() else {
             Self::check_size(&extents)?;

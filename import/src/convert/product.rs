@@ -1,18 +1,17 @@
 //! Matrix products: of activations and weights, of two activations.
 
 use super::elementwise::broadcast;
-use super::window::has_bias;
 use super::{Converter, Step, Value, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
-use coexec_sim::workload::{Conv2d, Linear, MatMul, Operator, Shape, Source, Window};
+use coexec_sim::workload::{Conv2d, Function, Linear, MatMul, Operator, Shape, Source, Window};
 
 impl Converter<'_> {
     pub(super) fn product(&mut self, node: &SourceNode, transpose: [bool; 2], flatten: bool) -> Step<View> {
         let weights = |operand, transpose| matrix(&self.constant(node, operand)?.extents, transpose);
         let (left, right) = (weights(0, !transpose[0]), weights(1, transpose[1]));
-        let bias = has_bias(node);
         if let Some([depth, output]) = right {
+            let bias = self.has_bias(node, output);
             let mut input = self.view(node, 0)?;
             if transpose[0] {
                 input = last_two_swapped(&input)?;
@@ -24,15 +23,27 @@ impl Converter<'_> {
                 }
                 input = input.reshaped(vec![as_extent(count / u64::from(depth)), depth]);
             }
-            return self.linear(&input, depth, output, bias);
+            let product = self.linear(&input, depth, output, bias)?;
+            return if bias { Ok(product) } else { self.shifted(node, product) };
         }
         // Weights on the left: the transposed product is one with weights on the right.
         if let Some([depth, output]) = left {
             let input = self.view(node, 1)?;
             let input = if transpose[1] { input } else { last_two_swapped(&input)? };
-            return last_two_swapped(&self.linear(&input, depth, output, bias)?);
+            let product = last_two_swapped(&self.linear(&input, depth, output, false)?)?;
+            return self.shifted(node, product);
         }
-        self.product_of_views(node, transpose)
+        let product = self.product_of_views(node, transpose)?;
+        self.shifted(node, product)
+    }
+
+    /// A product and what is added to it that is no bias: a value for each element, or of a product of activations.
+    fn shifted(&mut self, node: &SourceNode, product: View) -> Step<View> {
+        if node.operand(2).is_none() {
+            return Ok(product);
+        }
+        let other = self.unpadded_view(node, 2)?;
+        self.two(&product, &other, Function::Add)
     }
 
     /// The last axis of `input` times weights.

@@ -38,6 +38,15 @@ impl Converter<'_> {
         let most = operand(0).and_then(|most| self.known(most));
         let mut condition = operand(1);
         let mut carried: Vec<Held> = (0..count).map(|index| self.held(operand(BEFORE + index))).collect();
+        // A first state of zeros is computed with as any other.
+        for (index, held) in carried.iter_mut().enumerate() {
+            let constant = match &held.0 {
+                Some(Value::Constant(constant)) if constant.extents.len() > 1 => constant.extents.clone(),
+                Some(Value::Constant(_) | Value::View(_)) | None => continue,
+            };
+            let tensor = operand(BEFORE + index).unwrap_or_default();
+            held.0 = self.given_constant(tensor, constant).ok().map(Value::View).or(held.0.take());
+        }
         let mut written = vec![Vec::new(); node.writes.len().saturating_sub(count)];
         let mut round = 0_usize;
         while most.is_none_or(|most| (round as f64) < most) {

@@ -5,7 +5,7 @@
 //! not as many times its input as its stride is a product a pixel of the input, whose results
 //! are added up where they belong.
 
-use super::window::{has_bias, side_pads};
+use super::window::side_pads;
 use super::{Converter, Step, Value, unsound};
 use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
@@ -120,8 +120,8 @@ impl Converter<'_> {
         } else {
             self.emit_generic(".slices", (GenericKind::Movement, 1), &[view.source], taken)?
         };
-        let conv =
-            Conv2d::new(taken, output, Side::window([rows, columns])).groups(groups).bias(has_bias(node));
+        let bias = self.has_bias(node, output);
+        let conv = Conv2d::new(taken, output, Side::window([rows, columns])).groups(groups).bias(bias);
         let source = self.emit("", conv.slices(along.kernel), &[source])?;
         let memory = [batch, along.positions, rows.positions, columns.positions, output];
         Ok(self.volume(source, &memory))
@@ -206,7 +206,8 @@ impl Converter<'_> {
         let order = wide(&view.extents, self.image_order(memory.len()));
         let source = self.arranged(&view, &order, shape)?;
         let taps = as_extent(elements(kernel).saturating_mul(u64::from(output)));
-        let product = Conv2d::new(shape, taps, Window::valid(1)).groups(groups).bias(has_bias(node));
+        let bias = self.has_bias(node, output);
+        let product = Conv2d::new(shape, taps, Window::valid(1)).groups(groups).bias(bias);
         let source = self.emit("", product, &[source])?;
         let [_, outer @ .., last, _] = &written[..] else { return unsound("a window over a single number") };
         let target = Shape { batch: *batch, height: count(outer), width: *last, channels: output };

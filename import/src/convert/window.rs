@@ -2,7 +2,7 @@
 
 use super::volume::{Side, sides};
 use super::{Converter, Step, Value, unknown, unsound};
-use crate::model::{Pads, Reduction, SourceNode, Windowed, as_extent};
+use crate::model::{Pads, Reduction, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
 use coexec_sim::workload::{
     Conv2d, DepthwiseConv2d, MAX_DIMENSION, Mean, Operator, Padding, Pool, PoolKind, Reshape, Shape, Source,
@@ -49,7 +49,7 @@ impl Converter<'_> {
             ));
         }
         let window = fit(window, kernel, &image)?;
-        let bias = has_bias(node);
+        let bias = self.has_bias(node, output);
         let operator = if groups > 1 && groups == input.channels && output % groups == 0 {
             DepthwiseConv2d::new(input, window).multiplier(output / groups).bias(bias).into()
         } else {
@@ -88,10 +88,11 @@ impl Converter<'_> {
         let kernel = [kernel[0].div_ceil(stride[0]), kernel[1].div_ceil(stride[1])];
         let around = |kernel: u32| [(kernel.saturating_sub(1)) / 2, kernel.saturating_sub(1).div_ceil(2)];
         let ([top, bottom], [left, right]) = (around(kernel[0]), around(kernel[1]));
+        let bias = self.has_bias(node, output);
         let block = output.saturating_mul(stride[0]).saturating_mul(stride[1]);
         let conv =
             Conv2d::new(input, block, Window::of(kernel).padding(Padding { top, bottom, left, right }))
-                .bias(has_bias(node));
+                .bias(bias);
         let mut source = self.emit("", conv, &[image.source])?;
         if stride != [1, 1] {
             let shape = Shape {
@@ -171,6 +172,19 @@ impl Converter<'_> {
         }
     }
 
+    /// Whether a convolution or product has a bias, of so many values at most; one that is given or computed is taken for
+    /// a stored one, and whoever computes it is kept.
+    pub(super) fn has_bias(&mut self, node: &SourceNode, most: u32) -> bool {
+        let (extents, computed) = match self.value(node, 2) {
+            Some(Value::Constant(constant)) => (&constant.extents, None),
+            Some(Value::View(view)) => (&view.extents, Some(view.source)),
+            None => return false,
+        };
+        let is_bias = elements(extents) <= u64::from(most);
+        self.out.wanted.extend(computed.filter(|_| is_bias));
+        is_bias
+    }
+
     /// Extents of weights; those that are given or computed are taken for stored ones.
     pub(super) fn weight_extents(&mut self, node: &SourceNode, operand: usize) -> Step<Vec<u32>> {
         let view = match self.read(node, operand)? {
@@ -182,11 +196,6 @@ impl Converter<'_> {
         self.approximate("the same with weights that are stored");
         Ok(view.extents)
     }
-}
-
-/// Whether a convolution or product has a bias.
-pub(super) fn has_bias(node: &SourceNode) -> bool {
-    node.operand(2).is_some()
 }
 
 /// Fills a window's numbers in; `kernel` are those of the axes that the file sees.

@@ -5,6 +5,7 @@ use prost::Message;
 use super::{Builder, described};
 use crate::onnx::messages::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use crate::{ImportOptions, ModelFormat, import};
+use coexec_sim::workload::{NodeId, Source};
 use coexec_sim::{DataType, Operator};
 
 fn multiply_adds(model: Builder) -> u64 {
@@ -288,4 +289,38 @@ fn a_pool_wider_than_its_image_takes_all_of_it_where_positions_are_rounded_up() 
     };
     assert_eq!(described(&of(1).unwrap().graph), ["pool -> 1x1x320"]);
     assert!(of(0).unwrap_err().to_string().contains("a window larger than its input"));
+}
+
+#[test]
+fn what_a_product_adds_is_not_lost_where_the_network_computes_it() {
+    let model = Builder::new(&[4, 24]).weights("w", &[24, 48]).weights("b", &[48]).weights("r", &[48, 48]);
+    let model = model.node("Gemm", &["x", "w", "b"], "a", &[]).node("Relu", &["a"], "c", &[]);
+    // A value for each element is added, one for each column is a bias.
+    let whole = model.clone().node("Gemm", &["c", "r", "a"], "y", &[]).import().unwrap().graph;
+    assert_eq!(described(&whole)[2..], ["linear 4x48 -> 48", "Add 1x4x48"]);
+    assert!(whole.nodes()[3].inputs.contains(&Source::Node(NodeId(0))));
+    let model = model.weights("m", &[4, 48]).node("Gemm", &["c", "r", "m"], "y", &[]);
+    assert_eq!(described(&model.import().unwrap().graph)[3..], ["Add 1x4x48"]);
+    let given = Builder::new(&[1, 8, 4, 4]).weights("w", &[8, 8, 1, 1]);
+    let given = given.node("GlobalAveragePool", &["x"], "p", &[]).integers("s", &[8]);
+    let given = given.node("Reshape", &["p", "s"], "b", &[]).node("Conv", &["x", "w", "b"], "y", &[]);
+    assert!(described(&given.import().unwrap().graph)[0].starts_with("mean"), "who computes a bias is kept");
+}
+
+#[test]
+fn what_reads_no_elements_writes_none_and_pools_say_places() {
+    let model =
+        Builder::new(&[1, 6, 84]).integers("from", &[84]).integers("to", &[84]).integers("axis", &[2]);
+    let model = model.node("Slice", &["x", "from", "to", "axis"], "masks", &[]);
+    let model = model.node("ReduceMax", &["x"], "best", &[]).integers("one", &[1]);
+    let model =
+        model.node("Cast", &["best"], "place", &[("to", &[7])]).node("Reshape", &["place", "one"], "k", &[]);
+    let model = model.node("Gather", &["masks", "k"], "chosen", &[("axis", &[1])]);
+    let model = model.node("Gather", &["x", "k"], "boxes", &[("axis", &[1])]);
+    let model = model.node("Concat", &["boxes", "chosen"], "y", &[("axis", &[2])]);
+    assert!(model.import().is_ok());
+    let window: [(&str, &[i64]); 2] = [("kernel_shape", &[2, 2]), ("strides", &[2, 2])];
+    let model = Builder::new(&[1, 8, 4, 4]).split("MaxPool", &["x"], &["p", "places"], &window);
+    let model = model.node("Cast", &["places"], "f", &[("to", &[1])]).node("Add", &["p", "f"], "y", &[]);
+    assert_eq!(model.operators().len(), 3);
 }

@@ -123,6 +123,26 @@ pub(super) fn called(code: i32, table: &Table<'_>) -> Option<Called> {
     })
 }
 
+/// An operator of `TensorFlow` that a file has no number for, with what stands for it.
+fn of_tensorflow(name: &str) -> Option<(&'static str, Work, Option<usize>)> {
+    let number = match name.strip_prefix("Flex")? {
+        // What converters leave of a GELU.
+        "Erf" => return Some(("FlexErf", Work::Function(Elemental::Erf), None)),
+        "AddV2" => 0,
+        "Sigmoid" => 14,
+        "Mul" => 18,
+        "Relu" => 19,
+        "Relu6" => 21,
+        "Tanh" => 28,
+        "Transpose" => 39,
+        "Sub" => 41,
+        "RealDiv" => 42,
+        "SplitV" => 102,
+        _ => return None,
+    };
+    operators::of_tflite(number).map(|(kind, work)| (kind, work, None))
+}
+
 /// A node of a kind (`BuiltinOperator`).
 pub(super) fn read(
     code: i32,
@@ -137,7 +157,8 @@ pub(super) fn read(
     let of_its_own = match custom.filter(|_| code == CUSTOM) {
         Some(TRANSPOSED_WITH_BIAS) => transposed(table).map(|work| (TRANSPOSED_WITH_BIAS, work, None)),
         Some(DETECTIONS) => Some((DETECTIONS, Work::once(GenericKind::Search, Extents::Said), None)),
-        Some(_) | None => None,
+        Some(name) => of_tensorflow(name),
+        None => None,
     };
     let known = of_its_own.or_else(|| with_options(code, &options, is_coupled)).or_else(|| {
         let (kind, work) = operators::of_tflite(code)?;

@@ -1,0 +1,93 @@
+//! Nodes that are computed when a model is converted.
+//!
+//! Responsible for: which nodes those are: all they read is constant, they ask for extents, or they write nothing. Not
+//! for: what constants are then (`fold.rs`).
+
+use super::{Converter, MISSING, Problem, Step, Value, unsound};
+use crate::model::{Constant, Extents, SourceNode, TensorId, Work, elements};
+
+impl Converter<'_> {
+    /// Computes the node now, where it can be: all it reads is constant, or it asks
+    /// for extents.
+    pub(super) fn folded(&mut self, node: &SourceNode) -> Step<bool> {
+        if matches!(node.work, Work::Shape { .. } | Work::Size) {
+            let extents = self.extents_read(node, 0)?;
+            let constant = if let Work::Shape { from, to } = node.work {
+                let rank = extents.len() as i64;
+                let at = |axis: i64| {
+                    if axis < 0 { axis.saturating_add(rank) } else { axis }.clamp(0, rank) as usize
+                };
+                let (from, to) = (at(from), at(to));
+                Constant::list(extents[from..to.max(from)].iter().map(|&extent| i64::from(extent)))
+            } else {
+                Constant::number(elements(&extents) as f64)
+            };
+            self.set(node, 0, Value::Constant(constant));
+            return Ok(true);
+        }
+        if let Work::Reshape(_)
+        | Work::Transpose
+        | Work::Identity
+        | Work::Slice(_)
+        | Work::Split { .. }
+        | Work::Concat { .. }
+        | Work::Choice
+        | Work::List(_) = node.work
+        {
+            // The elements of a constant are picked and reordered like any others.
+            return Ok(false);
+        }
+        for &read in node.reads.iter().flatten() {
+            match &self.values[read] {
+                Some(Value::Constant(_)) => {}
+                Some(Value::View(_)) => return Ok(self.decided(node) || self.is_of_nothing(node)),
+                None => return unsound(MISSING),
+            }
+        }
+        // Compilers compute it once, whatever it holds: where its numbers are not known, its extents matter.
+        let constant = match self.result(node, 0) {
+            Err(Problem::Unknown(_)) => return self.folded_as_computed(node).map(|()| true),
+            known => known?,
+        };
+        Self::check_size(&constant.extents)?;
+        for index in 1..node.writes.len() {
+            let is_scale = matches!(node.work, Work::Generic { extents: Extents::Quantised, .. });
+            let beside = if is_scale { Ok(Constant::default()) } else { self.result(node, index) };
+            let extents = beside.unwrap_or_else(|_| constant.clone()).extents;
+            self.set(node, index, Value::Constant(Constant::of_extents(extents)));
+        }
+        self.set(node, 0, Value::Constant(constant));
+        Ok(true)
+    }
+
+    /// Whether one number decides a condition that the network computes beside it.
+    fn decided(&mut self, node: &SourceNode) -> bool {
+        let is_condition = matches!(node.work, Work::Arithmetic(_));
+        let known = is_condition.then(|| self.ruled(node)).and_then(Result::ok).flatten();
+        let known = known.filter(|known| known.elements() == 1 && known.numbers.is_some());
+        known.map(|known| self.set(node, 0, Value::Constant(known))).is_some()
+    }
+
+    /// Whether a node writes nothing, as what it reads beside has no elements: masks of a detector without masks, say.
+    fn is_of_nothing(&mut self, node: &SourceNode) -> bool {
+        let is_empty = |tensor: &TensorId| matches!(&self.values[*tensor], Some(Value::Constant(constant)) if constant.elements() == 0);
+        if !node.reads.iter().flatten().any(is_empty) {
+            return false;
+        }
+        let nothing = self.result(node, 0).ok().filter(|result| result.elements() == 0);
+        nothing.map(|nothing| self.set(node, 0, Value::Constant(nothing))).is_some()
+    }
+
+    /// Computes a node of constants whose extents no rule says as any other, and takes its results
+    /// for constants; then nothing reads its operators.
+    fn folded_as_computed(&mut self, node: &SourceNode) -> Step<()> {
+        self.computed(node)?;
+        for &tensor in node.writes.iter().flatten() {
+            if let Some(Value::View(view)) = &self.values[tensor] {
+                let extents = view.padded_extents(self.spatial_axes());
+                self.values[tensor] = Some(Value::Constant(Constant::of_extents(extents)));
+            }
+        }
+        Ok(())
+    }
+}
