@@ -133,7 +133,7 @@ pub(crate) struct ModelOptions {
     /// An extent that a model file leaves open, such as its batch or a sequence's length
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     dimensions: Vec<(String, u32)>,
-    /// Which function of a .tflite file that offers several, such as a language model's prefill_128 or decode
+    /// Which function of a .tflite file that offers several, such as a language model's prompt and its next token
     #[arg(long, value_name = "NAME")]
     signature: Option<String>,
     /// Put the closest operator in the place of one of a model file that has no counterpart

@@ -233,11 +233,7 @@ impl<'a> Converter<'a> {
             Work::TransposedConvolution { window, groups, output_pads } => {
                 self.transposed_convolution(node, window, *groups, output_pads)?.into()
             }
-            Work::Pool { kind, window } => {
-                let pool = self.pool(node, *kind, window)?;
-                self.alike(node, &pool)?;
-                pool.into()
-            }
+            Work::Pool { kind, window } => self.pool(node, *kind, window)?.into(),
             Work::GlobalPool(kind) => self.global_pool(node, *kind)?.into(),
             Work::Product { transpose, flatten } => self.product(node, *transpose, *flatten)?.into(),
             Work::Function(elemental) => self.function(node, *elemental)?.into(),

@@ -195,10 +195,10 @@ pub(super) struct SourceNode {
     pub(super) kind: String,
     /// In how many branches it lies, which may not run.
     pub(super) branches: u32,
-    /// In which number format it computes, where the file says that of it.
-    pub(super) data_type: Option<DataType>,
     /// What it does.
     pub(super) work: Work,
+    /// In which number format, where the file says that.
+    pub(super) data_type: Option<DataType>,
     /// What it reads; none where an optional operand is left out.
     pub(super) reads: Vec<Option<TensorId>>,
     /// What it writes; none where nobody wants it.
@@ -386,16 +386,4 @@ pub(super) enum Work {
 
 fn once() -> u32 {
     1
-}
-
-impl Work {
-    /// What goes over its elements once.
-    pub(super) fn once(kind: GenericKind, extents: Extents) -> Self {
-        Self::Generic { kind, extents, passes: 1 }
-    }
-
-    /// An operator over channels along `axis`.
-    pub(super) fn along_axis(operator: impl Into<Operator>, axis: i64, to_the_end: bool) -> Self {
-        Self::AlongAxis { operator: operator.into(), axis, to_the_end }
-    }
 }

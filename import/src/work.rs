@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use super::model::{SourceNode, TensorId, Work};
-use coexec_sim::workload::GenericKind;
+use coexec_sim::workload::{GenericKind, Operator};
 
 /// Most nodes after functions and graphs were put in the place of those that call them; models
 /// have some ten thousands.
@@ -202,6 +202,16 @@ impl Extents {
 }
 
 impl Work {
+    /// What goes over its elements once.
+    pub(super) fn once(kind: GenericKind, extents: Extents) -> Self {
+        Self::Generic { kind, extents, passes: 1 }
+    }
+
+    /// An operator over channels along `axis`.
+    pub(super) fn along_axis(operator: impl Into<Operator>, axis: i64, to_the_end: bool) -> Self {
+        Self::AlongAxis { operator: operator.into(), axis, to_the_end }
+    }
+
     /// Whether it reads its operands as matrices.
     pub(super) fn reads_matrices(&self) -> bool {
         matches!(self, Self::Product { .. } | Self::Attention(_) | Self::LinearAttention(_))

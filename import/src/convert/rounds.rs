@@ -38,15 +38,7 @@ impl Converter<'_> {
         let most = operand(0).and_then(|most| self.known(most));
         let mut condition = operand(1);
         let mut carried: Vec<Held> = (0..count).map(|index| self.held(operand(BEFORE + index))).collect();
-        // A first state of zeros is computed with as any other.
-        for (index, held) in carried.iter_mut().enumerate() {
-            let constant = match &held.0 {
-                Some(Value::Constant(constant)) if constant.extents.len() > 1 => constant.extents.clone(),
-                Some(Value::Constant(_) | Value::View(_)) | None => continue,
-            };
-            let tensor = operand(BEFORE + index).unwrap_or_default();
-            held.0 = self.given_constant(tensor, constant).ok().map(Value::View).or(held.0.take());
-        }
+        self.compute_with(node, &mut carried);
         let mut written = vec![Vec::new(); node.writes.len().saturating_sub(count)];
         let mut round = 0_usize;
         while most.is_none_or(|most| (round as f64) < most) {
@@ -92,6 +84,18 @@ impl Converter<'_> {
             self.set(node, count + index, value);
         }
         Ok(())
+    }
+
+    /// Takes first states that are constant, zeros for the most part, for tensors: rounds compute with them as with others.
+    fn compute_with(&mut self, node: &SourceNode, carried: &mut [Held]) {
+        for (index, (value, _)) in carried.iter_mut().enumerate() {
+            let Some(Value::Constant(constant)) = value else { continue };
+            if constant.extents.len() > 1 {
+                let tensor = node.operand(BEFORE + index).unwrap_or_default();
+                let given = self.given_constant(tensor, constant.extents.clone());
+                *value = given.ok().map(Value::View).or_else(|| value.take());
+            }
+        }
     }
 
     /// One round, with what it reads.

@@ -117,7 +117,9 @@ impl Converter<'_> {
             // What an adaptive pool is at the extent that a network was made for.
             return Ok(self.image_view(image.source, image.flat));
         }
-        self.operator_view(Pool { kind, input: image.shape, window }.into(), &image)
+        let pool = self.operator_view(Pool { kind, input: image.shape, window }.into(), &image)?;
+        self.alike(node, &pool)?;
+        Ok(pool)
     }
 
     pub(super) fn global_pool(&mut self, node: &SourceNode, kind: PoolKind) -> Step<View> {

@@ -119,3 +119,12 @@ fn what_is_put_into_a_list_is_what_is_taken_out() {
     assert_eq!(parts(&["sizes"]).last().map(String::as_str), Some("Relu 1x3x6"));
     assert_eq!(parts(&[]).last().map(String::as_str), Some("Relu 1x1x6"));
 }
+
+#[test]
+fn operators_of_tensorflow_that_write_lists_are_lists() {
+    let file = include_bytes!("../../tests/inputs/flex.tflite").to_vec();
+    let imported = import(ModelFormat::TfLite, "flex", file, &ImportOptions::default()).unwrap();
+    // The first round multiplies its state of zeros, as the others do.
+    assert_eq!(imported.graph.macs(), 3 * 2 * (2 * 4 * 4));
+    assert_eq!(imported.graph.nodes().last().unwrap().operator.output().elements(), 3 * 2 * 4);
+}

@@ -2,7 +2,7 @@
 
 use super::table::Table;
 use crate::model::{
-    Elemental, Extents, Pads, Reduction, Slicing, SourceTensor, TensorId, Windowed, Work, written,
+    Elemental, Extents, Listing, Pads, Reduction, Slicing, SourceTensor, TensorId, Windowed, Work, written,
 };
 use crate::operators::{self, NOT_KNOWN};
 use coexec_sim::workload::{Function, GenericKind, LocalResponseNorm, PoolKind, Softmax};
@@ -123,11 +123,18 @@ pub(super) fn called(code: i32, table: &Table<'_>) -> Option<Called> {
     })
 }
 
-/// An operator of `TensorFlow` that a file has no number for, with what stands for it.
-fn of_tensorflow(name: &str) -> Option<(&'static str, Work, Option<usize>)> {
+/// An operator of `TensorFlow` that a file has no number for: what stands for it, and the operands that it has then.
+fn of_tensorflow(name: &str) -> Option<(Work, &'static [usize])> {
+    const ALL: &[usize] = &[0, 1, 2];
     let number = match name.strip_prefix("Flex")? {
         // What converters leave of a GELU.
-        "Erf" => return Some(("FlexErf", Work::Function(Elemental::Erf), None)),
+        "Erf" => return Some((Work::Function(Elemental::Erf), ALL)),
+        // Loops of recurrent layers write a list, step after step.
+        "TensorListReserve" => return Some((Work::List(Listing::Make), &[])),
+        "TensorListSetItem" => return Some((Work::List(Listing::Insert), &[0, 2, 1])),
+        "TensorListGetItem" => return Some((Work::List(Listing::At), &[0, 1])),
+        "TensorListFromTensor" => return Some((Work::List(Listing::Cut { axis: 0, keep: false }), &[0])),
+        "TensorListStack" => return Some((Work::List(Listing::Join { axis: 0, is_new: true }), &[0])),
         "AddV2" => 0,
         "Sigmoid" => 14,
         "Mul" => 18,
@@ -140,7 +147,7 @@ fn of_tensorflow(name: &str) -> Option<(&'static str, Work, Option<usize>)> {
         "SplitV" => 102,
         _ => return None,
     };
-    operators::of_tflite(number).map(|(kind, work)| (kind, work, None))
+    operators::of_tflite(number).map(|(_, work)| (work, ALL))
 }
 
 /// A node of a kind (`BuiltinOperator`).
@@ -151,14 +158,21 @@ pub(super) fn read(
     reads: &[Option<TensorId>],
     tensors: &mut Vec<SourceTensor>,
 ) -> Read {
+    let of = |operand: usize| reads.get(operand).copied().flatten();
+    if let Some((name, (work, operands))) =
+        custom.filter(|_| code == CUSTOM).and_then(|name| Some((name, of_tensorflow(name)?)))
+    {
+        let reads =
+            operands.iter().filter(|&&operand| operand < reads.len()).map(|&operand| of(operand)).collect();
+        return Read { kind: name.to_owned(), work, reads, activation: None };
+    }
     let options = Options(table.table(OPTIONS));
     // Without weights of its own, the input gate is the forget gate's complement.
     let is_coupled = reads.get(1).copied().flatten().is_none();
     let of_its_own = match custom.filter(|_| code == CUSTOM) {
         Some(TRANSPOSED_WITH_BIAS) => transposed(table).map(|work| (TRANSPOSED_WITH_BIAS, work, None)),
         Some(DETECTIONS) => Some((DETECTIONS, Work::once(GenericKind::Search, Extents::Said), None)),
-        Some(name) => of_tensorflow(name),
-        None => None,
+        Some(_) | None => None,
     };
     let known = of_its_own.or_else(|| with_options(code, &options, is_coupled)).or_else(|| {
         let (kind, work) = operators::of_tflite(code)?;
@@ -172,7 +186,6 @@ pub(super) fn read(
     if let Some(name) = custom.filter(|&name| code == CUSTOM && name != kind) {
         kind = format!("{kind} {name}");
     }
-    let of = |operand: usize| reads.get(operand).copied().flatten();
     let numbers: Vec<i64> = options.ints().into_iter().map(i64::from).collect();
     let reads = match code {
         // Indices, table.
