@@ -215,8 +215,11 @@ impl Reader<'_> {
     ) -> Result<(), String> {
         let model = self.model(result, measured.model.as_deref())?;
         let data_type = measured.data_type.unwrap_or(model.graph.data_type());
-        let layers: Arc<[Layer]> =
-            model.stages.iter().map(|stage| Layer { data_type, ..stage.layer.clone() }).collect();
+        let layer = |stage: &Stage| {
+            let own = measured.data_type.unwrap_or(stage.layer.data_type);
+            Layer { data_type: own, ..stage.layer.clone() }
+        };
+        let layers: Arc<[Layer]> = model.stages.iter().map(layer).collect();
         let whole = Run::timed(&model.name, (measured.micros, measured.deviation_us), line)?;
         if measured.on_gpu {
             runs.gpu_networks.push(whole.of(layers.to_vec()));

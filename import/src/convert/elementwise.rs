@@ -94,7 +94,7 @@ impl Converter<'_> {
         self.two(&view, &other, function)
     }
 
-    fn with_constant(
+    pub(super) fn with_constant(
         &mut self,
         node: &SourceNode,
         view: &View,

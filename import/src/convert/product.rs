@@ -11,7 +11,7 @@ impl Converter<'_> {
         let weights = |operand, transpose| matrix(&self.constant(node, operand)?.extents, transpose);
         let (left, right) = (weights(0, !transpose[0]), weights(1, transpose[1]));
         if let Some([depth, output]) = right {
-            let bias = self.has_bias(node, output);
+            let bias = matches!(self.value(node, 2), Some(Value::Constant(_))) && self.has_bias(node, output);
             let mut input = self.view(node, 0)?;
             if transpose[0] {
                 input = last_two_swapped(&input)?;
@@ -41,6 +41,9 @@ impl Converter<'_> {
     fn shifted(&mut self, node: &SourceNode, product: View) -> Step<View> {
         if node.operand(2).is_none() {
             return Ok(product);
+        }
+        if let Some(constant) = self.constant(node, 2).cloned() {
+            return self.with_constant(node, &product, [0, 2], &constant, Function::Add);
         }
         let other = self.unpadded_view(node, 2)?;
         self.two(&product, &other, Function::Add)

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::{Converter, Value};
+use super::{Converted, Converter, Value};
 use crate::error::{ImportError, Problem};
 use crate::model::{Constant, MOST_NODES, Rounds, SourceNode, TensorId};
 
@@ -38,7 +38,7 @@ impl Converter<'_> {
         let most = operand(0).and_then(|most| self.known(most));
         let mut condition = operand(1);
         let mut carried: Vec<Held> = (0..count).map(|index| self.held(operand(BEFORE + index))).collect();
-        self.compute_with(node, &mut carried);
+        self.compute_with(node, body, &mut carried)?;
         let mut written = vec![Vec::new(); node.writes.len().saturating_sub(count)];
         let mut round = 0_usize;
         while most.is_none_or(|most| (round as f64) < most) {
@@ -86,16 +86,36 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Takes first states that are constant, zeros for the most part, for tensors: rounds compute with them as with others.
-    fn compute_with(&mut self, node: &SourceNode, carried: &mut [Held]) {
-        for (index, (value, _)) in carried.iter_mut().enumerate() {
-            let Some(Value::Constant(constant)) = value else { continue };
-            if constant.extents.len() > 1 {
-                let tensor = node.operand(BEFORE + index).unwrap_or_default();
-                let given = self.given_constant(tensor, constant.extents.clone());
-                *value = given.ok().map(Value::View).or_else(|| value.take());
+    /// Takes constants that a round computes anew (first states of zeros, for the most part) for tensors, so that the
+    /// first round computes with them as others do. A round that is taken back says which those are.
+    fn compute_with(
+        &mut self,
+        node: &SourceNode,
+        body: &Rounds,
+        carried: &mut [Held],
+    ) -> Result<(), ImportError> {
+        let is_state =
+            |held: &Held| matches!(&held.0, Some(Value::Constant(constant)) if constant.extents.len() > 1);
+        if !carried.iter().any(is_state) {
+            return Ok(());
+        }
+        let Converted { nodes, approximated, skipped, .. } = &self.out;
+        let before = [nodes.len(), approximated.len(), skipped.len()];
+        self.round(body, 0, carried.to_vec())?;
+        for (index, held) in carried.iter_mut().enumerate().filter(|(_, held)| is_state(held)) {
+            let after = self.held(body.outputs.get(1 + index).copied().flatten());
+            let (Some(Value::Constant(constant)), Some(Value::View(_))) = (&held.0, after.0) else {
+                continue;
+            };
+            let tensor = node.operand(BEFORE + index).unwrap_or_default();
+            if let Ok(given) = self.given_constant(tensor, constant.extents.clone()) {
+                held.0 = Some(Value::View(given));
             }
         }
+        self.forget(before[0]);
+        self.out.approximated.truncate(before[1]);
+        self.out.skipped.truncate(before[2]);
+        Ok(())
     }
 
     /// One round, with what it reads.

@@ -167,7 +167,7 @@ impl<'a> Formats<'a> {
     fn origin(&self, name: &'a str) -> Origin<'a> {
         let mut origin = Origin { constant: None, is_quantised: false };
         let mut name = name;
-        for _ in 0..MOST_BETWEEN {
+        for _ in 0..=MOST_BETWEEN {
             origin.constant = self.tensors.get(name).copied();
             let writer = self.writers.get(name).filter(|node| REARRANGING.contains(&&node.op_type[..]));
             let Some((writer, read)) = writer.and_then(|node| Some((node, node.input.first()?))) else {

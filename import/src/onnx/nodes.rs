@@ -109,6 +109,8 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         "QLinearLeakyRelu" => ("LeakyRelu", &[0]),
         "QLinearSoftmax" => ("Softmax", &[0]),
         "QGemm" => ("Gemm", &[0, 3, 6]),
+        // Nothing of the third operand is added.
+        "Gemm" if attributes.find("beta").is_some_and(|beta| beta.f == 0.0) => ("Gemm", &[0, 1]),
         // A slope a channel, which does not broadcast as other operands do.
         "PRelu" if version < 7 => ("LeakyRelu", &[0]),
         "FusedConv" => ("Conv", &[0, 1, 2]),

@@ -301,6 +301,9 @@ fn what_a_product_adds_is_not_lost_where_the_network_computes_it() {
     assert!(whole.nodes()[3].inputs.contains(&Source::Node(NodeId(0))));
     let model = model.weights("m", &[4, 48]).node("Gemm", &["c", "r", "m"], "y", &[]);
     assert_eq!(described(&model.import().unwrap().graph)[3..], ["Add 1x4x48"]);
+    let nothing = Builder::new(&[4, 24]).weights("w", &[24, 48]).weights("m", &[4, 48]);
+    let nothing = nothing.node("Gemm", &["x", "w", "m"], "y", &[("beta", &[0])]);
+    assert_eq!(nothing.operators(), ["linear 4x24 -> 48"]);
     let given = Builder::new(&[1, 8, 4, 4]).weights("w", &[8, 8, 1, 1]);
     let given = given.node("GlobalAveragePool", &["x"], "p", &[]).integers("s", &[8]);
     let given = given.node("Reshape", &["p", "s"], "b", &[]).node("Conv", &["x", "w", "b"], "y", &[]);

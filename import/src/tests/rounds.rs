@@ -128,3 +128,28 @@ fn operators_of_tensorflow_that_write_lists_are_lists() {
     assert_eq!(imported.graph.macs(), 3 * 2 * (2 * 4 * 4));
     assert_eq!(imported.graph.nodes().last().unwrap().operator.output().elements(), 3 * 2 * 4);
 }
+
+/// The operators of two rounds of `body` that carry `carried`.
+fn carrying(carried: &str, body: Builder) -> Vec<String> {
+    let model = model().weights("zeros", &[5, 8]);
+    let mut file = ModelProto::decode(&file(model, "two", body)[..]).unwrap();
+    file.graph.as_mut().unwrap().node.last_mut().unwrap().input[2] = carried.to_owned();
+    let options = ImportOptions::default();
+    described(&import(ModelFormat::Onnx, "m", file.encode_to_vec(), &options).unwrap().graph)
+}
+
+#[test]
+fn a_first_state_is_computed_with_and_what_rounds_hand_on_stays_constant() {
+    let next = |body: Builder| body.node("Less", &["i", "nine"], "next", &[]);
+    let state = Builder::new(&[]).node("MatMul", &["a", "w"], "p", &[]).node("Add", &["p", "x"], "b", &[]);
+    let operators = carrying("zeros", next(state.node("Relu", &["b"], "c", &[])));
+    assert_eq!(
+        operators.iter().filter(|operator| operator.starts_with("linear")).count(),
+        2,
+        "{operators:?}"
+    );
+    let handed_on =
+        Builder::new(&[]).node("Identity", &["a"], "b", &[]).node("MatMul", &["x", "a"], "c", &[]);
+    let operators = carrying("w", next(handed_on));
+    assert_eq!(operators[0], "linear 5x8 -> 8", "weights that are carried are weights");
+}

@@ -53,7 +53,9 @@ impl Formats<'_> {
             return Some(self.most(self.of_weights(node).map(|(id, format)| (format, id))));
         }
         let activation = self.of_activation(node.result(0)?)?;
-        [activation, of_file].contains(&DataType::I8).then_some(activation)
+        let of_integers = [DataType::I8, DataType::W8A16, DataType::W4A16];
+        let [own, others] = [activation, of_file].map(|format| of_integers.contains(&format));
+        (own != others || activation == DataType::I8 || of_file == DataType::I8).then_some(activation)
     }
 
     fn of_activation(&self, id: TensorId) -> Option<DataType> {

@@ -51,24 +51,25 @@ pub fn known(device: &Profile, library: Library, core_sets: &[CoreSet], stages: 
     };
     let of = |kind: ProcessorKind| {
         let offers = offers(kind);
-        let why = |stage: &Stage| {
-            let mut errors = offers.iter().map(|&by| execute(&stage.layer, device, library, by).err());
+        let why = |layer: &Layer| {
+            let mut errors = offers.iter().map(|&by| execute(layer, device, library, by).err());
             let first = errors.next()??;
-            errors.all(|error| error.is_some()).then_some((stage.layer.data_type, first))
+            errors.all(|error| error.is_some()).then_some(first)
         };
-        let missing: Vec<(DataType, SimulateError)> = stages.iter().filter_map(why).collect();
+        let layers = stages.iter().map(|stage| &stage.layer);
+        let missing: Vec<(&Layer, SimulateError)> =
+            layers.filter_map(|layer| Some((layer, why(layer)?))).collect();
         let known = if missing.len() == stages.len() && !stages.is_empty() {
             Basis::NotKnown
         } else {
-            let formats = stages.iter().map(|stage| stage.layer.data_type);
-            let bases = formats.map(|format| basis(device, library, kind, format));
+            let bases = stages.iter().map(|stage| basis(device, library, kind, &stage.layer));
             bases.filter(|&basis| basis < Basis::NotKnown).max().unwrap_or(Basis::NotKnown)
         };
-        let missing = missing.first().map(|(format, error)| Missing {
+        let missing = missing.first().map(|(layer, error)| Missing {
             operators: missing.len(),
             of: stages.len(),
             reason: reason(error),
-            remedy: remedy(device, library, kind, *format),
+            remedy: remedy(device, library, kind, layer),
         });
         (!offers.is_empty()).then_some(Known { processor: kind, basis: known, missing })
     };
@@ -88,11 +89,12 @@ pub fn known_in(device: &Profile, library: Library, format: DataType) -> [Basis;
     })
 }
 
-/// What the times of a processor in `format` rest on, where it has some.
-fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataType) -> Basis {
+/// What the times of a processor for such layers rest on, where it has some.
+fn basis(device: &Profile, library: Library, kind: ProcessorKind, layer: &Layer) -> Basis {
+    let format = layer.data_type;
     match kind {
         ProcessorKind::Cpu => {
-            if let Some(rates) = device.cpu.language.as_ref().filter(|_| format.is_weight_only()) {
+            if let Some(rates) = device.cpu.language.as_ref().filter(|_| layer.is_of_language_engine()) {
                 return rates.basis;
             }
             let of = |format| {
@@ -114,7 +116,7 @@ fn basis(device: &Profile, library: Library, kind: ProcessorKind, format: DataTy
         }
         ProcessorKind::Gpu => device.gpu.as_ref().map_or(Basis::NotKnown, |gpu| {
             let convolution = gpu.conv_generic.basis;
-            match (&gpu.language, format.is_weight_only()) {
+            match (&gpu.language, layer.is_of_language_engine()) {
                 (Some(kernels), true) => kernels.basis,
                 (None, true) => convolution.max(Basis::Scaled),
                 (_, false) => convolution,
@@ -153,13 +155,14 @@ fn reason(error: &SimulateError) -> String {
     error.to_string()
 }
 
-/// What gives a processor times in `format`.
-fn remedy(device: &Profile, library: Library, kind: ProcessorKind, format: DataType) -> String {
+/// What gives a processor times of such layers.
+fn remedy(device: &Profile, library: Library, kind: ProcessorKind, layer: &Layer) -> String {
+    let format = layer.data_type;
     match kind {
         ProcessorKind::Gpu => "add the kernel's table to the profile, or calibrate it".to_owned(),
         ProcessorKind::Npu => "nothing but leaving these operators to the GPU or the CPU".to_owned(),
         ProcessorKind::Cpu => {
-            let is_known = |&other: &Library| basis(device, other, kind, format) < Basis::NotKnown;
+            let is_known = |&other: &Library| basis(device, other, kind, layer) < Basis::NotKnown;
             let other = Library::ALL.iter().copied().filter(|&other| other != library).find(is_known);
             match (other, cpu::rate_table(library, format)) {
                 (Some(other), _) => format!("--library {other}, which has rates in {format} here"),
@@ -178,6 +181,7 @@ fn remedy(device: &Profile, library: Library, kind: ProcessorKind, format: DataT
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::{Conv2d, Shape, Window};
 
     #[test]
     fn a_format_without_a_table_is_not_known_and_another_library_is_named_that_has_one() {
@@ -188,7 +192,15 @@ mod tests {
         assert_eq!(bases(Library::Ruy, DataType::I8)[0], Basis::Measured);
         assert_eq!(bases(Library::Ruy, DataType::I8Dynamic)[0], Basis::Scaled, "by rates of other formats");
         assert_eq!(bases(Library::Ruy, DataType::F16)[0], Basis::NotKnown);
-        let help = remedy(&device, Library::Ruy, ProcessorKind::Cpu, DataType::F16);
+        let linear = Linear { rows: 64, input_features: 64, output_features: 64, bias: true };
+        let layer = Layer::new(Operator::Linear(linear), DataType::F16);
+        let help = remedy(&device, Library::Ruy, ProcessorKind::Cpu, &layer);
         assert!(help.contains("--library xnnpack"), "{help}");
+        // An engine for language models has rates in the format, and no kernel for a convolution.
+        let device = Profile::load("snapdragon-8gen3").unwrap();
+        let conv = Conv2d::new(Shape::image(8, 8, 8), 8, Window::same(3));
+        let layer = Layer::new(Operator::Conv2d(conv), DataType::W8A16);
+        let help = remedy(&device, Library::Xnnpack, ProcessorKind::Cpu, &layer);
+        assert!(help.contains("no CPU library is modelled in w8a16"), "{help}");
     }
 }

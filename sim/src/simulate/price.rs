@@ -64,7 +64,7 @@ pub(crate) fn between_cpu_and_gpu(
 pub(super) fn resubmission(device: &Profile, mechanism: Mechanism, layer: &Layer) -> Picos {
     let kernels = device.gpu.as_ref().and_then(|gpu| gpu.language.as_ref());
     let is_empty = layer.operator.output().width > 1 || mechanism.maps();
-    let kernels = kernels.filter(|_| is_empty && layer.data_type.is_weight_only());
+    let kernels = kernels.filter(|_| is_empty && layer.is_of_language_engine());
     kernels.map_or(Picos::ZERO, |kernels| Picos::from_micros(kernels.submission_us.value))
 }
 

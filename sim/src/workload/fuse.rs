@@ -43,7 +43,7 @@ impl Stage {
 /// Batch norm folds into the weights of the convolution or linear layer before
 /// it. An element-wise function links behind its producer where the result has
 /// no other reader, the epilogue has room and, for two operands, the other one
-/// is computed before the producer. Of two operands of one extent the one computed
+/// is computed before the producer, and where it has no number format of its own. Of two operands of one extent the one computed
 /// last is the producer, of an operand and a value a channel the first (`TFLite`
 /// GPU delegate, `gpu_model.cc`). Nothing links behind a reshape, which is free
 /// where no kernel runs.
@@ -123,7 +123,12 @@ impl Fusion {
         let other = node.inputs.get(1 - position).map(|&source| self.stage_behind(source));
         let ready = other.flatten().is_none_or(|other| other < stage);
         let host = &mut self.stages[stage];
-        if !ready || !host.layer.operator.takes_functions() || !host.layer.linked.push(elementwise.function) {
+        let is_alike = node.data_type.is_none_or(|own| own == host.layer.data_type);
+        if !ready
+            || !is_alike
+            || !host.layer.operator.takes_functions()
+            || !host.layer.linked.push(elementwise.function)
+        {
             return None;
         }
         host.inputs.extend(other.flatten());

@@ -69,8 +69,8 @@ impl Layer {
         Self { operator, linked: Linked::default(), data_type }
     }
 
-    /// Whether an engine for language models, which multiplies by integer weights, has a kernel for it: those have none
-    /// for convolutions.
+    /// Whether an engine for language models has a kernel for it: one that multiplies by integer weights. Such engines
+    /// have none for convolutions.
     pub fn is_of_language_engine(&self) -> bool {
         let convolves = matches!(self.operator.class(), Class::Convolution(_) | Class::Depthwise(_));
         self.data_type.is_weight_only() && !convolves

@@ -170,3 +170,22 @@ proptest! {
         assert_sound(&graph, &fuse(&graph));
     }
 }
+
+#[test]
+fn a_function_in_another_number_format_is_a_launch_of_its_own() {
+    let mut builder = GraphBuilder::new("mixed", DataType::I8);
+    let x = builder.input(Shape::tokens(5, 8));
+    let product = builder.linear(x, 8);
+    builder.activate(product, Function::Relu);
+    let graph = builder.build().unwrap();
+    let nodes = |own: Option<DataType>| -> Vec<Node> {
+        let mut nodes = graph.nodes().to_vec();
+        nodes[1].data_type = own;
+        nodes
+    };
+    let stages = |own| fuse(&Graph::new("mixed", DataType::I8, graph.inputs().to_vec(), nodes(own)).unwrap());
+    assert_eq!(stages(None).len(), 1);
+    let formats: Vec<DataType> =
+        stages(Some(DataType::F32)).iter().map(|stage| stage.layer.data_type).collect();
+    assert_eq!(formats, [DataType::I8, DataType::F32]);
+}

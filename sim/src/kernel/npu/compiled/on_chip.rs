@@ -10,8 +10,8 @@ use super::Operators;
 use super::rates::activation_bytes;
 use crate::workload::DataType;
 
-/// Bytes that cross between on-chip memory and DRAM at each operator, weights left out, where an
-/// members have the number formats `formats` and the memory holds `capacity` bytes.
+/// Bytes that cross between on-chip memory and DRAM at each operator, weights left out, where the
+/// members have those number formats and the memory holds `capacity` bytes.
 pub(super) fn spills(operators: &Operators, formats: &[DataType], capacity: f64) -> Vec<f64> {
     let mut memory = Memory::new(operators, formats, capacity);
     (0..operators.all().len()).map(|place| memory.step(operators, place)).collect()
