@@ -5,8 +5,8 @@ use super::{Converter, Step, Value, unknown, unsound};
 use crate::model::{Pads, Reduction, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
 use coexec_sim::workload::{
-    Conv2d, DepthwiseConv2d, MAX_DIMENSION, Mean, Operator, Padding, Pool, PoolKind, Reshape, Shape, Source,
-    Window,
+    Conv2d, DepthwiseConv2d, GenericKind, MAX_DIMENSION, Mean, Operator, Padding, Pool, PoolKind, Reshape,
+    Shape, Source, Window,
 };
 
 /// An image that a window slides over.
@@ -60,7 +60,8 @@ impl Converter<'_> {
 
     /// A transposed convolution as the convolution that computes, for each pixel of the
     /// input, the block of as many output pixels as the stride has; the elements are
-    /// then moved to where they belong. Exact where the stride divides the window.
+    /// then moved to where they belong. Where the stride does not divide the window, some of those pixels have fewer
+    /// taps than others: then it has fewer channels, and as many multiply-adds.
     pub(super) fn transposed_convolution(
         &mut self,
         node: &SourceNode,
@@ -82,25 +83,25 @@ impl Converter<'_> {
         if stride.contains(&0) {
             return unsound("a stride is 0");
         }
-        if kernel.iter().zip(stride).any(|(&kernel, stride)| kernel % stride != 0) {
-            self.approximate("the convolution whose window, over the stride, is rounded up");
-        }
+        let taps = kernel[0].saturating_mul(kernel[1]);
         let kernel = [kernel[0].div_ceil(stride[0]), kernel[1].div_ceil(stride[1])];
         let around = |kernel: u32| [(kernel.saturating_sub(1)) / 2, kernel.saturating_sub(1).div_ceil(2)];
         let ([top, bottom], [left, right]) = (around(kernel[0]), around(kernel[1]));
         let bias = self.has_bias(node, output);
-        let block = output.saturating_mul(stride[0]).saturating_mul(stride[1]);
-        let conv =
-            Conv2d::new(input, block, Window::of(kernel).padding(Padding { top, bottom, left, right }))
-                .bias(bias);
-        let mut source = self.emit("", conv, &[image.source])?;
-        if stride != [1, 1] {
-            let shape = Shape {
-                height: input.height * stride[0],
-                width: input.width * stride[1],
-                channels: output,
-                ..input
-            };
+        // As many channels as make the window's multiply-adds.
+        let block = output.saturating_mul(taps).div_ceil(kernel[0].saturating_mul(kernel[1]).max(1));
+        let window = Window::of(kernel).padding(Padding { top, bottom, left, right });
+        let mut source = self.emit("", Conv2d::new(input, block, window).bias(bias), &[image.source])?;
+        let shape = Shape {
+            height: input.height.saturating_mul(stride[0]),
+            width: input.width.saturating_mul(stride[1]),
+            channels: output,
+            ..input
+        };
+        if block != output.saturating_mul(stride[0]).saturating_mul(stride[1]) {
+            self.approximate("a convolution of as many multiply-adds, whose results are put among others");
+            source = self.emit_generic(".to_pixels", (GenericKind::Movement, 1), &[source], shape)?;
+        } else if stride != [1, 1] {
             let moved = Reshape { input: self.shape(source), output: shape };
             source = self.emit(".to_pixels", moved, &[source])?;
         }

@@ -5,7 +5,7 @@ use prost::Message;
 use super::{Builder, described};
 use crate::onnx::messages::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use crate::{ImportOptions, ModelFormat, import};
-use coexec_sim::workload::{NodeId, Source};
+use coexec_sim::workload::{NodeId, Shape, Source};
 use coexec_sim::{DataType, Operator};
 
 fn multiply_adds(model: Builder) -> u64 {
@@ -326,4 +326,23 @@ fn what_reads_no_elements_writes_none_and_pools_say_places() {
     let model = Builder::new(&[1, 8, 4, 4]).split("MaxPool", &["x"], &["p", "places"], &window);
     let model = model.node("Cast", &["places"], "f", &[("to", &[1])]).node("Add", &["p", "f"], "y", &[]);
     assert_eq!(model.operators().len(), 3);
+}
+
+#[test]
+fn a_transposed_convolution_multiplies_each_input_pixel_by_each_tap() {
+    for kernel in [1_i64, 2, 3, 4, 5] {
+        let pads = [0, 0, 0, 0].map(|_| (kernel - 1) / 2);
+        let open = 2 + 2 * ((kernel - 1) / 2) - kernel;
+        let attributes: [(&str, &[i64]); 4] = [
+            ("kernel_shape", &[kernel, kernel]),
+            ("strides", &[2, 2]),
+            ("pads", &pads),
+            ("output_padding", &[open, open]),
+        ];
+        let model = Builder::new(&[1, 16, 8, 8]).weights("w", &[16, 36, kernel, kernel]);
+        let model = model.node("ConvTranspose", &["x", "w"], "y", &attributes);
+        let graph = model.import().unwrap().graph;
+        assert_eq!(graph.macs(), 8 * 8 * 16 * 36 * (kernel * kernel) as u64, "{kernel}");
+        assert_eq!(graph.nodes().last().unwrap().operator.output(), Shape::image(16, 16, 36), "{kernel}");
+    }
 }
