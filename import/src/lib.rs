@@ -23,6 +23,7 @@
 mod convert;
 mod error;
 mod fold;
+mod majority;
 mod model;
 mod onnx;
 mod operators;

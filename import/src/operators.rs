@@ -1,4 +1,4 @@
-//! Operators without options: their names in ONNX, their numbers and names in TFLite, and
+//! Operators without options: their names in ONNX and TensorFlow, their numbers and names in TFLite, and
 //! what they do, a line each in `operators.toml`.
 //!
 //! Responsible for: what needs no more than the name, and is unlike in neither format. Not
@@ -31,6 +31,8 @@ struct Line {
     onnx: Vec<String>,
     #[serde(default)]
     tflite: BTreeMap<String, i32>,
+    #[serde(default)]
+    flex: Vec<String>,
 }
 
 static LINES: LazyLock<Vec<Line>> = LazyLock::new(|| {
@@ -41,6 +43,11 @@ static LINES: LazyLock<Vec<Line>> = LazyLock::new(|| {
 /// What the operator of that name in ONNX does.
 pub(super) fn of_onnx(name: &str) -> Option<Work> {
     LINES.iter().find(|line| line.onnx.iter().any(|own| own == name)).map(|line| line.work.clone())
+}
+
+/// What the operator of that name in `TensorFlow` does, which TFLite files have as one of their own (`Flex`).
+pub(super) fn of_tensorflow(name: &str) -> Option<Work> {
+    LINES.iter().find(|line| line.flex.iter().any(|own| own == name)).map(|line| line.work.clone())
 }
 
 /// Name of the operator of that number in TFLite, and what it does.
@@ -59,6 +66,8 @@ mod tests {
     #[test]
     fn no_name_and_no_number_stands_twice() {
         let names: Vec<&String> = LINES.iter().flat_map(|line| &line.onnx).collect();
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+        let names: Vec<&String> = LINES.iter().flat_map(|line| &line.flex).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
         let numbers: Vec<&i32> = LINES.iter().flat_map(|line| line.tflite.values()).collect();
         assert_eq!(numbers.iter().collect::<HashSet<_>>().len(), numbers.len());

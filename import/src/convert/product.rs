@@ -11,7 +11,7 @@ impl Converter<'_> {
         let weights = |operand, transpose| matrix(&self.constant(node, operand)?.extents, transpose);
         let (left, right) = (weights(0, !transpose[0]), weights(1, transpose[1]));
         if let Some([depth, output]) = right {
-            let bias = matches!(self.value(node, 2), Some(Value::Constant(_))) && self.has_bias(node, output);
+            let bias = self.constant(node, 2).is_some_and(|added| added.elements() <= u64::from(output));
             let mut input = self.view(node, 0)?;
             if transpose[0] {
                 input = last_two_swapped(&input)?;

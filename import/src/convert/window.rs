@@ -175,7 +175,7 @@ impl Converter<'_> {
         }
     }
 
-    /// Whether a convolution or product has a bias, of so many values at most; one that is given or computed is taken for
+    /// Whether a convolution has a bias, of so many values at most; one that is given or computed is taken for
     /// a stored one, and whoever computes it is kept.
     pub(super) fn has_bias(&mut self, node: &SourceNode, most: u32) -> bool {
         let (extents, computed) = match self.value(node, 2) {

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::messages::{GraphProto, NodeProto, TensorProto};
 use super::nodes::Attributes;
 use super::{constant, element};
+use crate::majority::most;
 use coexec_sim::DataType;
 
 /// What stands between a tensor and who computes with it.
@@ -67,7 +68,7 @@ impl<'a> Formats<'a> {
 
     /// The number format of a product: that of most of its weights; of one without weights, what its operands are in.
     pub(super) fn of_product(&self, node: &'a NodeProto) -> Option<DataType> {
-        let own = most(self.weights(node).into_iter().map(|(format, _, count)| (format, count)));
+        let own = most(FORMATS, self.weights(node).into_iter().map(|(format, _, count)| (format, count)));
         let is_of_integers = self.is_static && self.of_most == DataType::I8;
         own.or_else(|| is_of_integers.then(|| self.of_quantised(node)))
     }
@@ -100,7 +101,7 @@ impl<'a> Formats<'a> {
             let weights = self.weights(node).into_iter().filter(|&(_, name, _)| seen.insert(name));
             counts.extend(weights.map(|(format, _, count)| (format, count)));
         }
-        most(counts).unwrap_or_default()
+        most(FORMATS, counts).unwrap_or_default()
     }
 
     /// The format of an operator that computes with integers, whose weights have an operand of their own.
@@ -178,17 +179,6 @@ impl<'a> Formats<'a> {
         }
         origin
     }
-}
-
-/// The format that most elements have.
-fn most(counts: impl IntoIterator<Item = (DataType, u64)>) -> Option<DataType> {
-    let mut totals = FORMATS.map(|format| (format, 0_u64));
-    for (format, count) in counts {
-        for (_, total) in totals.iter_mut().filter(|total| total.0 == format) {
-            *total = total.saturating_add(count);
-        }
-    }
-    totals.into_iter().filter(|total| total.1 > 0).max_by_key(|total| total.1).map(|total| total.0)
 }
 
 /// Weights that are packed to so many bits, of activations in 16.

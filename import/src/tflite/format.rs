@@ -5,18 +5,19 @@
 use std::collections::HashMap;
 
 use super::element;
+use crate::majority::most;
 use crate::model::{SourceNode, SourceTensor, TensorId, Work, elements};
 use coexec_sim::DataType;
 
-/// Formats that files have; of equals the first counts.
+/// Formats that files have; of equals the last counts.
 const FORMATS: [DataType; 7] = [
-    DataType::F32,
-    DataType::F16,
-    DataType::I8Dynamic,
-    DataType::I4Dynamic,
-    DataType::W4A16,
-    DataType::W8A16,
     DataType::I8,
+    DataType::W8A16,
+    DataType::W4A16,
+    DataType::I4Dynamic,
+    DataType::I8Dynamic,
+    DataType::F16,
+    DataType::F32,
 ];
 
 /// Elements of a byte, and those of which a byte has several.
@@ -36,21 +37,21 @@ impl Formats<'_> {
     pub(super) fn of_file(&self, inputs: &[TensorId], nodes: &[SourceNode]) -> DataType {
         let activations = (0..self.tensors.len())
             .filter(|id| self.tensors[*id].constant.is_none() && !inputs.contains(id))
-            .filter_map(|id| Some((self.of_activation(id)?, id)));
+            .filter_map(|id| Some((id, self.of_activation(id)?)));
         let of_activations = self.most(activations);
         if of_activations != DataType::F32 {
             return of_activations;
         }
         let products = nodes.iter().filter(|node| node.work.multiplies());
         let weights: HashMap<TensorId, DataType> = products.flat_map(|node| self.of_weights(node)).collect();
-        self.most(weights.into_iter().map(|(id, format)| (format, id)))
+        self.most(weights.into_iter())
     }
 
-    /// The format of a node that writes `result`, in a file of the format `of_file`; none where that is the file's. Only
-    /// activations of integers make a difference to what has no weights.
+    /// The format of a node in a file of the format `of_file`; none where the file's says as much. Without weights it
+    /// is that of the activations, and only whether those are integers makes a difference.
     pub(super) fn of_node(&self, node: &SourceNode, of_file: DataType) -> Option<DataType> {
         if node.work.multiplies() && self.of_weights(node).next().is_some() {
-            return Some(self.most(self.of_weights(node).map(|(id, format)| (format, id))));
+            return Some(self.most(self.of_weights(node)));
         }
         let activation = self.of_activation(node.result(0)?)?;
         let of_integers = [DataType::I8, DataType::W8A16, DataType::W4A16];
@@ -89,22 +90,14 @@ impl Formats<'_> {
         node.reads.iter().flatten().filter_map(of)
     }
 
-    /// The format that most elements have.
-    fn most(&self, tensors: impl Iterator<Item = (DataType, TensorId)>) -> DataType {
-        let mut totals = FORMATS.map(|format| (format, 0_u64));
-        for (format, id) in tensors {
-            let count = self.tensors[id].extents.as_deref().map_or(0, elements);
-            // A damaged file's extents may be anything.
-            totals
-                .iter_mut()
-                .filter(|total| total.0 == format)
-                .for_each(|total| total.1 = total.1.saturating_add(count));
-        }
-        totals.into_iter().rev().max_by_key(|total| total.1).map_or(DataType::F32, |total| total.0)
+    /// The format that most elements have; floats where nothing has any.
+    fn most(&self, tensors: impl Iterator<Item = (TensorId, DataType)>) -> DataType {
+        let elements = |id: TensorId| self.tensors[id].extents.as_deref().map_or(0, elements);
+        most(FORMATS, tensors.map(|(id, format)| (format, elements(id)))).unwrap_or_default()
     }
 }
 
-/// Notes in which format each node computes that has another than the file.
+/// Notes in which format each node computes where the file's does not say it.
 pub(super) fn tell(formats: &Formats<'_>, of_file: DataType, nodes: &mut [SourceNode]) {
     for node in nodes {
         node.data_type = formats.of_node(node, of_file);

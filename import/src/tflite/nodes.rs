@@ -2,7 +2,7 @@
 
 use super::table::Table;
 use crate::model::{
-    Elemental, Extents, Listing, Pads, Reduction, Slicing, SourceTensor, TensorId, Windowed, Work, written,
+    Elemental, Extents, Pads, Reduction, Slicing, SourceTensor, TensorId, Windowed, Work, written,
 };
 use crate::operators::{self, NOT_KNOWN};
 use coexec_sim::workload::{Function, GenericKind, LocalResponseNorm, PoolKind, Softmax};
@@ -27,6 +27,9 @@ const LATER_OPTIONS: usize = 12;
 
 /// Slot of the options of an operator of the model's own.
 const CUSTOM_OPTIONS: usize = 5;
+
+/// What names of `TensorFlow`'s operators begin with.
+const FLEX: &str = "Flex";
 
 /// The name of `MediaPipe`'s transposed convolution with a bias.
 const TRANSPOSED_WITH_BIAS: &str = "Convolution2DTransposeBias";
@@ -123,31 +126,19 @@ pub(super) fn called(code: i32, table: &Table<'_>) -> Option<Called> {
     })
 }
 
-/// An operator of `TensorFlow` that a file has no number for: what stands for it, and the operands that it has then.
-fn of_tensorflow(name: &str) -> Option<(Work, &'static [usize])> {
-    const ALL: &[usize] = &[0, 1, 2];
-    let number = match name.strip_prefix("Flex")? {
-        // What converters leave of a GELU.
-        "Erf" => return Some((Work::Function(Elemental::Erf), ALL)),
-        // Loops of recurrent layers write a list, step after step.
-        "TensorListReserve" => return Some((Work::List(Listing::Make), &[])),
-        "TensorListSetItem" => return Some((Work::List(Listing::Insert), &[0, 2, 1])),
-        "TensorListGetItem" => return Some((Work::List(Listing::At), &[0, 1])),
-        "TensorListFromTensor" => return Some((Work::List(Listing::Cut { axis: 0, keep: false }), &[0])),
-        "TensorListStack" => return Some((Work::List(Listing::Join { axis: 0, is_new: true }), &[0])),
-        "AddV2" => 0,
-        "Sigmoid" => 14,
-        "Mul" => 18,
-        "Relu" => 19,
-        "Relu6" => 21,
-        "Tanh" => 28,
-        "Transpose" => 39,
-        "Sub" => 41,
-        "RealDiv" => 42,
-        "SplitV" => 102,
-        _ => return None,
+/// An operator of `TensorFlow` that a file has no number for: what it does, and which of its operands that is about.
+fn of_tensorflow(custom: &str) -> Option<(Work, &'static [usize])> {
+    let name = custom.strip_prefix(FLEX)?;
+    let operands: &[usize] = match name {
+        // Extents say nothing new of a list.
+        "TensorListReserve" => &[],
+        "TensorListFromTensor" | "TensorListStack" => &[0],
+        "TensorListGetItem" => &[0, 1],
+        // The list, the tensor, its place.
+        "TensorListSetItem" => &[0, 2, 1],
+        _ => &[0, 1, 2],
     };
-    operators::of_tflite(number).map(|(_, work)| (work, ALL))
+    operators::of_tensorflow(name).map(|work| (work, operands))
 }
 
 /// A node of a kind (`BuiltinOperator`).
