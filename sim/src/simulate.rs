@@ -42,6 +42,7 @@ pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
 pub use host::Measure;
 pub use known::{Known, Missing, known, known_in};
+pub(crate) use memory::streams_of;
 pub use pipeline::{Pipeline, Stream};
 pub use prediction::{
     Composition, CriticalStep, OtherEnergy, PartReport, Prediction, ProcessorUse, StageReport, Transfers,

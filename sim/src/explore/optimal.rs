@@ -29,6 +29,7 @@ mod planned;
 mod program;
 mod shares;
 mod sharing;
+mod streaming;
 mod tables;
 mod throughput;
 mod walk;
@@ -47,8 +48,9 @@ pub use order::has_branches;
 use order::mirrored;
 use path::CriticalPaths;
 use program::{Limits, Outcome, Programme, Rest};
-use shares::{Members, NPU_RANGES, ShareTable, Shared, WITH_NPU};
+use shares::{Members, NPU_RANGES, ShareTable, Shared, Sharing, WITH_NPU};
 use sharing::shared_placement;
+use streaming::Streaming;
 use tables::{CutTable, OperatorTable, PRICED_CUTS, Priced, Pricing, Traffic, Way, Ways};
 use work::{ANYBODY, Changes, May, Remaining, STATES, Weighted, least_remaining, only_state};
 

@@ -38,6 +38,16 @@ pub enum Detail {
     NpuGraph(npu::compiled::Step),
 }
 
+impl Detail {
+    /// Identical flows that the traffic consists of: the threads that take part.
+    pub(crate) fn streams(&self) -> u32 {
+        match self {
+            Self::Cpu { schedule, .. } => schedule.threads.max(1),
+            Self::Gpu(_) | Self::GpuLanguage(_) | Self::Npu(_) | Self::NpuGraph(_) => 1,
+        }
+    }
+}
+
 fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(cores)
 }

@@ -79,7 +79,8 @@ impl PricedCommand {
             duration: stretch.map_or(phase.duration, |factor| phase.duration.scale(factor)),
             bytes: if moves { phase.bytes } else { Bytes::ZERO },
         });
-        let id = program.task(self.processor().id(), self.streams(), work);
+        let streams = self.detail.as_ref().map_or(1, Detail::streams);
+        let id = program.task(self.processor().id(), streams, work);
         if let Some(client) = self.client {
             program.moves_as(id, client);
         }
@@ -87,11 +88,6 @@ impl PricedCommand {
             program.on_host(id);
         }
         id
-    }
-
-    /// Identical flows its traffic consists of: the threads that take part.
-    fn streams(&self) -> u32 {
-        if let Some(Detail::Cpu { schedule, .. }) = &self.detail { schedule.threads.max(1) } else { 1 }
     }
 }
 

@@ -5,6 +5,7 @@
 //! Invariant: without interference in the profile, processors share by max-min
 //! alone.
 
+use super::Detail;
 use crate::device::{Interference, MAX_CLUSTERS, Memory, ProcessorKind, Profile};
 use crate::engine;
 use crate::engine::{Capacity, ClientId};
@@ -27,10 +28,24 @@ pub(crate) fn capacity(device: &Profile) -> Capacity {
     })
 }
 
+/// How many equal streams the traffic of what `by` computes counts for.
+pub(crate) fn streams_of(device: &Profile, detail: &Detail, by: ProcessorKind) -> u32 {
+    let weights = weights(&device.memory);
+    match by {
+        ProcessorKind::Cpu => detail.streams(),
+        ProcessorKind::Gpu => weights[0],
+        ProcessorKind::Npu => weights[1],
+    }
+}
+
+/// How many streams one of the GPU counts for, and one of the NPU.
+fn weights(memory: &Memory) -> [u32; 2] {
+    memory.streams.as_ref().map_or([1, 1], |streams| [streams.gpu, streams.npu])
+}
+
 /// What processors move together, and in which ratio where they compete.
 fn weighted(memory: &Memory) -> Capacity {
-    let weights = memory.streams.as_ref().map_or([1, 1], |streams| [streams.gpu, streams.npu]);
-    let accelerators = [ProcessorKind::Gpu, ProcessorKind::Npu].into_iter().zip(weights);
+    let accelerators = [ProcessorKind::Gpu, ProcessorKind::Npu].into_iter().zip(weights(memory));
     accelerators.fold(totals(memory), |capacity, (processor, weight)| {
         capacity.with_weight(ClientId(processor as u8), weight)
     })

@@ -83,6 +83,8 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) meets: Vec<usize>,
     /// Whether every stage from a position on waits for all before it.
     pub(super) completes: Vec<bool>,
+    /// Whether nothing else is computed while each stage is.
+    pub(super) is_alone: Vec<bool>,
 }
 
 impl Meeting {
@@ -130,6 +132,11 @@ impl<'e> Model<'e> {
         let [submission, read_back] = explorer.simulator.around_launches();
         let (run_start, run_end) = runs(&stages);
         let (meets, readers) = (meeting_points(&stages), readers(&stages));
+        let completes = completion_points(&meets, &readers);
+        let meet = |position: usize| position == 0 || position == stages.len() || completes[position];
+        let has_batches = explorer.period_counts().is_some();
+        let is_alone =
+            (0..stages.len()).map(|stage| !has_batches && meet(stage) && meet(stage + 1)).collect();
         Ok(Self {
             order,
             core_sets: &options.core_sets,
@@ -148,7 +155,8 @@ impl<'e> Model<'e> {
             next: next(&stages),
             run_start,
             run_end,
-            completes: completion_points(&meets, &readers),
+            completes,
+            is_alone,
             meets,
             readers,
             kinds,

@@ -4,7 +4,7 @@
 //! the work that processors share (`work`), which is what a path may go on with where all before it is complete.
 //! Invariant: no plan is over before a result is ready in it and what follows here has been computed.
 
-use super::shares::WITH_NPU;
+use super::shares::{Sharing, WITH_NPU};
 use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, each, least_remaining};
 use super::{At, CPU, GPU, Model, NPU, Place, Price, Progress};
 use crate::units::Picos;
@@ -111,7 +111,8 @@ impl Model<'_> {
         for shares in table.shares.iter().flatten() {
             costs.extend(WITH_NPU.map(|members| {
                 let cost = |starts: [Picos; 3]| {
-                    let shared = shares.balanced(members, starts, shares.of_npu(None));
+                    let of_npu = shares.of_npu(None);
+                    let shared = shares.balanced(&Sharing { members, starts, of_npu, is_alone: false });
                     let joules = shares.least_joules(members);
                     shared.map_or(f64::INFINITY, |shared| self.weights.of(shared.end + join, joules))
                 };

@@ -4,7 +4,7 @@
 //! them end together. Not for: cuts between CPU and GPU alone (`tables`), whose ways are exact. Invariant: no
 //! processor takes less than its table says, wherever its part lies.
 
-use super::{CutTable, NEVER, PRICED_CUTS, Price, Priced, Pricing, Traffic};
+use super::{CutTable, NEVER, PRICED_CUTS, Price, Priced, Pricing, Streaming, Traffic};
 use crate::device::ProcessorKind;
 use crate::plan::{Axis, Processor, Region, Span};
 use crate::units::Picos;
@@ -14,11 +14,15 @@ use crate::workload::Layer;
 /// lower one, as arrays are filled in steps.
 const PRICED_SHARES: u32 = 512;
 
+/// Parts of fewer rows or channels than so many are all priced, and the steps between others are no larger than they
+/// are so many times: what is between two is that close to both.
+const SMALLEST_STEP: u32 = 128;
+
 /// Two ends that differ by less are one.
 const SAME_END: Picos = Picos(1_000);
 
 /// More than what sums of bytes are off by.
-const ROUNDING: f64 = 1.000_001;
+pub(super) const ROUNDING: f64 = 1.000_001;
 
 /// Who takes part in a share.
 pub(super) type Members = [bool; 3];
@@ -36,11 +40,13 @@ pub(super) struct ShareTable {
     costs: [Vec<Price>; 3],
     /// For one of them, at least: picoseconds and joules.
     rates: [(f64, f64); 3],
-    traffic: [Traffic; 3],
+    pub(super) traffic: [Traffic; 3],
+    /// Of the CPU on each core set, of the GPU and of the NPU.
+    pub(super) streaming: [Vec<Streaming>; 3],
     /// Who moves least for one of them, and so on.
-    lightest: [usize; 3],
-    /// What the memory moves for several at most, in bytes a picosecond.
-    together: f64,
+    pub(super) lightest: [usize; 3],
+    /// What the memory moves for two at most, and for two or three, in bytes a picosecond.
+    together: [f64; 2],
 }
 
 /// Relaxed, how much the NPU computes of what it shares is decided to be between two of these: otherwise a bound
@@ -49,6 +55,25 @@ const NPU_FRACTIONS: [f64; 5] = [0.0, 0.5, 0.75, 0.9, 1.0];
 
 /// Ranges of what the NPU may compute.
 pub(super) const NPU_RANGES: usize = NPU_FRACTIONS.len() - 1;
+
+/// Who shares one operator, and under which conditions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sharing {
+    pub(super) members: Members,
+    /// When each can start.
+    pub(super) starts: [Picos; 3],
+    /// How many the NPU may have, at least and at most.
+    pub(super) of_npu: [u32; 2],
+    /// Whether nobody else computes anything in the meantime.
+    pub(super) is_alone: bool,
+}
+
+impl Sharing {
+    pub(super) fn those(&self) -> impl Iterator<Item = usize> + Clone {
+        let members = self.members;
+        (0..3).filter(move |&by| members[by])
+    }
+}
 
 /// Shares of one operator, and when the last of them ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,25 +92,27 @@ impl ShareTable {
     ) -> Option<Self> {
         let all = axis.extent(&layer.operator).filter(|&all| all > 1)?;
         let priced = |by: &[Processor], most: u32| least_of_more(pricing, (layer, axis, all), by, most);
-        let (npu, of_npu) = priced(&[Processor::NPU], PRICED_SHARES);
+        let (npu, of_npu, npu_streaming) = priced(&[Processor::NPU], PRICED_SHARES);
         let cores: Vec<Processor> =
             pricing.options.core_sets.iter().map(|&cores| Processor::Cpu(cores)).collect();
-        let [(cpu, of_cpu), (gpu, of_gpu)] = match (cuts, axis) {
+        let [(cpu, of_cpu, cpu_streaming), (gpu, of_gpu, gpu_streaming)] = match (cuts, axis) {
             // Parts of as many channels are alike wherever they lie.
             (Some(cuts), Axis::Channels) => {
                 let of_gpu = cuts.least[1].iter().rev().copied().collect();
-                [(cuts.least[0].clone(), cuts.traffic[0]), (of_gpu, cuts.traffic[1])]
+                let [on_cpu, on_gpu] = cuts.streaming.clone();
+                [(cuts.least[0].clone(), cuts.traffic[0], on_cpu), (of_gpu, cuts.traffic[1], on_gpu)]
             }
             (_, Axis::Height) | (None, _) => [priced(&cores, u32::MAX), priced(&[Processor::Gpu], u32::MAX)],
         };
         let (costs, traffic) = ([cpu, gpu, npu], [of_cpu, of_gpu, of_npu]);
+        let streaming = [cpu_streaming, gpu_streaming, npu_streaming];
         let can = |kind: ProcessorKind| costs[kind as usize][1].is_known();
         let is_shared = can(ProcessorKind::Npu) && (can(ProcessorKind::Cpu) || can(ProcessorKind::Gpu));
         let rates = [0, 1, 2].map(|by: usize| rate(&costs[by]));
-        let together = pricing.most_together();
+        let together = [pricing.together(2), pricing.most_together()];
         let mut lightest = [0, 1, 2];
         lightest.sort_by(|&one: &usize, &other| traffic[one].bytes.total_cmp(&traffic[other].bytes));
-        is_shared.then_some(Self { all, costs, rates, traffic, lightest, together })
+        is_shared.then_some(Self { all, costs, rates, traffic, streaming, lightest, together })
     }
 
     /// The rows or channels that the NPU may have in all, or in one of [`NPU_RANGES`].
@@ -96,36 +123,26 @@ impl ShareTable {
         [part(first).max(1), part(last).max(1)]
     }
 
-    /// The shares of `members` with which the last ends first, where each can start then and the NPU has so
-    /// many. What is returned as the end is no later than that of any such shares: parts take what they take
-    /// alone, and the memory moves no more than it can for all of them.
-    pub(super) fn balanced(
-        &self,
-        members: Members,
-        starts: [Picos; 3],
-        [npu_least, npu_most]: [u32; 2],
-    ) -> Option<Shared> {
-        let those = || (0..3).filter(|&by| members[by]);
-        let others = those().count() as u32 - 1;
-        if self.all <= others || npu_least > self.all - others {
-            return None;
-        }
-        let least = [1, 1, npu_least];
-        let largest = [self.all, self.all, npu_most].map(|most| most.min(self.all - others) as usize);
-        let end_with = |by: usize, count: u32| starts[by] + self.costs[by][count as usize].time;
-        let mut low = those().map(|by| end_with(by, least[by])).max()?;
+    /// The shares with which the last ends first. What is returned as the end is no later than that of any such
+    /// shares: parts take what they take alone, and the memory moves no more than it can for all of them.
+    pub(super) fn balanced(&self, sharing: &Sharing) -> Option<Shared> {
+        let (least, largest) = self.possible(sharing)?;
+        let end_with = |by: usize, count: u32| sharing.starts[by] + self.costs[by][count as usize].time;
+        let mut low = sharing.those().map(|by| end_with(by, least[by])).max()?;
         if low >= NEVER {
             return None;
         }
-        let by_then = |end: Picos, between: [[usize; 3]; 2]| self.by_then((members, starts), end, between);
+        let by_then = |end: Picos, between: [[usize; 3]; 2]| self.by_then(sharing, end, between);
         // Where the memory can have moved by then whatever they may have to move, it never decides.
         let has_time =
-            f64::from(self.all) * self.heaviest(members) * ROUNDING <= self.moved(members, starts, low);
+            f64::from(self.all) * self.heaviest(sharing.members) * ROUNDING <= self.moved(sharing, low);
         let suffices = |end: Picos, [cpu, gpu, npu]: [usize; 3]| {
             cpu + gpu + npu >= self.all as usize
-                && (has_time || self.bytes(self.filled([cpu, gpu, npu])) <= self.moved(members, starts, end))
+                && (has_time || self.bytes(self.filled([cpu, gpu, npu])) <= self.moved(sharing, end))
         };
-        let mut high = those().map(|by| end_with(by, self.all - others)).min()?.max(low).min(NEVER);
+        let most_of_one = self.all - (sharing.those().count() as u32 - 1);
+        let all_by_one = sharing.those().map(|by| end_with(by, most_of_one)).min()?;
+        let mut high = all_by_one.max(low).min(NEVER);
         let mut fewest = by_then(low, [[0; 3], largest]);
         let mut most = by_then(high, [fewest, largest]);
         while !suffices(high, most) {
@@ -150,37 +167,44 @@ impl ShareTable {
         Some(Shared { end: low, counts: self.filled(most) })
     }
 
+    /// How many rows or channels each may have at least, and at most; none where they are too few for all.
+    pub(super) fn possible(&self, sharing: &Sharing) -> Option<([u32; 3], [usize; 3])> {
+        let [npu_least, npu_most] = sharing.of_npu;
+        let most_of_one =
+            self.all.checked_sub(sharing.those().count() as u32 - 1).filter(|&most| most > 0)?;
+        let largest = [self.all, self.all, npu_most].map(|most| most.min(most_of_one) as usize);
+        (npu_least <= most_of_one).then_some(([1, 1, npu_least], largest))
+    }
+
     /// Bytes of one row or channel, of that of `members` which moves most.
     fn heaviest(&self, members: Members) -> f64 {
         self.lightest.iter().rev().find(|&&by| members[by]).map_or(0.0, |&by| self.traffic[by].bytes)
     }
 
-    /// How many each of `members` can have computed by `end`, where it lies between two times by which so many
-    /// were.
-    fn by_then(
+    /// How many each can have computed by `end`, where it lies between two times by which so many were.
+    pub(super) fn by_then(
         &self,
-        (members, starts): (Members, [Picos; 3]),
+        sharing: &Sharing,
         end: Picos,
         [fewest, most]: [[usize; 3]; 2],
     ) -> [usize; 3] {
         let mut counts = [0; 3];
-        for by in 0..3 {
-            if members[by] {
-                let more = &self.costs[by][fewest[by] + 1..=most[by]];
-                counts[by] = fewest[by] + more.partition_point(|cost| starts[by] + cost.time <= end);
-            }
+        for by in sharing.those() {
+            let more = &self.costs[by][fewest[by] + 1..=most[by]];
+            counts[by] = fewest[by] + more.partition_point(|cost| sharing.starts[by] + cost.time <= end);
         }
         counts
     }
 
-    /// Bytes that the memory can have moved for `members` at `end`: of each from where it has handed over its
-    /// part, for several no more than it moves together.
-    fn moved(&self, members: Members, starts: [Picos; 3], end: Picos) -> f64 {
-        let mut first = starts;
-        for (first, traffic) in first.iter_mut().zip(&self.traffic) {
-            *first += traffic.lead;
-        }
-        let (mut active, mut moved, mut until) = (members, 0.0, end);
+    /// When each can move its first byte: once it has handed over its part.
+    pub(super) fn first_bytes(&self, starts: [Picos; 3]) -> [Picos; 3] {
+        [0, 1, 2].map(|by: usize| starts[by] + self.traffic[by].lead)
+    }
+
+    /// Bytes that the memory can have moved for them at `end`, for several no more than it moves together.
+    pub(super) fn moved(&self, sharing: &Sharing, end: Picos) -> f64 {
+        let first = self.first_bytes(sharing.starts);
+        let (mut active, mut moved, mut until) = (sharing.members, 0.0, end);
         loop {
             let (mut sum, mut one, mut last) = (0.0, 0.0_f64, None);
             for by in 0..3 {
@@ -190,11 +214,18 @@ impl ShareTable {
                 }
             }
             let Some(last) = last else { return moved };
-            let rate = one.max(self.together.min(sum));
+            let all = active.iter().filter(|&&active| active).count();
+            let rate = one.max(self.together(sharing)[usize::from(all > 2)].min(sum));
             moved += until.saturating_sub(first[last]).0 as f64 * rate;
             until = until.min(first[last]);
             active[last] = false;
         }
+    }
+
+    /// What the memory moves for two and for three of them at most, in bytes a picosecond.
+    pub(super) fn together(&self, sharing: &Sharing) -> [f64; 2] {
+        let [of_two, of_more] = self.together;
+        if sharing.is_alone { [of_two, of_more] } else { [of_more; 2] }
     }
 
     /// The shares that move least of those in which each computes no more than so many, and one at least where
@@ -256,32 +287,41 @@ impl ShareTable {
     }
 }
 
-/// For each number of rows or channels up to all, the least that any of `by` takes for as many or more; and
-/// what they move.
+/// For each number of rows or channels up to all, the least that any of `by` takes for as many or more; what they
+/// move, and how each of them streams it.
 fn least_of_more(
     pricing: &Pricing<'_, '_>,
     (layer, axis, all): (&Layer, Axis, u32),
     by: &[Processor],
     most: u32,
-) -> (Vec<Price>, Traffic) {
+) -> (Vec<Price>, Traffic, Vec<Streaming>) {
     let step = all.div_ceil(most.min(PRICED_CUTS));
     let mut least = vec![Price::NOTHING];
-    let mut traffic = Vec::new();
+    let mut priced: Vec<Vec<(u32, Priced)>> = vec![Vec::new(); by.len()];
+    let mut next = 1;
     for count in 1..=all {
-        if count % step != 0 && count != all && count > step {
+        if count != next && count != all {
             least.push(least[count as usize - 1]);
             continue;
         }
+        next = count + (count / SMALLEST_STEP).clamp(1, step);
         let parts = parts(layer, axis, (count, all));
-        let priced = parts.iter().flat_map(|part| by.iter().map(|&by| pricing.part(part, by)));
-        let priced: Vec<Priced> = priced.filter(|part| part.cost.is_known()).collect();
-        least.push(priced.iter().map(|part| part.cost).reduce(Price::least).unwrap_or(Price::NEVER));
-        traffic.extend(priced.into_iter().map(|part| (count, part)));
+        let mut cost = Price::NEVER;
+        for (&by, priced) in by.iter().zip(&mut priced) {
+            let known = parts.iter().map(|part| pricing.part(part, by)).filter(|part| part.cost.is_known());
+            for part in known {
+                cost = cost.least(part.cost);
+                priced.push((count, part));
+            }
+        }
+        least.push(cost);
     }
     for count in (1..all as usize).rev() {
         least[count] = least[count].least(least[count + 1]);
     }
-    (least, Traffic::of(traffic.into_iter(), step))
+    let traffic = Traffic::of(priced.iter().flatten().copied(), step);
+    let streaming = priced.into_iter().map(|of| Streaming::of(of.into_iter(), all)).collect();
+    (least, traffic, streaming)
 }
 
 /// The layers that differ of so many rows or channels at either end and in the middle.

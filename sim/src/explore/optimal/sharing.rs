@@ -3,7 +3,7 @@
 //! Responsible for: when such parts end and are joined. Not for: which shares end together (`shares`).
 //! Invariant: relaxed, the NPU is busy with no more than any such shares give it.
 
-use super::{CPU, Cutting, GPU, Members, Model, Move, Mover, NPU, Place, Shared, Step, joined};
+use super::{CPU, Cutting, GPU, Members, Model, Move, Mover, NPU, Place, Sharing, Step, joined};
 use crate::device::ProcessorKind;
 use crate::plan::{Placement, Processor};
 
@@ -24,30 +24,32 @@ impl Mover<'_, '_, '_> {
             self.inputs_onto_gpu(step, stage);
         }
         let starts = [step.now.queues[CPU], step.gpu_start(), step.now.queues[NPU]];
-        let of_npu = shares.of_npu(range);
-        let Shared { mut end, mut counts } = shares.balanced(members, starts, of_npu)?;
-        match &mut self.contention {
+        let is_alone = self.is_relaxed() && model.is_alone[stage];
+        let sharing = Sharing { members, starts, of_npu: shares.of_npu(range), is_alone };
+        let shared = shares.balanced(&sharing)?;
+        let (end, counts) = match &mut self.contention {
             None => {
                 // The GPU's next kernel waits for the join, the NPU's does not.
-                step.now.queues[NPU] = shares.ends(members, [0, 0, of_npu[0]], starts)[NPU];
+                step.now.queues[NPU] = shares.ends(members, [0, 0, sharing.of_npu[0]], starts)[NPU];
                 step.now.joules += shares.least_joules(members);
+                (shares.contended(&sharing, shared), shared.counts)
             }
             Some(contention) => {
-                counts = shares.in_units(counts, cutting.axis)?;
-                let together = contention.best_shares(model, stage, (cutting, members), counts);
-                let tried = [counts, together].map(|counts| {
+                let even = shares.in_units(shared.counts, cutting.axis)?;
+                let together = contention.best_shares(model, stage, (cutting, members), even);
+                let tried = [even, together].map(|counts| {
                     let ends = shares.ends(members, counts, starts);
                     let last = ends.into_iter().max().unwrap_or_default();
                     (last + contention.of_shares(model, stage, (cutting, members), counts), ends, counts)
                 });
-                let ends;
-                (end, ends, counts) = tried.into_iter().min_by_key(|tried| tried.0)?;
+                let (end, ends, counts) = tried.into_iter().min_by_key(|tried| tried.0)?;
                 for by in [GPU, NPU].into_iter().filter(|&by| members[by]) {
                     step.now.queues[by] = ends[by];
                 }
                 step.now.joules += shares.joules(counts);
+                (end, counts)
             }
-        }
+        };
         let end = end + model.meeting(stage, self.is_relaxed()).join;
         (step.now.queues[CPU], step.now.join) = (step.now.queues[CPU].max(end), end);
         self.join_all(step, end);

@@ -5,11 +5,11 @@
 
 use std::ops::Range;
 
-use super::{NEVER, ShareTable};
+use super::{NEVER, ShareTable, Streaming};
 use crate::explore::{Objective, Price, SearchOptions};
 use crate::kernel::Phases;
 use crate::plan::{Axis, Processor, Region, Span};
-use crate::simulate::{Detail, Simulator, has_own_memory};
+use crate::simulate::{Detail, Simulator, has_own_memory, streams_of};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::Layer;
 
@@ -85,6 +85,8 @@ pub(super) struct CutTable {
     pub(super) ways: Vec<Ways>,
     /// Of the CPU, and of the GPU.
     pub(super) traffic: [Traffic; 2],
+    /// Of the CPU on each core set, and of the GPU.
+    pub(super) streaming: [Vec<Streaming>; 2],
 }
 
 /// What a processor moves for parts of an operator, at least: so much for each row or channel, less what it
@@ -159,10 +161,22 @@ pub(super) struct Priced {
     bytes: f64,
     rate: f64,
     lead: Picos,
+    /// How long bytes move, the lowest rate of them, and the equal streams that they are.
+    pub(super) streaming: Picos,
+    pub(super) least_rate: f64,
+    pub(super) streams: f64,
 }
 
 impl Priced {
-    const NOTHING: Self = Self { cost: Price::NOTHING, bytes: 0.0, rate: 0.0, lead: Picos::ZERO };
+    const NOTHING: Self = Self {
+        cost: Price::NOTHING,
+        bytes: 0.0,
+        rate: 0.0,
+        lead: Picos::ZERO,
+        streaming: Picos::ZERO,
+        least_rate: f64::INFINITY,
+        streams: 1.0,
+    };
 }
 
 /// Asks the kernel models.
@@ -206,20 +220,27 @@ impl Pricing<'_, '_> {
         let moves_nothing = phases.as_slice().iter().take_while(|phase| phase.bytes.0 == 0);
         let lead = moves_nothing.map(|phase| phase.duration).sum();
         let cost = self.alone(&phases, &detail);
+        let streams = f64::from(streams_of(self.parts.device(), &detail, by.kind()));
+        let mut priced = Priced { cost, lead, streams, ..Priced::NOTHING };
+        if by == Processor::Gpu && has_own_memory(self.parts.device()) {
+            return priced;
+        }
         // Beside others a processor counts for what the memory moves for one client, at most.
         let alone = self.together(1);
-        let (mut bytes, mut rate) = (0.0, 0.0_f64);
-        for phase in phases.as_slice() {
+        for phase in phases.as_slice().iter().filter(|phase| phase.bytes.0 > 0) {
             let duration = phase.duration.0 as f64;
             let counted = (phase.bytes.0 as f64).min(alone * duration);
-            bytes += counted;
-            rate = rate.max(counted / duration.max(1.0));
+            let rate = counted / duration.max(1.0);
+            priced.bytes += counted;
+            priced.rate = priced.rate.max(rate);
+            priced.least_rate = priced.least_rate.min(rate);
+            priced.streaming += phase.duration;
         }
-        Priced { cost, bytes, rate, lead }
+        priced
     }
 
     /// What the memory moves for so many clients, in bytes a picosecond.
-    fn together(&self, clients: usize) -> f64 {
+    pub(super) fn together(&self, clients: usize) -> f64 {
         self.parts.device().memory.capacity(clients).0 / PICOS_PER_SECOND
     }
 
@@ -253,23 +274,29 @@ impl Pricing<'_, '_> {
         let moving = (0..=all as usize).map(|cut| self.moving(cpu.iter().map(|of| of[cut]), gpu[cut]));
         let moving = moving.collect();
         let costs = |priced: &Vec<Priced>| -> Vec<Price> { priced.iter().map(|part| part.cost).collect() };
-        let of_cpu = cpu.iter().flat_map(|priced| (0..).zip(priced.iter().copied()));
+        let traffic_of_cpu = cpu.iter().flat_map(|priced| (0..).zip(priced.iter().copied()));
         let of_gpu = (0..).zip(gpu.iter().copied()).map(|(cut, priced)| (all - cut, priced));
-        let traffic = [Traffic::of(of_cpu, step), Traffic::of(of_gpu, step)];
-        Some(self.cut_table(
-            (step, all, axis.unit()),
-            cpu.iter().map(costs).collect(),
-            costs(&gpu),
-            (moving, traffic),
-        ))
+        let traffic = [Traffic::of(traffic_of_cpu, step), Traffic::of(of_gpu.clone(), step)];
+        let is_priced = |cut: u32| cut.is_multiple_of(step) || cut == all;
+        let on_cores = |priced: &Vec<Priced>| {
+            let of_cpu = (0..).zip(priced.iter().copied());
+            Streaming::of(of_cpu.filter(|&(cut, _)| is_priced(cut)), all)
+        };
+        // Asked for only where the NPU takes part.
+        let streaming = self.parts.device().npu.is_some().then(|| {
+            let on_gpu = Streaming::of(of_gpu.filter(|&(count, _)| is_priced(all - count)), all);
+            [cpu.iter().map(on_cores).collect(), vec![on_gpu]]
+        });
+        let streaming = streaming.unwrap_or_default();
+        let costs = (cpu.iter().map(costs).collect(), costs(&gpu));
+        Some(self.cut_table((step, all, axis.unit()), costs, (moving, traffic, streaming)))
     }
 
     fn cut_table(
         &self,
         (step, all, unit): (u32, u32, u32),
-        cpu: Vec<Vec<Price>>,
-        gpu: Vec<Price>,
-        (moving, traffic): (Vec<Picos>, [Traffic; 2]),
+        (cpu, gpu): (Vec<Vec<Price>>, Vec<Price>),
+        (moving, traffic, streaming): (Vec<Picos>, [Traffic; 2], [Vec<Streaming>; 2]),
     ) -> CutTable {
         let cuts = 0..=all as usize;
         let of_any = |cut: usize| cpu.iter().map(|of| of[cut]).fold(Price::NEVER, least_known);
@@ -291,7 +318,7 @@ impl Pricing<'_, '_> {
             self.best_ways((unit..all).step_by(step.next_multiple_of(unit) as usize).map(way).collect())
         };
         let ways = cpu.iter().map(ways).collect();
-        CutTable { all, cpu, gpu, least, best_cpu, moving, least_joules, ways, traffic }
+        CutTable { all, cpu, gpu, least, best_cpu, moving, least_joules, ways, traffic, streaming }
     }
 
     /// Those of `ways` that may be part of a best plan.
@@ -320,9 +347,6 @@ impl Pricing<'_, '_> {
 
     /// No schedule moves the bytes of two parts faster than this.
     fn moving(&self, cpu: impl Iterator<Item = Priced>, gpu: Priced) -> Picos {
-        if has_own_memory(self.parts.device()) {
-            return Picos::ZERO;
-        }
         let both = self.most_together();
         let of = |cpu: Priced| {
             let rate = cpu.rate.max(gpu.rate).max(both.min(cpu.rate + gpu.rate));

@@ -13,8 +13,15 @@ use crate::schedule::Holders;
 use crate::simulate::{Measure, Pipeline, Simulator};
 use crate::workload::{DataType, GraphBuilder, Shape, Stage, Window, fuse, network};
 
-const NETWORKS: [&str; 6] =
-    ["resnet18", "mobilenet-v2", "inception-v3", "codl-retinaface", "vit-tiny-p16", "efficientnet-b2"];
+const NETWORKS: [&str; 7] = [
+    "resnet18",
+    "mobilenet-v2",
+    "inception-v3",
+    "codl-retinaface",
+    "vit-tiny-p16",
+    "efficientnet-b2",
+    "vgg16",
+];
 const DEVICES: [&str; 7] =
     ["pixel4", "mi8se", "oneplus11", "jetson-agx-orin", "snapdragon-8gen3", "apple-m1", "h200"];
 
@@ -128,6 +135,32 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
+    /// Where the memory slows whoever computes beside others.
+    #[test]
+    fn no_plan_of_products_with_large_weights_is_below_the_bound(
+        device in prop::sample::select(&["oneplus11", "snapdragon-8gen3", "apple-m1", "dimensity-9300"][..]),
+        rows in prop::sample::select(&[1_u32, 1, 8, 50][..]),
+        sizes in prop::collection::vec(1_u32..1_000, 2..4),
+        scale in prop::sample::select(&[1_u32, 8, 25][..]),
+        seed in any::<u64>(),
+    ) {
+        let device = Profile::load(device).unwrap();
+        let mut net = GraphBuilder::new("products", DataType::F32);
+        let mut last = net.input(Shape::tokens(rows, sizes[0] * scale));
+        for size in &sizes[1..] {
+            last = net.linear(last, size * scale);
+        }
+        let stages = fuse(&net.build().unwrap());
+        let options = SearchOptions { strategy: Strategy::Optimal, ..SearchOptions::on(&device) };
+        let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
+        let found = explore(&mut simulator, &stages, &options).unwrap().prediction.latency.as_seconds();
+        let mut explorer = Explorer::new(&mut simulator, &stages, &options);
+        let model = Model::new(&explorer, Vec::new()).unwrap();
+        let bound = unlimited_bound(&explorer, &model);
+        let (least, simulated) = walked(&mut explorer, &model, 300, seed);
+        prop_assert!(bound <= least.min(found) * (1.0 + 1e-12), "{bound}, {found}, {least} of {simulated} plans");
+    }
+
     #[test]
     fn no_walked_plan_of_batches_in_flight_has_a_period_below_the_bound(
         net in 0..NETWORKS.len(),
@@ -204,6 +237,8 @@ fn plans_are_within_a_percent_of_the_bound_and_cut_where_a_gpu_can_start() {
         ("resnet50", "snapdragon-8gen3", 1.0),
         ("codl-posenet", "mi8se", 0.2),
         ("efficientnet-b2", "jetson-agx-orin", 0.5),
+        ("vgg16", "snapdragon-8gen3", 1.0),
+        ("vit-b32-mlp", "apple-m1", 1.0),
     ] {
         let device = Profile::load(device).unwrap();
         let stages = fuse(&network(net).unwrap());
