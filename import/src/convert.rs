@@ -89,6 +89,10 @@ pub(super) struct Converter<'a> {
     repeated: usize,
     /// Constants that became inputs of the graph.
     given: HashMap<(TensorId, Shape), Source>,
+    /// By the tensor of its weights, and how many they are, the first node that has them.
+    owners: HashMap<(TensorId, u64), usize>,
+    /// Of constants that were turned, those that they were.
+    origins: HashMap<TensorId, TensorId>,
     /// Those inputs, which are stored as whoever reads them needs.
     stored: HashSet<Source>,
     /// What products of matrices read, and is no image.
@@ -112,7 +116,7 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
     let mut converter = Converter::new(model, options);
     for &input in &model.inputs {
         let tensor = &model.tensors[input];
-        let at = AtWork { name: tensor.name.clone(), kind: "input".to_owned(), data_type: None };
+        let at = AtWork { name: tensor.name.clone(), kind: "input".to_owned(), ..AtWork::default() };
         let given = converter.give(input, &tensor.name, tensor.extents.as_deref());
         given.map_err(|problem| at.refused(problem))?;
     }
@@ -123,7 +127,7 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
     }
     for &output in &model.outputs {
         let name = node_name(&model.tensors[output].name);
-        converter.at = AtWork { name, kind: "output".to_owned(), data_type: None };
+        converter.at = AtWork { name, kind: "output".to_owned(), ..AtWork::default() };
         let wanted = converter.output(output).map_err(|problem| converter.at.refused(problem))?;
         converter.out.wanted.extend(wanted);
     }
@@ -157,6 +161,8 @@ impl<'a> Converter<'a> {
             lists: HashMap::new(),
             repeated: 0,
             given: HashMap::new(),
+            owners: HashMap::new(),
+            origins: HashMap::new(),
             stored: HashSet::new(),
             matrices: matrices(&nodes),
             images: read_by(&nodes, |work| !work.has_channels_last()),
@@ -193,7 +199,8 @@ impl<'a> Converter<'a> {
     fn node(&mut self, node: &SourceNode) -> Result<(), ImportError> {
         // Whatever the file calls it goes to terminals and into comments.
         let kind = node.kind.escape_debug().take(MAX_NAME).collect();
-        self.at = AtWork { name: node_name(&node.name), kind, data_type: node.data_type };
+        let weights = self.weights_of(node);
+        self.at = AtWork { name: node_name(&node.name), kind, data_type: node.data_type, weights };
         if let Work::Rounds(rounds) = &node.work {
             return self.rounds(node, rounds);
         }
@@ -222,6 +229,7 @@ impl<'a> Converter<'a> {
         }
         let is_kept = |source: &Source| !matches!(source, Source::Node(id) if id.index() >= first);
         self.moved.retain(|_, source| is_kept(source));
+        self.owners.retain(|_, owner| *owner < first);
         self.out.wanted.retain(is_kept);
     }
 

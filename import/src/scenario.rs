@@ -114,7 +114,12 @@ fn scenario(model: &Imported, name: String, source: String) -> ScenarioFile {
         let above = |source: &Source| matches!(source, Source::Node(id) if id.index() + 1 == index);
         let reads_above = node.inputs.len() == 1 && node.inputs.iter().all(above);
         let from = (!reads_above).then(|| node.inputs.iter().map(name_of).collect());
-        OperatorTable { from, data_type: node.data_type, ..OperatorTable::new(&node.name, &node.operator) }
+        OperatorTable {
+            from,
+            data_type: node.data_type,
+            shares_weights: node.shares_weights.then_some(true),
+            ..OperatorTable::new(&node.name, &node.operator)
+        }
     };
     let inputs: Vec<InputTable> = model.inputs.iter().map(input).collect();
     ScenarioFile {

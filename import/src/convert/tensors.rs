@@ -19,6 +19,8 @@ pub(super) struct AtWork {
     pub(super) kind: String,
     /// Its own number format.
     pub(super) data_type: Option<DataType>,
+    /// The tensor of its weights, where that is one constant.
+    pub(super) weights: Option<TensorId>,
 }
 
 impl AtWork {
@@ -192,8 +194,38 @@ impl Converter<'_> {
         }
         let name = self.unique(&format!("{}{suffix}", self.at.name));
         let data_type = self.at.data_type.filter(|&own| own != self.model.data_type);
-        self.out.nodes.push(Node { name, operator, inputs: inputs.to_vec(), data_type });
+        let shares_weights = self.has_weights_of_another(&operator);
+        self.out.nodes.push(Node { name, operator, inputs: inputs.to_vec(), data_type, shares_weights });
         Ok(Source::Node(NodeId(self.out.nodes.len() as u32 - 1)))
+    }
+
+    /// Whether an operator that is kept has the same weights; if not, this is who has them.
+    fn has_weights_of_another(&mut self, operator: &Operator) -> bool {
+        let Some(weights) = self.at.weights.filter(|_| operator.parameters() > 0) else { return false };
+        let next = self.out.nodes.len();
+        *self.owners.entry((weights, operator.parameters())).or_insert(next) != next
+    }
+
+    /// The tensor of the weights of a node that multiplies by one constant or picks rows of it, however that was turned
+    /// before.
+    pub(super) fn weights_of(&mut self, node: &SourceNode) -> Option<TensorId> {
+        let is_constant = |tensor: &TensorId| matches!(self.values[*tensor], Some(Value::Constant(_)));
+        let origin = |tensor: TensorId| self.origins.get(&tensor).copied().unwrap_or(tensor);
+        let mut constants = node.reads.iter().take(2).copied().flatten().filter(is_constant).map(origin);
+        let constant = constants.next()?;
+        if matches!(node.work, Work::Transpose | Work::Identity) {
+            let written = node.writes.first().copied().flatten();
+            self.origins.extend(written.map(|written| (written, constant)));
+        }
+        let has_weights = matches!(
+            node.work,
+            Work::Convolution { .. }
+                | Work::TransposedConvolution { .. }
+                | Work::Product { .. }
+                | Work::Linear { .. }
+                | Work::Gather { .. }
+        );
+        has_weights.then_some(constant)
     }
 
     /// Adds an operator that needs no kernel of its own and goes over its elements so many times.

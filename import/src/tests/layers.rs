@@ -346,3 +346,21 @@ fn a_transposed_convolution_multiplies_each_input_pixel_by_each_tap() {
         assert_eq!(graph.nodes().last().unwrap().operator.output(), Shape::image(16, 16, 36), "{kernel}");
     }
 }
+
+#[test]
+fn weights_that_several_nodes_read_count_once_however_they_are_turned() {
+    let model = Builder::new(&[5, 8])
+        .weights("w", &[8, 8])
+        .weights("other", &[8, 8])
+        .weights("b", &[8])
+        .node("MatMul", &["x", "w"], "a", &[])
+        .node("MatMul", &["a", "w"], "m", &[])
+        .node("Add", &["m", "b"], "c", &[])
+        .node("Transpose", &["w"], "t", &[])
+        .node("MatMul", &["c", "t"], "d", &[])
+        .node("MatMul", &["d", "other"], "y", &[]);
+    let imported = model.import().unwrap();
+    let shares: Vec<bool> = imported.graph.nodes().iter().map(|node| node.shares_weights).collect();
+    assert_eq!(shares, [false, true, true, false]);
+    assert_eq!(imported.graph.parameters(), 2 * 64);
+}

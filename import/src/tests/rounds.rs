@@ -58,6 +58,7 @@ fn rounds_are_as_many_nodes_one_after_the_other() {
     let imported = looped(model(), "nine", round("two")).unwrap();
     let one = ["linear 5x8 -> 8", "Relu 1x5x8"];
     assert_eq!(described(&imported.graph), [&one[..], &one, &one, &["concat -> 3x5x8"]].concat());
+    assert_eq!(imported.graph.parameters(), 64, "every round has the same weights");
     assert_eq!(looped(model(), "two", round("nine")).unwrap().graph.macs(), 2 * 5 * 64);
     assert_eq!(looped(model(), "", round("two")).unwrap().graph.macs(), 3 * 5 * 64);
 }

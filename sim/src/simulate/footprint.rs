@@ -17,7 +17,7 @@ use crate::workload::{LanguageTask, Layout, Stage};
 /// Memory of weights and results, and what a plan adds to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Footprint {
-    /// All weights, once.
+    /// All weights, once, however many operators share them.
     pub weights_bytes: Bytes,
     /// Most results that are alive at once, once each.
     pub activations_bytes: Bytes,
@@ -62,7 +62,6 @@ impl Footprint {
 
 /// The memory of `stages` under `plan`.
 pub(super) fn footprint(device: &Profile, stages: &[Stage], plan: &Plan, lowered: &Lowered) -> Footprint {
-    let weights = |stage: &Stage| stage.layer.data_type.weight_bytes(stage.layer.operator.parameters());
     let copies = copies(device, plan);
     let results: Vec<Bytes> = stages.iter().map(|stage| result_bytes(&stage.layer)).collect();
     let second = |stage: usize| {
@@ -79,13 +78,13 @@ pub(super) fn footprint(device: &Profile, stages: &[Stage], plan: &Plan, lowered
         regions.iter().filter(|region| region.channels == all).count() > 1
     };
     Footprint {
-        weights_bytes: stages.iter().map(weights).sum(),
+        weights_bytes: stages.iter().map(Stage::own_weights).sum(),
         activations_bytes: most_alive(stages, plan, &results),
         extra_weights_bytes: stages
             .iter()
             .zip(&lowered.computed)
             .filter(twice)
-            .map(|(stage, _)| weights(stage))
+            .map(|(stage, _)| stage.own_weights())
             .sum(),
         extra_activations_bytes: most_alive(stages, plan, &seconds),
     }
@@ -149,6 +148,19 @@ mod tests {
         assert_eq!(memory.extra_weights_bytes, Bytes(4 * 14_714_688));
         // conv1_1 and conv1_2, 224x224x64 each.
         assert_eq!(memory.activations_bytes, Bytes(2 * 4 * 224 * 224 * 64));
+    }
+
+    #[test]
+    fn weights_that_stages_share_are_there_once() {
+        let device = Profile::load("pixel4").unwrap();
+        let mut stages = fuse(&network("vit-b32-mlp").unwrap());
+        let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU; stages.len()]);
+        let weights = |stages: &[Stage]| {
+            Simulator::new(&device, Library::Xnnpack).run(stages, &plan).unwrap().memory.weights_bytes
+        };
+        let all = weights(&stages);
+        stages[1].shares_weights = true;
+        assert_eq!(weights(&stages), Bytes(all.0 - 4 * (3072 * 768 + 768)));
     }
 
     #[test]

@@ -267,7 +267,9 @@ fn check_room(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<()> {
         for part in placement.parts().filter(|part| part.by == Processor::Gpu) {
             let part = placement.is_cut().then(|| part.region.part_of(&stage.layer));
             let layer = part.as_ref().unwrap_or(&stage.layer);
-            weights += layer.data_type.weight_bytes(layer.operator.parameters());
+            if !stage.shares_weights {
+                weights += layer.data_type.weight_bytes(layer.operator.parameters());
+            }
             tensors = tensors.max(read_bytes(layer) + result_bytes(layer));
         }
     }

@@ -86,8 +86,14 @@ impl Assembly {
         })?;
         self.complete(&operator, &mut sources);
         let id = NodeId(self.nodes.len() as u32);
-        let OperatorTable { data_type, .. } = *table;
-        self.nodes.push(Node { name: table.name.clone(), operator, inputs: sources, data_type });
+        let OperatorTable { data_type, shares_weights, .. } = *table;
+        self.nodes.push(Node {
+            name: table.name.clone(),
+            operator,
+            inputs: sources,
+            data_type,
+            shares_weights: shares_weights.unwrap_or(false),
+        });
         self.by_name.insert(table.name.clone(), Source::Node(id));
         Ok(())
     }

@@ -8,6 +8,7 @@
 
 use super::operator::Operator;
 use super::{Elementwise, Graph, Layer, Node, NodeId, Source};
+use crate::units::Bytes;
 
 /// One layer of a fused graph and what it reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +24,20 @@ pub struct Stage {
     pub input_count: usize,
     /// The nodes merged into the stage, the operator's first.
     pub nodes: Vec<NodeId>,
+    /// Whether an earlier stage has the same weights.
+    pub shares_weights: bool,
 }
 
 impl Stage {
+    /// Its weights, but where an earlier stage has them.
+    pub fn own_weights(&self) -> Bytes {
+        let parameters = if self.shares_weights { 0 } else { self.layer.operator.parameters() };
+        self.layer.data_type.weight_bytes(parameters)
+    }
+
     /// One operator on its own, reading nothing that another computed.
     pub fn single(name: String, layer: Layer) -> Self {
-        Self { name, layer, inputs: Vec::new(), input_count: 1, nodes: Vec::new() }
+        Self { name, layer, inputs: Vec::new(), input_count: 1, nodes: Vec::new(), shares_weights: false }
     }
 
     /// This stage on its own.
@@ -85,6 +94,7 @@ impl Fusion {
             inputs: node.inputs.iter().filter_map(|&source| self.stage_behind(source)).collect(),
             input_count: node.inputs.len(),
             nodes: Vec::new(),
+            shares_weights: node.shares_weights,
         });
         self.stages.len() - 1
     }

@@ -49,6 +49,8 @@ pub struct Node {
     pub inputs: Vec<Source>,
     /// Its own number format, where that is not the graph's.
     pub data_type: Option<DataType>,
+    /// Whether an earlier node has the same weights: they count once.
+    pub shares_weights: bool,
 }
 
 /// A checked graph of operators.
@@ -86,7 +88,7 @@ impl Graph {
         if graph.nodes.is_empty() {
             return Err(GraphError::Empty);
         }
-        let mut names = HashSet::new();
+        let (mut names, mut known) = (HashSet::new(), HashSet::new());
         let (mut work, mut parameters) = (0_u64, 0_u64);
         for (index, node) in graph.nodes.iter().enumerate() {
             if !names.insert(node.name.as_str()) {
@@ -96,7 +98,13 @@ impl Graph {
             graph.check_sources(index, node)?;
             // Each term is at most MAX_WORK, far below where u64 ends.
             work += node.operator.macs();
-            parameters += node.operator.parameters();
+            let own = node.operator.parameters();
+            // Of a shared convolution each use may have a bias of its own, or none.
+            let with_bias = node.operator.with_bias().map_or(own, |biased| biased.parameters());
+            if known.insert(with_bias) && node.shares_weights {
+                return Err(GraphError::NoneShares { node: node.name.clone() });
+            }
+            parameters += if node.shares_weights { 0 } else { own };
             if work > MAX_WORK || parameters > MAX_WORK {
                 return Err(GraphError::TooLarge { node: node.name.clone() });
             }
@@ -161,9 +169,10 @@ impl Graph {
         reads
     }
 
-    /// Trained parameters of all nodes.
+    /// Trained parameters of all nodes, those that several share once.
     pub fn parameters(&self) -> u64 {
-        self.nodes.iter().map(|node| node.operator.parameters()).sum()
+        let own = self.nodes.iter().filter(|node| !node.shares_weights);
+        own.map(|node| node.operator.parameters()).sum()
     }
 
     /// Multiply-accumulates of all nodes, counted as [`Definition::macs`](super::Definition::macs) does.

@@ -116,6 +116,9 @@ macro_rules! operators {
             pub from: Option<Vec<String>>,
             /// Its number format, where that is not the workload's.
             pub data_type: Option<DataType>,
+            /// Whether an operator above has the same weights, as where a layer is computed again and again: they
+            /// count once in parameters and memory.
+            pub shares_weights: Option<bool>,
             $($(#[$doc])* pub $key: Option<$operator>,)+
         }
 

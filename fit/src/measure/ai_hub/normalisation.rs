@@ -39,6 +39,7 @@ pub(super) fn with_normalisation(name: &str, graph: Graph) -> Result<Graph, Grap
                 operator,
                 inputs: vec![source, values],
                 data_type: None,
+                shares_weights: false,
             });
             source = Source::Node(NodeId(nodes.len() as u32 - 1));
         }

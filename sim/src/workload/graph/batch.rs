@@ -96,7 +96,13 @@ impl Batch {
             if reshape.check().is_ok() {
                 let number = if index == 0 { String::new() } else { format!(".{}", index + 1) };
                 let name = format!("{}.rows{number}", node.name);
-                let rows = Node { name, operator: reshape, inputs: vec![*source], data_type: node.data_type };
+                let rows = Node {
+                    name,
+                    operator: reshape,
+                    inputs: vec![*source],
+                    shares_weights: false,
+                    ..node.clone()
+                };
                 let id = self.graph.push(rows);
                 *source = Source::Node(id);
             }

@@ -82,7 +82,8 @@ impl GraphBuilder {
         if self.error.is_some() {
             return inputs.first().copied().unwrap_or_else(|| self.input(Shape::tokens(1, 1)));
         }
-        Source::Node(self.graph.push(Node { name, operator, inputs: inputs.to_vec(), data_type: None }))
+        let inputs = inputs.to_vec();
+        Source::Node(self.graph.push(Node { name, operator, inputs, data_type: None, shares_weights: false }))
     }
 
     /// A convolution with bias.

@@ -38,6 +38,9 @@ pub enum GraphError {
         "{node} ({kind}) works across the batch, and would mix what belongs to different images of a larger one"
     )]
     NoBatch { node: String, kind: &'static str },
+    /// An operator that shares weights that none before it has.
+    #[error("{node} shares the weights of an operator above, but none has as many")]
+    NoneShares { node: String },
     /// Totals over the whole graph beyond [`MAX_WORK`].
     #[error("up to {node} the graph has more than {MAX_WORK} multiply-accumulates or parameters")]
     TooLarge { node: String },
@@ -55,6 +58,7 @@ impl GraphError {
             | Self::InputCount { node, .. }
             | Self::Mismatch { node, .. }
             | Self::NoBatch { node, .. }
+            | Self::NoneShares { node }
             | Self::TooLarge { node } => Some(node),
         }
     }
@@ -72,6 +76,7 @@ impl GraphError {
                 "Make the dimensions agree, or put a reshape, slice or concatenation between the two."
             }
             Self::NoBatch { .. } => "Leave the batch away.",
+            Self::NoneShares { .. } => "Remove `shares_weights`, or list the operator that has them first.",
             Self::TooLarge { .. } => "Simulate the graph in parts.",
         }
     }

@@ -15,7 +15,7 @@ fn conv(input: Shape) -> Conv2d {
 }
 
 fn node(name: &str, operator: Operator, inputs: &[Source]) -> Node {
-    Node { name: name.to_owned(), operator, inputs: inputs.to_vec(), data_type: None }
+    Node { name: name.to_owned(), operator, inputs: inputs.to_vec(), data_type: None, shares_weights: false }
 }
 
 /// A graph that reads one 1x50x768 tensor.
@@ -165,6 +165,18 @@ fn each_mistake_in_an_operator_says_what_was_found_and_expected() {
     for (operator, expected) in cases {
         assert_eq!(operator_message(&operator), expected);
     }
+}
+
+#[test]
+fn weights_that_operators_share_count_once() {
+    let first = node("once", linear(50, 768, 768), &[INPUT]);
+    let again = Node { shares_weights: true, ..node("again", linear(50, 768, 768), &[FIRST]) };
+    let other = node("other", linear(50, 768, 3072), &[SECOND]);
+    let sound = graph(vec![first, again.clone(), other]).expect("the second has the first's weights");
+    assert_eq!(sound.parameters(), 769 * 768 + 769 * 3072);
+    assert_eq!(sound.with_batch(2).unwrap().parameters(), sound.parameters());
+    let alone = Node { inputs: vec![INPUT], ..again };
+    assert_eq!(message(vec![alone]), "again shares the weights of an operator above, but none has as many");
 }
 
 #[test]

@@ -27,6 +27,7 @@ impl Layers {
             inputs: inputs.to_vec(),
             input_count: inputs.len() + outside,
             nodes: Vec::new(),
+            shares_weights: false,
         });
         self.stages.len() - 1
     }
