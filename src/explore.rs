@@ -1,7 +1,5 @@
 //! `coexec explore`: who should compute what, and why.
 
-use std::path::Path;
-
 use coexec_sim::explore::advice::Certainty;
 use coexec_sim::explore::delegates::{Partitioning, partitioning};
 use coexec_sim::explore::{self, Answer, Objective, Search};
@@ -142,9 +140,8 @@ fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &
         return Ok(());
     }
     // `run` searches for no plan by regret.
-    let written = options.robust.map(|_| Path::new("PLAN.toml"));
-    let file = options.out.as_deref().or(written);
-    let check = options.place.verification(scenario, &advice.answer.plan, file);
+    let (file, is_searched) = (options.out.as_deref(), options.robust.is_none());
+    let check = options.place.verification(scenario, &advice.answer.plan, file, is_searched);
     tell(scenario, stages, (&advice, options.confidence), (&entries, &known, &check));
     if let Some(partitioning) = &partitioning {
         delegates::tell(partitioning, stages);

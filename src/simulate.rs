@@ -88,7 +88,7 @@ fn one_model(scenario: &Scenario, stages: &[Stage], options: &Simulate, common: 
         report(&prediction, &timeline, &scenario.device);
         known::tell(&known);
         output::line("");
-        trust.tell(&known, &options.place.verification(scenario, &plan, options.plan.as_deref()));
+        trust.tell(&known, &options.place.verification(scenario, &plan, options.plan.as_deref(), true));
         if let Some(latency) = plain_sharing {
             let percent = 100.0 * (latency.0 as f64 / prediction.latency.0.max(1) as f64 - 1.0);
             output::line(&format!("\nmemory shared by max-min alone: latency {latency} ({percent:+.1} %)"));

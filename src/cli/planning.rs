@@ -68,15 +68,23 @@ impl ScenarioOptions {
         self.overrides.device.is_some()
     }
 
-    /// What measures `scenario` on its device, asked as it was here, under `plan`, which a `file` may hold; of that what
-    /// hardware can run. Behind the first colon and blank stands what a shell takes as it is.
-    pub(crate) fn verification(&self, scenario: &Scenario, plan: &Plan, file: Option<&Path>) -> String {
+    /// What measures `scenario` on its device, asked as it was here, under `plan`, which a `file` may hold, or one that
+    /// is yet to be written where no search of `run` finds the plan; of that what hardware can run. Behind the first
+    /// colon and blank stands what a shell takes as it is.
+    pub(crate) fn verification(
+        &self,
+        scenario: &Scenario,
+        plan: &Plan,
+        file: Option<&Path>,
+        is_searched: bool,
+    ) -> String {
         let Overrides { device, batch, threads, library, synchronisation, objective, step, effort, .. } =
             &self.overrides;
         // Nothing runs on an NPU: what can be measured there are the others.
         let is_on_npu = plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Npu));
         // What a file holds is not searched for.
-        let file = file.filter(|_| !is_on_npu);
+        let is_missing = file.is_none() && !is_searched && !is_on_npu;
+        let file = file.or(is_missing.then_some(Path::new("PLAN.toml"))).filter(|_| !is_on_npu);
         let strategy = self.strategy.and_then(OneOrAll::one).filter(|_| !is_on_npu && file.is_none());
         let strategy = strategy.or_else(|| is_on_npu.then_some(Strategy::CpuOnly));
         let flags = [
@@ -100,9 +108,13 @@ impl ScenarioOptions {
         let given = flags
             .into_iter()
             .filter_map(|(flag, value)| value.map(|value| format!(" --{flag} {}", quoted(&value))));
+        let but = match (is_on_npu, is_missing) {
+            (true, _) => ", where no part on an NPU can be run",
+            (false, true) => ", under the plan that --out PLAN.toml writes",
+            (false, false) => "",
+        };
         format!(
-            "Verify on the phone{}: coexec run {}{}{} --out runs.csv",
-            if is_on_npu { ", where no part on an NPU can be run" } else { "" },
+            "Verify on the phone{but}: coexec run {}{}{} --out runs.csv",
             quoted(&scenario.name),
             given.collect::<String>(),
             self.how.as_typed()

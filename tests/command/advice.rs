@@ -52,7 +52,8 @@ fn a_plan_chosen_by_regret_says_what_it_gives_up_and_what_decides() {
     let errors = sensitivities.iter().map(|one| one["error_percent"].as_f64().unwrap());
     assert!(errors.is_sorted_by(|one, other| one >= other));
     let told = coexec(words("explore vit-b32-mlp --device pixel4 --robust p95")).stdout;
-    assert!(told.contains("coexec run vit-b32-mlp --device pixel4 --plan PLAN.toml --out"), "{told}");
+    let check = "under the plan that --out PLAN.toml writes: coexec run vit-b32-mlp --device pixel4 --plan PLAN.toml --out";
+    assert!(told.contains(check), "{told}");
 }
 
 #[test]
