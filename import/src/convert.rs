@@ -199,6 +199,7 @@ impl<'a> Converter<'a> {
     fn node(&mut self, node: &SourceNode) -> Result<(), ImportError> {
         // Whatever the file calls it goes to terminals and into comments.
         let kind = node.kind.escape_debug().take(MAX_NAME).collect();
+        self.remember_turned(node);
         let weights = self.weights_of(node);
         self.at = AtWork { name: node_name(&node.name), kind, data_type: node.data_type, weights };
         if let Work::Rounds(rounds) = &node.work {

@@ -83,8 +83,9 @@ impl ScenarioOptions {
         // Nothing runs on an NPU: what can be measured there are the others.
         let is_on_npu = plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Npu));
         // What a file holds is not searched for.
-        let is_missing = file.is_none() && !is_searched && !is_on_npu;
-        let file = file.or(is_missing.then_some(Path::new("PLAN.toml"))).filter(|_| !is_on_npu);
+        let is_missing = file.is_none() && !is_searched;
+        let written = is_missing.then_some(Path::new("PLAN.toml"));
+        let file = file.or(written).filter(|_| !is_on_npu);
         let strategy = self.strategy.and_then(OneOrAll::one).filter(|_| !is_on_npu && file.is_none());
         let strategy = strategy.or_else(|| is_on_npu.then_some(Strategy::CpuOnly));
         let flags = [

@@ -206,17 +206,18 @@ impl Converter<'_> {
         *self.owners.entry((weights, operator.parameters())).or_insert(next) != next
     }
 
+    /// Keeps in mind which constant a node only turns.
+    pub(super) fn remember_turned(&mut self, node: &SourceNode) {
+        if let (Work::Transpose | Work::Identity, Some(&Some(written)), Some(constant)) =
+            (&node.work, node.writes.first(), self.constant_of(node))
+        {
+            self.origins.insert(written, constant);
+        }
+    }
+
     /// The tensor of the weights of a node that multiplies by one constant or picks rows of it, however that was turned
     /// before.
-    pub(super) fn weights_of(&mut self, node: &SourceNode) -> Option<TensorId> {
-        let is_constant = |tensor: &TensorId| matches!(self.values[*tensor], Some(Value::Constant(_)));
-        let origin = |tensor: TensorId| self.origins.get(&tensor).copied().unwrap_or(tensor);
-        let mut constants = node.reads.iter().take(2).copied().flatten().filter(is_constant).map(origin);
-        let constant = constants.next()?;
-        if matches!(node.work, Work::Transpose | Work::Identity) {
-            let written = node.writes.first().copied().flatten();
-            self.origins.extend(written.map(|written| (written, constant)));
-        }
+    pub(super) fn weights_of(&self, node: &SourceNode) -> Option<TensorId> {
         let has_weights = matches!(
             node.work,
             Work::Convolution { .. }
@@ -225,7 +226,14 @@ impl Converter<'_> {
                 | Work::Linear { .. }
                 | Work::Gather { .. }
         );
-        has_weights.then_some(constant)
+        self.constant_of(node).filter(|_| has_weights)
+    }
+
+    /// The first constant that a node reads as one of its first two operands, before it was turned.
+    fn constant_of(&self, node: &SourceNode) -> Option<TensorId> {
+        let is_constant = |tensor: &TensorId| matches!(self.values[*tensor], Some(Value::Constant(_)));
+        let constant = node.reads.iter().take(2).copied().flatten().find(is_constant)?;
+        Some(self.origins.get(&constant).copied().unwrap_or(constant))
     }
 
     /// Adds an operator that needs no kernel of its own and goes over its elements so many times.

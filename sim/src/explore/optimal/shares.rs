@@ -10,13 +10,13 @@ use crate::plan::{Axis, Processor, Region, Span};
 use crate::units::Picos;
 use crate::workload::Layer;
 
-/// Numbers of rows or channels that are priced for the NPU; what lies between takes no less than the next
+/// About how many numbers of rows or channels are priced for the NPU; what lies between takes no less than the next
 /// lower one, as arrays are filled in steps.
 const PRICED_SHARES: u32 = 512;
 
 /// Parts of fewer rows or channels than so many are all priced, and the steps between others are no larger than they
 /// are so many times: what is between two is that close to both.
-const SMALLEST_STEP: u32 = 128;
+const PRICED_ONE_BY_ONE: u32 = 128;
 
 /// Two ends that differ by less are one.
 const SAME_END: Picos = Picos(1_000);
@@ -304,7 +304,7 @@ fn least_of_more(
             least.push(least[count as usize - 1]);
             continue;
         }
-        next = count + (count / SMALLEST_STEP).clamp(1, step);
+        next = count + (count / PRICED_ONE_BY_ONE).clamp(1, step);
         let parts = parts(layer, axis, (count, all));
         let mut cost = Price::NEVER;
         for (&by, priced) in by.iter().zip(&mut priced) {
