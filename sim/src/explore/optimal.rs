@@ -266,7 +266,8 @@ fn search(
         let most = known.filter(|_| model.weights == Weights::TIME);
         let cost = most.map_or(f64::INFINITY, |most| most.0 as f64 * PRUNED_ABOVE);
         let mover = Mover { model, chains: &chains, contention: Some(&mut contention) };
-        let mut programme = Programme::new(mover, &rest, Limits { width: budget.labels[0], cost });
+        let mut programme =
+            Programme::new(mover, &rest, Limits { width: budget.labels[0], cost, merges: false });
         let Outcome { decisions, .. } = programme.run(FINALISTS);
         considered += programme.considered;
         let mut is_new = false;
@@ -340,14 +341,23 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f6
     let budget = Budget::of(explorer.options.effort, model);
     let chains = ChainTables::new(model, &pricing, true, budget.longest[1]);
     let rest = Rest::new(model, true);
-    let mut limits = Limits { width: budget.labels[1], cost: known };
-    let (mut bound, mut considered) = (0.0_f64, 0);
-    loop {
+    let run = |limits: Limits| {
         let mover = Mover { model, chains: &chains, contention: None };
         let mut programme = Programme::new(mover, &rest, limits);
-        bound = bound.max(programme.run(1).bound);
-        considered += programme.considered;
-        let is_close = known <= bound * close || !programme.has_merged;
+        let bound = programme.run(1).bound;
+        (bound, programme.considered, programme.has_merged)
+    };
+    let mut limits = Limits { width: budget.labels[1], cost: known, merges: true };
+    if budget.of_bound > 0 {
+        // Some relaxed decisions cost no more than that: labels that do are none of the best, and not merged with them.
+        limits.cost = run(Limits { width: budget.labels[0], cost: known, merges: false }).0;
+    }
+    let (mut bound, mut considered) = (0.0_f64, 0);
+    loop {
+        let (found, labels, has_merged) = run(limits);
+        bound = bound.max(found);
+        considered += labels;
+        let is_close = known <= bound * close || !has_merged;
         if is_close || considered * (1 + WIDER) > budget.of_bound {
             return bound;
         }

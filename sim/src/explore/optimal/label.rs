@@ -282,7 +282,7 @@ pub(super) fn leading(mut labels: Vec<Label>, width: usize) -> Vec<Label> {
 
 /// The half of `width` that promises most, and the others merged into as many.
 pub(super) fn squeezed(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Vec<Label> {
-    let others = split_behind(&mut labels, width / 2, |label| label.rank);
+    let others = split_behind(&mut labels, width / 2, |label| label.bound);
     labels.extend(merged(others, width / 2, uses_npu));
     labels
 }

@@ -33,6 +33,8 @@ pub(super) struct Limits {
     pub(super) width: usize,
     /// Relaxed, what the best plan known costs; in a search more than that.
     pub(super) cost: f64,
+    /// Whether what is more than that is merged, so that a label stands for every plan, and not dropped.
+    pub(super) merges: bool,
 }
 
 /// What the programme found.
@@ -160,28 +162,29 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     /// The labels at a position that are gone on from.
     fn kept(&mut self, position: usize) -> Vec<Label> {
         let mut labels = std::mem::take(&mut self.labels[position]);
-        let (width, uses_npu) = (self.limits.width, self.mover.model.uses_npu);
-        let is_relaxed = self.mover.is_relaxed();
-        if is_relaxed && labels.len() > BEFORE_DOMINANCE * width {
+        let Limits { width, merges, .. } = self.limits;
+        let uses_npu = self.mover.model.uses_npu;
+        if merges && labels.len() > BEFORE_DOMINANCE * width {
             self.has_merged = true;
             labels = squeezed(labels, 2 * width, uses_npu);
-        } else if !is_relaxed && labels.len() > 2 * BEFORE_DOMINANCE * width {
+        } else if !merges && labels.len() > 2 * BEFORE_DOMINANCE * width {
             labels = leading(labels, 2 * BEFORE_DOMINANCE * width);
         }
         labels = undominated(labels, uses_npu);
         if labels.len() > width {
             self.has_merged = true;
-            labels = if is_relaxed { squeezed(labels, width, uses_npu) } else { leading(labels, width) };
+            labels = if merges { squeezed(labels, width, uses_npu) } else { leading(labels, width) };
         }
         labels
     }
 
-    /// Relaxed, positions far ahead get labels from many others: those are merged before they are too many.
+    /// Positions far ahead get labels from many others: those are merged before they are too many.
     fn merge_early(&mut self, from: usize) {
-        if !self.mover.is_relaxed() {
+        let Limits { width, merges, .. } = self.limits;
+        if !merges {
             return;
         }
-        let (width, uses_npu) = (self.limits.width, self.mover.model.uses_npu);
+        let uses_npu = self.mover.model.uses_npu;
         let behind = (from + self.mover.chains.longest).min(self.labels.len());
         for labels in &mut self.labels[from.min(behind)..behind] {
             if labels.len() > EARLY_MERGE * width {

@@ -4,7 +4,7 @@
 //! them end together. Not for: cuts between CPU and GPU alone (`tables`), whose ways are exact. Invariant: no
 //! processor takes less than its table says, wherever its part lies.
 
-use super::{CutTable, NEVER, PRICED_CUTS, Price, Priced, Pricing, Streaming, Traffic};
+use super::{CPU, CutTable, GPU, NEVER, NPU, PRICED_CUTS, Price, Priced, Pricing, Streaming, Traffic};
 use crate::device::ProcessorKind;
 use crate::plan::{Axis, Processor, Region, Span};
 use crate::units::Picos;
@@ -51,7 +51,7 @@ pub(super) struct ShareTable {
 
 /// Relaxed, how much the NPU computes of what it shares is decided to be between two of these: otherwise a bound
 /// would not know how long the NPU is busy.
-const NPU_FRACTIONS: [f64; 5] = [0.0, 0.5, 0.75, 0.9, 1.0];
+const NPU_FRACTIONS: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 0.9, 1.0];
 
 /// Ranges of what the NPU may compute.
 pub(super) const NPU_RANGES: usize = NPU_FRACTIONS.len() - 1;
@@ -254,14 +254,21 @@ impl ShareTable {
         f64::from(self.all) * rates.fold(f64::INFINITY, f64::min)
     }
 
-    /// What shares of `members` cost at least, where a picosecond of each processor and a joule cost so much.
+    /// What shares of `members` cost at least, where a picosecond of each processor and a joule cost so much: the NPU
+    /// takes so many, and what is left goes to whom one of it costs least.
     pub(super) fn least_work(&self, members: Members, busy: [f64; 3], joule: f64) -> f64 {
         if (0..3).any(|by| members[by] && !self.costs[by][1].is_known()) {
             return f64::INFINITY;
         }
-        let known = (0..3).filter(|&by| members[by]);
-        let of = known.map(|by| busy[by] * self.rates[by].0 + joule * self.rates[by].1);
-        f64::from(self.all) * of.fold(f64::INFINITY, f64::min)
+        let cost = |by: usize, price: Price| busy[by] * price.time.0 as f64 + joule * price.joules;
+        let of = |by: usize, count: u32| cost(by, self.costs[by][count as usize]);
+        let each = |by: usize| busy[by] * self.rates[by].0 + joule * self.rates[by].1;
+        let others = |count: u32| match members {
+            [true, false, _] => of(CPU, count),
+            [false, true, _] => of(GPU, count),
+            [true, true, _] | [false, false, _] => f64::from(count) * each(CPU).min(each(GPU)),
+        };
+        (1..self.all).map(|npu| of(NPU, npu) + others(self.all - npu)).fold(f64::INFINITY, f64::min)
     }
 
     /// The same shares but for a few channels that the GPU takes over, whose part is the last and starts with a
