@@ -2,10 +2,11 @@
 
 use coexec_plots::palette::{BLUE, GREEN, INK, Shape, VERMILION};
 use coexec_plots::{Figure, Format, Mark, Unit};
-use coexec_sim::explore::{CurvePoint, SearchOptions, latency_curve};
+use coexec_sim::explore::{CurvePoint, latency_curve};
 use coexec_sim::input::nearest;
 use coexec_sim::{Axis, Picos, Placement, Plan, Scenario, Simulator, Stage};
 
+use crate::output::listed;
 use crate::{Failure, Result};
 
 // Sizes and widths are in figure pixels.
@@ -52,7 +53,9 @@ pub(crate) fn draw(
         figure.add(&name, Mark::Markers { shape: Shape::Diamond, is_filled: true }, INK, vec![place]);
     }
     let title = format!("{} on {}", stage.layer.operator, scenario.device.title);
-    Ok(figure.titled(&title, &subtitle(&options)).draw(format)?)
+    let cores = options.core_sets.first().map_or(String::new(), ToString::to_string);
+    let subtitle = format!("CPU cores {cores}, synchronisation {}", options.synchronisation);
+    Ok(figure.titled(&title, &subtitle).draw(format)?)
 }
 
 /// The operator to show, and what the plan does with it.
@@ -92,18 +95,13 @@ fn not_shown(operator: Option<&str>, scenario: &Scenario, stages: &[Stage], name
     let near = near.map_or_else(String::new, |near| format!("did you mean {near:?}? "));
     let more = names.len().saturating_sub(MOST_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let shown = names.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = listed(names.iter().take(MOST_NAMED));
     let help = if names.is_empty() {
         "leave out --plot, or ask for --timeline".to_owned()
     } else {
         format!("{near}Those that can be cut: {shown}{more}")
     };
     Failure::usage(problem, help)
-}
-
-fn subtitle(options: &SearchOptions) -> String {
-    let cores = options.core_sets.first().map_or(String::new(), ToString::to_string);
-    format!("CPU cores {cores}, synchronisation {}", options.synchronisation)
 }
 
 fn series(points: &[CurvePoint], time: fn(&CurvePoint) -> Option<Picos>) -> Vec<(f64, f64)> {

@@ -1,86 +1,21 @@
 //! `coexec explore`: who should compute what, and why.
 
-use coexec_sim::explore::advice::Certainty;
 use coexec_sim::explore::delegates::{Partitioning, partitioning};
 use coexec_sim::explore::{self, Answer, Objective, Search};
 use coexec_sim::plan::{Axis, Part, Placement, Plan, PlanFile, Processor, ProcessorKind};
 use coexec_sim::simulate::{Composition, Known, Prediction, Simulator, timeline};
-use coexec_sim::timeline::Timeline;
 use coexec_sim::{Basis, Picos, Scenario, Stage, Workload};
 use serde::Serialize;
 
-use crate::advice::{Advice, RobustEntry};
-use crate::output::row;
+use crate::advice::Advice;
+use crate::language::Case;
+use crate::output::{record, row};
 use crate::simulate::{report, timeline_files};
 use crate::strategies::Entry;
 use crate::{
-    Common, Explore, OneOrAll, OutputFile, Result, Trust, advice, applications, curve, delegates, known,
-    language, or_dash, output, strategies, sweep,
+    Common, Explore, OneOrAll, OutputFile, Result, advice, applications, curve, delegates, known, language,
+    or_dash, output, strategies, sweep,
 };
-
-#[derive(Serialize)]
-struct Document<'a> {
-    scenario: &'a str,
-    device: &'a str,
-    objective: Objective,
-    considered: usize,
-    /// From batch to batch, in picoseconds, where the scenario has a pipeline and time counts: what is minimised.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    period_ps: Option<Picos>,
-    /// What every plan costs at least, in seconds (of a period, where there is one), joules or joule-seconds,
-    /// where the strategy says.
-    bound: Option<f64>,
-    /// How far the plan is from the best there is, at most, in percent.
-    gap_percent: Option<f64>,
-    /// Whether what was found is faster than the best processor alone, where the profile is off as it states.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    certainty: Option<Certainty>,
-    /// What was found, where the plan is a single processor that is advised instead.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    found_instead: Option<Entry>,
-    /// With `--robust`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    robust: Option<&'a RobustEntry>,
-    trust: &'a Trust,
-    /// What is known of each processor for these operators.
-    known: &'a [Known],
-    /// How a delegate cuts the graph, where the strategy is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    partitioning: Option<&'a Partitioning>,
-    plan: PlanFile,
-    prediction: &'a Prediction,
-    /// Single processors.
-    baselines: Vec<Entry>,
-    /// With `--strategy all`.
-    #[serde(skip_serializing_if = "<[Entry]>::is_empty")]
-    strategies: &'a [Entry],
-    operators: Vec<OperatorEntry>,
-}
-
-/// What the search found for one operator alone.
-#[derive(Serialize)]
-struct OperatorEntry {
-    name: String,
-    gpu_only_ps: Option<Picos>,
-    cpu_only_ps: Option<Picos>,
-    split: Option<SplitEntry>,
-}
-
-#[derive(Serialize)]
-struct SplitEntry {
-    cores: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu_channels: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gpu_channels: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu_rows: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gpu_rows: Option<u32>,
-    cpu_ps: Picos,
-    gpu_ps: Picos,
-    latency_ps: Picos,
-}
 
 pub(crate) fn run(options: &Explore, common: &Common) -> Result {
     options.place.check_apart(options.out.as_deref(), None)?;
@@ -94,7 +29,7 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result {
         }
         Workload::Language(task) => {
             advice::refuse(options, "for graphs of operators")?;
-            language::explore(&scenario, task, options, common)
+            language::explore(Case { scenario: &scenario, task }, options, common)
         }
         Workload::Applications(several) => applications::explore(&scenario, several, options, common),
     }
@@ -115,28 +50,14 @@ fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
     let partitioning = partitioning(&simulator, stages, scenario.options.strategy);
-    write(options, scenario, &mut simulator, (&timeline, &plan, (stages, &answer.plan, &entries)))?;
+    let mut files = timeline_files(&timeline, scenario, options.timeline.as_ref(), options.trace.as_deref())?;
+    if let Some(path) = &options.out {
+        files.push(OutputFile::encoded(path, toml::to_string_pretty(&plan))?);
+    }
+    files.extend(pictures(options, scenario, &mut simulator, (stages, &answer.plan, &entries))?);
+    output::write(&files)?;
     if common.json {
-        output::json(&Document {
-            scenario: &scenario.name,
-            device: &scenario.device.name,
-            objective: scenario.options.objective,
-            considered: answer.considered,
-            period_ps: answer.period,
-            bound: answer.bound,
-            gap_percent: gap_percent(answer, scenario.options.objective),
-            certainty: advice.certainty,
-            found_instead: strategies::entries(advice.instead.as_slice(), &answer.prediction).pop(),
-            robust: advice.robust.as_ref(),
-            trust: &advice.trust,
-            known: &known,
-            partitioning: partitioning.as_ref(),
-            plan,
-            prediction: &answer.prediction,
-            baselines: strategies::entries(&answer.baselines, &answer.prediction),
-            strategies: &entries,
-            operators: stages.iter().zip(&answer.searches).map(operator_entry).collect(),
-        });
+        json(scenario, stages, (&advice, &known), (&plan, partitioning.as_ref(), &entries));
         return Ok(());
     }
     // `run` searches for no plan by regret.
@@ -150,19 +71,51 @@ fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &
     Ok(())
 }
 
-/// Writes the files that are asked for: timeline, trace, plan, pictures.
-fn write(
-    options: &Explore,
+/// Prints the answer as a JSON document.
+fn json(
     scenario: &Scenario,
-    simulator: &mut Simulator<'_>,
-    (timeline, plan, drawn): (&Timeline, &PlanFile, (&[Stage], &Plan, &[Entry])),
-) -> Result {
-    let mut files = timeline_files(timeline, scenario, options.timeline.as_ref(), options.trace.as_deref())?;
-    if let Some(path) = &options.out {
-        files.push(OutputFile::encoded(path, toml::to_string_pretty(plan))?);
-    }
-    files.extend(pictures(options, scenario, simulator, drawn)?);
-    output::write(&files)
+    stages: &[Stage],
+    (advice, known): (&Advice, &[Known]),
+    (plan, partitioning, entries): (&PlanFile, Option<&Partitioning>, &[Entry]),
+) {
+    let answer = &advice.answer;
+    output::json(&record!(Document {
+        scenario: &scenario.name,
+        device: &scenario.device.name,
+        objective: scenario.options.objective,
+        considered: answer.considered,
+        /// From batch to batch, in picoseconds, where the scenario has a pipeline and time counts: what is minimised.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        period_ps: answer.period,
+        /// What every plan costs at least, in seconds (of a period, where there is one), joules or joule-seconds,
+        /// where the strategy says.
+        bound: answer.bound,
+        /// How far the plan is from the best there is, at most, in percent.
+        gap_percent: gap_percent(answer, scenario.options.objective),
+        /// Whether what was found is faster than the best processor alone, where the profile is off as it states.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        certainty: advice.certainty,
+        /// What was found, where the plan is a single processor that is advised instead.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        found_instead: strategies::entries(advice.instead.as_slice(), &answer.prediction).pop(),
+        /// With `--robust`.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        robust: &advice.robust,
+        trust: &advice.trust,
+        /// What is known of each processor for these operators.
+        known,
+        /// How a delegate cuts the graph, where the strategy is one.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        partitioning,
+        plan,
+        prediction: &answer.prediction,
+        /// Single processors.
+        baselines: strategies::entries(&answer.baselines, &answer.prediction),
+        /// With `--strategy all`.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        strategies: (!entries.is_empty()).then_some(entries),
+        operators: stages.iter().zip(&answer.searches).map(operator).collect::<Vec<_>>(),
+    }));
 }
 
 /// The pictures of the plan, or of all strategies, that are asked for.
@@ -245,27 +198,32 @@ fn distance(gap_percent: f64, (answer, stages): (&Answer, &[Stage])) -> String {
     }
 }
 
-fn operator_entry((stage, search): (&Stage, &Search)) -> OperatorEntry {
+/// What the search found for one operator alone.
+fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
     let split = search.split.and_then(|candidate| {
         let (axis, [cpu, gpu]) = candidate.placement.cpu_and_gpu_extents()?;
         let along = |wanted, extent| (axis == wanted).then_some(extent);
-        Some(SplitEntry {
+        Some(record!(Split {
             cores: candidate.placement.cores()?.to_string(),
+            #[serde(skip_serializing_if = "output::is_nothing")]
             cpu_channels: along(Axis::Channels, cpu),
+            #[serde(skip_serializing_if = "output::is_nothing")]
             gpu_channels: along(Axis::Channels, gpu),
+            #[serde(skip_serializing_if = "output::is_nothing")]
             cpu_rows: along(Axis::Height, cpu),
+            #[serde(skip_serializing_if = "output::is_nothing")]
             gpu_rows: along(Axis::Height, gpu),
             cpu_ps: candidate.cpu,
             gpu_ps: candidate.gpu,
             latency_ps: candidate.latency,
-        })
+        }))
     });
-    OperatorEntry {
+    record!(Operator {
         name: stage.name.clone(),
         gpu_only_ps: search.gpu_only.map(|candidate| candidate.latency),
         cpu_only_ps: search.cpu_only.map(|candidate| candidate.latency),
         split,
-    }
+    })
 }
 
 /// `slow / fast`; 1 where there is nothing to compare.

@@ -71,9 +71,10 @@ pub(crate) fn formats(device: &Profile) -> Vec<Format> {
 /// The table of it, in lines that are comments of a profile.
 pub(crate) fn comments(formats: &[Format]) -> String {
     let libraries = formats.first().map_or(&[][..], |format| &format.cpu);
-    let header = ["format".to_owned(), "computed in".to_owned()].into_iter();
-    let header = header.chain(libraries.iter().map(|(library, _)| format!("CPU, {library}")));
-    let header: Vec<String> = header.chain(["GPU".to_owned(), "NPU".to_owned()]).collect();
+    let libraries: Vec<String> = libraries.iter().map(|(library, _)| format!("CPU, {library}")).collect();
+    let libraries = libraries.iter().map(String::as_str);
+    let header: Vec<&str> =
+        ["format", "computed in"].into_iter().chain(libraries).chain(["GPU", "NPU"]).collect();
     let cells = |format: &Format| -> Vec<String> {
         let bases = format.cpu.iter().map(|(_, basis)| basis).chain([&format.gpu, &format.npu]);
         let names = [format.weights.to_owned(), format.data_type.to_string()];

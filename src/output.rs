@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use coexec_fit::measure::runs::{Fingerprint, Measurement, fingerprints_path, fingerprints_to_toml, to_csv};
 use coexec_plots::{Format, PlotError};
+use coexec_sim::{Profile, Text};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
 use serde::Serialize;
 use tempfile::NamedTempFile;
@@ -80,6 +81,28 @@ pub(crate) fn json(document: &impl Serialize) {
     print(&escaped(&text, |character| format!("\\u{:04x}", u32::from(character))));
 }
 
+/// A JSON document, or a part of one, with these keys in this order: a struct that exists where its values do. Keys may
+/// have documentation and attributes, as the fields of any struct.
+macro_rules! record {
+    ($name:ident { $($(#[$attribute:meta])* $key:ident $(: $value:expr)?),* $(,)? }) => {{
+        #[allow(non_camel_case_types, reason = "the type of a key is called as the key is")]
+        let record = {
+            #[derive(serde::Serialize)]
+            struct $name<$($key),*> {
+                $($(#[$attribute])* $key: $key),*
+            }
+            $name { $($key $(: $value)?),* }
+        };
+        record
+    }};
+}
+pub(crate) use record;
+
+/// Whether a key of a record has no value: such may be left out.
+pub(crate) fn is_nothing(value: &impl Serialize) -> bool {
+    serde_json::to_value(value).is_ok_and(|value| value.is_null())
+}
+
 /// No lines but one below the header.
 const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
 
@@ -98,6 +121,21 @@ pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec
         }
     }
     distinct
+}
+
+/// A file's name without folder and ending.
+pub(crate) fn stem(path: &Path) -> Cow<'_, str> {
+    path.file_stem().unwrap_or_default().to_string_lossy()
+}
+
+/// Words one after another, with commas between.
+pub(crate) fn listed(words: impl IntoIterator<Item = impl Display>) -> String {
+    words.into_iter().map(|word| word.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// A percentage in a table.
+pub(crate) fn percent(value: f64) -> String {
+    format!("{value:.1} %")
 }
 
 /// What there may be, or a dash.
@@ -119,26 +157,19 @@ pub(crate) fn cells<'a, R: 'a>(
 
 /// Prints a table no wider than the terminal, numbers to the right: long texts take several lines.
 pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
-    let (header, rows) = owned(header, rows);
-    let widths = widths(&header, &rows, longest_word);
-    in_parts(&header, 1, &rows, &widths);
+    in_parts(header, 1, &Vec::from_iter(rows), longest_word);
 }
 
 /// Prints a table whose first `keys` columns say which row it is: as many columns below each other as fit,
 /// each time behind the keys.
 pub(crate) fn keyed_table(header: &[&str], keys: usize, rows: impl IntoIterator<Item = Vec<String>>) {
-    let (header, rows) = owned(header, rows);
-    let widths = widths(&header, &rows, |cell| cell.chars().count());
-    in_parts(&header, keys, &rows, &widths);
+    in_parts(header, keys, &Vec::from_iter(rows), |cell| cell.chars().count());
 }
 
-fn owned(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> (Vec<String>, Vec<Vec<String>>) {
-    (header.iter().map(|&name| name.to_owned()).collect(), rows.into_iter().collect())
-}
-
-/// Prints as many columns of `widths` below each other as fit, each time behind the first `keys`.
-fn in_parts(header: &[String], keys: usize, rows: &[Vec<String>], widths: &[usize]) {
-    let keys = keys.min(header.len());
+/// Prints as many columns, whose cells are as wide as `width` says, below each other as fit, each time behind the
+/// first `keys`.
+fn in_parts(header: &[&str], keys: usize, rows: &[Vec<String>], width: fn(&str) -> usize) {
+    let widths = widths(header, rows, width);
     // The last column needs no blank behind it.
     let free = (usize::from(columns()) + 1).saturating_sub(widths[..keys].iter().sum());
     let mut first = keys;
@@ -150,10 +181,10 @@ fn in_parts(header: &[String], keys: usize, rows: &[Vec<String>], widths: &[usiz
             fits
         };
         let end = (first + widths[first..].iter().take_while(fits).count().max(1)).min(header.len());
-        let shown = |cells: &[String]| [&cells[..keys], &cells[first..end]].concat();
         let says_something = |row: &&Vec<String>| row[first..end].iter().any(|cell| !cell.is_empty());
-        let shown_rows = rows.iter().filter(says_something).map(|row| shown(row));
-        line(&text_table(&shown(header), &shown_rows.collect::<Vec<_>>()));
+        let rows = rows.iter().filter(says_something).map(|row| [&row[..keys], &row[first..end]].concat());
+        let names = [&header[..keys], &header[first..end]].concat();
+        line(&text_table(&names, &rows.collect::<Vec<_>>()));
         first = end;
         if first >= header.len() {
             return;
@@ -174,17 +205,17 @@ fn columns() -> u16 {
 }
 
 /// How wide each column is, padded, whose cells are as wide as `width` says.
-fn widths(header: &[String], rows: &[Vec<String>], width: impl Fn(&str) -> usize) -> Vec<usize> {
-    let of = |(column, name): (usize, &String)| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        PADDING + cells.chain([name]).map(|cell| width(cell)).max().unwrap_or(0)
+fn widths(header: &[&str], rows: &[Vec<String>], width: impl Fn(&str) -> usize) -> Vec<usize> {
+    let of = |(column, &name): (usize, &&str)| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
+        PADDING + cells.chain([name]).map(&width).max().unwrap_or(0)
     };
     header.iter().enumerate().map(of).collect()
 }
 
 /// Widths at which a table fits, blanks on both sides counted: the widest columns give, as far as their words
 /// and numbers let them.
-fn fitting_widths(header: &[String], rows: &[Vec<String>]) -> Vec<u16> {
+fn fitting_widths(header: &[&str], rows: &[Vec<String>]) -> Vec<u16> {
     let least = widths(header, rows, longest_word);
     let mut widths = widths(header, rows, |cell| cell.chars().count());
     let most = usize::from(columns()) + 1;
@@ -209,7 +240,7 @@ fn longest_word(cell: &str) -> usize {
 }
 
 /// A table as text.
-pub(crate) fn text_table(header: &[String], rows: &[Vec<String>]) -> String {
+pub(crate) fn text_table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(PLAIN);
     table.set_content_arrangement(ContentArrangement::Dynamic);
@@ -251,6 +282,15 @@ impl OutputFile {
         Self::new(path, self.content.clone())
     }
 
+    /// The file of a profile that was made, if it reads back as what it is.
+    pub(crate) fn profile(path: &Path, profile: &Profile) -> Result<Self> {
+        let content = profile.to_toml();
+        if let Ok(content) = &content {
+            Profile::parse(&Text { name: path.display().to_string(), content: content.clone() })?;
+        }
+        Self::encoded(path, content)
+    }
+
     /// The file of what was encoded as text, unless that failed.
     pub(crate) fn encoded<E: Display>(path: &Path, content: Result<String, E>) -> Result<Self> {
         content.map(|content| Self::new(path, content)).map_err(|error| Failure::write(path, error))
@@ -285,9 +325,10 @@ impl PicturePath {
 }
 
 /// The file of measured runs, and the file beside it of the conditions they were made under.
-pub(crate) fn runs(path: &Path, runs: &[Measurement], fingerprint: &Fingerprint) -> Result<[OutputFile; 2]> {
+pub(crate) fn runs(path: &Path, runs: &[Measurement], fingerprint: &Fingerprint) -> Result<Vec<OutputFile>> {
     let conditions = fingerprints_to_toml(std::slice::from_ref(fingerprint));
-    Ok([OutputFile::encoded(path, to_csv(runs))?, OutputFile::encoded(&fingerprints_path(path), conditions)?])
+    let conditions = OutputFile::encoded(&fingerprints_path(path), conditions)?;
+    Ok(vec![OutputFile::encoded(path, to_csv(runs))?, conditions])
 }
 
 /// Writes all files or none: each under a temporary name first, then renamed, so

@@ -1,6 +1,6 @@
 //! `coexec explore --strategy all`: the plans of all strategies, side by side.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
 use coexec_plots::palette::{MUTED, look};
@@ -54,12 +54,17 @@ pub(crate) fn compare(
     let mut found: Vec<Found> = Vec::new();
     let mut last_error = SimulateError::NothingToUse;
     for strategy in Strategy::of_operators() {
-        let start = Instant::now();
-        let outcome = explorer.find(strategy);
-        tell(strategy, start.elapsed(), outcome.as_ref().err(), common);
-        match outcome {
-            Ok(answer) => found.push(answer),
-            Err(error) => last_error = error,
+        let (name, start) = (strategy.name(), Instant::now());
+        match explorer.find(strategy) {
+            Ok(answer) => {
+                let millis = start.elapsed().as_secs_f64() * 1e3;
+                common.note(format_args!("note: {name} planned in {millis:.1} ms"));
+                found.push(answer);
+            }
+            Err(error) => {
+                common.note(format_args!("note: {name} has no plan: {error}"));
+                last_error = error;
+            }
         }
     }
     // The first of equals: simpler strategies come first.
@@ -74,14 +79,6 @@ pub(crate) fn compare(
     let period = explorer.period(&plan)?;
     let bound = Some(explorer.bound(&prediction)?);
     Ok((Answer { plan, prediction, baselines, searches, considered, period, bound }, entries))
-}
-
-fn tell(strategy: Strategy, took: Duration, error: Option<&SimulateError>, common: &Common) {
-    let (name, millis) = (strategy.name(), took.as_secs_f64() * 1e3);
-    match error {
-        None => common.note(format_args!("note: {name} planned in {millis:.1} ms")),
-        Some(error) => common.note(format_args!("note: {name} has no plan: {error}")),
-    }
 }
 
 /// What each plan comes to, beside each other and the best one.
