@@ -5,7 +5,7 @@ use coexec_sim::explore::advice::{
 };
 use coexec_sim::explore::{Answer, Found, Objective};
 use coexec_sim::simulate::{Errors, Known, Simulator};
-use coexec_sim::{Plan, ProcessorKind, Scenario, Stage};
+use coexec_sim::{Plan, ProcessorKind, Scenario};
 use serde::Serialize;
 
 use crate::output::{listed, percent, row};
@@ -42,11 +42,10 @@ pub(crate) fn of(
     options: &Explore,
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
-    stages: &[Stage],
     (mut answer, known): (Answer, &[Known]),
 ) -> Result<Advice> {
     let errors = options.profile_error.map_or_else(|| Errors::of(&scenario.device, known), Errors::common);
-    let pipeline = streamed(scenario);
+    let (stages, pipeline) = (scenario.stages(), streamed(scenario));
     let is_latency = scenario.options.objective == Objective::Latency;
     if !is_latency || pipeline.is_some() {
         refuse(options, "for the latency of one batch")?;

@@ -138,7 +138,7 @@ fn drawn(profile: &Profile, options: &Calibrate, common: &Common) -> Result<Meas
         common.note(format_args!(
             "warning: {} decide little, fewer than {FEW_RUNS}: most values stay what the prior says, and no error \
              below is worth much",
-            why::counted(count as u64, "run", "runs")
+            why::counted(count as u64, "run")
         ));
     }
     if let Some(rows) = options.rows {

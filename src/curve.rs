@@ -22,10 +22,9 @@ pub(crate) fn draw(
     operator: Option<&str>,
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
-    stages: &[Stage],
     plan: &Plan,
 ) -> Result<Vec<u8>> {
-    let (stage, placement) = shown(operator, scenario, stages, plan)?;
+    let (stage, placement) = shown(operator, scenario, plan)?;
     if placement.axis() == Some(Axis::Height) {
         return Err(Failure::usage(
             format!("the plan cuts {} along its height, the plot is over channels", stage.name),
@@ -59,14 +58,8 @@ pub(crate) fn draw(
 }
 
 /// The operator to show, and what the plan does with it.
-fn shown<'a>(
-    operator: Option<&str>,
-    scenario: &Scenario,
-    stages: &'a [Stage],
-    plan: &Plan,
-) -> Result<(&'a Stage, Placement)> {
-    let mut cuttable = stages
-        .iter()
+fn shown<'a>(operator: Option<&str>, scenario: &'a Scenario, plan: &Plan) -> Result<(&'a Stage, Placement)> {
+    let mut cuttable = (scenario.stages().iter())
         .zip(plan.placements.iter().copied())
         .filter(|(stage, _)| stage.layer.operator.splittable_channels().is_some());
     let is_cut = |placement: Placement| placement.axis() == Some(Axis::Channels);
@@ -75,7 +68,7 @@ fn shown<'a>(
         Some(name) => cuttable.find(|(stage, _)| stage.name == name),
         None => cuttable.clone().find(|&(_, placement)| is_cut(placement)).or_else(|| cuttable.next()),
     };
-    found.ok_or_else(|| not_shown(operator, scenario, stages, &names))
+    found.ok_or_else(|| not_shown(operator, scenario, &names))
 }
 
 /// Candidates that are named, of more.
@@ -83,10 +76,10 @@ const MOST_NAMED: usize = 8;
 
 /// The failure where `operator` is not among `names`, those that can be cut along their
 /// output channels.
-fn not_shown(operator: Option<&str>, scenario: &Scenario, stages: &[Stage], names: &[String]) -> Failure {
+fn not_shown(operator: Option<&str>, scenario: &Scenario, names: &[String]) -> Failure {
     let problem = match operator {
         None => format!("no operator of {} can be cut along its output channels", scenario.name),
-        Some(name) if stages.iter().any(|stage| stage.name == name) => {
+        Some(name) if scenario.stages().iter().any(|stage| stage.name == name) => {
             format!("--operator is {name:?}, which cannot be cut along its output channels")
         }
         Some(name) => format!("--operator is {name:?}, but {} has no such operator", scenario.name),

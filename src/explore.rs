@@ -1,5 +1,7 @@
 //! `coexec explore`: who should compute what, and why.
 
+use std::collections::BTreeMap;
+
 use coexec_sim::explore::delegates::{Partitioning, partitioning};
 use coexec_sim::explore::{self, Answer, Objective, Search};
 use coexec_sim::plan::{Axis, Part, Placement, Plan, PlanFile, Processor, ProcessorKind};
@@ -22,10 +24,10 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result {
     options.place.check_apart(options.trace.as_deref(), None)?;
     let scenario = options.place.load()?;
     match &scenario.workload {
-        Workload::Model(stages) => one_model(&scenario, stages, options, common),
-        Workload::Set(operators) => {
+        Workload::Model(_) => one_model(&scenario, options, common),
+        Workload::Set(_) => {
             advice::refuse(options, "for models")?;
-            sweep::run(&scenario, operators, options, common)
+            sweep::run(&scenario, options, common)
         }
         Workload::Language(task) => {
             advice::refuse(options, "for graphs of operators")?;
@@ -35,16 +37,16 @@ pub(crate) fn run(options: &Explore, common: &Common) -> Result {
     }
 }
 
-fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &Common) -> Result {
-    let mut simulator = scenario.simulator();
-    let known = known::of(scenario, stages);
+fn one_model(scenario: &Scenario, options: &Explore, common: &Common) -> Result {
+    let (mut simulator, stages) = (scenario.simulator(), scenario.stages());
+    let known = known::of(scenario);
     let pipeline = scenario.pipeline.as_ref();
     let (answer, entries) = if options.place.strategy == Some(OneOrAll::All) {
-        strategies::compare(scenario, &mut simulator, stages, common)?
+        strategies::compare(scenario, &mut simulator, common)?
     } else {
         (explore::explore_stream(&mut simulator, stages, &scenario.options, pipeline)?, Vec::new())
     };
-    let advice = advice::of(options, scenario, &mut simulator, stages, (answer, &known))?;
+    let advice = advice::of(options, scenario, &mut simulator, (answer, &known))?;
     let answer = &advice.answer;
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
@@ -54,16 +56,16 @@ fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &
     if let Some(path) = &options.out {
         files.push(OutputFile::encoded(path, toml::to_string_pretty(&plan))?);
     }
-    files.extend(pictures(options, scenario, &mut simulator, (stages, &answer.plan, &entries))?);
+    files.extend(pictures(options, scenario, &mut simulator, (&answer.plan, &entries))?);
     output::write(&files)?;
     if common.json {
-        json(scenario, stages, (&advice, &known), (&plan, partitioning.as_ref(), &entries));
+        json(scenario, (&advice, &known), (&plan, partitioning.as_ref(), &entries));
         return Ok(());
     }
     // `run` searches for no plan by regret.
     let (file, is_searched) = (options.out.as_deref(), options.robust.is_none());
     let check = options.place.verification(scenario, &advice.answer.plan, file, is_searched);
-    tell(scenario, stages, (&advice, options.confidence), (&entries, &known, &check));
+    tell(scenario, (&advice, options.confidence), (&entries, &known, &check));
     if let Some(partitioning) = &partitioning {
         delegates::tell(partitioning, stages);
     }
@@ -74,7 +76,6 @@ fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &
 /// Prints the answer as a JSON document.
 fn json(
     scenario: &Scenario,
-    stages: &[Stage],
     (advice, known): (&Advice, &[Known]),
     (plan, partitioning, entries): (&PlanFile, Option<&Partitioning>, &[Entry]),
 ) {
@@ -114,7 +115,7 @@ fn json(
         /// With `--strategy all`.
         #[serde(skip_serializing_if = "output::is_nothing")]
         strategies: (!entries.is_empty()).then_some(entries),
-        operators: stages.iter().zip(&answer.searches).map(operator).collect::<Vec<_>>(),
+        operators: scenario.stages().iter().zip(&answer.searches).map(operator).collect::<Vec<_>>(),
     }));
 }
 
@@ -123,13 +124,13 @@ fn pictures(
     options: &Explore,
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
-    (stages, plan, entries): (&[Stage], &Plan, &[Entry]),
+    (plan, entries): (&Plan, &[Entry]),
 ) -> Result<Vec<OutputFile>> {
     let mut files = Vec::new();
     if let Some(picture) = &options.plot {
         files.push(picture.file(|format| match options.operator.as_deref() {
             None if !entries.is_empty() => Ok(strategies::picture(scenario, entries, format)?),
-            operator => curve::draw(format, operator, scenario, simulator, stages, plan),
+            operator => curve::draw(format, operator, scenario, simulator, plan),
         })?);
     }
     if let Some(picture) = &options.shares {
@@ -142,7 +143,6 @@ fn pictures(
 /// The answer in tables: of strategies, or of what the plan is compared with; of operators.
 fn tell(
     scenario: &Scenario,
-    stages: &[Stage],
     (advice, confidence): (&Advice, f64),
     (entries, known, check): (&[Entry], &[Known], &str),
 ) {
@@ -154,7 +154,8 @@ fn tell(
         strategies::table(entries);
     }
     known::tell(known);
-    let gap = gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, (answer, stages)));
+    let gap =
+        gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, answer, scenario.stages()));
     let order = (!answer.plan.order.is_empty()).then(|| OTHER_ORDER.to_owned());
     output::line("");
     for sentence in order.into_iter().chain(gap).chain(advice.sentence(confidence)) {
@@ -162,7 +163,7 @@ fn tell(
     }
     advice.trust.tell(known, check);
     advice.tell_robust();
-    operators(stages, answer);
+    operators(scenario.stages(), answer);
 }
 
 /// What is said of a plan with an order of its own.
@@ -181,7 +182,7 @@ fn gap_percent(answer: &Answer, objective: Objective) -> Option<f64> {
     answer.bound.map(|bound| 100.0 * (cost / bound - 1.0).max(0.0))
 }
 
-fn distance(gap_percent: f64, (answer, stages): (&Answer, &[Stage])) -> String {
+fn distance(gap_percent: f64, answer: &Answer, stages: &[Stage]) -> String {
     let order = match (explore::has_branches(stages), answer.plan.order.is_empty()) {
         (false, _) => "",
         (true, true) => ", in the model's order",
@@ -202,17 +203,15 @@ fn distance(gap_percent: f64, (answer, stages): (&Answer, &[Stage])) -> String {
 fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
     let split = search.split.and_then(|candidate| {
         let (axis, [cpu, gpu]) = candidate.placement.cpu_and_gpu_extents()?;
-        let along = |wanted, extent| (axis == wanted).then_some(extent);
+        let cut = match axis {
+            Axis::Channels => "channels",
+            Axis::Height => "rows",
+        };
         Some(record!(Split {
             cores: candidate.placement.cores()?.to_string(),
-            #[serde(skip_serializing_if = "output::is_nothing")]
-            cpu_channels: along(Axis::Channels, cpu),
-            #[serde(skip_serializing_if = "output::is_nothing")]
-            gpu_channels: along(Axis::Channels, gpu),
-            #[serde(skip_serializing_if = "output::is_nothing")]
-            cpu_rows: along(Axis::Height, cpu),
-            #[serde(skip_serializing_if = "output::is_nothing")]
-            gpu_rows: along(Axis::Height, gpu),
+            /// Of the CPU and the GPU: `cpu_channels` and `gpu_channels`, or rows.
+            #[serde(flatten)]
+            extents: BTreeMap::from([(format!("cpu_{cut}"), cpu), (format!("gpu_{cut}"), gpu)]),
             cpu_ps: candidate.cpu,
             gpu_ps: candidate.gpu,
             latency_ps: candidate.latency,

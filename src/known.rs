@@ -1,14 +1,14 @@
 //! What is known of each processor, in words.
 
 use coexec_sim::simulate::{Known, Missing, known, known_in};
-use coexec_sim::{Basis, DataType, Library, ProcessorKind, Profile, Scenario, Stage};
+use coexec_sim::{Basis, DataType, Library, ProcessorKind, Profile, Scenario};
 use serde::Serialize;
 
 use crate::output;
 
-/// What is known of the scenario's device for `stages`.
-pub(crate) fn of(scenario: &Scenario, stages: &[Stage]) -> Vec<Known> {
-    known(&scenario.device, scenario.library, &scenario.options.core_sets, stages)
+/// What is known of the scenario's device for its operators.
+pub(crate) fn of(scenario: &Scenario) -> Vec<Known> {
+    known(&scenario.device, scenario.library, &scenario.options.core_sets, scenario.stages())
 }
 
 /// Says which processors have no time for some operators, why, and what to do: their absence

@@ -16,7 +16,7 @@ use coexec_sim::{CoreSet, InputError, PlanFile, Scenario, Workload};
 use serde::Serialize;
 
 use crate::output::{percent, record, stem};
-use crate::simulate::{OfferedPlan, model, pipeline, read_plan};
+use crate::simulate::{OfferedPlan, model, read_plan};
 use crate::validate::worth;
 use crate::{
     Column, Common, Failure, OutputFile, Progress, Result, Run, or_dash, output, this_machine, workers,
@@ -44,8 +44,10 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     options.place.refuse_beside(options.plan.as_deref())?;
     let (scenario, predicts) = this_machine::scenario(options, common)?;
     let written = written_plan(options, common, &scenario)?;
-    let pipeline = pipeline(&scenario, written.as_ref().and_then(|written| written.pipeline_depth));
-    let plan = written.map(|written| written.plan);
+    let (plan, pipeline) = match written {
+        Some(written) => (Some(written.plan), written.pipeline),
+        None => (None, scenario.pipeline.clone()),
+    };
     let plan_path = options.out.with_extension("plan.toml");
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {

@@ -22,24 +22,23 @@ pub(crate) fn run(options: &Simulate, common: &Common) -> Result {
     options.place.check_apart(options.trace.as_deref(), options.plan.as_deref())?;
     let scenario = options.place.load()?;
     match &scenario.workload {
-        Workload::Model(_) | Workload::Set(_) => one_model(&scenario, model(&scenario)?, options, common),
+        Workload::Model(_) | Workload::Set(_) => one_model(&scenario, options, common),
         Workload::Language(task) => language::simulate(Case { scenario: &scenario, task }, options, common),
         Workload::Applications(several) => applications::simulate(&scenario, several, options, common),
     }
 }
 
-fn one_model(scenario: &Scenario, stages: &[Stage], options: &Simulate, common: &Common) -> Result {
-    let mut simulator = scenario.simulator();
-    let OfferedPlan { plan, pipeline_depth, origin, .. } = match &options.plan {
+fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result {
+    let (stages, mut simulator) = (model(scenario)?, scenario.simulator());
+    let OfferedPlan { plan, pipeline, origin, .. } = match &options.plan {
         Some(path) => read_plan(path, scenario, stages)?,
-        None => searched(scenario, stages, &mut simulator)?,
+        None => searched(scenario, &mut simulator)?,
     };
-    let pipeline = pipeline(scenario, pipeline_depth);
-    let known = known::of(scenario, stages);
+    let known = known::of(scenario);
     let prediction = simulator.run(stages, &plan)?;
     let errors = Errors::of(&scenario.device, &known);
     let trust = Trust::of(&simulator, (stages, &plan), None, errors)?;
-    let plain_sharing = plain_sharing(scenario, stages, &plan)?;
+    let plain_sharing = plain_sharing(scenario, &plan)?;
     let samples =
         options.samples.map(|count| sample(&simulator, stages, &plan, count as usize, options.seed));
     let samples = samples.transpose()?;
@@ -92,13 +91,13 @@ fn one_model(scenario: &Scenario, stages: &[Stage], options: &Simulate, common: 
 }
 
 /// What the plan takes without the profile's interference, where it has any.
-fn plain_sharing(scenario: &Scenario, stages: &[Stage], plan: &Plan) -> Result<Option<Picos>> {
+fn plain_sharing(scenario: &Scenario, plan: &Plan) -> Result<Option<Picos>> {
     if scenario.device.memory.interference.is_empty() {
         return Ok(None);
     }
     let device = scenario.device.without_interference();
     let mut simulator = Simulator::new(&device, scenario.library).measuring(scenario.measure);
-    Ok(Some(simulator.latency(stages, plan)?))
+    Ok(Some(simulator.latency(scenario.stages(), plan)?))
 }
 
 /// The stages of a scenario that is one model.
@@ -115,10 +114,10 @@ pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage]> {
 }
 
 /// The plan that the scenario's strategy finds.
-fn searched(scenario: &Scenario, stages: &[Stage], simulator: &mut Simulator<'_>) -> Result<OfferedPlan> {
-    let (search, pipeline) = (&scenario.options, scenario.pipeline.as_ref());
-    let plan = explore::explore_stream(simulator, stages, search, pipeline)?.plan;
-    Ok(OfferedPlan { plan, pipeline_depth: None, origin: found_by(search.strategy), is_of_another: false })
+fn searched(scenario: &Scenario, simulator: &mut Simulator<'_>) -> Result<OfferedPlan> {
+    let (search, pipeline) = (&scenario.options, scenario.pipeline.clone());
+    let plan = explore::explore_stream(simulator, scenario.stages(), search, pipeline.as_ref())?.plan;
+    Ok(OfferedPlan { plan, pipeline, origin: found_by(search.strategy), is_of_another: false })
 }
 
 /// Where a plan came from that was searched.
@@ -129,8 +128,8 @@ pub(crate) fn found_by(strategy: Strategy) -> String {
 /// Who computes what, and who says so.
 pub(crate) struct OfferedPlan {
     pub(crate) plan: Plan,
-    /// Batches in flight, where a file says so.
-    pub(crate) pipeline_depth: Option<u32>,
+    /// How batches follow each other: as the scenario says, with as many in flight as a plan does.
+    pub(crate) pipeline: Option<Pipeline>,
     /// Where it came from.
     pub(crate) origin: String,
     /// Whether it was made for another scenario or device.
@@ -142,9 +141,15 @@ pub(crate) fn read_plan(path: &Path, scenario: &Scenario, stages: &[Stage]) -> R
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
     let plan = written.resolve(&text, stages, &scenario.device)?;
+    let pipeline = match (scenario.pipeline.clone(), written.pipeline_depth) {
+        (Some(pipeline), Some(depth)) => Some(pipeline.with_depth(depth)),
+        // Batches of which nobody says that the host does anything for them.
+        (None, Some(depth)) => Some(Pipeline::new(depth, 0.0)),
+        (pipeline, None) => pipeline,
+    };
     let made_for = made_for(&written, scenario);
     let (origin, is_of_another) = (format!("plan {}{made_for}", path.display()), !made_for.is_empty());
-    Ok(OfferedPlan { plan, pipeline_depth: written.pipeline_depth, origin, is_of_another })
+    Ok(OfferedPlan { plan, pipeline, origin, is_of_another })
 }
 
 /// What a plan was made for, where that is something else.
@@ -158,17 +163,6 @@ fn made_for(written: &PlanFile, scenario: &Scenario) -> String {
     let of_device = (written.device != scenario.device.name).then_some(&written.device);
     let other: Vec<&str> = of_scenario.into_iter().chain(of_device).map(String::as_str).collect();
     if other.is_empty() { String::new() } else { format!(", which was made for {}", other.join(" on ")) }
-}
-
-/// How batches follow each other: as the scenario says, with as many in flight as a plan
-/// does.
-pub(crate) fn pipeline(scenario: &Scenario, depth: Option<u32>) -> Option<Pipeline> {
-    match (scenario.pipeline.clone(), depth) {
-        (Some(pipeline), Some(depth)) => Some(pipeline.with_depth(depth)),
-        // Batches of which nobody says that the host does anything for them.
-        (None, Some(depth)) => Some(Pipeline::new(depth, 0.0)),
-        (pipeline, None) => pipeline,
-    }
 }
 
 /// A picture of `timeline` and a trace of it, where they are asked for.
@@ -239,11 +233,11 @@ fn uses(prediction: &Prediction) {
             .fold(prediction.latency, |left, &part| left.saturating_sub(part));
         row![processor, busy, wait, overhead, idle, bytes, bandwidth, or_dash(*energy)]
     });
-    let others =
-        prediction.other_energy.map_or(Vec::new(), |OtherEnergy { memory, idle_processors, base }| {
-            vec![("memory", memory), ("others, idle", idle_processors), ("base", base)]
-        });
-    let others = others.into_iter().filter(|(_, energy)| energy.0 > 0.0);
+    let others = prediction.other_energy.into_iter();
+    let others = others.flat_map(|OtherEnergy { memory, idle_processors, base }| {
+        [("memory", memory), ("others, idle", idle_processors), ("base", base)]
+    });
+    let others = others.filter(|(_, energy)| energy.0 > 0.0);
     let others = others.map(|(name, energy)| row![name, "", "", "", "", "", "", energy]);
     output::table(&HEADER, used.chain(others));
 }
@@ -280,7 +274,7 @@ fn critical_path(prediction: &Prediction) -> String {
     let lengths: Vec<(&str, Picos)> = lengths.collect();
     let sums = distinct(lengths.iter().map(|(label, _)| *label)).into_iter().map(|label| {
         let alike = lengths.iter().filter(|(other, _)| *other == label).map(|(_, length)| *length);
-        let steps = why::counted(alike.clone().count() as u64, "step", "steps");
+        let steps = why::counted(alike.clone().count() as u64, "step");
         format!("{label} {} ({steps})", alike.sum::<Picos>())
     });
     sums.collect::<Vec<_>>().join(" + ")

@@ -8,7 +8,7 @@ use coexec_plots::{Figure, Format, Mark, PlotError};
 use coexec_sim::explore::{Answer, Explorer, Found, Objective, Strategy};
 use coexec_sim::simulate::{Composition, Prediction, SimulateError, Simulator};
 use coexec_sim::units::{Bytes, Joules, Picos};
-use coexec_sim::{Plan, Scenario, Stage};
+use coexec_sim::{Plan, Scenario};
 use serde::Serialize;
 
 use crate::output::row;
@@ -46,11 +46,10 @@ pub(crate) struct Entry {
 pub(crate) fn compare(
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
-    stages: &[Stage],
     common: &Common,
 ) -> Result<(Answer, Vec<Entry>)> {
     let mut explorer =
-        Explorer::new(simulator, stages, &scenario.options).streaming(scenario.pipeline.as_ref());
+        Explorer::new(simulator, scenario.stages(), &scenario.options).streaming(scenario.pipeline.as_ref());
     let mut found: Vec<Found> = Vec::new();
     let mut last_error = SimulateError::NothingToUse;
     for strategy in Strategy::of_operators() {

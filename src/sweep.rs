@@ -21,9 +21,9 @@ struct Gain {
     cut_percent: f64,
 }
 
-pub(crate) fn run(scenario: &Scenario, operators: &[Stage], options: &Explore, common: &Common) -> Result {
+pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Result {
     check(scenario, options)?;
-    let known = known::of(scenario, operators);
+    let (operators, known) = (scenario.stages(), known::of(scenario));
     let is_judged =
         known.iter().all(|known| known.missing.is_none() || known.processor != ProcessorKind::Cpu);
     common.note(format_args!("searching {} operators on {}", operators.len(), scenario.device.name));
