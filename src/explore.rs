@@ -226,7 +226,7 @@ fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
 }
 
 /// `slow / fast`; 1 where there is nothing to compare.
-fn ratio(slow: Picos, fast: Picos) -> f64 {
+pub(crate) fn ratio(slow: Picos, fast: Picos) -> f64 {
     if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
 }
 

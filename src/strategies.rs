@@ -11,6 +11,7 @@ use coexec_sim::units::{Bytes, Joules, Picos};
 use coexec_sim::{Plan, Scenario};
 use serde::Serialize;
 
+use crate::explore::ratio;
 use crate::output::row;
 use crate::{Common, Result, or_dash, output};
 
@@ -83,27 +84,25 @@ pub(crate) fn compare(
 /// What each plan comes to, beside each other and the best one.
 pub(crate) fn entries(found: &[Found], best: &Prediction) -> Vec<Entry> {
     let all: Vec<&Prediction> = found.iter().map(|found| &found.prediction).chain([best]).collect();
-    found.iter().map(|one| entry(one, &all, best.latency)).collect()
-}
-
-fn entry(found: &Found, all: &[&Prediction], best: Picos) -> Entry {
-    let Found { strategy, plan, prediction, .. } = found;
-    let latency = prediction.latency;
-    Entry {
-        strategy: strategy.name(),
-        latency_ps: latency,
-        period_ps: None,
-        relative_to_plan: if best == Picos::ZERO { 1.0 } else { latency.0 as f64 / best.0 as f64 },
-        composition: prediction.composition,
-        energy_joules: prediction.energy,
-        edp_joule_seconds: prediction.energy.map(|energy| Objective::Edp.cost(latency, Some(energy))),
-        extra_memory_bytes: prediction.memory.extra(),
-        extra_memory_percent: prediction.memory.extra_percent(),
-        cut_operators: plan.placements.iter().filter(|placement| placement.is_cut()).count(),
-        chained_operators: plan.chains.iter().flatten().count(),
-        plan: plan.clone(),
-        is_on_pareto_front: !all.iter().any(|other| dominates(other, prediction)),
-    }
+    let entry = |Found { strategy, plan, prediction, .. }: &Found| {
+        let latency = prediction.latency;
+        Entry {
+            strategy: strategy.name(),
+            latency_ps: latency,
+            period_ps: None,
+            relative_to_plan: ratio(latency, best.latency),
+            composition: prediction.composition,
+            energy_joules: prediction.energy,
+            edp_joule_seconds: prediction.energy.map(|energy| Objective::Edp.cost(latency, Some(energy))),
+            extra_memory_bytes: prediction.memory.extra(),
+            extra_memory_percent: prediction.memory.extra_percent(),
+            cut_operators: plan.placements.iter().filter(|placement| placement.is_cut()).count(),
+            chained_operators: plan.chains.iter().flatten().count(),
+            plan: plan.clone(),
+            is_on_pareto_front: !all.iter().any(|other| dominates(other, prediction)),
+        }
+    };
+    found.iter().map(entry).collect()
 }
 
 /// Whether `other` is as good as `one` in latency and energy, and better in one of them.

@@ -188,8 +188,5 @@ const OF_NETWORKS: [Column<Scored>; 2] = [
 
 /// MAPE, and how many predictions are within 10 %.
 pub(crate) fn baseline(mape: Option<f64>, within: Option<f64>) -> String {
-    match (mape, within) {
-        (Some(mape), Some(within)) => format!("{mape:.1} % ({within:.0} %)"),
-        _ => "-".to_owned(),
-    }
+    or_dash(mape.zip(within).map(|(mape, within)| format!("{mape:.1} % ({within:.0} %)")))
 }
