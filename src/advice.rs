@@ -5,10 +5,10 @@ use coexec_sim::explore::advice::{
 };
 use coexec_sim::explore::{Answer, Found, Objective};
 use coexec_sim::simulate::{Errors, Known, Simulator};
-use coexec_sim::{Plan, ProcessorKind, Scenario, Stage};
+use coexec_sim::{Plan, ProcessorKind, Scenario};
 use serde::Serialize;
 
-use crate::output::row;
+use crate::output::{listed, percent, row};
 use crate::trust::streamed;
 use crate::{Explore, Failure, OneOrAll, Result, Trust, output};
 
@@ -42,21 +42,25 @@ pub(crate) fn of(
     options: &Explore,
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
-    stages: &[Stage],
     (mut answer, known): (Answer, &[Known]),
 ) -> Result<Advice> {
     let errors = options.profile_error.map_or_else(|| Errors::of(&scenario.device, known), Errors::common);
-    let pipeline = streamed(scenario);
+    let (stages, pipeline) = (scenario.stages(), streamed(scenario));
     let is_latency = scenario.options.objective == Objective::Latency;
     if !is_latency || pipeline.is_some() {
         refuse(options, "for the latency of one batch")?;
     }
     let mut robust = None;
-    if let Some(regret) = options.robust {
-        let found = advice::robust(simulator, (stages, &scenario.options), &answer, (&errors, regret))?;
+    if let Some(by) = options.robust {
+        let found = advice::robust(simulator, (stages, &scenario.options), &answer, (&errors, by))?;
+        let sensitivities = match best_single(&answer, &answer.plan) {
+            Some(single) => sensitivities(simulator, (stages, &answer.plan), &single.plan, &errors)?,
+            None => Vec::new(),
+        };
         let Found { plan, prediction, .. } = found.found.clone();
-        robust = Some(entry(simulator, stages, &answer, (found, &errors, regret))?);
+        let relative_to_nominal = prediction.latency.0 as f64 / answer.prediction.latency.0 as f64;
         (answer.plan, answer.prediction) = (plan, prediction);
+        robust = Some(RobustEntry { by, robust: found, relative_to_nominal, sensitivities });
     }
     let trust = |plan: &Plan| Trust::of(simulator, (stages, plan), pipeline, errors);
     let mut own = trust(&answer.plan)?;
@@ -89,20 +93,6 @@ pub(crate) fn refuse(options: &Explore, only: &str) -> Result {
         return Ok(());
     }
     Err(Failure::usage(format!("a plan is chosen by regret {only} alone"), "leave out --robust"))
-}
-
-fn entry(
-    simulator: &Simulator<'_>,
-    stages: &[Stage],
-    answer: &Answer,
-    (robust, errors, by): (Robust, &Errors, Regret),
-) -> Result<RobustEntry> {
-    let sensitivities = match best_single(answer, &answer.plan) {
-        Some(single) => sensitivities(simulator, (stages, &answer.plan), &single.plan, errors)?,
-        None => Vec::new(),
-    };
-    let relative_to_nominal = robust.found.prediction.latency.0 as f64 / answer.prediction.latency.0 as f64;
-    Ok(RobustEntry { by, robust, relative_to_nominal, sensitivities })
 }
 
 impl Advice {
@@ -143,9 +133,8 @@ impl Advice {
             "\nRegret in {draws} draws of the profile's errors, over the fastest of {plans} plans in each:\n"
         ));
         let cells = |(name, regrets, relative): (&str, &Regrets, f64)| {
-            let percent = |value: f64| format!("{value:.1} %");
-            let Regrets { mean_percent, p95_percent, best } = regrets;
-            row![name, format!("{relative:.3}x"), percent(*mean_percent), percent(*p95_percent), best]
+            let Regrets { mean_percent, p95_percent, best } = *regrets;
+            row![name, format!("{relative:.3}x"), percent(mean_percent), percent(p95_percent), best]
         };
         let rows = [("nominal plan", nominal, 1.0), ("this plan", chosen, *relative_to_nominal)].map(cells);
         output::table(&["plan", "nominal latency", "mean", "95th", "fastest in"], rows);
@@ -154,11 +143,10 @@ impl Advice {
             format!("of {of} {:.2}x", sensitivity.gain)
         };
         if let (false, Some(certainty)) = (sensitivities.is_empty(), self.certainty) {
-            let parts: Vec<String> = sensitivities.iter().map(part).collect();
             output::line(&format!(
                 "\nGain of the nominal plan over {} where times are a tenth longer, most decisive first:\n  {}",
                 certainty.over.name(),
-                parts.join(", ")
+                listed(sensitivities.iter().map(part))
             ));
         }
     }

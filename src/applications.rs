@@ -1,5 +1,6 @@
 //! Several applications at once: what becomes of their requests, and the plans that are best for all of them.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use coexec_sim::explore::applications::{
@@ -12,7 +13,7 @@ use coexec_sim::timeline::Timeline;
 use coexec_sim::{Picos, PlanFile, Scenario};
 use serde::Serialize;
 
-use crate::output::row;
+use crate::output::{listed, percent, record, row, stem};
 use crate::simulate::timeline_files;
 use crate::{
     Column, Common, Explore, Failure, OutputFile, Result, ScenarioOptions, Simulate, advice, gantt, or_dash,
@@ -21,15 +22,6 @@ use crate::{
 
 /// How much of a run its timeline shows: six frames of a camera.
 const SHOWN: Picos = Picos(200_000_000_000);
-
-#[derive(Serialize)]
-struct Document<'a, Found: Serialize> {
-    scenario: &'a str,
-    device: &'a str,
-    seed: u64,
-    #[serde(flatten)]
-    found: &'a Found,
-}
 
 /// That several applications are simulated only.
 pub(crate) fn not_run(scenario: &str) -> Failure {
@@ -75,8 +67,14 @@ pub(crate) fn explore(
     let found = &together.found;
     let timeline = found.timeline(&scenario.device, applications, SHOWN)?;
     let mut files = timeline_files(&timeline, scenario, options.timeline.as_ref(), options.trace.as_deref())?;
-    for (path, plan) in out.iter().zip(plans(scenario, applications, found)) {
-        let Some(plan) = plan else { continue };
+    for ((path, application), planned) in out.iter().zip(&applications.applications).zip(&found.plans) {
+        let stages = match &application.job {
+            Job::Model(model) => Cow::Borrowed(&model.stages),
+            Job::Language(model) => Cow::Owned(planned_stages(&model.task)),
+            Job::Frames(_) => continue,
+        };
+        let Some(plan) = &planned.plan else { continue };
+        let plan = PlanFile::new(&scenario.name, &scenario.device, &stages, plan);
         files.push(OutputFile::encoded(path, toml::to_string_pretty(&plan))?);
     }
     output::write(&files)?;
@@ -106,8 +104,7 @@ fn refuse(options: &[(&str, bool)], help: &str) -> Result {
 /// Where the plan of each application is written: its name is put behind that of the file.
 fn plan_paths(applications: &Applications, out: Option<&Path>) -> Result<Vec<PathBuf>> {
     let Some(out) = out else { return Ok(Vec::new()) };
-    let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
-    let (stem, ending) = (part(out.file_stem()), part(out.extension()));
+    let (stem, ending) = (stem(out), out.extension().unwrap_or_default().to_string_lossy());
     let mut paths: Vec<PathBuf> = Vec::new();
     for Application { name, .. } in &applications.applications {
         let safe = name.replace(|letter: char| !letter.is_alphanumeric(), "-");
@@ -123,23 +120,14 @@ fn plan_paths(applications: &Applications, out: Option<&Path>) -> Result<Vec<Pat
     Ok(paths)
 }
 
-/// The plan of each application as a file has it.
-fn plans(scenario: &Scenario, applications: &Applications, choice: &Choice) -> Vec<Option<PlanFile>> {
-    let of_one = |(job, plan): (&Job, Option<&coexec_sim::Plan>)| {
-        let of_stages = |stages: &[_]| Some(PlanFile::new(&scenario.name, &scenario.device, stages, plan?));
-        match job {
-            Job::Model(model) => of_stages(&model.stages),
-            Job::Language(model) => of_stages(&planned_stages(&model.task)),
-            Job::Frames(_) => None,
-        }
-    };
-    let jobs = applications.applications.iter().map(|application| &application.job);
-    jobs.zip(choice.plans.iter().map(|candidate| candidate.plan.as_ref())).map(of_one).collect()
-}
-
 fn document(scenario: &Scenario, applications: &Applications, found: &impl Serialize) {
-    let (name, device) = (&scenario.name, &scenario.device.name);
-    output::json(&Document { scenario: name, device, seed: applications.seed, found });
+    output::json(&record!(Document {
+        scenario: &scenario.name,
+        device: &scenario.device.name,
+        seed: applications.seed,
+        #[serde(flatten)]
+        found,
+    }));
 }
 
 fn heading(scenario: &Scenario, applications: &Applications) {
@@ -180,7 +168,7 @@ fn p99(report: &ApplicationReport) -> String {
 }
 
 fn missed(report: &ApplicationReport) -> String {
-    or_dash(report.deadline_miss_percent.map(|percent| format!("{percent:.1} %")))
+    or_dash(report.deadline_miss_percent.map(percent))
 }
 
 /// What became of the requests, how busy processors were, and the begin of the run.
@@ -206,6 +194,6 @@ fn tell(choice: &Choice, timeline: &Timeline) {
     output::keyed_table(&header, 1, rows);
     let busy =
         served.processors.iter().map(|usage| format!("{} {:.1} %", usage.processor, usage.busy_percent));
-    output::line(&format!("\nbusy: {}\n", busy.collect::<Vec<_>>().join(", ")));
+    output::line(&format!("\nbusy: {}\n", listed(busy)));
     output::line(&gantt::text(timeline));
 }

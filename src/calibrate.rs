@@ -8,18 +8,15 @@ mod suggest;
 
 use std::path::Path;
 
-use coexec_fit::calibrate::cpu::FittedTable;
-use coexec_fit::calibrate::gpu::{self, TableFit};
 use coexec_fit::calibrate::learning::LearningPoint;
 use coexec_fit::csv_rows;
-use coexec_fit::measure::SkippedRow;
 use coexec_fit::validate::cut;
-use coexec_fit::validate::score::{Scored, score};
+use coexec_fit::validate::score::score;
 use coexec_sim::device::calibration::{Calibration, ErrorGroup, Group};
 use coexec_sim::device::gpu::HostPath;
-use coexec_sim::{ProcessorKind, Profile, Text};
-use serde::Serialize;
+use coexec_sim::{ProcessorKind, Profile};
 
+use crate::output::record;
 use crate::profile::kind;
 use crate::{
     Calibrate, Chosen, Common, Failure, Measured, OutputFile, Progress, Result, output, points, runs, why,
@@ -29,24 +26,6 @@ use fit::{Fitted, Options, fit};
 /// Runs below which a fit is more its prior than its runs: the bundled phones' kernels have
 /// six values each, and eight kernels are common.
 const FEW_RUNS: usize = 50;
-
-#[derive(Serialize)]
-struct Document<'a> {
-    device: &'a str,
-    out: &'a Path,
-    /// Cross-validated, worst first.
-    groups: &'a [Scored],
-    tables: &'a [TableFit],
-    cpu_tables: &'a [FittedTable],
-    /// What a whole inference on the GPU takes beside its launches.
-    host: &'a [gpu::Fitted],
-    /// The rates of the NPU's compiled graphs, or how much faster than the base's they are.
-    npu: &'a [gpu::Fitted],
-    /// Rows of the files that are no usable runs.
-    unusable: &'a [SkippedRow],
-    /// Runs that nothing in the base describes.
-    undescribed: &'a [SkippedRow],
-}
 
 pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
     let profile = Profile::load(&options.base)?;
@@ -61,20 +40,11 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
 fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result {
     let prior = Chosen::of(&options.prior)?;
     output::check_apart(out, runs::path(&options.runs)?)?;
-    let mut measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
-    if !measured.runs.answers.is_empty() {
-        return Err(Failure::usage(
-            "times of language models set no value of a profile",
-            "compare them with it: `coexec validate`",
-        ));
-    }
-    // Of all of them: where some are drawn, none of the others is new to who chose them.
-    let runs_digest = Some(measured.digest.clone());
-    tell_if_few(&measured, common);
-    draw(&mut measured, options);
+    let measured = drawn(&profile, options, common)?;
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let progress = Progress::new(common);
-    let curve = learning_curve(&profile, &measured, &prior, options, &progress)?;
+    let curve = || learning::curve(&profile, &measured.runs.gpu, &prior, options, &progress);
+    let curve = options.learning_curve.is_some().then(curve).transpose()?;
     let how = Options {
         source: &source,
         prior: &prior,
@@ -92,24 +62,30 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {
         source,
-        runs_digest,
+        // Of all of them: where some are drawn, none of the others is new to who chose them.
+        runs_digest: Some(measured.digest.clone()),
         date: options.date.clone(),
         error: with_stated(errors.iter().map(|scored| scored.group.clone()).collect(), stated),
         ..fitted.spreads.clone()
     });
     write(&profile, &fitted, curve.as_deref(), (out, options))?;
     if common.json {
-        output::json(&Document {
+        output::json(&record!(Document {
             device: &profile.name,
             out,
-            groups: &errors,
-            tables: &fitted.tables,
-            cpu_tables: &fitted.cpu_tables,
-            host: &fitted.host,
-            npu: &fitted.npu,
-            unusable: &measured.runs.left_out,
-            undescribed: &fitted.left_out,
-        });
+            /// Cross-validated, worst first.
+            groups: errors,
+            tables: fitted.tables,
+            cpu_tables: fitted.cpu_tables,
+            /// What a whole inference on the GPU takes beside its launches.
+            host: fitted.host,
+            /// The rates of the NPU's compiled graphs, or how much faster than the base's they are.
+            npu: fitted.npu,
+            /// Rows of the files that are no usable runs.
+            unusable: measured.runs.left_out,
+            /// Runs that nothing in the base describes.
+            undescribed: fitted.left_out,
+        }));
         return Ok(());
     }
     show::parameters(&fitted);
@@ -148,39 +124,30 @@ fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
     errors
 }
 
-/// Warns where so few runs were made that they decide little.
-fn tell_if_few(measured: &Measured, common: &Common) {
+/// The runs to fit to, as many as are asked for; warns where there are so few that they decide little.
+fn drawn(profile: &Profile, options: &Calibrate, common: &Common) -> Result<Measured> {
+    let mut measured = runs::measured(profile, runs::path(&options.runs)?, &options.runs, common)?;
+    if !measured.runs.answers.is_empty() {
+        return Err(Failure::usage(
+            "times of language models set no value of a profile",
+            "compare them with it: `coexec validate`",
+        ));
+    }
     let count = measured.runs.count();
     if count < FEW_RUNS {
         common.note(format_args!(
             "warning: {} decide little, fewer than {FEW_RUNS}: most values stay what the prior says, and no error \
              below is worth much",
-            why::counted(count as u64, "run", "runs")
+            why::counted(count as u64, "run")
         ));
     }
-}
-
-/// Keeps as many runs as are to be fitted to.
-fn draw(measured: &mut Measured, options: &Calibrate) {
     if let Some(rows) = options.rows {
         measured.draw_rows(rows as usize, options.seed);
     }
     if let Some(networks) = options.networks {
         measured.draw_networks(networks as usize, options.seed);
     }
-}
-
-/// The learning curve, where one is asked for.
-fn learning_curve(
-    profile: &Profile,
-    measured: &Measured,
-    prior: &Chosen,
-    options: &Calibrate,
-    progress: &Progress,
-) -> Result<Option<Vec<LearningPoint>>> {
-    let Some(_) = &options.learning_curve else { return Ok(None) };
-    learning::curve(profile, &measured.runs.gpu, prior, !options.no_residual, options.seed, progress)
-        .map(Some)
+    Ok(measured)
 }
 
 /// A published number no longer sets a value that has been fitted.
@@ -195,18 +162,14 @@ fn forget_used_facts(profile: &mut Profile, fitted: &Fitted) {
     profile.used_fact.retain(|fact| !fact.sets.is_empty());
 }
 
-/// Writes the profile, once it reads back as what it is, and what else is asked for.
+/// Writes the profile and what else is asked for.
 fn write(
     profile: &Profile,
     fitted: &Fitted,
     curve: Option<&[LearningPoint]>,
     (out, options): (&Path, &Calibrate),
 ) -> Result {
-    let content = profile.to_toml();
-    if let Ok(content) = &content {
-        Profile::parse(&Text { name: out.display().to_string(), content: content.clone() })?;
-    }
-    let mut files = vec![OutputFile::encoded(out, content)?];
+    let mut files = vec![OutputFile::profile(out, profile)?];
     if let Some(path) = &options.points {
         files.push(points::file(path, &fitted.held_out)?);
     }

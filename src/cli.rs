@@ -195,10 +195,8 @@ fn quoted(argument: &str) -> Cow<'_, str> {
 fn dimension(text: &str) -> Result<(String, u32), String> {
     let extent =
         text.rsplit_once('=').and_then(|(name, extent)| Some((name.to_owned(), extent.parse().ok()?)));
-    match extent {
-        Some((name, extent)) if extent > 0 => Ok((name, extent)),
-        _ => Err("expected NAME=N, N a whole number of at least 1".to_owned()),
-    }
+    let extent = extent.filter(|(_, extent)| *extent > 0);
+    extent.ok_or_else(|| "expected NAME=N, N a whole number of at least 1".to_owned())
 }
 
 /// `coexec reproduce`.

@@ -3,34 +3,19 @@
 mod language;
 mod show;
 
+use coexec_sim::explore::SearchOptions;
 use coexec_sim::explore::side_by_side::{Gain, StrategyRow, gain, gains};
 use coexec_sim::workload::networks;
 use coexec_sim::{Basis, Objective, Profile, Strategy, Workload};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::language::Case;
+use crate::output::{listed, record};
 use crate::trust::streamed;
 use crate::{Common, Compare, Failure, OneOrAll, Result, output};
 
 use language::LanguageRow;
-
-#[derive(Serialize)]
-struct Document<'a> {
-    objective: Objective,
-    baseline: Strategy,
-    rows: &'a [StrategyRow],
-    /// Of language models.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    language_models: &'a [LanguageRow],
-    /// What `optimal` gains over each other strategy, over all rows.
-    gains: Vec<Gain>,
-    /// What it gains over the baseline on each device, smallest first.
-    devices: Vec<Group>,
-    /// What it gains over the baseline for each model, smallest first.
-    scenarios: Vec<Group>,
-    /// Rows that no strategy has a plan for, and why.
-    left_out: &'a [SkippedRow],
-}
 
 /// Gains over some of the rows.
 #[derive(Debug, Serialize)]
@@ -68,16 +53,22 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result {
         )?;
     }
     if common.json {
-        output::json(&Document {
+        output::json(&record!(Document {
             objective: task.objective,
             baseline: task.baseline,
             rows: &rows,
-            language_models: &language_models,
+            /// Of language models.
+            #[serde(skip_serializing_if = "output::is_nothing")]
+            language_models: (!language_models.is_empty()).then_some(language_models),
+            /// What `optimal` gains over each other strategy, over all rows.
             gains: gains(&rows, Strategy::Optimal),
+            /// What it gains over the baseline on each device, smallest first.
             devices: groups(&rows, &task, |row| &row.device),
+            /// What it gains over the baseline for each model, smallest first.
             scenarios: groups(&rows, &task, |row| &row.scenario),
-            left_out: &left_out,
-        });
+            /// Rows that no strategy has a plan for, and why.
+            left_out,
+        }));
     } else {
         if !rows.is_empty() || language_models.is_empty() {
             show::print(&rows, &task);
@@ -116,10 +107,9 @@ fn planned(strategy: Strategy) -> Result<Strategy> {
     if strategy.plans_operators() {
         return Ok(strategy);
     }
-    let known: Vec<&str> = Strategy::of_operators().map(Strategy::name).collect();
     Err(Failure::usage(
         format!("{} is for language models, whose strategy is what `explore` advises", strategy.name()),
-        format!("name some of {}", known.join(", ")),
+        format!("name some of {}", listed(Strategy::of_operators().map(Strategy::name))),
     ))
 }
 
@@ -135,6 +125,8 @@ struct Rows {
 enum Row {
     Operators(Box<StrategyRow>),
     LanguageModel(Box<LanguageRow>),
+    /// The device has no plan for the model.
+    LeftOut(SkippedRow),
 }
 
 fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
@@ -164,9 +156,9 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
     let mut rows = Rows::default();
     for outcome in outcomes {
         match outcome? {
-            Ok(Row::Operators(row)) => rows.operators.push(*row),
-            Ok(Row::LanguageModel(row)) => rows.language_models.push(*row),
-            Err(reason) => rows.left_out.push(reason),
+            Row::Operators(row) => rows.operators.push(*row),
+            Row::LanguageModel(row) => rows.language_models.push(*row),
+            Row::LeftOut(reason) => rows.left_out.push(reason),
         }
     }
     for SkippedRow { scenario, device, reason } in &rows.left_out {
@@ -180,22 +172,26 @@ fn names(given: &[String], members: &dyn Fn(&str) -> Option<Vec<String>>) -> Vec
     output::distinct(given.iter().flat_map(|name| members(name).unwrap_or_else(|| vec![name.clone()])))
 }
 
-/// What can be wrong with a row: the input, which ends the command, or that the device has
-/// no plan for the model.
-type RowOrReason = Result<Result<Row, SkippedRow>>;
-
-fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrReason {
+fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> Result<Row> {
     let scenario = coexec_import::load(name, &options.overrides(device), &options.how.import()?)?;
-    let skipped = |error: coexec_sim::SimulateError| SkippedRow {
-        scenario: scenario.name.clone(),
-        device: scenario.device.name.clone(),
-        reason: error.to_string(),
-    };
-    let stages = match &scenario.workload {
-        Workload::Model(stages) => stages,
+    let row = match &scenario.workload {
+        Workload::Model(_) if streamed(&scenario).is_some() => {
+            return Err(Failure::usage(
+                format!("{name} has a [pipeline], and periods from batch to batch are not compared here"),
+                format!(
+                    "compare them with `coexec explore {name} --strategy all`, or leave the [pipeline] out"
+                ),
+            ));
+        }
+        Workload::Model(stages) => {
+            let search = SearchOptions { objective: task.objective, ..scenario.options.clone() };
+            let model = (scenario.name.as_str(), stages.as_slice());
+            let row = StrategyRow::of(model, &mut scenario.simulator(), &search, &task.strategies);
+            row.map(|row| Row::Operators(Box::new(row)))
+        }
         Workload::Language(task) => {
-            let row = LanguageRow::of(&scenario, task);
-            return Ok(row.map(|row| Row::LanguageModel(Box::new(row))).map_err(skipped));
+            let row = LanguageRow::of(Case { scenario: &scenario, task });
+            row.map(|row| Row::LanguageModel(Box::new(row)))
         }
         Workload::Set(_) | Workload::Applications(_) => {
             return Err(Failure::usage(
@@ -204,16 +200,10 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> RowOrRea
             ));
         }
     };
-    if streamed(&scenario).is_some() {
-        return Err(Failure::usage(
-            format!("{name} has a [pipeline], and periods from batch to batch are not compared here"),
-            format!("compare them with `coexec explore {name} --strategy all`, or leave the [pipeline] out"),
-        ));
-    }
-    let mut simulator = scenario.simulator();
-    let search = coexec_sim::explore::SearchOptions { objective: task.objective, ..scenario.options.clone() };
-    let row = StrategyRow::of((&scenario.name, stages), &mut simulator, &search, &task.strategies);
-    Ok(row.map(|row| Row::Operators(Box::new(row))).map_err(skipped))
+    Ok(row.unwrap_or_else(|error| {
+        let (scenario, device) = (scenario.name.clone(), scenario.device.name.clone());
+        Row::LeftOut(SkippedRow { scenario, device, reason: error.to_string() })
+    }))
 }
 
 /// What `optimal` gains over the baseline in each group of rows, smallest first.

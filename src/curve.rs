@@ -2,10 +2,11 @@
 
 use coexec_plots::palette::{BLUE, GREEN, INK, Shape, VERMILION};
 use coexec_plots::{Figure, Format, Mark, Unit};
-use coexec_sim::explore::{CurvePoint, SearchOptions, latency_curve};
+use coexec_sim::explore::{CurvePoint, latency_curve};
 use coexec_sim::input::nearest;
 use coexec_sim::{Axis, Picos, Placement, Plan, Scenario, Simulator, Stage};
 
+use crate::output::listed;
 use crate::{Failure, Result};
 
 // Sizes and widths are in figure pixels.
@@ -21,10 +22,9 @@ pub(crate) fn draw(
     operator: Option<&str>,
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
-    stages: &[Stage],
     plan: &Plan,
 ) -> Result<Vec<u8>> {
-    let (stage, placement) = shown(operator, scenario, stages, plan)?;
+    let (stage, placement) = shown(operator, scenario, plan)?;
     if placement.axis() == Some(Axis::Height) {
         return Err(Failure::usage(
             format!("the plan cuts {} along its height, the plot is over channels", stage.name),
@@ -52,18 +52,14 @@ pub(crate) fn draw(
         figure.add(&name, Mark::Markers { shape: Shape::Diamond, is_filled: true }, INK, vec![place]);
     }
     let title = format!("{} on {}", stage.layer.operator, scenario.device.title);
-    Ok(figure.titled(&title, &subtitle(&options)).draw(format)?)
+    let cores = options.core_sets.first().map_or(String::new(), ToString::to_string);
+    let subtitle = format!("CPU cores {cores}, synchronisation {}", options.synchronisation);
+    Ok(figure.titled(&title, &subtitle).draw(format)?)
 }
 
 /// The operator to show, and what the plan does with it.
-fn shown<'a>(
-    operator: Option<&str>,
-    scenario: &Scenario,
-    stages: &'a [Stage],
-    plan: &Plan,
-) -> Result<(&'a Stage, Placement)> {
-    let mut cuttable = stages
-        .iter()
+fn shown<'a>(operator: Option<&str>, scenario: &'a Scenario, plan: &Plan) -> Result<(&'a Stage, Placement)> {
+    let mut cuttable = (scenario.stages().iter())
         .zip(plan.placements.iter().copied())
         .filter(|(stage, _)| stage.layer.operator.splittable_channels().is_some());
     let is_cut = |placement: Placement| placement.axis() == Some(Axis::Channels);
@@ -72,7 +68,7 @@ fn shown<'a>(
         Some(name) => cuttable.find(|(stage, _)| stage.name == name),
         None => cuttable.clone().find(|&(_, placement)| is_cut(placement)).or_else(|| cuttable.next()),
     };
-    found.ok_or_else(|| not_shown(operator, scenario, stages, &names))
+    found.ok_or_else(|| not_shown(operator, scenario, &names))
 }
 
 /// Candidates that are named, of more.
@@ -80,10 +76,10 @@ const MOST_NAMED: usize = 8;
 
 /// The failure where `operator` is not among `names`, those that can be cut along their
 /// output channels.
-fn not_shown(operator: Option<&str>, scenario: &Scenario, stages: &[Stage], names: &[String]) -> Failure {
+fn not_shown(operator: Option<&str>, scenario: &Scenario, names: &[String]) -> Failure {
     let problem = match operator {
         None => format!("no operator of {} can be cut along its output channels", scenario.name),
-        Some(name) if stages.iter().any(|stage| stage.name == name) => {
+        Some(name) if scenario.stages().iter().any(|stage| stage.name == name) => {
             format!("--operator is {name:?}, which cannot be cut along its output channels")
         }
         Some(name) => format!("--operator is {name:?}, but {} has no such operator", scenario.name),
@@ -92,18 +88,13 @@ fn not_shown(operator: Option<&str>, scenario: &Scenario, stages: &[Stage], name
     let near = near.map_or_else(String::new, |near| format!("did you mean {near:?}? "));
     let more = names.len().saturating_sub(MOST_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let shown = names.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = listed(names.iter().take(MOST_NAMED));
     let help = if names.is_empty() {
         "leave out --plot, or ask for --timeline".to_owned()
     } else {
         format!("{near}Those that can be cut: {shown}{more}")
     };
     Failure::usage(problem, help)
-}
-
-fn subtitle(options: &SearchOptions) -> String {
-    let cores = options.core_sets.first().map_or(String::new(), ToString::to_string);
-    format!("CPU cores {cores}, synchronisation {}", options.synchronisation)
 }
 
 fn series(points: &[CurvePoint], time: fn(&CurvePoint) -> Option<Picos>) -> Vec<(f64, f64)> {

@@ -2,33 +2,12 @@
 //! the source of every value.
 
 use coexec_sim::Profile;
-use coexec_sim::scenario::{Bundled, BundledKind, bundled};
+use coexec_sim::scenario::{BundledKind, bundled};
 use serde::Serialize;
 
-use crate::known::{Format, comments, formats};
-use crate::output::row;
+use crate::known::{comments, formats};
+use crate::output::{listed, record, row};
 use crate::{Common, Devices, Failure, Result, or_dash, output};
-
-#[derive(Serialize)]
-struct Listing {
-    devices: Vec<Device>,
-    scenarios: Vec<Bundled>,
-}
-
-#[derive(Serialize)]
-struct Device {
-    name: String,
-    aliases: Vec<String>,
-    title: String,
-    soc: String,
-    cpu: String,
-    /// Cores of each cluster, the fastest first: `1+3+4`.
-    cores: String,
-    gpu: Option<String>,
-    npu: Option<String>,
-    /// What times rest on in each format that models are stored in.
-    formats: Vec<Format>,
-}
 
 pub(crate) fn run(options: &Devices, common: &Common) -> Result {
     match &options.name {
@@ -38,14 +17,16 @@ pub(crate) fn run(options: &Devices, common: &Common) -> Result {
 }
 
 fn list(common: &Common) -> Result {
-    let devices: Vec<Device> = Profile::bundled()?.into_iter().map(device).collect();
-    let scenarios = bundled();
+    let (profiles, scenarios) = (Profile::bundled()?, bundled());
     if common.json {
-        output::json(&Listing { devices, scenarios });
+        let devices: Vec<_> = profiles.iter().map(device).collect();
+        output::json(&record!(Listing { devices, scenarios }));
         return Ok(());
     }
-    let rows = devices.into_iter().map(|Device { name, title, cores, gpu, npu, .. }| {
-        row![name, title, cores, or_dash(gpu.map(shortened)), or_dash(npu)]
+    let rows = profiles.iter().map(|profile| {
+        let Profile { name, title, gpu, npu, .. } = profile;
+        let gpu = or_dash(gpu.as_ref().map(|gpu| shortened(&gpu.name)));
+        row![name, title, cores(profile), gpu, or_dash(npu.as_ref().map(|npu| &npu.name))]
     });
     output::table(&["device", "what it is", "cores", "GPU", "NPU"], rows);
     for kind in BundledKind::ALL {
@@ -60,29 +41,35 @@ fn list(common: &Common) -> Result {
 const MOST_OF_A_NAME: usize = 20;
 
 /// The beginning of a long name; `coexec devices NAME` shows all of it.
-fn shortened(name: String) -> String {
+fn shortened(name: &str) -> String {
     if name.chars().count() <= MOST_OF_A_NAME {
-        return name;
+        return name.to_owned();
     }
     name.chars().take(MOST_OF_A_NAME - 3).chain("...".chars()).collect()
 }
 
-fn device(profile: Profile) -> Device {
+/// Cores of each cluster, the fastest first: `1+3+4`.
+fn cores(profile: &Profile) -> String {
+    let cores = profile.cpu.clusters.iter().map(|cluster| cluster.cores.to_string());
+    cores.collect::<Vec<_>>().join("+")
+}
+
+fn device(profile: &Profile) -> impl Serialize {
     let clusters = profile.cpu.clusters.iter().map(|cluster| {
         format!("{} {} at {} GHz", cluster.cores, cluster.name.as_str(), cluster.clock_mhz.value / 1e3)
     });
-    let cores = profile.cpu.clusters.iter().map(|cluster| cluster.cores.to_string());
-    Device {
-        formats: formats(&profile),
-        cores: cores.collect::<Vec<_>>().join("+"),
-        cpu: clusters.collect::<Vec<_>>().join(", "),
-        gpu: profile.gpu.map(|gpu| gpu.name),
-        npu: profile.npu.map(|npu| npu.name),
-        name: profile.name,
-        aliases: profile.aliases,
-        title: profile.title,
-        soc: profile.soc,
-    }
+    record!(Device {
+        name: &profile.name,
+        aliases: &profile.aliases,
+        title: &profile.title,
+        soc: &profile.soc,
+        cpu: listed(clusters),
+        cores: cores(profile),
+        gpu: profile.gpu.as_ref().map(|gpu| &gpu.name),
+        npu: profile.npu.as_ref().map(|npu| &npu.name),
+        /// What times rest on in each format that models are stored in.
+        formats: formats(profile),
+    })
 }
 
 /// Prints what is known of a profile in each format, and the profile as it would be written, sources

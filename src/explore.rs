@@ -1,148 +1,71 @@
 //! `coexec explore`: who should compute what, and why.
 
-use coexec_sim::explore::advice::Certainty;
+use std::collections::BTreeMap;
+
 use coexec_sim::explore::delegates::{Partitioning, partitioning};
 use coexec_sim::explore::{self, Answer, Objective, Search};
 use coexec_sim::plan::{Axis, Part, Placement, Plan, PlanFile, Processor, ProcessorKind};
 use coexec_sim::simulate::{Composition, Known, Prediction, Simulator, timeline};
-use coexec_sim::timeline::Timeline;
 use coexec_sim::{Basis, Picos, Scenario, Stage, Workload};
 use serde::Serialize;
 
-use crate::advice::{Advice, RobustEntry};
-use crate::output::row;
+use crate::advice::Advice;
+use crate::language::Case;
+use crate::output::{record, row};
 use crate::simulate::{report, timeline_files};
 use crate::strategies::Entry;
 use crate::{
-    Common, Explore, OneOrAll, OutputFile, Result, Trust, advice, applications, curve, delegates, known,
-    language, or_dash, output, strategies, sweep,
+    Common, Explore, OneOrAll, OutputFile, Result, advice, applications, curve, delegates, known, language,
+    or_dash, output, strategies, sweep,
 };
-
-#[derive(Serialize)]
-struct Document<'a> {
-    scenario: &'a str,
-    device: &'a str,
-    objective: Objective,
-    considered: usize,
-    /// From batch to batch, in picoseconds, where the scenario has a pipeline and time counts: what is minimised.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    period_ps: Option<Picos>,
-    /// What every plan costs at least, in seconds (of a period, where there is one), joules or joule-seconds,
-    /// where the strategy says.
-    bound: Option<f64>,
-    /// How far the plan is from the best there is, at most, in percent.
-    gap_percent: Option<f64>,
-    /// Whether what was found is faster than the best processor alone, where the profile is off as it states.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    certainty: Option<Certainty>,
-    /// What was found, where the plan is a single processor that is advised instead.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    found_instead: Option<Entry>,
-    /// With `--robust`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    robust: Option<&'a RobustEntry>,
-    trust: &'a Trust,
-    /// What is known of each processor for these operators.
-    known: &'a [Known],
-    /// How a delegate cuts the graph, where the strategy is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    partitioning: Option<&'a Partitioning>,
-    plan: PlanFile,
-    prediction: &'a Prediction,
-    /// Single processors.
-    baselines: Vec<Entry>,
-    /// With `--strategy all`.
-    #[serde(skip_serializing_if = "<[Entry]>::is_empty")]
-    strategies: &'a [Entry],
-    operators: Vec<OperatorEntry>,
-}
-
-/// What the search found for one operator alone.
-#[derive(Serialize)]
-struct OperatorEntry {
-    name: String,
-    gpu_only_ps: Option<Picos>,
-    cpu_only_ps: Option<Picos>,
-    split: Option<SplitEntry>,
-}
-
-#[derive(Serialize)]
-struct SplitEntry {
-    cores: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu_channels: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gpu_channels: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu_rows: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gpu_rows: Option<u32>,
-    cpu_ps: Picos,
-    gpu_ps: Picos,
-    latency_ps: Picos,
-}
 
 pub(crate) fn run(options: &Explore, common: &Common) -> Result {
     options.place.check_apart(options.out.as_deref(), None)?;
     options.place.check_apart(options.trace.as_deref(), None)?;
     let scenario = options.place.load()?;
     match &scenario.workload {
-        Workload::Model(stages) => one_model(&scenario, stages, options, common),
-        Workload::Set(operators) => {
+        Workload::Model(_) => one_model(&scenario, options, common),
+        Workload::Set(_) => {
             advice::refuse(options, "for models")?;
-            sweep::run(&scenario, operators, options, common)
+            sweep::run(&scenario, options, common)
         }
         Workload::Language(task) => {
             advice::refuse(options, "for graphs of operators")?;
-            language::explore(&scenario, task, options, common)
+            language::explore(Case { scenario: &scenario, task }, options, common)
         }
         Workload::Applications(several) => applications::explore(&scenario, several, options, common),
     }
 }
 
-fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &Common) -> Result {
-    let mut simulator = scenario.simulator();
-    let known = known::of(scenario, stages);
+fn one_model(scenario: &Scenario, options: &Explore, common: &Common) -> Result {
+    let (mut simulator, stages) = (scenario.simulator(), scenario.stages());
+    let known = known::of(scenario);
     let pipeline = scenario.pipeline.as_ref();
     let (answer, entries) = if options.place.strategy == Some(OneOrAll::All) {
-        strategies::compare(scenario, &mut simulator, stages, common)?
+        strategies::compare(scenario, &mut simulator, common)?
     } else {
         (explore::explore_stream(&mut simulator, stages, &scenario.options, pipeline)?, Vec::new())
     };
-    let advice = advice::of(options, scenario, &mut simulator, stages, (answer, &known))?;
+    let advice = advice::of(options, scenario, &mut simulator, (answer, &known))?;
     let answer = &advice.answer;
     let plan = PlanFile::new(&scenario.name, &scenario.device, stages, &answer.plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     let timeline = timeline(&mut simulator, stages, &answer.plan)?;
     let partitioning = partitioning(&simulator, stages, scenario.options.strategy);
-    write(options, scenario, &mut simulator, (&timeline, &plan, (stages, &answer.plan, &entries)))?;
+    let mut files = timeline_files(&timeline, scenario, options.timeline.as_ref(), options.trace.as_deref())?;
+    if let Some(path) = &options.out {
+        files.push(OutputFile::encoded(path, toml::to_string_pretty(&plan))?);
+    }
+    files.extend(pictures(options, scenario, &mut simulator, (&answer.plan, &entries))?);
+    output::write(&files)?;
     if common.json {
-        output::json(&Document {
-            scenario: &scenario.name,
-            device: &scenario.device.name,
-            objective: scenario.options.objective,
-            considered: answer.considered,
-            period_ps: answer.period,
-            bound: answer.bound,
-            gap_percent: gap_percent(answer, scenario.options.objective),
-            certainty: advice.certainty,
-            found_instead: strategies::entries(advice.instead.as_slice(), &answer.prediction).pop(),
-            robust: advice.robust.as_ref(),
-            trust: &advice.trust,
-            known: &known,
-            partitioning: partitioning.as_ref(),
-            plan,
-            prediction: &answer.prediction,
-            baselines: strategies::entries(&answer.baselines, &answer.prediction),
-            strategies: &entries,
-            operators: stages.iter().zip(&answer.searches).map(operator_entry).collect(),
-        });
+        json(scenario, (&advice, &known), (&plan, partitioning.as_ref(), &entries));
         return Ok(());
     }
     // `run` searches for no plan by regret.
     let (file, is_searched) = (options.out.as_deref(), options.robust.is_none());
     let check = options.place.verification(scenario, &advice.answer.plan, file, is_searched);
-    tell(scenario, stages, (&advice, options.confidence), (&entries, &known, &check));
+    tell(scenario, (&advice, options.confidence), (&entries, &known, &check));
     if let Some(partitioning) = &partitioning {
         delegates::tell(partitioning, stages);
     }
@@ -150,19 +73,50 @@ fn one_model(scenario: &Scenario, stages: &[Stage], options: &Explore, common: &
     Ok(())
 }
 
-/// Writes the files that are asked for: timeline, trace, plan, pictures.
-fn write(
-    options: &Explore,
+/// Prints the answer as a JSON document.
+fn json(
     scenario: &Scenario,
-    simulator: &mut Simulator<'_>,
-    (timeline, plan, drawn): (&Timeline, &PlanFile, (&[Stage], &Plan, &[Entry])),
-) -> Result {
-    let mut files = timeline_files(timeline, scenario, options.timeline.as_ref(), options.trace.as_deref())?;
-    if let Some(path) = &options.out {
-        files.push(OutputFile::encoded(path, toml::to_string_pretty(plan))?);
-    }
-    files.extend(pictures(options, scenario, simulator, drawn)?);
-    output::write(&files)
+    (advice, known): (&Advice, &[Known]),
+    (plan, partitioning, entries): (&PlanFile, Option<&Partitioning>, &[Entry]),
+) {
+    let answer = &advice.answer;
+    output::json(&record!(Document {
+        scenario: &scenario.name,
+        device: &scenario.device.name,
+        objective: scenario.options.objective,
+        considered: answer.considered,
+        /// From batch to batch, in picoseconds, where the scenario has a pipeline and time counts: what is minimised.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        period_ps: answer.period,
+        /// What every plan costs at least, in seconds (of a period, where there is one), joules or joule-seconds,
+        /// where the strategy says.
+        bound: answer.bound,
+        /// How far the plan is from the best there is, at most, in percent.
+        gap_percent: gap_percent(answer, scenario.options.objective),
+        /// Whether what was found is faster than the best processor alone, where the profile is off as it states.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        certainty: advice.certainty,
+        /// What was found, where the plan is a single processor that is advised instead.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        found_instead: strategies::entries(advice.instead.as_slice(), &answer.prediction).pop(),
+        /// With `--robust`.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        robust: &advice.robust,
+        trust: &advice.trust,
+        /// What is known of each processor for these operators.
+        known,
+        /// How a delegate cuts the graph, where the strategy is one.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        partitioning,
+        plan,
+        prediction: &answer.prediction,
+        /// Single processors.
+        baselines: strategies::entries(&answer.baselines, &answer.prediction),
+        /// With `--strategy all`.
+        #[serde(skip_serializing_if = "output::is_nothing")]
+        strategies: (!entries.is_empty()).then_some(entries),
+        operators: scenario.stages().iter().zip(&answer.searches).map(operator).collect::<Vec<_>>(),
+    }));
 }
 
 /// The pictures of the plan, or of all strategies, that are asked for.
@@ -170,13 +124,13 @@ fn pictures(
     options: &Explore,
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
-    (stages, plan, entries): (&[Stage], &Plan, &[Entry]),
+    (plan, entries): (&Plan, &[Entry]),
 ) -> Result<Vec<OutputFile>> {
     let mut files = Vec::new();
     if let Some(picture) = &options.plot {
         files.push(picture.file(|format| match options.operator.as_deref() {
             None if !entries.is_empty() => Ok(strategies::picture(scenario, entries, format)?),
-            operator => curve::draw(format, operator, scenario, simulator, stages, plan),
+            operator => curve::draw(format, operator, scenario, simulator, plan),
         })?);
     }
     if let Some(picture) = &options.shares {
@@ -189,7 +143,6 @@ fn pictures(
 /// The answer in tables: of strategies, or of what the plan is compared with; of operators.
 fn tell(
     scenario: &Scenario,
-    stages: &[Stage],
     (advice, confidence): (&Advice, f64),
     (entries, known, check): (&[Entry], &[Known], &str),
 ) {
@@ -201,7 +154,8 @@ fn tell(
         strategies::table(entries);
     }
     known::tell(known);
-    let gap = gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, (answer, stages)));
+    let gap =
+        gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, answer, scenario.stages()));
     let order = (!answer.plan.order.is_empty()).then(|| OTHER_ORDER.to_owned());
     output::line("");
     for sentence in order.into_iter().chain(gap).chain(advice.sentence(confidence)) {
@@ -209,7 +163,7 @@ fn tell(
     }
     advice.trust.tell(known, check);
     advice.tell_robust();
-    operators(stages, answer);
+    operators(scenario.stages(), answer);
 }
 
 /// What is said of a plan with an order of its own.
@@ -228,7 +182,7 @@ fn gap_percent(answer: &Answer, objective: Objective) -> Option<f64> {
     answer.bound.map(|bound| 100.0 * (cost / bound - 1.0).max(0.0))
 }
 
-fn distance(gap_percent: f64, (answer, stages): (&Answer, &[Stage])) -> String {
+fn distance(gap_percent: f64, answer: &Answer, stages: &[Stage]) -> String {
     let order = match (explore::has_branches(stages), answer.plan.order.is_empty()) {
         (false, _) => "",
         (true, true) => ", in the model's order",
@@ -245,31 +199,34 @@ fn distance(gap_percent: f64, (answer, stages): (&Answer, &[Stage])) -> String {
     }
 }
 
-fn operator_entry((stage, search): (&Stage, &Search)) -> OperatorEntry {
+/// What the search found for one operator alone.
+fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
     let split = search.split.and_then(|candidate| {
         let (axis, [cpu, gpu]) = candidate.placement.cpu_and_gpu_extents()?;
-        let along = |wanted, extent| (axis == wanted).then_some(extent);
-        Some(SplitEntry {
+        let cut = match axis {
+            Axis::Channels => "channels",
+            Axis::Height => "rows",
+        };
+        Some(record!(Split {
             cores: candidate.placement.cores()?.to_string(),
-            cpu_channels: along(Axis::Channels, cpu),
-            gpu_channels: along(Axis::Channels, gpu),
-            cpu_rows: along(Axis::Height, cpu),
-            gpu_rows: along(Axis::Height, gpu),
+            /// Of the CPU and the GPU: `cpu_channels` and `gpu_channels`, or rows.
+            #[serde(flatten)]
+            extents: BTreeMap::from([(format!("cpu_{cut}"), cpu), (format!("gpu_{cut}"), gpu)]),
             cpu_ps: candidate.cpu,
             gpu_ps: candidate.gpu,
             latency_ps: candidate.latency,
-        })
+        }))
     });
-    OperatorEntry {
+    record!(Operator {
         name: stage.name.clone(),
         gpu_only_ps: search.gpu_only.map(|candidate| candidate.latency),
         cpu_only_ps: search.cpu_only.map(|candidate| candidate.latency),
         split,
-    }
+    })
 }
 
 /// `slow / fast`; 1 where there is nothing to compare.
-fn ratio(slow: Picos, fast: Picos) -> f64 {
+pub(crate) fn ratio(slow: Picos, fast: Picos) -> f64 {
     if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
 }
 

@@ -2,30 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use coexec_import::{Coverage, Imported, ImportedScenario, Replacement};
-use serde::Serialize;
+use coexec_import::{Imported, ImportedScenario, Replacement};
 
-use crate::output::row;
+use crate::output::{record, row};
 use crate::{Common, Import, OutputFile, Result, output};
-
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Document<'a> {
-    /// Operators of the scenario.
-    operators: usize,
-    /// What they are fused to: layers that a framework launches.
-    stages: usize,
-    multiply_adds: u64,
-    parameters: u64,
-    data_type: String,
-    /// How many operators have another number format, by format.
-    other_data_types: BTreeMap<String, usize>,
-    coverage: Coverage,
-    /// Nodes without counterpart, and what is in their place.
-    skipped: &'a [Replacement],
-    /// Nodes whose counterpart is something else at about the same cost.
-    approximated: &'a [Replacement],
-}
 
 pub(crate) fn run(options: &Import, common: &Common) -> Result {
     output::check(&options.out)?;
@@ -41,17 +21,22 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result {
         *other_data_types.entry(format.to_string()).or_default() += 1;
     }
     if common.json {
-        output::json(&Document {
+        output::json(&record!(Document {
+            /// Operators of the scenario.
             operators: graph.nodes().len(),
+            /// What they are fused to: layers that a framework launches.
             stages,
             multiply_adds: graph.macs(),
             parameters: graph.parameters(),
             data_type: graph.data_type().to_string(),
+            /// How many operators have another number format, by format.
             other_data_types,
             coverage: model.coverage,
+            /// Nodes without counterpart, and what is in their place.
             skipped: &model.skipped,
+            /// Nodes whose counterpart is something else at about the same cost.
             approximated: &model.approximated,
-        });
+        }));
     } else {
         let millions = |count: u64| format!("{:.1} M", count as f64 / 1e6);
         let others = other_data_types.iter().map(|(format, count)| format!(", {count} in {format}"));

@@ -1,14 +1,14 @@
 //! What is known of each processor, in words.
 
 use coexec_sim::simulate::{Known, Missing, known, known_in};
-use coexec_sim::{Basis, DataType, Library, ProcessorKind, Profile, Scenario, Stage};
+use coexec_sim::{Basis, DataType, Library, ProcessorKind, Profile, Scenario};
 use serde::Serialize;
 
 use crate::output;
 
-/// What is known of the scenario's device for `stages`.
-pub(crate) fn of(scenario: &Scenario, stages: &[Stage]) -> Vec<Known> {
-    known(&scenario.device, scenario.library, &scenario.options.core_sets, stages)
+/// What is known of the scenario's device for its operators.
+pub(crate) fn of(scenario: &Scenario) -> Vec<Known> {
+    known(&scenario.device, scenario.library, &scenario.options.core_sets, scenario.stages())
 }
 
 /// Says which processors have no time for some operators, why, and what to do: their absence
@@ -71,9 +71,10 @@ pub(crate) fn formats(device: &Profile) -> Vec<Format> {
 /// The table of it, in lines that are comments of a profile.
 pub(crate) fn comments(formats: &[Format]) -> String {
     let libraries = formats.first().map_or(&[][..], |format| &format.cpu);
-    let header = ["format".to_owned(), "computed in".to_owned()].into_iter();
-    let header = header.chain(libraries.iter().map(|(library, _)| format!("CPU, {library}")));
-    let header: Vec<String> = header.chain(["GPU".to_owned(), "NPU".to_owned()]).collect();
+    let libraries: Vec<String> = libraries.iter().map(|(library, _)| format!("CPU, {library}")).collect();
+    let libraries = libraries.iter().map(String::as_str);
+    let header: Vec<&str> =
+        ["format", "computed in"].into_iter().chain(libraries).chain(["GPU", "NPU"]).collect();
     let cells = |format: &Format| -> Vec<String> {
         let bases = format.cpu.iter().map(|(_, basis)| basis).chain([&format.gpu, &format.npu]);
         let names = [format.weights.to_owned(), format.data_type.to_string()];

@@ -9,40 +9,40 @@ use coexec_sim::simulate::generation::{
     Conversation, Generation, GenerationDrawn, GenerationPlan, Graphs, PhaseReport, StepPlan, generate,
     generation_timeline, planned_stages,
 };
-use coexec_sim::simulate::{Drawn, Footprint};
+use coexec_sim::simulate::{self, Footprint};
 use coexec_sim::workload::{LanguageTask, Turn};
-use coexec_sim::{Bytes, Picos, PlanFile, ProcessorKind, Profile, Scenario, Strategy};
+use coexec_sim::{Picos, PlanFile, ProcessorKind, Scenario, Stage, Strategy};
 use serde::Serialize;
 
 use crate::explore::describe;
-use crate::output::row;
-use crate::simulate::{found_by, read_plan, timeline_files};
+use crate::output::{record, row};
+use crate::simulate::{found_by, memory, read_plan, timeline_files};
 use crate::trust::UNSURE;
 use crate::{
     Column, Common, Explore, Failure, OneOrAll, OutputFile, PicturePath, Result, Simulate, Trust, or_dash,
-    output, simulate,
+    output,
 };
 
-#[derive(Serialize)]
-struct Document<'a> {
-    scenario: &'a str,
-    device: &'a str,
-    /// Where the plan came from.
-    plan_origin: String,
-    model: &'a str,
-    parameters: u64,
-    /// Weights, and the keys and values of all turns.
-    memory: Footprint,
-    peak_memory_bytes: Bytes,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plan: Option<PlanFile>,
-    generation: &'a Generation,
-    trust: Trust,
-    /// Each strategy's answer, fastest first, where they were compared.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    strategies: Vec<Entry<'a>>,
+/// A language model on a device, and what is asked of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) task: &'a LanguageTask,
 }
 
+/// What one plan comes to.
+struct Found<'a> {
+    case: Case<'a>,
+    /// Where the plan came from.
+    plan_origin: String,
+    plan: &'a GenerationPlan,
+    /// Weights, and the keys and values of all turns.
+    memory: Footprint,
+    generation: &'a Generation,
+    trust: Trust,
+}
+
+/// A strategy beside others.
 #[derive(Serialize)]
 struct Entry<'a> {
     strategy: &'static str,
@@ -64,199 +64,189 @@ pub(crate) fn no_kernels(scenario: &str) -> Failure {
     )
 }
 
-pub(crate) fn simulate(
-    scenario: &Scenario,
-    task: &LanguageTask,
-    options: &Simulate,
-    common: &Common,
-) -> Result {
+pub(crate) fn simulate(case: Case<'_>, options: &Simulate, common: &Common) -> Result {
     if options.samples.is_some() {
         return Err(Failure::usage(
             "--samples repeats a run of operators, not a language model",
             "leave it out",
         ));
     }
+    let Case { scenario, task } = case;
     let search = &scenario.options;
-    let conversation = conversation(scenario, task);
     let (plan, origin) = match options.plan.as_deref() {
         Some(path) => {
             let written = read_plan(path, scenario, &planned_stages(task))?;
             (GenerationPlan::of_flat(task, &written.plan), written.origin)
         }
-        None => {
-            (plan_language(conversation, search.strategy, search.synchronisation)?, found_by(search.strategy))
-        }
+        None => (
+            plan_language(case.conversation(), search.strategy, search.synchronisation)?,
+            found_by(search.strategy),
+        ),
     };
-    let generation = generate(conversation, &plan)?;
-    output::write(&timeline(scenario, task, &plan, options.plot.as_ref(), options.trace.as_deref())?)?;
-    let document = Document::new(scenario, task, origin, (&plan, &generation))?;
+    let generation = generate(case.conversation(), &plan)?;
+    output::write(&case.timeline(&plan, options.plot.as_ref(), options.trace.as_deref())?)?;
+    let found = case.found(origin, &plan, &generation)?;
     if common.json {
-        output::json(&document);
+        found.json(None, &[]);
     } else {
-        document.heading(scenario);
-        document.show(&scenario.device, &check(scenario, task, &plan));
+        found.heading();
+        found.show();
     }
     Ok(())
 }
 
-pub(crate) fn explore(
-    scenario: &Scenario,
-    task: &LanguageTask,
-    options: &Explore,
-    common: &Common,
-) -> Result {
+pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Result {
     if options.plot.is_some() || options.shares.is_some() {
         return Err(Failure::usage(
             "--plot and --shares draw one run of operators, and a language model runs its own again and again",
             "ask for --timeline, or `coexec reproduce HeteroInfer --plots`",
         ));
     }
-    let answers = answers(scenario, task, options.place.strategy)?;
+    let Case { scenario, task } = case;
+    let answers = case.answers(options.place.strategy)?;
     let LanguageAnswer { strategy, plan, generation } = &answers[0];
     let file =
         plan.flat().map(|flat| PlanFile::new(&scenario.name, &scenario.device, &planned_stages(task), &flat));
-    let mut files = timeline(scenario, task, plan, options.timeline.as_ref(), options.trace.as_deref())?;
-    match (&options.out, &file) {
-        (Some(path), Some(file)) => files.push(OutputFile::encoded(path, toml::to_string_pretty(file))?),
-        (Some(_), None) => {
+    let mut files = case.timeline(plan, options.timeline.as_ref(), options.trace.as_deref())?;
+    if let Some(path) = &options.out {
+        let Some(file) = &file else {
             return Err(Failure::usage(
                 format!("a plan file has no words for the graphs of {}", strategy.name()),
                 "leave --out away, or choose another strategy",
             ));
-        }
-        (None, _) => {}
+        };
+        files.push(OutputFile::encoded(path, toml::to_string_pretty(file))?);
     }
     output::write(&files)?;
-    let mut document = Document::new(scenario, task, found_by(*strategy), (plan, generation))?;
-    let entry = |answer| Entry::new(scenario, task, answer, (generation, document.trust.drawn()));
-    let strategies = answers.iter().map(entry).collect::<Result<_, _>>()?;
-    (document.plan, document.strategies) = (file, strategies);
+    let found = case.found(found_by(*strategy), plan, generation)?;
+    let strategies = answers.iter().map(|answer| found.beside(answer)).collect::<Result<Vec<_>>>()?;
     if common.json {
-        output::json(&document);
+        found.json(file, &strategies);
         return Ok(());
     }
-    document.heading(scenario);
+    found.heading();
     placements(task, plan);
-    document.show(&scenario.device, &check(scenario, task, plan));
-    if answers.len() > 1 {
+    found.show();
+    if strategies.len() > 1 {
         output::line("");
-        compare(&document.strategies);
+        compare(&strategies);
     }
     Ok(())
 }
 
-pub(crate) fn conversation<'a>(scenario: &'a Scenario, task: &'a LanguageTask) -> Conversation<'a> {
-    Conversation::new(&scenario.device, scenario.library, task)
-}
-
-/// The scenario's strategy, then the engines that there are, the fastest first; where none was asked for, the usual
-/// one among them. Or every one, fastest first.
-pub(crate) fn answers(
-    scenario: &Scenario,
-    task: &LanguageTask,
-    asked: Option<OneOrAll<Strategy>>,
-) -> coexec_sim::simulate::Result<Vec<LanguageAnswer>> {
-    let answer =
-        |strategy| explore_language(conversation(scenario, task), strategy, scenario.options.synchronisation);
-    let usual = scenario.options.strategy;
-    let is_of_all = asked == Some(OneOrAll::All);
-    let is_open = is_of_all || scenario.stated_strategy.is_none();
-    let mut others: Vec<Strategy> =
-        if is_of_all { Strategy::of_language_models().collect() } else { Strategy::engines().collect() };
-    // What shares most comes last of all and first of equals.
-    others.reverse();
-    others.retain(|other| *other != usual);
-    // Those that cannot run on the device, or cover these lengths, drop out.
-    let mut answers: Vec<LanguageAnswer> =
-        others.into_iter().filter_map(|other| answer(other).ok()).collect();
-    match answer(usual) {
-        Ok(found) => answers.insert(0, found),
-        Err(_) if is_open && !answers.is_empty() => {}
-        Err(error) => return Err(error),
+impl<'a> Case<'a> {
+    pub(crate) fn conversation(self) -> Conversation<'a> {
+        Conversation::new(&self.scenario.device, self.scenario.library, self.task)
     }
-    // Of equals, the one without a second copy of the weights.
-    answers[usize::from(!is_open)..].sort_by_key(|LanguageAnswer { plan, generation, .. }| {
-        (generation.latency, Footprint::of_language(task, plan).peak())
-    });
-    Ok(answers)
-}
 
-/// The picture and the trace that were asked for.
-fn timeline(
-    scenario: &Scenario,
-    task: &LanguageTask,
-    plan: &GenerationPlan,
-    picture: Option<&PicturePath>,
-    trace: Option<&Path>,
-) -> Result<Vec<OutputFile>> {
-    if trace.is_none() && picture.is_none() {
-        return Ok(Vec::new());
+    /// The scenario's strategy, then the engines that there are, the fastest first; where none was asked for, the
+    /// usual one among them. Or every one, fastest first.
+    pub(crate) fn answers(self, asked: Option<OneOrAll<Strategy>>) -> simulate::Result<Vec<LanguageAnswer>> {
+        let Case { scenario, task } = self;
+        let answer =
+            |strategy| explore_language(self.conversation(), strategy, scenario.options.synchronisation);
+        let usual = scenario.options.strategy;
+        let is_of_all = asked == Some(OneOrAll::All);
+        let is_open = is_of_all || scenario.stated_strategy.is_none();
+        let mut others: Vec<Strategy> =
+            if is_of_all { Strategy::of_language_models().collect() } else { Strategy::engines().collect() };
+        // What shares most comes last of all and first of equals.
+        others.reverse();
+        others.retain(|other| *other != usual);
+        // Those that cannot run on the device, or cover these lengths, drop out.
+        let mut answers: Vec<LanguageAnswer> =
+            others.into_iter().filter_map(|other| answer(other).ok()).collect();
+        match answer(usual) {
+            Ok(found) => answers.insert(0, found),
+            Err(_) if is_open && !answers.is_empty() => {}
+            Err(error) => return Err(error),
+        }
+        // Of equals, the one without a second copy of the weights.
+        answers[usize::from(!is_open)..].sort_by_key(|LanguageAnswer { plan, generation, .. }| {
+            (generation.latency, Footprint::of_language(task, plan).peak())
+        });
+        Ok(answers)
     }
-    let timeline = generation_timeline(conversation(scenario, task), plan)?;
-    timeline_files(&timeline, scenario, picture, trace)
-}
 
-impl<'a> Document<'a> {
-    /// What one plan comes to.
-    fn new(
-        scenario: &'a Scenario,
-        task: &'a LanguageTask,
+    /// The picture and the trace that were asked for.
+    fn timeline(
+        self,
+        plan: &GenerationPlan,
+        picture: Option<&PicturePath>,
+        trace: Option<&Path>,
+    ) -> Result<Vec<OutputFile>> {
+        if trace.is_none() && picture.is_none() {
+            return Ok(Vec::new());
+        }
+        let timeline = generation_timeline(self.conversation(), plan)?;
+        timeline_files(&timeline, self.scenario, picture, trace)
+    }
+
+    /// What `plan` comes to, which takes `generation`.
+    fn found(
+        self,
         plan_origin: String,
-        (plan, generation): (&GenerationPlan, &'a Generation),
-    ) -> Result<Self> {
-        let memory = Footprint::of_language(task, plan);
-        let drawn = plan.drawn(conversation(scenario, task), generation)?;
-        Ok(Self {
+        plan: &'a GenerationPlan,
+        generation: &'a Generation,
+    ) -> Result<Found<'a>> {
+        let memory = Footprint::of_language(self.task, plan);
+        let trust = Trust::Language(Box::new(plan.drawn(self.conversation(), generation)?));
+        Ok(Found { case: self, plan_origin, plan, memory, generation, trust })
+    }
+}
+
+impl<'a> Found<'a> {
+    /// Prints a JSON document, with the plan as a file has it and with what is compared.
+    fn json(&self, plan: Option<PlanFile>, strategies: &[Entry<'_>]) {
+        let Case { scenario, task } = self.case;
+        output::json(&record!(Document {
             scenario: &scenario.name,
             device: &scenario.device.name,
-            plan_origin,
+            plan_origin: &self.plan_origin,
             model: &task.model.name,
             parameters: task.model.parameters(),
-            memory,
-            peak_memory_bytes: memory.peak(),
-            plan: None,
-            generation,
-            trust: Trust::Language(Box::new(drawn)),
-            strategies: Vec::new(),
-        })
+            memory: &self.memory,
+            peak_memory_bytes: self.memory.peak(),
+            #[serde(skip_serializing_if = "output::is_nothing")]
+            plan,
+            generation: self.generation,
+            trust: &self.trust,
+            /// Each strategy's answer, fastest first, where they were compared.
+            #[serde(skip_serializing_if = "output::is_nothing")]
+            strategies: (!strategies.is_empty()).then_some(strategies),
+        }));
     }
 
-    fn heading(&self, scenario: &Scenario) {
+    fn heading(&self) {
+        let Case { scenario, task } = self.case;
         output::line(&format!(
             "{} ({:.2} billion parameters)\non {}, {}\n",
             scenario.title,
-            self.parameters as f64 / 1e9,
+            task.model.parameters() as f64 / 1e9,
             scenario.device.title,
             self.plan_origin
         ));
     }
 
     /// Prints the phases, and how far to trust them.
-    fn show(&self, device: &Profile, check: &str) {
+    fn show(&self) {
         turns(self.generation);
         output::line("");
         if self.generation.turns.len() > 1 {
             output::line("Of the first turn:");
         }
-        self.trust.tell(&[], &format!("Verify on the phone: {check}"));
-        output::line(&format!("\n{}", simulate::memory(&self.memory, device)));
+        self.trust.tell(&[], &format!("Verify on the phone: {}", check(self.case, self.plan)));
+        output::line(&format!("\n{}", memory(&self.memory, &self.case.scenario.device)));
     }
-}
 
-impl<'a> Entry<'a> {
-    /// One strategy beside the plan that takes `plan_drawn` in each draw.
-    fn new(
-        scenario: &Scenario,
-        task: &LanguageTask,
-        LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer,
-        (best, best_drawn): (&Generation, &Drawn),
-    ) -> Result<Self> {
-        let drawn = plan.drawn(conversation(scenario, task), generation)?;
-        Ok(Self {
+    /// The answer of a strategy beside this one.
+    fn beside(&self, LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer) -> Result<Entry<'a>> {
+        let drawn = plan.drawn(self.case.conversation(), generation)?;
+        Ok(Entry {
             strategy: strategy.name(),
             latency_ps: generation.latency,
-            relative_to_plan: generation.latency.0 as f64 / best.latency.0.max(1) as f64,
-            is_sure: drawn.latency.is_surely_ordered(best_drawn, CONFIDENCE),
+            relative_to_plan: generation.latency.0 as f64 / self.generation.latency.0.max(1) as f64,
+            is_sure: drawn.latency.is_surely_ordered(self.trust.drawn(), CONFIDENCE),
             drawn,
             generation,
         })
@@ -264,7 +254,7 @@ impl<'a> Entry<'a> {
 }
 
 /// What checks an answer.
-fn check(scenario: &Scenario, task: &LanguageTask, plan: &GenerationPlan) -> String {
+fn check(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
     let Turn { prompt_tokens, generated_tokens } = task.turns[0];
     if let Graphs::Compiled { context } = plan.graphs {
         return format!(
@@ -361,16 +351,13 @@ fn compare(strategies: &[Entry<'_>]) {
 /// Who computes the products of the first prompt and of one token.
 fn placements(task: &LanguageTask, plan: &GenerationPlan) {
     let stages = task.stages(task.prefill(0));
-    let mut rows = Vec::new();
     let prefill = plan.prefill.first().unwrap_or(&plan.decode);
-    let parts = stages.parts().into_iter().zip(prefill.parts().into_iter().zip(plan.decode.parts()));
-    for (stages, (prefill, decode)) in parts {
-        for ((stage, prefill), decode) in stages.iter().zip(prefill).zip(decode) {
-            if stage.layer.operator.parameters() > 0 && stage.layer.operator.macs() > 0 {
-                rows.push(row![stage.name, stage.layer.operator, describe(*prefill), describe(*decode)]);
-            }
-        }
-    }
+    let [reading, generating] = [prefill, &plan.decode].map(|step| step.parts().into_iter().flatten());
+    let is_product = |stage: &Stage| stage.layer.operator.parameters() > 0 && stage.layer.operator.macs() > 0;
+    let rows = stages.parts().into_iter().flatten().zip(reading.zip(generating));
+    let rows = rows.filter(|(stage, _)| is_product(stage)).map(|(stage, (reading, generating))| {
+        row![stage.name, stage.layer.operator, describe(*reading), describe(*generating)]
+    });
     output::table(&["product", "of the prompt", "reading the prompt", "generating a token"], rows);
     output::line("");
 }

@@ -1,5 +1,7 @@
 //! Standard output, standard error and files.
 
+mod tables;
+
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -8,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use coexec_fit::measure::runs::{Fingerprint, Measurement, fingerprints_path, fingerprints_to_toml, to_csv};
 use coexec_plots::{Format, PlotError};
-use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
+use coexec_sim::{Profile, Text};
 use serde::Serialize;
 use tempfile::NamedTempFile;
-use terminal_size::{Width, terminal_size_of};
 
 use crate::{Failure, Result};
+pub(crate) use tables::{Column, cells, keyed_table, or_dash, percent, row, table, text_table};
 
 /// Whether standard output could not be written: the answer was not delivered.
 static IS_LOST: AtomicBool = AtomicBool::new(false);
@@ -80,14 +82,28 @@ pub(crate) fn json(document: &impl Serialize) {
     print(&escaped(&text, |character| format!("\\u{:04x}", u32::from(character))));
 }
 
-/// No lines but one below the header.
-const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
-
-/// The cells of a table's row: whatever can be shown.
-macro_rules! row {
-    ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
+/// A JSON document, or a part of one, with these keys in this order: a struct that exists where its values do. Keys may
+/// have documentation and attributes as the fields of any struct: what may be absent is skipped where it
+/// [`is_nothing`].
+macro_rules! record {
+    ($name:ident { $($(#[$attribute:meta])* $key:ident $(: $value:expr)?),* $(,)? }) => {{
+        #[allow(non_camel_case_types, reason = "the type of a key is called as the key is")]
+        let record = {
+            #[derive(serde::Serialize)]
+            struct $name<$($key),*> {
+                $($(#[$attribute])* $key: $key),*
+            }
+            $name { $($key $(: $value)?),* }
+        };
+        record
+    }};
 }
-pub(crate) use row;
+pub(crate) use record;
+
+/// Whether a key of a record has no value, whatever its type.
+pub(crate) fn is_nothing(value: &impl Serialize) -> bool {
+    serde_json::to_value(value).is_ok_and(|value| value.is_null())
+}
 
 /// Each value once, in the order in which they come first.
 pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
@@ -100,139 +116,14 @@ pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec
     distinct
 }
 
-/// What there may be, or a dash.
-pub(crate) fn or_dash(value: Option<impl Display>) -> String {
-    value.map_or("-".to_owned(), |value| value.to_string())
+/// A file's name without folder and ending.
+pub(crate) fn stem(path: &Path) -> Cow<'_, str> {
+    path.file_stem().unwrap_or_default().to_string_lossy()
 }
 
-/// A column of a table: its head, and what its cell says of a row.
-pub(crate) type Column<R> = (&'static str, fn(&R) -> String);
-
-/// The heads of columns, and their cells of every row.
-pub(crate) fn cells<'a, R: 'a>(
-    columns: &[Column<R>],
-    rows: impl IntoIterator<Item = &'a R>,
-) -> (Vec<&'static str>, Vec<Vec<String>>) {
-    let of = |row: &R| columns.iter().map(|(_, cell)| cell(row)).collect();
-    (columns.iter().map(|(head, _)| *head).collect(), rows.into_iter().map(of).collect())
-}
-
-/// Prints a table no wider than the terminal, numbers to the right: long texts take several lines.
-pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
-    let (header, rows) = owned(header, rows);
-    let widths = widths(&header, &rows, longest_word);
-    in_parts(&header, 1, &rows, &widths);
-}
-
-/// Prints a table whose first `keys` columns say which row it is: as many columns below each other as fit,
-/// each time behind the keys.
-pub(crate) fn keyed_table(header: &[&str], keys: usize, rows: impl IntoIterator<Item = Vec<String>>) {
-    let (header, rows) = owned(header, rows);
-    let widths = widths(&header, &rows, |cell| cell.chars().count());
-    in_parts(&header, keys, &rows, &widths);
-}
-
-fn owned(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> (Vec<String>, Vec<Vec<String>>) {
-    (header.iter().map(|&name| name.to_owned()).collect(), rows.into_iter().collect())
-}
-
-/// Prints as many columns of `widths` below each other as fit, each time behind the first `keys`.
-fn in_parts(header: &[String], keys: usize, rows: &[Vec<String>], widths: &[usize]) {
-    let keys = keys.min(header.len());
-    // The last column needs no blank behind it.
-    let free = (usize::from(columns()) + 1).saturating_sub(widths[..keys].iter().sum());
-    let mut first = keys;
-    loop {
-        let mut left = free;
-        let fits = |width: &&usize| {
-            let fits = **width <= left;
-            left = left.saturating_sub(**width);
-            fits
-        };
-        let end = (first + widths[first..].iter().take_while(fits).count().max(1)).min(header.len());
-        let shown = |cells: &[String]| [&cells[..keys], &cells[first..end]].concat();
-        let says_something = |row: &&Vec<String>| row[first..end].iter().any(|cell| !cell.is_empty());
-        let shown_rows = rows.iter().filter(says_something).map(|row| shown(row));
-        line(&text_table(&shown(header), &shown_rows.collect::<Vec<_>>()));
-        first = end;
-        if first >= header.len() {
-            return;
-        }
-        line("");
-    }
-}
-
-/// Columns of a table where no terminal says how many it has.
-const COLUMNS: u16 = 100;
-
-/// Columns beside the text of a cell: a blank on each side, and one between columns.
-const PADDING: usize = 3;
-
-/// Columns that there are room for.
-fn columns() -> u16 {
-    terminal_size_of(std::io::stdout()).map_or(COLUMNS, |(Width(columns), _)| columns)
-}
-
-/// How wide each column is, padded, whose cells are as wide as `width` says.
-fn widths(header: &[String], rows: &[Vec<String>], width: impl Fn(&str) -> usize) -> Vec<usize> {
-    let of = |(column, name): (usize, &String)| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        PADDING + cells.chain([name]).map(|cell| width(cell)).max().unwrap_or(0)
-    };
-    header.iter().enumerate().map(of).collect()
-}
-
-/// Widths at which a table fits, blanks on both sides counted: the widest columns give, as far as their words
-/// and numbers let them.
-fn fitting_widths(header: &[String], rows: &[Vec<String>]) -> Vec<u16> {
-    let least = widths(header, rows, longest_word);
-    let mut widths = widths(header, rows, |cell| cell.chars().count());
-    let most = usize::from(columns()) + 1;
-    while widths.iter().sum::<usize>() > most {
-        let gives = |(column, width): &(usize, &mut usize)| **width > least[*column];
-        let widest = widths.iter_mut().enumerate().filter(gives).max_by_key(|(_, width)| **width);
-        let Some((_, width)) = widest else { break };
-        *width -= 1;
-    }
-    widths.into_iter().map(|width| u16::try_from(width - 1).unwrap_or(u16::MAX)).collect()
-}
-
-/// A unit of more letters may stand below its number.
-const LONGEST_UNIT: usize = 4;
-
-/// Letters of the longest word of a cell, or of its number with its unit.
-fn longest_word(cell: &str) -> usize {
-    let is_short = |cell: &str| cell.split(' ').nth(1).is_none_or(|unit| unit.len() <= LONGEST_UNIT);
-    let is_whole = is_quantity(cell) && is_short(cell);
-    let words = if is_whole { vec![cell] } else { cell.split(' ').collect() };
-    words.into_iter().map(|word| word.chars().count()).max().unwrap_or(0)
-}
-
-/// A table as text.
-pub(crate) fn text_table(header: &[String], rows: &[Vec<String>]) -> String {
-    let mut table = Table::new();
-    table.load_style(PLAIN);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(columns());
-    table.set_header(header);
-    for row in rows {
-        table.add_row(row.iter().map(|text| {
-            let alignment = if is_quantity(text) { CellAlignment::Right } else { CellAlignment::Left };
-            Cell::new(text).set_alignment(alignment)
-        }));
-    }
-    for (column, width) in table.column_iter_mut().zip(fitting_widths(header, rows)) {
-        column.set_constraint(ColumnConstraint::Absolute(comfy_table::Width::Fixed(width)));
-    }
-    // Lines end where their text ends, so that output can be compared.
-    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
-}
-
-/// Whether a cell holds a number, perhaps with a unit.
-fn is_quantity(text: &str) -> bool {
-    let mut words = text.split(' ');
-    let number = words.next().unwrap_or_default().trim_end_matches(['x', '%']);
-    number.parse::<f64>().is_ok() && words.count() <= 1
+/// Words one after another, with commas between.
+pub(crate) fn listed(words: impl IntoIterator<Item = impl Display>) -> String {
+    words.into_iter().map(|word| word.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// A file to be written.
@@ -249,6 +140,15 @@ impl OutputFile {
     /// The same content in another file.
     pub(crate) fn copied_to(&self, path: &Path) -> Self {
         Self::new(path, self.content.clone())
+    }
+
+    /// The file of a profile that was made, if it reads back as what it is.
+    pub(crate) fn profile(path: &Path, profile: &Profile) -> Result<Self> {
+        let content = profile.to_toml();
+        if let Ok(content) = &content {
+            Profile::parse(&Text { name: path.display().to_string(), content: content.clone() })?;
+        }
+        Self::encoded(path, content)
     }
 
     /// The file of what was encoded as text, unless that failed.
@@ -285,9 +185,10 @@ impl PicturePath {
 }
 
 /// The file of measured runs, and the file beside it of the conditions they were made under.
-pub(crate) fn runs(path: &Path, runs: &[Measurement], fingerprint: &Fingerprint) -> Result<[OutputFile; 2]> {
+pub(crate) fn runs(path: &Path, runs: &[Measurement], fingerprint: &Fingerprint) -> Result<Vec<OutputFile>> {
     let conditions = fingerprints_to_toml(std::slice::from_ref(fingerprint));
-    Ok([OutputFile::encoded(path, to_csv(runs))?, OutputFile::encoded(&fingerprints_path(path), conditions)?])
+    let conditions = OutputFile::encoded(&fingerprints_path(path), conditions)?;
+    Ok(vec![OutputFile::encoded(path, to_csv(runs))?, conditions])
 }
 
 /// Writes all files or none: each under a temporary name first, then renamed, so

@@ -1,8 +1,7 @@
 //! `coexec plot`: figures from the files of other commands.
 
 use coexec_fit::calibrate::learning;
-use coexec_fit::validate::point::Point;
-use coexec_plots::{Format, PlotError};
+use coexec_plots::Format;
 use coexec_sim::Text;
 
 use crate::{Common, Failure, Figure, Plot, Result, output, points};
@@ -21,15 +20,24 @@ pub(crate) fn run(options: &Plot, common: &Common) -> Result {
 }
 
 fn draw(options: &Plot, format: Format) -> Result<Vec<u8>> {
-    let (figure, subtitle) = match options.kind {
-        Figure::Scatter => of_points(options, coexec_plots::scatter)?,
-        Figure::ErrorCdf => of_points(options, coexec_plots::error_cdf)?,
+    let points = || points::read(&options.file, &options.group);
+    let (figure, usual_title) = match options.kind {
+        Figure::Scatter => (coexec_plots::scatter(&points()?)?, "Predicted against measured"),
+        Figure::ErrorCdf => (coexec_plots::error_cdf(&points()?)?, "How many predictions are how far off"),
         Figure::LearningCurve => {
-            let points = learning::of_csv(&Text::read(&options.file)?)?;
-            (coexec_plots::learning_curve(&points)?, String::new())
+            let curve = learning::of_csv(&Text::read(&options.file)?)?;
+            (coexec_plots::learning_curve(&curve)?, "Error on networks kept out of the fit")
         }
     };
-    Ok(figure.titled(title(options), &subtitle).draw(format)?)
+    // Points do not say whose they are; their file is the nearest to it.
+    let file = options.file.display();
+    let subtitle = match (options.kind, options.group.as_str()) {
+        (Figure::LearningCurve, _) => String::new(),
+        (Figure::Scatter | Figure::ErrorCdf, "") => format!("points of {file}"),
+        (Figure::Scatter | Figure::ErrorCdf, group) => format!("points of {file}, group {group}"),
+    };
+    let title = options.title.as_deref().unwrap_or(usual_title);
+    Ok(figure.titled(title, &subtitle).draw(format)?)
 }
 
 /// Refuses options that the figure has no use for.
@@ -38,28 +46,4 @@ fn check(options: &Plot) -> Result {
         return Err(Failure::usage("--group does not apply to this figure", "leave out --group"));
     }
     Ok(())
-}
-
-/// The title asked for, else the usual one.
-fn title(options: &Plot) -> &str {
-    let usual = match options.kind {
-        Figure::Scatter => "Predicted against measured",
-        Figure::ErrorCdf => "How many predictions are how far off",
-        Figure::LearningCurve => "Error on networks kept out of the fit",
-    };
-    options.title.as_deref().unwrap_or(usual)
-}
-
-/// A figure of points as `figure` makes it, and its subtitle.
-fn of_points(
-    options: &Plot,
-    figure: impl FnOnce(&[Point]) -> Result<coexec_plots::Figure, PlotError>,
-) -> Result<(coexec_plots::Figure, String)> {
-    let points = points::read(&options.file, &options.group)?;
-    // Points do not say whose they are; their file is the nearest to it.
-    let mut subtitle = format!("points of {}", options.file.display());
-    if !options.group.is_empty() {
-        subtitle = format!("{subtitle}, group {}", options.group);
-    }
-    Ok((figure(&points)?, subtitle))
 }

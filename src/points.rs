@@ -1,5 +1,6 @@
 //! Points: predictions beside their measurements, and their files.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use coexec_fit::csv_rows;
@@ -7,6 +8,7 @@ use coexec_fit::validate::point::{self, Point};
 use coexec_fit::validate::score::{error, is_in, worst};
 use coexec_sim::Text;
 
+use crate::output::listed;
 use crate::{Column, Failure, OutputFile, Result, or_dash, output};
 
 /// Points of a file, of the groups whose names begin with `prefix`.
@@ -14,17 +16,15 @@ pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>> {
     let all = point::of_csv(&Text::read(path)?)?;
     let points: Vec<Point> = all.iter().filter(|point| is_in(point, prefix)).cloned().collect();
     if points.is_empty() {
-        let groups = all.iter().map(|point| point.group.as_str());
-        return Err(no_group(&path.display().to_string(), prefix, groups));
+        return Err(no_group(path, prefix, all.into_iter().map(|point| point.group)));
     }
     Ok(points)
 }
 
 /// The failure where nothing is in a group of that prefix.
-pub(crate) fn no_group<'a>(place: &str, prefix: &str, groups: impl Iterator<Item = &'a str>) -> Failure {
-    let mut known: Vec<&str> = groups.collect();
-    known.sort_unstable();
-    known.dedup();
+pub(crate) fn no_group(path: &Path, prefix: &str, groups: impl Iterator<Item = String>) -> Failure {
+    let known: BTreeSet<String> = groups.collect();
+    let place = path.display();
     if known.is_empty() {
         return Failure::usage(
             format!("{place} holds no point"),
@@ -33,7 +33,7 @@ pub(crate) fn no_group<'a>(place: &str, prefix: &str, groups: impl Iterator<Item
     }
     Failure::usage(
         format!("--group is {prefix:?}, but nothing in {place} is in such a group"),
-        format!("the groups are {}", known.join(", ")),
+        format!("the groups are {}", listed(known)),
     )
 }
 

@@ -1,38 +1,21 @@
 //! `coexec probe`: micro-benchmarks of this machine into a device profile.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use coexec_fit::calibrate::interference::HeldOut;
 use coexec_fit::validate::score::{Scored, error, is_in, score};
 use coexec_hw::fingerprint::today;
 use coexec_hw::probe::{Finding, ProbeOptions, Probed, probe};
-use serde::Serialize;
 
-use crate::output::row;
+use crate::output::{record, row, stem};
 use crate::this_machine::last_probe;
 use crate::{Common, Failure, OutputFile, Probe, Progress, Result, or_dash, output, points, workers};
 
 /// Seconds a full and a quick probe measure unless told; the fits come on top.
 const SECONDS: [u64; 2] = [1_080, 90];
 
-#[derive(Serialize)]
-struct Document<'a> {
-    device: &'a str,
-    out: &'a Path,
-    runs: usize,
-    /// Cross-validated, worst first.
-    groups: &'a [Scored],
-    /// Errors of co-run slowdowns at held-out levels of traffic.
-    co_run: &'a [HeldOut],
-    findings: &'a [Finding],
-    warnings: &'a [String],
-    /// Why its predictions should not be trusted; empty for a profile to use.
-    doubts: &'a [String],
-}
-
 pub(crate) fn run(options: &Probe, common: &Common) -> Result {
     workers::keep_on_their_cores(options.device.gpu_cores)?;
+    let no_date = || Failure::usage("this system does not tell the date", "give it with --date");
     let how = ProbeOptions {
         name: name(options)?,
         selection: options.device.opencl.clone(),
@@ -40,7 +23,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
         quick: options.quick,
         seed: options.seed,
         limit: Duration::from_secs(options.time_limit.unwrap_or(SECONDS[usize::from(options.quick)])),
-        date: date(options)?,
+        date: options.date.clone().or_else(today).ok_or_else(no_date)?,
     };
     let progress = Progress::new(common);
     let started = Instant::now();
@@ -54,16 +37,19 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
     let groups = score(&probed.held_out);
     let doubts = doubts(&probed, options.max_error);
     if common.json {
-        output::json(&Document {
+        output::json(&record!(Document {
             device: &probed.profile.name,
             out: &options.out,
             runs: probed.runs.len(),
-            groups: &groups,
+            /// Cross-validated, worst first.
+            groups,
+            /// Errors of co-run slowdowns at held-out levels of traffic.
             co_run: &probed.co_run,
             findings: &probed.findings,
             warnings: &probed.warnings,
+            /// Why its predictions should not be trusted; empty for a profile to use.
             doubts: &doubts,
-        });
+        }));
     } else {
         show(&probed, &groups);
         output::line(&format!("wrote {}", options.out.display()));
@@ -104,8 +90,7 @@ fn doubts(probed: &Probed, limit: f64) -> Vec<String> {
 
 /// The profile's name: as given, or that of the file.
 fn name(options: &Probe) -> Result<String> {
-    let stem = options.out.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = options.name.clone().or(stem).unwrap_or_default();
+    let name = options.name.clone().unwrap_or_else(|| stem(&options.out).into_owned());
     if name.is_empty() || name.contains(char::is_whitespace) {
         return Err(Failure::usage(
             format!("found the name {name:?}, expected one without spaces"),
@@ -113,15 +98,6 @@ fn name(options: &Probe) -> Result<String> {
         ));
     }
     Ok(name)
-}
-
-/// The date as given, or today's.
-fn date(options: &Probe) -> Result<String> {
-    options
-        .date
-        .clone()
-        .or_else(today)
-        .ok_or_else(|| Failure::usage("this system does not tell the date", "give it with --date"))
 }
 
 /// Writes the profile and what else is asked for, and keeps a copy for `run`.

@@ -1,20 +1,19 @@
 //! `coexec profile`: profiles of devices that nobody measured, and how far they are off.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use coexec_fit::calibrate::gpu::prior::MissingConstant;
 use coexec_fit::specification::{Part, SYSTEMS, Specification};
 use coexec_fit::transfer::{self, Errors, errors_of, leave_one_out, transfer};
 use coexec_fit::validate::point::Point;
-use coexec_fit::validate::score::{Scored, score};
+use coexec_fit::validate::score::score;
 use coexec_fit::validate::{ErrorGroup, Group};
 use coexec_sim::device::calibration::{Computed, Which};
-use coexec_sim::{Calibration, InputError, ProcessorKind, Profile, Text};
+use coexec_sim::{Calibration, InputError, ProcessorKind, Profile};
 use serde::Serialize;
 
 use crate::cli::{NewProfile, ProfileCommand, ProfileError};
-use crate::output::row;
+use crate::output::{listed, percent, record, row, stem};
 use crate::{Common, Failure, OutputFile, Result, output, report};
 
 pub(crate) fn run(command: &ProfileCommand, common: &Common) -> Result {
@@ -29,32 +28,22 @@ fn missing(constant: &MissingConstant) -> Failure {
     Failure::usage(constant.to_string(), "add the key to the profile")
 }
 
-#[derive(Serialize)]
-struct Made<'a> {
-    out: &'a Path,
-    device: &'a str,
-    /// Errors of profiles made so, on measured devices.
-    error: &'a [Group],
-}
-
 fn new(options: &NewProfile, common: &Common) -> Result {
     let Some(specification) = specification(options)? else {
         list(common);
         return Ok(());
     };
     let mut donors = transfer::donors();
+    let names = |donors: &[Profile]| listed(donors.iter().map(|donor| &donor.name));
     if let Some(unknown) = options.without.iter().find(|name| donors.iter().all(|donor| donor.name != **name))
     {
-        let known: Vec<&str> = donors.iter().map(|donor| donor.name.as_str()).collect();
         let problem = format!("--without {unknown}: no profile is made from that device");
-        return Err(Failure::usage(problem, format!("name some of {}", known.join(", "))));
+        return Err(Failure::usage(problem, format!("name some of {}", names(&donors))));
     }
     donors.retain(|donor| !options.without.contains(&donor.name));
-    let name = options.out.file_stem().unwrap_or_default().to_string_lossy();
+    let name = stem(&options.out);
     let sheet = like(&specification, &name, &donors)?;
     let mut profile = transfer(&sheet, &donors).map_err(|error| missing(&error))?;
-    let names: Vec<&str> = donors.iter().map(|donor| donor.name.as_str()).collect();
-    let names = names.join(", ");
     let error = errors_of(|kind| specification.is_unverified(kind));
     profile.calibration = Some(Calibration {
         source: format!(
@@ -65,15 +54,16 @@ fn new(options: &NewProfile, common: &Common) -> Result {
         error: error.clone(),
         ..Calibration::default()
     });
-    let content = profile.to_toml();
-    if let Ok(content) = &content {
-        Profile::parse(&Text { name: options.out.display().to_string(), content: content.clone() })?;
-    }
-    output::write(&[OutputFile::encoded(&options.out, content)?])?;
+    output::write(&[OutputFile::profile(&options.out, &profile)?])?;
     if common.json {
-        output::json(&Made { out: &options.out, device: &profile.name, error: &error });
+        output::json(&record!(Made {
+            out: &options.out,
+            device: &profile.name,
+            /// Errors of profiles made so, on measured devices.
+            error,
+        }));
     } else {
-        tell(&specification, &names, &error);
+        tell(&specification, &names(&donors), &error);
         let file = options.out.display();
         output::line(&format!("\nwrote {file}; next: coexec explore MODEL --device {file}"));
         output::line(&format!("runs of the phone improve it: coexec calibrate --base {file} --runs RUNS"));
@@ -101,7 +91,6 @@ fn tell(specification: &Specification, donors: &str, error: &[Group]) {
     output::line(&format!("Kernel times are what {donors} predict, carried over by clocks and widths."));
     output::line("How far that is off, each of them left out in turn:\n");
     let is_headline = |group: &&Group| KINDS.iter().any(|(kind, _)| group.name == (*kind).into());
-    let percent = |value: f64| format!("{value:.1} %");
     let cells = |group: &Group| {
         let Group { name, n, mape_percent, p95_ape_percent, bias_percent, .. } = group;
         row![name, n, percent(*mape_percent), percent(*bias_percent), percent(*p95_ape_percent)]
@@ -188,51 +177,14 @@ pub(crate) fn kind(group: &ErrorGroup) -> ErrorGroup {
     }
 }
 
-#[derive(Serialize)]
-struct LeftOut {
-    device: String,
-    /// MAPE by kind, in percent.
-    mape_percent: BTreeMap<&'static str, f64>,
-    /// Networks whose faster of GPU and CPU is predicted to be it, in percent.
-    choice_percent: f64,
-    /// Networks, and layers on the GPU, whose time is in the 90 % interval, in percent.
-    in_interval_percent: f64,
-}
+/// Figures of a device: an error for each kind, right choices, and intervals that hold; all in percent.
+type Figures = [f64; KINDS.len() + 2];
 
-/// Figures of a device: an error for each kind, right choices, and intervals that hold.
-const FIGURES: usize = KINDS.len() + 2;
-
-impl LeftOut {
-    /// The means over `draws`.
-    fn of<'a>(device: &str, draws: impl Iterator<Item = &'a Vec<Point>>) -> Self {
-        let drawn: Vec<[f64; FIGURES]> = draws.map(|points| figures(points)).collect();
-        let mean = means(&drawn);
-        Self {
-            device: device.to_owned(),
-            mape_percent: KINDS.iter().zip(mean).map(|(&(kind, _), error)| (kind, error)).collect(),
-            choice_percent: mean[KINDS.len()],
-            in_interval_percent: mean[KINDS.len() + 1],
-        }
-    }
-
-    fn figures(&self) -> [f64; FIGURES] {
-        let errors = KINDS.map(|(kind, _)| self.mape_percent[kind]);
-        let mut figures = [self.choice_percent; FIGURES];
-        figures[..KINDS.len()].copy_from_slice(&errors);
-        figures[KINDS.len() + 1] = self.in_interval_percent;
-        figures
-    }
-}
-
-fn means(rows: &[[f64; FIGURES]]) -> [f64; FIGURES] {
-    std::array::from_fn(|figure| rows.iter().map(|row| row[figure]).sum::<f64>() / rows.len() as f64)
-}
-
-#[derive(Serialize)]
-struct Document {
-    devices: Vec<LeftOut>,
-    /// All devices together, worst first.
-    groups: Vec<Scored>,
+fn means(rows: impl ExactSizeIterator<Item = Figures>) -> Figures {
+    let count = rows.len() as f64;
+    let sums =
+        rows.fold(Figures::default(), |sums, row| std::array::from_fn(|figure| sums[figure] + row[figure]));
+    sums.map(|sum| sum / count)
 }
 
 fn error(options: &ProfileError, common: &Common) -> Result {
@@ -241,8 +193,10 @@ fn error(options: &ProfileError, common: &Common) -> Result {
     let seeds = options.seed..options.seed + options.draws;
     let points =
         leave_one_out(&measured, options.networks as usize, seeds).map_err(|error| missing(&error))?;
-    let devices: Vec<LeftOut> = (measured.iter().enumerate())
-        .map(|(index, (profile, _))| LeftOut::of(&profile.name, points.iter().map(|draw| &draw[index])))
+    let devices: Vec<(&str, Figures)> = (measured.iter().enumerate())
+        .map(|(index, (profile, _))| {
+            (profile.name.as_str(), means(points.iter().map(|draw| figures(&draw[index]))))
+        })
         .collect();
     let renamed = points
         .concat()
@@ -256,23 +210,40 @@ fn error(options: &ProfileError, common: &Common) -> Result {
         output::write(&[OutputFile::encoded(path, toml::to_string(&Errors { error }))?])?;
     }
     if common.json {
-        output::json(&Document { devices, groups });
+        let devices: Vec<_> = devices.into_iter().map(left_out).collect();
+        output::json(&record!(Document {
+            devices,
+            /// All devices together, worst first.
+            groups,
+        }));
         return Ok(());
     }
     let titles = KINDS.map(|(_, title)| title);
     let header = [&["left out"], &titles[..], &["GPU or CPU right", "in interval"]].concat();
-    let cells = |name: &str, figures: [f64; FIGURES]| {
-        let figures = figures.map(|percent| format!("{percent:.1} %"));
-        std::iter::once(name.to_owned()).chain(figures).collect::<Vec<_>>()
+    let cells = |(name, figures): (&str, Figures)| {
+        std::iter::once(name.to_owned()).chain(figures.map(percent)).collect::<Vec<_>>()
     };
-    let mean = means(&devices.iter().map(LeftOut::figures).collect::<Vec<_>>());
-    let rows = devices.iter().map(|device| cells(&device.device, device.figures()));
-    output::table(&header, rows.chain([cells("mean", mean)]));
+    let mean = ("mean", means(devices.iter().map(|(_, figures)| *figures)));
+    output::table(&header, devices.into_iter().chain([mean]).map(cells));
     Ok(())
 }
 
+/// A device and its figures in a JSON document.
+fn left_out((device, figures): (&str, Figures)) -> impl Serialize {
+    let [errors @ .., choice_percent, in_interval_percent] = figures;
+    record!(LeftOut {
+        device,
+        /// MAPE by kind, in percent.
+        mape_percent: KINDS.iter().map(|(kind, _)| *kind).zip(errors).collect::<BTreeMap<_, _>>(),
+        /// Networks whose faster of GPU and CPU is predicted to be it, in percent.
+        choice_percent,
+        /// Networks, and layers on the GPU, whose time is in the 90 % interval, in percent.
+        in_interval_percent,
+    })
+}
+
 /// The figures of one draw of a device.
-fn figures(points: &[Point]) -> [f64; FIGURES] {
+fn figures(points: &[Point]) -> Figures {
     // A device counts each of its core sets alike.
     let groups = score(points);
     let mape = |of: &str| {
@@ -288,10 +259,11 @@ fn figures(points: &[Point]) -> [f64; FIGURES] {
         .iter()
         .filter_map(|point| Some(point.low_us? <= point.measured_us && point.measured_us <= point.high_us?))
         .collect();
-    let mut figures = [choice_percent(points); FIGURES];
-    figures[..KINDS.len()].copy_from_slice(&KINDS.map(|(kind, _)| mape(kind)));
-    figures[KINDS.len() + 1] = share(&held);
-    figures
+    let beside = [choice_percent(points), share(&held)];
+    std::array::from_fn(|figure| match KINDS.get(figure) {
+        Some((kind, _)) => mape(kind),
+        None => beside[figure - KINDS.len()],
+    })
 }
 
 /// Networks of which the faster of the GPU and the best CPU cores in floating point is predicted to be it.

@@ -5,7 +5,7 @@
 
 mod page;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use coexec_fit::measure::{SkippedRow, benchmark_gpu};
 use coexec_fit::validate::choice::{Choices, choices};
@@ -14,9 +14,9 @@ use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, score};
 use coexec_plots::{Format, error_cdf, scatter};
 use coexec_sim::{Library, Profile};
-use serde::Serialize;
 
 use crate::calibrate::fit::{Options, fit};
+use crate::output::{listed, record, stem};
 use crate::{Chosen, Common, Failure, Measured, OutputFile, Progress, Report, Result, output, runs};
 
 /// What follows the profile's name in the file of operators that were also cut.
@@ -58,18 +58,6 @@ struct Picture {
     content: Vec<u8>,
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    out: &'a PathBuf,
-    devices: Vec<Device<'a>>,
-}
-
-#[derive(Serialize)]
-struct Device<'a> {
-    device: &'a str,
-    groups: &'a [Scored],
-}
-
 pub(crate) fn run(options: &Report, common: &Common) -> Result {
     if options.out.exists() && !options.out.is_dir() {
         return Err(Failure::write(&options.out, "it is no folder"));
@@ -88,8 +76,9 @@ pub(crate) fn run(options: &Report, common: &Common) -> Result {
     let files: Vec<OutputFile> = std::iter::once(OutputFile::new(&path, page)).chain(drawn).collect();
     output::write(&files)?;
     if common.json {
-        let devices = phones.iter().map(|phone| Device { device: &phone.name, groups: &phone.groups });
-        output::json(&Document { out: &options.out, devices: devices.collect() });
+        let devices =
+            phones.into_iter().map(|Phone { name, groups, .. }| record!(Device { device: name, groups }));
+        output::json(&record!(Document { out: &options.out, devices: devices.collect::<Vec<_>>() }));
     } else {
         output::line(&format!("wrote {} and {} pictures", path.display(), files.len() - 1));
     }
@@ -120,7 +109,7 @@ fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)
 /// The profile that a file of coexec's own runs is named as, and the runs; none where
 /// others are asked for.
 fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profile, Measured)>> {
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = stem(path);
     let profile = match asked.iter().find(|profile| profile.name == name) {
         Some(profile) => profile.clone(),
         None if asked.is_empty() => Profile::load(&name)?,
@@ -155,7 +144,7 @@ pub(crate) fn of_data_set(
     if found.is_empty() && asked.is_empty() {
         return Err(Failure::usage(
             format!("no bundled profile is of a phone in {}", folder.display()),
-            format!("its columns are of {}; name profiles with --device", columns.join(", ")),
+            format!("its columns are of {}; name profiles with --device", listed(columns)),
         ));
     }
     Ok(found)

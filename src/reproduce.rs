@@ -9,17 +9,8 @@ use coexec_plots::{Format, picture};
 use coexec_sim::workload::operator_set;
 use serde::Serialize;
 
+use crate::output::{listed, record};
 use crate::{Common, Failure, OutputFile, Reproduce, Result, output};
-
-#[derive(Serialize)]
-struct Document<'a> {
-    /// Every so many operators of a paper's sets were run.
-    every: u32,
-    papers: &'a [PaperEntry],
-    /// Groups whose predicted numbers are farther off than their limit, of papers that are
-    /// judged.
-    missed: &'a [String],
-}
 
 #[derive(Serialize)]
 struct PaperEntry {
@@ -55,7 +46,14 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result {
     }
     let missed = missed(&entries);
     if common.json {
-        output::json(&Document { every: options.every, papers: &entries, missed: &missed });
+        output::json(&record!(Document {
+            /// Every so many operators of a paper's sets were run.
+            every: options.every,
+            papers: entries,
+            /// Groups whose predicted numbers are farther off than their limit, of papers that are
+            /// judged.
+            missed: &missed,
+        }));
     } else {
         entries.iter().for_each(table::print);
         table::totals(&entries);
@@ -76,10 +74,7 @@ fn only(paper: Paper, every: usize) -> Option<String> {
     }
     let counts = paper.operator_sets().iter().filter_map(|set| Some((set, operator_set(set)?.len())));
     let parts = counts.map(|(set, all)| format!("{} of {all} of {set}", all.div_ceil(every)));
-    Some(format!(
-        "over every {every}th operator: {}; limits are not judged",
-        parts.collect::<Vec<_>>().join(", ")
-    ))
+    Some(format!("over every {every}th operator: {}; limits are not judged", listed(parts)))
 }
 
 /// The groups that miss their limits, of papers that are judged.

@@ -8,46 +8,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use coexec_fit::measure::runs::{Fingerprint, Measurement, fingerprints_path};
+use coexec_fit::measure::runs::{Measurement, fingerprints_path};
 use coexec_fit::validate::choice::{Choices, choices};
-use coexec_hw::execute::{
-    DeviceChoice, ExecuteError, Measured, NoiseFloor, ProgressEvent, Report, Request, execute,
-};
+use coexec_hw::execute::{NoiseFloor, ProgressEvent, Report, Request, execute};
 use coexec_sim::simulate::Pipeline;
 use coexec_sim::{CoreSet, InputError, PlanFile, Scenario, Workload};
 use serde::Serialize;
 
-use crate::simulate::{OfferedPlan, model, pipeline, read_plan};
+use crate::output::{percent, record, stem};
+use crate::simulate::{OfferedPlan, model, read_plan};
 use crate::validate::worth;
 use crate::{
     Column, Common, Failure, OutputFile, Progress, Result, Run, or_dash, output, this_machine, workers,
 };
 use results::Row;
-use stream::Stream;
 use variants::{Candidate, Maker, Processors};
 
 /// Status of a process that a second interrupt ends at once (128 and the signal's number,
 /// as shells have it).
 const INTERRUPTED: i32 = 130;
-
-#[derive(Serialize)]
-struct Document<'a> {
-    scenario: &'a str,
-    device: &'a str,
-    runs: &'a Path,
-    fingerprint: &'a Fingerprint,
-    noise_floor: NoiseFloor,
-    warnings: &'a [String],
-    variants: &'a [Row],
-    left_out: &'a [SkippedRow],
-    /// What choosing among the measured ways to run an operator by prediction is worth.
-    choices: Option<Choices>,
-    /// Mean absolute error of the predictions, in percent.
-    mape_percent: Option<f64>,
-    /// Batches of the plan that followed each other, where the scenario has a pipeline.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream: Option<&'a Stream>,
-}
 
 /// A variant that does not run here.
 #[derive(Serialize)]
@@ -65,53 +44,57 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     options.place.refuse_beside(options.plan.as_deref())?;
     let (scenario, predicts) = this_machine::scenario(options, common)?;
     let written = written_plan(options, common, &scenario)?;
-    let pipeline = pipeline(&scenario, written.as_ref().and_then(|written| written.pipeline_depth));
-    let plan = written.map(|written| written.plan);
+    let (plan, pipeline) = match written {
+        Some(written) => (Some(written.plan), written.pipeline),
+        None => (None, scenario.pipeline.clone()),
+    };
     let plan_path = options.out.with_extension("plan.toml");
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {
         workers::keep_on_their_cores(options.device.gpu_cores)?;
     }
-    let (cores, plan_name) = (core_sets(options, &scenario)?, file_name(&plan_path));
+    let cores = core_sets(options, &scenario)?;
+    let plan_name = plan_path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let maker = Maker { scenario: &scenario, cores, processors, splits: options.splits, plan_name, predicts };
     let groups = maker.groups(plan.as_ref())?;
     let (mut report, warnings) =
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
-    let network = network_name(&scenario);
-    let context = results::Common {
-        network: &network,
-        fingerprint: &report.fingerprint.id,
-        noise: report.noise,
-        max_spread: options.max_spread,
-    };
-    let is_model = matches!(scenario.workload, Workload::Model(_));
-    let times = std::mem::take(&mut report.groups);
-    let Outcome { rows, measurements, left_out } = outcome(&groups, times, is_model, &context)?;
+    let Outcome { rows, measurements, left_out } = outcome(options, &scenario, &groups, &mut report)?;
     for SkippedRow { what, processor, reason } in &left_out {
         common.note(format_args!("not run: {what} on {processor}: {reason}"));
     }
-    let plan_file = plan_text(&scenario, &groups, pipeline.as_ref());
-    let plan_file = plan_file.map(|text| OutputFile::new(&plan_path, text));
-    let files = output::runs(&options.out, &measurements, &report.fingerprint)?;
-    output::write(&files.into_iter().chain(plan_file).collect::<Vec<OutputFile>>())?;
-    let stream = stream_of(&report, pipeline.as_ref(), &scenario, &groups);
-    let document = Document {
-        scenario: &scenario.name,
-        device: &scenario.device.name,
-        runs: &options.out,
-        fingerprint: &report.fingerprint,
-        noise_floor: report.noise,
-        warnings: &warnings,
-        variants: &rows,
-        left_out: &left_out,
-        choices: predicts.then(|| choices(&scenario.device, &measurements, scenario.library)).flatten(),
-        mape_percent: mape_percent(&rows),
-        stream: stream.as_ref(),
-    };
+    let whole = groups.first().and_then(|group| group.first());
+    let plan_file = plan_text(&scenario, whole, pipeline.as_ref());
+    let mut files = output::runs(&options.out, &measurements, &report.fingerprint)?;
+    files.extend(plan_file.map(|text| OutputFile::new(&plan_path, text)));
+    output::write(&files)?;
+    let streamed = report.streamed.as_ref().zip(pipeline.as_ref()).zip(whole);
+    let stream = streamed
+        .map(|((streamed, pipeline), whole)| stream::beside(streamed, pipeline, &scenario, &whole.variant));
+    let choices = predicts.then(|| choices(&scenario.device, &measurements, scenario.library)).flatten();
     if common.json {
-        output::json(&document);
+        output::json(&record!(Document {
+            scenario: &scenario.name,
+            device: &scenario.device.name,
+            runs: &options.out,
+            fingerprint: report.fingerprint,
+            noise_floor: report.noise,
+            warnings,
+            variants: &rows,
+            left_out,
+            /// What choosing among the measured ways to run an operator by prediction is worth.
+            choices,
+            /// Mean absolute error of the predictions, in percent.
+            mape_percent: mape_percent(&rows),
+            /// Batches of the plan that followed each other, where the scenario has a pipeline.
+            #[serde(skip_serializing_if = "output::is_nothing")]
+            stream: stream.map(|(record, _)| record),
+        }));
     } else {
-        show(&scenario, &document);
+        show(&scenario, &report, &rows, choices.as_ref());
+        if let Some((_, sentence)) = stream {
+            output::line(&sentence);
+        }
     }
     let help = "let the machine do nothing else, keep its clocks fixed, or ask for more --repetitions";
     results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, help)))
@@ -125,17 +108,6 @@ fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<O
         common.note(format_args!("note: {}", written.origin));
     }
     Ok(Some(written))
-}
-
-/// The batches that followed each other, where the scenario has a pipeline.
-fn stream_of(
-    report: &Report,
-    pipeline: Option<&Pipeline>,
-    scenario: &Scenario,
-    groups: &[Vec<Candidate>],
-) -> Option<Stream> {
-    let first = groups.first()?.first()?;
-    Some(Stream::new(report.streamed.as_ref()?, pipeline?, scenario, &first.variant))
 }
 
 /// Mean absolute error of the rows that have a prediction, in percent.
@@ -161,16 +133,6 @@ fn core_sets(options: &Run, scenario: &Scenario) -> Result<Vec<CoreSet>> {
     options.cores.iter().map(parse).collect()
 }
 
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// What runs call the workload: a bundled name, or a file's without its ending.
-fn network_name(scenario: &Scenario) -> String {
-    let path = Path::new(&scenario.name);
-    path.file_stem().map_or_else(|| scenario.name.clone(), |stem| stem.to_string_lossy().into_owned())
-}
-
 /// Measures `groups`; the warnings that came up are printed and handed back.
 fn measure(
     options: &Run,
@@ -181,11 +143,7 @@ fn measure(
 ) -> Result<(Report, Vec<String>)> {
     let request = Request {
         profile: scenario.device.clone(),
-        choice: DeviceChoice {
-            gpu,
-            opencl: options.device.opencl.clone(),
-            compute_units: options.device.gpu_cores,
-        },
+        choice: options.device.choice(gpu),
         groups: groups
             .iter()
             .map(|group| group.iter().map(|candidate| candidate.variant.clone()).collect())
@@ -229,27 +187,33 @@ struct Outcome {
     left_out: Vec<SkippedRow>,
 }
 
-/// Times of each variant of each group; none of a group that was left out.
-type Times = Vec<Option<Vec<Result<Measured, ExecuteError>>>>;
-
 fn outcome(
+    options: &Run,
+    scenario: &Scenario,
     groups: &[Vec<Candidate>],
-    times: Times,
-    is_model: bool,
-    context: &results::Common<'_>,
+    report: &mut Report,
 ) -> Result<Outcome> {
+    let times = std::mem::take(&mut report.groups);
+    let context = results::Common {
+        // A bundled name, or a file's without its ending.
+        network: &stem(Path::new(&scenario.name)),
+        fingerprint: &report.fingerprint.id,
+        noise: report.noise,
+        max_spread: options.max_spread,
+    };
+    let is_model = matches!(scenario.workload, Workload::Model(_));
     let mut outcome = Outcome { rows: Vec::new(), measurements: Vec::new(), left_out: Vec::new() };
     for (candidates, measured) in groups.iter().zip(times) {
         for (candidate, measured) in candidates.iter().zip(measured.into_iter().flatten()) {
             match measured {
                 Ok(measured) => {
-                    let (row, measurement) = Row::of(outcome.rows.len(), candidate, &measured, context);
+                    let (row, measurement) = Row::of(outcome.rows.len(), candidate, &measured, &context);
                     outcome.rows.push(row);
                     outcome.measurements.push(measurement);
                 }
                 Err(error) if candidate.is_plan && is_model => return Err(error.into()),
                 Err(error) => outcome.left_out.push(SkippedRow {
-                    what: candidate.operator.as_ref().map_or(context.network, |(name, _)| name).to_owned(),
+                    what: candidate.what(context.network),
                     processor: candidate.ran.to_string(),
                     reason: error.to_string(),
                 }),
@@ -260,19 +224,18 @@ fn outcome(
 }
 
 /// The plan as it ran, of a model of several operators.
-fn plan_text(scenario: &Scenario, groups: &[Vec<Candidate>], pipeline: Option<&Pipeline>) -> Option<String> {
+fn plan_text(scenario: &Scenario, whole: Option<&Candidate>, pipeline: Option<&Pipeline>) -> Option<String> {
     let Workload::Model(stages) = &scenario.workload else { return None };
-    let first = groups.first()?.first()?;
-    let plan = &Some(first).filter(|first| first.is_plan && stages.len() > 1)?.variant.plan;
+    let plan = &whole.filter(|whole| whole.is_plan && stages.len() > 1)?.variant.plan;
     let file = PlanFile::new(&scenario.name, &scenario.device, stages, plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     Some(toml::to_string(&file).expect("a plan has only tables, words and numbers"))
 }
 
 /// Prints the figures.
-fn show(scenario: &Scenario, document: &Document<'_>) {
-    output::line(&format!("{}\non {}", scenario.title, document.fingerprint.device));
-    let NoiseFloor { clock_ns, spread_percent } = document.noise_floor;
+fn show(scenario: &Scenario, report: &Report, rows: &[Row], choices: Option<&Choices>) {
+    output::line(&format!("{}\non {}", scenario.title, report.fingerprint.device));
+    let NoiseFloor { clock_ns, spread_percent } = report.noise;
     output::line(&format!(
         "noise floor: a fixed loop varies by +-{spread_percent:.1} %, the clock's step is {clock_ns:.0} ns\n"
     ));
@@ -284,17 +247,14 @@ fn show(scenario: &Scenario, document: &Document<'_>) {
         ("95 % interval", |row| row.ci95_us.map(|end| format!("{end:.1}")).join(" to ")),
         ("outliers", |row| row.outliers.to_string()),
         ("predicted", |row| or_dash(row.predicted_us.map(|predicted| format!("{predicted:.1} us")))),
-        ("error", |row| or_dash(row.error_percent.map(|error| format!("{error:.1} %")))),
+        ("error", |row| or_dash(row.error_percent.map(percent))),
     ];
-    let (header, rows) = output::cells(&columns, document.variants);
-    output::table(&header, rows);
-    if let Some(mape) = document.mape_percent {
-        output::line(&format!("\nMAPE of {} predictions: {mape:.1} %", document.variants.len()));
+    let (header, cells) = output::cells(&columns, rows);
+    output::table(&header, cells);
+    if let Some(mape) = mape_percent(rows) {
+        output::line(&format!("\nMAPE of {} predictions: {mape:.1} %", rows.len()));
     }
-    if let Some(choices) = &document.choices {
+    if let Some(choices) = choices {
         output::line(&format!("\n{}", worth(choices)));
-    }
-    if let Some(stream) = document.stream {
-        stream.show();
     }
 }

@@ -10,6 +10,7 @@ use coexec_fit::measure::{
 };
 use coexec_sim::{Gpu, InputError, Library, Profile};
 
+use crate::output::listed;
 use crate::{Common, Failure, Result, RunFormat, Runs};
 
 /// Most rows that are named one by one on standard error.
@@ -283,7 +284,7 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
     }
     let devices: BTreeSet<&str> =
         table.fingerprints.iter().map(|fingerprint| fingerprint.device.as_str()).collect();
-    let devices = devices.into_iter().collect::<Vec<_>>().join(", ");
+    let devices = listed(devices);
     let outliers = table.outliers();
     let measured = Measured {
         runs,

@@ -1,6 +1,6 @@
 //! `coexec explore --strategy all`: the plans of all strategies, side by side.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
 use coexec_plots::palette::{MUTED, look};
@@ -8,9 +8,10 @@ use coexec_plots::{Figure, Format, Mark, PlotError};
 use coexec_sim::explore::{Answer, Explorer, Found, Objective, Strategy};
 use coexec_sim::simulate::{Composition, Prediction, SimulateError, Simulator};
 use coexec_sim::units::{Bytes, Joules, Picos};
-use coexec_sim::{Plan, Scenario, Stage};
+use coexec_sim::{Plan, Scenario};
 use serde::Serialize;
 
+use crate::explore::ratio;
 use crate::output::row;
 use crate::{Common, Result, or_dash, output};
 
@@ -46,20 +47,24 @@ pub(crate) struct Entry {
 pub(crate) fn compare(
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
-    stages: &[Stage],
     common: &Common,
 ) -> Result<(Answer, Vec<Entry>)> {
     let mut explorer =
-        Explorer::new(simulator, stages, &scenario.options).streaming(scenario.pipeline.as_ref());
+        Explorer::new(simulator, scenario.stages(), &scenario.options).streaming(scenario.pipeline.as_ref());
     let mut found: Vec<Found> = Vec::new();
     let mut last_error = SimulateError::NothingToUse;
     for strategy in Strategy::of_operators() {
-        let start = Instant::now();
-        let outcome = explorer.find(strategy);
-        tell(strategy, start.elapsed(), outcome.as_ref().err(), common);
-        match outcome {
-            Ok(answer) => found.push(answer),
-            Err(error) => last_error = error,
+        let (name, start) = (strategy.name(), Instant::now());
+        match explorer.find(strategy) {
+            Ok(answer) => {
+                let millis = start.elapsed().as_secs_f64() * 1e3;
+                common.note(format_args!("note: {name} planned in {millis:.1} ms"));
+                found.push(answer);
+            }
+            Err(error) => {
+                common.note(format_args!("note: {name} has no plan: {error}"));
+                last_error = error;
+            }
         }
     }
     // The first of equals: simpler strategies come first.
@@ -76,38 +81,28 @@ pub(crate) fn compare(
     Ok((Answer { plan, prediction, baselines, searches, considered, period, bound }, entries))
 }
 
-fn tell(strategy: Strategy, took: Duration, error: Option<&SimulateError>, common: &Common) {
-    let (name, millis) = (strategy.name(), took.as_secs_f64() * 1e3);
-    match error {
-        None => common.note(format_args!("note: {name} planned in {millis:.1} ms")),
-        Some(error) => common.note(format_args!("note: {name} has no plan: {error}")),
-    }
-}
-
 /// What each plan comes to, beside each other and the best one.
 pub(crate) fn entries(found: &[Found], best: &Prediction) -> Vec<Entry> {
     let all: Vec<&Prediction> = found.iter().map(|found| &found.prediction).chain([best]).collect();
-    found.iter().map(|one| entry(one, &all, best.latency)).collect()
-}
-
-fn entry(found: &Found, all: &[&Prediction], best: Picos) -> Entry {
-    let Found { strategy, plan, prediction, .. } = found;
-    let latency = prediction.latency;
-    Entry {
-        strategy: strategy.name(),
-        latency_ps: latency,
-        period_ps: None,
-        relative_to_plan: if best == Picos::ZERO { 1.0 } else { latency.0 as f64 / best.0 as f64 },
-        composition: prediction.composition,
-        energy_joules: prediction.energy,
-        edp_joule_seconds: prediction.energy.map(|energy| Objective::Edp.cost(latency, Some(energy))),
-        extra_memory_bytes: prediction.memory.extra(),
-        extra_memory_percent: prediction.memory.extra_percent(),
-        cut_operators: plan.placements.iter().filter(|placement| placement.is_cut()).count(),
-        chained_operators: plan.chains.iter().flatten().count(),
-        plan: plan.clone(),
-        is_on_pareto_front: !all.iter().any(|other| dominates(other, prediction)),
-    }
+    let entry = |Found { strategy, plan, prediction, .. }: &Found| {
+        let latency = prediction.latency;
+        Entry {
+            strategy: strategy.name(),
+            latency_ps: latency,
+            period_ps: None,
+            relative_to_plan: ratio(latency, best.latency),
+            composition: prediction.composition,
+            energy_joules: prediction.energy,
+            edp_joule_seconds: prediction.energy.map(|energy| Objective::Edp.cost(latency, Some(energy))),
+            extra_memory_bytes: prediction.memory.extra(),
+            extra_memory_percent: prediction.memory.extra_percent(),
+            cut_operators: plan.placements.iter().filter(|placement| placement.is_cut()).count(),
+            chained_operators: plan.chains.iter().flatten().count(),
+            plan: plan.clone(),
+            is_on_pareto_front: !all.iter().any(|other| dominates(other, prediction)),
+        }
+    };
+    found.iter().map(entry).collect()
 }
 
 /// Whether `other` is as good as `one` in latency and energy, and better in one of them.

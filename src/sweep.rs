@@ -1,24 +1,13 @@
 //! `coexec explore` over a set of single operators: the mean gain of cutting.
 
 use coexec_sim::explore::{Search, SearchOptions, split_search};
-use coexec_sim::simulate::{Known, Simulator};
-use coexec_sim::{Basis, Picos, ProcessorKind, Scenario, Stage};
+use coexec_sim::simulate::Simulator;
+use coexec_sim::{Basis, ProcessorKind, Scenario, Stage};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::output::row;
+use crate::output::{record, row};
 use crate::{Common, Explore, Failure, Result, known, output};
-
-#[derive(Serialize)]
-struct Document<'a> {
-    scenario: &'a str,
-    device: &'a str,
-    /// What is known of each processor for these operators.
-    known: &'a [Known],
-    /// One entry a core set, one thread first.
-    core_sets: Vec<Gain>,
-    operators: Vec<Entry>,
-}
 
 /// How much faster operators are with the CPU's help.
 #[derive(Serialize)]
@@ -32,18 +21,9 @@ struct Gain {
     cut_percent: f64,
 }
 
-#[derive(Serialize)]
-struct Entry {
-    name: String,
-    operator: String,
-    gpu_only_ps: Option<Picos>,
-    /// With each core set, in the order of `core_sets`.
-    best_ps: Vec<Picos>,
-}
-
-pub(crate) fn run(scenario: &Scenario, operators: &[Stage], options: &Explore, common: &Common) -> Result {
+pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Result {
     check(scenario, options)?;
-    let known = known::of(scenario, operators);
+    let (operators, known) = (scenario.stages(), known::of(scenario));
     let is_judged =
         known.iter().all(|known| known.missing.is_none() || known.processor != ProcessorKind::Cpu);
     common.note(format_args!("searching {} operators on {}", operators.len(), scenario.device.name));
@@ -65,14 +45,24 @@ pub(crate) fn run(scenario: &Scenario, operators: &[Stage], options: &Explore, c
         .map(|(index, cores)| gain(cores.to_string(), &rows, index, is_judged))
         .collect();
     if common.json {
-        let entries = operators.iter().zip(&rows).map(|(stage, row)| entry(stage, row)).collect();
-        output::json(&Document {
+        let entry = |(stage, searches): (&Stage, &Vec<Search>)| {
+            record!(Entry {
+                name: stage.name.clone(),
+                operator: stage.layer.operator.to_string(),
+                gpu_only_ps: searches.first().and_then(|search| search.gpu_only).map(|gpu| gpu.latency),
+                /// With each core set, in the order of `core_sets`.
+                best_ps: searches.iter().map(|search| search.best.latency).collect::<Vec<_>>(),
+            })
+        };
+        output::json(&record!(Document {
             scenario: &scenario.name,
             device: &scenario.device.name,
-            known: &known,
+            /// What is known of each processor for these operators.
+            known,
+            /// One entry a core set, one thread first.
             core_sets: gains,
-            operators: entries,
-        });
+            operators: operators.iter().zip(&rows).map(entry).collect::<Vec<_>>(),
+        }));
         return Ok(());
     }
     output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
@@ -88,11 +78,9 @@ pub(crate) fn run(scenario: &Scenario, operators: &[Stage], options: &Explore, c
 
 /// Refuses options that a set has no use for.
 fn check(scenario: &Scenario, options: &Explore) -> Result {
-    let [is_drawn, is_written] = [
-        options.plot.is_some() || options.timeline.is_some() || options.shares.is_some(),
-        options.out.is_some() || options.trace.is_some(),
-    ];
-    if is_drawn || is_written {
+    let pictures = [&options.plot, &options.timeline, &options.shares];
+    let files = [&options.out, &options.trace];
+    if pictures.iter().any(|path| path.is_some()) || files.iter().any(|path| path.is_some()) {
         return Err(Failure::usage(
             format!("{} is a set of single operators: it has no one plan or timeline", scenario.name),
             "leave out --out, --plot, --shares, --timeline and --trace, or explore one operator",
@@ -137,13 +125,4 @@ fn gain(cores: String, rows: &[Vec<Search>], index: usize, is_judged: bool) -> G
     let count = operators.max(1) as f64;
     let mean_speedup = is_judged.then_some(speedups / count);
     Gain { cores, operators, mean_speedup, cut_percent: 100.0 * cut as f64 / count }
-}
-
-fn entry(stage: &Stage, searches: &[Search]) -> Entry {
-    Entry {
-        name: stage.name.clone(),
-        operator: stage.layer.operator.to_string(),
-        gpu_only_ps: searches.first().and_then(|search| search.gpu_only).map(|gpu| gpu.latency),
-        best_ps: searches.iter().map(|search| search.best.latency).collect(),
-    }
 }

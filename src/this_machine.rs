@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use coexec_hw::execute::DeviceChoice;
+use coexec_hw::execute::ExecuteError;
 use coexec_hw::probe::unmeasured;
 use coexec_sim::{Profile, Scenario, Strategy};
 
@@ -39,9 +39,7 @@ pub(crate) fn scenario(options: &Run, common: &Common) -> Result<(Scenario, bool
             probe,
         ));
     }
-    let opencl = options.device.opencl.clone();
-    let profile = unmeasured(&DeviceChoice { gpu, opencl, compute_units: options.device.gpu_cores })
-        .map_err(coexec_hw::execute::ExecuteError::from)?;
+    let profile = unmeasured(&options.device.choice(gpu)).map_err(ExecuteError::from)?;
     common.note(format_args!(
         "note: each processor as it is and nothing predicted, for no profile says how fast it is: {probe}"
     ));

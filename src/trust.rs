@@ -6,6 +6,7 @@ use coexec_sim::simulate::{Drawn, Errors, Known, Pipeline, Simulator};
 use coexec_sim::{Basis, Plan, Scenario, Stage};
 use serde::Serialize;
 
+use crate::output::listed;
 use crate::{Result, output};
 
 /// How far an answer may be off: what is drawn is written as what 90 % of the draws lie between.
@@ -77,7 +78,7 @@ pub(crate) fn basis(known: &[Known], errors: &Errors) -> String {
         format!("{} {basis} (off by {percent:.0} %)", processor.label())
     };
     let is_known = |known: &&Known| known.basis != Basis::NotKnown;
-    known.iter().filter(is_known).map(of).collect::<Vec<_>>().join(", ")
+    listed(known.iter().filter(is_known).map(of))
 }
 
 /// What stands below a table with a `~`.

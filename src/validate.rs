@@ -2,34 +2,15 @@
 
 use std::path::PathBuf;
 
-use coexec_fit::measure::SkippedRow;
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::plans::{PlannedNetwork, planned_networks};
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, is_in, score, worst};
 use coexec_fit::validate::{Validation, cut, validate};
 use coexec_sim::Profile;
-use serde::Serialize;
 
+use crate::output::{listed, percent, record};
 use crate::{Column, Common, Failure, Measured, Result, Validate, or_dash, output, points, runs};
-
-#[derive(Serialize)]
-struct Document<'a> {
-    device: &'a str,
-    groups: &'a [Scored],
-    /// Whether the profile was fitted to these runs: then the errors prove nothing.
-    set_the_profile: bool,
-    /// Predictions that are furthest off, worst first.
-    worst: Vec<&'a Point>,
-    /// Rows of the files that are no usable runs.
-    unusable: &'a [SkippedRow],
-    /// Runs the profile cannot predict.
-    unpredicted: &'a [SkippedRow],
-    /// What choosing among the measured ways to run an operator by prediction is worth.
-    choices: Option<&'a Choices>,
-    /// Networks that ran under a plan and on processors alone, the worst first.
-    planned: &'a [PlannedNetwork],
-}
 
 pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let profile = Profile::load(&options.profile)?;
@@ -49,16 +30,22 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     write(options, &profile, &measured.source(), &points)?;
     runs::name_left_out("not predicted", &left_out, common);
     if common.json {
-        output::json(&Document {
+        output::json(&record!(Document {
             device: &profile.name,
             groups,
+            /// Whether the profile was fitted to these runs: then the errors prove nothing.
             set_the_profile,
+            /// Predictions that are furthest off, worst first.
             worst: worst(&points, options.worst),
+            /// Rows of the files that are no usable runs.
             unusable: &measured.runs.left_out,
-            unpredicted: &left_out,
-            choices: choices.as_ref(),
+            /// Runs the profile cannot predict.
+            unpredicted: left_out,
+            /// What choosing among the measured ways to run an operator by prediction is worth.
+            choices,
+            /// Networks that ran under a plan and on processors alone, the worst first.
             planned,
-        });
+        }));
     } else {
         output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
         show(groups);
@@ -95,9 +82,8 @@ fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>> {
     let prefix = options.group.as_str();
     let is_asked = |scored: &Scored| scored.group.name.to_string().starts_with(prefix);
     if !prefix.is_empty() && !groups.iter().any(is_asked) {
-        let known: Vec<String> = groups.iter().map(|scored| scored.group.name.to_string()).collect();
-        let known = known.iter().map(String::as_str);
-        return Err(points::no_group(&runs::path(&options.runs)?.display().to_string(), prefix, known));
+        let known = groups.iter().map(|scored| scored.group.name.to_string());
+        return Err(points::no_group(runs::path(&options.runs)?, prefix, known));
     }
     groups.retain(is_asked);
     Ok(groups)
@@ -160,13 +146,12 @@ pub(crate) fn worth(choices: &Choices) -> String {
 fn hold(groups: &[Scored], limit: Option<f64>) -> Result {
     let Some(limit) = limit else { return Ok(()) };
     let above = groups.iter().map(|scored| &scored.group).filter(|group| group.mape_percent > limit);
-    let above: Vec<String> =
-        above.map(|group| format!("{} ({:.1} %)", group.name, group.mape_percent)).collect();
+    let above = listed(above.map(|group| format!("{} ({:.1} %)", group.name, group.mape_percent)));
     if above.is_empty() {
         return Ok(());
     }
     Err(Failure::fell_short(
-        format!("the MAPE is above {limit} % in {}", above.join(", ")),
+        format!("the MAPE is above {limit} % in {above}"),
         "calibrate the profile on runs of this device, or raise --limit",
     ))
 }
@@ -178,12 +163,12 @@ fn hold(groups: &[Scored], limit: Option<f64>) -> Result {
 pub(crate) const COLUMNS: [Column<Scored>; 13] = [
     ("group", |scored| scored.group.name.to_string()),
     ("runs", |scored| scored.group.n.to_string()),
-    ("MAPE", |scored| format!("{:.1} %", scored.group.mape_percent)),
-    ("median APE", |scored| format!("{:.1} %", scored.group.median_ape_percent)),
+    ("MAPE", |scored| percent(scored.group.mape_percent)),
+    ("median APE", |scored| percent(scored.group.median_ape_percent)),
     ("within 10 %", |scored| format!("{:.0} %", scored.group.within_10_percent)),
-    ("95th", |scored| format!("{:.1} %", scored.group.p95_ape_percent)),
+    ("95th", |scored| percent(scored.group.p95_ape_percent)),
     ("bias", |scored| format!("{:+.1} %", scored.group.bias_percent)),
-    ("physics only", |scored| percent(scored.physics_mape_percent)),
+    ("physics only", |scored| or_dash(scored.physics_mape_percent.map(percent))),
     ("FLOPs-linear", |scored| {
         baseline(scored.flops_linear_mape_percent, scored.flops_linear_within_10_percent)
     }),
@@ -191,8 +176,8 @@ pub(crate) const COLUMNS: [Column<Scored>; 13] = [
     ("CoDL + launch", |scored| {
         baseline(scored.codl_launch_mape_percent, scored.codl_launch_within_10_percent)
     }),
-    ("repeat noise", |scored| percent(scored.repeat_noise_percent)),
-    ("in interval", |scored| percent(scored.interval_coverage_percent)),
+    ("repeat noise", |scored| or_dash(scored.repeat_noise_percent.map(percent))),
+    ("in interval", |scored| or_dash(scored.interval_coverage_percent.map(percent))),
 ];
 
 /// What whole networks on units have besides: a roofline knows no others.
@@ -203,13 +188,5 @@ const OF_NETWORKS: [Column<Scored>; 2] = [
 
 /// MAPE, and how many predictions are within 10 %.
 pub(crate) fn baseline(mape: Option<f64>, within: Option<f64>) -> String {
-    match (mape, within) {
-        (Some(mape), Some(within)) => format!("{mape:.1} % ({within:.0} %)"),
-        _ => "-".to_owned(),
-    }
-}
-
-/// A percentage that there may be.
-pub(crate) fn percent(value: Option<f64>) -> String {
-    value.map_or("-".to_owned(), |value| format!("{value:.1} %"))
+    or_dash(mape.zip(within).map(|(mape, within)| format!("{mape:.1} % ({within:.0} %)")))
 }

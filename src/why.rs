@@ -21,7 +21,7 @@ pub(crate) fn operators(prediction: &Prediction) -> String {
     }
     let more = prediction.stages.len().saturating_sub(MOST_EXPLAINED);
     if more > 0 {
-        let more = counted(more as u64, "more operator", "more operators");
+        let more = counted(more as u64, "more operator");
         let _ = writeln!(text, "and {more}; --json explains each");
     }
     text
@@ -51,20 +51,17 @@ fn detail(detail: &Detail) -> String {
                 String::new()
             } else {
                 let [rows, columns] = schedule.tile;
-                let blocks = u64::from(schedule.blocks);
-                let pieces = match schedule.library {
-                    Some(cpu::Library::Xnnpack) => counted(blocks, "tile", "tiles"),
-                    Some(cpu::Library::Ruy | cpu::Library::Coexec) | None => {
-                        counted(blocks, "block", "blocks")
-                    }
+                let piece = match schedule.library {
+                    Some(cpu::Library::Xnnpack) => "tile",
+                    Some(cpu::Library::Ruy | cpu::Library::Coexec) | None => "block",
                 };
-                format!(", {rows}x{columns} micro-kernel, {pieces}")
+                format!(", {rows}x{columns} micro-kernel, {}", counted(schedule.blocks, piece))
             };
             format!(
                 "{} {} on {cores} ({}){pieces}; limited by {}",
                 schedule.library.map_or("integer weights".to_owned(), |library| library.to_string()),
                 schedule.kernel,
-                counted(u64::from(schedule.threads), "thread", "threads"),
+                counted(schedule.threads, "thread"),
                 schedule.limit
             )
         }
@@ -74,8 +71,8 @@ fn detail(detail: &Detail) -> String {
         }
         Detail::Npu(schedule) => format!(
             "{} of the array, {} over the streamed operand, {} moved; limited by {}",
-            counted(schedule.folds, "fold", "folds"),
-            counted(u64::from(schedule.panels), "pass", "passes"),
+            counted(schedule.folds, "fold"),
+            counted(schedule.panels, "pass"),
             schedule.bytes,
             schedule.limit
         ),
@@ -83,9 +80,13 @@ fn detail(detail: &Detail) -> String {
     }
 }
 
-/// A count and its noun.
-pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
+/// A count and its noun, which is named as for one.
+pub(crate) fn counted(count: impl Into<u64>, one: &str) -> String {
+    match count.into() {
+        1 => format!("1 {one}"),
+        count if one.ends_with('s') => format!("{count} {one}es"),
+        count => format!("{count} {one}s"),
+    }
 }
 
 fn gpu_launch(launch: &gpu::Launch) -> String {
@@ -95,7 +96,7 @@ fn gpu_launch(launch: &gpu::Launch) -> String {
         Some(slots) => {
             let partial = u32::from(launch.last_round_groups > 0);
             let total = u64::from(launch.full_rounds) + u64::from(partial);
-            format!("{} of {slots} slots", counted(total, "occupancy round", "occupancy rounds"))
+            format!("{} of {slots} slots", counted(total, "occupancy round"))
         }
         None => "all resident at once".to_owned(),
     };
@@ -106,9 +107,9 @@ fn gpu_launch(launch: &gpu::Launch) -> String {
         "{}, tile {x}x{y}x{slices}, {} of {wx}x{wy}x{wz} (waves each: {}), {rounds}, {}; \
          limited by {}{learned}",
         launch.kernel,
-        counted(u64::from(launch.groups), "work-group", "work-groups"),
+        counted(launch.groups, "work-group"),
         launch.waves_per_group,
-        counted(u64::from(launch.iterations), "iteration", "iterations"),
+        counted(launch.iterations, "iteration"),
         launch.limit
     )
 }
@@ -118,7 +119,7 @@ fn npu_graph(step: &compiled::Step) -> String {
         Bytes::ZERO => "every tensor on chip".to_owned(),
         bytes => format!("{bytes} spilled"),
     };
-    let operators = counted(u64::from(step.operators), "operator", "operators");
+    let operators = counted(step.operators, "operator");
     let compiled::Step { kernel, weights, limit, .. } = step;
     format!("{kernel} ({operators}), {weights} of weights, {spilled}; limited by {limit}")
 }

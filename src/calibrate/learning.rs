@@ -4,16 +4,15 @@ use coexec_fit::calibrate::learning::{LearningPoint, Options, Series, learning_c
 use coexec_fit::measure::GpuRun;
 use coexec_sim::Profile;
 
-use crate::{Chosen, Failure, Progress, Result};
+use crate::{Calibrate, Chosen, Failure, Progress, Result};
 
 /// The curve of fits from the prior that was chosen, beside those from the
-/// hardware's where that is another, and, where `residual` says so, with the residual.
+/// hardware's where that is another, and, unless `options` leave it out, with the residual.
 pub(super) fn curve(
     profile: &Profile,
     runs: &[GpuRun],
     prior: &Chosen,
-    residual: bool,
-    seed: u64,
+    options: &Calibrate,
     progress: &Progress,
 ) -> Result<Vec<LearningPoint>> {
     let Some(gpu) = &profile.gpu else {
@@ -28,7 +27,8 @@ pub(super) fn curve(
     {
         centres.push((HARDWARE, centre));
     }
-    let with = centres.iter().take(usize::from(residual)).map(|centre| ("with residual", true, centre));
+    let with =
+        centres.iter().take(usize::from(!options.no_residual)).map(|centre| ("with residual", true, centre));
     let series = centres.iter().map(|centre| ("physics", false, centre)).chain(with);
     let series = series.map(|(what, residual, (prior, centre))| Series {
         name: format!("{what}, prior {prior}"),
@@ -37,9 +37,10 @@ pub(super) fn curve(
         choose: None,
     });
     let series: Vec<Series<'_>> = series.collect();
-    let points = learning_curve(runs, &series, &Options { seed, ..Options::default() }, &|done, of| {
-        progress.tell(&format!("learning curve: {done} of {of} fits"));
-    });
+    let points =
+        learning_curve(runs, &series, &Options { seed: options.seed, ..Options::default() }, &|done, of| {
+            progress.tell(&format!("learning curve: {done} of {of} fits"));
+        });
     if points.is_empty() {
         return Err(Failure::usage(
             format!(

@@ -19,23 +19,20 @@ pub(super) fn parameters(fitted: &Fitted) {
         let (value, unit) = (decimal(value), unit(&key).to_owned());
         vec![key, value, unit, interval, (if informed { "runs" } else { "prior" }).to_owned()]
     };
-    let mut rows = Vec::new();
-    for fit in tables {
-        rows.extend(fit.parameters.iter().map(|parameter| {
-            let key = format!("gpu.{}.{}", fit.table.key(), parameter.key);
-            row(key, parameter.value, Some(parameter.ci95), parameter.informed)
-        }));
-    }
-    let of_table = |(table, parameter): (&str, &Known)| {
-        row(format!("{table}{}", parameter.key), parameter.value, Some(parameter.ci95), parameter.informed)
+    let of_table = |(table, parameter): (String, &Known)| {
+        row(format!("{table}.{}", parameter.key), parameter.value, Some(parameter.ci95), parameter.informed)
     };
-    rows.extend(host.iter().map(|parameter| ("gpu.host.", parameter)).map(of_table));
-    rows.extend(npu.iter().map(|parameter| ("npu.compiled.", parameter)).map(of_table));
-    for fit in cpu_tables {
-        rows.extend(fit.parameters.iter().map(|known| {
+    let gpu = tables.iter().flat_map(|fit| {
+        fit.parameters.iter().map(|parameter| (format!("gpu.{}", fit.table.key()), parameter))
+    });
+    let host = host.iter().map(|parameter| ("gpu.host".to_owned(), parameter));
+    let npu = npu.iter().map(|parameter| ("npu.compiled".to_owned(), parameter));
+    let on_cpu = cpu_tables.iter().flat_map(|fit| {
+        fit.parameters.iter().map(|known| {
             row(format!("{}.{}", cpu_key(fit), known.key), known.value, known.ci95, known.informed)
-        }));
-    }
+        })
+    });
+    let rows = gpu.chain(host).chain(npu).map(of_table).chain(on_cpu);
     output::table(&["parameter", "value", "unit", "95 % interval", "decided by"], rows);
     for fit in tables {
         for pair in &fit.trade_offs {

@@ -1,28 +1,18 @@
 //! `coexec calibrate --suggest`: what to measure next on a device.
 
-use std::path::PathBuf;
-
 use coexec_fit::calibrate::gpu::design::{Choice, candidates, design, design_networks};
 use coexec_sim::scenario::{InputTable, ScenarioFile};
 use coexec_sim::workload::{OperatorTable, fuse, network, networks};
 use coexec_sim::{CoreSet, DataType, Gpu, Layer, Profile, Strategy};
 use serde::Serialize;
 
-use crate::output::row;
+use crate::output::{record, row};
 use crate::{Calibrate, Common, Failure, OutputFile, Result, output, runs};
 
 /// For so many launches one network: what makes both kinds of times good (few-runs study, section 4).
 const LAUNCHES_A_NETWORK: usize = 10;
 /// Threads of a network on several cores.
 const THREADS: u32 = 4;
-
-#[derive(Serialize)]
-struct Document<'a> {
-    device: &'a str,
-    /// The scenario that was written.
-    out: Option<&'a PathBuf>,
-    suggested: Vec<Suggestion>,
-}
 
 /// Something to measure, the most telling first.
 #[derive(Serialize)]
@@ -65,7 +55,12 @@ pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: 
         output::write(&[OutputFile::encoded(path, scenario(profile, &chosen).to_toml())?])?;
     }
     if common.json {
-        output::json(&Document { device: &profile.name, out: options.out.as_ref(), suggested });
+        output::json(&record!(Document {
+            device: &profile.name,
+            /// The scenario that was written.
+            out: &options.out,
+            suggested,
+        }));
         return Ok(());
     }
     let cells = |one: &Suggestion| row![one.measure, one.on, format!("{:.1} %", one.error_then_percent)];

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use coexec_hw::execute::DeviceChoice;
 use coexec_sim::units::SECONDS_PER_DAY;
 
 use crate::ScenarioOptions;
@@ -19,6 +20,13 @@ pub(crate) struct OpenClDevice {
     /// machine's cores half unless given, the others stand for the CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) gpu_cores: Option<u32>,
+}
+
+impl OpenClDevice {
+    /// What is used of it here, with or without the `gpu`.
+    pub(crate) fn choice(&self, gpu: bool) -> DeviceChoice {
+        DeviceChoice { gpu, opencl: self.opencl.clone(), compute_units: self.gpu_cores }
+    }
 }
 
 /// `coexec run`.
@@ -61,12 +69,9 @@ pub(crate) struct Run {
 
 /// A time in seconds, above 0 and of at most a day.
 fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= SECONDS_PER_DAY as f64 => {
-            Ok(Duration::from_secs_f64(seconds))
-        }
-        _ => Err("expected seconds above 0, at most a day".to_owned()),
-    }
+    let is_within_a_day = |seconds: &f64| *seconds > 0.0 && *seconds <= SECONDS_PER_DAY as f64;
+    let seconds = text.parse().ok().filter(is_within_a_day).map(Duration::from_secs_f64);
+    seconds.ok_or_else(|| "expected seconds above 0, at most a day".to_owned())
 }
 
 /// `coexec probe`.

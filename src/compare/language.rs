@@ -2,12 +2,11 @@
 
 use coexec_sim::simulate::generation::{Generation, GenerationDrawn};
 use coexec_sim::simulate::{self, Footprint};
-use coexec_sim::workload::LanguageTask;
-use coexec_sim::{Bytes, Picos, Scenario};
+use coexec_sim::{Bytes, Picos};
 use serde::Serialize;
 
 use super::show::{Timed, rank};
-use crate::language::{answers, conversation, decode_rate, first_token};
+use crate::language::{Case, decode_rate, first_token};
 use crate::output::row;
 use crate::trust::basis;
 use crate::{Column, output};
@@ -29,12 +28,13 @@ pub(super) struct LanguageRow {
 }
 
 impl LanguageRow {
-    /// What `task` takes on the scenario's device.
+    /// What a model takes on a device.
     ///
     /// # Errors
     /// No strategy has a plan for it there.
-    pub(super) fn of(scenario: &Scenario, task: &LanguageTask) -> simulate::Result<Self> {
-        let best = answers(scenario, task, None)?.swap_remove(0);
+    pub(super) fn of(case: Case<'_>) -> simulate::Result<Self> {
+        let Case { scenario, task } = case;
+        let best = case.answers(None)?.swap_remove(0);
         Ok(Self {
             scenario: scenario.name.clone(),
             device: scenario.device.name.clone(),
@@ -42,7 +42,7 @@ impl LanguageRow {
             peak_memory_bytes: Footprint::of_language(task, &best.plan).peak(),
             memory_bytes: scenario.device.memory.size(),
             latency_ps: best.generation.latency,
-            drawn: best.plan.drawn(conversation(scenario, task), &best.generation)?,
+            drawn: best.plan.drawn(case.conversation(), &best.generation)?,
             generation: best.generation,
         })
     }

@@ -5,7 +5,7 @@ use coexec_sim::explore::side_by_side::{Extreme, Gain, StrategyRow, gains, perce
 use coexec_sim::{Objective, Picos, ProcessorKind, Strategy};
 
 use super::{Group, Task, groups};
-use crate::output::row;
+use crate::output::{listed, row};
 use crate::trust::{UNSURE, basis};
 use crate::{known, or_dash, output};
 
@@ -46,7 +46,7 @@ fn each(rows: &[StrategyRow], task: &Task) {
         for &strategy in &task.strategies {
             cells.push(or_dash(row.outcome(strategy).map(|outcome| value(outcome.cost * scale))));
         }
-        let unknown: Vec<&str> = row.unknown().map(ProcessorKind::label).collect();
+        let unknown = listed(row.unknown().map(ProcessorKind::label));
         let is_unsure = |over: &Strategy| is_latency && row.unsure.contains(over);
         let gain = |over| {
             let gain = signed(percent(row.ratio(Strategy::Optimal, over)?));
@@ -59,7 +59,7 @@ fn each(rows: &[StrategyRow], task: &Task) {
         cells.push(if unknown.is_empty() {
             or_dash(gain(task.baseline))
         } else {
-            format!("{} not known", unknown.join(", "))
+            format!("{unknown} not known")
         });
         cells.push(or_dash(row.gap_percent().map(|gap| format!("{gap:.2} %"))));
         let single = row.best_single().map(|best| best.strategy);

@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 use coexec_fit::validate::score::{Scored, worst};
 
 use super::{PROCESSORS, Phone, Picture};
-use crate::validate::{COLUMNS, percent, worth};
-use crate::{Report, output, points};
+use crate::output::percent;
+use crate::validate::{COLUMNS, worth};
+use crate::{Report, or_dash, output, points};
 
 /// Most reasons for which rows were not used that are listed.
 const MOST_REASONS: usize = 5;
@@ -72,10 +73,8 @@ fn summary(phones: &[Phone]) -> String {
         .map(|phone| {
             let errors = columns.iter().map(|(_, start, end)| {
                 let mape = |scored: &Scored| Some([scored.group.mape_percent]);
-                percent(
-                    mean(&phone.groups, |name| name.starts_with(start) && name.ends_with(end), mape)
-                        .map(|[mape]| mape),
-                )
+                let is_of = |name: &str| name.starts_with(start) && name.ends_with(end);
+                or_dash(mean(&phone.groups, is_of, mape).map(|[mape]| percent(mape)))
             });
             std::iter::once(phone.title.clone()).chain(errors).collect()
         })

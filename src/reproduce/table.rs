@@ -3,8 +3,8 @@
 use coexec_papers::{FactGroup, Group, Limit, Measure, Ours, Published, Report, Role, Row, Summary};
 
 use super::PaperEntry;
-use crate::output;
-use crate::output::row;
+use crate::output::{listed, row};
+use crate::{or_dash, output};
 
 /// Prints one paper.
 pub(super) fn print(PaperEntry { report, only, .. }: &PaperEntry) {
@@ -98,7 +98,7 @@ fn heading(group: &Group, is_judged: bool) -> String {
 fn said(limit: Limit, unit: &str) -> String {
     let parts = [("mean", limit.mean), ("median", limit.median), ("worst", limit.worst)];
     let said = parts.iter().filter_map(|(what, value)| value.map(|value| format!("{what} {value} {unit}")));
-    let said = said.collect::<Vec<_>>().join(", ");
+    let said = listed(said);
     if limit.chosen_after_results { format!("{said}, chosen with the results known") } else { said }
 }
 
@@ -185,7 +185,7 @@ fn total(PaperEntry { report, only, .. }: &PaperEntry, group: &Group) -> Vec<Str
     let summary = group.summary();
     let FactGroup { name, limit, measure, .. } = group.published;
     let unit = measure.unit();
-    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1} {unit}"));
+    let number = |value: Option<f64>| or_dash(value.map(|value| format!("{value:.1} {unit}")));
     let said = said(*limit, unit);
     let verdict = match (said.is_empty(), group.holds()) {
         _ if only.is_some() => "not judged",

@@ -69,7 +69,7 @@ impl Row {
     ) -> (Self, Measurement) {
         let summary = Summary::of(&measured.times_us);
         let meaningless = meaningless(&summary, common);
-        let what = candidate.operator.as_ref().map_or(common.network, |(name, _)| name).to_owned();
+        let what = candidate.what(common.network);
         let is_by_host = candidate.variant.clock == Clock::Host;
         let way = if is_by_host && candidate.ran == ExecutedOn::Gpu { HOST_TO_HOST } else { "" };
         let run = format!("{number:04} {what} on {}{way}", candidate.ran);

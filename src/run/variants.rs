@@ -28,6 +28,13 @@ pub(super) struct Candidate {
     pub(super) predicted_us: Option<f64>,
 }
 
+impl Candidate {
+    /// What runs: the operator, or all of `network`.
+    pub(super) fn what(&self, network: &str) -> String {
+        self.operator.as_ref().map_or(network, |(name, _)| name).to_owned()
+    }
+}
+
 /// Which processors variants may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Processors {
@@ -52,17 +59,13 @@ pub(super) struct Maker<'a> {
 impl Processors {
     /// Those that a search, or a plan in a file, may use.
     pub(super) fn of(scenario: &Scenario, plan: Option<&Plan>) -> Self {
-        let has_gpu = scenario.device.gpu.is_some();
         let strategy = scenario.options.strategy;
-        match plan {
-            Some(plan) => Self {
-                cpu: true,
-                gpu: has_gpu && plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Gpu)),
-            },
-            None => {
-                Self { cpu: strategy != Strategy::GpuOnly, gpu: has_gpu && strategy != Strategy::CpuOnly }
-            }
-        }
+        let uses_gpu = |placement: &Placement| placement.uses(ProcessorKind::Gpu);
+        let (cpu, gpu) = match plan {
+            Some(plan) => (true, plan.placements.iter().any(uses_gpu)),
+            None => (strategy != Strategy::GpuOnly, strategy != Strategy::CpuOnly),
+        };
+        Self { cpu, gpu: gpu && scenario.device.gpu.is_some() }
     }
 }
 
@@ -138,7 +141,19 @@ impl Maker<'_> {
         plans: Vec<Plan>,
         measure: Measure,
     ) -> Vec<Candidate> {
-        let candidate = |plan: Plan| self.candidate(simulator, stages, plan, measure);
+        let operator = match stages {
+            [stage] => Some((stage.name.clone(), stage.layer.clone())),
+            _ => None,
+        };
+        let candidate = |plan: Plan| {
+            let predicted_us = self.predicts.then(|| self.predicted(simulator, stages, &plan)).flatten();
+            let on_gpu = plan.placements.iter().all(|placement| *placement == Placement::GPU);
+            let is_timed_by_events = on_gpu && measure == Measure::Operators;
+            let clock = if is_timed_by_events { Clock::Device } else { Clock::Host };
+            let ran = self.ran(&plan.placements);
+            let variant = Variant { stages: stages.to_vec(), plan, clock };
+            Candidate { variant, ran, operator: operator.clone(), is_plan: false, predicted_us }
+        };
         let mut group: Vec<Candidate> = distinct(plans).into_iter().map(candidate).collect();
         let by_host = group.iter().find_map(|candidate| self.by_host(candidate, simulator));
         group.extend(by_host);
@@ -211,26 +226,6 @@ impl Maker<'_> {
             }
             _ => simulator.latency(stages, plan).ok().map(Picos::as_micros),
         }
-    }
-
-    fn candidate(
-        &self,
-        simulator: &mut Simulator<'_>,
-        stages: &[Stage],
-        plan: Plan,
-        measure: Measure,
-    ) -> Candidate {
-        let predicted_us = self.predicts.then(|| self.predicted(simulator, stages, &plan)).flatten();
-        let operator = match stages {
-            [stage] => Some((stage.name.clone(), stage.layer.clone())),
-            _ => None,
-        };
-        let on_gpu = plan.placements.iter().all(|placement| *placement == Placement::GPU);
-        let is_timed_by_events = on_gpu && measure == Measure::Operators;
-        let clock = if is_timed_by_events { Clock::Device } else { Clock::Host };
-        let ran = self.ran(&plan.placements);
-        let variant = Variant { stages: stages.to_vec(), plan, clock };
-        Candidate { variant, ran, operator, is_plan: false, predicted_us }
     }
 
     fn ran(&self, placements: &[Placement]) -> ExecutedOn {

@@ -36,17 +36,12 @@ pub(super) fn table_of(phones: &[Phone]) -> String {
     let mut header = vec!["MAPE (within 10 %)".to_owned()];
     header.extend(PREDICTORS.map(|(name, _)| format!("GPU conv2d, {name}")));
     header.extend(of_networks().map(|(name, _)| format!("CPU, {name}")));
-    let mut rows = Vec::new();
-    for phone in phones {
-        let mut row = vec![phone.title.clone()];
-        for (_, figures) in PREDICTORS {
-            row.push(figures_of(phone, is_convolution, figures));
-        }
-        for (_, figures) in of_networks() {
-            row.push(figures_of(phone, is_cpu, figures));
-        }
-        rows.push(row);
-    }
+    let cells = |phone: &Phone| {
+        let gpu = PREDICTORS.into_iter().map(|(_, figures)| figures_of(phone, is_convolution, figures));
+        let cpu = of_networks().map(|(_, figures)| figures_of(phone, is_cpu, figures));
+        std::iter::once(phone.title.clone()).chain(gpu).chain(cpu).collect()
+    };
+    let rows: Vec<Vec<String>> = phones.iter().map(cells).collect();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     format!(
         "\nBeside the predictors of other work, each fitted on the same runs:\n\n{}",
