@@ -11,9 +11,8 @@
 
 mod parameters;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use nalgebra::DVector;
 use rayon::prelude::*;
 
 use self::parameters::{Setting, expected};
@@ -96,7 +95,7 @@ pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], sou
             members.filter_map(|(index, graph)| Some((index, graph.graph.micros(&compiled).ok()?))).collect()
         })
         .collect();
-    let mut points: Vec<(usize, Point)> = Vec::new();
+    let mut points = BTreeMap::new();
     for (family, members) in predicted.iter().enumerate() {
         let others = predicted.iter().enumerate().filter(|(other, _)| *other != family);
         let of_others = |format: DataType| {
@@ -112,8 +111,7 @@ pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], sou
             (index, Point { unseen: true, ..point.within(interval) })
         }));
     }
-    points.sort_by_key(|(index, _)| *index);
-    points.into_iter().map(|(_, point)| point).collect()
+    points.into_values().collect()
 }
 
 /// The rates of a chip that is as many times faster than that of `base`: at products in floats and with integers, in
@@ -126,27 +124,21 @@ fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph<'_>], source: &
     let has = |format: DataType| graphs.iter().any(|graph| graph.data_type() == format);
     let setting = Setting::of(base, has(DataType::I8), has(DataType::W8A16) || has(DataType::W4A16));
     let deviations = setting.deviations();
-    let solution = minimise(
-        &DVector::zeros(deviations.len()),
-        graphs.len() + deviations.len(),
-        Stop { iterations: ITERATIONS, ..Stop::default() },
-        |coordinates, out| {
-            let compiled = setting.at(coordinates.as_slice());
-            let (errors, priors) = out.split_at_mut(graphs.len());
-            for (graph, out) in graphs.iter().zip(errors) {
-                let micros = graph.graph.micros(&compiled).unwrap_or(f64::NAN);
-                *out = pseudo_huber((micros / graph.run.measured_us).ln(), LOSS_SCALE);
-            }
-            for ((out, coordinate), deviation) in priors.iter_mut().zip(coordinates).zip(&deviations) {
-                *out = LOSS_SCALE * coordinate / deviation;
-            }
-        },
-    );
+    let stop = Stop { iterations: ITERATIONS, ..Stop::default() };
+    let solution = minimise(vec![0.0; deviations.len()], stop, |coordinates| {
+        let compiled = setting.at(coordinates);
+        let error = |graph: &&MeasuredGraph<'_>| {
+            let micros = graph.graph.micros(&compiled).unwrap_or(f64::NAN);
+            pseudo_huber((micros / graph.run.measured_us).ln(), LOSS_SCALE)
+        };
+        let away = |(coordinate, deviation): (&f64, &f64)| LOSS_SCALE * coordinate / deviation;
+        graphs.iter().map(error).chain(coordinates.iter().zip(&deviations).map(away)).collect()
+    });
     let known = deviations.iter().enumerate();
     let known: Vec<Posterior> = known
         .map(|(index, &deviation)| solution.posterior(index, (deviation, LOSS_SCALE), graphs.len()))
         .collect();
-    let compiled = setting.rounded_at(solution.parameters.as_slice(), &known, source);
+    let compiled = setting.rounded_at(&solution.parameters, &known, source);
     NpuFit { parameters: setting.fitted(&known), compiled }
 }
 

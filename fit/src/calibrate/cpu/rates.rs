@@ -195,15 +195,11 @@ pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]
     let known: Vec<(f64, [f64; COUNT])> =
         alike.iter().map(|(other, rates)| (other.clock_mhz.value, values(rates))).collect();
     let clock_mhz = cluster.clock_mhz.value;
-    let rate = |(index, rate): (usize, &Rate)| Parameter {
-        key: rate.key,
-        scale: Scale::Logarithm,
-        expected: median(
-            known.iter().map(|(other_mhz, values)| values[index] * other_mhz / clock_mhz),
-            (rate.cycles[class] / (clock_mhz / 1e3)).ln(),
-        ),
-        deviation: deviations.single,
-        shares: vec![0, 1 + rate.kind as usize],
+    let rate = |(index, rate): (usize, &Rate)| {
+        let values = known.iter().map(|(other_mhz, values)| values[index] * other_mhz / clock_mhz);
+        let expected = median(values, (rate.cycles[class] / (clock_mhz / 1e3)).ln());
+        let alone = Parameter::alone(rate.key, Scale::Logarithm, expected, deviations.single);
+        Parameter { shares: vec![0, 1 + rate.kind as usize], ..alone }
     };
     let fork = alike.iter().map(|(_, rates)| rates.fork_us.value * 1e3);
     let fork = median(fork, (FORK_US * 1e3).ln());
@@ -244,14 +240,10 @@ pub(super) fn table(known: &mut Vec<Known>, is_used: impl Fn(usize) -> bool, sou
 fn alike<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) -> Vec<Alike<'a>> {
     let cluster = &cpu.clusters[index];
     let class = is_in_order(cpu, index);
-    let mut of_class: Vec<Alike<'a>> = Vec::new();
-    for other in others {
-        for (index, cluster) in other.clusters.iter().enumerate() {
-            if is_in_order(other, index) == class {
-                of_class.extend(table_of(cluster, data_type).map(|rates| (cluster, rates)));
-            }
-        }
-    }
+    let of_class = clusters(others).filter(|&(other, index)| is_in_order(other, index) == class);
+    let of_class = of_class.map(|(other, index)| &other.clusters[index]);
+    let of_class: Vec<Alike<'a>> =
+        of_class.filter_map(|cluster| Some((cluster, table_of(cluster, data_type)?))).collect();
     let same_product =
         |other: &Cluster| data_type != DataType::I8 || other.dot_product == cluster.dot_product;
     let same_core = |other: &Cluster| other.core == cluster.core && cluster.core != Core::Other;
@@ -260,6 +252,11 @@ fn alike<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) ->
     };
     let choices = [of(&|other| same_product(other) && same_core(other)), of(&same_product), of(&same_core)];
     choices.into_iter().find(|choice| !choice.is_empty()).unwrap_or(of_class)
+}
+
+/// The clusters of CPUs, as their places in them.
+pub(super) fn clusters(cpus: &[Cpu]) -> impl Iterator<Item = (&Cpu, usize)> {
+    cpus.iter().flat_map(|cpu| (0..cpu.clusters.len()).map(move |index| (cpu, index)))
 }
 
 /// Whether the cores of a cluster execute in order, or as slowly: Arm's little
