@@ -76,7 +76,7 @@ pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library
         let Some(best) = fastest(&mut ways.iter()).filter(|_| ways.iter().any(|way| !way.is_alone)) else {
             continue;
         };
-        let chosen = predicted_fastest(ways.iter())?;
+        let chosen = predicted_fastest(&ways, |_| true)?;
         let advice = advice(&ways, &simulator)?;
         advised += usize::from(!advice.is_alone);
         harmed += usize::from(!advice.is_alone && advice.measured > HARMLESS * alone);
@@ -99,17 +99,13 @@ pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library
     })
 }
 
-fn predicted_fastest<'w, 'm>(ways: impl Iterator<Item = &'w Way<'m>>) -> Option<&'w Way<'m>>
-where
-    'm: 'w,
-{
-    ways.min_by(|one, other| one.predicted.total_cmp(&other.predicted))
+fn predicted_fastest<'w, 'm>(ways: &'w [Way<'m>], of: fn(&Way<'_>) -> bool) -> Option<&'w Way<'m>> {
+    ways.iter().filter(|way| of(way)).min_by(|one, other| one.predicted.total_cmp(&other.predicted))
 }
 
 /// The way predicted to be the fastest, where it is sure to be; else the processor alone that is.
 fn advice<'w, 'm>(ways: &'w [Way<'m>], simulator: &Simulator<'_>) -> Option<&'w Way<'m>> {
-    let (chosen, single) =
-        (predicted_fastest(ways.iter())?, predicted_fastest(ways.iter().filter(|way| way.is_alone))?);
+    let (chosen, single) = (predicted_fastest(ways, |_| true)?, predicted_fastest(ways, |way| way.is_alone)?);
     let (_, layer) = chosen.run.operator.as_ref()?;
     let stages = [Stage::single(String::new(), layer.clone())];
     let device = simulator.device();

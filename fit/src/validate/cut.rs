@@ -5,8 +5,7 @@
 //! prediction has seen both processors alone, and no cut.
 
 use coexec_sim::device::calibration::ErrorGroup;
-use coexec_sim::simulate::Simulator;
-use coexec_sim::{CoreSet, Library, Picos, Placement, Plan, Profile, Stage};
+use coexec_sim::{CoreSet, Library, Picos, Placement, Plan, Profile, Simulator, Stage};
 
 use super::choice::{Way, by_operator, ways};
 use super::point::Point;
