@@ -32,9 +32,8 @@ pub fn predict(profile: &Profile, run: &OnUnit, library: Library) -> Result<f64,
         ProcessorKind::Npu => Placement::NPU,
         ProcessorKind::Gpu => Placement::GPU,
         ProcessorKind::Cpu => {
-            let mut cores =
-                (1..=CPU_THREADS).rev().filter_map(|threads| CoreSet::fastest(&profile.cpu, threads));
-            Placement::cpu(cores.next().ok_or("the profile has no cores")?)
+            let cores = (1..=CPU_THREADS).rev().find_map(|threads| CoreSet::fastest(&profile.cpu, threads));
+            Placement::cpu(cores.ok_or("the profile has no cores")?)
         }
     };
     let stages = &run.network.stages;

@@ -199,13 +199,12 @@ pub(super) fn fit_table(
             *quantities[index].1 = fitted.quantity(source, 1.0);
         }
     }
-    let keys: Vec<&'static str> = centre.iter().map(|&(_, key, _)| key).collect();
     TableFit {
         table,
         layers: samples.len(),
         converged: solution.converged,
         parameters,
-        trade_offs: trade_offs(&keys, &inverse),
+        trade_offs: trade_offs(&centre, &inverse),
         covariance: (0..count)
             .map(|row| (0..=row).map(|column| inverse[(row, column)] * variance).collect())
             .collect(),
@@ -306,11 +305,11 @@ fn better(one: Solution, other: Solution) -> Solution {
 }
 
 /// The pairs of parameters that trade off, by the inverse normal matrix of their logarithms.
-fn trade_offs(keys: &[&'static str], inverse: &DMatrix<f64>) -> Vec<TradeOff> {
-    let pairs = (0..keys.len()).flat_map(|row| (row + 1..keys.len()).map(move |column| (row, column)));
+fn trade_offs(centre: &[(usize, &'static str, f64)], inverse: &DMatrix<f64>) -> Vec<TradeOff> {
+    let pairs = (0..centre.len()).flat_map(|row| (row + 1..centre.len()).map(move |column| (row, column)));
     let trade_off = |(row, column)| {
         let scale = (inverse[(row, row)] * inverse[(column, column)]).sqrt();
-        TradeOff { keys: [keys[row], keys[column]], correlation: inverse[(row, column)] / scale }
+        TradeOff { keys: [row, column].map(|at| centre[at].1), correlation: inverse[(row, column)] / scale }
     };
     pairs.map(trade_off).filter(|pair| pair.correlation.abs() >= TRADING_OFF).collect()
 }
