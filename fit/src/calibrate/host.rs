@@ -85,34 +85,31 @@ pub struct HeldOut {
 /// Predicts each network by the fold that does not know it: its host path is
 /// fitted, with that fold's kernels, to the other networks.
 pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], source: &str) -> HeldOut {
-    let predicted: Vec<Vec<(usize, Point)>> = folds
-        .iter()
-        .map(|fold| {
-            let is_held_out = |network: &GpuNetwork| fold.held_out.contains(&network.network);
-            let seen: Vec<&GpuNetwork> = networks.iter().filter(|network| !is_held_out(network)).collect();
-            let (evidence, _) = evidence(&fold.gpu, seen.iter().copied());
-            if evidence.is_empty() {
-                return Vec::new();
-            }
-            let host = solve(&fold.gpu, &evidence, source).host;
-            let gpu = Gpu { host: Some(host), ..fold.gpu.clone() };
-            let predictor = Predictor::new(&gpu, seen);
-            let members = networks.iter().enumerate().filter(|(_, network)| is_held_out(network));
-            // What the fold has no kernel for is left out of the fit on all networks, too.
-            let point = |(index, network)| Some((index, predictor.point(network).ok()?));
-            members.filter_map(point).collect()
-        })
-        .collect();
-    let mut points = BTreeMap::new();
-    for (fold, members) in predicted.iter().enumerate() {
-        let others = predicted.iter().enumerate().filter(|(other, _)| *other != fold);
-        let spread = spread(others.flat_map(|(_, others)| others));
-        let unseen = |(index, point): &(usize, Point)| {
-            (*index, within(Point { unseen: true, ..point.clone() }, spread.as_ref()))
+    let predict = |(number, fold): (usize, &Fold)| -> Vec<(usize, (usize, Point))> {
+        let is_held_out = |network: &GpuNetwork| fold.held_out.contains(&network.network);
+        let seen: Vec<&GpuNetwork> = networks.iter().filter(|network| !is_held_out(network)).collect();
+        let (evidence, _) = evidence(&fold.gpu, seen.iter().copied());
+        if evidence.is_empty() {
+            return Vec::new();
+        }
+        let host = solve(&fold.gpu, &evidence, source).host;
+        let gpu = Gpu { host: Some(host), ..fold.gpu.clone() };
+        let predictor = Predictor::new(&gpu, seen);
+        let members = networks.iter().enumerate().filter(|(_, network)| is_held_out(network));
+        // What the fold has no kernel for is left out of the fit on all networks, too.
+        let point = |(index, network)| {
+            let point = predictor.point(network).ok()?;
+            Some((index, (number, Point { unseen: true, ..point })))
         };
-        points.extend(members.iter().map(unseen));
-    }
-    HeldOut { points: points.into_values().collect(), spread: spread(predicted.iter().flatten()) }
+        members.filter_map(point).collect()
+    };
+    // By index of the network, with the number of the fold.
+    let predicted: BTreeMap<usize, (usize, Point)> = folds.iter().enumerate().flat_map(predict).collect();
+    let bounded = |(fold, point): &(usize, Point)| {
+        let others = predicted.values().filter(|(other, _)| other != fold);
+        within(point.clone(), spread(others).as_ref())
+    };
+    HeldOut { points: predicted.values().map(bounded).collect(), spread: spread(predicted.values()) }
 }
 
 /// How far the predictions of `points` are off.

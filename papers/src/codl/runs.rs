@@ -200,7 +200,7 @@ fn in_sequence(mut stages: Vec<Stage>) -> Vec<Stage> {
     stages
 }
 
-/// Has the phone's GPU kernels on buffers: all but a launch takes `slower` times as long,
+/// Moves the phone's GPU kernels to buffers: all but a launch takes `slower` times as long,
 /// and nothing is transformed.
 fn move_to_buffers(profile: &mut Profile, slower: f64) {
     if let Some(gpu) = &mut profile.gpu {
@@ -217,7 +217,7 @@ fn move_to_buffers(profile: &mut Profile, slower: f64) {
     profile.sync.transform.per_byte_ns.value = 0.0;
 }
 
-/// Has sharing data cost nothing on the phone.
+/// Makes sharing data cost nothing on the phone.
 fn stop_sharing(profile: &mut Profile) {
     let sync = &mut profile.sync;
     for cost in [&mut sync.map, &mut sync.unmap, &mut sync.transform] {

@@ -185,6 +185,11 @@ mod tests {
     }
 
     #[test]
+    fn each_factor_stands_at_the_place_of_what_it_is_on() {
+        assert!(FACTORS.iter().enumerate().all(|(place, (on, _))| *on as usize == place));
+    }
+
+    #[test]
     fn all_times_are_scaled_by_the_factor_on_them() {
         let slow = moved(&phone(), &[2_f64.ln(), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
         let bare = |gpu: &Gpu| Gpu { host: None, residual: None, ..gpu.clone() };
