@@ -183,7 +183,7 @@ pub fn parse(text: &Text, fingerprints: Vec<Fingerprint>) -> Result<RunTable, In
 /// Memory for the text cannot be had; nothing else can fail.
 pub fn to_csv(measurements: &[Measurement]) -> Result<String, csv::Error> {
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    writer.write_record(COLUMNS)?;
+    writer.write_record(&*COLUMNS)?;
     for measurement in measurements {
         for (index, row) in row::of_measurement(measurement).into_iter().enumerate() {
             if index == 0 {
