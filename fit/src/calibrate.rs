@@ -13,10 +13,7 @@ pub mod learning;
 pub mod least_squares;
 pub mod npu;
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
-
+use crate::measure::draw::shuffled;
 use coexec_sim::Quantity;
 
 /// What is told how many fits are done, and of how many.
@@ -31,10 +28,8 @@ fn change(quantity: &mut Quantity, to: impl Fn(f64) -> f64) {
 
 /// The part that each of `networks` is in, in random order but of equal sizes.
 fn deal(networks: usize, folds: usize, seed: u64) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..networks).collect();
-    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
     let mut fold_of = vec![0; networks];
-    for (place, network) in order.into_iter().enumerate() {
+    for (place, network) in shuffled(0..networks, seed, 0).into_iter().enumerate() {
         fold_of[network] = place % folds;
     }
     fold_of

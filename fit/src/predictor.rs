@@ -14,6 +14,7 @@ use std::collections::HashMap;
 
 use nalgebra::{DMatrix, DVector};
 
+use crate::measure::grouped;
 pub use units::{Implementation, Job, KernelName, MAX_STEPS};
 
 /// Terms of the linear model of a basic unit's time: a constant, H, W, IC and OC.
@@ -55,26 +56,15 @@ pub struct CodlPredictor {
 }
 
 impl CodlPredictor {
-    /// Fits jobs and their measured microseconds, with equation 3 as it is published.
-    pub fn fit(runs: impl IntoIterator<Item = (Job, f64)>) -> Self {
-        Self::fit_with(Launch::None, runs)
-    }
-
     /// Fits jobs and their measured microseconds.
-    pub fn fit_with(launch: Launch, runs: impl IntoIterator<Item = (Job, f64)>) -> Self {
-        let mut by_implementation: HashMap<Implementation, Vec<(Job, f64)>> = HashMap::new();
-        let mut by_kernel: HashMap<Implementation, Vec<(Job, f64)>> = HashMap::new();
-        for (job, measured_us) in runs {
-            by_kernel.entry(job.implementation.of_any_shape()).or_default().push((job.clone(), measured_us));
-            by_implementation.entry(job.implementation.clone()).or_default().push((job, measured_us));
-        }
-        let fit = |(implementation, runs): (Implementation, Vec<(Job, f64)>)| {
-            Some((implementation, Regression::of_kernel(launch, &runs)?))
+    pub fn fit(launch: Launch, runs: impl IntoIterator<Item = (Job, f64)>) -> Self {
+        let runs: Vec<(Job, f64)> = runs.into_iter().collect();
+        let by = |implementation: fn(&Implementation) -> Implementation| {
+            let keyed = runs.iter().map(|run| (implementation(&run.0.implementation), run.clone()));
+            let fit = |(key, runs): (_, Vec<_>)| Some((key, Regression::of_kernel(launch, &runs)?));
+            grouped(keyed).into_iter().filter_map(fit).collect()
         };
-        Self {
-            of_implementation: by_implementation.into_iter().filter_map(fit).collect(),
-            of_kernel: by_kernel.into_iter().filter_map(fit).collect(),
-        }
+        Self { of_implementation: by(Implementation::clone), of_kernel: by(Implementation::of_any_shape) }
     }
 
     /// Time of a job, in microseconds; none for a kernel that too few runs show.
@@ -221,7 +211,8 @@ mod tests {
         let time = |job: &Job| job.units[0] * (0.5 + 0.01 * job.features[2]);
         let (seen, unseen): (Vec<_>, Vec<_>) =
             jobs(5).into_iter().map(of_one_tile).enumerate().partition(|(index, _)| index % 2 == 0);
-        let predictor = CodlPredictor::fit(seen.into_iter().map(|(_, job)| (job.clone(), time(&job))));
+        let predictor =
+            CodlPredictor::fit(Launch::None, seen.into_iter().map(|(_, job)| (job.clone(), time(&job))));
         for (_, job) in unseen {
             let predicted = predictor.predict(&job).unwrap();
             assert!((predicted / time(&job) - 1.0).abs() < 1e-3, "{job:?}: {predicted}");
@@ -236,17 +227,17 @@ mod tests {
             let errors = runs().map(|(job, us)| (predictor.predict(&job).unwrap() / us - 1.0).abs());
             errors.fold(0.0, f64::max)
         };
-        assert!(worst(&CodlPredictor::fit_with(Launch::Fitted, runs())) < 1e-3);
-        assert!(worst(&CodlPredictor::fit(runs())) > 0.1);
+        assert!(worst(&CodlPredictor::fit(Launch::Fitted, runs())) < 1e-3);
+        assert!(worst(&CodlPredictor::fit(Launch::None, runs())) > 0.1);
     }
 
     #[test]
     fn a_window_with_too_few_runs_is_predicted_with_the_other_windows_of_its_kernel() {
         let wide = jobs(5).into_iter().map(|job| (job, 100.0));
         let rare = jobs(7).into_iter().take(2).map(|job| (job, 200.0));
-        let predictor = CodlPredictor::fit(wide.chain(rare));
+        let predictor = CodlPredictor::fit(Launch::None, wide.chain(rare));
         assert!(predictor.predict(&jobs(7)[9]).is_some());
-        assert!(CodlPredictor::fit([]).predict(&jobs(5)[0]).is_none());
+        assert!(CodlPredictor::fit(Launch::None, []).predict(&jobs(5)[0]).is_none());
     }
 
     #[test]

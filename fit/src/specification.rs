@@ -10,9 +10,7 @@ mod npu;
 
 use std::ops::RangeInclusive;
 
-use coexec_sim::device::cpu::{Cluster, Cpu, LanguageRates};
-use coexec_sim::device::gpu::GpuFamily;
-use coexec_sim::device::memory::Memory;
+use coexec_sim::device::{Cluster, Cpu, GpuFamily, LanguageRates, Memory};
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::{Basis, Gpu, InputError, ProcessorKind, Profile, Quantity};
 
@@ -171,18 +169,15 @@ impl Specification {
 
     fn cpu(&self, like: &Profile) -> Result<Cpu, InputError> {
         let texts: Vec<&str> = self.cpu.text.split(',').collect();
-        let names = texts.len().checked_sub(1).and_then(|index| CLUSTER_NAMES.get(index));
-        let names =
-            names.ok_or_else(|| refused("--cpu", &self.cpu.text, "1 to 4 clusters, separated by commas"))?;
+        let refused = |expected| refused("--cpu", &self.cpu.text, expected);
+        // Text without a comma, even an empty one, is one part.
+        let names = CLUSTER_NAMES.get(texts.len() - 1);
+        let names = names.ok_or_else(|| refused("1 to 4 clusters, separated by commas"))?;
         let named = texts.iter().zip(*names);
         let clusters: Vec<Cluster> =
             named.map(|(text, name)| cluster(text, name)).collect::<Result<_, _>>()?;
         if !clusters.is_sorted_by(|one, next| one.clock_mhz.value >= next.clock_mhz.value) {
-            return Err(refused(
-                "--cpu",
-                &self.cpu.text,
-                "clusters in the order of their clocks, fastest first",
-            ));
+            return Err(refused("clusters in the order of their clocks, fastest first"));
         }
         let mixed_cluster_factor = like.cpu.mixed_cluster_factor.clone();
         let source = format!("{}; clocks and cores: {}", self.soc, self.cpu.cited());

@@ -179,9 +179,7 @@ fn within_the_errors_of_others(points: &[Vec<Point>]) -> Vec<Vec<Point>> {
         }
         let bounded = |point: &Point| {
             let factor = widths[point.group.as_str()].map(f64::exp);
-            let (low_us, high_us) =
-                (factor.map(|by| point.predicted_us / by), factor.map(|by| point.predicted_us * by));
-            Point { low_us, high_us, ..point.clone() }
+            point.clone().within(factor.map(|by| [point.predicted_us / by, point.predicted_us * by]))
         };
         own.iter().map(bounded).collect()
     };

@@ -105,23 +105,15 @@ fn energy(comparison: &mut Comparison, runs: &mut Runs) -> Result {
 fn findings(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     let [cpu, gpu] = [System::Cpu, System::Gpu].map(|system| runs.of(XIAOMI9, YOLO, system));
     let (cpu, gpu) = (cpu?.millis(), gpu?.millis());
-    comparison.finding(
-        "mobile/yolo/single-processor-latency",
-        format!("{cpu:.0} ms on the CPU, {gpu:.0} ms on the GPU"),
-        cpu > 200.0 && gpu > 200.0,
-    );
+    let text = format!("{cpu:.0} ms on the CPU, {gpu:.0} ms on the GPU");
+    comparison.finding("mobile/yolo/single-processor-latency", text, cpu > 200.0 && gpu > 200.0);
     let alone = runs.of(XIAOMI9, POSENET, System::Gpu)?.millis();
     let slower = runs.of(XIAOMI9, POSENET, System::MuLayer)?.millis() / alone;
-    comparison.finding(
-        "xiaomi-9/posenet/mulayer-vs-mace-single-processor",
-        format!("{slower:.1} times the GPU's time"),
-        (1.5..2.5).contains(&slower),
-    );
+    let text = format!("{slower:.1} times the GPU's time");
+    let fact = "xiaomi-9/posenet/mulayer-vs-mace-single-processor";
+    comparison.finding(fact, text, (1.5..2.5).contains(&slower));
     let light = runs::light_model_speedup(runs.profile(XIAOMI9))?;
-    comparison.finding(
-        "all/light-models-mobilenet/speedup",
-        format!("{light:.2} over the faster processor, MobileNetV2"),
-        light < 1.1,
-    );
+    let text = format!("{light:.2} over the faster processor, MobileNetV2");
+    comparison.finding("all/light-models-mobilenet/speedup", text, light < 1.1);
     Ok(())
 }

@@ -100,10 +100,6 @@ impl Row {
         Self { fact, ours, deviation, role }
     }
 
-    fn is_predicted(&self) -> bool {
-        self.role == Role::Predicted
-    }
-
     /// Whether a finding is other than published.
     pub fn disagrees(&self) -> bool {
         matches!(self.ours, Some(Ours::Finding { agrees: false, .. }))
@@ -165,7 +161,7 @@ pub struct Summary {
 impl Group {
     /// What its predicted rows come to.
     pub fn summary(&self) -> Summary {
-        let predicted = || self.rows.iter().filter(|row| row.is_predicted());
+        let predicted = || self.rows.iter().filter(|row| row.role == Role::Predicted);
         let count = |wanted: fn(&Role) -> bool| self.rows.iter().filter(|row| wanted(&row.role)).count();
         let mut deviations: Vec<f64> = predicted().filter_map(|row| row.deviation).map(f64::abs).collect();
         deviations.sort_by(f64::total_cmp);

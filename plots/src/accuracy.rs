@@ -7,8 +7,8 @@
 
 mod groups;
 
+use coexec_fit::validate::figures;
 use coexec_fit::validate::point::Point;
-use coexec_fit::validate::{Group, figures};
 use coexec_sim::Picos;
 
 use crate::{Axis, BLUE, Figure, GREEN, INK, MUTED, Mark, PURPLE, PlotError, Row, Unit, VERMILION, tint};
@@ -43,17 +43,6 @@ const SMALLEST_ERROR: f64 = 0.1;
 const LARGEST_ERRORS: [f64; 3] = [100.0, 300.0, 1000.0];
 /// Places along the axis at which the share of predictions is shown.
 const SHARES: u32 = 512;
-
-/// The errors of predictions.
-fn error_figures<'a>(points: impl Iterator<Item = &'a Point>) -> Group {
-    let pairs: Vec<(f64, f64)> = points.map(|point| (point.predicted_us, point.measured_us)).collect();
-    figures("", &pairs)
-}
-
-/// Signed error of a prediction, in percent of the measured time.
-fn error_percent(predicted_us: f64, measured_us: f64) -> f64 {
-    100.0 * (predicted_us / measured_us - 1.0)
-}
 
 /// Percent for a legend: one decimal where that tells more.
 pub(crate) fn percent(value: f64) -> String {
@@ -109,11 +98,9 @@ pub fn scatter(points: &[Point]) -> Result<Figure, PlotError> {
         let colour = tint(group.look.0, INTERVAL_TINT);
         figure.add("", segments, colour, ends.collect());
     }
-    add_markers(&mut figure, &groups, |point| (point.measured_us, point.predicted_us));
+    add_markers(&mut figure, &groups);
     figure.legend.heads = ["group", "n", "MAPE", "within 10 %"].map(str::to_owned).to_vec();
-    figure.legend.rows = rows(&groups, |figures| {
-        vec![figures.n.to_string(), percent(figures.mape_percent), percent(figures.within_10_percent)]
-    });
+    figure.legend.rows = rows(&groups);
     if !intervals.is_empty() {
         figure.add("90 % interval", segments, tint(INK, INTERVAL_TINT), Vec::new());
     }
@@ -143,7 +130,7 @@ pub fn error_cdf(points: &[Point]) -> Result<Figure, PlotError> {
         ("CoDL", PURPLE, MIDDLE, curve(&|point| point.codl_us)),
     ];
     let errors = |pairs: &[(f64, f64)]| -> Vec<f64> {
-        pairs.iter().map(|&(predicted, measured)| error_percent(predicted, measured).abs()).collect()
+        pairs.iter().map(|(predicted, measured)| (100.0 * (predicted / measured - 1.0)).abs()).collect()
     };
     let all: Vec<f64> = curves.iter().flat_map(|(.., pairs)| errors(pairs)).collect();
     let holds = |end: &f64| all.iter().all(|error| error <= end);

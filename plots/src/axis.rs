@@ -211,11 +211,8 @@ impl Axis {
 
 /// The least and the greatest of the values that an axis can hold; 0 and 0 of none.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let values = values.filter(|value| value.abs() <= LARGEST);
-    let widened = |ends: Option<(f64, f64)>, value: f64| {
-        Some(ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
-    };
-    values.fold(None, widened).unwrap_or_default()
+    let values = values.filter(|value| value.abs() <= LARGEST).map(|value| (value, value));
+    values.reduce(|(low, high), (value, _)| (low.min(value), high.max(value))).unwrap_or_default()
 }
 
 impl Ranged for Axis {

@@ -11,7 +11,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use crate::{
-    Axis, Colour, Format, GRID, INK, LARGEST, Legend, MUTED, Mark, PlotError, Row, Scale, font, ink_on,
+    Axis, Colour, Format, GRID, INK, LARGEST, Legend, MUTED, Mark, PlotError, Row, Scale, at_most, font,
+    ink_on,
 };
 
 /// Pixels of a PNG a figure pixel, so that print and dense screens stay sharp.
@@ -241,17 +242,11 @@ impl Figure {
 
     /// Draws it even where it shows nothing.
     pub(crate) fn render(&self, format: Format) -> Result<Vec<u8>, PlotError> {
-        let series = self.items.iter().filter_map(|item| match item {
-            Item::Series(series) => Some(series),
-            Item::Filled(..) | Item::Outline(_) | Item::Label(..) => None,
-        });
-        for one in series {
-            self.check(one)?;
-        }
-        let count = self.legend.rows.len();
-        if count > MOST_ROWS {
-            return Err(PlotError::TooMany { what: "series", count, limit: MOST_ROWS });
-        }
+        self.items.iter().try_for_each(|item| match item {
+            Item::Series(series) => self.check(series),
+            Item::Filled(..) | Item::Outline(_) | Item::Label(..) => Ok(()),
+        })?;
+        at_most(MOST_ROWS, "series", self.legend.rows.len())?;
         let (width, height) = self.size();
         if height > MAX_HEIGHT {
             return Err(PlotError::TooTall { height, limit: MAX_HEIGHT });

@@ -6,7 +6,7 @@ use coexec_fit::calibrate::learning::LearningPoint;
 
 use crate::accuracy::percent;
 use crate::picture::check;
-use crate::{Axis, Figure, Mark, PlotError, Row, Unit, look};
+use crate::{Axis, Figure, Mark, PlotError, Row, Unit, at_most, look};
 
 /// Width and height of the plot, in figure pixels.
 const PLOT: (f64, f64) = (520.0, 360.0);
@@ -41,17 +41,12 @@ pub fn learning_curve(points: &[LearningPoint]) -> Result<Figure, PlotError> {
         }
         curves[index].1.entry(point.rows).or_default().push(point.mape_percent.max(LEAST_ERROR));
     }
-    if curves.len() > MOST_SERIES {
-        return Err(PlotError::TooMany { what: "series", count: curves.len(), limit: MOST_SERIES });
-    }
+    at_most(MOST_SERIES, "series", curves.len())?;
     let fewest = points.iter().map(|point| point.rows).filter(|&rows| rows > 0).min().unwrap_or(1) as f64;
     // A fit without rows stands left of the fewest, as an axis of decades has no 0.
     let place = |rows: usize| if rows == 0 { fewest * NO_ROWS } else { rows as f64 };
-    let mut x = Axis::logarithmic(
-        "measured runs in the fit",
-        points.iter().map(|point| place(point.rows)),
-        Unit::Number,
-    );
+    let places = points.iter().map(|point| place(point.rows));
+    let mut x = Axis::logarithmic("measured runs in the fit", places, Unit::Number);
     if points.iter().any(|point| point.rows == 0) {
         x = x.with_zero_at(place(0), fewest);
     }

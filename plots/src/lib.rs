@@ -103,6 +103,11 @@ pub enum PlotError {
     Encode(#[from] png::EncodingError),
 }
 
+/// Refuses more of a thing than one figure can tell apart.
+fn at_most(limit: usize, what: &'static str, count: usize) -> Result<(), PlotError> {
+    if count > limit { Err(PlotError::TooMany { what, count, limit }) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

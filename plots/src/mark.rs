@@ -43,24 +43,14 @@ pub enum Mark {
     },
 }
 
-/// How markers are drawn: all of one figure the same.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Pen {
-    /// Radius in figure pixels.
-    radius: f64,
-    /// 1 where nothing shines through.
-    opacity: f64,
-}
-
-impl Pen {
-    /// For this many points in one plot: smaller and fainter where many overlap.
-    fn for_points(count: usize) -> Self {
-        match count {
-            0..=60 => Self { radius: 4.0, opacity: 1.0 },
-            61..=400 => Self { radius: 3.25, opacity: 0.7 },
-            401..=1500 => Self { radius: 2.5, opacity: 0.55 },
-            _ => Self { radius: 2.0, opacity: 0.45 },
-        }
+/// Radius, in figure pixels, and opacity of all markers of a figure with this many points in
+/// one plot: smaller and fainter where many overlap.
+fn pen(count: usize) -> (f64, f64) {
+    match count {
+        0..=60 => (4.0, 1.0),
+        61..=400 => (3.25, 0.7),
+        401..=1500 => (2.5, 0.55),
+        _ => (2.0, 0.45),
     }
 }
 
@@ -88,7 +78,7 @@ impl Mark {
             }),
             Self::Area { opacity } => area.draw(&Polygon::new(points.to_vec(), colour.mix(opacity).filled())),
             Self::Markers { shape, is_filled } => {
-                let pen = Pen::for_points(markers);
+                let pen = pen(markers);
                 points.iter().try_for_each(|&point| marker(area, point, (colour, shape), is_filled, pen))
             }
         }
@@ -143,18 +133,18 @@ fn marker<DB: DrawingBackend, CT: CoordTranslate>(
     place: CT::From,
     (colour, shape): (Colour, Shape),
     is_filled: bool,
-    pen: Pen,
+    (radius, opacity): (f64, f64),
 ) -> Drawn<DB>
 where
     CT::From: Copy,
 {
-    let colour = colour.mix(pen.opacity);
+    let colour = colour.mix(opacity);
     let quarter = std::f64::consts::FRAC_PI_2;
     // The angle of the first corner, in radians clockwise from the right, how many corners
     // there are and how far from the middle, in radii: all look about as large as a circle.
     let (first, count, reach) = match shape {
         Shape::Circle => {
-            let radius = if is_filled { pen.radius } else { pen.radius - OUTLINE / 2.0 };
+            let radius = if is_filled { radius } else { radius - OUTLINE / 2.0 };
             let style = if is_filled { colour.filled() } else { colour.stroke_width(steps(OUTLINE)) };
             return area.draw(&Circle::new(place, steps(radius), style));
         }
@@ -168,7 +158,7 @@ where
         let steps = |length: f64| (length * f64::from(SCALE)).round() as i32;
         (steps(distance * angle.cos()), steps(distance * angle.sin()))
     };
-    let outer = pen.radius * reach;
+    let outer = radius * reach;
     let mut corners: Vec<_> = (0..count).map(|index| corner(outer, index)).collect();
     if !is_filled {
         // The outline is a polygon, around and back inside: in a bitmap, plotters loses

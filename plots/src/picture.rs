@@ -7,7 +7,9 @@
 //! published paler; heights start at 0.
 
 use crate::figure::{Bars, Drawing, HeatMap, Picture};
-use crate::{Axis, BLUE, Colour, Figure, Format, Item, Legend, PlotError, TEXT_SIZE, font, look, tint};
+use crate::{
+    Axis, BLUE, Colour, Figure, Format, Item, Legend, PlotError, TEXT_SIZE, at_most, font, look, tint,
+};
 
 /// Most series, which is how many can be told apart.
 const MOST_SERIES: usize = 14;
@@ -64,9 +66,7 @@ const GAP: f64 = 12.0;
 /// Bars side by side.
 fn bars(shown: &Bars) -> Result<Figure, PlotError> {
     let count = shown.series.len();
-    if count > MOST_SERIES {
-        return Err(PlotError::TooMany { what: "series", count, limit: MOST_SERIES });
-    }
+    at_most(MOST_SERIES, "series", count)?;
     for series in &shown.series {
         series.values.iter().flatten().try_for_each(|&value| check(&series.name, value))?;
     }
@@ -113,10 +113,7 @@ fn shade(part: f64) -> Colour {
 
 /// A heat map.
 fn heat_map(shown: &HeatMap) -> Result<Figure, PlotError> {
-    let count = shown.rows.len().saturating_mul(shown.columns.len());
-    if count > MOST_CELLS {
-        return Err(PlotError::TooMany { what: "cells", count, limit: MOST_CELLS });
-    }
+    at_most(MOST_CELLS, "cells", shown.rows.len().saturating_mul(shown.columns.len()))?;
     let values = || shown.values.iter().flatten().flatten().copied();
     values().try_for_each(|value| check(&shown.value, value))?;
     let highest = values().fold(f64::MIN_POSITIVE, f64::max);

@@ -103,12 +103,9 @@ pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Pr
     let held_out = held_out(&evidence, &fold_of, &without_fold);
     let predicted = evidence.runs.iter().map(|usable| predict(usable.run, &cpu, options.library));
     let (_, unpredicted) = usable(evidence.runs.iter().map(|usable| usable.run.line).zip(predicted));
-    let spreads = spreads(held_out.iter().map(factor));
+    let spreads = spreads(held_out.iter());
     let without_fold: Vec<Vec<CoreSetSpread>> = (0..folds)
-        .map(|fold| {
-            let others = held_out.iter().filter(|(usable, _)| fold_of[usable.network] != fold);
-            self::spreads(others.map(factor))
-        })
+        .map(|fold| self::spreads(held_out.iter().filter(|(usable, _)| fold_of[usable.network] != fold)))
         .collect();
     let held_out = held_out
         .into_iter()
@@ -116,11 +113,6 @@ pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Pr
         .collect();
     let left_out = evidence.left_out.into_iter().chain(unpredicted).collect();
     Calibration { cpu, tables, held_out, spreads, left_out }
-}
-
-/// The run and its measured over predicted time.
-fn factor<'a>((usable, point): &(Usable<'a>, Point)) -> (&'a CpuRun, f64) {
-    (usable.run, point.measured_us / point.predicted_us)
 }
 
 /// Each usable run, predicted by the fit without the part its network is in.
@@ -145,16 +137,19 @@ fn held_out<'a>(
     evidence.runs.iter().filter_map(predicted).collect()
 }
 
-/// The intervals of core sets with enough networks, in the order of the runs, from each run
-/// of a network kept out and its measured over predicted time.
-fn spreads<'a>(factors_of: impl Iterator<Item = (&'a CpuRun, f64)>) -> Vec<CoreSetSpread> {
-    let of_cores = |(run, factor): (&'a CpuRun, f64)| ((&run.what.core_set, run.what.data_type), factor);
+/// The intervals of core sets with enough networks, in the order of the runs, from runs of networks kept
+/// out.
+fn spreads<'a>(held_out: impl Iterator<Item = &'a (Usable<'a>, Point)>) -> Vec<CoreSetSpread> {
+    let of_cores = |(usable, point): &'a (Usable<'a>, Point)| {
+        let what = &usable.run.what;
+        ((&what.core_set, what.data_type), point.measured_us / point.predicted_us)
+    };
     let spread = |((core_set, data_type), factors): ((&String, DataType), Vec<f64>)| {
         let networks = factors.len() as u32;
         let [low_factor, high_factor] = factor_interval(factors)?;
         Some(CoreSetSpread { core_set: core_set.clone(), data_type, networks, low_factor, high_factor })
     };
-    grouped(factors_of.map(of_cores)).into_iter().filter_map(spread).collect()
+    grouped(held_out.map(of_cores)).into_iter().filter_map(spread).collect()
 }
 
 #[cfg(test)]

@@ -100,9 +100,7 @@ pub fn calibrate(base: &Gpu, runs: &[GpuRun], options: &Options, progress: Progr
         };
         let used: Vec<Classified<'_>> = classified.iter().filter(is_used).copied().collect();
         let mut fitted = fit_tables(&base, &used, &options.source);
-        let correctable: Vec<Classified<'_>> =
-            used.into_iter().filter(|member| options.correctable.contains(&member.table)).collect();
-        fitted.0.residual = residual::fit(&fitted.0, &correctable, &options.source, options.seed);
+        fitted.0.residual = residual::fit(&fitted.0, &used, options);
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, folds.len() + 1);
         fitted
     };
@@ -206,15 +204,12 @@ fn held_out(
 fn gains(gpu: &Gpu, held_out: &[Vec<HeldOut>]) -> Vec<(KernelTable, f64)> {
     let corrected = gpu.residual.iter().flat_map(|residual| &residual.table);
     let gain = |table: KernelTable| {
-        let points =
-            held_out.iter().flatten().filter(|held| held.uncertainty.table == table).map(|held| &held.point);
-        let mut errors = [0.0; 2];
-        for point in points {
-            for (error, predicted_us) in errors.iter_mut().zip([point.predicted_us, point.physics_us]) {
-                *error += (predicted_us / point.measured_us).ln().abs();
-            }
-        }
-        let [with, without] = errors;
+        let of_table = held_out.iter().flatten().filter(|held| held.uncertainty.table == table);
+        let points = of_table.map(|held| &held.point);
+        let error = |predicted_us: fn(&Point) -> f64| -> f64 {
+            points.clone().map(|point| (predicted_us(point) / point.measured_us).ln().abs()).sum()
+        };
+        let (with, without) = (error(|point| point.predicted_us), error(|point| point.physics_us));
         (without > 0.0).then(|| (table, 1.0 - with / without))
     };
     corrected.filter_map(|corrected| gain(corrected.table)).collect()

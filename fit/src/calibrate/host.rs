@@ -5,7 +5,7 @@
 //! for: the kernel models (`gpu`). Invariant: a held-out prediction comes from a
 //! kernel fit and a host fit that saw nothing of its network.
 
-use nalgebra::DVector;
+use std::collections::BTreeMap;
 
 use super::conformal::factor_interval;
 use super::gpu::{Fitted, Fold};
@@ -67,8 +67,7 @@ pub struct HostFit {
 /// of the logarithm of the time. The base's host path is the centre of the prior;
 /// `source` says what the runs are. None where no network can be used.
 pub fn fit(gpu: &Gpu, networks: &[GpuNetwork], source: &str) -> Option<HostFit> {
-    let references: Vec<&GpuNetwork> = networks.iter().collect();
-    let (evidence, left_out) = Evidence::of(gpu, &references);
+    let (evidence, left_out) = evidence(gpu, networks);
     (!evidence.is_empty()).then(|| HostFit { left_out, ..solve(gpu, &evidence, source) })
 }
 
@@ -86,38 +85,31 @@ pub struct HeldOut {
 /// Predicts each network by the fold that does not know it: its host path is
 /// fitted, with that fold's kernels, to the other networks.
 pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], source: &str) -> HeldOut {
-    let predicted: Vec<Vec<(usize, Point)>> = folds
-        .iter()
-        .map(|fold| {
-            let is_held_out = |network: &GpuNetwork| fold.held_out.contains(&network.network);
-            let seen: Vec<&GpuNetwork> = networks.iter().filter(|network| !is_held_out(network)).collect();
-            let (evidence, _) = Evidence::of(&fold.gpu, &seen);
-            if evidence.is_empty() {
-                return Vec::new();
-            }
-            let host = solve(&fold.gpu, &evidence, source).host;
-            let gpu = Gpu { host: Some(host), ..fold.gpu.clone() };
-            let predictor = Predictor::new(&gpu, seen);
-            let members = networks.iter().enumerate().filter(|(_, network)| is_held_out(network));
-            // What the fold has no kernel for is left out of the fit on all networks, too.
-            let point = |(index, network)| Some((index, predictor.point(network).ok()?));
-            members.filter_map(point).collect()
-        })
-        .collect();
-    let mut points: Vec<(usize, Point)> = Vec::new();
-    for (fold, members) in predicted.iter().enumerate() {
-        let others = predicted.iter().enumerate().filter(|(other, _)| *other != fold);
-        let spread = spread(others.flat_map(|(_, others)| others));
-        let unseen = |(index, point): &(usize, Point)| {
-            (*index, within(Point { unseen: true, ..point.clone() }, spread.as_ref()))
+    let predict = |(number, fold): (usize, &Fold)| -> Vec<(usize, (usize, Point))> {
+        let is_held_out = |network: &GpuNetwork| fold.held_out.contains(&network.network);
+        let seen: Vec<&GpuNetwork> = networks.iter().filter(|network| !is_held_out(network)).collect();
+        let (evidence, _) = evidence(&fold.gpu, seen.iter().copied());
+        if evidence.is_empty() {
+            return Vec::new();
+        }
+        let host = solve(&fold.gpu, &evidence, source).host;
+        let gpu = Gpu { host: Some(host), ..fold.gpu.clone() };
+        let predictor = Predictor::new(&gpu, seen);
+        let members = networks.iter().enumerate().filter(|(_, network)| is_held_out(network));
+        // What the fold has no kernel for is left out of the fit on all networks, too.
+        let point = |(index, network)| {
+            let point = predictor.point(network).ok()?;
+            Some((index, (number, Point { unseen: true, ..point })))
         };
-        points.extend(members.iter().map(unseen));
-    }
-    points.sort_by_key(|(index, _)| *index);
-    HeldOut {
-        points: points.into_iter().map(|(_, point)| point).collect(),
-        spread: spread(predicted.iter().flatten()),
-    }
+        members.filter_map(point).collect()
+    };
+    // By index of the network, with the number of the fold.
+    let predicted: BTreeMap<usize, (usize, Point)> = folds.iter().enumerate().flat_map(predict).collect();
+    let bounded = |(fold, point): &(usize, Point)| {
+        let others = predicted.values().filter(|(other, _)| other != fold);
+        within(point.clone(), spread(others).as_ref())
+    };
+    HeldOut { points: predicted.values().map(bounded).collect(), spread: spread(predicted.values()) }
 }
 
 /// How far the predictions of `points` are off.
@@ -128,19 +120,17 @@ fn spread<'a>(points: impl Iterator<Item = &'a (usize, Point)>) -> Option<Infere
     Some(InferenceSpread { networks, low_factor, high_factor })
 }
 
-/// What a network says of the host path.
-struct Evidence {
-    launches: Launches,
-    log_us: f64,
-}
+/// What a network says of the host path: its launches, and the logarithm of its time.
+type Evidence = (Launches, f64);
 
-impl Evidence {
-    fn of(gpu: &Gpu, networks: &[&GpuNetwork]) -> (Vec<Self>, Vec<SkippedRow>) {
-        usable(networks.iter().map(|network| {
-            let launches = Launches::of(network, gpu);
-            (network.line, launches.map(|launches| Self { launches, log_us: network.measured_us.ln() }))
-        }))
-    }
+fn evidence<'a>(
+    gpu: &Gpu,
+    networks: impl IntoIterator<Item = &'a GpuNetwork>,
+) -> (Vec<Evidence>, Vec<SkippedRow>) {
+    usable(networks.into_iter().map(|network| {
+        let launches = Launches::of(network, gpu);
+        (network.line, launches.map(|launches| (launches, network.measured_us.ln())))
+    }))
 }
 
 /// The centre of the prior, in the order of [`PRIORS`], and the part of an
@@ -159,26 +149,17 @@ fn centre(base: Option<&HostPath>) -> ([f64; PRIORS.len()], f64) {
 /// Fits the parameters to at least one network.
 fn solve(gpu: &Gpu, evidence: &[Evidence], source: &str) -> HostFit {
     let (centre, before) = centre(gpu.host.as_ref());
-    let solution = minimise(
-        &DVector::zeros(PRIORS.len()),
-        evidence.len() + PRIORS.len(),
-        Stop::default(),
-        |coordinates, out| {
-            let (errors, priors) = out.split_at_mut(evidence.len());
-            let value = |index: usize| {
-                let [least, most] = PRIORS[index].range;
-                (centre[index] * coordinates[index].exp()).clamp(least, most)
-            };
-            let values = [value(0), value(1), value(2), value(3)];
-            for (network, out) in evidence.iter().zip(errors) {
-                *out =
-                    pseudo_huber(inference_us(&values, network.launches).ln() - network.log_us, LOSS_SCALE);
-            }
-            for ((out, &coordinate), prior) in priors.iter_mut().zip(coordinates).zip(&PRIORS) {
-                *out = EXPECTED_ERROR * coordinate / prior.deviation;
-            }
-        },
-    );
+    let solution = minimise(vec![0.0; PRIORS.len()], Stop::default(), |coordinates| {
+        let values = std::array::from_fn(|index| {
+            let [least, most] = PRIORS[index].range;
+            (centre[index] * coordinates[index].exp()).clamp(least, most)
+        });
+        let error = |&(launches, log_us): &Evidence| {
+            pseudo_huber(inference_us(&values, launches).ln() - log_us, LOSS_SCALE)
+        };
+        let away = |(coordinate, prior): (&f64, &Prior)| EXPECTED_ERROR * coordinate / prior.deviation;
+        evidence.iter().map(error).chain(coordinates.iter().zip(&PRIORS).map(away)).collect()
+    });
     let fitted = |(index, Prior { key, deviation, range, .. }): (usize, &Prior)| {
         let known = solution.posterior(index, (*deviation, EXPECTED_ERROR), evidence.len());
         Fitted::of(key, centre[index], known).within(*range)

@@ -9,7 +9,7 @@
 
 mod predict;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nalgebra::DVector;
 
@@ -87,59 +87,50 @@ const START_CROWDED: [f64; 2] = [0.5, 0.05];
 /// Fits a curve to the runs of each client that has [`FEWEST_RUNS`]; `source` says
 /// what the runs are.
 pub fn fit(runs: &[CoRun], source: &str) -> Vec<Interference> {
-    let usable: Vec<&CoRun> = runs.iter().filter(|run| is_usable(run)).collect();
-    fit_each(&usable, source)
+    fit_each(&usable(runs), source)
 }
 
 /// Predicts the runs of each level by curves fitted to the other levels. `memory`
 /// says what clients get together.
 pub fn held_out(memory: &Memory, runs: &[CoRun]) -> Vec<HeldOut> {
-    let usable: Vec<&CoRun> = runs.iter().filter(|run| is_usable(run)).collect();
+    let usable = usable(runs);
     let levels: BTreeSet<u32> = usable.iter().map(|run| run.level).collect();
     let plain = predict::Sharing::new(memory, &[]);
-    let mut errors: Vec<(&str, [f64; 3])> = Vec::with_capacity(usable.len());
+    let mut errors: BTreeMap<&str, Vec<[f64; 3]>> = BTreeMap::new();
     for level in levels {
         let (held_out, seen): (Vec<&CoRun>, Vec<&CoRun>) = usable.iter().partition(|run| run.level == level);
         let curves = fit_each(&seen, "a fold");
         let disturbed = predict::Sharing::new(memory, &curves);
         // A client with too few other runs has no curve to judge.
-        let judged = held_out.iter().filter(|run| curves.iter().any(|curve| curve.client == run.client));
-        errors.extend(judged.map(|run| {
+        for run in held_out.iter().filter(|run| curves.iter().any(|curve| curve.client == run.client)) {
             let predicted = [disturbed.slowdown(run), plain.slowdown(run), 1.0];
-            (run.client.as_str(), predicted.map(|slowdown| relative_error(slowdown, run)))
-        }));
+            let relative = predicted.map(|slowdown| (slowdown / run.slowdown - 1.0).abs());
+            errors.entry(&run.client).or_default().push(relative);
+        }
     }
-    let clients: BTreeSet<&str> = errors.iter().map(|(client, _)| *client).collect();
-    clients.into_iter().map(|client| summary(client, &errors)).collect()
+    errors.into_iter().map(summary).collect()
 }
 
-fn summary(client: &str, errors: &[(&str, [f64; 3])]) -> HeldOut {
-    let own: Vec<&[f64; 3]> =
-        errors.iter().filter(|(of, _)| *of == client).map(|(_, errors)| errors).collect();
-    let percent =
-        |which: usize| 100.0 * own.iter().map(|errors| errors[which]).sum::<f64>() / own.len() as f64;
-    HeldOut {
-        client: client.to_owned(),
-        runs: own.len(),
-        error_percent: percent(0),
-        plain_error_percent: percent(1),
-        idle_error_percent: percent(2),
-    }
+fn summary((client, errors): (&str, Vec<[f64; 3]>)) -> HeldOut {
+    let sum = |which: usize| errors.iter().map(|errors| errors[which]).sum::<f64>();
+    let [error_percent, plain_error_percent, idle_error_percent] =
+        [0, 1, 2].map(|which| 100.0 * sum(which) / errors.len() as f64);
+    let (client, runs) = (client.to_owned(), errors.len());
+    HeldOut { client, runs, error_percent, plain_error_percent, idle_error_percent }
 }
 
-/// Whether every number of a run is one that can be.
-fn is_usable(run: &CoRun) -> bool {
+/// The runs of which every number is one that can be.
+fn usable(runs: &[CoRun]) -> Vec<&CoRun> {
     let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
-    is_rate(run.own_gbps)
-        && run.others_gbps.is_finite()
-        && run.others_gbps >= 0.0
-        && is_rate(run.slowdown)
-        && run.streams > 0
-        && run.others_streams > 0
-}
-
-fn relative_error(slowdown: f64, run: &CoRun) -> f64 {
-    (slowdown / run.slowdown - 1.0).abs()
+    let is_usable = |run: &&CoRun| {
+        is_rate(run.own_gbps)
+            && run.others_gbps.is_finite()
+            && run.others_gbps >= 0.0
+            && is_rate(run.slowdown)
+            && run.streams > 0
+            && run.others_streams > 0
+    };
+    runs.iter().filter(is_usable).collect()
 }
 
 /// One curve a client.
@@ -170,7 +161,7 @@ impl Scale {
 
     /// Onset, saturation, bandwidth alone, bandwidth crowded, slowdown: any
     /// coordinates stand for a possible curve.
-    fn values(self, coordinates: &DVector<f64>) -> [f64; PARAMETERS] {
+    fn values(self, coordinates: &[f64]) -> [f64; PARAMETERS] {
         let part = |coordinate: f64| 1.0 / (1.0 + (-coordinate).exp());
         let onset = self.others_gbps * part(coordinates[0]);
         let alone = self.own_gbps * coordinates[2].exp();
@@ -184,10 +175,10 @@ impl Scale {
     }
 
     /// Coordinates of a start.
-    fn start([onset, way]: [f64; 2]) -> DVector<f64> {
+    fn start([onset, way]: [f64; 2]) -> [f64; PARAMETERS] {
         let logit = |part: f64| (part / (1.0 - part)).ln();
         let [crowded, slowdown] = START_CROWDED;
-        DVector::from_vec(vec![logit(onset), way.ln(), 0.0, logit(crowded), slowdown.ln()])
+        [logit(onset), way.ln(), 0.0, logit(crowded), slowdown.ln()]
     }
 }
 
@@ -209,27 +200,23 @@ fn fit_one(client: &str, runs: &[&CoRun], source: &str) -> Interference {
     let scale = Scale::of(runs);
     let solution = STARTS
         .iter()
-        .map(|&start| search(runs, scale, &Scale::start(start)))
+        .map(|&start| search(runs, scale, Scale::start(start)))
         .reduce(|best, other| if other.cost < best.cost { other } else { best })
         .expect("there is more than one start");
     table(client, quantities(&solution, scale, runs.len(), source), source)
 }
 
-fn search(runs: &[&CoRun], scale: Scale, start: &DVector<f64>) -> Solution {
-    minimise(start, runs.len() + PARAMETERS, Stop::default(), |coordinates, out| {
+fn search(runs: &[&CoRun], scale: Scale, start: [f64; PARAMETERS]) -> Solution {
+    minimise(start.to_vec(), Stop::default(), |coordinates| {
         let values = scale.values(coordinates);
-        let (errors, priors) = out.split_at_mut(runs.len());
         if !is_possible(values) {
-            errors.fill(f64::NAN);
-            return;
+            return vec![f64::NAN; runs.len() + PARAMETERS];
         }
         let fitted = curve(&table("", values.map(Quantity::plain), ""));
-        for (out, run) in errors.iter_mut().zip(runs) {
-            *out = pseudo_huber((predict::by_curve(&fitted, run) / run.slowdown).ln(), LOSS_SCALE);
-        }
-        for ((out, coordinate), start) in priors.iter_mut().zip(coordinates.iter()).zip(start.iter()) {
-            *out = EXPECTED_ERROR * (coordinate - start) / PRIOR_DEVIATION;
-        }
+        let error =
+            |run: &&CoRun| pseudo_huber((predict::by_curve(&fitted, run) / run.slowdown).ln(), LOSS_SCALE);
+        let away = |(coordinate, start)| EXPECTED_ERROR * (coordinate - start) / PRIOR_DEVIATION;
+        runs.iter().map(error).chain(coordinates.iter().zip(start).map(away)).collect()
     })
 }
 

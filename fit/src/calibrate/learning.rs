@@ -6,14 +6,10 @@
 //! predicted are in no fit, and of their layers only those count whose shape is in no
 //! other network; every fit of a curve predicts the same layers.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::Progress;
@@ -28,7 +24,7 @@ use coexec_sim::{Gpu, InputError, KernelTable, Operator, Text};
 pub const FLOPS_LINEAR: &str = "FLOPs-linear";
 
 /// The error after one fit to few runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LearningPoint {
     /// What was fitted.
@@ -118,36 +114,23 @@ pub fn learning_curve(
     let jobs: Vec<(&Series<'_>, &Choice)> =
         series.iter().flat_map(|series| choices.iter().map(move |choice| (series, choice))).collect();
     let done = AtomicUsize::new(0);
-    let scored: Vec<(f64, Option<f64>)> = jobs
-        .par_iter()
-        .map(|(series, choice)| {
-            let runs = series.runs(choice);
-            let validation = validate(&series.fit(&runs), None, &predict, Some(&runs));
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
-            let scored = score(&validation.points);
-            let scored = scored.first();
-            let mape = scored.map_or(f64::NAN, |scored| scored.group.mape_percent);
-            (mape, scored.and_then(|scored| scored.flops_linear_mape_percent))
-        })
-        .collect();
-    let point = |name: &str, choice: &Choice, mape_percent: f64| LearningPoint {
-        series: name.to_owned(),
-        rows: choice.runs.len(),
-        draw: choice.draw,
-        mape_percent,
+    let of_job = |(series, choice): &(&Series<'_>, &Choice)| {
+        let runs = series.runs(choice);
+        let validation = validate(&series.fit(&runs), None, &predict, Some(&runs));
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        let scored = score(&validation.points).into_iter().next();
+        let mape_percent = scored.as_ref().map_or(f64::NAN, |scored| scored.group.mape_percent);
+        let linear = scored.and_then(|scored| scored.flops_linear_mape_percent);
+        let (rows, draw) = (choice.runs.len(), choice.draw);
+        let point = |series: &str, mape_percent| {
+            let series = series.to_owned();
+            LearningPoint { series, rows, draw, mape_percent }
+        };
+        (point(&series.name, mape_percent), linear.map(|mape_percent| point(FLOPS_LINEAR, mape_percent)))
     };
-    let mut points: Vec<LearningPoint> = jobs
-        .iter()
-        .zip(&scored)
-        .map(|((series, choice), (mape, _))| point(&series.name, choice, *mape))
-        .collect();
+    let (mut points, linear): (Vec<_>, Vec<_>) = jobs.par_iter().map(of_job).unzip();
     // The model linear in FLOPs is the same beside every series.
-    points.extend(
-        choices
-            .iter()
-            .zip(&scored)
-            .filter_map(|(choice, (_, linear))| Some(point(FLOPS_LINEAR, choice, (*linear)?))),
-    );
+    points.extend(linear.into_iter().take(choices.len()).flatten());
     points
 }
 
@@ -181,9 +164,7 @@ struct Choice {
 }
 
 fn choices(fit: &[GpuRun], options: &Options) -> Vec<Choice> {
-    let mut sizes: Vec<usize> = options.rows.iter().map(|&rows| rows.min(fit.len())).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+    let sizes: BTreeSet<usize> = options.rows.iter().map(|&rows| rows.min(fit.len())).collect();
     let mut choices: Vec<Choice> = Vec::new();
     for rows in sizes {
         if rows == fit.len() {
@@ -192,10 +173,7 @@ fn choices(fit: &[GpuRun], options: &Options) -> Vec<Choice> {
         }
         for draw in 0..options.draws {
             // A stream of its own for each draw: a larger choice contains the smaller one.
-            let mut random = ChaCha8Rng::seed_from_u64(options.seed);
-            random.set_stream(1 + draw as u64);
-            let mut shuffled: Vec<&GpuRun> = fit.iter().collect();
-            shuffled.shuffle(&mut random);
+            let shuffled = draw::shuffled(fit, options.seed, 1 + draw as u64);
             let first = |count: usize| shuffled.iter().take(count).copied().cloned().collect();
             choices.push(Choice { draw, runs: first(rows), pool: first(fit.len() / 2) });
         }

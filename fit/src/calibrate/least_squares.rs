@@ -42,7 +42,7 @@ impl Default for Stop {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
     /// The parameters.
-    pub parameters: DVector<f64>,
+    pub parameters: Vec<f64>,
     /// Half the sum of squared residuals.
     pub cost: f64,
     /// Inverse of the normal matrix at the end, `(J' J)^-1`; none where the
@@ -96,28 +96,18 @@ pub fn pseudo_huber(residual: f64, scale: f64) -> f64 {
     (2.0 * loss).sqrt() * scale * residual.signum()
 }
 
-/// Minimises half the sum of squares of what `residuals` writes for parameters,
-/// starting from `start`. `residuals` fills a slice of `count` values; one that
-/// is not finite rejects the step.
-pub fn minimise(
-    start: &DVector<f64>,
-    count: usize,
-    stop: Stop,
-    mut residuals: impl FnMut(&DVector<f64>, &mut [f64]),
-) -> Solution {
-    let mut at = |parameters: &DVector<f64>| {
-        let mut values = DVector::zeros(count);
-        residuals(parameters, values.as_mut_slice());
-        values
-    };
-    let mut parameters = start.clone();
+/// Minimises half the sum of squares of the `residuals` of parameters, starting from
+/// `start`. There are always as many residuals; one that is not finite rejects the step.
+pub fn minimise(start: Vec<f64>, stop: Stop, mut residuals: impl FnMut(&[f64]) -> Vec<f64>) -> Solution {
+    let mut at = |parameters: &DVector<f64>| DVector::from_vec(residuals(parameters.as_slice()));
+    let mut normal = DMatrix::zeros(start.len(), start.len());
+    let mut parameters = DVector::from_vec(start);
     let mut values = at(&parameters);
     let mut cost = half_square(&values);
     let (mut damping, mut raise) = (FIRST_DAMPING, 2.0);
     let mut converged = false;
-    let mut normal = DMatrix::zeros(start.len(), start.len());
     for _ in 0..stop.iterations {
-        let jacobian = jacobian(&parameters, count, &mut at);
+        let jacobian = jacobian(&parameters, values.len(), &mut at);
         normal = jacobian.tr_mul(&jacobian);
         let gradient = jacobian.tr_mul(&values);
         loop {
@@ -152,7 +142,7 @@ pub fn minimise(
         }
     }
     let inverse_normal = Cholesky::new(normal).map(|factor| factor.inverse());
-    Solution { parameters, cost, inverse_normal, converged }
+    Solution { parameters: parameters.data.into(), cost, inverse_normal, converged }
 }
 
 fn half_square(values: &DVector<f64>) -> f64 {
@@ -168,12 +158,12 @@ fn jacobian(
     let mut jacobian = DMatrix::zeros(count, parameters.len());
     for index in 0..parameters.len() {
         let step = DERIVATIVE_STEP * parameters[index].abs().max(1.0);
-        let mut shifted = parameters.clone();
-        shifted[index] = parameters[index] + step;
-        let above = at(&shifted);
-        shifted[index] = parameters[index] - step;
-        let below = at(&shifted);
-        jacobian.set_column(index, &((above - below) / (2.0 * step)));
+        let mut shifted_by = |shift: f64| {
+            let mut shifted = parameters.clone();
+            shifted[index] += shift;
+            at(&shifted)
+        };
+        jacobian.set_column(index, &((shifted_by(step) - shifted_by(-step)) / (2.0 * step)));
     }
     jacobian
 }
@@ -200,10 +190,8 @@ mod tests {
 
     #[test]
     fn a_line_is_found_exactly() {
-        let solution = minimise(&DVector::from_vec(vec![0.0, 0.0]), 4, Stop::default(), |p, out| {
-            for (x, out) in out.iter_mut().enumerate() {
-                *out = p[0] + p[1] * x as f64 - (3.0 + 2.0 * x as f64);
-            }
+        let solution = minimise(vec![0.0, 0.0], Stop::default(), |p| {
+            (0..4).map(f64::from).map(|x| p[0] + p[1] * x - (3.0 + 2.0 * x)).collect()
         });
         assert!((solution.parameters[0] - 3.0).abs() < 1e-8 && (solution.parameters[1] - 2.0).abs() < 1e-8);
         assert!(solution.converged);
@@ -212,27 +200,22 @@ mod tests {
     #[test]
     fn the_banana_valley_is_followed_to_its_end() {
         // Rosenbrock (1960): minimum 0 at (1, 1), from the classic start.
-        let solution = minimise(&DVector::from_vec(vec![-1.2, 1.0]), 2, Stop::default(), |p, out| {
-            out[0] = 10.0 * (p[1] - p[0] * p[0]);
-            out[1] = 1.0 - p[0];
-        });
+        let solution =
+            minimise(vec![-1.2, 1.0], Stop::default(), |p| vec![10.0 * (p[1] - p[0] * p[0]), 1.0 - p[0]]);
         assert!(solution.cost < 1e-18, "{solution:?}");
     }
 
     #[test]
     fn the_covariance_of_a_mean_is_one_over_the_count() {
-        let solution = minimise(&DVector::from_vec(vec![0.0]), 25, Stop::default(), |p, out| {
-            out.iter_mut().enumerate().for_each(|(index, out)| *out = p[0] - index as f64);
-        });
+        let solution =
+            minimise(vec![0.0], Stop::default(), |p| (0..25).map(|index| p[0] - f64::from(index)).collect());
         let inverse = solution.inverse_normal.expect("a mean is determined");
         assert!((inverse[(0, 0)] - 1.0 / 25.0).abs() < 1e-6);
     }
 
     #[test]
     fn a_parameter_nothing_depends_on_stays_where_it_was() {
-        let solution = minimise(&DVector::from_vec(vec![5.0, 7.0]), 3, Stop::default(), |p, out| {
-            out.fill(p[0] - 1.0);
-        });
+        let solution = minimise(vec![5.0, 7.0], Stop::default(), |p| vec![p[0] - 1.0; 3]);
         assert!((solution.parameters[0] - 1.0).abs() < 1e-8);
         assert!((solution.parameters[1] - 7.0).abs() < 1e-8);
         assert!(solution.inverse_normal.is_none());
@@ -240,8 +223,8 @@ mod tests {
 
     #[test]
     fn values_that_are_no_numbers_end_the_fit_where_it_started() {
-        let solution = minimise(&DVector::from_vec(vec![1.0]), 1, Stop::default(), |p, out| {
-            out[0] = if (p[0] - 1.0).abs() < f64::EPSILON { 1.0 } else { f64::NAN };
+        let solution = minimise(vec![1.0], Stop::default(), |p| {
+            vec![if (p[0] - 1.0).abs() < f64::EPSILON { 1.0 } else { f64::NAN }]
         });
         assert!((solution.parameters[0] - 1.0).abs() < 1e-12);
     }

@@ -11,9 +11,8 @@
 
 mod parameters;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use nalgebra::DVector;
 use rayon::prelude::*;
 
 use self::parameters::{Setting, expected};
@@ -43,6 +42,10 @@ pub struct MeasuredGraph<'a> {
 }
 
 impl MeasuredGraph<'_> {
+    fn family(&self) -> &str {
+        &self.run.what.family
+    }
+
     fn data_type(&self) -> DataType {
         self.run.what.format.data_type(self.run.what.unit)
     }
@@ -81,39 +84,29 @@ pub fn fit(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], source: 
 /// Predictions of models by fits that saw none of their family, in the order of `graphs`; the
 /// 90 % interval of each comes from the errors of the other families.
 pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], source: &str) -> Vec<Point> {
-    let families: BTreeSet<&str> = graphs.iter().map(|graph| graph.run.what.family.as_str()).collect();
-    let families: Vec<&str> = families.into_iter().collect();
-    let predicted: Vec<Vec<(usize, f64)>> = families
-        .par_iter()
-        .map(|family| {
-            let seen: Vec<&MeasuredGraph<'_>> =
-                graphs.iter().filter(|graph| graph.run.what.family != *family).collect();
-            if seen.is_empty() {
-                return Vec::new();
-            }
-            let compiled = solve(base, &seen, source).compiled;
-            let members = graphs.iter().enumerate().filter(|(_, graph)| graph.run.what.family == *family);
-            members.filter_map(|(index, graph)| Some((index, graph.graph.micros(&compiled).ok()?))).collect()
-        })
-        .collect();
-    let mut points: Vec<(usize, Point)> = Vec::new();
-    for (family, members) in predicted.iter().enumerate() {
-        let others = predicted.iter().enumerate().filter(|(other, _)| *other != family);
-        let of_others = |format: DataType| {
-            let alike = others.clone().flat_map(|(_, others)| others);
-            let alike = alike.filter(|(index, _)| graphs[*index].data_type() == format);
-            factor_interval(alike.map(|&(index, micros)| graphs[index].run.measured_us / micros).collect())
-        };
-        points.extend(members.iter().map(|&(index, predicted_us)| {
-            let run = graphs[index].run;
-            let interval =
-                of_others(graphs[index].data_type()).map(|ends| ends.map(|end| predicted_us * end));
-            let point = Point::of(run, run.what.group(), run.network.clone(), predicted_us);
-            (index, Point { unseen: true, ..point.within(interval) })
-        }));
-    }
-    points.sort_by_key(|(index, _)| *index);
-    points.into_iter().map(|(_, point)| point).collect()
+    let families: BTreeSet<&str> = graphs.iter().map(MeasuredGraph::family).collect();
+    let predict = |family: &str| -> Vec<(usize, f64)> {
+        let seen: Vec<&MeasuredGraph<'_>> = graphs.iter().filter(|graph| graph.family() != family).collect();
+        if seen.is_empty() {
+            return Vec::new();
+        }
+        let compiled = solve(base, &seen, source).compiled;
+        let members = graphs.iter().enumerate().filter(|(_, graph)| graph.family() == family);
+        members.filter_map(|(index, graph)| Some((index, graph.graph.micros(&compiled).ok()?))).collect()
+    };
+    // By index of the graph.
+    let predicted: BTreeMap<usize, f64> = families.into_par_iter().flat_map_iter(predict).collect();
+    let point = |(&index, &predicted_us): (&usize, &f64)| {
+        let graph = &graphs[index];
+        let others = predicted.iter().map(|(&other, micros)| (&graphs[other], micros));
+        let others = others.filter(|(other, _)| other.family() != graph.family());
+        let alike = others.filter(|(other, _)| other.data_type() == graph.data_type());
+        let factors = alike.map(|(other, micros)| other.run.measured_us / micros).collect();
+        let interval = factor_interval(factors).map(|ends| ends.map(|end| predicted_us * end));
+        let point = Point::of(graph.run, graph.run.what.group(), graph.run.network.clone(), predicted_us);
+        Point { unseen: true, ..point.within(interval) }
+    };
+    predicted.iter().map(point).collect()
 }
 
 /// The rates of a chip that is as many times faster than that of `base`: at products in floats and with integers, in
@@ -126,27 +119,21 @@ fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph<'_>], source: &
     let has = |format: DataType| graphs.iter().any(|graph| graph.data_type() == format);
     let setting = Setting::of(base, has(DataType::I8), has(DataType::W8A16) || has(DataType::W4A16));
     let deviations = setting.deviations();
-    let solution = minimise(
-        &DVector::zeros(deviations.len()),
-        graphs.len() + deviations.len(),
-        Stop { iterations: ITERATIONS, ..Stop::default() },
-        |coordinates, out| {
-            let compiled = setting.at(coordinates.as_slice());
-            let (errors, priors) = out.split_at_mut(graphs.len());
-            for (graph, out) in graphs.iter().zip(errors) {
-                let micros = graph.graph.micros(&compiled).unwrap_or(f64::NAN);
-                *out = pseudo_huber((micros / graph.run.measured_us).ln(), LOSS_SCALE);
-            }
-            for ((out, coordinate), deviation) in priors.iter_mut().zip(coordinates).zip(&deviations) {
-                *out = LOSS_SCALE * coordinate / deviation;
-            }
-        },
-    );
+    let stop = Stop { iterations: ITERATIONS, ..Stop::default() };
+    let solution = minimise(vec![0.0; deviations.len()], stop, |coordinates| {
+        let compiled = setting.at(coordinates);
+        let error = |graph: &&MeasuredGraph<'_>| {
+            let micros = graph.graph.micros(&compiled).unwrap_or(f64::NAN);
+            pseudo_huber((micros / graph.run.measured_us).ln(), LOSS_SCALE)
+        };
+        let away = |(coordinate, deviation): (&f64, &f64)| LOSS_SCALE * coordinate / deviation;
+        graphs.iter().map(error).chain(coordinates.iter().zip(&deviations).map(away)).collect()
+    });
     let known = deviations.iter().enumerate();
     let known: Vec<Posterior> = known
         .map(|(index, &deviation)| solution.posterior(index, (deviation, LOSS_SCALE), graphs.len()))
         .collect();
-    let compiled = setting.rounded_at(solution.parameters.as_slice(), &known, source);
+    let compiled = setting.rounded_at(&solution.parameters, &known, source);
     NpuFit { parameters: setting.fitted(&known), compiled }
 }
 

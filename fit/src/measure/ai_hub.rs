@@ -10,14 +10,14 @@ mod choice;
 mod normalisation;
 mod row;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use strum::{Display, EnumString};
 
-use super::{Run, Runs, SkippedRow, no_such_device};
+use super::{Run, Runs, SkippedRow, no_such_device, usable};
 use crate::csv_rows;
 use coexec_import::{ImportOptions, ImportedScenario};
 use coexec_sim::device::calibration::{Computed, ErrorGroup, Which};
@@ -164,52 +164,37 @@ pub fn parse(
     let graphs: BTreeMap<&str, Result<Graph, String>> =
         names.into_par_iter().map(|name| (name, import(name))).collect();
     let mut networks: HashMap<(&str, DataType), Arc<Network>> = HashMap::new();
-    let mut runs = Vec::new();
-    for choice::Chosen { row, is_reference } in &chosen {
+    let (runs, without_graph) = usable(chosen.iter().map(|choice::Chosen { row, is_reference }| {
         let name = row.cells.graph.as_str();
-        let graph = match &graphs[name] {
-            Ok(graph) => graph,
-            Err(reason) => {
-                left_out.push(SkippedRow { line: row.line, reason: reason.clone() });
-                continue;
-            }
-        };
-        let data_type = row.format.data_type(row.unit);
-        let network = networks.entry((name, data_type)).or_insert_with(|| {
-            let graph = graph.clone().with_data_type(data_type);
-            Arc::new(Network { stages: fuse(&graph), graph })
+        let inference = graphs[name].as_ref().map(|graph| {
+            let data_type = row.format.data_type(row.unit);
+            let network = networks.entry((name, data_type)).or_insert_with(|| {
+                let graph = graph.clone().with_data_type(data_type);
+                Arc::new(Network { stages: fuse(&graph), graph })
+            });
+            row.inference(*is_reference, Arc::clone(network))
         });
-        runs.push(row.inference(*is_reference, Arc::clone(network)));
-    }
+        (row.line, inference)
+    }));
+    left_out.extend(without_graph);
     left_out.sort_by_key(|row| row.line);
     Ok(Runs { runs, left_out })
 }
 
 /// The rows of `chip` that say what ran, each measurement once, and the others.
 fn rows_of(text: &Text, chip: &str) -> Result<(Vec<Row>, Vec<SkippedRow>), InputError> {
-    let (mut rows, mut left_out): (Vec<Row>, Vec<SkippedRow>) = (Vec::new(), Vec::new());
-    let (mut chips, mut jobs) = (BTreeSet::new(), BTreeMap::new());
-    for (line, cells) in csv_rows::numbered::<row::Cells>(text, row::HELP)? {
-        let is_wanted = cells.chip == chip;
-        chips.insert(cells.chip.clone());
-        if !is_wanted {
-            continue;
-        }
-        let first = jobs.entry(cells.job_id.clone()).or_insert(line);
-        let row = if *first != line && !cells.job_id.is_empty() {
-            Err("a copy of a measurement that is listed before".to_owned())
-        } else {
-            Row::of(cells, line)
-        };
-        match row {
-            Ok(row) => rows.push(row),
-            Err(reason) => left_out.push(SkippedRow { line, reason }),
-        }
-    }
+    let rows = csv_rows::numbered::<row::Cells>(text, row::HELP)?;
+    let chips: BTreeSet<&str> = rows.iter().map(|(_, cells)| cells.chip.as_str()).collect();
     if !chips.contains(chip) {
         return Err(no_such_device(text, chip, "chips", chips));
     }
-    Ok((rows, left_out))
+    let mut jobs = HashSet::new();
+    let of_chip = rows.into_iter().filter(|(_, cells)| cells.chip == chip);
+    Ok(usable(of_chip.map(|(line, cells)| {
+        let is_copy = !jobs.insert(cells.job_id.clone()) && !cells.job_id.is_empty();
+        let copy = || Err("a copy of a measurement that is listed before".to_owned());
+        (line, if is_copy { copy() } else { Row::of(cells, line) })
+    })))
 }
 
 /// The graph of that name in a folder, whole.

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{Run, Runs, SkippedRow, no_such_device, time};
+use super::{Run, Runs, SkippedRow, no_such_device, time, usable};
 use crate::csv_rows;
 use coexec_sim::device::calibration::{AnswerPart, ErrorGroup};
 use coexec_sim::input::from_toml;
@@ -108,11 +108,6 @@ impl Cells {
         problem.map(|problem| format!("{}: {problem}", self.model))
     }
 
-    /// How many of the shortest prompts fill the context.
-    fn prompts(&self) -> f64 {
-        f64::from(self.context_length) / f64::from(SHORT_PROMPT_TOKENS)
-    }
-
     /// The chip as `measurements.csv` calls it: `8elite`.
     fn chip(&self) -> String {
         self.chipset.trim_start_matches("qualcomm-snapdragon-").replace('-', "")
@@ -155,7 +150,9 @@ impl Cells {
         // the shortest. An engine without compiled graphs takes longer the more there is in front: its shortest
         // time is stated as a part of the longest, which alone was measured.
         let is_whole = self.ttft_max_ms <= self.ttft_min_ms || self.runtime.contains("llama");
-        if self.ttft_max_ms > self.ttft_min_ms && 2.0 * self.ttft_max_ms < self.ttft_min_ms * self.prompts() {
+        // How many of the shortest prompts fill the context.
+        let prompts = f64::from(self.context_length) / f64::from(SHORT_PROMPT_TOKENS);
+        if self.ttft_max_ms > self.ttft_min_ms && 2.0 * self.ttft_max_ms < self.ttft_min_ms * prompts {
             return Err("the times of its shortest and its longest prompt contradict each other".to_owned());
         }
         let (prompt, first_ms) = if is_whole {
@@ -182,26 +179,23 @@ pub fn read(folder: &Path, chip: &str) -> Result<Runs<OfLanguageModel>, InputErr
     if !known.contains(chip) {
         return Err(no_such_device(&text, chip, "chips", known));
     }
-    let (mut runs, mut left_out, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut seen = HashSet::new();
+    let of_chip = rows.iter().enumerate().filter(|(_, row)| row.chip() == chip);
     // The newest stands last.
-    for (index, row) in rows.iter().enumerate().rev().filter(|(_, row)| row.chip() == chip) {
+    let (mut answers, mut left_out) = usable(of_chip.rev().map(|(index, row)| {
         let line = index as u64 + 2;
         let key = (&row.model, &row.precision, &row.runtime, row.unit().ok(), row.context_length);
-        let answers =
-            if seen.insert(key) { row.answers(line) } else { Err("a newer one is listed".to_owned()) };
-        match answers {
-            Ok(answers) => runs.extend(answers),
-            Err(reason) => left_out.push(SkippedRow { line, reason }),
-        }
-    }
-    runs.sort_by_key(|run: &Answer| run.line);
+        let is_newest = seen.insert(key);
+        (line, if is_newest { row.answers(line) } else { Err("a newer one is listed".to_owned()) })
+    }));
+    answers.reverse();
     left_out.reverse();
     if let Ok(text) = Text::read(&folder.join(OF_APPLE)) {
         let reason = format!("of {OF_APPLE}, whose chips have no profile");
         let rows = (2..).zip(text.content.lines().skip(1));
         left_out.extend(rows.map(|(line, _)| SkippedRow { line, reason: reason.clone() }));
     }
-    Ok(Runs { runs, left_out })
+    Ok(Runs { runs: answers.concat(), left_out })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use csv::StringRecord;
 
 use super::benchmark_table::{self, OPERATIONS, Table};
 use super::gaps::{Gap, Gaps};
-use super::{GpuRun, Run, Runs, SkippedRow, time_in, usable};
+use super::{GpuRun, Run, Runs, SkippedRow, no_such_device, time_in, usable};
 use coexec_sim::workload::{DataType, Layer, Linked, Operator};
 use coexec_sim::{InputError, Text};
 use operators::{Feature, MAX_SIDE, linked, operator};
@@ -86,7 +86,7 @@ impl Columns {
         let of = |suffix: &str| table.column(&format!("{device}{suffix}"));
         match (of(TIME_SUFFIX), of(KERNEL_SUFFIX)) {
             (Some(time), Some(kernel)) => Ok((Self { kernel, ..columns }, time)),
-            _ => Err(table.no_such_phone(device, &phones(table))),
+            _ => Err(no_such_device(table.text, device, "phones", phones(table))),
         }
     }
 

@@ -15,7 +15,7 @@ use std::path::Path;
 use super::benchmark_gpu::{Columns, FUSED_KERNEL, Part, whole_networks};
 use super::benchmark_table::{self, GPU, OPERATIONS, TIMES, Table, end_to_end};
 use super::gaps::most_linked_column;
-use super::{Runs, SkippedRow};
+use super::{Runs, SkippedRow, usable};
 use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Linked, Operator, Shape};
 use coexec_sim::{InputError, Text};
 
@@ -47,15 +47,12 @@ pub fn parse(operations: &Text, times: &Text, device: &str) -> Result<Runs<Vec<L
     let is_gpu = |core_set: &str, data_type| core_set == GPU && data_type == DataType::F32;
     let times = end_to_end(times, device, is_gpu)?;
     left_out.extend(times.left_out);
-    let mut runs = Vec::new();
-    for run in times.runs {
-        if let Some(network) = launches.remove(&run.network) {
-            runs.push(run.of(network.layers));
-        } else {
-            let reason = format!("the launches of {} are not known", run.network);
-            left_out.push(SkippedRow { line: run.line, reason });
-        }
-    }
+    let (runs, unknown) = usable(times.runs.into_iter().map(|run| {
+        let network = launches.remove(&run.network);
+        let network = network.ok_or_else(|| format!("the launches of {} are not known", run.network));
+        (run.line, network.map(|network| run.of(network.layers)))
+    }));
+    left_out.extend(unknown);
     Ok(Runs { runs, left_out })
 }
 

@@ -39,7 +39,7 @@ pub fn read<const NAMES: usize>(folder: &Path, names: [&str; NAMES]) -> Result<T
 /// A table with its records and their lines.
 #[derive(Debug)]
 pub struct Table<'a> {
-    text: &'a Text,
+    pub(super) text: &'a Text,
     pub(super) header: StringRecord,
     pub(super) records: Vec<(u64, StringRecord)>,
 }
@@ -81,12 +81,6 @@ impl<'a> Table<'a> {
             value.filter(|&value: &f64| value.is_finite() && value > 0.0)
         };
         Ok(self.records.iter().map(|(_, record)| number(record)).collect())
-    }
-
-    /// That the table has none of the columns of `device` that are read, only those of
-    /// `phones`.
-    pub(super) fn no_such_phone(&self, device: &str, phones: &[&str]) -> InputError {
-        no_such_device(self.text, device, "phones", phones.iter().copied())
     }
 }
 
@@ -130,7 +124,7 @@ pub(super) fn end_to_end(
         }
     }
     if columns.is_empty() {
-        return Err(table.no_such_phone(device, &phones));
+        return Err(no_such_device(text, device, "phones", phones));
     }
     let cells = table.records.iter().flat_map(|row| columns.iter().map(move |column| (column, row)));
     let runs = cells.filter_map(|(column, (line, record))| {

@@ -9,10 +9,18 @@ use rand_chacha::ChaCha8Rng;
 
 use super::GpuRun;
 
+/// The items in an order that depends on the seed and its stream alone.
+pub(crate) fn shuffled<T>(items: impl IntoIterator<Item = T>, seed: u64, stream: u64) -> Vec<T> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    random.set_stream(stream);
+    let mut items: Vec<T> = items.into_iter().collect();
+    items.shuffle(&mut random);
+    items
+}
+
 /// `count` of the runs, in their order; all where there are no more.
 pub fn rows(runs: &[GpuRun], count: usize, seed: u64) -> Vec<GpuRun> {
-    let mut indices: Vec<usize> = (0..runs.len()).collect();
-    indices.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let mut indices = shuffled(0..runs.len(), seed, 0);
     indices.truncate(count);
     indices.sort_unstable();
     indices.into_iter().map(|index| runs[index].clone()).collect()
@@ -21,10 +29,7 @@ pub fn rows(runs: &[GpuRun], count: usize, seed: u64) -> Vec<GpuRun> {
 /// `count` of the networks of these names; all where there are no more.
 pub fn networks<'a>(names: impl Iterator<Item = &'a str>, count: usize, seed: u64) -> BTreeSet<&'a str> {
     let distinct: BTreeSet<&str> = names.collect();
-    let mut shuffled: Vec<&str> = distinct.into_iter().collect();
-    shuffled.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    shuffled.truncate(count);
-    shuffled.into_iter().collect()
+    shuffled(distinct, seed, 0).into_iter().take(count).collect()
 }
 
 #[cfg(test)]

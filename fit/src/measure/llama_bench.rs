@@ -59,8 +59,7 @@ struct Row {
     model_type: String,
     model_n_params: f64,
     backends: String,
-    #[serde(default = "all_layers")]
-    n_gpu_layers: i64,
+    n_gpu_layers: Option<i64>,
     n_prompt: u32,
     n_gen: u32,
     #[serde(default)]
@@ -82,10 +81,6 @@ struct MarkdownRow {
     rate: String,
 }
 
-fn all_layers() -> i64 {
-    ALL_LAYERS
-}
-
 /// The times in a file.
 ///
 /// # Errors
@@ -102,13 +97,12 @@ pub fn read(path: &Path) -> Result<Runs<OfLanguageModel>, InputError> {
 
 /// The rows of a text in any of the formats; why it is none.
 fn rows(content: &str) -> Result<Vec<Result<Row, String>>, String> {
-    let problem = |error: serde_json::Error| error.to_string();
     match content.trim_start().chars().next() {
         Some('[') => serde_json::from_str::<Vec<Row>>(content).map(|rows| rows.into_iter().map(Ok).collect()),
         Some('{') => serde_json::Deserializer::from_str(content).into_iter().map(|row| row.map(Ok)).collect(),
         _ => return tables(content),
     }
-    .map_err(problem)
+    .map_err(|error| error.to_string())
 }
 
 /// The rows of a table: of lines with bars where there are some, else of CSV.
@@ -154,7 +148,7 @@ impl MarkdownRow {
             model_type: model,
             model_n_params: parameters.ok_or_else(|| format!("the parameters are {params:?}"))?,
             backends: backend,
-            n_gpu_layers: ngl.unwrap_or(ALL_LAYERS),
+            n_gpu_layers: ngl,
             n_prompt: n_prompt.unwrap_or(0),
             n_gen: n_gen.unwrap_or(0),
             n_depth: depth.trim().parse().map_err(|_| format!("the depth is {depth:?}"))?,
@@ -214,7 +208,7 @@ impl Row {
     fn unit(&self, model: &LanguageModel) -> Result<ProcessorKind, String> {
         let known = BACKENDS.iter().find(|(name, _)| self.backends.contains(name));
         let &(_, unit) = known.ok_or_else(|| format!("the backend {} is not known", self.backends))?;
-        match (unit, self.n_gpu_layers) {
+        match (unit, self.n_gpu_layers.unwrap_or(ALL_LAYERS)) {
             (ProcessorKind::Cpu, _) | (_, 0) => Ok(ProcessorKind::Cpu),
             (unit, ALL_LAYERS) => Ok(unit),
             (unit, layers) if layers > i64::from(model.layers) => Ok(unit),

@@ -162,25 +162,19 @@ pub fn parse(text: &Text, fingerprints: Vec<Fingerprint>) -> Result<RunTable, In
     let header = reader.headers().cloned().unwrap_or_default();
     row::check_header(&header, text)?;
     let beside = fingerprints_path(Path::new(&text.name));
-    let mut parser = Parser { fingerprints: beside.display().to_string(), ..Parser::default() };
-    let mut table = RunTable { fingerprints, ..RunTable::default() };
+    let table = RunTable { fingerprints, ..RunTable::default() };
+    let (known, fingerprints) = (HashMap::new(), beside.display().to_string());
+    let mut parser = Parser { table, header, fingerprints, known };
     let mut before = StringRecord::new();
-    for (index, record) in reader.records().enumerate() {
-        // Without a position (the reader gives each record one), count rows after the header.
-        let counted = index as u64 + 2;
-        let (line, added) = match record {
-            Ok(record) => {
-                let line = record.position().map_or(counted, csv::Position::line);
-                let row = row::of_record(&record, &mut before, &header);
-                (line, row.and_then(|row| parser.add(&row, (&before, &header), line, &mut table)))
-            }
-            Err(error) => (counted, Err(error.to_string())),
-        };
-        if let Err(reason) = added {
-            table.left_out.push(SkippedRow { line, reason });
+    // A record of a text is never broken: it may have any length, and its bytes are UTF-8.
+    for record in reader.into_records().filter_map(Result::ok) {
+        let line = record.position().map_or(0, csv::Position::line);
+        let row = row::of_record(&record, &mut before, &parser.header);
+        if let Err(reason) = row.and_then(|row| parser.add(&row, &before, line)) {
+            parser.table.left_out.push(SkippedRow { line, reason });
         }
     }
-    Ok(table)
+    Ok(parser.table)
 }
 
 /// The measurements as CSV, with a header.
@@ -189,7 +183,7 @@ pub fn parse(text: &Text, fingerprints: Vec<Fingerprint>) -> Result<RunTable, In
 /// Memory for the text cannot be had; nothing else can fail.
 pub fn to_csv(measurements: &[Measurement]) -> Result<String, csv::Error> {
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    writer.write_record(COLUMNS)?;
+    writer.write_record(&*COLUMNS)?;
     for measurement in measurements {
         for (index, row) in row::of_measurement(measurement).into_iter().enumerate() {
             if index == 0 {
@@ -202,28 +196,24 @@ pub fn to_csv(measurements: &[Measurement]) -> Result<String, csv::Error> {
     csv_rows::text(writer)
 }
 
-/// The measurements read so far, by id.
-#[derive(Debug, Default)]
+/// The table as read so far.
 struct Parser {
+    table: RunTable,
+    header: StringRecord,
     /// File that the fingerprints are in.
     fingerprints: String,
-    /// Index in the table, and the first row.
+    /// Index of each measurement in the table, and its first row, by its id.
     known: HashMap<String, (usize, StringRecord)>,
 }
 
 impl Parser {
     /// Adds a row, to the measurement it belongs to or as the first of one.
-    fn add(
-        &mut self,
-        row: &Row,
-        (record, header): (&StringRecord, &StringRecord),
-        line: u64,
-        table: &mut RunTable,
-    ) -> Result<(), String> {
+    fn add(&mut self, row: &Row, record: &StringRecord, line: u64) -> Result<(), String> {
+        let table = &mut self.table;
         let repetition = row.repetition()?;
         if let Some((index, first)) = self.known.get(&row.run) {
             let measurement = &mut table.measurements[*index];
-            if let Some(column) = row::differing(record, first, header) {
+            if let Some(column) = row::differing(record, first, &self.header) {
                 return Err(format!(
                     "the {column} of run {} is not the one on line {}",
                     row.run, measurement.line
@@ -281,37 +271,31 @@ impl ExecutedOn {
 
     /// Reads what [`Display`](fmt::Display) writes; what was expected otherwise.
     fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || {
+        let is_name = |name: &str| !name.is_empty() && !name.contains([':', '+', ' ']);
+        let part = |text: &str| {
+            let (name, count) = text.split_once(':')?;
+            let rows = count.strip_suffix(ROWS);
+            let axis = if rows.is_some() { Axis::Height } else { Axis::Channels };
+            let count = rows.unwrap_or(count).parse().ok().filter(|&count: &u32| count > 0)?;
+            is_name(name).then(|| (axis, name.to_owned(), count))
+        };
+        let split = |(cpu, gpu)| {
+            let ((axis, cores, cpu), (other, name, gpu)) = (part(cpu)?, part(gpu)?);
+            (axis == other && name == "gpu").then_some(Self::Split { axis, cores, cpu, gpu })
+        };
+        let found = match (text, text.split_once('+'), text.strip_prefix("plan:")) {
+            ("gpu", ..) => Some(Self::Gpu),
+            ("npu", ..) => Some(Self::Npu),
+            (_, Some(parts), _) => split(parts),
+            (_, None, Some(name)) => (!name.is_empty()).then(|| Self::Plan(name.to_owned())),
+            (_, None, None) => is_name(text).then(|| Self::Cpu(text.to_owned())),
+        };
+        found.ok_or_else(|| {
             format!(
                 "the processor is {text:?}, expected gpu, npu, a core set, CORES:CHANNELS+gpu:CHANNELS, \
                  CORES:Nrows+gpu:Nrows or plan:FILE"
             )
-        };
-        let is_name = |name: &str| !name.is_empty() && !name.contains([':', '+', ' ']);
-        if let Some((cpu, gpu)) = text.split_once('+') {
-            let part = |text: &str| {
-                let (name, count) = text.split_once(':')?;
-                let rows = count.strip_suffix(ROWS);
-                let axis = if rows.is_some() { Axis::Height } else { Axis::Channels };
-                let count = rows.unwrap_or(count).parse().ok().filter(|&count: &u32| count > 0)?;
-                is_name(name).then(|| (axis, name.to_owned(), count))
-            };
-            return match (part(cpu), part(gpu)) {
-                (Some((axis, cores, cpu)), Some((other, name, gpu))) if axis == other && name == "gpu" => {
-                    Ok(Self::Split { axis, cores, cpu, gpu })
-                }
-                _ => Err(wrong()),
-            };
-        }
-        match text {
-            "gpu" => Ok(Self::Gpu),
-            "npu" => Ok(Self::Npu),
-            _ => match text.strip_prefix("plan:") {
-                Some(name) if !name.is_empty() => Ok(Self::Plan(name.to_owned())),
-                None if is_name(text) => Ok(Self::Cpu(text.to_owned())),
-                _ => Err(wrong()),
-            },
-        }
+        })
     }
 }
 

@@ -167,18 +167,18 @@ pub fn read(path: &Path, tool: Tool, cpu: &Cpu) -> Result<ByProcessor, InputErro
             expected: tool.expected().to_owned(),
         });
     }
-    let mut reader = Reader { folder, cpu, models: BTreeMap::new(), on_cpu: OnCpu::default() };
-    let mut runs = ByProcessor::default();
+    let (models, on_cpu, runs) = Default::default();
+    let mut reader = Reader { folder, cpu, models, on_cpu, runs };
     for result in results {
         for measured in tool.read(&result)? {
             let line = measured.as_ref().map_or(1, |measured| measured.line.max(1));
-            if let Err(reason) = measured.and_then(|measured| reader.add(&mut runs, &result, &measured, line))
-            {
-                runs.left_out.push(SkippedRow { line, reason: format!("{}: {reason}", result.display()) });
+            if let Err(reason) = measured.and_then(|measured| reader.add(&result, &measured, line)) {
+                let reason = format!("{}: {reason}", result.display());
+                reader.runs.left_out.push(SkippedRow { line, reason });
             }
         }
     }
-    Ok(runs)
+    Ok(reader.runs)
 }
 
 /// The files of a tool, by name.
@@ -202,17 +202,12 @@ struct Reader<'a> {
     /// The models so far, by file or name.
     models: BTreeMap<PathBuf, Result<Arc<Model>, String>>,
     on_cpu: OnCpu,
+    runs: ByProcessor,
 }
 
 impl Reader<'_> {
     /// Adds a measurement to the runs of its processor.
-    fn add(
-        &mut self,
-        runs: &mut ByProcessor,
-        result: &Path,
-        measured: &Measured,
-        line: u64,
-    ) -> Result<(), String> {
+    fn add(&mut self, result: &Path, measured: &Measured, line: u64) -> Result<(), String> {
         let model = self.model(result, measured.model.as_deref())?;
         let data_type = measured.data_type.unwrap_or(model.graph.data_type());
         let layer = |stage: &Stage| {
@@ -222,24 +217,24 @@ impl Reader<'_> {
         let layers: Arc<[Layer]> = model.stages.iter().map(layer).collect();
         let whole = Run::timed(&model.name, (measured.micros, measured.deviation_us), line)?;
         if measured.on_gpu {
-            runs.gpu_networks.push(whole.of(layers.to_vec()));
+            self.runs.gpu_networks.push(whole.of(layers.to_vec()));
             return Ok(());
         }
         let threads = measured.threads;
         let cores = CoreSet::fastest(self.cpu, threads)
             .ok_or_else(|| format!("the profile has no {threads} cores"))?;
         let on_cores = |layers| OnCores { core_set: cores.to_string(), data_type, layers };
-        runs.cpu.push(whole.of(on_cores(layers)));
+        self.runs.cpu.push(whole.of(on_cores(layers)));
         let (timed, mut others) = model.timed(&measured.operators);
         for (layer, micros) in timed {
             let (network, layers) = self.on_cpu.layer(layer, data_type);
             match Run::timed(&network, (micros, None), line) {
-                Ok(run) => runs.cpu.push(run.of(on_cores(layers))),
+                Ok(run) => self.runs.cpu.push(run.of(on_cores(layers))),
                 Err(reason) => others.push(format!("an operator: {reason}")),
             }
         }
         let others = others.into_iter().chain(measured.unnamed.clone());
-        runs.left_out.extend(others.map(|reason| SkippedRow { line, reason }));
+        self.runs.left_out.extend(others.map(|reason| SkippedRow { line, reason }));
         Ok(())
     }
 

@@ -5,8 +5,7 @@
 
 use std::sync::LazyLock;
 
-use coexec_sim::device::cpu::{Core, InstructionSet};
-use coexec_sim::device::gpu::GpuFamily;
+use coexec_sim::device::{Core, GpuFamily, InstructionSet};
 use coexec_sim::{InputError, Text};
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error, StrDeserializer};

@@ -6,8 +6,7 @@
 
 use std::sync::LazyLock;
 
-use coexec_sim::device::npu::Npu;
-use coexec_sim::device::npu::compiled::CompiledGraphs;
+use coexec_sim::device::{CompiledGraphs, Npu};
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{Basis, InputError, Profile, Quantity};
 

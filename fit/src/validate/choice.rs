@@ -69,14 +69,14 @@ pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library
     let mut ratios: Vec<[f64; 4]> = Vec::new();
     let (mut advised, mut harmed) = (0, 0);
     for group in by_operator(measurements) {
-        let Some(ways) = ways(&group, profile, &mut simulator) else { continue };
+        let Some(ways) = ways(&group, &mut simulator) else { continue };
         let fastest =
             |ways: &mut dyn Iterator<Item = &Way<'_>>| ways.map(|way| way.measured).min_by(f64::total_cmp);
         let Some(alone) = fastest(&mut ways.iter().filter(|way| way.is_alone)) else { continue };
         let Some(best) = fastest(&mut ways.iter()).filter(|_| ways.iter().any(|way| !way.is_alone)) else {
             continue;
         };
-        let chosen = predicted_fastest(ways.iter())?;
+        let chosen = predicted_fastest(&ways, |_| true)?;
         let advice = advice(&ways, &simulator)?;
         advised += usize::from(!advice.is_alone);
         harmed += usize::from(!advice.is_alone && advice.measured > HARMLESS * alone);
@@ -99,17 +99,13 @@ pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library
     })
 }
 
-fn predicted_fastest<'w, 'm>(ways: impl Iterator<Item = &'w Way<'m>>) -> Option<&'w Way<'m>>
-where
-    'm: 'w,
-{
-    ways.min_by(|one, other| one.predicted.total_cmp(&other.predicted))
+fn predicted_fastest<'w, 'm>(ways: &'w [Way<'m>], of: fn(&Way<'_>) -> bool) -> Option<&'w Way<'m>> {
+    ways.iter().filter(|way| of(way)).min_by(|one, other| one.predicted.total_cmp(&other.predicted))
 }
 
 /// The way predicted to be the fastest, where it is sure to be; else the processor alone that is.
 fn advice<'w, 'm>(ways: &'w [Way<'m>], simulator: &Simulator<'_>) -> Option<&'w Way<'m>> {
-    let (chosen, single) =
-        (predicted_fastest(ways.iter())?, predicted_fastest(ways.iter().filter(|way| way.is_alone))?);
+    let (chosen, single) = (predicted_fastest(ways, |_| true)?, predicted_fastest(ways, |way| way.is_alone)?);
     let (_, layer) = chosen.run.operator.as_ref()?;
     let stages = [Stage::single(String::new(), layer.clone())];
     let device = simulator.device();
@@ -126,18 +122,14 @@ fn advice<'w, 'm>(ways: &'w [Way<'m>], simulator: &Simulator<'_>) -> Option<&'w 
 
 /// The ways of one operator in one session that may be compared; none of a GPU with memory of its own whose
 /// copies nobody timed.
-pub(super) fn ways<'m>(
-    group: &[&'m Measurement],
-    profile: &Profile,
-    simulator: &mut Simulator<'_>,
-) -> Option<Vec<Way<'m>>> {
+pub(super) fn ways<'m>(group: &[&'m Measurement], simulator: &mut Simulator<'_>) -> Option<Vec<Way<'m>>> {
     let gpu: Vec<bool> = group.iter().filter_map(|run| by_host_on_gpu(run)).collect();
     let is_by_host = gpu.contains(&true);
-    if !gpu.is_empty() && !is_by_host && profile.gpu.as_ref()?.memory.is_some() {
+    if !gpu.is_empty() && !is_by_host && simulator.device().gpu.as_ref()?.memory.is_some() {
         return None;
     }
     let counted = group.iter().filter(|run| by_host_on_gpu(run).is_none_or(|by| by == is_by_host));
-    Some(counted.filter_map(|run| way(run, profile, simulator)).collect())
+    Some(counted.filter_map(|run| way(run, simulator)).collect())
 }
 
 /// Of an operator on the GPU alone: whether the host timed it, rather than an event.
@@ -155,17 +147,14 @@ pub(super) fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>
 }
 
 /// None where the profile has no kernel for it, or every repetition was disturbed.
-fn way<'m>(
-    measurement: &'m Measurement,
-    profile: &Profile,
-    simulator: &mut Simulator<'_>,
-) -> Option<Way<'m>> {
+fn way<'m>(measurement: &'m Measurement, simulator: &mut Simulator<'_>) -> Option<Way<'m>> {
+    let profile = simulator.device();
     let (_, layer) = measurement.operator.as_ref()?;
     let (layer, ran, synchronisation) =
         (layer.clone(), measurement.processor.clone(), measurement.synchronisation);
     let run = ByHost { layer, ran, synchronisation };
     let plan = plan(&run, profile).ok()?;
-    let predicted = predict(&run, profile, simulator).ok()?;
+    let predicted = predict(&run, simulator).ok()?;
     let is_by_event = by_host_on_gpu(measurement) == Some(false);
     let around =
         if is_by_event { predicted - gpu::predict(&run.layer, profile.gpu.as_ref()?).ok()? } else { 0.0 };

@@ -5,8 +5,7 @@
 //! prediction has seen both processors alone, and no cut.
 
 use coexec_sim::device::calibration::ErrorGroup;
-use coexec_sim::simulate::Simulator;
-use coexec_sim::{CoreSet, Library, Picos, Placement, Plan, Profile, Stage};
+use coexec_sim::{CoreSet, Library, Picos, Placement, Plan, Profile, Simulator, Stage};
 
 use super::choice::{Way, by_operator, ways};
 use super::point::Point;
@@ -20,7 +19,7 @@ pub fn points(profile: &Profile, measurements: &[Measurement], library: Library)
     let mut simulator = Simulator::new(profile, library).from_the_call();
     let mut points = Vec::new();
     for group in by_operator(measurements) {
-        let Some(ways) = ways(&group, profile, &mut simulator) else { continue };
+        let Some(ways) = ways(&group, &mut simulator) else { continue };
         let alone = |wanted: Placement| {
             let is_wanted = |way: &&Way<'_>| way.plan.placements == [wanted];
             ways.iter().find(is_wanted).map(|way| way.measured)
@@ -134,7 +133,7 @@ mod tests {
                 ran: processor.clone(),
                 synchronisation: Some(SYNCHRONISATION),
             };
-            let measured_us = predict(&run, &profile, &mut simulator).unwrap();
+            let measured_us = predict(&run, &mut simulator).unwrap();
             Measurement {
                 run: processor.to_string(),
                 network: "set".to_owned(),

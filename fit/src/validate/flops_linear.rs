@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use nalgebra::{Matrix2, Vector2};
 
+use crate::measure::grouped;
 use coexec_sim::Layer;
 
 /// `launch_us + us_per_operation * operations`.
@@ -50,14 +51,10 @@ impl FlopsLinear {
 pub(crate) struct ByGroup(HashMap<String, FlopsLinear>);
 
 impl ByGroup {
-    /// Fitted to groups, operations and measured microseconds.
-    pub(crate) fn fit(runs: impl IntoIterator<Item = (String, f64, f64)>) -> Self {
-        let mut groups: HashMap<String, Vec<(f64, f64)>> = HashMap::new();
-        for (group, operations, measured_us) in runs {
-            groups.entry(group).or_default().push((operations, measured_us));
-        }
+    /// Fitted to operations and measured microseconds, by group.
+    pub(crate) fn fit(runs: impl Iterator<Item = (String, (f64, f64))>) -> Self {
         let fit = |(group, pairs): (String, Vec<_>)| Some((group, FlopsLinear::fit(pairs.into_iter())?));
-        Self(groups.into_iter().filter_map(fit).collect())
+        Self(grouped(runs).into_iter().filter_map(fit).collect())
     }
 
     /// Time of so many operations in a group, in microseconds.

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::Validation;
 use super::point::Point;
-use crate::measure::GpuRun;
+use crate::measure::{GpuRun, grouped};
 use coexec_sim::kernel::gpu::execute;
 use coexec_sim::statistics::median;
 use coexec_sim::{Calibration, Gpu, Layer, Operator, Unsupported};
@@ -48,13 +48,10 @@ pub fn validate(
 pub(crate) fn deviations<'a>(
     runs: impl Iterator<Item = &'a GpuRun>,
 ) -> impl Fn(&GpuRun) -> Option<f64> + Sync {
-    let mut by_layer: HashMap<&Layer, Vec<f64>> = HashMap::new();
-    for run in runs {
-        by_layer.entry(&run.what).or_default().push(run.measured_us);
-    }
-    by_layer.retain(|_, times| times.len() > 1);
-    let middle = |(layer, times): (_, Vec<f64>)| Some((layer, median(&times)?));
-    let medians: HashMap<&Layer, f64> = by_layer.into_iter().filter_map(middle).collect();
+    let by_layer = grouped(runs.map(|run| (&run.what, run.measured_us)));
+    let repeated = by_layer.into_iter().filter(|(_, times)| times.len() > 1);
+    let medians: HashMap<&Layer, f64> =
+        repeated.filter_map(|(layer, times)| Some((layer, median(&times)?))).collect();
     move |run| medians.get(&run.what).map(|median| (run.measured_us - median).abs())
 }
 

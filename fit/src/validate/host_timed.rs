@@ -15,12 +15,12 @@ use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Simulato
 /// what computed on the CPU cores.
 pub fn validate(profile: &Profile, runs: &[HostTimed], library: Library) -> Validation {
     let mut simulator = Simulator::new(profile, library).from_the_call();
-    Validation::of(runs, |run| Ok::<_, String>(point(run, predict(&run.what, profile, &mut simulator)?)))
+    Validation::of(runs, |run| Ok::<_, String>(point(run, predict(&run.what, &mut simulator)?)))
 }
 
 /// Microseconds from the host's call until it knows of the end.
-pub(super) fn predict(run: &ByHost, profile: &Profile, simulator: &mut Simulator<'_>) -> Result<f64, String> {
-    let plan = plan(run, profile)?;
+pub(super) fn predict(run: &ByHost, simulator: &mut Simulator<'_>) -> Result<f64, String> {
+    let plan = plan(run, simulator.device())?;
     let stage = Stage::single(String::new(), run.layer.clone());
     let time = simulator.latency(&[stage], &plan).map_err(|error| error.to_string())?;
     Ok(time.as_micros())

@@ -4,7 +4,7 @@
 //! Beside each stand two models that know totals alone, fitted to the other networks of its
 //! group: each predicts a network that it has not seen. Not for: fitting a unit's parameters.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use rayon::prelude::*;
 
@@ -12,8 +12,8 @@ use super::Validation;
 use super::flops_linear::FlopsLinear;
 use super::point::Point;
 use super::roofline::{Roofline, Totals};
-use crate::measure::Inference;
 use crate::measure::ai_hub::{Network, OnUnit};
+use crate::measure::{Inference, grouped};
 use coexec_sim::{CoreSet, Library, Measure, Mechanism, Placement, Plan, ProcessorKind, Profile, Simulator};
 
 /// Threads of an inference on the CPU, on its fastest cores: AI Hub does not publish them, and
@@ -32,9 +32,8 @@ pub fn predict(profile: &Profile, run: &OnUnit, library: Library) -> Result<f64,
         ProcessorKind::Npu => Placement::NPU,
         ProcessorKind::Gpu => Placement::GPU,
         ProcessorKind::Cpu => {
-            let mut cores =
-                (1..=CPU_THREADS).rev().filter_map(|threads| CoreSet::fastest(&profile.cpu, threads));
-            Placement::cpu(cores.next().ok_or("the profile has no cores")?)
+            let cores = (1..=CPU_THREADS).rev().find_map(|threads| CoreSet::fastest(&profile.cpu, threads));
+            Placement::cpu(cores.ok_or("the profile has no cores")?)
         }
     };
     let stages = &run.network.stages;
@@ -46,10 +45,8 @@ pub fn predict(profile: &Profile, run: &OnUnit, library: Library) -> Result<f64,
 
 /// Compares predictions of `profile` with `runs`.
 pub fn validate(profile: &Profile, runs: &[Inference], library: Library) -> Validation {
-    let mut groups: BTreeMap<String, Vec<&Inference>> = BTreeMap::new();
-    for run in runs {
-        groups.entry(run.what.group()).or_default().push(run);
-    }
+    let groups = grouped(runs.iter().map(|run| (run.what.group(), run)));
+    let groups: HashMap<String, Vec<&Inference>> = groups.into_iter().collect();
     let point = |run: &Inference| {
         let predicted_us = predict(profile, &run.what, library)?;
         let point = Point::of(run, run.what.group(), run.network.clone(), predicted_us);
@@ -61,17 +58,15 @@ pub fn validate(profile: &Profile, runs: &[Inference], library: Library) -> Vali
 /// The point of `run` with what models of totals say that know the other networks of its group.
 fn beside(run: &Inference, group: &[&Inference], point: Point) -> Point {
     let own = totals(&run.what.network);
-    let others: Vec<(Totals, f64)> = (group.iter())
-        .filter(|other| other.network != run.network)
-        .map(|other| (totals(&other.what.network), other.measured_us))
-        .collect();
+    let point = Point { bytes: Some(own.bytes as u64), ..point };
+    let others = group.iter().filter(|other| other.network != run.network);
+    let others: Vec<(Totals, f64)> =
+        others.map(|other| (totals(&other.what.network), other.measured_us)).collect();
     if others.len() < FEWEST_OTHERS {
-        return Point { bytes: Some(own.bytes as u64), ..point };
+        return point;
     }
-    let linear =
-        FlopsLinear::fit(others.iter().map(|(totals, measured_us)| (totals.operations, *measured_us)));
+    let linear = FlopsLinear::fit(others.iter().map(|(totals, micros)| (totals.operations, *micros)));
     Point {
-        bytes: Some(own.bytes as u64),
         flops_linear_us: linear.map(|linear| linear.predict(own.operations)),
         roofline_us: Roofline::fit(&others).map(|line| line.predict(own)),
         ..point

@@ -89,21 +89,17 @@ impl Covariance {
             gpu.parameters_mut(spread.table)?.quantities.into_iter().map(|(key, _)| key).collect();
         let place = |wanted: &String| keys.iter().position(|key| key == wanted);
         let places = spread.parameters.iter().map(place).collect::<Option<Vec<usize>>>()?;
-        let entry = |row: usize, column: usize| {
-            spread.covariance.get(row.max(column)).and_then(|values| values.get(row.min(column))).copied()
-        };
         let matrix = DMatrix::from_fn(places.len(), places.len(), |row, column| {
-            entry(row, column).unwrap_or_default()
+            let values = spread.covariance.get(row.max(column));
+            values.and_then(|values| values.get(row.min(column))).copied().unwrap_or_default()
         });
         Some(Self { table: spread.table, places, matrix })
     }
 
     /// Variance of the logarithm of the time of `layer`.
     fn variance(&self, layer: &Layer, gpu: &mut Gpu) -> f64 {
-        let gradient = DVector::from_iterator(
-            self.places.len(),
-            self.places.iter().map(|&place| slope(gpu, (self.table, place), layer)),
-        );
+        let slopes = self.places.iter().map(|&place| slope(gpu, (self.table, place), layer));
+        let gradient = DVector::from_iterator(self.places.len(), slopes);
         // Rounded entries may leave the matrix a little indefinite.
         gradient.dot(&(&self.matrix * &gradient)).max(0.0)
     }

@@ -3,11 +3,10 @@
 //! Responsible for: how far following a plan was faster than the faster processor. Not for: single operators
 //! (`choice`). Invariant: times that are compared are of one session.
 
-use std::collections::HashMap;
-
 use serde::Serialize;
 
 use super::choice::HARMLESS;
+use crate::measure::grouped;
 use crate::measure::runs::{ExecutedOn, Measurement};
 
 /// A network that ran under a plan and on each processor alone.
@@ -28,26 +27,18 @@ impl PlannedNetwork {
 
 /// The networks of some runs that ran under a plan and on processors alone, each once a session, the worst first.
 pub fn planned_networks(measurements: &[Measurement]) -> Vec<PlannedNetwork> {
-    let mut fastest: HashMap<_, [f64; 2]> = HashMap::new();
-    for run in measurements.iter().filter(|run| run.operator.is_none()) {
-        let is_plan = match run.processor {
-            ExecutedOn::Plan(_) => true,
-            ExecutedOn::Cpu(_) | ExecutedOn::Gpu => false,
-            ExecutedOn::Npu | ExecutedOn::Split { .. } => continue,
+    let whole = measurements.iter().filter(|run| run.operator.is_none());
+    let of_session = |((_, network), runs): ((_, &String), Vec<&Measurement>)| {
+        let fastest = |is_wanted: fn(&ExecutedOn) -> bool| {
+            let wanted = runs.iter().filter(|run| is_wanted(&run.processor));
+            wanted.filter_map(|run| run.median_us()).min_by(f64::total_cmp)
         };
-        let Some(median) = run.median_us() else { continue };
-        let known = fastest.entry((&run.fingerprint, &run.network)).or_insert([f64::INFINITY; 2]);
-        let time = &mut known[usize::from(is_plan)];
-        *time = time.min(median);
-    }
-    let mut planned: Vec<PlannedNetwork> = fastest
-        .into_iter()
-        .filter(|(_, times)| times.iter().all(|time| time.is_finite()))
-        .map(|((_, network), [alone, plan])| PlannedNetwork {
-            network: network.clone(),
-            relative: plan / alone,
-        })
-        .collect();
+        let plan = fastest(|ran| matches!(ran, ExecutedOn::Plan(_)))?;
+        let alone = fastest(|ran| matches!(ran, ExecutedOn::Cpu(_) | ExecutedOn::Gpu))?;
+        Some(PlannedNetwork { network: network.clone(), relative: plan / alone })
+    };
+    let sessions = grouped(whole.map(|run| ((&run.fingerprint, &run.network), run)));
+    let mut planned: Vec<PlannedNetwork> = sessions.into_iter().filter_map(of_session).collect();
     planned.sort_by(|one, other| {
         other.relative.total_cmp(&one.relative).then_with(|| one.network.cmp(&other.network))
     });

@@ -5,7 +5,6 @@
 //! (`gpu`, `host`, `cpu`) or what is made of them (`score`, the plots). Invariant: what
 //! is written reads back as the same points.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::csv_rows;
@@ -13,7 +12,7 @@ use crate::measure::Run;
 use coexec_sim::{InputError, Text};
 
 /// A prediction and the run it stands beside. Times are microseconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// `gpu/<family>`, `cpu/<core set>/<float|quant>`, `split/<operator>`,
     /// `host_to_host/<operator>`, `cut/all`, or of whole networks as a runtime compiled them
@@ -45,13 +44,10 @@ pub struct Point {
     /// runtime compiled them, on the others of the group.
     pub flops_linear_us: Option<f64>,
     /// Prediction of a roofline, fitted on the other networks of the group.
-    #[serde(default)]
     pub roofline_us: Option<f64>,
     /// Prediction of `CoDL`'s predictor, fitted on the same runs.
-    #[serde(default)]
     pub codl_us: Option<f64>,
     /// The same with a launch time fitted, too, which `CoDL`'s equation 3 has not.
-    #[serde(default)]
     pub codl_launch_us: Option<f64>,
     /// Kernel of a GPU launch.
     pub kernel: Option<String>,

@@ -5,9 +5,11 @@
 //! differ by, and how many intervals hold. Not for: predictions. Invariant: the
 //! figures are a function of the points alone.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
-use coexec_sim::device::ProcessorKind;
+use coexec_sim::ProcessorKind;
 use coexec_sim::device::calibration::{ErrorGroup, Which};
 
 use super::point::Point;
@@ -54,9 +56,7 @@ pub struct Scored {
 /// The points by group, worst first: `gpu/<family>/all` and, of what the fit had not
 /// seen, `gpu/<family>/unseen`; other groups as they are called.
 pub fn score(points: &[Point]) -> Vec<Scored> {
-    let mut names: Vec<&str> = points.iter().map(|point| point.group.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
+    let names: BTreeSet<&str> = points.iter().map(|point| point.group.as_str()).collect();
     let mut scored = Vec::new();
     for name in names {
         let all: Vec<&Point> = points.iter().filter(|point| point.group == name).collect();

@@ -96,11 +96,8 @@ fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result {
 /// The cut of a large convolution that FLOPs suggest, and the best (Figure 5).
 fn unbalanced_cut(comparison: &mut Comparison, bench: &Bench<'_>, runs: &mut Runs) -> Result {
     let stage = convolution([240, 320, 64, 128], 3);
-    let mut times = Vec::new();
-    for gpu in 1..10 {
-        let placement = bench.cut_convolution(&stage, Axis::Height, gpu)?;
-        times.push(bench.micros(&stage, placement)?);
-    }
+    let takes = |gpu| bench.micros(&stage, bench.cut_convolution(&stage, Axis::Height, gpu)?);
+    let times = (1..10).map(takes).collect::<Result<Vec<f64>>>()?;
     let best = (1..).zip(&times).min_by(|one, other| one.1.total_cmp(other.1)).unwrap_or((0, &f64::NAN));
     let [cpu, gpu] = [System::Cpu, System::Gpu].map(|system| runs.of(XIAOMI9, STYLE, system));
     let (cpu, gpu) = (cpu?.millis(), gpu?.millis());

@@ -1,5 +1,7 @@
 //! What `CoDL`'s plans are made of: dimensions and chains, sections 7.3 and 7.4.
 
+use std::cmp::Reverse;
+
 use super::runs::{MODELS, Runs, System};
 use super::{RETINAFACE, STYLE, XIAOMI9};
 use crate::{Comparison, Result, mean};
@@ -40,14 +42,10 @@ pub(super) fn dimensions(comparison: &mut Comparison, runs: &mut Runs) -> Result
 
 /// Lengths of the chains of a plan, longest first.
 fn chain_lengths(plan: &Plan) -> [f64; RANKS] {
-    let mut lengths: Vec<f64> = Vec::new();
-    for chain in plan.chains.chunk_by(|one, next| one == next) {
-        if chain.first().is_some_and(Option::is_some) {
-            lengths.push(chain.len() as f64);
-        }
-    }
-    lengths.sort_by(|one, other| other.total_cmp(one));
-    std::array::from_fn(|rank| lengths.get(rank).copied().unwrap_or(0.0))
+    let chains = plan.chains.chunk_by(|one, next| one == next).filter(|chain| chain[0].is_some());
+    let mut lengths: Vec<usize> = chains.map(<[_]>::len).collect();
+    lengths.sort_by_key(|length| Reverse(*length));
+    std::array::from_fn(|rank| lengths.get(rank).map_or(0.0, |&length| length as f64))
 }
 
 /// Which operators are chained, and the sharing that saves (section 7.4).

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use super::THREADS;
 use super::runs::{MODELS, Runs};
 use crate::{Comparison, Result, fastest, mean};
-use coexec_fit::predictor::{CodlPredictor, Job, KernelName};
+use coexec_fit::predictor::{CodlPredictor, Job, KernelName, Launch};
 use coexec_fit::validate::flops_linear::{FlopsLinear, operations};
 use coexec_sim::kernel::cpu::{self, Library};
 use coexec_sim::kernel::gpu;
@@ -63,11 +63,8 @@ pub(super) fn compare(comparison: &mut Comparison, runs: &Runs) -> Result {
     comparison.row("3-phones/gpu-ops/predictor-accuracy-gpu", of(ProcessorKind::Gpu));
     let flops = percent(all.iter().map(|one| one.flops));
     comparison.row("3-phones/ops/flops-predictor-mean-accuracy", flops);
-    comparison.finding(
-        "all/flops-predictor/plus-10percent-accuracy-upper-bound",
-        format!("{flops:.0} %"),
-        flops < 20.0,
-    );
+    let fact = "all/flops-predictor/plus-10percent-accuracy-upper-bound";
+    comparison.finding(fact, format!("{flops:.0} %"), flops < 20.0);
     Ok(())
 }
 
@@ -121,7 +118,8 @@ fn outcomes(profile: &Profile, runs: &Runs) -> Result<Vec<Outcome>> {
         }
         let (trained, tested): (Vec<_>, Vec<_>) =
             samples.iter().enumerate().partition(|(index, _)| index * 3 % 10 < TRAINED);
-        let codl = CodlPredictor::fit(trained.iter().map(|(_, one)| (one.job.clone(), one.micros)));
+        let codl =
+            CodlPredictor::fit(Launch::None, trained.iter().map(|(_, one)| (one.job.clone(), one.micros)));
         let flops = FlopsLinear::fit_absolute(trained.iter().map(|(_, one)| (one.operations, one.micros)));
         for (_, sample) in tested {
             let close = |predicted: f64| (predicted / sample.micros - 1.0).abs() <= CLOSE;

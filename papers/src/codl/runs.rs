@@ -82,16 +82,11 @@ impl PlannedRun {
     }
 }
 
-/// A phone with the variants of its profile that systems need.
-struct Phone {
-    images: Profile,
-    buffers: Profile,
-    unshared: Profile,
-}
-
 /// Runs of systems on phones, made once each.
 pub(super) struct Runs {
-    phones: Vec<Phone>,
+    phones: Vec<Profile>,
+    /// How many times as long as on images GPU kernels take on buffers, on Snapdragons.
+    slower: f64,
     models: Vec<Vec<Stage>>,
     done: HashMap<(usize, usize, System), PlannedRun>,
 }
@@ -99,23 +94,19 @@ pub(super) struct Runs {
 impl Runs {
     /// With GPU kernels on buffers `slower` times as long as on images, on Snapdragons.
     pub(super) fn new(inputs: &Inputs, slower: f64) -> Result<Self> {
-        let mut phones = Vec::new();
-        for (index, (name, _)) in PHONES.iter().enumerate() {
-            let images = inputs.profile(name)?.clone();
-            let buffers = if index < SNAPDRAGONS { on_buffers(&images, slower) } else { images.clone() };
-            let unshared = without_sharing(&images);
-            phones.push(Phone { images, buffers, unshared });
-        }
-        let models = MODELS
-            .iter()
-            .map(|(name, ..)| Ok(in_sequence(stages(inputs.stand_in.unwrap_or(name))?)))
-            .collect::<Result<_>>()?;
-        Ok(Self { phones, models, done: HashMap::new() })
+        let phones = PHONES.iter().map(|(name, _)| Ok(inputs.profile(name)?.clone()));
+        let models = MODELS.iter().map(|(name, _)| Ok(in_sequence(stages(inputs.stand_in.unwrap_or(name))?)));
+        Ok(Self {
+            phones: phones.collect::<Result<_>>()?,
+            slower,
+            models: models.collect::<Result<_>>()?,
+            done: HashMap::new(),
+        })
     }
 
     /// The profile of a phone, as its runs use it.
     pub(super) fn profile(&self, phone: usize) -> &Profile {
-        &self.phones[phone].images
+        &self.phones[phone]
     }
 
     /// The operators of a model.
@@ -131,18 +122,14 @@ impl Runs {
         }
         let is_copied = system == System::ImagePlanOnBuffers;
         let copied = is_copied.then(|| self.of(phone, model, System::Codl)).transpose()?;
-        let Phone { images, buffers, unshared } = &self.phones[phone];
-        let profile = match system {
-            System::MuLayer | System::ImagePlanOnBuffers => buffers,
-            System::Bound => unshared,
-            System::Cpu
-            | System::Gpu
-            | System::Codl
-            | System::Unchained
-            | System::ByHeight
-            | System::ByChannels => images,
-        };
-        let run = run(profile, &self.models[model], system, copied.map(|run| run.plan))?;
+        let mut profile = self.phones[phone].clone();
+        if phone < SNAPDRAGONS && matches!(system, System::MuLayer | System::ImagePlanOnBuffers) {
+            move_to_buffers(&mut profile, self.slower);
+        }
+        if system == System::Bound {
+            stop_sharing(&mut profile);
+        }
+        let run = run(&profile, &self.models[model], system, copied.map(|run| run.plan))?;
         self.done.insert(key, run.clone());
         Ok(run)
     }
@@ -213,11 +200,10 @@ fn in_sequence(mut stages: Vec<Stage>) -> Vec<Stage> {
     stages
 }
 
-/// The phone with GPU kernels on buffers: all but a launch takes `slower` times as long,
+/// Moves the phone's GPU kernels to buffers: all but a launch takes `slower` times as long,
 /// and nothing is transformed.
-fn on_buffers(profile: &Profile, slower: f64) -> Profile {
-    let mut changed = profile.clone();
-    if let Some(gpu) = &mut changed.gpu {
+fn move_to_buffers(profile: &mut Profile, slower: f64) {
+    if let Some(gpu) = &mut profile.gpu {
         for &table in KernelTable::ALL {
             let Some(parameters) = gpu.parameters_mut(table) else { continue };
             for (key, quantity) in parameters.quantities {
@@ -227,19 +213,16 @@ fn on_buffers(profile: &Profile, slower: f64) -> Profile {
             }
         }
     }
-    changed.sync.transform.fixed_us.value = 0.0;
-    changed.sync.transform.per_byte_ns.value = 0.0;
-    changed
+    profile.sync.transform.fixed_us.value = 0.0;
+    profile.sync.transform.per_byte_ns.value = 0.0;
 }
 
-/// The phone where sharing data costs nothing.
-fn without_sharing(profile: &Profile) -> Profile {
-    let mut changed = profile.clone();
-    let sync = &mut changed.sync;
+/// Makes sharing data cost nothing on the phone.
+fn stop_sharing(profile: &mut Profile) {
+    let sync = &mut profile.sync;
     for cost in [&mut sync.map, &mut sync.unmap, &mut sync.transform] {
         cost.fixed_us.value = 0.0;
         cost.per_byte_ns.value = 0.0;
     }
     sync.event_wait.notification_us.value = 0.0;
-    changed
 }

@@ -7,10 +7,9 @@ use super::{LLAMA_8B, Runs, id, task};
 use crate::{Comparison, Result, bundled};
 use coexec_sim::engine::RequestStream;
 use coexec_sim::explore::applications::{Application, Job};
-use coexec_sim::simulate::SimulateError;
 use coexec_sim::simulate::applications::{ApplicationSimulator, Load, PricedRequest, USUAL_QUEUE_DEPTH};
 use coexec_sim::simulate::generation::{Conversation, price_prompt, price_tokens};
-use coexec_sim::{Overrides, Picos, Scenario, Strategy as S, Workload};
+use coexec_sim::{Overrides, Picos, Scenario, SimulateError, Strategy as S, Workload};
 
 /// The scenario that describes the game.
 const SCENARIO: &str = "llama3-8b-beside-game";

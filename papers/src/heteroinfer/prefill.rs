@@ -3,7 +3,7 @@
 use super::setting::order_speedup;
 use super::table3::{DOWN, on_gpu, on_npu};
 use super::{FAST, LENGTHS, LLAMA_8B, Runs, SLOW, id, range};
-use crate::{Comparison, Result};
+use crate::{Comparison, Result, mean};
 use coexec_sim::Strategy as S;
 
 /// Lengths just above a standard size, where padding wastes most.
@@ -51,11 +51,8 @@ fn mean_gain(
     slow: impl Fn(u32) -> Result<f64>,
     fast: impl Fn(u32) -> Result<f64>,
 ) -> Result<f64> {
-    let mut sum = 0.0;
-    for &tokens in lengths {
-        sum += 100.0 * (slow(tokens)? / fast(tokens)? - 1.0);
-    }
-    Ok(sum / lengths.len() as f64)
+    let gain = |&tokens: &u32| Ok(100.0 * (slow(tokens)? / fast(tokens)? - 1.0));
+    Ok(mean(&lengths.iter().map(gain).collect::<Result<Vec<f64>>>()?))
 }
 
 fn gains(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
@@ -68,11 +65,9 @@ fn gains(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
         let gain = mean_gain(&LENGTHS, time(strategy, SLOW), time(strategy, FAST))?;
         comparison.row(id(&format!("llama-8b-prefill/fast-sync-gain-hetero-{name}-mean")), gain);
     }
-    let mut reductions = Vec::new();
-    for tokens in MISALIGNED {
-        let pieces = runs.prefill(tokens, S::NpuPipe, FAST)?;
-        reductions.push(100.0 * (1.0 - tensor(tokens)? / pieces));
-    }
+    let pieces = time(S::NpuPipe, FAST);
+    let reduction = |tokens| Ok(100.0 * (1.0 - tensor(tokens)? / pieces(tokens)?));
+    let reductions = MISALIGNED.into_iter().map(reduction).collect::<Result<Vec<f64>>>()?;
     for (end, reduction) in ["low", "high"].into_iter().zip(range(reductions)) {
         comparison.row(id(&format!("llama-8b/latency-reduction-vs-npu-pipe-{end}")), reduction);
     }

@@ -1,5 +1,7 @@
 //! The phone, the models and the tasks: what the paper says of them.
 
+use std::collections::BTreeSet;
+
 use super::table3::{SQUARE, Weight, on_gpu, on_npu};
 use super::{FAST, LLAMA_8B, Runs, id, task};
 use crate::{Comparison, Result};
@@ -42,13 +44,8 @@ fn npu(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     comparison.finding(id("seq-300/activation-centric-example"), text, agrees);
     let task = task(LLAMA_8B, [256, 0]);
     let stages = task.stages(task.prefill(0)).layer;
-    let mut shapes: Vec<(u32, u32)> = stages
-        .iter()
-        .filter_map(|stage| stage.layer.operator.product_with_weights())
-        .map(|product| (product.inner, product.outputs))
-        .collect();
-    shapes.sort_unstable();
-    shapes.dedup();
+    let products = stages.iter().filter_map(|stage| stage.layer.operator.product_with_weights());
+    let shapes: BTreeSet<(u32, u32)> = products.map(|product| (product.inner, product.outputs)).collect();
     comparison.row(id("llama-8b/npu-graphs-to-prepare"), shapes.len() as f64);
     Ok(())
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use coexec_fit::validate::Group;
+use coexec_fit::validate::figures;
 use coexec_fit::validate::point::Point;
 
-use super::error_figures;
+use super::percent;
 use crate::{Figure, GREY, Look, Mark, Row, Shape, looks};
 
 /// Most groups a legend names.
@@ -31,7 +31,7 @@ pub(super) fn grouped<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Named<
 
 /// A marker for each point: small groups over large ones, and those the fit had not seen
 /// over the others, which are hollow.
-pub(super) fn add_markers(figure: &mut Figure, groups: &[Named<'_>], place: impl Fn(&Point) -> (f64, f64)) {
+pub(super) fn add_markers(figure: &mut Figure, groups: &[Named<'_>]) {
     let mut by_size: Vec<&Named<'_>> = groups.iter().collect();
     by_size.sort_by_key(|group| std::cmp::Reverse(group.points.len()));
     let any_unseen = points(groups).any(|point| point.unseen);
@@ -40,7 +40,8 @@ pub(super) fn add_markers(figure: &mut Figure, groups: &[Named<'_>], place: impl
             let (colour, shape) = group.look;
             let mark = Mark::Markers { shape, is_filled: unseen || !any_unseen };
             let shown = group.points.iter().filter(|point| point.unseen == unseen);
-            figure.add("", mark, colour, shown.map(|point| place(point)).collect());
+            let places = shown.map(|point| (point.measured_us, point.predicted_us));
+            figure.add("", mark, colour, places.collect());
         }
     }
 }
@@ -49,24 +50,27 @@ fn points<'a>(groups: &'a [Named<'_>]) -> impl Iterator<Item = &'a Point> {
     groups.iter().flat_map(|group| group.points.iter().copied())
 }
 
-/// A row for each group, with the cells that `cells` makes, one for all where there is more
-/// than one group, and what filled and hollow markers mean where both occur.
-pub(super) fn rows(groups: &[Named<'_>], cells: impl Fn(&Group) -> Vec<String>) -> Vec<Row> {
-    let cells = |name: &str, figures: &Group| -> Vec<String> {
-        std::iter::once(name.to_owned()).chain(cells(figures)).collect()
+/// A row for each group, one for all where there is more than one group, and what filled and
+/// hollow markers mean where both occur.
+pub(super) fn rows(groups: &[Named<'_>]) -> Vec<Row> {
+    let cells = |name: &str, of: &mut dyn Iterator<Item = &Point>| -> Vec<String> {
+        let pairs: Vec<(f64, f64)> = of.map(|point| (point.predicted_us, point.measured_us)).collect();
+        let figures = figures("", &pairs);
+        let [mape, within] = [figures.mape_percent, figures.within_10_percent].map(percent);
+        vec![name.to_owned(), figures.n.to_string(), mape, within]
     };
     let filled = |shape| Mark::Markers { shape, is_filled: true };
     let mut rows: Vec<Row> = Vec::new();
     for group in groups.iter().take(MOST_NAMED) {
-        let ((colour, shape), figures) = (group.look, error_figures(group.points.iter().copied()));
-        rows.push(Row { sample: Some((filled(shape), colour)), cells: cells(group.name, &figures) });
+        let ((colour, shape), cells) = (group.look, cells(group.name, &mut group.points.iter().copied()));
+        rows.push(Row { sample: Some((filled(shape), colour)), cells });
     }
     if groups.len() > MOST_NAMED {
         let note = format!("and {} more groups", groups.len() - MOST_NAMED);
         rows.push(Row { sample: None, cells: vec![note] });
     }
     if groups.len() > 1 {
-        rows.push(Row { sample: None, cells: cells("all", &error_figures(points(groups))) });
+        rows.push(Row { sample: None, cells: cells("all", &mut points(groups)) });
     }
     if points(groups).any(|point| point.unseen) && points(groups).any(|point| !point.unseen) {
         let hollow = Mark::Markers { shape: Shape::Circle, is_filled: false };

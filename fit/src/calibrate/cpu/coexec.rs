@@ -48,22 +48,15 @@ pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
     let in_order =
         matches!(cluster.core, Core::CortexA53 | Core::CortexA55 | Core::CortexA510 | Core::CortexA520);
     let slower = if in_order { IN_ORDER } else { 1.0 };
-    let rate = |unit: CoexecUnit| Parameter {
-        key: unit.key(),
-        scale: Scale::Logarithm,
-        expected: (cycles(unit, lanes) * slower / ghz).ln(),
-        deviation: SINGLE_DEVIATION,
-        shares: vec![0],
+    let logarithm = Scale::Logarithm;
+    let rate = |unit: CoexecUnit| {
+        let expected = (cycles(unit, lanes) * slower / ghz).ln();
+        Parameter { shares: vec![0], ..Parameter::alone(unit.key(), logarithm, expected, SINGLE_DEVIATION) }
     };
-    let nanos = Scale::Nanoseconds;
+    let (nanos, near) = (Scale::Nanoseconds, NEAR_WEIGHT_BYTES.ln());
     let (contention, straggler) = (Scale::Factor(CONTENTION_RANGE), Scale::Factor(STRAGGLER_RANGE));
     let others = [
-        Parameter::alone(
-            "near_weight_bytes",
-            Scale::Logarithm,
-            NEAR_WEIGHT_BYTES.ln(),
-            NEAR_WEIGHT_DEVIATION,
-        ),
+        Parameter::alone("near_weight_bytes", logarithm, near, NEAR_WEIGHT_DEVIATION),
         Parameter::alone("fork_us", nanos, FORK_NS.ln(), FORK_DEVIATION),
         Parameter::alone("further_thread_us", nanos, FURTHER_THREAD_NS.ln(), FORK_DEVIATION),
         Parameter::alone("contention_factor", contention, CONTENTION, FACTOR_DEVIATION),

@@ -5,7 +5,6 @@
 //! before any run as one more residual. Invariant: the order of a prior's parameters is that
 //! of the values, of what is known of them, and of the model's rates.
 
-use nalgebra::DVector;
 use serde::Serialize;
 
 use super::xnnpack::Counts;
@@ -149,26 +148,21 @@ impl Prior {
     pub(super) fn fit(&self, runs: &[&Observation]) -> Vec<Known> {
         let count = self.parameters.len();
         let expected = self.parameters.iter().map(|parameter| parameter.expected);
-        let start = expected.chain(self.shared.iter().map(|_| 0.0)).collect::<Vec<f64>>();
-        let unknowns = start.len();
-        let solution =
-            minimise(&DVector::from_vec(start), runs.len() + unknowns, self.stop, |places, residuals| {
-                let values: Vec<f64> =
-                    self.parameters.iter().zip(places).map(|(one, &place)| one.value(place)).collect();
-                for (residual, run) in residuals.iter_mut().zip(runs) {
-                    let error = (run.work.nanos(&values) / run.measured_ns).ln();
-                    *residual = pseudo_huber(error / self.expected_error, 1.0);
-                }
-                let (own, shared) = residuals[runs.len()..].split_at_mut(count);
-                for ((residual, parameter), place) in own.iter_mut().zip(&self.parameters).zip(places) {
-                    let common: f64 = parameter.shares.iter().map(|&share| places[count + share]).sum();
-                    let away = place - parameter.expected - common;
-                    *residual = pseudo_huber(away / parameter.deviation, 1.0);
-                }
-                for ((residual, deviation), index) in shared.iter_mut().zip(&self.shared).zip(count..) {
-                    *residual = pseudo_huber(places[index] / deviation, 1.0);
-                }
+        let start = expected.chain(self.shared.iter().map(|_| 0.0)).collect();
+        let solution = minimise(start, self.stop, |places| {
+            let (places, common) = places.split_at(count);
+            let placed = || self.parameters.iter().zip(places);
+            let values: Vec<f64> = placed().map(|(parameter, &place)| parameter.value(place)).collect();
+            let error =
+                |run: &&Observation| (run.work.nanos(&values) / run.measured_ns).ln() / self.expected_error;
+            let own = placed().map(|(parameter, place)| {
+                let shared: f64 = parameter.shares.iter().map(|&share| common[share]).sum();
+                (place - parameter.expected - shared) / parameter.deviation
             });
+            let shared = common.iter().zip(&self.shared).map(|(place, deviation)| place / deviation);
+            let residuals = runs.iter().map(error).chain(own).chain(shared);
+            residuals.map(|residual| pseudo_huber(residual, 1.0)).collect()
+        });
         // As many priors as unknowns: what is left of the degrees of freedom are the
         // runs. Times better than expected may be luck, and say nothing of the priors.
         let scale = (2.0 * solution.cost / runs.len().max(1) as f64).max(1.0);

@@ -1,8 +1,6 @@
 //! What it costs that cores of several clusters work together: a slowdown and a
 //! fork cost for each number format, fitted to the runs of mixed core sets.
 
-use nalgebra::DVector;
-
 use super::rates::table_of;
 use crate::calibrate::least_squares::{DEVIATIONS_95, Solution, Stop, minimise, pseudo_huber};
 use crate::measure::CpuRun;
@@ -73,16 +71,16 @@ fn expected_fork_us(cpu: &Cpu, data_type: DataType) -> f64 {
 }
 
 fn fit_format(observations: &[Observation], expected_fork_us: f64, source: &str) -> MixedClusters {
-    let start = DVector::from_vec(vec![0.0, expected_fork_us.ln()]);
-    let runs = observations.len();
-    let solution = minimise(&start, runs + start.len(), STOP, |logarithms, residuals| {
+    let start = vec![0.0, expected_fork_us.ln()];
+    let solution = minimise(start, STOP, |logarithms| {
         let [slowdown, fork_us] = [logarithms[0].exp(), logarithms[1].exp()];
-        for (residual, run) in residuals.iter_mut().zip(observations) {
+        let error = |run: &Observation| {
             let predicted_us = slowdown * (run.work_us + run.forks * fork_us);
-            *residual = pseudo_huber((predicted_us / run.measured_us).ln() / EXPECTED_ERROR, 1.0);
-        }
-        residuals[runs] = logarithms[0] / SLOWDOWN_DEVIATION;
-        residuals[runs + 1] = (logarithms[1] - expected_fork_us.ln()) / FORK_DEVIATION;
+            pseudo_huber((predicted_us / run.measured_us).ln() / EXPECTED_ERROR, 1.0)
+        };
+        let away =
+            [logarithms[0] / SLOWDOWN_DEVIATION, (logarithms[1] - expected_fork_us.ln()) / FORK_DEVIATION];
+        observations.iter().map(error).chain(away).collect()
     });
     MixedClusters {
         source: source.to_owned(),

@@ -137,28 +137,17 @@ pub(super) fn table_of(cluster: &Cluster, data_type: DataType) -> Option<&RuyRat
     if data_type == DataType::I8 { cluster.ruy_i8.as_ref() } else { cluster.ruy_f32.as_ref() }
 }
 
-/// How far the logarithms of rates are expected to be from what is known of cores
-/// like these: of all rates together, of those of a kind, and of each on its own
-/// (standard deviations; chosen by cross-validation on fits to 5, 10, 30 and all
-/// networks, with and without other devices).
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Deviations {
-    /// Of all rates together.
-    common: f64,
-    /// Of all rates of a kind, on top.
-    kind: f64,
-    /// Of one rate, on top.
-    single: f64,
-}
+// How far the logarithms of rates are expected to be from what is known of cores
+// like these: of all rates together, of those of a kind on top, and of each on top of both
+// (standard deviations; chosen by cross-validation on fits to 5, 10, 30 and all
+// networks, with and without other devices).
 
-impl Deviations {
-    /// Where only the class of the cores is known: nobody measured cores like these.
-    const CLASS: Self = Self { common: 1.0, kind: 0.5, single: 0.5 };
-    /// Where other devices' fitted rates say what such cores need.
-    const PROFILES: Self = Self { common: 0.5, kind: 0.5, single: 0.3 };
-    /// Where the base's own rates were carried over from measured cores (few-runs study, section 5).
-    const TRANSFERRED: Self = Self { common: 0.3, kind: 0.25, single: 0.3 };
-}
+/// Where only the class of the cores is known: nobody measured cores like these.
+const CLASS_DEVIATIONS: [f64; 3] = [1.0, 0.5, 0.5];
+/// Where other devices' fitted rates say what such cores need.
+const PROFILES_DEVIATIONS: [f64; 3] = [0.5, 0.5, 0.3];
+/// Where the base's own rates were carried over from measured cores (few-runs study, section 5).
+const TRANSFERRED_DEVIATIONS: [f64; 3] = [0.3, 0.25, 0.3];
 
 /// Relative error expected of a prediction; cross-validated errors are flat from 1 to 2.5 %.
 const EXPECTED_ERROR: f64 = 0.02;
@@ -185,25 +174,21 @@ pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]
     let cluster = &cpu.clusters[index];
     let class = usize::from(is_in_order(cpu, index));
     let own = table_of(cluster, data_type).filter(|table| table.basis == Basis::Transferred);
-    let (alike, deviations) = if let Some(table) = own {
-        (vec![(cluster, table)], Deviations::TRANSFERRED)
+    let (alike, [common, kind, single]) = if let Some(table) = own {
+        (vec![(cluster, table)], TRANSFERRED_DEVIATIONS)
     } else {
         let alike = alike(cpu, index, data_type, others);
-        let deviations = if alike.is_empty() { Deviations::CLASS } else { Deviations::PROFILES };
+        let deviations = if alike.is_empty() { CLASS_DEVIATIONS } else { PROFILES_DEVIATIONS };
         (alike, deviations)
     };
     let known: Vec<(f64, [f64; COUNT])> =
         alike.iter().map(|(other, rates)| (other.clock_mhz.value, values(rates))).collect();
     let clock_mhz = cluster.clock_mhz.value;
-    let rate = |(index, rate): (usize, &Rate)| Parameter {
-        key: rate.key,
-        scale: Scale::Logarithm,
-        expected: median(
-            known.iter().map(|(other_mhz, values)| values[index] * other_mhz / clock_mhz),
-            (rate.cycles[class] / (clock_mhz / 1e3)).ln(),
-        ),
-        deviation: deviations.single,
-        shares: vec![0, 1 + rate.kind as usize],
+    let rate = |(index, rate): (usize, &Rate)| {
+        let values = known.iter().map(|(other_mhz, values)| values[index] * other_mhz / clock_mhz);
+        let expected = median(values, (rate.cycles[class] / (clock_mhz / 1e3)).ln());
+        let alone = Parameter::alone(rate.key, Scale::Logarithm, expected, single);
+        Parameter { shares: vec![0, 1 + rate.kind as usize], ..alone }
     };
     let fork = alike.iter().map(|(_, rates)| rates.fork_us.value * 1e3);
     let fork = median(fork, (FORK_US * 1e3).ln());
@@ -216,7 +201,7 @@ pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]
     ];
     Prior {
         parameters: RATES.iter().enumerate().map(rate).chain(others).collect(),
-        shared: [deviations.common].into_iter().chain([deviations.kind; KINDS]).collect(),
+        shared: [common].into_iter().chain([kind; KINDS]).collect(),
         expected_error: EXPECTED_ERROR,
         stop: STOP,
     }
@@ -244,14 +229,10 @@ pub(super) fn table(known: &mut Vec<Known>, is_used: impl Fn(usize) -> bool, sou
 fn alike<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) -> Vec<Alike<'a>> {
     let cluster = &cpu.clusters[index];
     let class = is_in_order(cpu, index);
-    let mut of_class: Vec<Alike<'a>> = Vec::new();
-    for other in others {
-        for (index, cluster) in other.clusters.iter().enumerate() {
-            if is_in_order(other, index) == class {
-                of_class.extend(table_of(cluster, data_type).map(|rates| (cluster, rates)));
-            }
-        }
-    }
+    let of_class = clusters(others).filter(|&(other, index)| is_in_order(other, index) == class);
+    let of_class = of_class.map(|(other, index)| &other.clusters[index]);
+    let of_class: Vec<Alike<'a>> =
+        of_class.filter_map(|cluster| Some((cluster, table_of(cluster, data_type)?))).collect();
     let same_product =
         |other: &Cluster| data_type != DataType::I8 || other.dot_product == cluster.dot_product;
     let same_core = |other: &Cluster| other.core == cluster.core && cluster.core != Core::Other;
@@ -260,6 +241,11 @@ fn alike<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) ->
     };
     let choices = [of(&|other| same_product(other) && same_core(other)), of(&same_product), of(&same_core)];
     choices.into_iter().find(|choice| !choice.is_empty()).unwrap_or(of_class)
+}
+
+/// The clusters of CPUs, as their places in them.
+pub(super) fn clusters(cpus: &[Cpu]) -> impl Iterator<Item = (&Cpu, usize)> {
+    cpus.iter().flat_map(|cpu| (0..cpu.clusters.len()).map(move |index| (cpu, index)))
 }
 
 /// Whether the cores of a cluster execute in order, or as slowly: Arm's little

@@ -9,8 +9,6 @@
 
 use std::collections::BTreeSet;
 
-use nalgebra::DVector;
-
 use super::fit::Known;
 use super::rates::KEYS;
 use super::{FittedTable, Options};
@@ -32,12 +30,6 @@ const EXPECTED_ERROR: f64 = 0.05;
 /// When a fit has converged: far below what two runs of one network differ by.
 const STOP: Stop = Stop { iterations: 30, relative_decrease: 1e-6 };
 
-/// Tables of one number format, each the entry `key` of a cluster.
-struct Tables {
-    key: &'static str,
-    clusters: BTreeSet<usize>,
-}
-
 /// Moves the tables of `cpu` that are not `alone` (of a cluster, in a number format, fitted to runs on it alone) to the `runs`
 /// on several clusters at once; the tables that it moved.
 pub(super) fn fit(
@@ -58,20 +50,20 @@ pub(super) fn fit(
         if clusters.is_empty() {
             continue;
         }
-        let tables = Tables { key, clusters };
-        let solution = minimise(&DVector::zeros(1), runs.len() + 1, STOP, |logarithm, residuals| {
-            let cpu = tables.changed(cpu, |micros| micros * logarithm[0].exp(), "");
-            for (residual, run) in residuals.iter_mut().zip(&runs) {
+        let tables = (key, &clusters);
+        let solution = minimise(vec![0.0], STOP, |logarithm| {
+            let cpu = changed(cpu, tables, |micros| micros * logarithm[0].exp(), "");
+            let error = |run: &&CpuRun| {
                 let predicted_us = predict(run, &cpu, *library).unwrap_or(f64::NAN);
-                *residual = pseudo_huber((predicted_us / run.measured_us).ln() / EXPECTED_ERROR, 1.0);
-            }
-            residuals[runs.len()] = logarithm[0] / DEVIATION;
+                pseudo_huber((predicted_us / run.measured_us).ln() / EXPECTED_ERROR, 1.0)
+            };
+            runs.iter().map(error).chain([logarithm[0] / DEVIATION]).collect()
         });
         let known = solution.posterior(0, (DEVIATION, 1.0), runs.len());
         let (value, ci95) = known.value(1.0);
         let factor =
             Known { key: FACTOR, value, ci95: Some(ci95), informed: known.informed, trades_with: None };
-        moved.extend(tables.clusters.iter().map(|&cluster| FittedTable {
+        moved.extend(clusters.iter().map(|&cluster| FittedTable {
             cluster: cpu.clusters[cluster].name.as_str().to_owned(),
             data_type,
             library: *library,
@@ -79,30 +71,34 @@ pub(super) fn fit(
             parameters: vec![factor.clone()],
         }));
         let remark = format!("; all times x {value}: {source}");
-        *cpu = tables.changed(cpu, |micros| rounded(micros * value, VALUE_DIGITS), &remark);
+        *cpu = changed(cpu, tables, |micros| rounded(micros * value, VALUE_DIGITS), &remark);
     }
     moved
 }
 
-impl Tables {
-    /// The CPU with all times of these tables as `to` makes them, and what their sources say with `remark` behind.
-    fn changed(&self, cpu: &Cpu, to: impl Fn(f64) -> f64, remark: &str) -> Cpu {
-        let mut changed = cpu.clone();
-        for &index in &self.clusters {
-            let cluster = &mut changed.clusters[index];
-            let mut written = toml::Table::try_from(&*cluster).expect(KEYS);
-            let table = written.get_mut(self.key).and_then(toml::Value::as_table_mut);
-            for (key, entry) in table.into_iter().flatten() {
-                if let (true, toml::Value::String(source)) = (key == "source", &mut *entry) {
-                    source.push_str(remark);
-                } else if key.ends_with("_ns") || key.ends_with("_us") {
-                    let mut quantity: Quantity = entry.clone().try_into().expect(KEYS);
-                    change(&mut quantity, &to);
-                    *entry = toml::Value::try_from(quantity).expect(KEYS);
-                }
+/// The CPU with all times of the tables at that key of those clusters as `to` makes them, and what their sources say with
+/// `remark` behind.
+fn changed(
+    cpu: &Cpu,
+    (key, clusters): (&str, &BTreeSet<usize>),
+    to: impl Fn(f64) -> f64,
+    remark: &str,
+) -> Cpu {
+    let mut changed = cpu.clone();
+    for &index in clusters {
+        let cluster = &mut changed.clusters[index];
+        let mut written = toml::Table::try_from(&*cluster).expect(KEYS);
+        let table = written.get_mut(key).and_then(toml::Value::as_table_mut);
+        for (key, entry) in table.into_iter().flatten() {
+            if let (true, toml::Value::String(source)) = (key == "source", &mut *entry) {
+                source.push_str(remark);
+            } else if key.ends_with("_ns") || key.ends_with("_us") {
+                let mut quantity: Quantity = entry.clone().try_into().expect(KEYS);
+                change(&mut quantity, &to);
+                *entry = toml::Value::try_from(quantity).expect(KEYS);
             }
-            *cluster = written.try_into().expect(KEYS);
         }
-        changed
+        *cluster = written.try_into().expect(KEYS);
     }
+    changed
 }

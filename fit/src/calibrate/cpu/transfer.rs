@@ -5,7 +5,7 @@
 //! Responsible for: which measured cores speak for another, and how their rates change with clock and
 //! width. Not for: fitting. Invariant: a core that is its own only donor keeps its rates.
 
-use super::rates::{COUNT, RATES, is_in_order, made_of, table_of, values};
+use super::rates::{COUNT, RATES, clusters, is_in_order, made_of, table_of, values};
 use super::xnnpack::table_of as table_of_xnnpack;
 use coexec_sim::device::cpu::{Cluster, Core, MixedClusters, RuyRates, XnnpackRates};
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
@@ -103,8 +103,8 @@ fn expected(cpu: &Cpu, index: usize, data_type: DataType) -> [f64; COUNT] {
 /// that do not.
 fn alike<'a>(cpu: &Cpu, index: usize, donors: &'a [Cpu]) -> Vec<(f64, &'a Cpu, usize)> {
     let core = cpu.clusters[index].core;
-    let clusters = donors.iter().flat_map(|donor| (0..donor.clusters.len()).map(move |other| (donor, other)));
-    let of_class = clusters.filter(|&(donor, other)| is_little(donor, other) == is_little(cpu, index));
+    let of_class =
+        clusters(donors).filter(|&(donor, other)| is_little(donor, other) == is_little(cpu, index));
     let weight = |other: Core| if other == core && core != Core::Other { SAME_CORE } else { 1.0 };
     of_class.map(|(donor, other)| (weight(donor.clusters[other].core), donor, other)).collect()
 }
@@ -124,11 +124,9 @@ fn ruy(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu], source: &st
     let known = (0..COUNT).filter(|&rate| weights[rate] > 0.0);
     let rates: Vec<(&str, f64)> =
         known.map(|rate| (RATES[rate].key, (sums[rate] / weights[rate]).exp())).collect();
-    let tables: Vec<(&Cluster, &RuyRates)> = donors
-        .iter()
-        .flat_map(|donor| &donor.clusters)
-        .filter_map(|cluster| Some((cluster, table_of(cluster, data_type)?)))
-        .collect();
+    let all = donors.iter().flat_map(|donor| &donor.clusters);
+    let tables: Vec<(&Cluster, &RuyRates)> =
+        all.filter_map(|cluster| Some((cluster, table_of(cluster, data_type)?))).collect();
     let median = |value: &dyn Fn(&Cluster, &RuyRates) -> f64| {
         statistics::median(&tables.iter().map(|(cluster, table)| value(cluster, table)).collect::<Vec<_>>())
     };

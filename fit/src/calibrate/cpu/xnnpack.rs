@@ -102,12 +102,10 @@ impl Counts {
 pub(super) fn prior(cluster: &Cluster, data_type: DataType) -> Result<Prior, String> {
     let table = toml::Table::try_from(table_of(cluster, data_type)?).expect(KEYS);
     let value = |key: &str| quantity_of(&table, key).expect(KEYS).value;
-    let rate = |&(key, group): &(&'static str, usize)| Parameter {
-        key,
-        scale: Scale::Logarithm,
-        expected: value(key).max(f64::MIN_POSITIVE).ln(),
-        deviation: SINGLE_DEVIATION,
-        shares: vec![0, 1 + group],
+    let rate = |&(key, group): &(&'static str, usize)| {
+        let expected = value(key).max(f64::MIN_POSITIVE).ln();
+        let alone = Parameter::alone(key, Scale::Logarithm, expected, SINGLE_DEVIATION);
+        Parameter { shares: vec![0, 1 + group], ..alone }
     };
     let fork = (value(FORK) * NANOS_PER_MICRO).max(f64::MIN_POSITIVE).ln();
     let contention = Scale::Factor(CONTENTION_RANGE);

@@ -55,8 +55,8 @@ struct Launch {
     features: Features,
     /// Its time.
     micros: f64,
-    /// Derivatives by the logarithms of the kernel's parameters, in the order of its table.
-    slopes: Vec<f64>,
+    /// Keys of the kernel's parameters, and the derivatives by their logarithms.
+    slopes: Vec<(&'static str, f64)>,
 }
 
 /// The layers of the bundled networks, each as often as it occurs.
@@ -79,7 +79,7 @@ pub fn design(gpu: &Gpu, candidates: &[(Layer, f64)], measured: &[Layer], count:
     let all = candidates.iter().map(|(layer, _)| layer).chain(measured);
     let runs = |(index, layer)| Some((index, launch(gpu, layer)?));
     let (places, launches): (Vec<usize>, Vec<Launch>) = all.enumerate().filter_map(runs).unzip();
-    let mut covariance = covariance(gpu, &launches);
+    let mut covariance = covariance(&launches);
     for place in (0..launches.len()).filter(|&place| places[place] >= candidates.len()) {
         observe(&mut covariance, place, NOISE_DEVIATION);
     }
@@ -100,7 +100,7 @@ pub fn design_networks(gpu: &Gpu, of: &[Vec<Layer>], measured: &[Layer], count: 
             Some(launches.len() - 1)
         });
     }
-    let mut known = covariance(gpu, &launches);
+    let mut known = covariance(&launches);
     for place in measured.iter().filter_map(|layer| place_of[layer]) {
         observe(&mut known, place, NOISE_DEVIATION);
     }
@@ -165,25 +165,19 @@ fn launch(gpu: &Gpu, layer: &Layer) -> Option<Launch> {
     let table = execution.detail.kernel.table();
     let micros = predict(layer, gpu).ok()?;
     let mut bare = gpu.without_residual();
-    let count = bare.parameters_mut(table)?.quantities.len();
-    let slopes = (0..count).map(|place| slope(&mut bare, (table, place), layer)).collect();
+    let keys: Vec<&str> = bare.parameters_mut(table)?.quantities.into_iter().map(|(key, _)| key).collect();
+    let slope = |(place, key)| (key, slope(&mut bare, (table, place), layer));
+    let slopes = keys.into_iter().enumerate().map(slope).collect();
     Some(Launch { table, features: features(layer, &execution.detail, gpu), micros, slopes })
 }
 
 /// What is known of the launches before any run.
-fn covariance(gpu: &Gpu, launches: &[Launch]) -> DMatrix<f64> {
-    let mut gpu = gpu.clone();
-    let mut keys = |table| -> Vec<&'static str> {
-        let quantities = gpu.parameters_mut(table).map(|parameters| parameters.quantities);
-        quantities.into_iter().flatten().map(|(key, _)| key).collect()
-    };
-    let keys: HashMap<KernelTable, Vec<&str>> =
-        KernelTable::ALL.iter().map(|&table| (table, keys(table))).collect();
+fn covariance(launches: &[Launch]) -> DMatrix<f64> {
     // By launch: what moves all times, what moves each kind of parameter in all kernels, and each parameter of its own.
     let answers = launches.iter().map(|launch| {
         let mut shared = [0.0; KINDS.len() + 1];
         let mut own = Vec::new();
-        for (slope, key) in launch.slopes.iter().zip(&keys[&launch.table]) {
+        for (key, slope) in &launch.slopes {
             let kind = KINDS.iter().position(|(kind, ..)| key.contains(kind));
             // A throughput is no time: it falls where all times rise.
             shared[0] += deviations::COMMON * slope.abs();

@@ -8,7 +8,6 @@
 //! which such a fit says nothing of. Invariant: a held-out prediction comes from a fit that saw nothing of its network.
 
 use super::deviations;
-use nalgebra::DVector;
 use rayon::prelude::*;
 
 use crate::calibrate::change;
@@ -19,7 +18,7 @@ use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, HostPath, KernelTable};
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
-/// What a factor is on.
+/// What a factor is on, in the order of [`FACTORS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     /// All times.
@@ -84,20 +83,16 @@ pub fn held_out(gpu: &Gpu, networks: &[GpuNetwork], source: &str) -> Vec<Point> 
 }
 
 fn solve(gpu: &Gpu, networks: &[&GpuNetwork], source: &str) -> Gpu {
-    let solution =
-        minimise(&DVector::zeros(FACTORS.len()), networks.len() + FACTORS.len(), STOP, |logs, out| {
-            let (errors, priors) = out.split_at_mut(networks.len());
-            let moved = moved(gpu, logs.as_slice());
-            for (network, out) in networks.iter().zip(errors) {
-                let error =
-                    predict(network, &moved).map_or(f64::NAN, |micros| (micros / network.measured_us).ln());
-                *out = pseudo_huber(error, LOSS_SCALE) / NOISE;
-            }
-            for ((out, log), (_, deviation)) in priors.iter_mut().zip(logs).zip(FACTORS) {
-                *out = log / deviation;
-            }
-        });
-    let mut fitted = moved(gpu, solution.parameters.as_slice());
+    let solution = minimise(vec![0.0; FACTORS.len()], STOP, |logs| {
+        let moved = moved(gpu, logs);
+        let error = |network: &&GpuNetwork| {
+            let micros = predict(network, &moved).unwrap_or(f64::NAN);
+            pseudo_huber((micros / network.measured_us).ln(), LOSS_SCALE) / NOISE
+        };
+        let away = |(log, (_, deviation)): (&f64, (On, f64))| log / deviation;
+        networks.iter().map(error).chain(logs.iter().zip(FACTORS).map(away)).collect()
+    });
+    let mut fitted = moved(gpu, &solution.parameters);
     for &table in KernelTable::ALL {
         let Some(parameters) = fitted.parameters_mut(table) else { continue };
         *parameters.source = format!("{}; moved by the {source}", parameters.source);
@@ -113,9 +108,7 @@ fn solve(gpu: &Gpu, networks: &[&GpuNetwork], source: &str) -> Gpu {
 
 /// The GPU with those logarithms of factors.
 fn moved(gpu: &Gpu, logs: &[f64]) -> Gpu {
-    let factor = |on: On| {
-        FACTORS.iter().zip(logs).filter(|((of, _), _)| *of == on).map(|(_, log)| log.exp()).product::<f64>()
-    };
+    let factor = |on: On| logs[on as usize].exp();
     let mut moved = gpu.clone();
     for &table in KernelTable::ALL {
         let of_table = factor(On::All) * factor(kind(table));
@@ -189,6 +182,11 @@ mod tests {
             GpuNetwork { measured_us: predict(&run, gpu).unwrap(), ..run }
         };
         ["mobilenet-v2", "resnet18", "resnet50", "vgg16", "inception-v3"].iter().map(of).collect()
+    }
+
+    #[test]
+    fn each_factor_stands_at_the_place_of_what_it_is_on() {
+        assert!(FACTORS.iter().enumerate().all(|(place, (on, _))| *on as usize == place));
     }
 
     #[test]

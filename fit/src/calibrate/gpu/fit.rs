@@ -4,7 +4,7 @@
 //! Invariant: every parameter stays positive, and one that the runs do not inform
 //! stays where the base has it.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DMatrix;
 use serde::Serialize;
 
 use crate::calibrate::least_squares::{
@@ -199,13 +199,12 @@ pub(super) fn fit_table(
             *quantities[index].1 = fitted.quantity(source, 1.0);
         }
     }
-    let keys: Vec<&'static str> = centre.iter().map(|&(_, key, _)| key).collect();
     TableFit {
         table,
         layers: samples.len(),
         converged: solution.converged,
         parameters,
-        trade_offs: trade_offs(&keys, &inverse),
+        trade_offs: trade_offs(&centre, &inverse),
         covariance: (0..count)
             .map(|row| (0..=row).map(|column| inverse[(row, column)] * variance).collect())
             .collect(),
@@ -214,7 +213,9 @@ pub(super) fn fit_table(
 
 /// The parameters of `table` that are fitted: their places in it, keys and values.
 fn centre(gpu: &mut Gpu, table: KernelTable) -> Vec<(usize, &'static str, f64)> {
-    let waits = hides_latency(gpu);
+    // A core of a CPU device runs one thread after the other: a loop's time is its threads' together, whose
+    // number times what one takes would pass for a latency, as most groups have the same number.
+    let hides_latency = !gpu.family.rules().runs_threads_in_turn;
     // What is 0 is switched off, and has no logarithm.
     gpu.parameters_mut(table)
         .map(|parameters| parameters.quantities)
@@ -222,16 +223,9 @@ fn centre(gpu: &mut Gpu, table: KernelTable) -> Vec<(usize, &'static str, f64)> 
         .into_iter()
         .enumerate()
         .filter(|(_, (_, quantity))| quantity.value > 0.0)
-        .filter(|(_, (key, _))| waits || !key.starts_with(LATENCY))
+        .filter(|(_, (key, _))| hides_latency || !key.starts_with(LATENCY))
         .map(|(index, (key, quantity))| (index, key, quantity.value))
         .collect()
-}
-
-/// Whether threads of other waves run while one waits. A core of a CPU device runs one
-/// thread after the other: a loop's time is its threads' together, whose number times what
-/// one takes would pass for a latency, as most groups have the same number.
-fn hides_latency(gpu: &Gpu) -> bool {
-    !gpu.family.rules().runs_threads_in_turn
 }
 
 /// Logarithm of a parameter at a coordinate of the search.
@@ -240,16 +234,16 @@ fn log_of(base: f64, coordinate: f64) -> f64 {
 }
 
 /// Where a fit starts that leans towards latency by `lean`; see [`STARTS`].
-fn start(centre: &[(usize, &'static str, f64)], lean: f64) -> DVector<f64> {
-    let coordinates = centre.iter().map(|&(_, key, _)| {
+fn start(centre: &[(usize, &'static str, f64)], lean: f64) -> Vec<f64> {
+    let coordinate = |&(_, key, _): &(usize, &str, f64)| {
         let direction = match key {
             _ if key.starts_with(LATENCY) => 1.0,
             _ if key.starts_with("throughput") => -1.0,
             _ => 0.0,
         };
         direction * lean / COORDINATE
-    });
-    DVector::from_iterator(centre.len(), coordinates)
+    };
+    centre.iter().map(coordinate).collect()
 }
 
 /// Minimises the loss, stage by stage, and keeps the best of the starts.
@@ -261,30 +255,26 @@ fn solve(
     deviation: f64,
 ) -> Solution {
     let mut trial = gpu.clone();
-    let write = |trial: &mut Gpu, coordinates: &DVector<f64>| {
-        let Some(mut parameters) = trial.parameters_mut(table) else { return };
-        for (&(index, _, base), &coordinate) in centre.iter().zip(coordinates) {
-            parameters.quantities[index].1.value = log_of(base, coordinate).exp();
-        }
-    };
-    let mut stage = |start: &DVector<f64>, scale: f64, stop: Stop| {
-        minimise(start, samples.len() + centre.len(), stop, |coordinates, out| {
-            write(&mut trial, coordinates);
-            let (errors, priors) = out.split_at_mut(samples.len());
-            for (sample, out) in samples.iter().zip(errors) {
+    let mut stage = |start: Vec<f64>, scale: f64, stop: Stop| {
+        minimise(start, stop, |coordinates| {
+            if let Some(mut parameters) = trial.parameters_mut(table) {
+                for (&(index, _, base), &coordinate) in centre.iter().zip(coordinates) {
+                    parameters.quantities[index].1.value = log_of(base, coordinate).exp();
+                }
+            }
+            let error = |sample: &Sample<'_>| {
                 // What has no prediction makes the residual no number, which rejects the step.
                 let log_us = predict(sample.layer, &trial).map_or(f64::NAN, f64::ln);
-                *out = sample.weight.sqrt() * pseudo_huber(log_us - sample.log_us, scale);
-            }
-            for (out, &coordinate) in priors.iter_mut().zip(coordinates) {
-                *out = LOSS_SCALE * COORDINATE * coordinate / deviation;
-            }
+                sample.weight.sqrt() * pseudo_huber(log_us - sample.log_us, scale)
+            };
+            let away = |coordinate: &f64| LOSS_SCALE * COORDINATE * coordinate / deviation;
+            samples.iter().map(error).chain(coordinates.iter().map(away)).collect()
         })
     };
     let [first, last] = LOSS_STAGES;
     let mut from = |lean: f64| {
-        let rough = stage(&start(centre, lean), first, ROUGH);
-        stage(&rough.parameters, last, FINE)
+        let rough = stage(start(centre, lean), first, ROUGH);
+        stage(rough.parameters, last, FINE)
     };
     let [middle, others @ ..] = STARTS;
     let mut best = from(middle);
@@ -299,10 +289,10 @@ fn solve(
             let tries = (-TRIED_STEPS..=TRIED_STEPS).map(|step| {
                 let mut at = best.parameters.clone();
                 at[position] = f64::from(step) * TRIED_RATIO.ln() / COORDINATE;
-                stage(&at, last, TRY)
+                stage(at, last, TRY)
             });
             if let Some(tried) = tries.min_by(|a, b| a.cost.total_cmp(&b.cost)) {
-                best = better(best, stage(&tried.parameters, last, FINE));
+                best = better(best, stage(tried.parameters, last, FINE));
             }
         }
     }
@@ -315,16 +305,11 @@ fn better(one: Solution, other: Solution) -> Solution {
 }
 
 /// The pairs of parameters that trade off, by the inverse normal matrix of their logarithms.
-fn trade_offs(keys: &[&'static str], inverse: &DMatrix<f64>) -> Vec<TradeOff> {
-    let mut found = Vec::new();
-    for (row, &first) in keys.iter().enumerate() {
-        for (column, &second) in keys.iter().enumerate().skip(row + 1) {
-            let scale = (inverse[(row, row)] * inverse[(column, column)]).sqrt();
-            let correlation = inverse[(row, column)] / scale;
-            if correlation.abs() >= TRADING_OFF {
-                found.push(TradeOff { keys: [first, second], correlation });
-            }
-        }
-    }
-    found
+fn trade_offs(centre: &[(usize, &'static str, f64)], inverse: &DMatrix<f64>) -> Vec<TradeOff> {
+    let pairs = (0..centre.len()).flat_map(|row| (row + 1..centre.len()).map(move |column| (row, column)));
+    let trade_off = |(row, column)| {
+        let scale = (inverse[(row, row)] * inverse[(column, column)]).sqrt();
+        TradeOff { keys: [row, column].map(|at| centre[at].1), correlation: inverse[(row, column)] / scale }
+    };
+    pairs.map(trade_off).filter(|pair| pair.correlation.abs() >= TRADING_OFF).collect()
 }

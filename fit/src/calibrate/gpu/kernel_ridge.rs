@@ -82,12 +82,8 @@ pub(super) struct Smoothness {
 
 impl Smoothness {
     fn of(logs: &[f64; UNKNOWNS]) -> Self {
-        let mut rates = [0.0; FEATURES];
-        for (rate, log) in rates.iter_mut().zip(logs) {
-            *rate = log.exp();
-        }
         Self {
-            rates,
+            rates: std::array::from_fn(|feature| logs[feature].exp()),
             variance: logs[FEATURES].exp(),
             run_noise: logs[FEATURES + 1].exp(),
             layer_noise: logs[FEATURES + 2].exp(),
@@ -105,14 +101,12 @@ impl Smoothness {
         self.layer_noise / self.noise(runs)
     }
 
-    fn alike(&self, a: &Features, b: &Features) -> f64 {
-        let squares = a.iter().zip(b).zip(&self.rates).map(|((a, b), rate)| ((a - b) * rate).powi(2));
-        similarity(squares.sum())
-    }
-
     /// Similarities of launches.
     pub(super) fn similarities(&self, rows: &[Features], columns: &[Features]) -> DMatrix<f64> {
-        DMatrix::from_fn(rows.len(), columns.len(), |row, column| self.alike(&rows[row], &columns[column]))
+        DMatrix::from_fn(rows.len(), columns.len(), |row, column| {
+            let pairs = rows[row].iter().zip(&columns[column]).zip(&self.rates);
+            similarity(pairs.map(|((a, b), rate)| ((a - b) * rate).powi(2)).sum())
+        })
     }
 }
 
@@ -122,13 +116,8 @@ impl Smoothness {
 pub(super) fn smoothness(examples: &Examples, parts: &[Vec<usize>]) -> Smoothness {
     let likeliest: Vec<[f64; UNKNOWNS]> =
         parts.par_iter().map(|part| most_likely(&examples.subset(part))).collect();
-    let mut logs = [0.0; UNKNOWNS];
-    for part in &likeliest {
-        for (log, of_part) in logs.iter_mut().zip(part) {
-            *log += of_part / likeliest.len() as f64;
-        }
-    }
-    Smoothness::of(&logs)
+    let mean = |unknown: usize| likeliest.iter().map(|logs| logs[unknown] / likeliest.len() as f64).sum();
+    Smoothness::of(&std::array::from_fn(mean))
 }
 
 /// Logarithms of the most likely unknowns: resilient steps up the gradient of the

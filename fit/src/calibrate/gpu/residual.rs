@@ -4,17 +4,15 @@
 //! Invariant: a table is corrected only where that lowers the error of layers
 //! whose networks the correction has not seen.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 
 use nalgebra::{DMatrix, DVector};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
 use super::fit::{Sample, samples};
 use super::kernel_ridge::{Examples, Normal, Smoothness, representatives, smoothness};
-use super::{Classified, deal};
+use super::{Classified, Options, deal};
 use crate::measure::GpuRun;
+use crate::measure::draw::shuffled;
 use coexec_sim::Operator;
 use coexec_sim::device::gpu::{
     Feature, Features, Gpu, KernelTable, LOG_FACTOR_RANGE, Points, Residual, ResidualTable,
@@ -51,14 +49,14 @@ const SCALE_DIGITS: i32 = 3;
 
 /// What the equations of `gpu` leave of the runs they were fitted on; none where no
 /// table gains.
-pub(super) fn fit(gpu: &Gpu, classified: &[Classified<'_>], source: &str, seed: u64) -> Option<Residual> {
-    let tables = KernelTable::ALL.iter().copied().filter_map(|table| {
+pub(super) fn fit(gpu: &Gpu, classified: &[Classified<'_>], options: &Options) -> Option<Residual> {
+    let tables = options.correctable.iter().filter_map(|&table| {
         let runs: Vec<&GpuRun> =
             classified.iter().filter(|member| member.table == table).map(|member| member.run).collect();
-        fit_table(gpu, table, &runs, seed)
+        fit_table(gpu, table, &runs, options.seed)
     });
     let table: Vec<ResidualTable> = tables.collect();
-    (!table.is_empty()).then(|| Residual { source: source.to_owned(), table })
+    (!table.is_empty()).then(|| Residual { source: options.source.clone(), table })
 }
 
 fn fit_table(gpu: &Gpu, table: KernelTable, runs: &[&GpuRun], seed: u64) -> Option<ResidualTable> {
@@ -67,8 +65,7 @@ fn fit_table(gpu: &Gpu, table: KernelTable, runs: &[&GpuRun], seed: u64) -> Opti
         return None;
     }
     let examples = examples(gpu, &samples)?;
-    let mut order: Vec<usize> = (0..samples.len()).collect();
-    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let order = shuffled(0..samples.len(), seed, 0);
     let part = order.len().div_ceil(order.len().div_ceil(SEARCH_EXAMPLES));
     let parts: Vec<Vec<usize>> = order.chunks(part).map(<[usize]>::to_vec).collect();
     let mut smoothness = smoothness(&examples, &parts);
@@ -140,13 +137,11 @@ fn varying(smoothness: &mut Smoothness, examples: &Examples) -> Vec<Feature> {
         let values = || examples.features.iter().map(|features: &Features| features[feature as usize]);
         values().fold(f64::NEG_INFINITY, f64::max) - values().fold(f64::INFINITY, f64::min)
     };
-    let mut varying = Vec::new();
-    for &feature in Feature::ALL {
-        if range(feature) * smoothness.rates[feature as usize] >= LEAST_VARIATION {
-            varying.push(feature);
-        } else {
-            smoothness.rates[feature as usize] = 0.0;
-        }
+    let (varying, constant): (Vec<Feature>, Vec<Feature>) = Feature::ALL
+        .iter()
+        .partition(|&&feature| range(feature) * smoothness.rates[feature as usize] >= LEAST_VARIATION);
+    for feature in constant {
+        smoothness.rates[feature as usize] = 0.0;
     }
     varying
 }
@@ -154,22 +149,14 @@ fn varying(smoothness: &mut Smoothness, examples: &Examples) -> Vec<Feature> {
 /// The samples that each fold keeps out: those whose operator occurs in networks
 /// of that fold only.
 fn kept_out(samples: &[Sample<'_>], runs: &[&GpuRun], seed: u64) -> Vec<Vec<usize>> {
+    let of_fold = |fold: &HashSet<&str>| -> Vec<usize> {
+        let others = runs.iter().filter(|run| !fold.contains(run.network.as_str()));
+        let elsewhere: HashSet<&Operator> = others.map(|run| &run.what.operator).collect();
+        let is_kept_out = |&index: &usize| !elsewhere.contains(&samples[index].layer.operator);
+        (0..samples.len()).filter(is_kept_out).collect()
+    };
     let folds = deal(runs.iter().map(|run| run.network.as_str()), FOLDS, seed);
-    let mut only_in: HashMap<&Operator, Option<usize>> = HashMap::new();
-    for run in runs {
-        let fold = folds.iter().position(|fold| fold.contains(run.network.as_str()));
-        let only = only_in.entry(&run.what.operator).or_insert(fold);
-        if *only != fold {
-            *only = None;
-        }
-    }
-    let mut kept_out: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (index, sample) in samples.iter().enumerate() {
-        if let Some(Some(fold)) = only_in.get(&sample.layer.operator) {
-            kept_out.entry(*fold).or_default().push(index);
-        }
-    }
-    kept_out.into_values().collect()
+    folds.iter().map(of_fold).filter(|kept_out| !kept_out.is_empty()).collect()
 }
 
 /// Whether the correction lowers the error of layers kept out of its fit. Where too

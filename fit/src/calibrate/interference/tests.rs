@@ -70,7 +70,8 @@ fn the_curves_that_made_the_runs_are_found() {
             let made = truth().into_iter().find(|table| table.client == made).unwrap();
             checked(fit);
             let own: Vec<&CoRun> = runs.iter().filter(|run| run.client == fit.client).collect();
-            let errors = own.iter().map(|run| relative_error(predict::by_curve(&curve(fit), run), run));
+            let errors =
+                own.iter().map(|run| (predict::by_curve(&curve(fit), run) / run.slowdown - 1.0).abs());
             assert!(errors.sum::<f64>() / (own.len() as f64) < 0.01 + noise, "{fit:?}");
             for (found, made) in [
                 (&fit.saturation_gbps, &made.saturation_gbps),

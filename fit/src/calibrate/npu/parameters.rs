@@ -51,35 +51,36 @@ pub(super) struct Parameter {
     key: &'static str,
     /// Standard deviation of its logarithm.
     deviation: f64,
-    /// The speed that it grows with, and whether it is a cost, which falls.
-    speed: Option<(Speed, bool)>,
+    /// The speeds that it grows with, each to a power: that of a cost, which falls, is -1.
+    speeds: &'static [(Speed, f64)],
     of: fn(&mut CompiledGraphs) -> Option<&mut Quantity>,
 }
 
 macro_rules! parameter {
-    ($key:ident, $deviation:expr, $speed:expr) => {
+    ($key:ident, $deviation:expr, $speeds:expr) => {
         Parameter {
             key: stringify!($key),
             deviation: $deviation,
-            speed: $speed,
+            speeds: $speeds,
             of: |compiled| Some(&mut compiled.$key),
         }
     };
-    ($table:ident.$key:ident, $deviation:expr, $speed:expr) => {
+    ($table:ident.$key:ident, $deviation:expr, $speeds:expr) => {
         Parameter {
             key: concat!(stringify!($table), ".", stringify!($key)),
             deviation: $deviation,
-            speed: $speed,
+            speeds: $speeds,
             of: |compiled| Some(&mut compiled.$table.as_mut()?.$key),
         }
     };
 }
 
-const COST: Option<(Speed, bool)> = Some((Speed::FixedCosts, true));
-const VECTOR: Option<(Speed, bool)> = Some((Speed::Vector, false));
-const MEMORY: Option<(Speed, bool)> = Some((Speed::Memory, false));
-const PRODUCTS: Option<(Speed, bool)> = Some((Speed::FloatProducts, false));
-const INTEGERS: Option<(Speed, bool)> = Some((Speed::IntegerProducts, false));
+const COST: &[(Speed, f64)] = &[(Speed::FixedCosts, -1.0)];
+const VECTOR: &[(Speed, f64)] = &[(Speed::Vector, 1.0)];
+const MEMORY: &[(Speed, f64)] = &[(Speed::Memory, 1.0)];
+const PRODUCTS: &[(Speed, f64)] = &[(Speed::FloatProducts, 1.0)];
+/// Factors over the rate for floats.
+const INTEGERS: &[(Speed, f64)] = &[(Speed::IntegerProducts, 1.0), (Speed::FloatProducts, -1.0)];
 
 pub(super) const PARAMETERS: [Parameter; 24] = [
     parameter!(graph_us, 0.5, COST),
@@ -99,10 +100,10 @@ pub(super) const PARAMETERS: [Parameter; 24] = [
     parameter!(gathered_elements_per_ns, 0.5, VECTOR),
     parameter!(bandwidth_gbps, 0.15, MEMORY),
     parameter!(one_row_bandwidth_gbps, 0.3, MEMORY),
-    parameter!(spill_factor, 0.5, None),
+    parameter!(spill_factor, 0.5, &[]),
     parameter!(integer.product_rate_factor, 0.3, INTEGERS),
     parameter!(integer.volume_rate_factor, 0.15, INTEGERS),
-    parameter!(integer.fixed_cost_factor, 0.4, None),
+    parameter!(integer.fixed_cost_factor, 0.4, &[]),
     parameter!(integer.matrix_us, 0.5, COST),
     parameter!(integer.batch_norm_elements_per_ns, 0.5, VECTOR),
     parameter!(integer_weights.product_rate_factor, 0.3, INTEGERS),
@@ -110,27 +111,13 @@ pub(super) const PARAMETERS: [Parameter; 24] = [
 
 /// The logarithm by which a chip's speeds move a parameter.
 fn scaled_log(parameter: &Parameter, coordinates: &[f64]) -> f64 {
-    match parameter.speed {
-        None => 0.0,
-        Some((speed, true)) => -speed.of(coordinates),
-        // Factors over the rate for floats.
-        Some((Speed::IntegerProducts, false)) => {
-            Speed::IntegerProducts.of(coordinates) - Speed::FloatProducts.of(coordinates)
-        }
-        Some((speed, false)) => *speed.of(coordinates),
-    }
+    parameter.speeds.iter().map(|(speed, power)| power * speed.of(coordinates)).sum()
 }
 
 /// What is known of a parameter that a chip's speeds move.
 fn scaled(parameter: &Parameter, coordinates: &[f64], known: &[Posterior]) -> Posterior {
-    let variance = |speed: Speed| speed.of(known).deviation.powi(2);
-    let variance = match parameter.speed {
-        None => 0.0,
-        Some((Speed::IntegerProducts, _)) => {
-            variance(Speed::IntegerProducts) + variance(Speed::FloatProducts)
-        }
-        Some((speed, _)) => variance(speed),
-    };
+    let variances = parameter.speeds.iter().map(|(speed, power)| (power * speed.of(known).deviation).powi(2));
+    let variance = variances.sum::<f64>();
     Posterior { log: scaled_log(parameter, coordinates), deviation: variance.sqrt(), informed: true }
 }
 

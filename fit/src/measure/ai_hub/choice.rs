@@ -6,12 +6,10 @@
 //! is each other runtime's time chosen, to tell runtimes apart.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 
 use super::row::Row;
-use super::{Format, Runtime};
-use crate::measure::SkippedRow;
-use coexec_sim::ProcessorKind;
+use crate::measure::{SkippedRow, grouped};
 
 /// A row that is used.
 #[derive(Debug)]
@@ -21,33 +19,28 @@ pub(super) struct Chosen {
     pub(super) is_reference: bool,
 }
 
-/// A model on a unit, in a format.
-type Place = (String, ProcessorKind, Format);
-
 /// Those of `rows` that are used, in their order, and the others.
 pub(super) fn chosen(rows: Vec<Row>) -> (Vec<Chosen>, Vec<SkippedRow>) {
-    let mut places: BTreeMap<Place, Vec<Row>> = BTreeMap::new();
-    for row in rows {
-        places.entry((row.cells.graph.clone(), row.unit, row.format)).or_default().push(row);
-    }
+    // A model on a unit, in a format.
+    let places = grouped(rows.into_iter().map(|row| ((row.cells.graph.clone(), row.unit, row.format), row)));
     let (mut chosen, mut others) = (Vec::new(), Vec::new());
-    for mut rows in places.into_values() {
+    for (_, mut rows) in places {
         rows.sort_by_key(|row| {
+            let (is_old, is_unchecked) = (row.cells.origin != "head", row.cells.input_checked != "head spec");
             let preference = row.runtime.preference().unwrap_or(u32::MAX);
-            (!row.is_current(), !row.is_checked(), preference, Reverse(row.cells.date.clone()), row.line)
+            (is_old, is_unchecked, preference, Reverse(row.cells.date.clone()), row.line)
         });
         let reference = rows.iter().find(|row| row.runtime.preference().is_some()).map(|row| row.line);
-        let mut seen: Vec<Runtime> = Vec::new();
+        let mut seen = HashSet::new();
         // The reference is not the first where a runtime without preference has the only newer row.
         rows.sort_by_key(|row| Some(row.line) != reference);
         for row in rows {
-            if seen.contains(&row.runtime) {
+            if seen.insert(row.runtime) {
+                chosen.push(Chosen { is_reference: Some(row.line) == reference, row });
+            } else {
                 let reason = "another time of the model counts: of this runtime, and newer or better known";
                 others.push(SkippedRow { line: row.line, reason: reason.to_owned() });
-                continue;
             }
-            seen.push(row.runtime);
-            chosen.push(Chosen { is_reference: Some(row.line) == reference, row });
         }
     }
     chosen.sort_by_key(|chosen| chosen.row.line);

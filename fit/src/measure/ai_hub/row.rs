@@ -22,8 +22,10 @@ pub(super) struct Cells {
     time_us: String,
     unit: String,
     pub(super) date: String,
-    origin: String,
-    input_checked: String,
+    /// `head` for the present state of the models.
+    pub(super) origin: String,
+    /// `head spec` where the graph is known to have the input that was measured.
+    pub(super) input_checked: String,
     pub(super) job_id: String,
 }
 
@@ -58,16 +60,6 @@ impl Row {
             .map_err(|_| format!("the number format {:?} is none, or several", cells.precision))?;
         let measured_us = time_in(&cells.time_us)?;
         Ok(Self { line, cells, unit, runtime, format, measured_us })
-    }
-
-    /// Whether it is of the present state of the models.
-    pub(super) fn is_current(&self) -> bool {
-        self.cells.origin == "head"
-    }
-
-    /// Whether the graph is known to have the input that was measured.
-    pub(super) fn is_checked(&self) -> bool {
-        self.cells.input_checked == "head spec"
     }
 
     /// The inference, of a network.

@@ -46,11 +46,7 @@ pub(in crate::measure) fn operator(operation: &str, feature: &Feature<'_>) -> Re
         "CONV_2D_GROUP" => Operator::Conv2d(conv(feature, feature.count("Group", MAX_CHANNELS)?)?),
         "DEPTHWISE_CONV_2D" => Operator::DepthwiseConv2d(depthwise(feature)?),
         "FULLY_CONNECTED" => Operator::Linear(linear(feature)?),
-        "MEAN" => {
-            let side = feature.count("Input_shape", MAX_SIDE)?;
-            let channels = feature.count("Input_channel", MAX_CHANNELS)?;
-            Operator::Mean(Mean { input: Shape::image(side, side, channels) })
-        }
+        "MEAN" => Operator::Mean(Mean { input: image(feature)? }),
         "CONCATENATION" => Operator::Concat(concat(feature)?),
         "MAX_POOL_2D" => Operator::Pool(pool(feature, PoolKind::Max)?),
         "AVERAGE_POOL_2D" => Operator::Pool(pool(feature, PoolKind::Average)?),
@@ -58,9 +54,15 @@ pub(in crate::measure) fn operator(operation: &str, feature: &Feature<'_>) -> Re
     })
 }
 
+/// The square image that a row reads first.
+fn image(feature: &Feature<'_>) -> Result<Shape, String> {
+    let side = feature.count("Input_shape", MAX_SIDE)?;
+    Ok(Shape::image(side, side, feature.count("Input_channel", MAX_CHANNELS)?))
+}
+
 /// A window that slides over a square image.
 struct Square {
-    input: u32,
+    input: Shape,
     output: u32,
     side: u32,
     stride: u32,
@@ -69,7 +71,7 @@ struct Square {
 impl Square {
     fn of(feature: &Feature<'_>) -> Result<Self, String> {
         Ok(Self {
-            input: feature.count("Input_shape", MAX_SIDE)?,
+            input: image(feature)?,
             output: feature.count("Output_shape", MAX_SIDE)?,
             side: feature.count("Kernel", MAX_SIDE)?,
             stride: feature.count("Stride", MAX_SIDE)?,
@@ -79,13 +81,14 @@ impl Square {
     /// The window, with the padding that turns the input into the output: none where the
     /// input is large enough (the network padded it before), else "SAME".
     fn window(&self) -> Result<Window, String> {
+        let input = self.input.height;
         let needed = (self.output - 1) * self.stride + self.side;
-        let total = needed.saturating_sub(self.input);
-        let reached = (self.input + total - self.side) / self.stride + 1;
+        let total = needed.saturating_sub(input);
+        let reached = (input + total - self.side) / self.stride + 1;
         if reached != self.output {
             return Err(format!(
-                "a window of {} with stride {} makes {reached} of {} pixels, not {}",
-                self.side, self.stride, self.input, self.output
+                "a window of {} with stride {} makes {reached} of {input} pixels, not {}",
+                self.side, self.stride, self.output
             ));
         }
         let (before, after) = (total / 2, total - total / 2);
@@ -96,24 +99,22 @@ impl Square {
 
 fn conv(feature: &Feature<'_>, groups: u32) -> Result<Conv2d, String> {
     let square = Square::of(feature)?;
-    let channels = feature.count("Input_channel", MAX_CHANNELS)?;
+    let channels = square.input.channels;
     let output_channels = feature.count("Filter", MAX_CHANNELS)?;
     if channels % groups != 0 || output_channels % groups != 0 {
         return Err(format!("{groups} groups do not divide {channels} and {output_channels} channels"));
     }
-    Ok(Conv2d::new(Shape::image(square.input, square.input, channels), output_channels, square.window()?)
-        .groups(groups))
+    Ok(Conv2d::new(square.input, output_channels, square.window()?).groups(groups))
 }
 
 fn depthwise(feature: &Feature<'_>) -> Result<DepthwiseConv2d, String> {
     let mut square = Square::of(feature)?;
     // The delegate merges a padding operation into the 3x3 kernel; the table lists
     // the padded input, and the kernel it names is the one of padded convolutions.
-    if (square.side, square.stride) == (3, 1) && square.output + 2 == square.input {
-        square.input = square.output;
+    if (square.side, square.stride) == (3, 1) && square.output + 2 == square.input.height {
+        square.input = Shape::image(square.output, square.output, square.input.channels);
     }
-    let channels = feature.count("Input_channel", MAX_CHANNELS)?;
-    Ok(DepthwiseConv2d::new(Shape::image(square.input, square.input, channels), square.window()?))
+    Ok(DepthwiseConv2d::new(square.input, square.window()?))
 }
 
 fn linear(feature: &Feature<'_>) -> Result<Linear, String> {
@@ -127,11 +128,7 @@ fn linear(feature: &Feature<'_>) -> Result<Linear, String> {
 
 fn pool(feature: &Feature<'_>, kind: PoolKind) -> Result<Pool, String> {
     let square = Square::of(feature)?;
-    Ok(Pool {
-        kind,
-        input: Shape::image(square.input, square.input, feature.count("Input_channel", MAX_CHANNELS)?),
-        window: square.window()?,
-    })
+    Ok(Pool { kind, input: square.input, window: square.window()? })
 }
 
 /// A concatenation: the table lists the first input's channels, the number of
@@ -139,8 +136,8 @@ fn pool(feature: &Feature<'_>, kind: PoolKind) -> Result<Pool, String> {
 /// of slices, or whole slices, where first input and output are such: networks give
 /// their branches round numbers of channels, and the kernel copies slices in pairs.
 fn concat(feature: &Feature<'_>) -> Result<Concat, String> {
-    let side = feature.count("Input_shape", MAX_SIDE)?;
-    let first = feature.count("Input_channel", MAX_CHANNELS)?;
+    let input = image(feature)?;
+    let first = input.channels;
     let output = feature.count("Filter", MAX_CHANNELS)?;
     let others = feature.count("Kernel", MAX_SIDE)? - 1;
     let whole = |unit: &u32| first.is_multiple_of(*unit) && output.is_multiple_of(*unit);
@@ -151,7 +148,7 @@ fn concat(feature: &Feature<'_>) -> Result<Concat, String> {
     }
     let (each, extra) = (units.checked_div(others).unwrap_or(0), units.checked_rem(others).unwrap_or(0));
     let rest = (0..others).map(|index| (each + u32::from(index < extra)) * unit);
-    Ok(Concat::of_channels(Shape::image(side, side, 0), std::iter::once(first).chain(rest).collect()))
+    Ok(Concat::of_channels(Shape { channels: 0, ..input }, std::iter::once(first).chain(rest).collect()))
 }
 
 /// The functions linked behind the kernel of that name: `..._linked_:_relu_2`.

@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use coexec_sim::input::{InputError, Text, Violation};
 
 /// What identifies the conditions of runs. What could not be read is absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fingerprint {
     /// What runs name it by.
@@ -19,25 +18,18 @@ pub struct Fingerprint {
     /// Version of the tool that measured.
     pub tool_version: String,
     /// GPU driver.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// What the GPU's platform calls its version: `OpenCL 3.0`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opencl_version: Option<String>,
     /// Cores that threads were bound to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<String>,
     /// Frequency governor.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub governor: Option<String>,
     /// Clocks of cores and GPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clocks: Option<String>,
     /// Temperature before the runs, in degrees Celsius.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature_c: Option<f64>,
     /// When the runs were made.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{ExecutedOn, Measurement, Network, RunTable};
 use crate::measure::benchmark_cpu::layers;
-use crate::measure::{ByHost, ByProcessor, OnCores, Run, SkippedRow, family};
+use crate::measure::{ByHost, ByProcessor, OnCores, Run, SkippedRow, family, grouped};
 use coexec_sim::kernel::cpu::separate_passes;
 use coexec_sim::statistics::median;
 use coexec_sim::workload::{DataType, Elementwise, Layer, Operator, Stage, fuse, network};
@@ -151,12 +151,8 @@ impl OnCpu {
 
 /// Layers in a number format of the CPU's kernels; none in another.
 fn in_format(operators: &[Operator], data_type: DataType) -> Arc<[Layer]> {
-    match data_type {
-        DataType::F32 | DataType::I8 => layers(operators, data_type),
-        DataType::F16 | DataType::I8Dynamic | DataType::I4Dynamic | DataType::W4A16 | DataType::W8A16 => {
-            Arc::default()
-        }
-    }
+    let is_known = matches!(data_type, DataType::F32 | DataType::I8);
+    if is_known { layers(operators, data_type) } else { Arc::default() }
 }
 
 /// That the parts of a cut are all of the layer.
@@ -179,17 +175,12 @@ fn deviation(times: &[f64]) -> Option<f64> {
 /// The networks that ran as a whole and whose layers can be found: bundled ones, and
 /// those of scenario files in `folder`.
 pub(super) fn networks(measurements: &[Measurement], folder: &Path) -> Vec<Network> {
-    let mut networks: Vec<Network> = Vec::new();
-    for name in measurements.iter().filter(|run| run.operator.is_none()).map(|run| &run.network) {
-        if networks.iter().any(|known| known.name == *name) {
-            continue;
-        }
-        if let Some(stages) = stages(name, folder) {
-            let layers = stages.into_iter().map(|stage| stage.layer).collect();
-            networks.push(Network { name: name.clone(), layers });
-        }
-    }
-    networks
+    let whole = measurements.iter().filter(|run| run.operator.is_none());
+    let network = |(name, _): (&String, Vec<()>)| {
+        let layers = stages(name, folder)?.into_iter().map(|stage| stage.layer).collect();
+        Some(Network { name: name.clone(), layers })
+    };
+    grouped(whole.map(|run| (&run.network, ()))).into_iter().filter_map(network).collect()
 }
 
 /// The stages of a network or scenario of that name.

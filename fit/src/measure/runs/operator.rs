@@ -29,7 +29,8 @@ pub(super) fn write(name: &str, layer: &Layer, row: Row) -> Row {
 /// wrong with them.
 pub(super) fn read(text: &str, row: &Row) -> Result<(String, Layer), String> {
     let table: OperatorTable = from_toml_value(text).map_err(|misfit| {
-        format!("the operator is no inline table of a scenario: {}", first_line(&misfit.message))
+        let first_line = misfit.message.lines().next().unwrap_or_default();
+        format!("the operator is no inline table of a scenario: {first_line}")
     })?;
     for (key, is_there) in [("from", table.from.is_some()), ("data_type", table.data_type.is_some())] {
         if is_there {
@@ -94,8 +95,4 @@ fn function(name: &str) -> Result<Function, String> {
 fn name_of(function: Function) -> String {
     let value = function.serialize(toml_edit::ser::ValueSerializer::new()).expect(SAYABLE);
     value.as_str().expect(SAYABLE).to_owned()
-}
-
-fn first_line(message: &str) -> &str {
-    message.lines().next().unwrap_or_default()
 }

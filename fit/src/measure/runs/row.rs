@@ -1,33 +1,25 @@
 //! One row of a file of runs.
 
+use std::sync::LazyLock;
+
 use csv::StringRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Dispatch, ExecutedOn, Measurement, Repetition, operator};
+use crate::csv_rows;
 use crate::measure::time;
 use coexec_sim::{DataType, InputError, Mechanism, Text};
 
 /// Columns of a repetition alone; the others are the same in all rows of a run.
 const OF_REPETITION: [&str; 3] = ["repetition", "measured_us", "outlier"];
 
-/// The columns, in the order they are written; a file may have them in any order.
-pub const COLUMNS: [&str; 14] = [
-    "run",
-    "network",
-    "operator",
-    "inputs",
-    "linked",
-    "data_type",
-    "processor",
-    "synchronisation",
-    "kernel",
-    "dispatch",
-    "repetition",
-    "measured_us",
-    "outlier",
-    "fingerprint",
-];
+/// The columns, which are the fields of a [`Row`], in the order they are written; a file may have them in any order.
+pub static COLUMNS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let written = csv_rows::write(&[Row::default()]).expect("a row can be written to memory");
+    let header = written.lines().next().unwrap_or_default();
+    header.split(',').map(str::to_owned).collect()
+});
 
 /// A row of a file of runs: one repetition. Rows of one run differ in
 /// `repetition`, `measured_us` and `outlier` only; a row whose `network` is empty
@@ -81,7 +73,8 @@ pub(super) fn check_header(header: &StringRecord, text: &Text) -> Result<(), Inp
     if let Some(missing) = COLUMNS.iter().find(|name| times(name) == 0) {
         return refuse(None, format!("there is no column {missing:?}"));
     }
-    match header.iter().find(|name| !COLUMNS.contains(name) || times(name) > 1) {
+    let is_known = |name: &str| COLUMNS.iter().any(|column| column == name);
+    match header.iter().find(|name| !is_known(name) || times(name) > 1) {
         Some(name) => {
             // Where it is there twice, the second.
             let span = text.content.lines().next().and_then(|line| line.rfind(name));
@@ -93,14 +86,15 @@ pub(super) fn check_header(header: &StringRecord, text: &Text) -> Result<(), Inp
 }
 
 /// The cells of a row that repeats the one before it.
-pub(super) fn repeated(row: &Row) -> [String; COLUMNS.len()] {
-    COLUMNS.map(|column| match column {
+pub(super) fn repeated(row: &Row) -> Vec<String> {
+    let cell = |column: &String| match column.as_str() {
         "run" => row.run.clone(),
         "repetition" => row.repetition.to_string(),
         "measured_us" => row.measured_us.to_string(),
         "outlier" => row.outlier.to_string(),
         _ => String::new(),
-    })
+    };
+    COLUMNS.iter().map(cell).collect()
 }
 
 /// The row in a record, or what is wrong with it. `before` is the record before it, and

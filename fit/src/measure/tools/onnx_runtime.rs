@@ -1,11 +1,12 @@
 //! A profile of ONNX Runtime (`SessionOptions.enable_profiling`, `onnxruntime_perf_test -p`): events of whole inferences and
 //! of nodes, under the names that they have once its optimiser has merged them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
 use super::{Measured, OfNode};
+use crate::measure::grouped;
 use coexec_sim::statistics::median;
 
 /// Providers that compute on CPU cores.
@@ -21,14 +22,12 @@ const BLOCKED: &str = "_nchwc";
 /// What an exporter of PyTorch puts between a node's name and the number of its result.
 const RESULT: &str = "_output_";
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Event {
-    #[serde(default)]
     name: String,
     /// In microseconds.
-    #[serde(default)]
     dur: f64,
-    #[serde(default)]
     args: Arguments,
 }
 
@@ -59,24 +58,20 @@ pub(super) fn of_profile(content: &str) -> Result<Measured, String> {
     }
     let helpers = nodes().filter_map(|(_, event)| event.args.thread_scheduling_stats.get("sub_threads"));
     let helpers = helpers.filter_map(|threads| threads.as_object()).map(serde_json::Map::len).max();
-    let mut times: HashMap<&str, (Vec<f64>, Option<u64>, bool)> = HashMap::new();
-    let mut order = Vec::new();
-    for (name, event) in nodes() {
-        // Channels in blocks are filled up to whole ones.
-        let extents = event.args.output_type_shape.first().filter(|_| !name.ends_with(BLOCKED));
-        let extents = extents.and_then(|shape| shape.values().next());
-        let (times, ..) = times.entry(name).or_insert_with(|| {
-            order.push(name);
-            let multiplies = PRODUCTS.iter().any(|product| event.args.op_name.contains(product));
-            (Vec::new(), extents.map(|extents| extents.iter().product()), multiplies)
-        });
-        times.push(event.dur);
-    }
     // Others are of a loop, or were not run each time.
-    let operators = order.into_iter().filter(|name| times[name].0.len() == runs.len()).filter_map(|name| {
-        let (times, elements, multiplies) = &times[name];
-        let (node, micros) = (node(name).to_owned(), steady(times)?);
-        Some(OfNode { node, elements: *elements, multiplies: *multiplies, micros })
+    let each_time = grouped(nodes()).into_iter().filter(|(_, events)| events.len() == runs.len());
+    let operators = each_time.filter_map(|(name, events)| {
+        let Arguments { op_name, output_type_shape, .. } = &events.first()?.args;
+        // Channels in blocks are filled up to whole ones.
+        let extents = output_type_shape.first().filter(|_| !name.ends_with(BLOCKED));
+        let extents = extents.and_then(|shape| shape.values().next());
+        let times: Vec<f64> = events.iter().map(|event| event.dur).collect();
+        Some(OfNode {
+            node: node(name).to_owned(),
+            elements: extents.map(|extents| extents.iter().product()),
+            multiplies: PRODUCTS.iter().any(|product| op_name.contains(product)),
+            micros: steady(&times)?,
+        })
     });
     Ok(Measured {
         threads: 1 + u32::try_from(helpers.unwrap_or(0)).unwrap_or(0),

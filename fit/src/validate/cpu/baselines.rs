@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use super::{cores, group_name};
-use crate::measure::CpuRun;
-use crate::predictor::{CodlPredictor, Job, Regression};
+use crate::measure::{CpuRun, grouped};
+use crate::predictor::{CodlPredictor, Job, Launch, Regression};
 use crate::validate::flops_linear;
 use crate::validate::point::Point;
 use coexec_sim::{Cpu, Library};
@@ -29,27 +29,23 @@ impl<'a> Baselines<'a> {
         runs: impl IntoIterator<Item = &'b CpuRun, IntoIter: Clone>,
     ) -> Self {
         let runs = runs.into_iter();
-        let mut operators = Vec::new();
-        let mut networks: HashMap<String, Vec<(Vec<Job>, f64)>> = HashMap::new();
+        let (mut operators, mut networks) = (Vec::new(), Vec::new());
         for run in runs.clone() {
             match jobs(run, cpu, library).map(<[Job; 1]>::try_from) {
                 Some(Ok([job])) => operators.push((job, run.measured_us)),
-                Some(Err(network)) => {
-                    networks.entry(group_name(run)).or_default().push((network, run.measured_us));
-                }
+                Some(Err(network)) => networks.push((group_name(run), (network, run.measured_us))),
                 None => {}
             }
         }
         let known = runs.filter(|run| !run.what.layers.is_empty());
+        let totals = known.map(|run| (group_name(run), (operations(run), run.measured_us)));
         let summed = |(group, runs): (String, Vec<_>)| Some((group, Regression::of_networks(&runs)?));
         Self {
             cpu,
             library,
-            flops_linear: flops_linear::ByGroup::fit(
-                known.map(|run| (group_name(run), operations(run), run.measured_us)),
-            ),
-            operators: CodlPredictor::fit(operators),
-            networks: networks.into_iter().filter_map(summed).collect(),
+            flops_linear: flops_linear::ByGroup::fit(totals),
+            operators: CodlPredictor::fit(Launch::None, operators),
+            networks: grouped(networks.into_iter()).into_iter().filter_map(summed).collect(),
         }
     }
 

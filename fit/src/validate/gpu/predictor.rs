@@ -29,14 +29,13 @@ impl<'a> Predictor<'a> {
         let seen = seen.into_iter();
         let job = |run: &GpuRun| Some((Job::on_gpu(&run.what, gpu).ok()?, run.measured_us));
         let jobs: Vec<(Job, f64)> = seen.clone().filter_map(job).collect();
+        let totals = seen.map(|run| (group_name(&run.what), (operations(&run.what), run.measured_us)));
         Self {
             gpu,
             uncertainties: Uncertainties::new(gpu, spreads.iter()),
-            flops_linear: ByGroup::fit(
-                seen.map(|run| (group_name(&run.what), operations(&run.what), run.measured_us)),
-            ),
-            codl: CodlPredictor::fit(jobs.iter().cloned()),
-            codl_launch: CodlPredictor::fit_with(Launch::Fitted, jobs),
+            flops_linear: ByGroup::fit(totals),
+            codl: CodlPredictor::fit(Launch::None, jobs.clone()),
+            codl_launch: CodlPredictor::fit(Launch::Fitted, jobs),
         }
     }
 

@@ -88,16 +88,13 @@ impl Hardware {
             let missing = || MissingConstant { gpu: gpu.name.clone(), key };
             Ok(quantity.as_ref().ok_or_else(missing)?.value)
         };
+        let products = &gpu.multiply_accumulates_per_cycle;
+        let shared = &memory.peak_bandwidth_gbps;
+        let bandwidth = gpu.memory.as_ref().map_or(shared, |own| &own.bandwidth_gbps);
         Ok(Self {
             clock_mhz: constant("clock_mhz", &gpu.clock_mhz)?,
-            multiply_accumulates_per_cycle: constant(
-                "multiply_accumulates_per_cycle",
-                &gpu.multiply_accumulates_per_cycle,
-            )?,
-            bandwidth_gbps: gpu
-                .memory
-                .as_ref()
-                .map_or(memory.peak_bandwidth_gbps.value, |own| own.bandwidth_gbps.value),
+            multiply_accumulates_per_cycle: constant("multiply_accumulates_per_cycle", products)?,
+            bandwidth_gbps: bandwidth.value,
             compute_units: f64::from(gpu.compute_units),
             simd_width: f64::from(gpu.simd_width),
             rules: gpu.family.rules(),
