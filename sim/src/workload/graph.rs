@@ -29,8 +29,8 @@ impl NodeId {
     }
 }
 
-/// Where a node takes a tensor from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Where a node takes a tensor from; inputs of the graph come before what is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// An input of the graph, by its index.
     Input(u32),
@@ -180,9 +180,10 @@ impl Graph {
         self.nodes.iter().map(|node| node.operator.macs()).sum()
     }
 
-    fn push(&mut self, node: Node) -> NodeId {
+    /// Adds a node, which is not checked yet; its result.
+    fn push(&mut self, node: Node) -> Source {
         self.nodes.push(node);
-        NodeId(self.nodes.len() as u32 - 1)
+        Source::Node(NodeId(self.nodes.len() as u32 - 1))
     }
 
     /// Name of what `source` is, for messages.

@@ -20,10 +20,6 @@ pub struct Reshape {
 }
 
 impl Definition for Reshape {
-    fn name(&self) -> &'static str {
-        "reshape"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Movement(Movement::Rearranged { input: self.input })
     }
