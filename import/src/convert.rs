@@ -36,8 +36,8 @@ use std::rc::Rc;
 use super::error::{ImportError, Problem};
 use super::model::{Constant, Model, SourceNode, TensorId, Work};
 use super::view::wide_axes;
-use super::{GivenInput, ImportOptions, Replacement};
-use coexec_sim::workload::{Node, Shape, Source};
+use super::{ImportOptions, Replacement};
+use coexec_sim::workload::{InputTable, Node, Shape, Source};
 use tensors::{AtWork, matrices, read_by, written_by};
 pub(super) use value::Value;
 
@@ -60,7 +60,7 @@ pub(super) fn unsound<T>(reason: impl Into<String>) -> Step<T> {
 /// The graph's nodes and inputs, and what was put in the place of what.
 #[derive(Debug, Default)]
 pub(super) struct Converted {
-    pub(super) inputs: Vec<GivenInput>,
+    pub(super) inputs: Vec<InputTable>,
     pub(super) nodes: Vec<Node>,
     pub(super) skipped: Vec<Replacement>,
     pub(super) approximated: Vec<Replacement>,
@@ -78,8 +78,8 @@ pub(super) struct Converter<'a> {
     values: Vec<Option<Value>>,
     /// Nodes that read each tensor, the model's outputs included.
     readers: Vec<u32>,
-    /// Whether each tensor is an output, or read by a node that takes any order of its axes.
-    is_read_as_it_lies: Vec<bool>,
+    /// Outputs, and what is read by a node that takes any order of its axes.
+    read_as_they_lie: HashSet<TensorId>,
     out: Converted,
     names: HashSet<String>,
     moved: HashMap<Moved, Source>,
@@ -116,9 +116,9 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
     let mut converter = Converter::new(model, options);
     for &input in &model.inputs {
         let tensor = &model.tensors[input];
-        let at = AtWork { name: tensor.name.clone(), kind: "input".to_owned(), ..AtWork::default() };
+        converter.at = AtWork { name: tensor.name.clone(), kind: "input".to_owned(), ..AtWork::default() };
         let given = converter.give(input, &tensor.name, tensor.extents.as_deref());
-        given.map_err(|problem| at.refused(problem))?;
+        given.map_err(|problem| converter.at.refused(problem))?;
     }
     for node in &model.nodes {
         converter.enter(node);
@@ -136,25 +136,21 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
 
 impl<'a> Converter<'a> {
     fn new(model: &'a Model, options: &ImportOptions) -> Self {
-        let nodes = model.all_nodes();
+        let nodes: Vec<&SourceNode> = model.nodes.iter().flat_map(SourceNode::with_inner).collect();
         let mut readers = vec![0; model.tensors.len()];
         let reads = nodes.iter().flat_map(|node| node.reads.iter().chain(node.work.hands_on()).flatten());
         for &tensor in reads.chain(&model.outputs) {
             readers[tensor] += 1;
         }
-        let mut is_read_as_it_lies = vec![false; model.tensors.len()];
-        let free = nodes.iter().filter(|node| !node.work.arranges());
-        let read = free.flat_map(|node| node.reads.iter().copied().flatten());
-        for tensor in read.chain(model.outputs.iter().copied()) {
-            is_read_as_it_lies[tensor] = true;
-        }
+        let mut read_as_they_lie = read_by(&nodes, |work| !work.arranges());
+        read_as_they_lie.extend(&model.outputs);
         let constant = |tensor: &super::model::SourceTensor| tensor.constant.clone().map(Value::Constant);
         Self {
             model,
             skip_unknown: options.skip_unknown,
             values: model.tensors.iter().map(constant).collect(),
             readers,
-            is_read_as_it_lies,
+            read_as_they_lie,
             out: Converted::default(),
             names: HashSet::new(),
             moved: HashMap::new(),
@@ -190,9 +186,9 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    fn input(&mut self, name: &str, shape: Shape) -> Source {
+    fn input(&mut self, name: &str, extent: Shape) -> Source {
         let name = self.unique(name);
-        self.out.inputs.push(GivenInput { name, shape });
+        self.out.inputs.push(InputTable { name, extent });
         Source::Input(self.out.inputs.len() as u32 - 1)
     }
 

@@ -99,6 +99,11 @@ impl Constant {
         Some(self.numbers.as_ref()?.iter().map(|&number| number as i64).collect())
     }
 
+    /// Its first number, where it is kept.
+    pub(super) fn first(&self) -> Option<f64> {
+        self.numbers.as_ref()?.first().copied()
+    }
+
     /// Number of elements.
     pub(super) fn elements(&self) -> u64 {
         elements(&self.extents)
@@ -168,24 +173,6 @@ pub(super) fn as_extent(number: impl TryInto<u32>) -> u32 {
     number.try_into().unwrap_or(u32::MAX)
 }
 
-impl Model {
-    /// All nodes, those that run in rounds included.
-    pub(super) fn all_nodes(&self) -> Vec<&SourceNode> {
-        let mut all = Vec::with_capacity(self.nodes.len());
-        add_nodes(&self.nodes, &mut all);
-        all
-    }
-}
-
-fn add_nodes<'a>(nodes: &'a [SourceNode], all: &mut Vec<&'a SourceNode>) {
-    for node in nodes {
-        all.push(node);
-        if let Work::Rounds(rounds) = &node.work {
-            add_nodes(&rounds.nodes, all);
-        }
-    }
-}
-
 /// A node of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SourceNode {
@@ -206,6 +193,12 @@ pub(super) struct SourceNode {
 }
 
 impl SourceNode {
+    /// The node, and those that it runs in rounds.
+    pub(super) fn with_inner(&self) -> Vec<&Self> {
+        let inner = if let Work::Rounds(rounds) = &self.work { &rounds.nodes[..] } else { &[] };
+        std::iter::once(self).chain(inner.iter().flat_map(Self::with_inner)).collect()
+    }
+
     /// An operand, where it is not left out.
     pub(super) fn operand(&self, index: usize) -> Option<TensorId> {
         self.reads.get(index).copied().flatten()

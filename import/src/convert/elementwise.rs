@@ -4,7 +4,7 @@
 //! quotient by constants a product; any clipping becomes `relu6`. A factor or a shift a
 //! channel that follows trained weights is part of them.
 
-use super::{Converter, Step, Value, unsound};
+use super::{Converter, Step, unsound};
 use crate::model::{Arithmetic, Constant, Elemental, SourceNode, elements};
 use crate::view::View;
 use coexec_sim::workload::{Elementwise, Function, Shape, Source};
@@ -47,7 +47,7 @@ impl Converter<'_> {
                 Function::Add
             }
             Arithmetic::Divide | Arithmetic::DivideFloats
-                if self.is_computed(node, 0) && self.is_computed(node, 1) =>
+                if self.source(node, 0).and(self.source(node, 1)).is_some() =>
             {
                 Function::Divide
             }
@@ -78,14 +78,9 @@ impl Converter<'_> {
         }
     }
 
-    /// Whether the network computes an operand, or is given it.
-    fn is_computed(&self, node: &SourceNode, operand: usize) -> bool {
-        matches!(self.value(node, operand), Some(Value::View(_)))
-    }
-
     /// The first two operands, one of which may be constant.
     fn pair(&mut self, node: &SourceNode, function: Function) -> Step<View> {
-        let (first, second) = if self.is_computed(node, 0) { (0, 1) } else { (1, 0) };
+        let (first, second) = if self.source(node, 0).is_some() { (0, 1) } else { (1, 0) };
         let view = self.view(node, first)?;
         if let Some(constant) = self.constant(node, second).cloned() {
             return self.with_constant(node, &view, [first, second], &constant, function);
@@ -169,9 +164,8 @@ impl Converter<'_> {
 /// Extents of what two tensors give, as `NumPy` broadcasts.
 pub(crate) fn broadcast(left: &[u32], right: &[u32]) -> Step<Vec<u32>> {
     let rank = left.len().max(right.len());
-    let at = |extents: &[u32], axis: usize| match (axis + extents.len()).checked_sub(rank) {
-        Some(index) => extents[index],
-        None => 1,
+    let at = |extents: &[u32], axis: usize| {
+        (axis + extents.len()).checked_sub(rank).map_or(1, |index| extents[index])
     };
     (0..rank)
         .map(|axis| match (at(left, axis), at(right, axis)) {

@@ -1,6 +1,6 @@
 //! Tensors put together: concatenations, zeros around, copies, larger images.
 
-use super::{Converter, Step, Value, axis, unknown, unsound};
+use super::{Converter, Problem, Step, Value, axis, unknown, unsound};
 use crate::fold;
 use crate::model::{Constant, SourceNode, TensorId, as_extent, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
@@ -27,10 +27,7 @@ impl Converter<'_> {
         along: i64,
         is_new: bool,
     ) -> Step<Value> {
-        let constants = parts.iter().map(|(part, _)| match part {
-            Value::Constant(constant) => Some(constant.clone()),
-            Value::View(_) => None,
-        });
+        let constants = parts.iter().map(|(part, _)| part.constant().cloned());
         if let Some(constants) = constants.collect::<Option<Vec<Constant>>>() {
             let joined = fold::joined(constants, along, is_new)?;
             Self::check_size(&joined.extents)?;
@@ -93,10 +90,8 @@ impl Converter<'_> {
             // for a batch of them, and give each a thread.
             inner.push(1);
         }
-        match placed_in(view, along, &outer, &inner) {
-            Some(placed) => Ok(placed),
-            None => unsound("a tensor is too large"),
-        }
+        placed_in(view, along, &outer, &inner)
+            .ok_or_else(|| Problem::Unsound("a tensor is too large".to_owned()))
     }
 
     /// The order in memory of what is joined along an axis: that of a part which has it.
@@ -181,14 +176,8 @@ impl Converter<'_> {
         let is_around_image =
             rank == 4 && (0..rank).all(|axis| axis == height || axis == width || around[axis] == [0, 0]);
         let view = if is_around_image {
-            let Padding { top, bottom, left, right } = view.padding;
-            let padding = Padding {
-                top: top + around[height][0],
-                bottom: bottom + around[height][1],
-                left: left + around[width][0],
-                right: right + around[width][1],
-            };
-            View { padding, ..view }
+            let [[top, bottom], [left, right]] = [around[height], around[width]];
+            View { padding: view.padding + Padding { top, bottom, left, right }, ..view }
         } else {
             let mut view = self.with_zeros(view)?;
             for (axis, counts) in around.into_iter().enumerate() {
@@ -338,18 +327,15 @@ fn placed_in(part: &View, along: usize, outer: &[u32], inner: &[u32]) -> Option<
 }
 
 /// Extents of tensors one after the other along an axis, which alone differs.
-pub(crate) fn joined_extents<'a>(parts: impl Iterator<Item = &'a [u32]>, along: usize) -> Step<Vec<u32>> {
-    let mut joined: Option<Vec<u32>> = None;
+pub(crate) fn joined_extents<'a>(mut parts: impl Iterator<Item = &'a [u32]>, along: usize) -> Step<Vec<u32>> {
+    let Some(first) = parts.next() else { return unsound("nothing to join") };
+    let mut extents = first.to_vec();
     for part in parts {
-        let Some(extents) = &mut joined else {
-            joined = Some(part.to_vec());
-            continue;
-        };
         let same = |other: usize| other == along || part.get(other) == extents.get(other);
         if part.len() != extents.len() || !(0..extents.len()).all(same) {
             return unsound("tensors that are joined differ along another axis");
         }
         extents[along] = extents[along].saturating_add(part[along]);
     }
-    joined.map_or_else(|| unsound("nothing to join"), Ok)
+    Ok(extents)
 }

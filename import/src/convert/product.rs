@@ -70,7 +70,9 @@ impl Converter<'_> {
         written.push(axis);
         let is_image = input.shape.height > 1 && input.shape.batch == 1 && input.shape.channels == depth;
         let source = if is_image && input.order.as_ref() == Some(&order) {
-            self.emit("", pointwise(input.shape, output, bias), &[input.source])?
+            // What a framework does where the pixels are not in one row.
+            let conv = Conv2d::new(input.shape, output, Window::valid(1)).bias(bias);
+            self.emit("", conv, &[input.source])?
         } else {
             let source = self.arranged(input, &order, Shape::tokens(rows, depth))?;
             let linear = Linear { rows, input_features: depth, output_features: output, bias };
@@ -174,12 +176,11 @@ impl Converter<'_> {
     pub(super) fn value(&self, node: &SourceNode, operand: usize) -> Option<&Value> {
         self.read(node, operand).ok()
     }
-}
 
-/// A linear layer over the pixels of an image: what a framework does where they are
-/// not in one row.
-fn pointwise(input: Shape, output_channels: u32, bias: bool) -> Operator {
-    Operator::Conv2d(Conv2d::new(input, output_channels, Window::valid(1)).bias(bias))
+    /// Where an operand comes from that the network computes, or is given.
+    pub(super) fn source(&self, node: &SourceNode, operand: usize) -> Option<Source> {
+        self.value(node, operand)?.view().map(|view| view.source)
+    }
 }
 
 /// Rows and columns of weights; none where there are several matrices.

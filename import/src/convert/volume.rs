@@ -17,7 +17,7 @@ pub(super) struct Side {
     kernel: u32,
     stride: u32,
     dilation: u32,
-    pub(super) pads: [u32; 2],
+    pads: [u32; 2],
     positions: u32,
 }
 
@@ -121,8 +121,9 @@ impl Converter<'_> {
             self.emit_generic(".slices", (GenericKind::Movement, 1), &[view.source], taken)?
         };
         let bias = self.has_bias(node, output);
-        let conv = Conv2d::new(taken, output, Side::window([rows, columns])).groups(groups).bias(bias);
-        let source = self.emit("", conv.slices(along.kernel), &[source])?;
+        let conv = Conv2d::new(taken, output, Side::window([rows, columns]));
+        let conv = Conv2d { groups, bias, slices: Some(along.kernel), ..conv };
+        let source = self.emit("", conv, &[source])?;
         let memory = [batch, along.positions, rows.positions, columns.positions, output];
         Ok(self.volume(source, &memory))
     }
@@ -154,7 +155,7 @@ impl Converter<'_> {
         };
         // Zeros around operand 0 may be left to the reader.
         let is_padded =
-            matches!(self.value(node, 0), Some(Value::View(view)) if view.padding != Padding::NONE);
+            self.value(node, 0).and_then(Value::view).is_some_and(|view| view.padding != Padding::NONE);
         let is_whole = |side: usize| {
             let [kernel, stride] = [i64::from(kernel[side]), at(&window.stride, side, 1)];
             match &window.pads {

@@ -1,12 +1,13 @@
 //! Convolutions and pools.
 
+use super::reduce::over_pixels;
 use super::volume::{Side, sides};
 use super::{Converter, Step, Value, unknown, unsound};
 use crate::model::{Pads, Reduction, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
 use coexec_sim::workload::{
-    Conv2d, DepthwiseConv2d, GenericKind, MAX_DIMENSION, Mean, Operator, Padding, Pool, PoolKind, Reshape,
-    Shape, Source, Window,
+    Conv2d, DepthwiseConv2d, GenericKind, MAX_DIMENSION, Operator, Padding, Pool, PoolKind, Reshape, Shape,
+    Source, Window,
 };
 
 /// An image that a window slides over.
@@ -125,24 +126,19 @@ impl Converter<'_> {
 
     pub(super) fn global_pool(&mut self, node: &SourceNode, kind: PoolKind) -> Step<View> {
         let view = self.unpadded_view(node, 0)?;
+        let reduction = match kind {
+            PoolKind::Average => Reduction::Mean,
+            PoolKind::Max => Reduction::Max,
+        };
         if view.extents.len() == 5 {
             let order = self.image_order(5);
-            let reduction = match kind {
-                PoolKind::Average => Reduction::Mean,
-                PoolKind::Max => Reduction::Max,
-            };
             return self.reduced_over(&view, &order[1..4], reduction, true);
         }
         let image = self.image(node, 0)?;
         if image.zeros != Padding::NONE {
             return unknown("zeros around an image that is reduced as a whole");
         }
-        let input = image.shape;
-        let operator = match kind {
-            PoolKind::Average => Mean { input }.into(),
-            PoolKind::Max => Pool { kind, input, window: Window::of([input.height, input.width]) }.into(),
-        };
-        self.operator_view(operator, &image)
+        self.operator_view(over_pixels(reduction, image.shape), &image)
     }
 
     /// Operand as one image.
@@ -204,18 +200,14 @@ impl Converter<'_> {
 /// Fills a window's numbers in; `kernel` are those of the axes that the file sees.
 fn fit(window: &Windowed, kernel: &[u32], image: &Image) -> Step<Window> {
     let &Image { shape: Shape { height, width, .. }, zeros, flat, .. } = image;
-    let around = [[zeros.top, zeros.bottom], [zeros.left, zeros.right]];
     let extents = [height + zeros.top + zeros.bottom, width + zeros.left + zeros.right];
-    let (mut rows, mut columns) = match sides(window, kernel, &extents[usize::from(flat)..])?[..] {
+    let (rows, columns) = match sides(window, kernel, &extents[usize::from(flat)..])?[..] {
         [columns] => (Side::NONE, columns),
         [rows, columns] => (rows, columns),
         _ => return unsound("a window of another number of axes than its input"),
     };
-    for (side, around) in [&mut rows, &mut columns].into_iter().zip(around) {
-        side.pads[0] += around[0];
-        side.pads[1] += around[1];
-    }
-    Ok(Side::window([rows, columns]))
+    let window = Side::window([rows, columns]);
+    Ok(Window { padding: window.padding + zeros, ..window })
 }
 
 /// Padding before and behind one side of `extent` pixels; its place among so many sides.

@@ -1,6 +1,6 @@
 //! ONNX's operators in the words of `model.rs`.
 
-use super::messages::{AttributeProto, NodeProto};
+use super::messages::{AttributeProto, GraphProto, NodeProto};
 use crate::model::{
     Extents, Listing, Pads, Reduction, Reshaping, Spectrum, TensorId, Windowed, Work, as_extent,
 };
@@ -11,8 +11,6 @@ use coexec_sim::workload::{
 
 mod attention;
 
-use attention::{group_query, multi_head};
-
 /// The number of an operand that no node has.
 const NONE: usize = usize::MAX;
 
@@ -22,8 +20,8 @@ type Reads = Vec<Option<TensorId>>;
 /// Attributes of a node.
 pub(super) struct Attributes<'a>(pub(super) &'a [AttributeProto]);
 
-impl Attributes<'_> {
-    pub(super) fn find(&self, name: &str) -> Option<&AttributeProto> {
+impl<'a> Attributes<'a> {
+    pub(super) fn find(&self, name: &str) -> Option<&'a AttributeProto> {
         self.0.iter().find(|attribute| attribute.name == name)
     }
 
@@ -59,6 +57,11 @@ impl Attributes<'_> {
 
     pub(super) fn flag(&self, name: &str) -> bool {
         self.integer(name, 0) != 0
+    }
+
+    /// The graph that one of them is.
+    pub(super) fn graph(&self, name: &str) -> Option<&'a GraphProto> {
+        self.find(name)?.g.as_ref()
     }
 
     fn axis(&self, usual: i64) -> i64 {
@@ -124,9 +127,9 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         }
         "QAttention" => ("PackedAttention", &[0, NONE, NONE, 8, 8, NONE, 1]),
         "Attention" => ("Attention", &[0, 1, 2, 4, 5, 3]),
-        "MultiHeadAttention" => (multi_head(reads), &[0, 1, 2, 6, 7, 5]),
-        "DecoderMaskedMultiHeadAttention" => (multi_head(reads), &[0, 1, 2, 5, 6, 4]),
-        "GroupQueryAttention" => (group_query(reads), &[0, 1, 2, 3, 4, 10]),
+        "MultiHeadAttention" => ("MultiHeadAttention", &[0, 1, 2, 6, 7, 5]),
+        "DecoderMaskedMultiHeadAttention" => ("MultiHeadAttention", &[0, 1, 2, 5, 6, 4]),
+        "GroupQueryAttention" => ("GroupQueryAttention", &[0, 1, 2, 3, 4, 10]),
         "LinearAttention" => ("LinearAttention", &[0, 1, 2]),
         "CausalConvWithState" => ("CausalConvWithState", &[0, 1, 2]),
         "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => ("LSTM", &[0, 1, 2, 3, NONE, 5, 6]),

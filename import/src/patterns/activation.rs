@@ -69,30 +69,22 @@ fn forwards(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<
         let Some(reader) = links.only_reader(current) else { break };
         let node = &model.nodes[reader];
         let Work::Arithmetic(arithmetic) = node.work else { break };
-        let factor = FACTORS.contains(&arithmetic);
-        if constant_beside(model, node) == Some(1) {
+        let is_scaled = constant_beside(model, node) == Some(1);
+        let is_of_x =
+            |&operand: &TensorId| operand != current && derives(model, links, operand, from, MAX_STEPS);
+        let is_product = || {
+            let is_pair = arithmetic == Arithmetic::Multiply && node.reads.len() == 2;
+            is_pair && node.reads.iter().flatten().any(is_of_x)
+        };
+        last = match last {
+            None if is_scaled => None,
+            None if is_product() => Some(reader),
             // Behind the product only a factor belongs to the function.
-            if last.is_some() && !factor {
-                break;
-            }
-            last = last.map(|_| reader);
-        } else if arithmetic == Arithmetic::Multiply
-            && last.is_none()
-            && node.reads.len() == 2
-            && node
-                .reads
-                .iter()
-                .flatten()
-                .any(|&operand| operand != current && derives(model, links, operand, from, MAX_STEPS))
-        {
-            last = Some(reader);
-        } else {
-            break;
-        }
-        match result(node) {
-            Some(next) => current = next,
-            None => break,
-        }
+            Some(_) if is_scaled && FACTORS.contains(&arithmetic) => Some(reader),
+            Some(_) | None => break,
+        };
+        let Some(next) = result(node) else { break };
+        current = next;
     }
     last
 }

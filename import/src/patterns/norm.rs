@@ -104,7 +104,8 @@ fn region(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<(T
         let joins = computed(model, node).count() == 2;
         let is_closed = |&tensor: &TensorId| {
             tensor == written
-                || (!links.is_output[tensor] && links.readers[tensor].iter().all(|r| members.contains(r)))
+                || (!links.outputs.contains(&tensor)
+                    && links.readers[tensor].iter().all(|r| members.contains(r)))
         };
         if joins && has_root && members.contains(&key) && inside.iter().all(is_closed) {
             let in_steps = || model.order == ImageOrder::ChannelsLast && !is_one_kernel(model, &members);
@@ -137,10 +138,7 @@ fn is_one_kernel(model: &Model, members: &HashSet<usize>) -> bool {
 }
 
 fn is_root(model: &Model, node: &SourceNode) -> bool {
-    let exponent = || {
-        let tensor = node.operand(1)?;
-        model.tensors[tensor].constant.as_ref()?.numbers.as_ref()?.first().copied()
-    };
+    let exponent = || model.tensors[node.operand(1)?].constant.as_ref()?.first();
     matches!(node.work, Work::Function(Elemental::Sqrt | Elemental::ReciprocalSqrt))
         || node.work == Work::Arithmetic(Arithmetic::Power)
             && exponent().is_some_and(|exponent| (exponent.abs() - 0.5).abs() < 1e-6)
