@@ -214,12 +214,7 @@ pub enum Class<'a> {
     /// Elements moved unchanged.
     Movement(Movement<'a>),
     /// Rows looked up in a table.
-    Gather {
-        /// Rows looked up.
-        rows: u32,
-        /// Features of one row.
-        features: u32,
-    },
+    Gather(&'a Embedding),
     /// Steps, each of which multiplies what the one before it left by the same weights.
     Recurrent(&'a Recurrent),
     /// Anything else, by what it moves and computes.
@@ -319,10 +314,7 @@ pub enum Movement<'a> {
     /// Spread over more pixels, or fewer.
     Resized(&'a Resize),
     /// Into another extent.
-    Rearranged {
-        /// Extent they come from.
-        input: Shape,
-    },
+    Rearranged(&'a Reshape),
 }
 
 impl Movement<'_> {

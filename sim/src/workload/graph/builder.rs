@@ -104,33 +104,25 @@ impl GraphBuilder {
 
     /// A pooling window.
     pub fn pool(&mut self, from: Source, kind: PoolKind, window: Window) -> Source {
-        let pool = Pool { kind, input: self.shape(from), window };
-        self.operator("pool", pool, &[from])
+        self.operator("pool", Pool { kind, input: self.shape(from), window }, &[from])
     }
 
     /// The mean of each channel over all pixels.
     pub fn mean(&mut self, from: Source) -> Source {
-        let mean = Mean { input: self.shape(from) };
-        self.operator("mean", mean, &[from])
+        self.operator("mean", Mean { input: self.shape(from) }, &[from])
     }
 
     /// A linear layer with bias over tokens.
     pub fn linear(&mut self, from: Source, features: u32) -> Source {
-        let tokens = self.shape(from);
-        let linear = Linear {
-            rows: tokens.width,
-            input_features: tokens.channels,
-            output_features: features,
-            bias: true,
-        };
+        let Shape { width: rows, channels: input_features, .. } = self.shape(from);
+        let linear = Linear { rows, input_features, output_features: features, bias: true };
         self.operator("linear", linear, &[from])
     }
 
     /// A function of one tensor.
     pub fn activate(&mut self, from: Source, function: Function) -> Source {
         let elementwise = Elementwise { function, input: self.shape(from), other: None };
-        let stem = function.word();
-        self.operator(&stem, elementwise, &[from])
+        self.operator(&function.word(), elementwise, &[from])
     }
 
     /// The sum of two tensors.
@@ -145,8 +137,7 @@ impl GraphBuilder {
 
     fn binary(&mut self, function: Function, first: Source, second: Source) -> Source {
         let elementwise = Elementwise { function, input: self.shape(first), other: Some(self.shape(second)) };
-        let stem = function.word();
-        self.operator(&stem, elementwise, &[first, second])
+        self.operator(&function.word(), elementwise, &[first, second])
     }
 
     /// A concatenation along channels.
@@ -159,19 +150,16 @@ impl GraphBuilder {
 
     /// The same elements under another extent.
     pub fn reshape(&mut self, from: Source, output: Shape) -> Source {
-        let reshape = Reshape { input: self.shape(from), output };
-        self.operator("reshape", reshape, &[from])
+        self.operator("reshape", Reshape { input: self.shape(from), output }, &[from])
     }
 
     /// Softmax over channels.
     pub fn softmax(&mut self, from: Source) -> Source {
-        let softmax = Softmax { input: self.shape(from) };
-        self.operator("softmax", softmax, &[from])
+        self.operator("softmax", Softmax { input: self.shape(from) }, &[from])
     }
 
     /// A normalisation.
     pub fn norm(&mut self, from: Source, kind: NormKind) -> Source {
-        let norm = Norm { kind, input: self.shape(from) };
-        self.operator("norm", norm, &[from])
+        self.operator("norm", Norm { kind, input: self.shape(from) }, &[from])
     }
 }

@@ -20,7 +20,7 @@ pub struct Embedding {
 
 impl Definition for Embedding {
     fn class(&self) -> Class<'_> {
-        Class::Gather { rows: self.rows, features: self.features }
+        Class::Gather(self)
     }
 
     fn check(&self) -> Checked {

@@ -21,7 +21,7 @@ pub struct Reshape {
 
 impl Definition for Reshape {
     fn class(&self) -> Class<'_> {
-        Class::Movement(Movement::Rearranged { input: self.input })
+        Class::Movement(Movement::Rearranged(self))
     }
 
     fn check(&self) -> Checked {
