@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use coexec_import::{Coverage, Imported, ImportedScenario, Replacement};
+use coexec_sim::workload::fuse;
 use serde::Serialize;
 
 use crate::output::row;
@@ -31,7 +32,7 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result {
     output::check(&options.out)?;
     output::check_apart(&options.out, &options.model)?;
     let imported = ImportedScenario::load(&options.model, &options.how.import()?)?;
-    let stages = imported.stages().len();
+    let stages = fuse(&imported.model.graph).len();
     output::write(&[OutputFile::encoded(&options.out, imported.to_toml())?])?;
     let model = &imported.model;
     tell(model, common);

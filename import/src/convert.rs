@@ -38,7 +38,7 @@ use super::model::{Constant, Model, SourceNode, TensorId, Work};
 use super::view::wide_axes;
 use super::{ImportOptions, Replacement};
 use coexec_sim::workload::{InputTable, Node, Shape, Source};
-use tensors::{AtWork, matrices, read_by, written_by};
+use tensors::{AtWork, matrices, read_by};
 pub(super) use value::Value;
 
 /// Most axes of a tensor; ONNX has no limit, frameworks stop at 8.
@@ -144,6 +144,8 @@ impl<'a> Converter<'a> {
         }
         let mut read_as_they_lie = read_by(&nodes, |work| !work.arranges());
         read_as_they_lie.extend(&model.outputs);
+        let reshapes = nodes.iter().filter(|node| matches!(node.work, Work::Reshape(_)));
+        let reshaped = reshapes.flat_map(|node| node.writes.iter().copied().flatten()).collect();
         let constant = |tensor: &super::model::SourceTensor| tensor.constant.clone().map(Value::Constant);
         Self {
             model,
@@ -162,7 +164,7 @@ impl<'a> Converter<'a> {
             stored: HashSet::new(),
             matrices: matrices(&nodes),
             images: read_by(&nodes, |work| !work.has_channels_last()),
-            reshaped: written_by(&nodes, |work| matches!(work, Work::Reshape(_))),
+            reshaped,
             begun: Vec::new(),
             refused: None,
             at: AtWork::default(),
@@ -198,25 +200,36 @@ impl<'a> Converter<'a> {
         self.remember_turned(node);
         let weights = self.weights_of(node);
         self.at = AtWork { name: node_name(&node.name), kind, data_type: node.data_type, weights };
-        if let Work::Rounds(rounds) = &node.work {
-            return self.rounds(node, rounds);
+        let (at, before) = (self.at.clone(), self.out.nodes.len());
+        let done = if let Work::Rounds(rounds) = &node.work {
+            self.rounds(node, rounds)
+        } else {
+            self.once(node).map_err(|problem| at.refused(problem))
+        };
+        let is_unknown = matches!(done, Err(ImportError::Node { problem: Problem::Unknown(_), .. }));
+        if !self.skip_unknown || !is_unknown {
+            return done;
         }
+        // Nodes that were added on the way to the problem would have no reader.
+        self.forget(before);
+        self.at = at;
+        self.skip(node).map_err(|problem| self.at.refused(problem))
+    }
+
+    /// A node that runs once, by its counterpart, or by its class where it has none.
+    fn once(&mut self, node: &SourceNode) -> Step<()> {
         let before = self.out.nodes.len();
         let folded = self.folded(node);
-        let mut done = folded.and_then(|is_done| if is_done { Ok(()) } else { self.computed(node) });
-        if matches!(done, Err(Problem::Unknown(_))) && node.work.generic().is_some() {
-            self.forget(before);
-            done = self.generic(node).or(done);
-            if done.is_ok() && self.out.nodes.len() > before {
-                self.approximate("an operator of as many elements");
-            }
+        let done = folded.and_then(|is_done| if is_done { Ok(()) } else { self.computed(node) });
+        if !matches!(done, Err(Problem::Unknown(_))) || node.work.generic().is_none() {
+            return done;
         }
-        if self.skip_unknown && matches!(done, Err(Problem::Unknown(_))) {
-            // Nodes that were added on the way to the problem would have no reader.
-            self.forget(before);
-            done = self.skip(node);
+        self.forget(before);
+        self.generic(node).or(done)?;
+        if self.out.nodes.len() > before {
+            self.approximate("an operator of as many elements");
         }
-        done.map_err(|problem| self.at.refused(problem))
+        Ok(())
     }
 
     /// Takes the nodes from `first` on back.
@@ -278,7 +291,7 @@ impl<'a> Converter<'a> {
             Work::Attention(attention) => return self.attention(node, attention),
             Work::LinearAttention(attention) => return self.linear_attention(node, attention),
             Work::Choice => return self.choice(node),
-            Work::Scatter | Work::Where | Work::Generic { .. } => return self.generic(node),
+            Work::Where | Work::Generic { .. } => return self.generic(node),
             Work::Rounds(_) => return unsound("rounds in a place of one node"),
             Work::Unknown(help) => return unknown(help),
             Work::ConstantOfShape(_) | Work::Range | Work::Shape { .. } | Work::Size => {

@@ -44,6 +44,7 @@ pub use scenario::{ImportedScenario, load};
 
 use coexec_sim::Graph;
 use coexec_sim::workload::InputTable;
+use convert::Converted;
 
 /// Format of a model file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +135,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    fn new(nodes: usize, converted: &convert::Converted) -> Self {
+    fn new(nodes: usize, converted: &Converted) -> Self {
         let names: BTreeSet<&str> = converted.skipped.iter().map(|skipped| skipped.node.as_str()).collect();
         // What stands for a node has its name, and a word behind it where it is more than one operator.
         let stands_in =
@@ -220,15 +221,10 @@ fn imported(
         let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
         return Err(ImportError::Covered { coverage: coverage.to_string(), kinds });
     }
-    let shapes = converted.inputs.iter().map(|input| input.extent).collect();
-    let graph = Graph::new(name, model.data_type, shapes, converted.nodes)?;
-    Ok(Imported {
-        graph,
-        inputs: converted.inputs,
-        skipped: converted.skipped,
-        approximated: converted.approximated,
-        coverage,
-    })
+    let Converted { inputs, nodes, skipped, approximated, .. } = converted;
+    let shapes = inputs.iter().map(|input| input.extent).collect();
+    let graph = Graph::new(name, model.data_type, shapes, nodes)?;
+    Ok(Imported { graph, inputs, skipped, approximated, coverage })
 }
 
 #[cfg(test)]

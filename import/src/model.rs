@@ -89,6 +89,13 @@ impl Constant {
         Self { extents: Vec::new(), numbers: Some(vec![number]) }
     }
 
+    /// A constant whose numbers `numbers` reads, where they are few; it may not be in a format that is read.
+    pub(super) fn read(extents: Vec<u32>, numbers: impl FnOnce() -> Option<Vec<f64>>) -> Self {
+        let count = elements(&extents);
+        let numbers = (count <= MAX_NUMBERS as u64).then(numbers).flatten();
+        Self { extents, numbers: numbers.filter(|numbers| numbers.len() as u64 == count) }
+    }
+
     /// A constant of which nothing more is known.
     pub(super) fn of_extents(extents: Vec<u32>) -> Self {
         Self { extents, numbers: None }
@@ -341,8 +348,6 @@ pub(super) enum Work {
     Range,
     /// Operand 1 where operand 0 holds, else operand 2.
     Where,
-    /// Operand 0 with other elements at some places.
-    Scatter,
     /// What needs no kernel of its own, and goes over its elements so many times.
     Generic {
         kind: GenericKind,

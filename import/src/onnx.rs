@@ -21,8 +21,8 @@ use prost::Message;
 
 use super::error::ImportError;
 use super::model::{
-    Arithmetic, Constant, Elemental, ImageOrder, MAX_NUMBERS, Model, Rounds, SourceNode, SourceTensor,
-    TensorId, Work, as_extent, elements, written,
+    Arithmetic, Constant, Elemental, ImageOrder, Model, Rounds, SourceNode, SourceTensor, TensorId, Work,
+    as_extent, written,
 };
 use super::{ImportOptions, OpenDimensions};
 use format::Formats;
@@ -301,10 +301,7 @@ mod element {
 
 /// Extents of a constant, and its numbers where they are few.
 fn constant(tensor: &TensorProto) -> Constant {
-    let extents: Vec<u32> = tensor.dims.iter().copied().map(as_extent).collect();
-    let count = elements(&extents);
-    let numbers = (count <= MAX_NUMBERS as u64).then(|| numbers(tensor)).flatten();
-    Constant { extents, numbers: numbers.filter(|numbers| numbers.len() as u64 == count) }
+    Constant::read(tensor.dims.iter().copied().map(as_extent).collect(), || numbers(tensor))
 }
 
 fn numbers(tensor: &TensorProto) -> Option<Vec<f64>> {

@@ -6,7 +6,7 @@ use super::{ImportOptions, Imported, ModelFormat, Replacement, import, imported,
 use coexec_sim::Measure;
 use coexec_sim::input::{InputError, Text, open, read_bytes};
 use coexec_sim::scenario::{Overrides, Scenario, ScenarioFile};
-use coexec_sim::workload::{Node, OperatorTable, Source, Stage, fuse};
+use coexec_sim::workload::{Node, OperatorTable, Source};
 
 /// Largest model file that is read: what Protocol Buffers and `FlatBuffers` can hold.
 const MAX_MODEL_BYTES: u64 = 2 << 30;
@@ -72,11 +72,6 @@ impl ImportedScenario {
         let source = path.file_name().map_or(file, |name| name.to_string_lossy().into_owned());
         let file = scenario(&model, name, source);
         Ok(Self { file, model })
-    }
-
-    /// The stages that the workload's graph is fused to.
-    pub fn stages(&self) -> Vec<Stage> {
-        fuse(&self.model.graph)
     }
 
     /// The scenario file, with what stands for something else on top.

@@ -10,8 +10,8 @@ mod table;
 
 use super::error::ImportError;
 use super::model::{
-    Constant, ImageOrder, MAX_NUMBERS, MOST_LEVELS, MOST_NODES, Model, OPEN_EXTENT, Rounds, SourceNode,
-    SourceTensor, TensorId, Work, elements,
+    Constant, ImageOrder, MOST_LEVELS, MOST_NODES, Model, OPEN_EXTENT, Rounds, SourceNode, SourceTensor,
+    TensorId, Work,
 };
 use super::{ImportOptions, OpenDimensions};
 use format::Formats;
@@ -310,16 +310,10 @@ fn tensor(table: &Table<'_>, buffers: &[Table<'_>]) -> SourceTensor {
     let is_outside = behind.is_some() || table.int(EXTERNAL_BUFFER).is_some_and(|number| number > 0);
     // A list without elements, such as the extents of a scalar, needs no data.
     let constant = (inside.is_some() || is_outside || extents.contains(&0)).then(|| {
-        let count = elements(&extents);
         let data = inside.or_else(|| behind.and_then(|(held, offset, size)| held.beside(offset, size)));
-        let data = data.or((count == 0).then_some(&[]));
-        let numbers = data
-            .filter(|_| count <= MAX_NUMBERS as u64)
-            .and_then(|data| numbers_in(data, table.byte(1).unwrap_or(element::FLOAT32)));
-        Constant {
-            extents: extents.clone(),
-            numbers: numbers.filter(|numbers| numbers.len() as u64 == count),
-        }
+        let data = data.or(extents.contains(&0).then_some(&[]));
+        let element = table.byte(1).unwrap_or(element::FLOAT32);
+        Constant::read(extents.clone(), || numbers_in(data?, element))
     });
     SourceTensor { name: table.text(3).unwrap_or_default(), extents: Some(extents), constant }
 }

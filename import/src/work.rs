@@ -291,7 +291,7 @@ impl Work {
             | Self::BlockRearrangement { .. }
             | Self::ConstantOfShape(_)
             | Self::Range => Some((GenericKind::Movement, 1)),
-            Self::Gather { .. } | Self::Scatter => Some((GenericKind::Gather, 1)),
+            Self::Gather { .. } => Some((GenericKind::Gather, 1)),
             // Four pixels of the image for one of the result.
             Self::Resize(_) => Some((GenericKind::Gather, 4)),
             Self::Convolution { .. }

@@ -5,8 +5,8 @@
 //! channel that follows trained weights is part of them.
 
 use super::{Converter, Step, unsound};
-use crate::model::{Arithmetic, Constant, Elemental, SourceNode, elements};
-use crate::view::View;
+use crate::model::{Arithmetic, Elemental, SourceNode, elements};
+use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Elementwise, Function, Shape, Source};
 
 impl Converter<'_> {
@@ -82,32 +82,27 @@ impl Converter<'_> {
     fn pair(&mut self, node: &SourceNode, function: Function) -> Step<View> {
         let (first, second) = if self.source(node, 0).is_some() { (0, 1) } else { (1, 0) };
         let view = self.view(node, first)?;
-        if let Some(constant) = self.constant(node, second).cloned() {
-            return self.with_constant(node, &view, [first, second], &constant, function);
-        }
-        let other = self.view(node, second)?;
-        self.two(&view, &other, function)
+        self.with_operand(node, &view, [first, second], function)
     }
 
-    pub(super) fn with_constant(
+    /// A function of `view`, which is of one operand, and of another operand, which may be constant.
+    pub(super) fn with_operand(
         &mut self,
         node: &SourceNode,
         view: &View,
-        [operand, constant_operand]: [usize; 2],
-        constant: &Constant,
+        [operand, other]: [usize; 2],
         function: Function,
     ) -> Step<View> {
-        let extents = broadcast(&view.extents, &constant.extents)?;
-        if elements(&extents) != elements(&view.extents) {
-            let constant = self.unpadded_view(node, constant_operand)?;
-            return self.two(view, &constant, function);
-        }
-        let rank = extents.len();
+        let constant = self.constant(node, other).map(|constant| constant.extents.clone());
+        let joined = constant.as_ref().map(|constant| broadcast(&view.extents, constant)).transpose()?;
+        let joined = joined.filter(|extents| elements(extents) == elements(&view.extents));
+        let (Some(constant), Some(extents)) = (constant, joined) else {
+            let other = self.view(node, other)?;
+            return self.two(view, &other, function);
+        };
+        let before = extents.len() - constant.len();
         let view = view.reshaped(extents);
-        let wide: Vec<usize> = (0..constant.extents.len())
-            .filter(|&axis| constant.extents[axis] != 1)
-            .map(|axis| axis + rank - constant.extents.len())
-            .collect();
+        let wide: Vec<usize> = wide_axes(&constant).into_iter().map(|axis| axis + before).collect();
         let innermost = view.order.as_ref().and_then(|order| order.last().copied());
         let is_small = wide.is_empty() || (wide.len() == 1 && innermost == Some(wide[0]));
         let folds = match function {
@@ -118,11 +113,11 @@ impl Converter<'_> {
         if is_small && folds {
             return Ok(view);
         }
-        let tensor = node.reads[constant_operand].unwrap_or_default();
+        let tensor = node.reads[other].unwrap_or_default();
         let view = self.settled(&view)?;
         let shape = if is_small { Shape::image(1, 1, view.shape.channels) } else { view.shape };
-        let other = self.given(tensor, shape);
-        self.joined(&view, other, shape, function)
+        let given = self.given(tensor, shape);
+        self.joined(&view, given, shape, function)
     }
 
     /// A sum or product of two tensors.

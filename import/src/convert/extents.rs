@@ -57,9 +57,7 @@ impl Converter<'_> {
         Ok(match &node.work {
             Work::Generic { extents, .. } => self.by_rule(node, extents)?,
             Work::Arithmetic(_) | Work::Where => Some(self.broadcast(node)?),
-            Work::Function(_) | Work::Identity | Work::Scatter | Work::BatchNorm | Work::AlongAxis { .. } => {
-                Some(read(0)?)
-            }
+            Work::Function(_) | Work::Identity | Work::BatchNorm | Work::AlongAxis { .. } => Some(read(0)?),
             Work::Reduce { keep, .. } if self.is_known(node, 1) => {
                 let from = read(0)?;
                 Some(reduced(&from, &reduced_axes(self.constant(node, 1), from.len())?, *keep))

@@ -4,7 +4,7 @@ use super::{Converter, Problem, Step, Value, axis, unknown, unsound};
 use crate::fold;
 use crate::model::{Constant, SourceNode, TensorId, as_extent, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
-use coexec_sim::workload::{Concat, Dimension, Interpolation, Pad, Padding, Reshape, Resize, Shape};
+use coexec_sim::workload::{Concat, Dimension, Interpolation, Pad, Padding, Reshape, Resize, Shape, Source};
 
 /// Most copies of a tensor that are joined: a larger image, a mask for each head.
 const MAX_COPIES: u32 = 64;
@@ -64,14 +64,12 @@ impl Converter<'_> {
         let leading = [computed, stored].concat();
         let order = self.order_with(&leading, along, &extents);
         let (shape, dimension) = self.placed(leading[0], along, &order)?;
-        let mut parts = Vec::with_capacity(views.len());
-        let mut sources = Vec::with_capacity(views.len());
-        for view in views {
-            let extent = view.extents[along];
+        let arranged = |view: &View| {
             let own = wide(&view.extents, order.clone());
-            sources.push(self.arranged(view, &own, shape.with(dimension, extent))?);
-            parts.push(extent);
-        }
+            self.arranged(view, &own, shape.with(dimension, view.extents[along]))
+        };
+        let sources = views.iter().map(arranged).collect::<Step<Vec<Source>>>()?;
+        let parts: Vec<u32> = views.iter().map(|view| view.extents[along]).collect();
         let extent = shape.with(dimension, parts[0]);
         let source = self.emit("", Concat { extent, dimension, extents: parts }, &sources)?;
         Ok(self.seen(source, extents, order))

@@ -42,11 +42,7 @@ impl Converter<'_> {
         if node.operand(2).is_none() {
             return Ok(product);
         }
-        if let Some(constant) = self.constant(node, 2).cloned() {
-            return self.with_constant(node, &product, [0, 2], &constant, Function::Add);
-        }
-        let other = self.unpadded_view(node, 2)?;
-        self.two(&product, &other, Function::Add)
+        self.with_operand(node, &product, [0, 2], Function::Add)
     }
 
     /// The last axis of `input` times weights.
@@ -64,8 +60,7 @@ impl Converter<'_> {
             Some(order) if depth == 1 || order.last() == Some(&axis) => order.clone(),
             _ => input.file_order(),
         };
-        let mut extents = outer.to_vec();
-        extents.push(output);
+        let extents = [outer, &[output]].concat();
         let mut written: Vec<usize> = order.iter().copied().filter(|&other| other != axis).collect();
         written.push(axis);
         let is_image = input.shape.height > 1 && input.shape.batch == 1 && input.shape.channels == depth;

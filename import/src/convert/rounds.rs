@@ -24,18 +24,6 @@ const ENDLESS: &str = "a loop of which nothing before says when it ends, or of t
 
 impl Converter<'_> {
     pub(super) fn rounds(&mut self, node: &SourceNode, body: &Rounds) -> Result<(), ImportError> {
-        let (at, before) = (self.at.clone(), self.out.nodes.len());
-        let done = self.one_after_the_other(node, body);
-        if !(self.skip_unknown && matches!(done, Err(ImportError::Node { problem: Problem::Unknown(_), .. })))
-        {
-            return done;
-        }
-        self.forget(before);
-        self.at = at;
-        self.skip(node).map_err(|problem| self.at.refused(problem))
-    }
-
-    fn one_after_the_other(&mut self, node: &SourceNode, body: &Rounds) -> Result<(), ImportError> {
         let at = self.at.clone();
         let count = body.inputs.len().saturating_sub(BEFORE);
         let most = self.number(node, 0);

@@ -339,9 +339,3 @@ pub(super) fn read_by(nodes: &[&SourceNode], is_reader: fn(&Work) -> bool) -> Ha
     let readers = nodes.iter().filter(|node| is_reader(&node.work));
     readers.flat_map(|node| node.reads.iter().copied().flatten()).collect()
 }
-
-/// Tensors that are written by a node of which that is true.
-pub(super) fn written_by(nodes: &[&SourceNode], is_writer: fn(&Work) -> bool) -> HashSet<TensorId> {
-    let writers = nodes.iter().filter(|node| is_writer(&node.work));
-    writers.flat_map(|node| node.writes.iter().copied().flatten()).collect()
-}

@@ -5,7 +5,7 @@
 //! not as many times its input as its stride is a product a pixel of the input, whose results
 //! are added up where they belong.
 
-use super::window::side_pads;
+use super::window::{groups_of, side_pads};
 use super::{Converter, Step, Value, unsound};
 use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
@@ -70,7 +70,7 @@ impl Converter<'_> {
     /// Extents after a window of as many axes as the image has.
     pub(super) fn pooled(&self, from: &[u32], window: &Windowed) -> Step<Vec<u32>> {
         let order = self.image_order(from.len());
-        let (Some(&channels), Some(inner)) = (order.last(), order.get(1..from.len().max(2) - 1)) else {
+        let Some(inner) = order.get(1..from.len().max(2) - 1) else {
             return unsound("a window over a single number");
         };
         let spatial: Vec<u32> = inner.iter().map(|&axis| from[axis]).collect();
@@ -78,7 +78,6 @@ impl Converter<'_> {
         for (&axis, side) in inner.iter().zip(sides(window, &window.kernel, &spatial)?) {
             extents[axis] = side.positions;
         }
-        extents[channels] = from[channels];
         Ok(extents)
     }
 
@@ -100,21 +99,13 @@ impl Converter<'_> {
         let [batch, deep, height, width, channels] = self.image_extents(&view.extents)[..] else {
             return unsound("weights over volumes, on something else");
         };
-        let groups = groups.unwrap_or(channels / depth.max(1));
-        if u64::from(depth) * u64::from(groups) != u64::from(channels) {
-            return unsound(format!("weights {depth} channels deep in {groups} groups, on {channels}"));
-        }
+        let groups = groups_of(groups, depth, channels)?;
         let [along, rows, columns] = sides(window, kernel, &[deep, height, width])?[..] else {
             return unsound("a window of another number of axes than its input");
         };
         let order = wide(&view.extents, self.image_order(5));
-        let images = |count: u32, channels: u64| Shape {
-            batch: batch.saturating_mul(count),
-            height,
-            width,
-            channels: as_extent(channels),
-        };
-        let taken = images(along.positions, u64::from(channels) * u64::from(along.kernel));
+        let (images, slices) = (batch.saturating_mul(along.positions), channels.saturating_mul(along.kernel));
+        let taken = Shape { batch: images, height, width, channels: slices };
         let source = if along.kernel == 1 && along.positions == deep {
             self.arranged(&view, &order, taken)?
         } else {

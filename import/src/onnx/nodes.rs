@@ -64,10 +64,6 @@ impl<'a> Attributes<'a> {
         self.find(name)?.g.as_ref()
     }
 
-    fn axis(&self, usual: i64) -> i64 {
-        self.integer("axis", usual)
-    }
-
     pub(super) fn count(&self, name: &str, usual: i64) -> u32 {
         u32::try_from(self.integer(name, usual)).unwrap_or(0)
     }
@@ -156,7 +152,7 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
     if let Some(work) = operators::of_onnx(kind) {
         return work;
     }
-    let axis = |usual: i64| attributes.axis(usual);
+    let axis = |usual: i64| attributes.integer("axis", usual);
     let block = |to_space| Work::BlockRearrangement { block: attributes.count("blocksize", 0), to_space };
     let known = attention::work(kind, attributes).or_else(|| layer(kind, attributes));
     let known =
@@ -232,7 +228,7 @@ fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
 
 /// What an operator does that keeps some elements, or one for many; none of other kinds.
 fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
-    let axis = |usual: i64| attributes.axis(usual);
+    let axis = |usual: i64| attributes.integer("axis", usual);
     let keep = attributes.keeps_axes();
     let reduce = |reduction| Work::Reduce { reduction, keep };
     let search = |extents| Work::once(GenericKind::Search, extents);
@@ -272,11 +268,8 @@ fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
 fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     let rows = |numbers, has_kinds, kind| Work::once(kind, Extents::Rows { numbers, has_kinds });
     // A fast transform of some hundreds of points goes over them about as often.
-    let frequencies = |spectrum| Work::Generic {
-        kind: GenericKind::Reduction,
-        extents: Extents::Spectrum(spectrum),
-        passes: 8,
-    };
+    let transform = |extents| Work::Generic { kind: GenericKind::Reduction, extents, passes: 8 };
+    let frequencies = |spectrum| transform(Extents::Spectrum(spectrum));
     let targets = |name: &str| as_extent(attributes.integer(name, 1));
     let kinds = || {
         let lists = ["classlabels_int64s", "classlabels_ints", "classlabels_strings"];
@@ -285,12 +278,11 @@ fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     };
     Some(match kind {
         // Back to real numbers the file says how many.
-        "DFT" if attributes.flag("inverse") && attributes.flag("onesided") => {
-            Work::Generic { kind: GenericKind::Reduction, extents: Extents::Said, passes: 8 }
-        }
-        "DFT" => {
-            frequencies(Spectrum::Whole { axis: attributes.axis(-2), is_half: attributes.flag("onesided") })
-        }
+        "DFT" if attributes.flag("inverse") && attributes.flag("onesided") => transform(Extents::Said),
+        "DFT" => frequencies(Spectrum::Whole {
+            axis: attributes.integer("axis", -2),
+            is_half: attributes.flag("onesided"),
+        }),
         "STFT" => frequencies(Spectrum::Windows { is_half: attributes.integer("onesided", 1) != 0 }),
         "TreeEnsemble" | "TreeEnsembleRegressor" => rows(targets("n_targets"), false, GenericKind::Search),
         "TreeEnsembleClassifier" => rows(kinds(), true, GenericKind::Search),

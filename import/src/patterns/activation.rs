@@ -3,6 +3,8 @@
 //! All are products of `x` and a function of `x`: from the error function, the sigmoid
 //! or the clipping backwards over element-wise nodes to `x`, forwards to the product.
 
+use std::iter::successors;
+
 use super::super::model::{Arithmetic, Elemental, Model, SourceNode, TensorId, Work};
 use super::{Links, computed, constant_beside, is_elementwise, result};
 use coexec_sim::Function;
@@ -45,20 +47,15 @@ fn product_with(work: &Work) -> Option<Function> {
 
 /// The `x` and the node that writes the product, of the function at `key`.
 fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize)> {
-    let mut from = model.nodes[key].operand(0)?;
-    for _ in 0..MAX_STEPS {
-        if let Some(last) = forwards(model, links, key, from) {
-            return Some((from, last));
-        }
+    // Frameworks have no function for x times the sigmoid of 1.702 x, and run all three.
+    let is_exact = model.nodes[key].work == Work::Function(Elemental::Known(Function::Sigmoid));
+    let before = |&from: &TensorId| {
         let writer = &model.nodes[links.writer[from]?];
-        // Frameworks have no function for x times the sigmoid of 1.702 x, and run all three.
-        let is_exact = model.nodes[key].work == Work::Function(Elemental::Known(Function::Sigmoid));
-        if !is_elementwise(&writer.work) || (is_exact && writer.work != Work::Identity) {
-            return None;
-        }
-        from = computed(model, writer).next()?;
-    }
-    None
+        let belongs = if is_exact { writer.work == Work::Identity } else { is_elementwise(&writer.work) };
+        computed(model, writer).next().filter(|_| belongs)
+    };
+    let mut from = successors(model.nodes[key].operand(0), before).take(MAX_STEPS);
+    from.find_map(|from| Some((from, forwards(model, links, key, from)?)))
 }
 
 /// The last node of the function: the product, and factors behind it.

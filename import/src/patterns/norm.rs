@@ -7,6 +7,7 @@
 //! delegate makes it one kernel.
 
 use std::collections::HashSet;
+use std::iter::successors;
 
 use super::super::model::{Arithmetic, Elemental, ImageOrder, Model, Reduction, SourceNode, TensorId, Work};
 use super::{Links, computed, constant_beside, is_elementwise, result};
@@ -59,23 +60,14 @@ fn axis_of_mean(model: &Model, index: usize) -> Option<i64> {
 
 /// The `x`, the last node and the kind of the norm whose mean is at `key`.
 fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize, NormKind)> {
-    let operand = model.nodes[key].operand(0)?;
-    let mut candidates = vec![operand];
-    let mut from = operand;
-    for _ in 0..3 {
-        let Some(writer) = links.writer[from] else { break };
-        let writer = &model.nodes[writer];
-        if !is_elementwise(&writer.work) {
-            break;
-        }
+    let before = |&from: &TensorId| {
+        let writer = &model.nodes[links.writer[from]?];
         let mut operands = computed(model, writer);
-        let Some(first) = operands.next() else { break };
-        if operands.any(|other| other != first) {
-            break;
-        }
-        from = first;
-        candidates.push(from);
-    }
+        let first = operands.next().filter(|_| is_elementwise(&writer.work))?;
+        operands.all(|other| other == first).then_some(first)
+    };
+    // Up to three functions of each element before the mean may be the norm's.
+    let candidates: Vec<TensorId> = successors(model.nodes[key].operand(0), before).take(4).collect();
     candidates.into_iter().rev().find_map(|from| region(model, links, key, from))
 }
 
