@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use coexec_import::{Imported, ImportedScenario, Replacement};
+use coexec_sim::workload::fuse;
 
 use crate::output::{record, row};
 use crate::{Common, Import, OutputFile, Result, output};
@@ -11,7 +12,7 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result {
     output::check(&options.out)?;
     output::check_apart(&options.out, &options.model)?;
     let imported = ImportedScenario::load(&options.model, &options.how.import()?)?;
-    let stages = imported.stages().len();
+    let stages = fuse(&imported.model.graph).len();
     output::write(&[OutputFile::encoded(&options.out, imported.to_toml())?])?;
     let model = &imported.model;
     tell(model, common);

@@ -156,7 +156,7 @@ pub fn family(operator: &Operator) -> Option<&'static str> {
         | Class::Reduction(_)
         | Class::Elementwise(_)
         | Class::Movement(_)
-        | Class::Gather { .. }
+        | Class::Gather(_)
         | Class::Recurrent(_)
         | Class::Generic(_) => return None,
     })

@@ -85,7 +85,7 @@ impl OperandError {
 /// needs all channels (softmax, norms of tokens) or has no rows (reshapes, products of several images).
 pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError> {
     let whole = Region::of(operator.output());
-    let needs_all_rows = matches!(operator.class(), Class::Movement(Movement::Rearranged { .. }));
+    let needs_all_rows = matches!(operator.class(), Class::Movement(Movement::Rearranged(_)));
     // Of several images, the lines are heads, and those of all images one product each.
     let needs_all_heads = operator.multiplies_activations() && operator.output().height > 1;
     let needs_all_channels = match operator.class() {
@@ -99,7 +99,7 @@ pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError>
         | Class::Pool(_)
         | Class::Elementwise(_)
         | Class::Movement(_)
-        | Class::Gather { .. } => needs_all_rows,
+        | Class::Gather(_) => needs_all_rows,
     };
     check_span("channels", part.channels, whole.channels, needs_all_channels)?;
     check_span("lines", part.rows, whole.rows, needs_all_rows || needs_all_heads)

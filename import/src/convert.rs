@@ -36,9 +36,9 @@ use std::rc::Rc;
 use super::error::{ImportError, Problem};
 use super::model::{Constant, Model, SourceNode, TensorId, Work};
 use super::view::wide_axes;
-use super::{GivenInput, ImportOptions, Replacement};
-use coexec_sim::workload::{Node, Shape, Source};
-use tensors::{AtWork, matrices, read_by, written_by};
+use super::{ImportOptions, Replacement};
+use coexec_sim::workload::{InputTable, Node, Shape, Source};
+use tensors::{AtWork, matrices, read_by};
 pub(super) use value::Value;
 
 /// Most axes of a tensor; ONNX has no limit, frameworks stop at 8.
@@ -60,7 +60,7 @@ pub(super) fn unsound<T>(reason: impl Into<String>) -> Step<T> {
 /// The graph's nodes and inputs, and what was put in the place of what.
 #[derive(Debug, Default)]
 pub(super) struct Converted {
-    pub(super) inputs: Vec<GivenInput>,
+    pub(super) inputs: Vec<InputTable>,
     pub(super) nodes: Vec<Node>,
     pub(super) skipped: Vec<Replacement>,
     pub(super) approximated: Vec<Replacement>,
@@ -78,8 +78,8 @@ pub(super) struct Converter<'a> {
     values: Vec<Option<Value>>,
     /// Nodes that read each tensor, the model's outputs included.
     readers: Vec<u32>,
-    /// Whether each tensor is an output, or read by a node that takes any order of its axes.
-    is_read_as_it_lies: Vec<bool>,
+    /// Outputs, and what is read by a node that takes any order of its axes.
+    read_as_they_lie: HashSet<TensorId>,
     out: Converted,
     names: HashSet<String>,
     moved: HashMap<Moved, Source>,
@@ -116,9 +116,9 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
     let mut converter = Converter::new(model, options);
     for &input in &model.inputs {
         let tensor = &model.tensors[input];
-        let at = AtWork { name: tensor.name.clone(), kind: "input".to_owned(), ..AtWork::default() };
+        converter.at = AtWork { name: tensor.name.clone(), kind: "input".to_owned(), ..AtWork::default() };
         let given = converter.give(input, &tensor.name, tensor.extents.as_deref());
-        given.map_err(|problem| at.refused(problem))?;
+        given.map_err(|problem| converter.at.refused(problem))?;
     }
     for node in &model.nodes {
         converter.enter(node);
@@ -136,25 +136,23 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
 
 impl<'a> Converter<'a> {
     fn new(model: &'a Model, options: &ImportOptions) -> Self {
-        let nodes = model.all_nodes();
+        let nodes: Vec<&SourceNode> = model.nodes.iter().flat_map(SourceNode::with_inner).collect();
         let mut readers = vec![0; model.tensors.len()];
         let reads = nodes.iter().flat_map(|node| node.reads.iter().chain(node.work.hands_on()).flatten());
         for &tensor in reads.chain(&model.outputs) {
             readers[tensor] += 1;
         }
-        let mut is_read_as_it_lies = vec![false; model.tensors.len()];
-        let free = nodes.iter().filter(|node| !node.work.arranges());
-        let read = free.flat_map(|node| node.reads.iter().copied().flatten());
-        for tensor in read.chain(model.outputs.iter().copied()) {
-            is_read_as_it_lies[tensor] = true;
-        }
+        let mut read_as_they_lie = read_by(&nodes, |work| !work.arranges());
+        read_as_they_lie.extend(&model.outputs);
+        let reshapes = nodes.iter().filter(|node| matches!(node.work, Work::Reshape(_)));
+        let reshaped = reshapes.flat_map(|node| node.writes.iter().copied().flatten()).collect();
         let constant = |tensor: &super::model::SourceTensor| tensor.constant.clone().map(Value::Constant);
         Self {
             model,
             skip_unknown: options.skip_unknown,
             values: model.tensors.iter().map(constant).collect(),
             readers,
-            is_read_as_it_lies,
+            read_as_they_lie,
             out: Converted::default(),
             names: HashSet::new(),
             moved: HashMap::new(),
@@ -166,7 +164,7 @@ impl<'a> Converter<'a> {
             stored: HashSet::new(),
             matrices: matrices(&nodes),
             images: read_by(&nodes, |work| !work.has_channels_last()),
-            reshaped: written_by(&nodes, |work| matches!(work, Work::Reshape(_))),
+            reshaped,
             begun: Vec::new(),
             refused: None,
             at: AtWork::default(),
@@ -190,9 +188,9 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    fn input(&mut self, name: &str, shape: Shape) -> Source {
+    fn input(&mut self, name: &str, extent: Shape) -> Source {
         let name = self.unique(name);
-        self.out.inputs.push(GivenInput { name, shape });
+        self.out.inputs.push(InputTable { name, extent });
         Source::Input(self.out.inputs.len() as u32 - 1)
     }
 
@@ -202,25 +200,36 @@ impl<'a> Converter<'a> {
         self.remember_turned(node);
         let weights = self.weights_of(node);
         self.at = AtWork { name: node_name(&node.name), kind, data_type: node.data_type, weights };
-        if let Work::Rounds(rounds) = &node.work {
-            return self.rounds(node, rounds);
+        let (at, before) = (self.at.clone(), self.out.nodes.len());
+        let done = if let Work::Rounds(rounds) = &node.work {
+            self.rounds(node, rounds)
+        } else {
+            self.once(node).map_err(|problem| at.refused(problem))
+        };
+        let is_unknown = matches!(done, Err(ImportError::Node { problem: Problem::Unknown(_), .. }));
+        if !self.skip_unknown || !is_unknown {
+            return done;
         }
+        // Nodes that were added on the way to the problem would have no reader.
+        self.forget(before);
+        self.at = at;
+        self.skip(node).map_err(|problem| self.at.refused(problem))
+    }
+
+    /// A node that runs once, by its counterpart, or by its class where it has none.
+    fn once(&mut self, node: &SourceNode) -> Step<()> {
         let before = self.out.nodes.len();
         let folded = self.folded(node);
-        let mut done = folded.and_then(|is_done| if is_done { Ok(()) } else { self.computed(node) });
-        if matches!(done, Err(Problem::Unknown(_))) && node.work.generic().is_some() {
-            self.forget(before);
-            done = self.generic(node).or(done);
-            if done.is_ok() && self.out.nodes.len() > before {
-                self.approximate("an operator of as many elements");
-            }
+        let done = folded.and_then(|is_done| if is_done { Ok(()) } else { self.computed(node) });
+        if !matches!(done, Err(Problem::Unknown(_))) || node.work.generic().is_none() {
+            return done;
         }
-        if self.skip_unknown && matches!(done, Err(Problem::Unknown(_))) {
-            // Nodes that were added on the way to the problem would have no reader.
-            self.forget(before);
-            done = self.skip(node);
+        self.forget(before);
+        self.generic(node).or(done)?;
+        if self.out.nodes.len() > before {
+            self.approximate("an operator of as many elements");
         }
-        done.map_err(|problem| self.at.refused(problem))
+        Ok(())
     }
 
     /// Takes the nodes from `first` on back.
@@ -282,7 +291,7 @@ impl<'a> Converter<'a> {
             Work::Attention(attention) => return self.attention(node, attention),
             Work::LinearAttention(attention) => return self.linear_attention(node, attention),
             Work::Choice => return self.choice(node),
-            Work::Scatter | Work::Where | Work::Generic { .. } => return self.generic(node),
+            Work::Where | Work::Generic { .. } => return self.generic(node),
             Work::Rounds(_) => return unsound("rounds in a place of one node"),
             Work::Unknown(help) => return unknown(help),
             Work::ConstantOfShape(_) | Work::Range | Work::Shape { .. } | Work::Size => {

@@ -42,7 +42,9 @@ pub use convert::node_name;
 pub use error::{ImportError, Problem};
 pub use scenario::{ImportedScenario, load};
 
-use coexec_sim::{Graph, Shape};
+use coexec_sim::Graph;
+use coexec_sim::workload::InputTable;
+use convert::Converted;
 
 /// Format of a model file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,13 +59,8 @@ impl ModelFormat {
     /// The format that a file's name says, if it says one.
     pub fn of_name(name: &str) -> Option<Self> {
         let extension = std::path::Path::new(name).extension()?;
-        if extension.eq_ignore_ascii_case("onnx") {
-            Some(Self::Onnx)
-        } else if extension.eq_ignore_ascii_case("tflite") {
-            Some(Self::TfLite)
-        } else {
-            None
-        }
+        let formats = [("onnx", Self::Onnx), ("tflite", Self::TfLite)];
+        formats.into_iter().find(|(own, _)| extension.eq_ignore_ascii_case(own)).map(|(_, format)| format)
     }
 }
 
@@ -110,23 +107,14 @@ pub struct Replacement {
     pub instead: String,
 }
 
-/// A tensor that is given to a graph.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenInput {
-    /// Name, unlike any other input's or node's.
-    pub name: String,
-    /// Extent.
-    pub shape: Shape,
-}
-
 /// An imported model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
     /// The workload.
     pub graph: Graph,
-    /// Names of the graph's inputs, in its order: the model's, and constants that an
-    /// operator reads beside its weights.
-    pub inputs: Vec<GivenInput>,
+    /// The graph's inputs, in its order: the model's, and constants that an operator reads beside
+    /// its weights. Their names are unlike any other input's or node's.
+    pub inputs: Vec<InputTable>,
     /// Nodes without a counterpart, and what stands in their place.
     pub skipped: Vec<Replacement>,
     /// Nodes whose counterpart costs about as much, but is something else.
@@ -147,7 +135,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    fn new(nodes: usize, converted: &convert::Converted) -> Self {
+    fn new(nodes: usize, converted: &Converted) -> Self {
         let names: BTreeSet<&str> = converted.skipped.iter().map(|skipped| skipped.node.as_str()).collect();
         // What stands for a node has its name, and a word behind it where it is more than one operator.
         let stands_in =
@@ -158,7 +146,7 @@ impl Coverage {
             elements[usize::from(stands_in(&node.name))] += moved;
         }
         let given = converted.inputs.iter().filter(|input| stands_in(&input.name));
-        elements[1] += given.map(|input| input.shape.elements()).sum::<u64>();
+        elements[1] += given.map(|input| input.extent.elements()).sum::<u64>();
         let [covered, skipped] = elements.map(|count| count as f64);
         let elements_percent = if skipped > 0.0 { 100.0 * covered / (covered + skipped) } else { 100.0 };
         Self { nodes, skipped: names.len(), elements_percent }
@@ -233,15 +221,10 @@ fn imported(
         let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
         return Err(ImportError::Covered { coverage: coverage.to_string(), kinds });
     }
-    let shapes = converted.inputs.iter().map(|input| input.shape).collect();
-    let graph = Graph::new(name, model.data_type, shapes, converted.nodes)?;
-    Ok(Imported {
-        graph,
-        inputs: converted.inputs,
-        skipped: converted.skipped,
-        approximated: converted.approximated,
-        coverage,
-    })
+    let Converted { inputs, nodes, skipped, approximated, .. } = converted;
+    let shapes = inputs.iter().map(|input| input.extent).collect();
+    let graph = Graph::new(name, model.data_type, shapes, nodes)?;
+    Ok(Imported { graph, inputs, skipped, approximated, coverage })
 }
 
 #[cfg(test)]

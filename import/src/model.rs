@@ -89,6 +89,13 @@ impl Constant {
         Self { extents: Vec::new(), numbers: Some(vec![number]) }
     }
 
+    /// A constant whose numbers `numbers` reads, where they are few; it may not be in a format that is read.
+    pub(super) fn read(extents: Vec<u32>, numbers: impl FnOnce() -> Option<Vec<f64>>) -> Self {
+        let count = elements(&extents);
+        let numbers = (count <= MAX_NUMBERS as u64).then(numbers).flatten();
+        Self { extents, numbers: numbers.filter(|numbers| numbers.len() as u64 == count) }
+    }
+
     /// A constant of which nothing more is known.
     pub(super) fn of_extents(extents: Vec<u32>) -> Self {
         Self { extents, numbers: None }
@@ -97,6 +104,11 @@ impl Constant {
     /// Its numbers as whole ones, where they are kept.
     pub(super) fn integers(&self) -> Option<Vec<i64>> {
         Some(self.numbers.as_ref()?.iter().map(|&number| number as i64).collect())
+    }
+
+    /// Its first number, where it is kept.
+    pub(super) fn first(&self) -> Option<f64> {
+        self.numbers.as_ref()?.first().copied()
     }
 
     /// Number of elements.
@@ -168,24 +180,6 @@ pub(super) fn as_extent(number: impl TryInto<u32>) -> u32 {
     number.try_into().unwrap_or(u32::MAX)
 }
 
-impl Model {
-    /// All nodes, those that run in rounds included.
-    pub(super) fn all_nodes(&self) -> Vec<&SourceNode> {
-        let mut all = Vec::with_capacity(self.nodes.len());
-        add_nodes(&self.nodes, &mut all);
-        all
-    }
-}
-
-fn add_nodes<'a>(nodes: &'a [SourceNode], all: &mut Vec<&'a SourceNode>) {
-    for node in nodes {
-        all.push(node);
-        if let Work::Rounds(rounds) = &node.work {
-            add_nodes(&rounds.nodes, all);
-        }
-    }
-}
-
 /// A node of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SourceNode {
@@ -206,6 +200,12 @@ pub(super) struct SourceNode {
 }
 
 impl SourceNode {
+    /// The node, and those that it runs in rounds.
+    pub(super) fn with_inner(&self) -> Vec<&Self> {
+        let inner = if let Work::Rounds(rounds) = &self.work { &rounds.nodes[..] } else { &[] };
+        std::iter::once(self).chain(inner.iter().flat_map(Self::with_inner)).collect()
+    }
+
     /// An operand, where it is not left out.
     pub(super) fn operand(&self, index: usize) -> Option<TensorId> {
         self.reads.get(index).copied().flatten()
@@ -348,8 +348,6 @@ pub(super) enum Work {
     Range,
     /// Operand 1 where operand 0 holds, else operand 2.
     Where,
-    /// Operand 0 with other elements at some places.
-    Scatter,
     /// What needs no kernel of its own, and goes over its elements so many times.
     Generic {
         kind: GenericKind,

@@ -21,12 +21,13 @@ use prost::Message;
 
 use super::error::ImportError;
 use super::model::{
-    Arithmetic, Constant, Elemental, ImageOrder, MAX_NUMBERS, Model, Rounds, SourceNode, SourceTensor,
-    TensorId, Work, as_extent, elements, written,
+    Arithmetic, Constant, Elemental, ImageOrder, Model, Rounds, SourceNode, SourceTensor, TensorId, Work,
+    as_extent, written,
 };
 use super::{ImportOptions, OpenDimensions};
 use format::Formats;
 use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
+use nodes::Attributes;
 
 /// What exporters write for a dimension of which they know nothing, also where it is another than the next.
 const NO_NAMES: [&str; 4] = ["", "?", "-1", "None"];
@@ -52,39 +53,27 @@ pub(super) fn read(
     fused::take_apart(&mut graph);
     let standard = |set: &&messages::OperatorSetId| set.domain.is_empty() || set.domain == "ai.onnx";
     let version = proto.opset_import.iter().find(standard).map_or(i64::MAX, |set| set.version);
-    let mut reader = Reader {
-        formats: Formats::of(&graph),
-        asked: &options.dimensions,
-        nodes: Vec::new(),
-        branches: 0,
-        said: Vec::new(),
-        open: BTreeMap::new(),
-        tensors: Vec::new(),
-        by_name: HashMap::new(),
-        floats: HashSet::new(),
-    };
-    let mut model = reader.model(&graph, version);
+    let (formats, asked) = (Formats::of(&graph), options.dimensions.clone());
+    let mut reader = Reader { formats, asked, version, ..Reader::default() };
+    let mut model = reader.model(&graph);
     order::by_results(&mut model);
-    Ok((model, reader.open.into_iter().map(|(name, open)| (name, open.place)).collect()))
-}
-
-/// A dimension that an input leaves open.
-struct OpenDimension {
-    extent: u32,
-    /// Where it is first.
-    place: String,
+    Ok((model, reader.open))
 }
 
 /// A graph as it is read.
+#[derive(Default)]
 struct Reader<'a> {
     formats: Formats<'a>,
-    asked: &'a BTreeMap<String, u32>,
+    /// Extents of open dimensions, by name.
+    asked: BTreeMap<String, u32>,
+    /// Version of the operators.
+    version: i64,
     nodes: Vec<SourceNode>,
     /// In how many branches the nodes lie that are read.
     branches: u32,
     /// What branches say of their tensors.
     said: Vec<(TensorId, &'a ValueInfoProto)>,
-    open: BTreeMap<String, OpenDimension>,
+    open: OpenDimensions,
     tensors: Vec<SourceTensor>,
     by_name: HashMap<String, TensorId>,
     /// Tensors that were cast to floats, and what is computed from them.
@@ -92,37 +81,31 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn model(&mut self, graph: &'a GraphProto, version: i64) -> Model {
-        for tensor in &graph.initializer {
-            let id = self.tensor(&tensor.name);
-            self.tensors[id].constant = Some(constant(tensor));
-        }
-        self.nodes(graph, version);
+    fn model(&mut self, graph: &'a GraphProto) -> Model {
+        let [given, outputs] = self.inner(graph).map(|tensors| tensors.into_iter().flatten());
+        let outputs: Vec<TensorId> = outputs.collect();
         let nodes = std::mem::take(&mut self.nodes);
-        let is_output = |name: &String| graph.output.iter().any(|output| output.name == *name);
-        let read: HashSet<TensorId> = nodes.iter().flat_map(|node| &node.reads).copied().flatten().collect();
+        let read = nodes.iter().flat_map(|node| &node.reads).copied().flatten();
+        let read: HashSet<TensorId> = read.chain(outputs.iter().copied()).collect();
         let mut inputs = Vec::new();
-        for info in &graph.input {
-            let id = self.tensor(&info.name);
+        for (info, id) in graph.input.iter().zip(given) {
             // Old files list weights among the inputs; what nobody reads has no extent to ask for.
-            if self.tensors[id].constant.is_none() && (read.contains(&id) || is_output(&info.name)) {
-                if is_empty_list(info) {
-                    self.tensors[id].constant = Some(Constant::list([]));
-                    continue;
-                }
+            if self.tensors[id].constant.is_some() || !read.contains(&id) {
+                continue;
+            }
+            if is_empty_list(info) {
+                self.tensors[id].constant = Some(Constant::list([]));
+            } else {
                 self.tensors[id].extents = self.extents(info, true);
                 inputs.push(id);
             }
         }
-        let said = graph.value_info.iter().chain(&graph.output).map(|info| (self.tensor(&info.name), info));
-        let said: Vec<(TensorId, &ValueInfoProto)> = said.collect();
-        for (id, info) in said.into_iter().chain(std::mem::take(&mut self.said)) {
+        for (id, info) in std::mem::take(&mut self.said) {
             if self.tensors[id].extents.is_none() {
                 self.tensors[id].extents = self.extents(info, false);
             }
         }
-        let outputs = graph.output.iter().map(|info| self.tensor(&info.name)).collect();
-        let data_type = self.formats.of_most_weights();
+        let data_type = self.formats.of_most;
         let tensors = std::mem::take(&mut self.tensors);
         Model { order: ImageOrder::ChannelsFirst, data_type, tensors, inputs, outputs, nodes }
     }
@@ -138,6 +121,11 @@ impl<'a> Reader<'a> {
         id
     }
 
+    /// The tensors of those names; none where one is left out.
+    fn named(&mut self, names: &[String]) -> Vec<Option<TensorId>> {
+        names.iter().map(|name| (!name.is_empty()).then(|| self.tensor(name))).collect()
+    }
+
     /// Extents that a file says; of an input, open ones are named and filled.
     fn extents(&mut self, info: &ValueInfoProto, is_input: bool) -> Option<Vec<u32>> {
         let shape = info.r#type.as_ref()?.tensor_type.as_ref()?.shape.as_ref()?;
@@ -150,62 +138,49 @@ impl<'a> Reader<'a> {
             }
             let named = dimension.dim_param.clone().filter(|name| !NO_NAMES.contains(&name.as_str()));
             let name = named.unwrap_or_else(|| format!("{}.{axis}", info.name));
-            extents.push(if is_input {
-                let extent = self.asked.get(&name).copied().unwrap_or(OPEN_EXTENT);
-                let place = format!("axis {axis} of {}", info.name);
-                self.open.entry(name).or_insert(OpenDimension { extent, place });
-                extent
-            } else {
-                self.open.get(&name)?.extent
-            });
+            extents.push(self.asked.get(&name).copied().unwrap_or(OPEN_EXTENT));
+            if is_input {
+                self.open.entry(name).or_insert_with(|| format!("axis {axis} of {}", info.name));
+            } else if !self.open.contains_key(&name) {
+                return None;
+            }
         }
         Some(extents)
     }
 
-    fn nodes(&mut self, graph: &'a GraphProto, version: i64) {
+    fn nodes(&mut self, graph: &'a GraphProto) {
         for (index, node) in graph.node.iter().enumerate() {
             let node = match node.op_type.as_str() {
-                "If" => Some(self.choice(index, node, version)),
-                "Loop" => Some(self.rounds(index, node, version)),
-                _ => self.node(index, node, version),
+                "If" => Some(self.choice(index, node)),
+                "Loop" => Some(self.rounds(index, node)),
+                _ => self.node(index, node),
             };
             self.nodes.extend(node);
         }
     }
 
     /// The nodes of both branches, and one that takes the results of one of them.
-    fn choice(&mut self, index: usize, node: &'a NodeProto, version: i64) -> SourceNode {
-        let mut reads: Vec<Option<TensorId>> =
-            node.input.iter().map(|name| Some(self.tensor(name))).collect();
+    fn choice(&mut self, index: usize, node: &'a NodeProto) -> SourceNode {
+        let mut reads = self.named(&node.input);
         reads.truncate(1);
         for branch in ["then_branch", "else_branch"] {
-            let graph = node.attribute.iter().find(|attribute| attribute.name == branch);
-            let outputs = graph.and_then(|attribute| attribute.g.as_ref());
-            let mut outputs = outputs.map_or(Vec::new(), |graph| self.branch(graph, version));
+            self.branches += 1;
+            let branch = Attributes(&node.attribute).graph(branch);
+            let [_, mut outputs] = branch.map(|branch| self.inner(branch)).unwrap_or_default();
+            self.branches -= 1;
             outputs.resize(node.output.len(), None);
             reads.extend(outputs);
         }
-        let writes = node.output.iter().map(|name| Some(self.tensor(name))).collect();
+        let writes = self.named(&node.output);
         self.source(index, node, Work::Choice, reads, writes)
     }
 
-    /// Reads a branch, and returns what it gives.
-    fn branch(&mut self, graph: &'a GraphProto, version: i64) -> Vec<Option<TensorId>> {
-        self.branches += 1;
-        let [_, outputs] = self.inner(graph, version);
-        self.branches -= 1;
-        outputs
-    }
-
     /// A node that runs the nodes of its graph again and again, and reads what they read from outside.
-    fn rounds(&mut self, index: usize, node: &'a NodeProto, version: i64) -> SourceNode {
-        let mut operand = |name: &String| (!name.is_empty()).then(|| self.tensor(name));
-        let mut reads: Vec<Option<TensorId>> = node.input.iter().map(&mut operand).collect();
-        let writes = node.output.iter().map(&mut operand).collect();
+    fn rounds(&mut self, index: usize, node: &'a NodeProto) -> SourceNode {
+        let (mut reads, writes) = (self.named(&node.input), self.named(&node.output));
         let outside = std::mem::take(&mut self.nodes);
-        let body = node.attribute.iter().find(|attribute| attribute.name == "body");
-        let body = body.and_then(|attribute| attribute.g.as_ref());
-        let [inputs, outputs] = body.map(|body| self.inner(body, version)).unwrap_or_default();
+        let body = Attributes(&node.attribute).graph("body");
+        let [inputs, outputs] = body.map(|body| self.inner(body)).unwrap_or_default();
         let nodes = std::mem::replace(&mut self.nodes, outside);
         let own = nodes.iter().flat_map(|node| &node.writes).chain(&inputs).copied().flatten();
         let own: HashSet<TensorId> = own.collect();
@@ -215,8 +190,8 @@ impl<'a> Reader<'a> {
         self.source(index, node, Work::Rounds(Rounds { nodes, inputs, outputs }), reads, writes)
     }
 
-    /// Reads a graph in another, whose tensors hide others of the same names: what it reads and writes.
-    fn inner(&mut self, graph: &'a GraphProto, version: i64) -> [Vec<Option<TensorId>>; 2] {
+    /// Reads a graph, whose tensors hide others of the same names around it: what it reads and writes.
+    fn inner(&mut self, graph: &'a GraphProto) -> [Vec<Option<TensorId>>; 2] {
         let own = graph.initializer.iter().map(|tensor| &tensor.name);
         let own = own.chain(graph.node.iter().flat_map(|node| &node.output));
         let own = own.chain(graph.input.iter().map(|info| &info.name));
@@ -227,11 +202,11 @@ impl<'a> Reader<'a> {
             self.tensors[id].constant = Some(constant(tensor));
         }
         let inputs = graph.input.iter().map(|info| Some(self.tensor(&info.name))).collect();
-        self.nodes(graph, version);
         for info in graph.value_info.iter().chain(&graph.output) {
             let id = self.tensor(&info.name);
             self.said.push((id, info));
         }
+        self.nodes(graph);
         let outputs = graph.output.iter().map(|info| Some(self.tensor(&info.name))).collect();
         for (name, before) in hidden.into_iter().rev() {
             match before {
@@ -267,25 +242,20 @@ impl<'a> Reader<'a> {
     /// Whether what a node writes is known to be floats.
     fn is_of_floats(&self, node: &NodeProto, reads: &[Option<TensorId>]) -> bool {
         match node.op_type.as_str() {
-            "Cast" => {
-                let to = node.attribute.iter().find(|attribute| attribute.name == "to");
-                to.is_some_and(|to| element::FLOATS.contains(&to.i))
-            }
+            "Cast" => element::FLOATS.contains(&Attributes(&node.attribute).integer("to", 0)),
             "Shape" | "Size" => false,
             _ => reads.iter().flatten().any(|tensor| self.floats.contains(tensor)),
         }
     }
 
     /// A node; none for one that only holds a constant.
-    fn node(&mut self, index: usize, node: &NodeProto, version: i64) -> Option<SourceNode> {
+    fn node(&mut self, index: usize, node: &NodeProto) -> Option<SourceNode> {
         if node.op_type == "Constant" {
             let id = self.tensor(node.output.first()?);
             self.tensors[id].constant = Some(constant_node(node));
             return None;
         }
-        let mut operand = |name: &String| (!name.is_empty()).then(|| self.tensor(name));
-        let mut reads: Vec<Option<TensorId>> = node.input.iter().map(&mut operand).collect();
-        let writes: Vec<Option<TensorId>> = node.output.iter().map(&mut operand).collect();
+        let (mut reads, writes) = (self.named(&node.input), self.named(&node.output));
         for attribute in &node.attribute {
             if let Some(operand) = nodes::operand(&node.op_type, &attribute.name) {
                 let numbers =
@@ -294,7 +264,7 @@ impl<'a> Reader<'a> {
                 reads[operand] = Some(written(&mut self.tensors, numbers));
             }
         }
-        let (mut work, reads) = nodes::work(node, version, &reads);
+        let (mut work, reads) = nodes::work(node, self.version, &reads);
         if self.is_of_floats(node, &reads) {
             self.floats.extend(writes.iter().flatten());
             if work == Work::Arithmetic(Arithmetic::Divide) {
@@ -331,10 +301,7 @@ mod element {
 
 /// Extents of a constant, and its numbers where they are few.
 fn constant(tensor: &TensorProto) -> Constant {
-    let extents: Vec<u32> = tensor.dims.iter().copied().map(as_extent).collect();
-    let count = elements(&extents);
-    let numbers = (count <= MAX_NUMBERS as u64).then(|| numbers(tensor)).flatten();
-    Constant { extents, numbers: numbers.filter(|numbers| numbers.len() as u64 == count) }
+    Constant::read(tensor.dims.iter().copied().map(as_extent).collect(), || numbers(tensor))
 }
 
 fn numbers(tensor: &TensorProto) -> Option<Vec<f64>> {

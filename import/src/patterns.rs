@@ -9,6 +9,8 @@
 mod activation;
 mod norm;
 
+use std::collections::HashSet;
+
 use super::model::{Arithmetic, Model, SourceNode, TensorId, Work};
 
 /// Finds functions again, and leaves out what no output needs.
@@ -25,7 +27,7 @@ struct Links {
     writer: Vec<Option<usize>>,
     /// A reading node for each operand that it is.
     readers: Vec<Vec<usize>>,
-    is_output: Vec<bool>,
+    outputs: HashSet<TensorId>,
 }
 
 impl Links {
@@ -34,7 +36,7 @@ impl Links {
         let mut links = Self {
             writer: vec![None; count],
             readers: vec![Vec::new(); count],
-            is_output: vec![false; count],
+            outputs: model.outputs.iter().copied().collect(),
         };
         for (index, node) in model.nodes.iter().enumerate() {
             for &tensor in node.reads.iter().flatten() {
@@ -44,16 +46,13 @@ impl Links {
                 links.writer[tensor] = Some(index);
             }
         }
-        for &tensor in &model.outputs {
-            links.is_output[tensor] = true;
-        }
         links
     }
 
     /// The one node that reads a tensor, once, where nothing else does.
     fn only_reader(&self, tensor: TensorId) -> Option<usize> {
         match self.readers[tensor][..] {
-            [reader] if !self.is_output[tensor] => Some(reader),
+            [reader] if !self.outputs.contains(&tensor) => Some(reader),
             _ => None,
         }
     }
@@ -92,20 +91,15 @@ fn drop_unread(model: &mut Model) {
     if model.outputs.is_empty() {
         return;
     }
-    let mut wanted = vec![false; model.tensors.len()];
-    for &tensor in &model.outputs {
-        wanted[tensor] = true;
-    }
+    let mut wanted: HashSet<TensorId> = model.outputs.iter().copied().collect();
     // Readers come after writers, so one pass from the end finds everything.
-    let mut kept = vec![false; model.nodes.len()];
-    for (index, node) in model.nodes.iter().enumerate().rev() {
-        kept[index] = node.writes.iter().flatten().any(|&tensor| wanted[tensor]);
-        if kept[index] {
-            for &tensor in node.reads.iter().flatten() {
-                wanted[tensor] = true;
-            }
+    model.nodes.reverse();
+    model.nodes.retain(|node| {
+        let is_kept = node.writes.iter().flatten().any(|tensor| wanted.contains(tensor));
+        if is_kept {
+            wanted.extend(node.reads.iter().copied().flatten());
         }
-    }
-    let mut kept = kept.into_iter();
-    model.nodes.retain(|_| kept.next().unwrap_or(true));
+        is_kept
+    });
+    model.nodes.reverse();
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::{GivenInput, ImportOptions, Imported, ModelFormat, Replacement, import, imported, onnx};
+use super::{ImportOptions, Imported, ModelFormat, Replacement, import, imported, onnx};
 use coexec_sim::Measure;
 use coexec_sim::input::{InputError, Text, open, read_bytes};
-use coexec_sim::scenario::{InputTable, Overrides, Scenario, ScenarioFile};
-use coexec_sim::workload::{Node, OperatorTable, Shape, Source, Stage, fuse};
+use coexec_sim::scenario::{Overrides, Scenario, ScenarioFile};
+use coexec_sim::workload::{Node, OperatorTable, Source};
 
 /// Largest model file that is read: what Protocol Buffers and `FlatBuffers` can hold.
 const MAX_MODEL_BYTES: u64 = 2 << 30;
@@ -74,11 +74,6 @@ impl ImportedScenario {
         Ok(Self { file, model })
     }
 
-    /// The stages that the workload's graph is fused to.
-    pub fn stages(&self) -> Vec<Stage> {
-        fuse(&self.model.graph)
-    }
-
     /// The scenario file, with what stands for something else on top.
     ///
     /// # Errors
@@ -101,10 +96,6 @@ impl ImportedScenario {
 /// The scenario of a model.
 fn scenario(model: &Imported, name: String, source: String) -> ScenarioFile {
     let title = if model.skipped.is_empty() { name } else { format!("{name} ({})", model.coverage) };
-    let input = |input: &GivenInput| {
-        let Shape { batch, height, width, channels } = input.shape;
-        InputTable { name: input.name.clone(), extent: [batch, height, width, channels] }
-    };
     let graph = &model.graph;
     let name_of = |source: &Source| match *source {
         Source::Input(input) => model.inputs[input as usize].name.clone(),
@@ -121,13 +112,12 @@ fn scenario(model: &Imported, name: String, source: String) -> ScenarioFile {
             ..OperatorTable::new(&node.name, &node.operator)
         }
     };
-    let inputs: Vec<InputTable> = model.inputs.iter().map(input).collect();
     ScenarioFile {
         title,
         source: Some(source),
         data_type: Some(graph.data_type()),
         measure: Some(Measure::Inference),
-        input: Some(inputs).filter(|inputs| !inputs.is_empty()),
+        input: Some(model.inputs.clone()).filter(|inputs| !inputs.is_empty()),
         operator: Some(graph.nodes().iter().enumerate().map(operator).collect()),
         ..ScenarioFile::default()
     }

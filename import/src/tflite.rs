@@ -10,8 +10,8 @@ mod table;
 
 use super::error::ImportError;
 use super::model::{
-    Constant, ImageOrder, MAX_NUMBERS, MOST_LEVELS, MOST_NODES, Model, OPEN_EXTENT, Rounds, SourceNode,
-    SourceTensor, TensorId, Work, elements,
+    Constant, ImageOrder, MOST_LEVELS, MOST_NODES, Model, OPEN_EXTENT, Rounds, SourceNode, SourceTensor,
+    TensorId, Work,
 };
 use super::{ImportOptions, OpenDimensions};
 use format::Formats;
@@ -61,13 +61,7 @@ pub(super) fn read(bytes: &[u8], options: &ImportOptions) -> Result<(Model, Open
         graphs: root.tables(2).collect(),
         buffers: root.tables(4).collect(),
         codes: root.tables(1).map(|code| (number_of(&code), code.text(1))).collect(),
-        tensors: Vec::new(),
-        types: Vec::new(),
-        placeholders: Vec::new(),
-        nodes: Vec::new(),
-        pushed: 0,
-        levels: 0,
-        branches: 0,
+        ..Reader::default()
     };
     let [inputs, outputs] =
         reader.graph(index, &[])?.map(|tensors| tensors.into_iter().flatten().collect::<Vec<TensorId>>());
@@ -141,6 +135,7 @@ fn number_of(code: &Table<'_>) -> i32 {
 }
 
 /// A file as it is read.
+#[derive(Default)]
 struct Reader<'a> {
     graphs: Vec<Table<'a>>,
     buffers: Vec<Table<'a>>,
@@ -198,7 +193,7 @@ impl Reader<'_> {
                 self.called(&name, called, &reads, writes)?;
             } else {
                 let read = nodes::read(code, custom.as_deref(), &table, &reads, &mut self.tensors);
-                self.push(name, read, writes)?;
+                self.push(&name, read, writes)?;
             }
         }
         Ok([ids(&graph.ints(1), &own), ids(&graph.ints(2), &own)])
@@ -232,12 +227,11 @@ impl Reader<'_> {
         }
         self.levels -= 1;
         self.branches -= u32::from(is_choice);
-        let read = |work, reads| nodes::Read { kind: kind.to_owned(), work, reads, activation: None };
         if is_choice {
-            return self.push(name.to_owned(), read(Work::Choice, results), writes);
+            return self.push(name, nodes::Read::of(kind, Work::Choice, results), writes);
         }
         for (result, write) in results.into_iter().zip(writes) {
-            self.push(name.to_owned(), read(Work::Identity, vec![result]), vec![write])?;
+            self.push(name, nodes::Read::of(kind, Work::Identity, vec![result]), vec![write])?;
         }
         Ok(())
     }
@@ -257,26 +251,20 @@ impl Reader<'_> {
         let [_, again] = self.graph(condition, &results)?;
         let nodes = std::mem::replace(&mut self.nodes, outside);
         self.levels -= 1;
-        let first = first.first().copied().flatten();
-        let again = again.first().copied().flatten();
+        let [first, again] = [first, again].map(|holds| holds.first().copied().flatten());
         let rounds = Rounds {
             nodes,
             inputs: [None, None].into_iter().chain(inputs).collect(),
             outputs: [again].into_iter().chain(results).collect(),
         };
         let reads = [None, first].into_iter().chain(reads.iter().copied()).collect();
-        let work = Work::Rounds(rounds);
-        self.push(
-            name.to_owned(),
-            nodes::Read { kind: nodes::WHILE.to_owned(), work, reads, activation: None },
-            writes,
-        )
+        self.push(name, nodes::Read::of(nodes::WHILE, Work::Rounds(rounds), reads), writes)
     }
 
     /// A node, and one behind it for the function that is fused into it.
     fn push(
         &mut self,
-        name: String,
+        name: &str,
         read: nodes::Read,
         writes: Vec<Option<TensorId>>,
     ) -> Result<(), ImportError> {
@@ -285,8 +273,8 @@ impl Reader<'_> {
             return Err(refused("its graphs call each other too often"));
         }
         let nodes::Read { kind, work, reads, activation } = read;
-        let mut node =
-            SourceNode { name, kind, branches: self.branches, data_type: None, work, reads, writes };
+        let (name, branches) = (name.to_owned(), self.branches);
+        let mut node = SourceNode { name, kind, branches, data_type: None, work, reads, writes };
         let behind = activation.map(|work| {
             let between = vec![Some(self.tensors.len())];
             let written = node.writes.iter().flatten().next();
@@ -322,16 +310,10 @@ fn tensor(table: &Table<'_>, buffers: &[Table<'_>]) -> SourceTensor {
     let is_outside = behind.is_some() || table.int(EXTERNAL_BUFFER).is_some_and(|number| number > 0);
     // A list without elements, such as the extents of a scalar, needs no data.
     let constant = (inside.is_some() || is_outside || extents.contains(&0)).then(|| {
-        let count = elements(&extents);
         let data = inside.or_else(|| behind.and_then(|(held, offset, size)| held.beside(offset, size)));
-        let data = data.or((count == 0).then_some(&[]));
-        let numbers = data
-            .filter(|_| count <= MAX_NUMBERS as u64)
-            .and_then(|data| numbers_in(data, table.byte(1).unwrap_or(element::FLOAT32)));
-        Constant {
-            extents: extents.clone(),
-            numbers: numbers.filter(|numbers| numbers.len() as u64 == count),
-        }
+        let data = data.or(extents.contains(&0).then_some(&[]));
+        let element = table.byte(1).unwrap_or(element::FLOAT32);
+        Constant::read(extents.clone(), || numbers_in(data?, element))
     });
     SourceTensor { name: table.text(3).unwrap_or_default(), extents: Some(extents), constant }
 }

@@ -135,20 +135,21 @@ pub(super) struct Windowed {
 }
 
 /// How a file has the query, key and value of attention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Packing {
     /// In operands 0, 1 and 2.
+    #[default]
     Apart,
-    /// All in operand 0.
-    Together,
+    /// So, or all in operand 0 where there is no operand 1.
+    ApartOrTogether,
     /// As what the weights in operand 6 make of operand 0.
     Projected,
 }
 
 /// Attention, as far as its work depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attention {
-    /// Heads of queries, where they are not an axis.
+    /// Heads of queries; 0 where they are an axis, and need no number.
     pub(super) heads: u32,
     /// Heads of keys and values, which queries share.
     pub(super) shared_heads: u32,
@@ -290,7 +291,7 @@ impl Work {
             | Self::BlockRearrangement { .. }
             | Self::ConstantOfShape(_)
             | Self::Range => Some((GenericKind::Movement, 1)),
-            Self::Gather { .. } | Self::Scatter => Some((GenericKind::Gather, 1)),
+            Self::Gather { .. } => Some((GenericKind::Gather, 1)),
             // Four pixels of the image for one of the result.
             Self::Resize(_) => Some((GenericKind::Gather, 4)),
             Self::Convolution { .. }

@@ -91,10 +91,8 @@ fn whole(
 /// The launches as a scenario: each operator on an input of its own.
 fn scenario(profile: &Profile, launches: &[&Layer]) -> ScenarioFile {
     let name = |index: usize| format!("input-{}", index + 1);
-    let input = |(index, layer): (usize, &&Layer)| {
-        let extent = layer.operator.inputs()[0];
-        InputTable { name: name(index), extent: [extent.batch, extent.height, extent.width, extent.channels] }
-    };
+    let input =
+        |(index, layer): (usize, &&Layer)| InputTable { name: name(index), extent: layer.operator.extent() };
     let operator = |(index, layer): (usize, &&Layer)| {
         let table = OperatorTable::new(&format!("{}-{}", layer.operator.name(), index + 1), &layer.operator);
         OperatorTable { from: Some(vec![name(index)]), ..table }

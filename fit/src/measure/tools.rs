@@ -136,7 +136,7 @@ impl Model {
             let operator = &self.stages[stage].layer.operator;
             if elements.is_some_and(|elements| elements != operator.output().elements()) {
                 others.push("an operator whose result has another extent in the model".to_owned());
-            } else if let Class::Movement(Movement::Rearranged { .. }) = operator.class() {
+            } else if let Class::Movement(Movement::Rearranged(_)) = operator.class() {
                 others.push("an operator that computes nothing".to_owned());
             } else {
                 let (time, is_there) = times.entry(stage).or_insert((0.0, false));

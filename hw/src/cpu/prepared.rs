@@ -125,8 +125,8 @@ impl<T: Element> Implementation<T> {
             Class::Movement(Movement::Transposed(transpose)) => Self::Pick(transpose.pick()),
             Class::Movement(Movement::Padded(pad)) => Self::Pick(pad.pick()),
             Class::Movement(Movement::Resized(resize)) => Self::Resize(*resize),
-            Class::Movement(Movement::Rearranged { .. }) => Self::Reshape,
-            Class::Gather { .. } => Self::Embedding(converted(weights.kernel)),
+            Class::Movement(Movement::Rearranged(_)) => Self::Reshape,
+            Class::Gather(_) => Self::Embedding(converted(weights.kernel)),
             Class::Recurrent(_) | Class::Generic(_) => {
                 return Err(OperandError::NoKernel { operator: operator.to_string() });
             }

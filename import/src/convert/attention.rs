@@ -35,7 +35,8 @@ impl Converter<'_> {
             scores = self.applied(&scores, Function::Tanh)?;
         }
         let mut functions = attention.functions;
-        if let Some(mask) = self.mask(node)? {
+        if node.operand(5).is_some() {
+            let mask = self.view(node, 5)?;
             scores = self.passed(".mask", &scores, &[mask], 1)?;
             functions = functions.saturating_sub(1);
         }
@@ -81,24 +82,17 @@ impl Converter<'_> {
     /// Query, key and value, which files have apart, in one tensor, or as an input and weights.
     fn projections(&mut self, node: &SourceNode, attention: &Attention) -> Step<[View; 3]> {
         let query = self.view(node, 0)?;
-        let rank = query.extents.len();
-        match attention.packing {
-            Packing::Apart => {
-                let (key, value) = (self.view(node, 1)?, self.view(node, 2)?);
-                Ok([query, key, value])
-            }
-            Packing::Projected => {
+        let is_alone = node.operand(1).is_none();
+        match (attention.packing, &query.extents[..]) {
+            (Packing::Projected, _) => {
                 let weights = self.weight_extents(node, 6)?;
                 let &[depth, outputs] = &weights[..] else { return unsound("weights that are no matrix") };
                 let all = self.linear(&query, depth, outputs, true)?;
                 self.split_heads(&all, attention)
             }
-            Packing::Together if rank == 3 => self.split_heads(&query, attention),
+            (Packing::ApartOrTogether, [_, _, _]) if is_alone => self.split_heads(&query, attention),
             // Batch, tokens, heads, three, features.
-            Packing::Together if rank == 5 => {
-                let [batch, tokens, heads, three, depth] = query.extents[..] else {
-                    return unsound("packed heads of another number of axes");
-                };
+            (Packing::ApartOrTogether, &[batch, tokens, heads, three, depth]) if is_alone => {
                 if three != 3 {
                     return unsound("a query, a key and a value that are not three");
                 }
@@ -109,7 +103,12 @@ impl Converter<'_> {
                 };
                 Ok([part(0)?, part(1)?, part(2)?])
             }
-            Packing::Together => unknown("a query, a key and a value packed in another way"),
+            (Packing::ApartOrTogether, _) if is_alone => {
+                unknown("a query, a key and a value packed in another way")
+            }
+            (Packing::Apart | Packing::ApartOrTogether, _) => {
+                Ok([query, self.view(node, 1)?, self.view(node, 2)?])
+            }
         }
     }
 
@@ -153,11 +152,6 @@ impl Converter<'_> {
             _ => past,
         };
         self.joined_along(&[past, view], 2)
-    }
-
-    fn mask(&mut self, node: &SourceNode) -> Step<Option<View>> {
-        let is_there = node.operand(5).is_some();
-        is_there.then(|| self.view(node, 5)).transpose()
     }
 
     /// `view` after so many passes over its elements, which read others beside it.

@@ -24,10 +24,7 @@ impl Converter<'_> {
             (Some(0.0), _, Some(no)) => no,
             (None, Some(yes), Some(no)) => {
                 // The condition is computed before either branch, whichever runs.
-                let condition = self.value(node, 0).cloned();
-                if let Some(Value::View(view)) = condition {
-                    self.out.wanted.push(view.source);
-                }
+                self.out.wanted.extend(self.source(node, 0));
                 let is_first = self.work_behind(&yes) >= self.work_behind(&no);
                 self.approximate(if is_first { "the first branch" } else { "the second branch" });
                 let (chosen, other) = if is_first { (yes, no) } else { (no, yes) };
@@ -79,10 +76,7 @@ impl Converter<'_> {
     fn work_behind(&self, values: &[Value]) -> (u64, u64) {
         let first = self.begun.last().copied().unwrap_or(0);
         let mut seen = HashSet::new();
-        let mut rest: Vec<Source> = values
-            .iter()
-            .filter_map(|value| if let Value::View(view) = value { Some(view.source) } else { None })
-            .collect();
+        let mut rest: Vec<Source> = values.iter().filter_map(Value::view).map(|view| view.source).collect();
         let mut work = (0_u64, 0_u64);
         while let Some(source) = rest.pop() {
             let Source::Node(id) = source else { continue };

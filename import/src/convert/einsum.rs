@@ -24,10 +24,8 @@ struct Term {
 
 impl Converter<'_> {
     pub(super) fn einsum(&mut self, node: &SourceNode, equation: &str) -> Step<View> {
-        let (left, right) = match equation.split_once("->") {
-            Some((left, right)) => (left, Some(right)),
-            None => (equation, None),
-        };
+        let sides = equation.split_once("->");
+        let (left, right) = sides.map_or((equation, None), |(left, right)| (left, Some(right)));
         let mut terms = Vec::new();
         for (operand, text) in left.split(',').enumerate() {
             let view = self.view(node, operand)?;

@@ -4,9 +4,9 @@
 //! quotient by constants a product; any clipping becomes `relu6`. A factor or a shift a
 //! channel that follows trained weights is part of them.
 
-use super::{Converter, Step, Value, unsound};
-use crate::model::{Arithmetic, Constant, Elemental, SourceNode, elements};
-use crate::view::View;
+use super::{Converter, Step, unsound};
+use crate::model::{Arithmetic, Elemental, SourceNode, elements};
+use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Elementwise, Function, Shape, Source};
 
 impl Converter<'_> {
@@ -47,7 +47,7 @@ impl Converter<'_> {
                 Function::Add
             }
             Arithmetic::Divide | Arithmetic::DivideFloats
-                if self.is_computed(node, 0) && self.is_computed(node, 1) =>
+                if self.source(node, 0).and(self.source(node, 1)).is_some() =>
             {
                 Function::Divide
             }
@@ -78,41 +78,31 @@ impl Converter<'_> {
         }
     }
 
-    /// Whether the network computes an operand, or is given it.
-    fn is_computed(&self, node: &SourceNode, operand: usize) -> bool {
-        matches!(self.value(node, operand), Some(Value::View(_)))
-    }
-
     /// The first two operands, one of which may be constant.
     fn pair(&mut self, node: &SourceNode, function: Function) -> Step<View> {
-        let (first, second) = if self.is_computed(node, 0) { (0, 1) } else { (1, 0) };
+        let (first, second) = if self.source(node, 0).is_some() { (0, 1) } else { (1, 0) };
         let view = self.view(node, first)?;
-        if let Some(constant) = self.constant(node, second).cloned() {
-            return self.with_constant(node, &view, [first, second], &constant, function);
-        }
-        let other = self.view(node, second)?;
-        self.two(&view, &other, function)
+        self.with_operand(node, &view, [first, second], function)
     }
 
-    pub(super) fn with_constant(
+    /// A function of `view`, which is of one operand, and of another operand, which may be constant.
+    pub(super) fn with_operand(
         &mut self,
         node: &SourceNode,
         view: &View,
-        [operand, constant_operand]: [usize; 2],
-        constant: &Constant,
+        [operand, other]: [usize; 2],
         function: Function,
     ) -> Step<View> {
-        let extents = broadcast(&view.extents, &constant.extents)?;
-        if elements(&extents) != elements(&view.extents) {
-            let constant = self.unpadded_view(node, constant_operand)?;
-            return self.two(view, &constant, function);
-        }
-        let rank = extents.len();
+        let constant = self.constant(node, other).map(|constant| constant.extents.clone());
+        let joined = constant.as_ref().map(|constant| broadcast(&view.extents, constant)).transpose()?;
+        let joined = joined.filter(|extents| elements(extents) == elements(&view.extents));
+        let (Some(constant), Some(extents)) = (constant, joined) else {
+            let other = self.view(node, other)?;
+            return self.two(view, &other, function);
+        };
+        let before = extents.len() - constant.len();
         let view = view.reshaped(extents);
-        let wide: Vec<usize> = (0..constant.extents.len())
-            .filter(|&axis| constant.extents[axis] != 1)
-            .map(|axis| axis + rank - constant.extents.len())
-            .collect();
+        let wide: Vec<usize> = wide_axes(&constant).into_iter().map(|axis| axis + before).collect();
         let innermost = view.order.as_ref().and_then(|order| order.last().copied());
         let is_small = wide.is_empty() || (wide.len() == 1 && innermost == Some(wide[0]));
         let folds = match function {
@@ -123,11 +113,11 @@ impl Converter<'_> {
         if is_small && folds {
             return Ok(view);
         }
-        let tensor = node.reads[constant_operand].unwrap_or_default();
+        let tensor = node.reads[other].unwrap_or_default();
         let view = self.settled(&view)?;
         let shape = if is_small { Shape::image(1, 1, view.shape.channels) } else { view.shape };
-        let other = self.given(tensor, shape);
-        self.joined(&view, other, shape, function)
+        let given = self.given(tensor, shape);
+        self.joined(&view, given, shape, function)
     }
 
     /// A sum or product of two tensors.
@@ -169,9 +159,8 @@ impl Converter<'_> {
 /// Extents of what two tensors give, as `NumPy` broadcasts.
 pub(crate) fn broadcast(left: &[u32], right: &[u32]) -> Step<Vec<u32>> {
     let rank = left.len().max(right.len());
-    let at = |extents: &[u32], axis: usize| match (axis + extents.len()).checked_sub(rank) {
-        Some(index) => extents[index],
-        None => 1,
+    let at = |extents: &[u32], axis: usize| {
+        (axis + extents.len()).checked_sub(rank).map_or(1, |index| extents[index])
     };
     (0..rank)
         .map(|axis| match (at(left, axis), at(right, axis)) {

@@ -51,12 +51,13 @@ impl Converter<'_> {
 
     fn extents_ruled(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
         let read = |operand: usize| self.extents_read(node, operand);
+        let counts = |operand: usize| -> Option<Vec<u32>> {
+            Some(self.constant(node, operand)?.integers()?.into_iter().map(as_extent).collect())
+        };
         Ok(match &node.work {
             Work::Generic { extents, .. } => self.by_rule(node, extents)?,
             Work::Arithmetic(_) | Work::Where => Some(self.broadcast(node)?),
-            Work::Function(_) | Work::Identity | Work::Scatter | Work::BatchNorm | Work::AlongAxis { .. } => {
-                Some(read(0)?)
-            }
+            Work::Function(_) | Work::Identity | Work::BatchNorm | Work::AlongAxis { .. } => Some(read(0)?),
             Work::Reduce { keep, .. } if self.is_known(node, 1) => {
                 let from = read(0)?;
                 Some(reduced(&from, &reduced_axes(self.constant(node, 1), from.len())?, *keep))
@@ -68,7 +69,13 @@ impl Converter<'_> {
             }
             Work::Resize(_) => self.resized(node, &read(0)?).ok(),
             Work::Pad if self.is_known(node, 1) => self.padded(node)?,
-            Work::Expand | Work::Tile | Work::ConstantOfShape(_) | Work::Range => self.counted(node)?,
+            Work::ConstantOfShape(_) => counts(0),
+            Work::Expand => counts(1).map(|counts| broadcast(&read(0)?, &counts)).transpose()?,
+            Work::Tile => counts(1).map(|copies| Ok(tiled(&read(0)?, &copies))).transpose()?,
+            Work::Range => match [0, 1, 2].map(|operand| self.number(node, operand)) {
+                [Some(start), Some(limit), Some(step)] => Some(vec![fold::range([start, limit, step])?]),
+                _ => None,
+            },
             &Work::Gather { axis: along } => {
                 let mut extents = read(0)?;
                 let along = axis(along, extents.len())?;
@@ -101,27 +108,6 @@ impl Converter<'_> {
             | Work::Size
             | Work::Unknown(_) => None,
         })
-    }
-
-    /// Extents that numbers in operands say.
-    fn counted(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
-        if node.work == Work::Range {
-            let numbers = [0, 1, 2].map(|operand| self.number(node, operand));
-            let [Some(start), Some(limit), Some(step)] = numbers else { return Ok(None) };
-            return fold::range([start, limit, step]).map(|count| Some(vec![count]));
-        }
-        let is_all = matches!(node.work, Work::ConstantOfShape(_));
-        let numbers = self.constant(node, usize::from(!is_all)).and_then(Constant::integers);
-        let Some(numbers) = numbers else { return Ok(None) };
-        let counts: Vec<u32> = numbers.into_iter().map(as_extent).collect();
-        if is_all {
-            return Ok(Some(counts));
-        }
-        let from = self.extents_read(node, 0)?;
-        if node.work == Work::Expand {
-            return broadcast(&from, &counts).map(Some);
-        }
-        Ok(Some(from.into_iter().zip(counts).map(|(one, copies)| one.saturating_mul(copies)).collect()))
     }
 
     /// A result of those extents, with its numbers where it is computed with constants by a function that is known.
@@ -300,6 +286,11 @@ impl Converter<'_> {
         }
         Ok(Some(extents))
     }
+}
+
+/// Extents after so many copies along each axis.
+fn tiled(extents: &[u32], copies: &[u32]) -> Vec<u32> {
+    extents.iter().zip(copies).map(|(one, &copies)| one.saturating_mul(copies)).collect()
 }
 
 /// Rows of a matrix; a list of numbers is one.

@@ -16,7 +16,8 @@ impl Converter<'_> {
     pub(super) fn generic(&mut self, node: &SourceNode) -> Step<()> {
         for index in 0..node.writes.len() {
             if index == 0 || self.is_wanted(node, index) {
-                let value = match self.value_of(node, 0) {
+                let first = node.result(0).and_then(|tensor| self.values[tensor].clone());
+                let value = match first {
                     Some(Value::View(first)) if index > 0 => self.beside(node, index, &first)?,
                     _ => self.generic_value(node, index)?,
                 };
@@ -29,11 +30,6 @@ impl Converter<'_> {
     /// Whether any node reads a result.
     pub(super) fn is_wanted(&self, node: &SourceNode, index: usize) -> bool {
         node.result(index).is_some_and(|tensor| self.readers[tensor] > 0)
-    }
-
-    /// What a node has written already.
-    fn value_of(&self, node: &SourceNode, index: usize) -> Option<Value> {
-        node.result(index).and_then(|tensor| self.values[tensor].clone())
     }
 
     /// What else a node writes that is of the first result's extents, where it is wanted (a pool's places).
@@ -108,8 +104,7 @@ impl Converter<'_> {
     /// What a node reads as tensors: what the network computes, and constants of many numbers
     /// beside it.
     fn operands(&mut self, node: &SourceNode) -> Step<Vec<View>> {
-        let is_computed = |operand| matches!(self.value(node, operand), Some(Value::View(_)));
-        if !(0..node.reads.len()).any(is_computed) {
+        if !(0..node.reads.len()).any(|operand| self.source(node, operand).is_some()) {
             return Ok(Vec::new());
         }
         let mut views = Vec::new();

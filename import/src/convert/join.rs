@@ -1,10 +1,10 @@
 //! Tensors put together: concatenations, zeros around, copies, larger images.
 
-use super::{Converter, Step, Value, axis, unknown, unsound};
+use super::{Converter, Problem, Step, Value, axis, unknown, unsound};
 use crate::fold;
 use crate::model::{Constant, SourceNode, TensorId, as_extent, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
-use coexec_sim::workload::{Concat, Dimension, Interpolation, Pad, Padding, Reshape, Resize, Shape};
+use coexec_sim::workload::{Concat, Dimension, Interpolation, Pad, Padding, Reshape, Resize, Shape, Source};
 
 /// Most copies of a tensor that are joined: a larger image, a mask for each head.
 const MAX_COPIES: u32 = 64;
@@ -27,10 +27,7 @@ impl Converter<'_> {
         along: i64,
         is_new: bool,
     ) -> Step<Value> {
-        let constants = parts.iter().map(|(part, _)| match part {
-            Value::Constant(constant) => Some(constant.clone()),
-            Value::View(_) => None,
-        });
+        let constants = parts.iter().map(|(part, _)| part.constant().cloned());
         if let Some(constants) = constants.collect::<Option<Vec<Constant>>>() {
             let joined = fold::joined(constants, along, is_new)?;
             Self::check_size(&joined.extents)?;
@@ -67,14 +64,12 @@ impl Converter<'_> {
         let leading = [computed, stored].concat();
         let order = self.order_with(&leading, along, &extents);
         let (shape, dimension) = self.placed(leading[0], along, &order)?;
-        let mut parts = Vec::with_capacity(views.len());
-        let mut sources = Vec::with_capacity(views.len());
-        for view in views {
-            let extent = view.extents[along];
+        let arranged = |view: &View| {
             let own = wide(&view.extents, order.clone());
-            sources.push(self.arranged(view, &own, shape.with(dimension, extent))?);
-            parts.push(extent);
-        }
+            self.arranged(view, &own, shape.with(dimension, view.extents[along]))
+        };
+        let sources = views.iter().map(arranged).collect::<Step<Vec<Source>>>()?;
+        let parts: Vec<u32> = views.iter().map(|view| view.extents[along]).collect();
         let extent = shape.with(dimension, parts[0]);
         let source = self.emit("", Concat { extent, dimension, extents: parts }, &sources)?;
         Ok(self.seen(source, extents, order))
@@ -93,10 +88,8 @@ impl Converter<'_> {
             // for a batch of them, and give each a thread.
             inner.push(1);
         }
-        match placed_in(view, along, &outer, &inner) {
-            Some(placed) => Ok(placed),
-            None => unsound("a tensor is too large"),
-        }
+        placed_in(view, along, &outer, &inner)
+            .ok_or_else(|| Problem::Unsound("a tensor is too large".to_owned()))
     }
 
     /// The order in memory of what is joined along an axis: that of a part which has it.
@@ -181,14 +174,8 @@ impl Converter<'_> {
         let is_around_image =
             rank == 4 && (0..rank).all(|axis| axis == height || axis == width || around[axis] == [0, 0]);
         let view = if is_around_image {
-            let Padding { top, bottom, left, right } = view.padding;
-            let padding = Padding {
-                top: top + around[height][0],
-                bottom: bottom + around[height][1],
-                left: left + around[width][0],
-                right: right + around[width][1],
-            };
-            View { padding, ..view }
+            let [[top, bottom], [left, right]] = [around[height], around[width]];
+            View { padding: view.padding + Padding { top, bottom, left, right }, ..view }
         } else {
             let mut view = self.with_zeros(view)?;
             for (axis, counts) in around.into_iter().enumerate() {
@@ -338,18 +325,15 @@ fn placed_in(part: &View, along: usize, outer: &[u32], inner: &[u32]) -> Option<
 }
 
 /// Extents of tensors one after the other along an axis, which alone differs.
-pub(crate) fn joined_extents<'a>(parts: impl Iterator<Item = &'a [u32]>, along: usize) -> Step<Vec<u32>> {
-    let mut joined: Option<Vec<u32>> = None;
+pub(crate) fn joined_extents<'a>(mut parts: impl Iterator<Item = &'a [u32]>, along: usize) -> Step<Vec<u32>> {
+    let Some(first) = parts.next() else { return unsound("nothing to join") };
+    let mut extents = first.to_vec();
     for part in parts {
-        let Some(extents) = &mut joined else {
-            joined = Some(part.to_vec());
-            continue;
-        };
         let same = |other: usize| other == along || part.get(other) == extents.get(other);
         if part.len() != extents.len() || !(0..extents.len()).all(same) {
             return unsound("tensors that are joined differ along another axis");
         }
         extents[along] = extents[along].saturating_add(part[along]);
     }
-    joined.map_or_else(|| unsound("nothing to join"), Ok)
+    Ok(extents)
 }

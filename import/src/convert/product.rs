@@ -42,11 +42,7 @@ impl Converter<'_> {
         if node.operand(2).is_none() {
             return Ok(product);
         }
-        if let Some(constant) = self.constant(node, 2).cloned() {
-            return self.with_constant(node, &product, [0, 2], &constant, Function::Add);
-        }
-        let other = self.unpadded_view(node, 2)?;
-        self.two(&product, &other, Function::Add)
+        self.with_operand(node, &product, [0, 2], Function::Add)
     }
 
     /// The last axis of `input` times weights.
@@ -64,13 +60,14 @@ impl Converter<'_> {
             Some(order) if depth == 1 || order.last() == Some(&axis) => order.clone(),
             _ => input.file_order(),
         };
-        let mut extents = outer.to_vec();
-        extents.push(output);
+        let extents = [outer, &[output]].concat();
         let mut written: Vec<usize> = order.iter().copied().filter(|&other| other != axis).collect();
         written.push(axis);
         let is_image = input.shape.height > 1 && input.shape.batch == 1 && input.shape.channels == depth;
         let source = if is_image && input.order.as_ref() == Some(&order) {
-            self.emit("", pointwise(input.shape, output, bias), &[input.source])?
+            // What a framework does where the pixels are not in one row.
+            let conv = Conv2d::new(input.shape, output, Window::valid(1)).bias(bias);
+            self.emit("", conv, &[input.source])?
         } else {
             let source = self.arranged(input, &order, Shape::tokens(rows, depth))?;
             let linear = Linear { rows, input_features: depth, output_features: output, bias };
@@ -174,12 +171,11 @@ impl Converter<'_> {
     pub(super) fn value(&self, node: &SourceNode, operand: usize) -> Option<&Value> {
         self.read(node, operand).ok()
     }
-}
 
-/// A linear layer over the pixels of an image: what a framework does where they are
-/// not in one row.
-fn pointwise(input: Shape, output_channels: u32, bias: bool) -> Operator {
-    Operator::Conv2d(Conv2d::new(input, output_channels, Window::valid(1)).bias(bias))
+    /// Where an operand comes from that the network computes, or is given.
+    pub(super) fn source(&self, node: &SourceNode, operand: usize) -> Option<Source> {
+        self.value(node, operand)?.view().map(|view| view.source)
+    }
 }
 
 /// Rows and columns of weights; none where there are several matrices.

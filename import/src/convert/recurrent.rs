@@ -3,7 +3,7 @@
 //! The products with the inputs of all steps are one linear layer a direction; what is left of
 //! each step comes after the one before it.
 
-use super::{Converter, Step, Value, unknown, unsound};
+use super::{Converter, Step, unknown, unsound};
 use crate::model::SourceNode;
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Recurrent, Shape};
@@ -34,10 +34,7 @@ impl Converter<'_> {
             return unsound(format!("{rows} rows of weights for {features} features"));
         }
         for operand in 5..node.reads.len() {
-            if let Some(Value::View(view)) = self.value(node, operand) {
-                let source = view.source;
-                self.out.wanted.push(source);
-            }
+            self.out.wanted.extend(self.source(node, operand));
         }
         let bias = node.operand(3).is_some();
         let input = self.view(node, 0)?;
@@ -82,10 +79,8 @@ impl Converter<'_> {
         }
         for index in [1, 2] {
             if self.is_wanted(node, index) {
-                let mut last = Vec::with_capacity(parts.len());
-                for part in parts {
-                    last.push(self.part(part, 1, part.extents[1] - 1, 1)?);
-                }
+                let last = parts.iter().map(|part| self.part(part, 1, part.extents[1] - 1, 1));
+                let last = last.collect::<Step<Vec<View>>>()?;
                 let last = self.joined_along(&last, 1)?;
                 self.write(node, index, if batch_first { last } else { last.swapped() });
             }

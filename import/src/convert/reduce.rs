@@ -194,7 +194,7 @@ pub(crate) fn reduced(extents: &[u32], gone: &[usize], keep: bool) -> Vec<u32> {
 }
 
 /// A reduction of the pixels of each image.
-fn over_pixels(reduction: Reduction, input: Shape) -> Operator {
+pub(super) fn over_pixels(reduction: Reduction, input: Shape) -> Operator {
     match reduction {
         Reduction::Mean | Reduction::Sum | Reduction::Product => Mean { input }.into(),
         // Both keep one of many.

@@ -18,26 +18,18 @@ const MOST_OPERATORS: usize = 30_000;
 /// Operands before what is carried: how often, and whether.
 const BEFORE: usize = 2;
 
+/// What is said of a loop that is no workload.
+const ENDLESS: &str = "a loop of which nothing before says when it ends, or of too many rounds; export the model with \
+                       it resolved";
+
 impl Converter<'_> {
     pub(super) fn rounds(&mut self, node: &SourceNode, body: &Rounds) -> Result<(), ImportError> {
-        let (at, before) = (self.at.clone(), self.out.nodes.len());
-        let done = self.one_after_the_other(node, body);
-        if !(self.skip_unknown && matches!(done, Err(ImportError::Node { problem: Problem::Unknown(_), .. })))
-        {
-            return done;
-        }
-        self.forget(before);
-        self.at = at;
-        self.skip(node).map_err(|problem| self.at.refused(problem))
-    }
-
-    fn one_after_the_other(&mut self, node: &SourceNode, body: &Rounds) -> Result<(), ImportError> {
         let at = self.at.clone();
         let count = body.inputs.len().saturating_sub(BEFORE);
-        let operand = |index: usize| node.operand(index);
-        let most = operand(0).and_then(|most| self.known(most));
-        let mut condition = operand(1);
-        let mut carried: Vec<Held> = (0..count).map(|index| self.held(operand(BEFORE + index))).collect();
+        let most = self.number(node, 0);
+        let mut condition = node.operand(1);
+        let mut carried: Vec<Held> =
+            (0..count).map(|index| self.held(node.operand(BEFORE + index))).collect();
         self.compute_with(node, body, &mut carried)?;
         let mut written = vec![Vec::new(); node.writes.len().saturating_sub(count)];
         let mut round = 0_usize;
@@ -52,7 +44,7 @@ impl Converter<'_> {
             }
             self.repeated += body.nodes.len().max(1);
             if self.repeated > MOST_NODES || self.out.nodes.len() > MOST_OPERATORS {
-                return Err(at.refused(endless()));
+                return Err(at.refused(Problem::Unknown(ENDLESS.to_owned())));
             }
             let output = |index: usize| body.outputs.get(index).copied().flatten();
             self.round(body, round, carried)?;
@@ -67,7 +59,7 @@ impl Converter<'_> {
                     let less = "a round writes less than it should".to_owned();
                     return Err(at.refused(Problem::Unsound(less)));
                 };
-                all.push((value, operand(0).unwrap_or_default()));
+                all.push((value, node.operand(0).unwrap_or_default()));
             }
             round += 1;
         }
@@ -134,10 +126,7 @@ impl Converter<'_> {
 
     /// The number in a tensor, where it is known.
     fn known(&self, tensor: TensorId) -> Option<f64> {
-        match &self.values[tensor] {
-            Some(Value::Constant(constant)) => constant.numbers.as_ref()?.first().copied(),
-            Some(Value::View(_)) | None => None,
-        }
+        self.values[tensor].as_ref()?.constant()?.first()
     }
 
     fn held(&self, tensor: Option<TensorId>) -> Held {
@@ -153,12 +142,4 @@ impl Converter<'_> {
             None => self.lists.remove(&tensor),
         };
     }
-}
-
-fn endless() -> Problem {
-    Problem::Unknown(
-        "a loop of which nothing before says when it ends, or of too many rounds; export the model with it \
-                      resolved"
-            .to_owned(),
-    )
 }

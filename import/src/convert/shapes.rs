@@ -11,7 +11,7 @@ impl Converter<'_> {
         let permutation = permutation(self.constant(node, 1), value.extents().len())?;
         Ok(match value.transposed(&permutation) {
             Value::View(view)
-                if node.writes.iter().flatten().any(|&tensor| self.is_read_as_it_lies[tensor]) =>
+                if node.writes.iter().flatten().any(|tensor| self.read_as_they_lie.contains(tensor)) =>
             {
                 Value::View(self.at_rest(&view, true)?)
             }

@@ -1,6 +1,6 @@
 //! What stands in the place of a node that has no counterpart.
 
-use super::{Converter, Step, Value, unsound};
+use super::{Converter, Step, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Function, Shape, Slice};
@@ -10,17 +10,13 @@ impl Converter<'_> {
     /// the extents stay; a part of the operand where the result is smaller; a tensor that
     /// is given where it is larger, or nothing is read.
     pub(super) fn skip(&mut self, node: &SourceNode) -> Step<()> {
-        let operand = node.reads.iter().flatten().find_map(|&tensor| match self.values[tensor].as_ref()? {
-            Value::View(view) => Some(view.clone()),
-            Value::Constant(_) => None,
-        });
-        let operand = operand.map(|view| self.with_zeros(view)).transpose()?;
+        let operand = node.reads.iter().flatten().find_map(|&tensor| self.values[tensor].as_ref()?.view());
+        let operand = operand.cloned().map(|view| self.with_zeros(view)).transpose()?;
         self.out.wanted.extend(operand.as_ref().map(|view| view.source));
-        for (index, tensor) in node.writes.iter().enumerate() {
-            let Some(tensor) = *tensor else { continue };
-            if self.readers[tensor] == 0 {
+        for index in 0..node.writes.len() {
+            let Some(tensor) = node.result(index).filter(|&tensor| self.readers[tensor] > 0) else {
                 continue;
-            }
+            };
             let said = self.model.tensors[tensor].said();
             let extents = said.or_else(|| operand.as_ref().map(|view| view.extents.clone()));
             let Some(extents) = extents else { return unsound("a result of unknown extents") };

@@ -47,15 +47,12 @@ impl Converter<'_> {
 
     /// An operand that is known before, if it is there.
     pub(super) fn constant(&self, node: &SourceNode, operand: usize) -> Option<&Constant> {
-        match self.read(node, operand) {
-            Ok(Value::Constant(constant)) => Some(constant),
-            _ => None,
-        }
+        self.value(node, operand)?.constant()
     }
 
     /// The first number of an operand, where it is known before.
     pub(super) fn number(&self, node: &SourceNode, operand: usize) -> Option<f64> {
-        self.constant(node, operand)?.numbers.as_ref()?.first().copied()
+        self.constant(node, operand)?.first()
     }
 
     /// Whole numbers of an operand.
@@ -251,7 +248,7 @@ impl Converter<'_> {
     /// Extent of the tensor from `source`.
     pub(super) fn shape(&self, source: Source) -> Shape {
         match source {
-            Source::Input(index) => self.out.inputs[index as usize].shape,
+            Source::Input(index) => self.out.inputs[index as usize].extent,
             Source::Node(id) => self.out.nodes[id.index()].operator.output(),
         }
     }
@@ -286,16 +283,11 @@ impl Converter<'_> {
 
     /// `view` with the innermost axis in memory as its channels.
     pub(super) fn settled(&mut self, view: &View) -> Step<View> {
-        match &view.order {
-            Some(order) => {
-                let channels = order.last().map_or(1, |&axis| view.extents[axis]);
-                if view.shape.channels == channels {
-                    return Ok(view.clone());
-                }
-                self.naturally(view, order.clone())
-            }
-            None => self.naturally(view, self.order_of(view)),
+        let extent = |order: &Vec<usize>| order.last().map_or(1, |&axis| view.extents[axis]);
+        if view.order.as_ref().map(extent) == Some(view.shape.channels) {
+            return Ok(view.clone());
         }
+        self.naturally(view, self.order_of(view))
     }
 
     /// The order in memory of a view; of one that has none, what is likely to be read next:
@@ -312,21 +304,11 @@ impl Converter<'_> {
     /// A name that nothing has yet.
     pub(super) fn unique(&mut self, name: &str) -> String {
         let name = node_name(name);
-        let mut unique = name.clone();
-        let mut count = self.names.len();
-        if self.names.contains(&unique) {
-            // Counted from the number of names there are, so that few are tried.
-            let mut near = 2;
-            while self.names.contains(&unique) {
-                unique = format!("{name}.{near}");
-                near = if near < 32 {
-                    near + 1
-                } else {
-                    count += 1;
-                    count
-                };
-            }
-        }
+        // From the number of names there are on, so that few are tried.
+        let numbers = (2..=32).chain(self.names.len() + 1..);
+        let numbered = numbers.map(|number| format!("{name}.{number}"));
+        let free = |name: &String| !self.names.contains(name);
+        let unique = std::iter::once(name.clone()).chain(numbered).find(free).unwrap_or_default();
         self.names.insert(unique.clone());
         unique
     }
@@ -356,10 +338,4 @@ pub(super) fn matrices(nodes: &[&SourceNode]) -> HashSet<TensorId> {
 pub(super) fn read_by(nodes: &[&SourceNode], is_reader: fn(&Work) -> bool) -> HashSet<TensorId> {
     let readers = nodes.iter().filter(|node| is_reader(&node.work));
     readers.flat_map(|node| node.reads.iter().copied().flatten()).collect()
-}
-
-/// Tensors that are written by a node of which that is true.
-pub(super) fn written_by(nodes: &[&SourceNode], is_writer: fn(&Work) -> bool) -> HashSet<TensorId> {
-    let writers = nodes.iter().filter(|node| is_writer(&node.work));
-    writers.flat_map(|node| node.writes.iter().copied().flatten()).collect()
 }

@@ -20,6 +20,16 @@ impl From<View> for Value {
 }
 
 impl Value {
+    /// The constant, where it is known before.
+    pub(super) fn constant(&self) -> Option<&Constant> {
+        if let Self::Constant(constant) = self { Some(constant) } else { None }
+    }
+
+    /// The tensor of the graph, where it is one.
+    pub(super) fn view(&self) -> Option<&View> {
+        if let Self::View(view) = self { Some(view) } else { None }
+    }
+
     pub(super) fn extents(&self) -> &[u32] {
         match self {
             Self::View(view) => &view.extents,

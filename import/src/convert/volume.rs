@@ -5,7 +5,7 @@
 //! not as many times its input as its stride is a product a pixel of the input, whose results
 //! are added up where they belong.
 
-use super::window::side_pads;
+use super::window::{groups_of, side_pads};
 use super::{Converter, Step, Value, unsound};
 use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
@@ -17,7 +17,7 @@ pub(super) struct Side {
     kernel: u32,
     stride: u32,
     dilation: u32,
-    pub(super) pads: [u32; 2],
+    pads: [u32; 2],
     positions: u32,
 }
 
@@ -70,7 +70,7 @@ impl Converter<'_> {
     /// Extents after a window of as many axes as the image has.
     pub(super) fn pooled(&self, from: &[u32], window: &Windowed) -> Step<Vec<u32>> {
         let order = self.image_order(from.len());
-        let (Some(&channels), Some(inner)) = (order.last(), order.get(1..from.len().max(2) - 1)) else {
+        let Some(inner) = order.get(1..from.len().max(2) - 1) else {
             return unsound("a window over a single number");
         };
         let spatial: Vec<u32> = inner.iter().map(|&axis| from[axis]).collect();
@@ -78,7 +78,6 @@ impl Converter<'_> {
         for (&axis, side) in inner.iter().zip(sides(window, &window.kernel, &spatial)?) {
             extents[axis] = side.positions;
         }
-        extents[channels] = from[channels];
         Ok(extents)
     }
 
@@ -100,29 +99,22 @@ impl Converter<'_> {
         let [batch, deep, height, width, channels] = self.image_extents(&view.extents)[..] else {
             return unsound("weights over volumes, on something else");
         };
-        let groups = groups.unwrap_or(channels / depth.max(1));
-        if u64::from(depth) * u64::from(groups) != u64::from(channels) {
-            return unsound(format!("weights {depth} channels deep in {groups} groups, on {channels}"));
-        }
+        let groups = groups_of(groups, depth, channels)?;
         let [along, rows, columns] = sides(window, kernel, &[deep, height, width])?[..] else {
             return unsound("a window of another number of axes than its input");
         };
         let order = wide(&view.extents, self.image_order(5));
-        let images = |count: u32, channels: u64| Shape {
-            batch: batch.saturating_mul(count),
-            height,
-            width,
-            channels: as_extent(channels),
-        };
-        let taken = images(along.positions, u64::from(channels) * u64::from(along.kernel));
+        let (images, slices) = (batch.saturating_mul(along.positions), channels.saturating_mul(along.kernel));
+        let taken = Shape { batch: images, height, width, channels: slices };
         let source = if along.kernel == 1 && along.positions == deep {
             self.arranged(&view, &order, taken)?
         } else {
             self.emit_generic(".slices", (GenericKind::Movement, 1), &[view.source], taken)?
         };
         let bias = self.has_bias(node, output);
-        let conv = Conv2d::new(taken, output, Side::window([rows, columns])).groups(groups).bias(bias);
-        let source = self.emit("", conv.slices(along.kernel), &[source])?;
+        let conv = Conv2d::new(taken, output, Side::window([rows, columns]));
+        let conv = Conv2d { groups, bias, slices: Some(along.kernel), ..conv };
+        let source = self.emit("", conv, &[source])?;
         let memory = [batch, along.positions, rows.positions, columns.positions, output];
         Ok(self.volume(source, &memory))
     }
@@ -154,7 +146,7 @@ impl Converter<'_> {
         };
         // Zeros around operand 0 may be left to the reader.
         let is_padded =
-            matches!(self.value(node, 0), Some(Value::View(view)) if view.padding != Padding::NONE);
+            self.value(node, 0).and_then(Value::view).is_some_and(|view| view.padding != Padding::NONE);
         let is_whole = |side: usize| {
             let [kernel, stride] = [i64::from(kernel[side]), at(&window.stride, side, 1)];
             match &window.pads {

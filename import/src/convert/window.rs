@@ -1,12 +1,13 @@
 //! Convolutions and pools.
 
+use super::reduce::over_pixels;
 use super::volume::{Side, sides};
 use super::{Converter, Step, Value, unknown, unsound};
 use crate::model::{Pads, Reduction, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
 use coexec_sim::workload::{
-    Conv2d, DepthwiseConv2d, GenericKind, MAX_DIMENSION, Mean, Operator, Padding, Pool, PoolKind, Reshape,
-    Shape, Source, Window,
+    Conv2d, DepthwiseConv2d, GenericKind, MAX_DIMENSION, Operator, Padding, Pool, PoolKind, Reshape, Shape,
+    Source, Window,
 };
 
 /// An image that a window slides over.
@@ -39,15 +40,9 @@ impl Converter<'_> {
             [output, ref kernel @ .., depth] if matches!(kernel.len(), 1 | 2) => (output, depth, kernel),
             _ => return unknown("a convolution that is over neither images nor rows"),
         };
-        let image = self.image(node, 0)?;
+        let image = self.image(node)?;
         let input = image.shape;
-        let groups = groups.unwrap_or(input.channels / depth.max(1));
-        if u64::from(depth) * u64::from(groups) != u64::from(input.channels) {
-            return unsound(format!(
-                "weights {depth} channels deep in {groups} groups, on {}",
-                input.channels
-            ));
-        }
+        let groups = groups_of(groups, depth, input.channels)?;
         let window = fit(window, kernel, &image)?;
         let bias = self.has_bias(node, output);
         let operator = if groups > 1 && groups == input.channels && output % groups == 0 {
@@ -73,7 +68,7 @@ impl Converter<'_> {
         let Some((output, kernel)) = self.by_blocks(node, window, groups, output_pads, &extents) else {
             return self.scattered_convolution(node, window, groups, output_pads, &extents);
         };
-        let image = self.image(node, 0)?;
+        let image = self.image(node)?;
         let stride = match window.stride[..] {
             [] => [1; 2],
             [vertical, horizontal] => [vertical, horizontal],
@@ -109,7 +104,7 @@ impl Converter<'_> {
     }
 
     pub(super) fn pool(&mut self, node: &SourceNode, kind: PoolKind, window: &Windowed) -> Step<View> {
-        let image = self.image(node, 0)?;
+        let image = self.image(node)?;
         let window = fit(window, &window.kernel, &image)?;
         if window.dilation != [1, 1] {
             return unknown("a pooling window with dilation");
@@ -125,29 +120,24 @@ impl Converter<'_> {
 
     pub(super) fn global_pool(&mut self, node: &SourceNode, kind: PoolKind) -> Step<View> {
         let view = self.unpadded_view(node, 0)?;
+        let reduction = match kind {
+            PoolKind::Average => Reduction::Mean,
+            PoolKind::Max => Reduction::Max,
+        };
         if view.extents.len() == 5 {
             let order = self.image_order(5);
-            let reduction = match kind {
-                PoolKind::Average => Reduction::Mean,
-                PoolKind::Max => Reduction::Max,
-            };
             return self.reduced_over(&view, &order[1..4], reduction, true);
         }
-        let image = self.image(node, 0)?;
+        let image = self.image(node)?;
         if image.zeros != Padding::NONE {
             return unknown("zeros around an image that is reduced as a whole");
         }
-        let input = image.shape;
-        let operator = match kind {
-            PoolKind::Average => Mean { input }.into(),
-            PoolKind::Max => Pool { kind, input, window: Window::of([input.height, input.width]) }.into(),
-        };
-        self.operator_view(operator, &image)
+        self.operator_view(over_pixels(reduction, image.shape), &image)
     }
 
-    /// Operand as one image.
-    pub(super) fn image(&mut self, node: &SourceNode, operand: usize) -> Step<Image> {
-        let view = self.unpadded_view(node, operand)?;
+    /// Operand 0 as one image.
+    fn image(&mut self, node: &SourceNode) -> Step<Image> {
+        let view = self.unpadded_view(node, 0)?;
         let (batch, height, width, channels) = match self.image_extents(&view.extents)[..] {
             [batch, height, width, channels] => (batch, height, width, channels),
             [batch, width, channels] => (batch, 1, width, channels),
@@ -201,21 +191,26 @@ impl Converter<'_> {
     }
 }
 
+/// In how many groups weights of that depth divide the channels; as many as they fit in where that is not said.
+pub(super) fn groups_of(said: Option<u32>, depth: u32, channels: u32) -> Step<u32> {
+    let groups = said.unwrap_or(channels / depth.max(1));
+    if u64::from(depth) * u64::from(groups) != u64::from(channels) {
+        return unsound(format!("weights {depth} channels deep in {groups} groups, on {channels}"));
+    }
+    Ok(groups)
+}
+
 /// Fills a window's numbers in; `kernel` are those of the axes that the file sees.
 fn fit(window: &Windowed, kernel: &[u32], image: &Image) -> Step<Window> {
     let &Image { shape: Shape { height, width, .. }, zeros, flat, .. } = image;
-    let around = [[zeros.top, zeros.bottom], [zeros.left, zeros.right]];
     let extents = [height + zeros.top + zeros.bottom, width + zeros.left + zeros.right];
-    let (mut rows, mut columns) = match sides(window, kernel, &extents[usize::from(flat)..])?[..] {
+    let (rows, columns) = match sides(window, kernel, &extents[usize::from(flat)..])?[..] {
         [columns] => (Side::NONE, columns),
         [rows, columns] => (rows, columns),
         _ => return unsound("a window of another number of axes than its input"),
     };
-    for (side, around) in [&mut rows, &mut columns].into_iter().zip(around) {
-        side.pads[0] += around[0];
-        side.pads[1] += around[1];
-    }
-    Ok(Side::window([rows, columns]))
+    let window = Side::window([rows, columns]);
+    Ok(Window { padding: window.padding + zeros, ..window })
 }
 
 /// Padding before and behind one side of `extent` pixels; its place among so many sides.

@@ -34,7 +34,9 @@ pub(super) struct Formats<'a> {
     is_static: bool,
     /// What integer products without scales of their own are.
     as_they_come: DataType,
-    of_most: DataType,
+    /// The number format of most weights, as they are computed with: what is cast is stored in another. Integers where
+    /// activations are quantised, in advance or as they come.
+    pub(super) of_most: DataType,
 }
 
 /// So many weights of a format, under their name.
@@ -48,22 +50,14 @@ struct Origin<'a> {
 
 impl<'a> Formats<'a> {
     pub(super) fn of(graph: &'a GraphProto) -> Self {
-        let mut formats = Self { as_they_come: DataType::I8, ..Self::default() };
+        let mut formats = Self::default();
         formats.read(graph);
         let has = |kind: &str| formats.nodes.iter().any(|node| node.op_type == kind);
         let (is_static, is_dynamic) = (has("QuantizeLinear"), has("DynamicQuantizeLinear"));
         formats.is_static = is_static;
-        if is_dynamic {
-            formats.as_they_come = DataType::I8Dynamic;
-        }
+        formats.as_they_come = if is_dynamic { DataType::I8Dynamic } else { DataType::I8 };
         formats.of_most = formats.counted();
         formats
-    }
-
-    /// The number format of most weights, as they are computed with: what is cast is stored in another. Integers where
-    /// activations are quantised, in advance or as they come.
-    pub(super) fn of_most_weights(&self) -> DataType {
-        self.of_most
     }
 
     /// The number format of a product: that of most of its weights; of one without weights, what its operands are in.

@@ -57,12 +57,8 @@ fn with_channels_outside(mut node: NodeProto) -> Vec<NodeProto> {
     let attributes = Attributes(&node.attribute);
     let kernel = attributes.find("kernel_shape");
     let is_of_images = kernel.is_none_or(|kernel| kernel.ints.len() + 2 == INSIDE_TO_OUTSIDE.len());
-    let (Some(input), Some(output)) = (node.input.first().cloned(), node.output.first().cloned()) else {
-        return vec![node];
-    };
-    if !is_of_images {
-        return vec![node];
-    }
+    let ends = (node.input.first().cloned(), node.output.first().cloned());
+    let (true, (Some(input), Some(output))) = (is_of_images, ends) else { return vec![node] };
     let [inner_input, inner_output] = ["input", "output"].map(|end| format!("{output}/{end}"));
     let before = transposition(&input, &inner_input, INSIDE_TO_OUTSIDE);
     let behind = transposition(&inner_output, &output, OUTSIDE_TO_INSIDE);

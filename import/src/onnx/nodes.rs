@@ -1,6 +1,6 @@
 //! ONNX's operators in the words of `model.rs`.
 
-use super::messages::{AttributeProto, NodeProto};
+use super::messages::{AttributeProto, GraphProto, NodeProto};
 use crate::model::{
     Extents, Listing, Pads, Reduction, Reshaping, Spectrum, TensorId, Windowed, Work, as_extent,
 };
@@ -11,8 +11,6 @@ use coexec_sim::workload::{
 
 mod attention;
 
-use attention::{group_query, multi_head};
-
 /// The number of an operand that no node has.
 const NONE: usize = usize::MAX;
 
@@ -22,8 +20,8 @@ type Reads = Vec<Option<TensorId>>;
 /// Attributes of a node.
 pub(super) struct Attributes<'a>(pub(super) &'a [AttributeProto]);
 
-impl Attributes<'_> {
-    pub(super) fn find(&self, name: &str) -> Option<&AttributeProto> {
+impl<'a> Attributes<'a> {
+    pub(super) fn find(&self, name: &str) -> Option<&'a AttributeProto> {
         self.0.iter().find(|attribute| attribute.name == name)
     }
 
@@ -61,8 +59,9 @@ impl Attributes<'_> {
         self.integer(name, 0) != 0
     }
 
-    fn axis(&self, usual: i64) -> i64 {
-        self.integer("axis", usual)
+    /// The graph that one of them is.
+    pub(super) fn graph(&self, name: &str) -> Option<&'a GraphProto> {
+        self.find(name)?.g.as_ref()
     }
 
     pub(super) fn count(&self, name: &str, usual: i64) -> u32 {
@@ -124,9 +123,9 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         }
         "QAttention" => ("PackedAttention", &[0, NONE, NONE, 8, 8, NONE, 1]),
         "Attention" => ("Attention", &[0, 1, 2, 4, 5, 3]),
-        "MultiHeadAttention" => (multi_head(reads), &[0, 1, 2, 6, 7, 5]),
-        "DecoderMaskedMultiHeadAttention" => (multi_head(reads), &[0, 1, 2, 5, 6, 4]),
-        "GroupQueryAttention" => (group_query(reads), &[0, 1, 2, 3, 4, 10]),
+        "MultiHeadAttention" => ("MultiHeadAttention", &[0, 1, 2, 6, 7, 5]),
+        "DecoderMaskedMultiHeadAttention" => ("MultiHeadAttention", &[0, 1, 2, 5, 6, 4]),
+        "GroupQueryAttention" => ("GroupQueryAttention", &[0, 1, 2, 3, 4, 10]),
         "LinearAttention" => ("LinearAttention", &[0, 1, 2]),
         "CausalConvWithState" => ("CausalConvWithState", &[0, 1, 2]),
         "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => ("LSTM", &[0, 1, 2, 3, NONE, 5, 6]),
@@ -153,7 +152,7 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
     if let Some(work) = operators::of_onnx(kind) {
         return work;
     }
-    let axis = |usual: i64| attributes.axis(usual);
+    let axis = |usual: i64| attributes.integer("axis", usual);
     let block = |to_space| Work::BlockRearrangement { block: attributes.count("blocksize", 0), to_space };
     let known = attention::work(kind, attributes).or_else(|| layer(kind, attributes));
     let known =
@@ -229,7 +228,7 @@ fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
 
 /// What an operator does that keeps some elements, or one for many; none of other kinds.
 fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
-    let axis = |usual: i64| attributes.axis(usual);
+    let axis = |usual: i64| attributes.integer("axis", usual);
     let keep = attributes.keeps_axes();
     let reduce = |reduction| Work::Reduce { reduction, keep };
     let search = |extents| Work::once(GenericKind::Search, extents);
@@ -269,11 +268,8 @@ fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
 fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     let rows = |numbers, has_kinds, kind| Work::once(kind, Extents::Rows { numbers, has_kinds });
     // A fast transform of some hundreds of points goes over them about as often.
-    let frequencies = |spectrum| Work::Generic {
-        kind: GenericKind::Reduction,
-        extents: Extents::Spectrum(spectrum),
-        passes: 8,
-    };
+    let transform = |extents| Work::Generic { kind: GenericKind::Reduction, extents, passes: 8 };
+    let frequencies = |spectrum| transform(Extents::Spectrum(spectrum));
     let targets = |name: &str| as_extent(attributes.integer(name, 1));
     let kinds = || {
         let lists = ["classlabels_int64s", "classlabels_ints", "classlabels_strings"];
@@ -282,12 +278,11 @@ fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     };
     Some(match kind {
         // Back to real numbers the file says how many.
-        "DFT" if attributes.flag("inverse") && attributes.flag("onesided") => {
-            Work::Generic { kind: GenericKind::Reduction, extents: Extents::Said, passes: 8 }
-        }
-        "DFT" => {
-            frequencies(Spectrum::Whole { axis: attributes.axis(-2), is_half: attributes.flag("onesided") })
-        }
+        "DFT" if attributes.flag("inverse") && attributes.flag("onesided") => transform(Extents::Said),
+        "DFT" => frequencies(Spectrum::Whole {
+            axis: attributes.integer("axis", -2),
+            is_half: attributes.flag("onesided"),
+        }),
         "STFT" => frequencies(Spectrum::Windows { is_half: attributes.integer("onesided", 1) != 0 }),
         "TreeEnsemble" | "TreeEnsembleRegressor" => rows(targets("n_targets"), false, GenericKind::Search),
         "TreeEnsembleClassifier" => rows(kinds(), true, GenericKind::Search),

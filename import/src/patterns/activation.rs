@@ -3,6 +3,8 @@
 //! All are products of `x` and a function of `x`: from the error function, the sigmoid
 //! or the clipping backwards over element-wise nodes to `x`, forwards to the product.
 
+use std::iter::successors;
+
 use super::super::model::{Arithmetic, Elemental, Model, SourceNode, TensorId, Work};
 use super::{Links, computed, constant_beside, is_elementwise, result};
 use coexec_sim::Function;
@@ -45,20 +47,15 @@ fn product_with(work: &Work) -> Option<Function> {
 
 /// The `x` and the node that writes the product, of the function at `key`.
 fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize)> {
-    let mut from = model.nodes[key].operand(0)?;
-    for _ in 0..MAX_STEPS {
-        if let Some(last) = forwards(model, links, key, from) {
-            return Some((from, last));
-        }
+    // Frameworks have no function for x times the sigmoid of 1.702 x, and run all three.
+    let is_exact = model.nodes[key].work == Work::Function(Elemental::Known(Function::Sigmoid));
+    let before = |&from: &TensorId| {
         let writer = &model.nodes[links.writer[from]?];
-        // Frameworks have no function for x times the sigmoid of 1.702 x, and run all three.
-        let is_exact = model.nodes[key].work == Work::Function(Elemental::Known(Function::Sigmoid));
-        if !is_elementwise(&writer.work) || (is_exact && writer.work != Work::Identity) {
-            return None;
-        }
-        from = computed(model, writer).next()?;
-    }
-    None
+        let belongs = if is_exact { writer.work == Work::Identity } else { is_elementwise(&writer.work) };
+        computed(model, writer).next().filter(|_| belongs)
+    };
+    let mut from = successors(model.nodes[key].operand(0), before).take(MAX_STEPS);
+    from.find_map(|from| Some((from, forwards(model, links, key, from)?)))
 }
 
 /// The last node of the function: the product, and factors behind it.
@@ -69,30 +66,22 @@ fn forwards(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<
         let Some(reader) = links.only_reader(current) else { break };
         let node = &model.nodes[reader];
         let Work::Arithmetic(arithmetic) = node.work else { break };
-        let factor = FACTORS.contains(&arithmetic);
-        if constant_beside(model, node) == Some(1) {
+        let is_scaled = constant_beside(model, node) == Some(1);
+        let is_of_x =
+            |&operand: &TensorId| operand != current && derives(model, links, operand, from, MAX_STEPS);
+        let is_product = || {
+            let is_pair = arithmetic == Arithmetic::Multiply && node.reads.len() == 2;
+            is_pair && node.reads.iter().flatten().any(is_of_x)
+        };
+        last = match last {
+            None if is_scaled => None,
+            None if is_product() => Some(reader),
             // Behind the product only a factor belongs to the function.
-            if last.is_some() && !factor {
-                break;
-            }
-            last = last.map(|_| reader);
-        } else if arithmetic == Arithmetic::Multiply
-            && last.is_none()
-            && node.reads.len() == 2
-            && node
-                .reads
-                .iter()
-                .flatten()
-                .any(|&operand| operand != current && derives(model, links, operand, from, MAX_STEPS))
-        {
-            last = Some(reader);
-        } else {
-            break;
-        }
-        match result(node) {
-            Some(next) => current = next,
-            None => break,
-        }
+            Some(_) if is_scaled && FACTORS.contains(&arithmetic) => Some(reader),
+            Some(_) | None => break,
+        };
+        let Some(next) = result(node) else { break };
+        current = next;
     }
     last
 }

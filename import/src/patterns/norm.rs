@@ -7,6 +7,7 @@
 //! delegate makes it one kernel.
 
 use std::collections::HashSet;
+use std::iter::successors;
 
 use super::super::model::{Arithmetic, Elemental, ImageOrder, Model, Reduction, SourceNode, TensorId, Work};
 use super::{Links, computed, constant_beside, is_elementwise, result};
@@ -59,23 +60,14 @@ fn axis_of_mean(model: &Model, index: usize) -> Option<i64> {
 
 /// The `x`, the last node and the kind of the norm whose mean is at `key`.
 fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize, NormKind)> {
-    let operand = model.nodes[key].operand(0)?;
-    let mut candidates = vec![operand];
-    let mut from = operand;
-    for _ in 0..3 {
-        let Some(writer) = links.writer[from] else { break };
-        let writer = &model.nodes[writer];
-        if !is_elementwise(&writer.work) {
-            break;
-        }
+    let before = |&from: &TensorId| {
+        let writer = &model.nodes[links.writer[from]?];
         let mut operands = computed(model, writer);
-        let Some(first) = operands.next() else { break };
-        if operands.any(|other| other != first) {
-            break;
-        }
-        from = first;
-        candidates.push(from);
-    }
+        let first = operands.next().filter(|_| is_elementwise(&writer.work))?;
+        operands.all(|other| other == first).then_some(first)
+    };
+    // Up to three functions of each element before the mean may be the norm's.
+    let candidates: Vec<TensorId> = successors(model.nodes[key].operand(0), before).take(4).collect();
     candidates.into_iter().rev().find_map(|from| region(model, links, key, from))
 }
 
@@ -104,7 +96,8 @@ fn region(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<(T
         let joins = computed(model, node).count() == 2;
         let is_closed = |&tensor: &TensorId| {
             tensor == written
-                || (!links.is_output[tensor] && links.readers[tensor].iter().all(|r| members.contains(r)))
+                || (!links.outputs.contains(&tensor)
+                    && links.readers[tensor].iter().all(|r| members.contains(r)))
         };
         if joins && has_root && members.contains(&key) && inside.iter().all(is_closed) {
             let in_steps = || model.order == ImageOrder::ChannelsLast && !is_one_kernel(model, &members);
@@ -137,10 +130,7 @@ fn is_one_kernel(model: &Model, members: &HashSet<usize>) -> bool {
 }
 
 fn is_root(model: &Model, node: &SourceNode) -> bool {
-    let exponent = || {
-        let tensor = node.operand(1)?;
-        model.tensors[tensor].constant.as_ref()?.numbers.as_ref()?.first().copied()
-    };
+    let exponent = || model.tensors[node.operand(1)?].constant.as_ref()?.first();
     matches!(node.work, Work::Function(Elemental::Sqrt | Elemental::ReciprocalSqrt))
         || node.work == Work::Arithmetic(Arithmetic::Power)
             && exponent().is_some_and(|exponent| (exponent.abs() - 0.5).abs() < 1e-6)

@@ -16,6 +16,13 @@ pub(super) struct Read {
     pub(super) activation: Option<Work>,
 }
 
+impl Read {
+    /// A node without a function that is fused into it.
+    pub(super) fn of(kind: &str, work: Work, reads: Vec<Option<TensorId>>) -> Self {
+        Self { kind: kind.to_owned(), work, reads, activation: None }
+    }
+}
+
 /// Number of an operator of the model's own.
 const CUSTOM: i32 = 32;
 
@@ -155,11 +162,11 @@ pub(super) fn read(
     {
         let reads =
             operands.iter().filter(|&&operand| operand < reads.len()).map(|&operand| of(operand)).collect();
-        return Read { kind: name.to_owned(), work, reads, activation: None };
+        return Read::of(name, work, reads);
     }
     let options = Options(table.table(OPTIONS));
     // Without weights of its own, the input gate is the forget gate's complement.
-    let is_coupled = reads.get(1).copied().flatten().is_none();
+    let is_coupled = of(1).is_none();
     let of_its_own = match custom.filter(|_| code == CUSTOM) {
         Some(TRANSPOSED_WITH_BIAS) => transposed(table).map(|work| (TRANSPOSED_WITH_BIAS, work, None)),
         Some(DETECTIONS) => Some((DETECTIONS, Work::once(GenericKind::Search, Extents::Said), None)),

@@ -140,10 +140,8 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
             elementwise::pick(Kernel::Padding, &pad.pick(), operator.output(), gpu)
         }
         Class::Movement(Movement::Resized(resize)) => elementwise::resize(resize, gpu),
-        Class::Movement(Movement::Rearranged { input }) => {
-            elementwise::reshape(input, operator.output(), gpu)
-        }
-        Class::Gather { .. } => elementwise::gather(output, gpu),
+        Class::Movement(Movement::Rearranged(moved)) => elementwise::reshape(moved.input, moved.output, gpu),
+        Class::Gather(_) => elementwise::gather(output, gpu),
         Class::Recurrent(recurrent) => return steps(recurrent, layer, gpu),
         Class::Generic(generic) => elementwise::generic(generic, gpu),
     };

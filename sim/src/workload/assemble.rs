@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::operator::{Operator, OperatorTable};
-use super::{DataType, Graph, Mean, Node, NodeId, Shape, Source};
+use super::operator::{Operator, OperatorTable, check_shape};
+use super::{DataType, Graph, Node, NodeId, Shape, Source};
 use crate::input::{Result, Text, Violation};
 
 /// Name by which an operator reads the workload's input.
@@ -23,7 +23,7 @@ pub struct InputTable {
     /// Name by which operators read it.
     pub name: String,
     /// Its extent, `[batch, height, width, channels]`.
-    pub extent: [u32; 4],
+    pub extent: Shape,
 }
 
 /// Builds the graph of the operators in `text`.
@@ -40,11 +40,10 @@ pub(crate) fn graph(
 ) -> Result<Graph> {
     let mut assembly = Assembly::default();
     for (index, input) in inputs.iter().enumerate() {
-        let extent = Shape::from(input.extent);
-        Operator::from(Mean { input: extent }).check().map_err(|error| {
+        check_shape("the input", input.extent).map_err(|error| {
             text.refuse(&format!("input[{index}].extent"), error.to_string(), error.help())
         })?;
-        assembly.inputs.push(extent);
+        assembly.inputs.push(input.extent);
         assembly.by_name.insert(input.name.clone(), Source::Input(index as u32));
     }
     for (index, table) in operators.iter().enumerate() {

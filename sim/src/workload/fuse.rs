@@ -128,7 +128,8 @@ impl Fusion {
 
     fn link(&mut self, node: &Node, elementwise: &Elementwise) -> Option<usize> {
         let same_extent = elementwise.other == Some(elementwise.input);
-        let position = if same_extent { computed_last(&node.inputs) } else { 0 };
+        // Of two operands of one extent that which is written last; graph inputs come first.
+        let position = usize::from(same_extent && node.inputs[1] > node.inputs[0]);
         let stage = self.sole_producer(node.inputs[position])?;
         let other = node.inputs.get(1 - position).map(|&source| self.stage_behind(source));
         let ready = other.flatten().is_none_or(|other| other < stage);
@@ -145,15 +146,6 @@ impl Fusion {
         host.input_count += usize::from(other.is_some());
         Some(stage)
     }
-}
-
-/// Position of the operand that is written last; graph inputs come first.
-fn computed_last(operands: &[Source]) -> usize {
-    let order = |source: Source| match source {
-        Source::Input(_) => None,
-        Source::Node(id) => Some(id),
-    };
-    usize::from(order(operands[1]) > order(operands[0]))
 }
 
 #[cfg(test)]

@@ -29,8 +29,8 @@ impl NodeId {
     }
 }
 
-/// Where a node takes a tensor from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Where a node takes a tensor from; inputs of the graph come before what is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// An input of the graph, by its index.
     Input(u32),
@@ -180,9 +180,10 @@ impl Graph {
         self.nodes.iter().map(|node| node.operator.macs()).sum()
     }
 
-    fn push(&mut self, node: Node) -> NodeId {
+    /// Adds a node, which is not checked yet; its result.
+    fn push(&mut self, node: Node) -> Source {
         self.nodes.push(node);
-        NodeId(self.nodes.len() as u32 - 1)
+        Source::Node(NodeId(self.nodes.len() as u32 - 1))
     }
 
     /// Name of what `source` is, for messages.
@@ -194,13 +195,11 @@ impl Graph {
     }
 
     fn check_sources(&self, index: usize, node: &Node) -> Result<(), GraphError> {
+        let name = || node.name.clone();
         let expected = node.operator.inputs();
-        if expected.len() != node.inputs.len() {
-            return Err(GraphError::InputCount {
-                node: node.name.clone(),
-                found: node.inputs.len(),
-                expected: expected.len(),
-            });
+        let (found, wanted) = (node.inputs.len(), expected.len());
+        if found != wanted {
+            return Err(GraphError::InputCount { node: name(), found, expected: wanted });
         }
         for (&source, expected) in node.inputs.iter().zip(expected) {
             let (position, limit) = match source {
@@ -208,22 +207,15 @@ impl Graph {
                 Source::Node(id) => (id.index(), self.nodes.len()),
             };
             if position >= limit {
-                return Err(GraphError::UnknownSource { node: node.name.clone(), read: source, limit });
+                return Err(GraphError::UnknownSource { node: name(), read: source, limit });
             }
             if matches!(source, Source::Node(_)) && position >= index {
-                return Err(GraphError::ForwardSource {
-                    node: node.name.clone(),
-                    read: self.source_name(source),
-                });
+                return Err(GraphError::ForwardSource { node: name(), read: self.source_name(source) });
             }
             let found = self.shape(source);
             if found != expected {
-                return Err(GraphError::Mismatch {
-                    node: node.name.clone(),
-                    read: self.source_name(source),
-                    found,
-                    expected,
-                });
+                let read = self.source_name(source);
+                return Err(GraphError::Mismatch { node: name(), read, found, expected });
             }
         }
         Ok(())

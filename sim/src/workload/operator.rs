@@ -40,12 +40,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(super) use bounds::shape as check_shape;
-use bounds::{Checked, at_most_max, dimension, tensor, work};
+use bounds::{Checked, at_most_max, dimension, dimensions, tensor, work};
 pub use bounds::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK};
 pub use concat::Concat;
 pub use conv2d::Conv2d;
 pub use definition::{BatchOf, ChannelCut, Definition};
-use definition::{UNKNOWN, first, flag, is_one, is_true, of_one_input, one, yes};
+use definition::{
+    UNKNOWN, first, flag, is_one, is_true, of_one_input, of_own_extents, one, under_window, yes,
+};
 pub use depthwise_conv2d::DepthwiseConv2d;
 pub use elementwise::{Elementwise, Function};
 pub use embedding::Embedding;
@@ -70,9 +72,9 @@ pub use window::Window;
 use super::{DataType, Shape};
 
 /// Makes the enum of all operators, and the table that a file has for one, of the list of
-/// them: what each is, its key in files, its type.
+/// them: what each is, its key in files, its type, the field's word for it.
 macro_rules! operators {
-    ($($(#[$doc:meta])* $key:ident: $operator:ident,)+) => {
+    ($($(#[$doc:meta])* $key:ident: $operator:ident = $word:literal,)+) => {
         /// One operator with all its dimensions.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum Operator {
@@ -80,6 +82,14 @@ macro_rules! operators {
         }
 
         impl Operator {
+            /// The field's word for it.
+            pub fn name(&self) -> &'static str {
+                let word = match self {
+                    $(Self::$operator(_) => $word,)+
+                };
+                self.special_name().unwrap_or(word)
+            }
+
             /// Extent of the tensor it writes. The search asks for it so often that the call
             /// is not left to run time.
             pub fn output(&self) -> Shape {
@@ -147,43 +157,43 @@ macro_rules! operators {
 
 operators! {
     /// A matrix product with weights.
-    linear: Linear,
+    linear: Linear = "linear",
     /// A batched product of two activations.
-    matmul: MatMul,
+    matmul: MatMul = "matmul",
     /// A convolution.
-    conv2d: Conv2d,
+    conv2d: Conv2d = "conv2d",
     /// A depthwise convolution.
-    depthwise_conv2d: DepthwiseConv2d,
+    depthwise_conv2d: DepthwiseConv2d = "depthwise conv2d",
     /// A pooling window.
-    pool: Pool,
+    pool: Pool = "pool",
     /// The mean of each channel: `true`.
-    mean: Mean,
+    mean: Mean = "mean",
     /// A concatenation: `true` along channels, else the dimension.
-    concat: Concat,
+    concat: Concat = "concat",
     /// An element-wise function.
-    function: Elementwise,
+    function: Elementwise = "element-wise",
     /// Softmax over channels: `true`.
-    softmax: Softmax,
+    softmax: Softmax = "softmax",
     /// A normalisation.
-    norm: Norm,
+    norm: Norm = "norm",
     /// A local response normalisation: the channels of a neighbourhood.
-    local_response_norm: LocalResponseNorm,
+    local_response_norm: LocalResponseNorm = "local response norm",
     /// A table look-up.
-    embedding: Embedding,
+    embedding: Embedding = "embedding",
     /// A range: `[first, count]` of channels, or a table.
-    slice: Slice,
+    slice: Slice = "slice",
     /// The dimensions in another order.
-    transpose: Transpose,
+    transpose: Transpose = "transpose",
     /// Zeros around.
-    pad: Pad,
+    pad: Pad = "pad",
     /// Another height and width.
-    resize: Resize,
+    resize: Resize = "resize",
     /// Another extent, `[batch, height, width, channels]`.
-    reshape: Reshape,
+    reshape: Reshape = "reshape",
     /// The steps of a recurrent layer.
-    recurrent: Recurrent,
+    recurrent: Recurrent = "recurrent",
     /// An operator without a kernel of its own, priced by what it moves and computes.
-    generic: Generic,
+    generic: Generic = "generic",
 }
 
 /// The kind of work that an operator is, with what decides how much it is.
@@ -204,12 +214,7 @@ pub enum Class<'a> {
     /// Elements moved unchanged.
     Movement(Movement<'a>),
     /// Rows looked up in a table.
-    Gather {
-        /// Rows looked up.
-        rows: u32,
-        /// Features of one row.
-        features: u32,
-    },
+    Gather(&'a Embedding),
     /// Steps, each of which multiplies what the one before it left by the same weights.
     Recurrent(&'a Recurrent),
     /// Anything else, by what it moves and computes.
@@ -309,10 +314,7 @@ pub enum Movement<'a> {
     /// Spread over more pixels, or fewer.
     Resized(&'a Resize),
     /// Into another extent.
-    Rearranged {
-        /// Extent they come from.
-        input: Shape,
-    },
+    Rearranged(&'a Reshape),
 }
 
 impl Movement<'_> {

@@ -11,6 +11,8 @@
 //! operations (129.5 MFLOP) and 2,060 convolutions (383.1 MFLOP) the latencies
 //! that section 5.5 implies give the same GPU rate for both.
 
+use std::ops::Div;
+
 use rand::SeedableRng;
 use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
@@ -31,9 +33,6 @@ const LINEAR_SAMPLE: usize = 2_039;
 /// another generator, as the paper's was, cannot be reproduced.
 const SEED: u64 = 2_039;
 
-/// Rows, input channels and output channels of a linear operation.
-type LinearDimensions = [u32; 3];
-
 /// Operators and a name for each.
 type Operators = Vec<(String, Operator)>;
 
@@ -42,13 +41,11 @@ pub type OperatorSet = (&'static str, &'static str, fn() -> Operators);
 
 /// All bundled operator sets.
 pub const OPERATOR_SETS: &[OperatorSet] = &[
-    ("epew-linear", "EPEW'25 linear test operations as printed: 8,610", || named(test_linear())),
-    ("epew-linear-sample", "EPEW'25 linear test operations, a seeded sample of 2,039", || {
-        named(sampled_test_linear())
-    }),
-    ("epew-conv", "EPEW'25 convolutional test operations as printed: 2,060", || test_convs(Rounding::Down)),
+    ("epew-linear", "EPEW'25 linear test operations as printed: 8,610", test_linear),
+    ("epew-linear-sample", "EPEW'25 linear test operations, a seeded sample of 2,039", sampled_test_linear),
+    ("epew-conv", "EPEW'25 convolutional test operations as printed: 2,060", || test_convs(u32::div)),
     ("epew-conv-same", "EPEW'25 convolutional test operations with \"SAME\" padding: 2,038", || {
-        test_convs(Rounding::Up)
+        test_convs(u32::div_ceil)
     }),
     ("codl-conv", "Convolutions of CoDL's five networks, its profiling set: 171", codl::convs),
 ];
@@ -59,18 +56,15 @@ pub fn operator_set(name: &str) -> Option<Vec<(String, Operator)>> {
     OPERATOR_SETS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)).map(|(_, _, list)| list())
 }
 
-fn named(dimensions: Vec<LinearDimensions>) -> Operators {
-    dimensions.into_iter().map(linear).collect()
-}
-
-fn linear([rows, input_features, output_features]: LinearDimensions) -> (String, Operator) {
+/// A linear operation of so many rows, input channels and output channels.
+fn linear([rows, input_features, output_features]: [u32; 3]) -> (String, Operator) {
     let linear = Linear { rows, input_features, output_features, bias: true };
     (format!("linear {rows}x{input_features} -> {output_features}"), Operator::Linear(linear))
 }
 
 /// Every dimension from `i * 2^j`, 4 <= i <= 6, 2 <= j <= 9, within the range
 /// of work, in ascending order.
-fn test_linear() -> Vec<LinearDimensions> {
+fn test_linear() -> Operators {
     let mut extents: Vec<u32> = (4..=6).flat_map(|i| (2..=9).map(move |j| i << j)).collect();
     extents.sort_unstable();
     let mut found = Vec::new();
@@ -79,7 +73,7 @@ fn test_linear() -> Vec<LinearDimensions> {
             for &output in &extents {
                 let dimensions = [rows, input, output];
                 if within_range(dimensions.iter().map(|&extent| u64::from(extent)).product()) {
-                    found.push(dimensions);
+                    found.push(linear(dimensions));
                 }
             }
         }
@@ -91,21 +85,16 @@ fn within_range(macs: u64) -> bool {
     (FLOP_RANGE.0..=FLOP_RANGE.1).contains(&(2 * macs))
 }
 
-fn sampled_test_linear() -> Vec<LinearDimensions> {
+fn sampled_test_linear() -> Operators {
     let all = test_linear();
     let mut chosen = index::sample(&mut ChaCha8Rng::seed_from_u64(SEED), all.len(), LINEAR_SAMPLE).into_vec();
     chosen.sort_unstable();
-    chosen.into_iter().map(|index| all[index]).collect()
+    chosen.into_iter().map(|index| all[index].clone()).collect()
 }
 
-/// How the output extent of a stride that does not divide the input is rounded.
-#[derive(Clone, Copy)]
-enum Rounding {
-    /// As the paper's text says.
-    Down,
-    /// As "SAME" padding does.
-    Up,
-}
+/// The output extent over an input extent at a stride that may not divide it: rounded down as the
+/// paper's text says, or up as "SAME" padding does.
+type Rounding = fn(u32, u32) -> u32;
 
 /// Four stages; each halves the extents and doubles the channels. Channels are
 /// divided by a factor that depends on the kernel, for similar work.
@@ -159,10 +148,7 @@ fn conv(
 /// would still write one output more, the last pixels, which no counted output
 /// reads, are left off.
 fn padded(extent: u32, kernel: u32, stride: u32, rounding: Rounding) -> (u32, u32, u32) {
-    let output = match rounding {
-        Rounding::Down => extent / stride,
-        Rounding::Up => extent.div_ceil(stride),
-    };
+    let output = rounding(extent, stride);
     let needed = (output - 1) * stride + kernel;
     let read = extent.min(needed + stride - 1);
     let padding = needed.saturating_sub(read);

@@ -173,13 +173,12 @@ impl Shape {
     /// Lines a cut along the height goes through: rows of pixels, or tokens where there
     /// is one row only.
     pub fn lines(&self) -> u32 {
-        if self.height == 1 { self.width } else { self.height }
+        self.along(self.line_dimension())
     }
 
     /// The same extent with as many lines as `lines` counts.
     pub(super) fn with_lines(self, lines: &Range<u32>) -> Self {
-        let count = lines.end - lines.start;
-        if self.height == 1 { Self { width: count, ..self } } else { Self { height: count, ..self } }
+        self.with(self.line_dimension(), lines.end - lines.start)
     }
 
     /// Whether it is a matrix of tokens.
@@ -267,6 +266,7 @@ impl fmt::Display for Shape {
 
 /// Rows and columns added around an image before a window slides over it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(derive_more::Add)]
 #[serde(deny_unknown_fields)]
 pub struct Padding {
     /// Rows above.

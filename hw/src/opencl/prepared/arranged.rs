@@ -22,7 +22,7 @@ pub(super) fn pays_off(layer: &Layer) -> bool {
         Class::Reduction(_)
         | Class::Elementwise(_)
         | Class::Movement(_)
-        | Class::Gather { .. }
+        | Class::Gather(_)
         | Class::Recurrent(_)
         | Class::Generic(_) => false,
     };

@@ -75,7 +75,7 @@ impl<T: Element> Builder<'_, T> {
             (Class::Elementwise(_), Kernel::Elementwise) if operator.folds() => self.batch_norm(),
             (Class::Elementwise(elementwise), Kernel::Elementwise) => self.elementwise(elementwise.function),
             (Class::Movement(movement), kernel) => self.movement(&movement, kernel),
-            (Class::Gather { .. }, Kernel::Gather) => self.embedding(),
+            (Class::Gather(_), Kernel::Gather) => self.embedding(),
             (
                 Class::Product(_)
                 | Class::Convolution(_)
@@ -83,7 +83,7 @@ impl<T: Element> Builder<'_, T> {
                 | Class::Pool(_)
                 | Class::Reduction(_)
                 | Class::Elementwise(_)
-                | Class::Gather { .. }
+                | Class::Gather(_)
                 | Class::Recurrent(_)
                 | Class::Generic(_),
                 kernel,
@@ -115,14 +115,14 @@ impl<T: Element> Builder<'_, T> {
             (Movement::Transposed(transpose), Kernel::Transpose) => self.pick(&transpose.pick()),
             (Movement::Padded(pad), Kernel::Padding) => self.pick(&pad.pick()),
             (Movement::Resized(resize), Kernel::Resize) => self.resize(resize),
-            (&Movement::Rearranged { input }, Kernel::Reshape) => self.reshape(input),
+            (Movement::Rearranged(moved), Kernel::Reshape) => self.reshape(moved.input),
             (
                 Movement::Joined(_)
                 | Movement::Range(_)
                 | Movement::Transposed(_)
                 | Movement::Padded(_)
                 | Movement::Resized(_)
-                | Movement::Rearranged { .. },
+                | Movement::Rearranged(_),
                 kernel,
             ) => Err(self.no_kernel(kernel)),
         }

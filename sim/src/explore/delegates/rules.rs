@@ -26,7 +26,7 @@ pub(super) fn gpu(layer: &Layer) -> Option<&'static str> {
             Some("local response normalisation")
         }
         // Its check takes it, but its parser wants a table that is computed.
-        Class::Gather { .. } => Some("look-up in a constant table"),
+        Class::Gather(_) => Some("look-up in a constant table"),
         Class::Recurrent(_) => Some("recurrent layer over a sequence"),
         Class::Generic(generic) => Some(match generic.kind {
             GenericKind::Elementwise => "element-wise operator that it does not know",
@@ -59,7 +59,7 @@ pub(super) fn xnnpack(layer: &Layer) -> Option<&'static str> {
         }
         Movement::Range(slice) => (slice.step != 1).then_some("slice with strides"),
         Movement::Resized(resize) => nearest(resize.interpolation),
-        Movement::Transposed(_) | Movement::Padded(_) | Movement::Rearranged { .. } => None,
+        Movement::Transposed(_) | Movement::Padded(_) | Movement::Rearranged(_) => None,
     };
     left.or_else(|| gpu(layer))
 }
@@ -79,13 +79,13 @@ pub(super) fn core_ml(layer: &Layer) -> Option<&'static str> {
             Movement::Range(_) => Some("slice"),
             Movement::Transposed(_) => Some("transposition"),
             Movement::Resized(resize) => nearest(resize.interpolation),
-            Movement::Padded(_) | Movement::Rearranged { .. } => None,
+            Movement::Padded(_) | Movement::Rearranged(_) => None,
         },
         Class::Convolution(_)
         | Class::Depthwise(_)
         | Class::Pool(_)
         | Class::Reduction(_)
-        | Class::Gather { .. }
+        | Class::Gather(_)
         | Class::Recurrent(_)
         | Class::Generic(_) => None,
     };

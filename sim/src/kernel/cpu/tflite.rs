@@ -155,7 +155,7 @@ impl<'a> Kernels<'a> {
                 (Kernel::Copy, self.serial(&[elements * copy_ns, self.beyond_cache(output)]))
             }
             Class::Movement(movement) => copy(elements * f64::from(movement.taps())),
-            Class::Gather { .. } => copy(elements),
+            Class::Gather(_) => copy(elements),
             Class::Recurrent(recurrent) => return self.recurrent(recurrent),
             Class::Generic(generic) => {
                 let (kernel, element_ns) = match generic.kind {

@@ -25,9 +25,9 @@ pub(super) fn bytes(layer: &Layer, library: Option<Library>) -> u64 {
                 + (output as f64 * grouped_output_factor(conv, element)) as u64
                 + weights(operator.parameters())
         }
-        Class::Gather { rows, features } => {
-            let vectors = u64::from(rows) * u64::from(features);
-            u64::from(rows) * INDEX_BYTES + weights(vectors) + output
+        Class::Gather(table) => {
+            let vectors = u64::from(table.rows) * u64::from(table.features);
+            u64::from(table.rows) * INDEX_BYTES + weights(vectors) + output
         }
         // The right operand is packed in memory, and read from there.
         Class::Product(product) if !product.trained && library == Some(Library::Xnnpack) => {

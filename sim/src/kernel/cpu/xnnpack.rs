@@ -169,7 +169,7 @@ impl<'a> Kernels<'a> {
                 self.passes(output, f64::from(statistic.passes()), statistic.function())
             }
             Class::Movement(movement) => self.copy(output * f64::from(movement.taps())),
-            Class::Gather { .. } => self.copy(output),
+            Class::Gather(_) => self.copy(output),
             Class::Recurrent(recurrent) => self.recurrent(recurrent),
             Class::Generic(generic) => {
                 let visited = generic.visited() as f64;

@@ -71,8 +71,8 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
             let micros = traffic(activations).max(multiplying(layer, kernels));
             (LanguageKernel::Attention, activations, micros)
         }
-        Class::Gather { rows, features } => {
-            let bytes = u64::from(rows) * u64::from(features) * activation_bytes;
+        Class::Gather(table) => {
+            let bytes = u64::from(table.rows) * u64::from(table.features) * activation_bytes;
             (LanguageKernel::Elementwise, Bytes(2 * bytes), traffic(Bytes(2 * bytes)))
         }
         Class::Recurrent(recurrent) => {

@@ -87,7 +87,7 @@ fn remainder(count: f64, period: f64) -> f64 {
 /// What an operator reads first; of what only moves elements, as many as it moves.
 fn input_of(operator: &Operator) -> Extent {
     let output = operator.output();
-    let only_moves = matches!(operator.class(), Class::Movement(_) | Class::Gather { .. });
+    let only_moves = matches!(operator.class(), Class::Movement(_) | Class::Gather(_));
     extent(operator.input(0).filter(|_| !only_moves).unwrap_or(output))
 }
 

@@ -142,7 +142,7 @@ fn a_full_epilogue_starts_a_stage_of_its_own() {
 fn nothing_links_behind_a_reshape() {
     let mut net = GraphBuilder::new("net", DataType::F32);
     let x = net.input(EXTENT);
-    let x = net.flatten(x);
+    let x = net.reshape(x, Shape::tokens(1, EXTENT.elements() as u32));
     net.activate(x, Function::Relu);
     assert_eq!(fuse(&net.build().expect("sound")).len(), 2);
 }

@@ -69,14 +69,14 @@ impl Graph {
 struct Batch {
     count: u32,
     graph: Graph,
-    /// Where each node of the graph for one stands here.
-    moved: Vec<NodeId>,
+    /// Where the result of each node of the graph for one is here.
+    moved: Vec<Source>,
 }
 
 impl Batch {
     fn add(&mut self, node: &Node, feeds_product: bool) -> Result<(), GraphError> {
         let moved = |source: &Source| match *source {
-            Source::Node(id) => Source::Node(self.moved[id.index()]),
+            Source::Node(id) => self.moved[id.index()],
             input @ Source::Input(_) => input,
         };
         let mut sources: Vec<Source> = node.inputs.iter().map(moved).collect();
@@ -96,22 +96,15 @@ impl Batch {
             if reshape.check().is_ok() {
                 let number = if index == 0 { String::new() } else { format!(".{}", index + 1) };
                 let name = format!("{}.rows{number}", node.name);
-                let rows = Node {
-                    name,
-                    operator: reshape,
-                    inputs: vec![*source],
-                    shares_weights: false,
-                    ..node.clone()
-                };
-                let id = self.graph.push(rows);
-                *source = Source::Node(id);
+                let inputs = vec![*source];
+                let rows = Node { name, operator: reshape, inputs, shares_weights: false, ..node.clone() };
+                *source = self.graph.push(rows);
             }
         }
         // Before any shape is derived from it, so that none can overflow.
         operator.check().map_err(|error| GraphError::Operator { node: node.name.clone(), error })?;
         let node = Node { operator, inputs: sources, ..node.clone() };
-        let id = self.graph.push(node);
-        self.moved.push(id);
+        self.moved.push(self.graph.push(node));
         Ok(())
     }
 }

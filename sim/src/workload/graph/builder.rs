@@ -6,20 +6,19 @@ use super::{Graph, GraphError, Node, Source};
 use crate::workload::operator::{Operator, check_shape};
 use crate::workload::{
     Concat, Conv2d, DataType, DepthwiseConv2d, Elementwise, Function, Linear, Mean, Norm, NormKind, Pool,
-    PoolKind, Reshape, Shape, Slice, Softmax, Window,
+    PoolKind, Reshape, Shape, Softmax, Window,
 };
 
 /// Builds a [`Graph`] node by node.
 ///
 /// Methods that add a node take the tensors it reads and return the one it
-/// writes. Nodes are named `scope.operator1`, `scope.operator2` and so on. The
+/// writes. Nodes are named `operator1`, `operator2` and so on. The
 /// first mistake stops the building: later calls add nothing, and
 /// [`GraphBuilder::build`] returns it.
 #[derive(Debug)]
 pub struct GraphBuilder {
     /// As far as it is built; not checked yet.
     graph: Graph,
-    scope: String,
     uses: HashMap<String, u32>,
     error: Option<GraphError>,
 }
@@ -28,7 +27,7 @@ impl GraphBuilder {
     /// A builder with no inputs and no nodes.
     pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
         let graph = Graph { name: name.into(), data_type, inputs: Vec::new(), nodes: Vec::new() };
-        Self { graph, scope: String::new(), uses: HashMap::new(), error: None }
+        Self { graph, uses: HashMap::new(), error: None }
     }
 
     /// The finished graph.
@@ -56,11 +55,6 @@ impl GraphBuilder {
         Source::Input(index)
     }
 
-    /// Starts a named part of the network: the prefix of the next nodes' names.
-    pub fn scope(&mut self, scope: impl Into<String>) {
-        self.scope = scope.into();
-    }
-
     /// Extent of the tensor from `source`.
     ///
     /// # Panics
@@ -72,8 +66,7 @@ impl GraphBuilder {
     /// Adds any operator, named after `stem`.
     pub fn operator(&mut self, stem: &str, operator: impl Into<Operator>, inputs: &[Source]) -> Source {
         let operator = operator.into();
-        let stem = if self.scope.is_empty() { stem.to_owned() } else { format!("{}.{stem}", self.scope) };
-        let uses = self.uses.entry(stem.clone()).or_insert(0);
+        let uses = self.uses.entry(stem.to_owned()).or_insert(0);
         *uses += 1;
         let name = format!("{stem}{uses}");
         if let Err(error) = operator.check() {
@@ -83,7 +76,7 @@ impl GraphBuilder {
             return inputs.first().copied().unwrap_or_else(|| self.input(Shape::tokens(1, 1)));
         }
         let inputs = inputs.to_vec();
-        Source::Node(self.graph.push(Node { name, operator, inputs, data_type: None, shares_weights: false }))
+        self.graph.push(Node { name, operator, inputs, data_type: None, shares_weights: false })
     }
 
     /// A convolution with bias.
@@ -111,33 +104,25 @@ impl GraphBuilder {
 
     /// A pooling window.
     pub fn pool(&mut self, from: Source, kind: PoolKind, window: Window) -> Source {
-        let pool = Pool { kind, input: self.shape(from), window };
-        self.operator("pool", pool, &[from])
+        self.operator("pool", Pool { kind, input: self.shape(from), window }, &[from])
     }
 
     /// The mean of each channel over all pixels.
     pub fn mean(&mut self, from: Source) -> Source {
-        let mean = Mean { input: self.shape(from) };
-        self.operator("mean", mean, &[from])
+        self.operator("mean", Mean { input: self.shape(from) }, &[from])
     }
 
     /// A linear layer with bias over tokens.
     pub fn linear(&mut self, from: Source, features: u32) -> Source {
-        let tokens = self.shape(from);
-        let linear = Linear {
-            rows: tokens.width,
-            input_features: tokens.channels,
-            output_features: features,
-            bias: true,
-        };
+        let Shape { width: rows, channels: input_features, .. } = self.shape(from);
+        let linear = Linear { rows, input_features, output_features: features, bias: true };
         self.operator("linear", linear, &[from])
     }
 
     /// A function of one tensor.
     pub fn activate(&mut self, from: Source, function: Function) -> Source {
         let elementwise = Elementwise { function, input: self.shape(from), other: None };
-        let stem = function.word();
-        self.operator(&stem, elementwise, &[from])
+        self.operator(&function.word(), elementwise, &[from])
     }
 
     /// The sum of two tensors.
@@ -152,8 +137,7 @@ impl GraphBuilder {
 
     fn binary(&mut self, function: Function, first: Source, second: Source) -> Source {
         let elementwise = Elementwise { function, input: self.shape(first), other: Some(self.shape(second)) };
-        let stem = function.word();
-        self.operator(&stem, elementwise, &[first, second])
+        self.operator(&function.word(), elementwise, &[first, second])
     }
 
     /// A concatenation along channels.
@@ -164,34 +148,18 @@ impl GraphBuilder {
         self.operator("concat", Concat::of_channels(extent, channels), parts)
     }
 
-    /// `channels` channels from `first_channel` on.
-    pub fn slice(&mut self, from: Source, first_channel: u32, channels: u32) -> Source {
-        let slice = Slice::of_channels(self.shape(from), first_channel, channels);
-        self.operator("slice", slice, &[from])
-    }
-
     /// The same elements under another extent.
     pub fn reshape(&mut self, from: Source, output: Shape) -> Source {
-        let reshape = Reshape { input: self.shape(from), output };
-        self.operator("reshape", reshape, &[from])
-    }
-
-    /// All elements of an image as the features of one token.
-    pub fn flatten(&mut self, from: Source) -> Source {
-        // More elements than u32 holds saturate and fail the reshape's check.
-        let features = u32::try_from(self.shape(from).elements()).unwrap_or(u32::MAX);
-        self.reshape(from, Shape::tokens(1, features))
+        self.operator("reshape", Reshape { input: self.shape(from), output }, &[from])
     }
 
     /// Softmax over channels.
     pub fn softmax(&mut self, from: Source) -> Source {
-        let softmax = Softmax { input: self.shape(from) };
-        self.operator("softmax", softmax, &[from])
+        self.operator("softmax", Softmax { input: self.shape(from) }, &[from])
     }
 
     /// A normalisation.
     pub fn norm(&mut self, from: Source, kind: NormKind) -> Source {
-        let norm = Norm { kind, input: self.shape(from) };
-        self.operator("norm", norm, &[from])
+        self.operator("norm", Norm { kind, input: self.shape(from) }, &[from])
     }
 }

@@ -183,11 +183,10 @@ fn weights_that_operators_share_count_once() {
 fn the_builder_reports_the_first_mistake() {
     let mut net = GraphBuilder::new("net", DataType::F32);
     let x = net.input(Shape::image(4, 4, 8));
-    net.scope("stem");
     let x = net.conv(x, 8, Window::valid(5));
     net.conv(x, 0, Window::same(3));
     let error = net.build().expect_err("the first window does not fit");
-    assert_eq!(error.to_string(), "stem.conv1: the window covers 5 rows, but the padded input has 4");
+    assert_eq!(error.to_string(), "conv1: the window covers 5 rows, but the padded input has 4");
     assert_eq!(error.help(), "Add padding or choose a smaller kernel or dilation.");
 }
 
@@ -195,7 +194,7 @@ fn the_builder_reports_the_first_mistake() {
 fn the_builder_survives_inputs_out_of_range() {
     let mut net = GraphBuilder::new("net", DataType::F32);
     let x = net.input(Shape::image(u32::MAX, u32::MAX, u32::MAX));
-    net.flatten(x);
+    net.mean(x);
     let error = net.build().expect_err("the input is out of range");
     assert_eq!(error.to_string(), "graph input 0: height is 4294967295, expected at most 16777216");
 }

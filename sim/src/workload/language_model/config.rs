@@ -72,21 +72,19 @@ impl LanguageModel {
         let features = dimension("hidden_size", config.hidden_size)?;
         let key_value_heads = dimension("num_key_value_heads", config.num_key_value_heads.unwrap_or(heads))?;
         if !heads.is_multiple_of(key_value_heads) {
+            let expected = format!("a divisor of the {heads} attention heads");
             return Err(ConfigError::Dimension {
                 key: "num_key_value_heads",
                 found: key_value_heads,
-                expected: format!("a divisor of the {heads} attention heads"),
+                expected,
             });
         }
         let head_features = match config.head_dim {
             Some(features) => dimension("head_dim", features)?,
             None if features.is_multiple_of(heads) => features / heads,
             None => {
-                return Err(ConfigError::Dimension {
-                    key: "hidden_size",
-                    found: features,
-                    expected: format!("a multiple of the {heads} attention heads, or head_dim"),
-                });
+                let expected = format!("a multiple of the {heads} attention heads, or head_dim");
+                return Err(ConfigError::Dimension { key: "hidden_size", found: features, expected });
             }
         };
         Ok(Self {

@@ -96,6 +96,6 @@ impl Operator {
 
 impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.describe(f)
+        self.describe(self.name(), f)
     }
 }

@@ -22,11 +22,9 @@ pub(super) type Checked<T = ()> = Result<T, OperatorError>;
 
 /// Checks the extents and the size of a tensor.
 pub(in crate::workload) fn shape(name: &'static str, shape: Shape) -> Checked {
-    dimension("batch", shape.batch)?;
-    dimension("height", shape.height)?;
-    dimension("width", shape.width)?;
-    dimension("channels", shape.channels)?;
-    tensor(name, &[shape.batch, shape.height, shape.width, shape.channels])
+    let Shape { batch, height, width, channels } = shape;
+    dimensions([("batch", batch), ("height", height), ("width", width), ("channels", channels)])?;
+    tensor(name, &[batch, height, width, channels])
 }
 
 pub(super) fn dimension(name: &'static str, value: u32) -> Checked {
@@ -34,6 +32,11 @@ pub(super) fn dimension(name: &'static str, value: u32) -> Checked {
         return Err(OperatorError::Zero { dimension: name });
     }
     at_most_max(name, u64::from(value))
+}
+
+/// Checks all dimensions, in that order.
+pub(super) fn dimensions<const N: usize>(all: [(&'static str, u32); N]) -> Checked {
+    all.into_iter().try_for_each(|(name, value)| dimension(name, value))
 }
 
 pub(super) fn at_most_max(name: &'static str, value: u64) -> Checked {

@@ -67,10 +67,6 @@ impl Concat {
 }
 
 impl Definition for Concat {
-    fn name(&self) -> &'static str {
-        "concat"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Movement(Movement::Joined(self))
     }

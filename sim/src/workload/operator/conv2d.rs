@@ -1,14 +1,13 @@
 //! Convolutions.
 
 use std::fmt;
-use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ChannelCut, Checked, Class, Definition, Operator, OperatorError, Window, dimension, is_one, is_true,
-    of_one_input, one, tensor, work, yes,
+    ChannelCut, Checked, Class, Definition, Operator, OperatorError, Window, dimension, dimensions, is_one,
+    is_true, of_one_input, one, tensor, under_window, work, yes,
 };
 use crate::workload::Shape;
 use crate::workload::shape::image;
@@ -58,12 +57,6 @@ impl Conv2d {
         Self { bias, ..self }
     }
 
-    /// Over volumes, so many slices under the window.
-    #[must_use]
-    pub const fn slices(self, slices: u32) -> Self {
-        Self { slices: Some(slices), ..self }
-    }
-
     /// Output extent.
     pub fn output(&self) -> Shape {
         self.window.output(self.input, self.output_channels)
@@ -76,11 +69,11 @@ impl Conv2d {
 }
 
 impl Definition for Conv2d {
-    fn name(&self) -> &'static str {
+    fn special_name(&self) -> Option<&'static str> {
         match (self.slices, self.groups) {
-            (Some(_), _) => "conv3d",
-            (None, 1) => "conv2d",
-            (None, _) => "grouped conv2d",
+            (Some(_), _) => Some("conv3d"),
+            (None, 1) => None,
+            (None, _) => Some("grouped conv2d"),
         }
     }
 
@@ -91,8 +84,7 @@ impl Definition for Conv2d {
     fn check(&self) -> Checked {
         let [height, width] = self.window.check(self.input)?;
         let Self { output_channels, groups, .. } = *self;
-        dimension("output channels", output_channels)?;
-        dimension("groups", groups)?;
+        dimensions([("output channels", output_channels), ("groups", groups)])?;
         for (which, channels) in [("input", self.input.channels), ("output", output_channels)] {
             if channels % groups != 0 {
                 return Err(OperatorError::Groups { which, channels, groups });
@@ -110,15 +102,7 @@ impl Definition for Conv2d {
         work(&[batch, height, width, output_channels, rows, columns, depth])
     }
 
-    fn window(&self) -> Option<Window> {
-        Some(self.window)
-    }
-
-    of_one_input!();
-
-    fn output(&self) -> Shape {
-        self.output()
-    }
+    under_window!();
 
     fn macs(&self) -> u64 {
         self.output().elements() * self.window.taps() * u64::from(self.group_channels())
@@ -130,9 +114,9 @@ impl Definition for Conv2d {
         [kernel, if self.bias { outputs } else { 0 }]
     }
 
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [height, width] = self.window.kernel;
-        write!(f, "{} ", self.name())?;
+        write!(f, "{name} ")?;
         if let Some(slices) = self.slices {
             write!(f, "{slices}x")?;
         }
@@ -149,10 +133,5 @@ impl Definition for Conv2d {
 
     fn part_of_channels(&self, channels: u32) -> Operator {
         Self { output_channels: channels, ..*self }.into()
-    }
-
-    fn part_of_lines(&self, lines: Range<u32>) -> Operator {
-        let (input, window) = self.window.of_rows(self.input, lines);
-        Self { input, window, ..*self }.into()
     }
 }

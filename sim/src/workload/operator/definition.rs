@@ -40,8 +40,10 @@ impl BatchOf<'_> {
 
 /// What every operator answers. All methods but `check` assume that it succeeds.
 pub trait Definition {
-    /// The field's word for it.
-    fn name(&self) -> &'static str;
+    /// The field's word for operators of its kind that are as this one, where they have one of their own.
+    fn special_name(&self) -> Option<&'static str> {
+        None
+    }
 
     /// What kind of work it is.
     fn class(&self) -> Class<'_>;
@@ -54,7 +56,8 @@ pub trait Definition {
     /// operands that do not broadcast, a reshape to another size, a slice out of
     /// range.
     fn check(&self) -> Result<(), OperatorError> {
-        bounds::shape("the input", self.extent())
+        bounds::shape("the input", self.extent())?;
+        bounds::shape("the output", self.output())
     }
 
     /// Extent of the first tensor that it reads.
@@ -101,12 +104,12 @@ pub trait Definition {
         None
     }
 
-    /// The operator in a few words.
+    /// The operator, whose kind has that name, in a few words.
     ///
     /// # Errors
     /// Those of the formatter.
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} -> {}", self.name(), self.output())
+    fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{name} -> {}", self.output())
     }
 
     /// Whether inference frameworks fold it into the weights of the operator before it.
@@ -180,6 +183,41 @@ macro_rules! of_one_input {
 }
 pub(super) use of_one_input;
 
+/// What an operator answers whose window, its field `window`, slides over its field `input`.
+macro_rules! under_window {
+    () => {
+        of_one_input!();
+
+        fn window(&self) -> Option<Window> {
+            Some(self.window)
+        }
+
+        fn output(&self) -> $crate::workload::Shape {
+            self.output()
+        }
+
+        fn part_of_lines(&self, lines: std::ops::Range<u32>) -> $crate::workload::Operator {
+            let (input, window) = self.window.of_rows(self.input, lines);
+            Self { input, window, ..*self }.into()
+        }
+    };
+}
+pub(super) use under_window;
+
+/// The operator, which says all of its extents itself, over what it reads.
+macro_rules! of_own_extents {
+    () => {
+        fn over(&self, _: $crate::workload::Shape) -> $crate::workload::Operator {
+            (*self).into()
+        }
+
+        fn takes_extents(&self) -> bool {
+            false
+        }
+    };
+}
+pub(super) use of_own_extents;
+
 /// An extent that comes from an input, in files: `true`.
 pub(super) mod flag {
     use serde::de::Error;
@@ -216,7 +254,6 @@ pub(super) fn one() -> u32 {
     1
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-pub(super) fn is_one(count: &u32) -> bool {
-    *count == 1
+pub(super) fn is_one<T: From<u8> + PartialEq>(count: &T) -> bool {
+    *count == T::from(1)
 }

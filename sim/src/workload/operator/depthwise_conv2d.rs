@@ -1,14 +1,13 @@
 //! Depthwise convolutions.
 
 use std::fmt;
-use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     ChannelCut, Checked, Class, Definition, Operator, Window, at_most_max, dimension, is_one, is_true,
-    of_one_input, one, tensor, work, yes,
+    of_one_input, one, tensor, under_window, work, yes,
 };
 use crate::workload::Shape;
 use crate::workload::shape::image;
@@ -57,10 +56,6 @@ impl DepthwiseConv2d {
 }
 
 impl Definition for DepthwiseConv2d {
-    fn name(&self) -> &'static str {
-        "depthwise conv2d"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Depthwise(self)
     }
@@ -76,15 +71,7 @@ impl Definition for DepthwiseConv2d {
         work(&[batch, height, width, channels, rows, columns])
     }
 
-    fn window(&self) -> Option<Window> {
-        Some(self.window)
-    }
-
-    of_one_input!();
-
-    fn output(&self) -> Shape {
-        self.output()
-    }
+    under_window!();
 
     fn macs(&self) -> u64 {
         self.output().elements() * self.window.taps()
@@ -95,9 +82,9 @@ impl Definition for DepthwiseConv2d {
         [self.window.taps() * channels, if self.bias { channels } else { 0 }]
     }
 
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [height, width] = self.window.kernel;
-        write!(f, "depthwise conv2d {height}x{width} {} -> {}", self.input, self.output())
+        write!(f, "{name} {height}x{width} {} -> {}", self.input, self.output())
     }
 
     fn with_bias(&self) -> Option<Operator> {
@@ -110,10 +97,5 @@ impl Definition for DepthwiseConv2d {
 
     fn part_of_channels(&self, channels: u32) -> Operator {
         self.over(self.input.with_channels((channels / self.multiplier).max(1)))
-    }
-
-    fn part_of_lines(&self, lines: Range<u32>) -> Operator {
-        let (input, window) = self.window.of_rows(self.input, lines);
-        Self { input, window, ..*self }.into()
     }
 }

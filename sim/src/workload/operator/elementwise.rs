@@ -87,10 +87,6 @@ impl Elementwise {
 }
 
 impl Definition for Elementwise {
-    fn name(&self) -> &'static str {
-        "element-wise"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Elementwise(*self)
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BatchOf, Checked, Class, Definition, Operator, dimension, tensor};
+use super::{BatchOf, Checked, Class, Definition, Operator, dimensions, of_own_extents, tensor};
 use crate::workload::Shape;
 
 /// A table look-up: `rows` indices into a table of vectors.
@@ -19,19 +19,13 @@ pub struct Embedding {
 }
 
 impl Definition for Embedding {
-    fn name(&self) -> &'static str {
-        "embedding"
-    }
-
     fn class(&self) -> Class<'_> {
-        Class::Gather { rows: self.rows, features: self.features }
+        Class::Gather(self)
     }
 
     fn check(&self) -> Checked {
         let Self { rows, vocabulary, features } = *self;
-        dimension("rows", rows)?;
-        dimension("vocabulary", vocabulary)?;
-        dimension("features", features)?;
+        dimensions([("rows", rows), ("vocabulary", vocabulary), ("features", features)])?;
         tensor("the table", &[vocabulary, features])?;
         tensor("the output", &[rows, features])
     }
@@ -48,13 +42,7 @@ impl Definition for Embedding {
         [u64::from(self.vocabulary) * u64::from(self.features), 0]
     }
 
-    fn over(&self, _: Shape) -> Operator {
-        (*self).into()
-    }
-
-    fn takes_extents(&self) -> bool {
-        false
-    }
+    of_own_extents!();
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
         Some(Self { rows: batch.times(self.rows), ..*self }.into())

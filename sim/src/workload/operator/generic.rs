@@ -71,14 +71,14 @@ impl Generic {
 }
 
 impl Definition for Generic {
-    fn name(&self) -> &'static str {
-        match self.kind {
+    fn special_name(&self) -> Option<&'static str> {
+        Some(match self.kind {
             GenericKind::Elementwise => "generic element-wise",
             GenericKind::Reduction => "generic reduction",
             GenericKind::Movement => "generic movement",
             GenericKind::Gather => "generic gather",
             GenericKind::Search => "generic search",
-        }
+        })
     }
 
     fn class(&self) -> Class<'_> {

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BatchOf, ChannelCut, Checked, Class, Definition, Operator, Product, dimension, is_true, tensor, work, yes,
+    BatchOf, ChannelCut, Checked, Class, Definition, Operator, Product, dimension, is_true, of_own_extents,
+    tensor, work, yes,
 };
 use crate::workload::Shape;
 
@@ -27,10 +28,6 @@ pub struct Linear {
 }
 
 impl Definition for Linear {
-    fn name(&self) -> &'static str {
-        "linear"
-    }
-
     fn class(&self) -> Class<'_> {
         let Self { rows, input_features: inner, output_features: outputs, .. } = *self;
         Class::Product(Product { images: 1, batch: 1, rows, inner, outputs, trained: true })
@@ -64,8 +61,8 @@ impl Definition for Linear {
         [u64::from(self.input_features) * outputs, if self.bias { outputs } else { 0 }]
     }
 
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "linear {}x{} -> {}", self.rows, self.input_features, self.output_features)
+    fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{name} {}x{} -> {}", self.rows, self.input_features, self.output_features)
     }
 
     fn applies_bounds(&self) -> bool {
@@ -92,13 +89,7 @@ impl Definition for Linear {
         Self { rows: lines.end - lines.start, ..*self }.into()
     }
 
-    fn over(&self, _: Shape) -> Operator {
-        (*self).into()
-    }
-
-    fn takes_extents(&self) -> bool {
-        false
-    }
+    of_own_extents!();
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
         Some(Self { rows: batch.times(self.rows), ..*self }.into())

@@ -25,10 +25,6 @@ impl From<u32> for LocalResponseNorm {
 }
 
 impl Definition for LocalResponseNorm {
-    fn name(&self) -> &'static str {
-        "local response norm"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Reduction(Reduction::Normalisation(Statistic::NeighbourSquares { channels: self.size }))
     }

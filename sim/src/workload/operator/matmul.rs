@@ -5,7 +5,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BatchOf, Checked, Class, Definition, Operator, Product, dimension, is_one, one, tensor, work};
+use super::{
+    BatchOf, Checked, Class, Definition, Operator, Product, dimensions, is_one, of_own_extents, one, tensor,
+    work,
+};
 use crate::workload::Shape;
 
 /// A batched product of two activations, `[m, k] x [k, n]` (attention).
@@ -41,10 +44,6 @@ impl MatMul {
 }
 
 impl Definition for MatMul {
-    fn name(&self) -> &'static str {
-        "matmul"
-    }
-
     fn class(&self) -> Class<'_> {
         let Self { images, m: rows, k: inner, n: outputs, .. } = *self;
         Class::Product(Product { images, batch: self.products(), rows, inner, outputs, trained: false })
@@ -53,9 +52,7 @@ impl Definition for MatMul {
     fn check(&self) -> Checked {
         let Self { images, m, k, n, .. } = *self;
         let all = self.products();
-        for (name, value) in [("images", images), ("batch", all), ("m", m), ("k", k), ("n", n)] {
-            dimension(name, value)?;
-        }
+        dimensions([("images", images), ("batch", all), ("m", m), ("k", k), ("n", n)])?;
         tensor("the left operand", &[all, m, k])?;
         tensor("the right operand", &[all, k, n])?;
         tensor("the output", &[all, m, n])?;
@@ -80,18 +77,12 @@ impl Definition for MatMul {
         [self.products(), self.m, self.k, self.n].map(u64::from).iter().product()
     }
 
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { m, k, n, .. } = self;
-        write!(f, "matmul {}x [{m}, {k}] x [{k}, {n}]", self.products())
+        write!(f, "{name} {}x [{m}, {k}] x [{k}, {n}]", self.products())
     }
 
-    fn over(&self, _: Shape) -> Operator {
-        (*self).into()
-    }
-
-    fn takes_extents(&self) -> bool {
-        false
-    }
+    of_own_extents!();
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
         let [images, heads] = self.along();

@@ -17,10 +17,6 @@ pub struct Mean {
 }
 
 impl Definition for Mean {
-    fn name(&self) -> &'static str {
-        "mean"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Reduction(Reduction::Pixels { input: self.input })
     }

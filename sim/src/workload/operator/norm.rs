@@ -39,10 +39,6 @@ impl From<NormKind> for Norm {
 }
 
 impl Definition for Norm {
-    fn name(&self) -> &'static str {
-        "norm"
-    }
-
     fn class(&self) -> Class<'_> {
         match self.kind {
             NormKind::Layer | NormKind::LayerInSteps => {

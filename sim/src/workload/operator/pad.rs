@@ -3,9 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Axis, BatchOf, Checked, Class, Definition, Movement, Operator, Pick, bounds, first, of_one_input,
-};
+use super::{Axis, BatchOf, Class, Definition, Movement, Operator, Pick, first, of_one_input};
 use crate::workload::{Dimension, Shape};
 
 /// Zeros before and after a tensor along each dimension.
@@ -33,17 +31,8 @@ impl Pad {
 }
 
 impl Definition for Pad {
-    fn name(&self) -> &'static str {
-        "pad"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Movement(Movement::Padded(self))
-    }
-
-    fn check(&self) -> Checked {
-        bounds::shape("the input", self.input)?;
-        bounds::shape("the output", self.output())
     }
 
     of_one_input!();

@@ -1,11 +1,9 @@
 //! Pooling windows.
 
-use std::ops::Range;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ChannelCut, Checked, Class, Definition, Operator, Window, of_one_input, tensor, work};
+use super::{ChannelCut, Checked, Class, Definition, Window, of_one_input, tensor, under_window, work};
 use crate::workload::shape::image;
 use crate::workload::{Padding, Shape};
 
@@ -49,10 +47,6 @@ impl Pool {
 }
 
 impl Definition for Pool {
-    fn name(&self) -> &'static str {
-        "pool"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Pool(self)
     }
@@ -64,22 +58,9 @@ impl Definition for Pool {
         work(&[batch, height, width, channels, rows, columns])
     }
 
-    fn window(&self) -> Option<Window> {
-        Some(self.window)
-    }
-
-    of_one_input!();
-
-    fn output(&self) -> Shape {
-        self.output()
-    }
+    under_window!();
 
     fn channel_cut(&self) -> ChannelCut {
         ChannelCut::Separate
-    }
-
-    fn part_of_lines(&self, lines: Range<u32>) -> Operator {
-        let (input, window) = self.window.of_rows(self.input, lines);
-        Self { input, window, ..*self }.into()
     }
 }

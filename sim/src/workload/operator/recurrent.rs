@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BatchOf, Checked, Class, Definition, Elementwise, Function, Linear, Operator, dimension, is_one, is_true,
-    one, tensor, work, yes,
+    BatchOf, Checked, Class, Definition, Elementwise, Function, Linear, Operator, dimension, dimensions,
+    is_one, is_true, of_own_extents, one, tensor, work, yes,
 };
 use crate::workload::Shape;
 
@@ -54,20 +54,13 @@ impl Recurrent {
 }
 
 impl Definition for Recurrent {
-    fn name(&self) -> &'static str {
-        "recurrent"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Recurrent(self)
     }
 
     fn check(&self) -> Checked {
         let Self { sequences, steps, gates, features, .. } = *self;
-        dimension("sequences", sequences)?;
-        dimension("steps", steps)?;
-        dimension("gates", gates)?;
-        dimension("features", features)?;
+        dimensions([("sequences", sequences), ("steps", steps), ("gates", gates), ("features", features)])?;
         dimension("features of all gates", self.gate_features())?;
         tensor("the input", &[sequences, steps, gates, features])?;
         tensor("the weights", &[features, gates, features])?;
@@ -90,22 +83,16 @@ impl Definition for Recurrent {
         self.product().weights()
     }
 
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sequences, steps, gates, features, .. } = self;
-        write!(f, "recurrent {sequences}x{steps} steps of {gates} gates of {features}")
+        write!(f, "{name} {sequences}x{steps} steps of {gates} gates of {features}")
     }
 
     fn takes_functions(&self) -> bool {
         false
     }
 
-    fn over(&self, _: Shape) -> Operator {
-        (*self).into()
-    }
-
-    fn takes_extents(&self) -> bool {
-        false
-    }
+    of_own_extents!();
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
         Some(Self { sequences: batch.times(self.sequences), ..*self }.into())

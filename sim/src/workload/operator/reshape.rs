@@ -20,12 +20,8 @@ pub struct Reshape {
 }
 
 impl Definition for Reshape {
-    fn name(&self) -> &'static str {
-        "reshape"
-    }
-
     fn class(&self) -> Class<'_> {
-        Class::Movement(Movement::Rearranged { input: self.input })
+        Class::Movement(Movement::Rearranged(self))
     }
 
     fn check(&self) -> Checked {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BatchOf, Checked, Class, Definition, Movement, Operator, bounds, first, of_one_input};
+use super::{BatchOf, Class, Definition, Movement, Operator, first, of_one_input};
 use crate::workload::Shape;
 
 /// What an element of a resized image is made of.
@@ -46,17 +46,8 @@ pub struct Resize {
 }
 
 impl Definition for Resize {
-    fn name(&self) -> &'static str {
-        "resize"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Movement(Movement::Resized(self))
-    }
-
-    fn check(&self) -> Checked {
-        bounds::shape("the input", self.input)?;
-        bounds::shape("the output", self.output())
     }
 
     of_one_input!();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Axis, BatchOf, Checked, Class, Definition, Movement, Operator, OperatorError, Pick, UNKNOWN, bounds,
-    first, of_one_input,
+    first, is_one, of_one_input,
 };
 use crate::workload::{Dimension, Shape};
 
@@ -42,17 +42,12 @@ struct Along {
     dimension: Dimension,
     first: u32,
     count: u32,
-    #[serde(default = "forward", skip_serializing_if = "is_forward")]
+    #[serde(default = "forward", skip_serializing_if = "is_one")]
     step: i32,
 }
 
 fn forward() -> i32 {
     1
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_forward(step: &i32) -> bool {
-    *step == 1
 }
 
 impl From<Written> for Slice {
@@ -93,10 +88,6 @@ impl Slice {
 }
 
 impl Definition for Slice {
-    fn name(&self) -> &'static str {
-        "slice"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Movement(Movement::Range(self))
     }

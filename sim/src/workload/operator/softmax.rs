@@ -17,10 +17,6 @@ pub struct Softmax {
 }
 
 impl Definition for Softmax {
-    fn name(&self) -> &'static str {
-        "softmax"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Reduction(Reduction::Exponentials)
     }

@@ -11,7 +11,7 @@ fn conv(window: Window) -> Conv2d {
 fn a_window_slides_as_the_textbook_says() {
     assert_eq!(conv(Window::same(3)).output(), Shape::image(56, 56, 128));
     assert_eq!(conv(Window::same(3).stride(2)).output(), Shape::image(28, 28, 128));
-    assert_eq!(conv(Window::valid(3).dilation(2)).output(), Shape::image(52, 52, 128));
+    assert_eq!(conv(Window { dilation: [2, 2], ..Window::valid(3) }).output(), Shape::image(52, 52, 128));
     assert_eq!(conv(Window::same(7).stride(2)).output(), Shape::image(28, 28, 128));
 }
 

@@ -48,10 +48,6 @@ impl Transpose {
 }
 
 impl Definition for Transpose {
-    fn name(&self) -> &'static str {
-        "transpose"
-    }
-
     fn class(&self) -> Class<'_> {
         Class::Movement(Movement::Transposed(self))
     }
@@ -73,8 +69,8 @@ impl Definition for Transpose {
         self.one().images(self.images)
     }
 
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} -> {}", self.name(), self.extent(), self.output())
+    fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{name} {} -> {}", self.extent(), self.output())
     }
 
     fn over(&self, extent: Shape) -> Operator {

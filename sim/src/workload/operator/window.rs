@@ -59,12 +59,6 @@ impl Window {
         Self { stride: [stride, stride], ..self }
     }
 
-    /// With one dilation for both directions.
-    #[must_use]
-    pub const fn dilation(self, dilation: u32) -> Self {
-        Self { dilation: [dilation, dilation], ..self }
-    }
-
     /// With other padding.
     #[must_use]
     pub const fn padding(self, padding: Padding) -> Self {
@@ -129,9 +123,7 @@ impl Window {
 
     fn check_axis(&self, axis: usize, name: &'static str, input: u32, padding: u32) -> Checked<u32> {
         let (kernel, stride, dilation) = (self.kernel[axis], self.stride[axis], self.dilation[axis]);
-        bounds::dimension("kernel", kernel)?;
-        bounds::dimension("stride", stride)?;
-        bounds::dimension("dilation", dilation)?;
+        bounds::dimensions([("kernel", kernel), ("stride", stride), ("dilation", dilation)])?;
         let reach = u64::from(dilation) * u64::from(kernel - 1) + 1;
         let padded = u64::from(input) + u64::from(padding);
         if reach > padded {

@@ -1,7 +1,7 @@
 //! The convolutions that `CoDL` (Jia et al., 2022) profiles its processors with: those
 //! of its five networks, as the networks are and not as the artifact times them.
 
-use super::{Rounding, conv};
+use super::conv;
 use crate::workload::operator::Operator;
 use crate::workload::{Shape, network};
 
@@ -39,7 +39,7 @@ pub(super) fn convs() -> Vec<(String, Operator)> {
             }
         }
     }
-    let untimed = |(input, output, kernel, stride)| conv(input, output, kernel, stride, Rounding::Up);
+    let untimed = |(input, output, kernel, stride)| conv(input, output, kernel, stride, u32::div_ceil);
     found.extend(UNTIMED.into_iter().map(untimed));
     found
 }

@@ -5,7 +5,8 @@ use std::fmt;
 use coexec_sim::plan::{Part, Processor, Region, Span};
 use coexec_sim::schedule::schedule;
 use coexec_sim::workload::{
-    DataType, Function, GraphBuilder, NormKind, Operator, Padding, PoolKind, Shape, Source, Window, fuse,
+    DataType, Function, GraphBuilder, NormKind, Operator, Padding, PoolKind, Shape, Slice, Source, Window,
+    fuse,
 };
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -147,9 +148,11 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
         4 if shape.height > 4 => net.conv(from, 16, strided),
         5..7 => net.depthwise_norm(from, Window::same(3)),
         7 if shape.height > 4 => net.pool(from, one(random, &[PoolKind::Max, PoolKind::Average]), strided),
-        8 if shape.channels > 4 => net.slice(from, 4, shape.channels - 4),
+        8 if shape.channels > 4 => {
+            net.operator("slice", Slice::of_channels(shape, 4, shape.channels - 4), &[from])
+        }
         9 => net.mean(from),
-        10 if shape.elements() < 2_000 => net.flatten(from),
+        10 if shape.elements() < 2_000 => net.reshape(from, Shape::tokens(1, shape.elements() as u32)),
         _ => net.activate(from, function),
     }
 }

@@ -120,8 +120,8 @@ impl Work {
             }
             Class::Movement(Movement::Range(slice)) => Self::picked(&slice.pick(), output, bytes, caches),
             Class::Movement(Movement::Padded(pad)) => Self::picked(&pad.pick(), output, bytes, caches),
-            Class::Movement(Movement::Joined(_) | Movement::Resized(_) | Movement::Rearranged { .. })
-            | Class::Gather { .. } => Self::copied(output.pixels(), output, bytes, caches),
+            Class::Movement(Movement::Joined(_) | Movement::Resized(_) | Movement::Rearranged(_))
+            | Class::Gather(_) => Self::copied(output.pixels(), output, bytes, caches),
             Class::Recurrent(recurrent) => {
                 let step = Operator::from(recurrent.product());
                 let mut work = Self::of_operator(&step, bytes, caches, threads);

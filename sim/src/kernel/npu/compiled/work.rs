@@ -6,7 +6,7 @@ use super::kernel_of;
 use crate::kernel::{Result, Unsupported};
 use crate::workload::{
     Class, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Generic, GenericKind,
-    Interpolation, Layer, Movement, Pool, PoolKind, Product, Reduction, Shape,
+    Interpolation, Layer, Movement, Pool, PoolKind, Product, Reduction, Reshape, Shape,
 };
 
 /// The matrix unit's tile: every extent of a product is padded to it (fitted on `data/aihub`; the
@@ -159,7 +159,7 @@ impl Work {
             Class::Reduction(reduction) => base.reduction(reduction),
             Class::Elementwise(elementwise) => base.elementwise(&elementwise, from_network),
             Class::Movement(movement) => base.movement(movement, operator.output()),
-            Class::Gather { .. } => Self { kernel: Kernel::Movement, read: base.written, ..base },
+            Class::Gather(_) => Self { kernel: Kernel::Movement, read: base.written, ..base },
             Class::Generic(generic) => base.generic(generic),
             Class::Recurrent(_) => {
                 let reason = "compilers leave layers that repeat a step to other processors; place it on the \
@@ -167,7 +167,7 @@ impl Work {
                 return Err(Unsupported::new("NPU", operator, reason));
             }
         };
-        let has_trained = !matches!(operator.class(), Class::Gather { .. });
+        let has_trained = !matches!(operator.class(), Class::Gather(_));
         work.weights = if has_trained { weights as f64 } else { 0.0 };
         Ok(work)
     }
@@ -300,12 +300,12 @@ impl Work {
                 Interpolation::Bilinear => Self { kernel: Kernel::Resize, ..self },
             },
             // The channels of a pixel stay together: it lies where it lay.
-            Movement::Rearranged { input }
+            Movement::Rearranged(&Reshape { input, .. })
                 if input.channels == output.channels || without_ones(input).eq(without_ones(output)) =>
             {
                 Self { kernel: Kernel::Free, ..self }
             }
-            Movement::Transposed(_) | Movement::Padded(_) | Movement::Rearranged { .. } => {
+            Movement::Transposed(_) | Movement::Padded(_) | Movement::Rearranged(_) => {
                 Self { kernel: Kernel::Movement, ..self }
             }
         }
