@@ -45,9 +45,9 @@ pub struct Calendar<Event> {
     next_sequence: u64,
 }
 
-impl<Event: Copy + Ord> Calendar<Event> {
-    /// An empty calendar at time zero.
-    pub const fn new() -> Self {
+/// Empty, at time zero.
+impl<Event: Copy + Ord> Default for Calendar<Event> {
+    fn default() -> Self {
         Self {
             now: Picos::ZERO,
             later: BinaryHeap::new(),
@@ -57,7 +57,9 @@ impl<Event: Copy + Ord> Calendar<Event> {
             next_sequence: 0,
         }
     }
+}
 
+impl<Event: Copy + Ord> Calendar<Event> {
     /// Forgets every event and returns to time zero; keeps the buffers.
     pub fn clear(&mut self) {
         self.now = Picos::ZERO;
@@ -154,12 +156,6 @@ impl<Event: Copy + Ord> Calendar<Event> {
     }
 }
 
-impl<Event: Copy + Ord> Default for Calendar<Event> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 fn time_of(key: u128) -> Picos {
     Picos((key >> TIME_SHIFT) as u64)
 }
@@ -178,7 +174,7 @@ mod tests {
 
     #[test]
     fn events_at_one_time_come_out_in_the_order_they_went_in() {
-        let mut calendar = Calendar::new();
+        let mut calendar = Calendar::default();
         calendar.push(Picos(5), 'b');
         calendar.push(Picos(5), 'c');
         calendar.push(Picos(2), 'a');
@@ -192,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_movable_event_happens_once_where_it_was_put_last_or_not_at_all() {
-        let mut calendar = Calendar::new();
+        let mut calendar = Calendar::default();
         calendar.push(Picos(2), 'a');
         calendar.move_to(Some(Picos(1)), 'm');
         calendar.move_to(Some(Picos(2)), 'm');
@@ -230,7 +226,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_calendar_orders_events_as_a_sorted_map_does(actions in prop::collection::vec(action(), 1..400)) {
-            let mut calendar = Calendar::new();
+            let mut calendar = Calendar::default();
             let mut shadow = BTreeMap::new();
             for (event, action) in (0_u32..).zip(actions) {
                 match action {
