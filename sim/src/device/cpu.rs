@@ -17,6 +17,7 @@ use arrayvec::ArrayString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::check::repeated;
 use super::{Basis, Checker, Quantity};
 
 pub use self::core::Core;
@@ -101,7 +102,7 @@ pub struct Cluster {
 /// Name of a cluster: 1 to 12 lower-case letters, so that `1large2med` reads
 /// only one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub struct ClusterName(ArrayString<MAX_NAME_LETTERS>);
 
@@ -123,12 +124,6 @@ impl TryFrom<String> for ClusterName {
                 Err(format!("found {name:?}, expected a name of 1 to {MAX_NAME_LETTERS} lower-case letters"))
             }
         }
-    }
-}
-
-impl From<ClusterName> for String {
-    fn from(name: ClusterName) -> Self {
-        name.as_str().to_owned()
     }
 }
 
@@ -163,18 +158,14 @@ impl Cpu {
         for (index, pair) in self.clusters.windows(2).enumerate() {
             let [faster, slower] = pair else { continue };
             if slower.clock_mhz.value > faster.clock_mhz.value {
-                checker.table(&format!("cluster[{}]", index + 1), |checker| {
-                    let expected = format!("at most the {} of the cluster before", faster.clock_mhz.value);
-                    checker.violation("clock_mhz", slower.clock_mhz.value, expected);
-                });
+                let expected = format!("at most the {} of the cluster before", faster.clock_mhz.value);
+                let key = format!("cluster[{}].clock_mhz", index + 1);
+                checker.violation(&key, slower.clock_mhz.value, expected);
             }
         }
-        for (index, cluster) in self.clusters.iter().enumerate() {
-            if self.clusters[..index].iter().any(|earlier| earlier.name == cluster.name) {
-                checker.table(&format!("cluster[{index}]"), |checker| {
-                    checker.violation("name", cluster.name.as_str(), "a name no other cluster has");
-                });
-            }
+        for (index, cluster) in repeated(&self.clusters, |cluster| cluster.name) {
+            let key = format!("cluster[{index}].name");
+            checker.violation(&key, cluster.name.as_str(), "a name no other cluster has");
         }
     }
 
@@ -218,7 +209,7 @@ mod tests {
     fn violations(cpu: &Cpu) -> Vec<String> {
         let mut checker = Checker::default();
         cpu.check(&mut checker);
-        checker.finish().into_iter().map(|violation| violation.key).collect()
+        checker.violations.into_iter().map(|violation| violation.key).collect()
     }
 
     #[test]
