@@ -44,6 +44,13 @@ pub struct Execution<Detail> {
     pub detail: Detail,
 }
 
+impl<Detail> Execution<Detail> {
+    /// Its phases, and its detail as `told` among those of other processors.
+    pub(crate) fn detailed<Told>(self, told: impl FnOnce(Detail) -> Told) -> (Phases, Told) {
+        (self.phases, told(self.detail))
+    }
+}
+
 /// Most phases one execution has.
 pub const MAX_PHASES: usize = 8;
 

@@ -7,6 +7,7 @@
 //! loop of grouped convolutions, everything but products and depthwise
 //! convolutions) is serial here.
 
+use super::coexec::depthwise_threads;
 use super::ruy::{Product, Tile};
 use super::tally::Shares;
 use super::{
@@ -24,9 +25,6 @@ use crate::workload::{
 /// Tensor bytes the caches keep from one operator to the next (CPU model fit:
 /// the threshold that explains most, on all devices).
 const CACHED_TENSOR_BYTES: u64 = 1_000_000;
-/// Depthwise multiply-accumulates that justify one more thread (TFLite,
-/// depthwise convolution).
-const DEPTHWISE_MACS_PER_THREAD: u64 = 8_192;
 /// Channels that the depthwise kernel for 8-bit 3x3 windows takes at a time
 /// (TFLite, depthwise convolution, 3x3 filter).
 const DEPTHWISE_3X3_CHANNELS: u32 = 8;
@@ -101,7 +99,7 @@ impl<'a> Kernels<'a> {
                 return Err(unsupported(layer, reason));
             }
         };
-        let team = Team::new(layer, cpu, cores, table, pick)?.with_mixed(mixed.as_ref());
+        let team = Team::new(layer, (cpu, mixed.as_ref()), cores, table, pick)?;
         let tile = if format == DataType::F32 {
             F32_TILE
         } else if team.main().cluster.dot_product {
@@ -309,7 +307,7 @@ impl<'a> Kernels<'a> {
         let output = conv.output();
         let elements = output.elements();
         let macs = elements * conv.window.taps();
-        let threads = (macs / DEPTHWISE_MACS_PER_THREAD).clamp(1, u64::from(self.team.threads())) as u32;
+        let threads = depthwise_threads(macs, self.team.threads() as usize) as u32;
         let pieces = u64::from(output.batch) * u64::from(output.height);
         let schedule = makespan::static_rows;
         let division = (threads > 1).then_some(Division { pieces, threads, schedule });

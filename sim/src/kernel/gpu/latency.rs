@@ -59,7 +59,7 @@ impl Cost {
 }
 
 /// How work-groups fill the GPU.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Occupancy {
     slots: Option<u32>,
     full_rounds: u32,
@@ -75,13 +75,7 @@ impl Occupancy {
         let (groups, waves_per_group) = (dispatch.groups, dispatch.waves(gpu));
         let Some(resident_waves) = resident_waves else {
             let last_waves = dispatch.waves_per_unit(groups, gpu);
-            return Self {
-                slots: None,
-                full_rounds: 0,
-                full_waves: 0.0,
-                last_round_groups: groups,
-                last_waves,
-            };
+            return Self { last_round_groups: groups, last_waves, ..Self::default() };
         };
         // Groups a compute unit holds. A fraction counts where a group is one
         // wave, because slots are then shared out over the whole GPU.

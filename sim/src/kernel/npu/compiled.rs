@@ -118,7 +118,7 @@ impl Graph {
     /// # Errors
     /// Where nothing is known of a number format in it.
     pub fn micros(&self, compiled: &CompiledGraphs) -> Result<f64> {
-        let costs = self.costs(compiled)?;
+        let costs = self.costs(compiled, &self.spills)?;
         let members: f64 = costs.iter().map(|cost| cost.micros + cost.own.fixed_us).sum();
         Ok(compiled.graph_us.value + members)
     }
@@ -129,10 +129,10 @@ impl Graph {
     /// # Errors
     /// As [`Self::micros`].
     pub fn execute(&self, compiled: &CompiledGraphs) -> Result<Vec<Execution<Step>>> {
-        let costs = self.costs(compiled)?;
+        let costs = self.costs(compiled, &self.spills)?;
         let mut counts = vec![0_u32; self.formats.len()];
         let mut kernels = vec![Kernel::Free; self.formats.len()];
-        for operator in self.operators.all() {
+        for operator in &self.operators.all {
             let count = &mut counts[operator.member];
             if *count == 0 {
                 kernels[operator.member] = operator.work.kernel;
@@ -152,19 +152,15 @@ impl Graph {
     /// # Errors
     /// As [`Self::micros`].
     pub(crate) fn least_micros(&self, compiled: &CompiledGraphs) -> Result<Vec<f64>> {
-        let costs = self.costs_with(compiled, &vec![0.0; self.spills.len()])?;
+        let costs = self.costs(compiled, &vec![0.0; self.spills.len()])?;
         Ok(costs.iter().map(|cost| cost.micros + cost.own.fixed_us).collect())
     }
 
-    fn costs(&self, compiled: &CompiledGraphs) -> Result<Vec<MemberCost>> {
-        self.costs_with(compiled, &self.spills)
-    }
-
-    fn costs_with(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<MemberCost>> {
+    fn costs(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<MemberCost>> {
         let rates = self.formats.iter().map(|&format| Rates::of(compiled, format));
         let rates = rates.collect::<Result<Vec<Rates<'_>>>>()?;
         let mut costs = vec![MemberCost::default(); self.formats.len()];
-        for (operator, &spilled) in self.operators.all().iter().zip(spills) {
+        for (operator, &spilled) in self.operators.all.iter().zip(spills) {
             let cost = rates[operator.member].cost(&operator.work, spilled);
             let member = &mut costs[operator.member];
             member.own += cost;
