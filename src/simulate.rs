@@ -184,7 +184,7 @@ fn made_for(written: &PlanFile, scenario: &Scenario) -> String {
 /// does.
 pub(crate) fn pipeline(scenario: &Scenario, depth: Option<u32>) -> Option<Pipeline> {
     match (scenario.pipeline.clone(), depth) {
-        (Some(pipeline), Some(depth)) => Some(pipeline.with_depth(depth)),
+        (Some(pipeline), Some(depth)) => Some(Pipeline { depth, ..pipeline }),
         // Batches of which nobody says that the host does anything for them.
         (None, Some(depth)) => Some(Pipeline::new(depth, 0.0)),
         (pipeline, None) => pipeline,

@@ -65,6 +65,9 @@ impl Placement {
     /// Everything on the NPU, whose graphs are padded.
     pub const NPU: Self = Self::stored(None, ProcessorKind::Npu, GraphCover::Padded);
 
+    /// No part yet.
+    const NOBODY: Self = Self { cores: None, parts: [None; MAX_PARTS] };
+
     const fn stored(cores: Option<CoreSet>, kind: ProcessorKind, graphs: GraphCover) -> Self {
         Self { cores, parts: [Some(Stored { kind, graphs, region: Region::ALL }), None, None, None] }
     }
@@ -87,13 +90,12 @@ impl Placement {
     /// take no part.
     pub fn cut(axis: Axis, shares: impl IntoIterator<Item = (Processor, u32)>) -> Self {
         let mut first = 0_u32;
-        let mut placement = Self { cores: None, parts: [None; MAX_PARTS] };
-        for (by, count) in shares {
-            let end = first.saturating_add(count);
-            placement.push(Part { by, region: Region::along(axis, Span::new(first, end)) });
-            first = end;
-        }
-        placement
+        let part = |(by, count)| {
+            let span = Span::new(first, first.saturating_add(count));
+            first = span.end;
+            Part { by, region: Region::along(axis, span) }
+        };
+        shares.into_iter().map(part).collect()
     }
 
     /// Channels or rows between CPU cores, which compute the first ones, and the GPU.
@@ -118,11 +120,8 @@ impl Placement {
                     (Processor::Gpu, first, Span::new(channels[0], all.end)),
                     (Processor::Gpu, behind, all),
                 ];
-                let mut placement = Self { cores: None, parts: [None; MAX_PARTS] };
-                for (by, rows, channels) in boxes {
-                    placement.push(Part { by, region: Region { rows, channels } });
-                }
-                placement
+                let part = |(by, rows, channels)| Part { by, region: Region { rows, channels } };
+                boxes.into_iter().map(part).collect()
             }
         }
     }
@@ -135,7 +134,7 @@ impl Placement {
         if parts.len() > MAX_PARTS {
             return Err(PlacementError::TooManyParts { found: parts.len() });
         }
-        let mut placement = Self { cores: None, parts: [None; MAX_PARTS] };
+        let mut placement = Self::NOBODY;
         for &part in parts {
             if let (Some(first), Some(second)) = (placement.cores, part.by.cores())
                 && first != second
@@ -263,6 +262,14 @@ impl Placement {
             return Ok(());
         }
         Err(PlacementError::Uncovered { operator: operator.to_string() })
+    }
+}
+
+impl FromIterator<Part> for Placement {
+    fn from_iter<I: IntoIterator<Item = Part>>(parts: I) -> Self {
+        let mut placement = Self::NOBODY;
+        parts.into_iter().for_each(|part| placement.push(part));
+        placement
     }
 }
 

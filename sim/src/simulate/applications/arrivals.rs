@@ -35,15 +35,11 @@ impl Arrivals {
                 checker.limited(key, &Quantity::plain(value), Limits::Within(least, most));
             }
         };
-        let shortest = MILLIS_PER_SECOND / MOST_PER_SECOND;
+        let [shortest, least_rate] = [MOST_PER_SECOND, MILLIS_PER_DAY].map(|most| MILLIS_PER_SECOND / most);
         within("period_ms", self.period_ms, [shortest, MILLIS_PER_DAY]);
         within("offset_ms", self.offset_ms, [0.0, MILLIS_PER_DAY]);
         within("jitter_ms", self.jitter_ms, [0.0, MILLIS_PER_DAY]);
-        within(
-            "rate_per_second",
-            self.rate_per_second,
-            [MILLIS_PER_SECOND / MILLIS_PER_DAY, MOST_PER_SECOND],
-        );
+        within("rate_per_second", self.rate_per_second, [least_rate, MOST_PER_SECOND]);
         if self.period_ms.is_some() == self.rate_per_second.is_some() {
             checker.violation("period_ms", "not the only one", "either period_ms or rate_per_second");
         }
