@@ -285,14 +285,9 @@ impl Text {
 
     /// Byte range of a line, from 1.
     fn line(&self, line: u64) -> Range<usize> {
-        let mut start = 0;
-        for (number, text) in (1..).zip(self.content.split_inclusive('\n')) {
-            if number == line {
-                return start..start + text.trim_end().len();
-            }
-            start += text.len();
-        }
-        start..start
+        let mut lines = self.content.split_inclusive('\n');
+        let start = lines.by_ref().take(line.saturating_sub(1) as usize).map(str::len).sum();
+        start..start + lines.next().map_or(0, |text| text.trim_end().len())
     }
 
     /// Byte range of the value at a key path like `cpu.cluster[1].clock_mhz`; of
