@@ -226,6 +226,11 @@ impl Unsupported {
     }
 }
 
+/// Narrows a count; what is beyond 2^32 is no phone's business.
+fn saturated(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 /// What has the largest of the times; the first of equals.
 fn largest<Limit: Copy>(times: &[(Limit, f64)]) -> Limit {
     times[1..].iter().fold(times[0], |most, next| if next.1 > most.1 { *next } else { most }).0

@@ -23,7 +23,7 @@ mod work_group;
 
 use serde::Serialize;
 
-use super::{Execution, Result, Unsupported};
+use super::{Execution, Result, Unsupported, saturated};
 use crate::device::{Extent, Gpu};
 use crate::workload::{
     Class, Conv2d, DataType, Dimension, Layer, Movement, Operator, Pick, Recurrent, Reduction, Shape,
@@ -206,9 +206,4 @@ fn missing_table(layer: &Layer, kernel: Kernel, table: &str) -> Unsupported {
     let reason =
         format!("the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile");
     Unsupported::new("GPU", &layer.operator, reason)
-}
-
-/// Narrows a count; a launch beyond 2^32 is no phone's business.
-fn saturated(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -26,8 +26,7 @@ use crate::workload::{DataType, Layer};
 pub use depth_blocks::{DEPTH_BLOCK_BYTES, DepthBlock, DepthBlocks, MAX_SEGMENTS};
 pub use division::{Block, Division, Extent};
 pub use time::Costs;
-pub use work::depthwise_threads;
-pub use work::{Caches, Work};
+pub use work::{Caches, Work, depthwise_threads};
 use work::{Sharing, beyond};
 
 /// What `layer` costs on `cores`.

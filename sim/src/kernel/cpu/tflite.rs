@@ -16,10 +16,9 @@ use super::{
 };
 use crate::device::{Cluster, Cpu, Quantity, RuyRates};
 use crate::kernel::Result;
-use crate::workload;
 use crate::workload::{
-    Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator, Recurrent,
-    Reduction,
+    self, Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator,
+    Recurrent, Reduction,
 };
 
 /// Tensor bytes the caches keep from one operator to the next (CPU model fit:
@@ -85,19 +84,14 @@ fn one_product(channels: u32, pixels: u32, depth: u32) -> Product {
 
 impl<'a> Kernels<'a> {
     fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self> {
-        let f32_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_f32.as_ref();
-        let i8_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_i8.as_ref();
-        let (table, pick, mixed) = match format {
-            DataType::F32 => ("ruy_f32", f32_rates, &cpu.mixed_ruy_f32),
-            DataType::I8 => ("ruy_i8", i8_rates, &cpu.mixed_ruy_i8),
-            other @ (DataType::F16
-            | DataType::I8Dynamic
-            | DataType::I4Dynamic
-            | DataType::W4A16
-            | DataType::W8A16) => {
-                let reason = format!("TFLite's own kernels compute in f32 or i8, not in {other}");
-                return Err(unsupported(layer, reason));
-            }
+        if !matches!(format, DataType::F32 | DataType::I8) {
+            let reason = format!("TFLite's own kernels compute in f32 or i8, not in {format}");
+            return Err(unsupported(layer, reason));
+        }
+        let (table, pick, mixed): (_, fn(&Cluster) -> Option<&RuyRates>, _) = if format == DataType::F32 {
+            ("ruy_f32", |cluster| cluster.ruy_f32.as_ref(), &cpu.mixed_ruy_f32)
+        } else {
+            ("ruy_i8", |cluster| cluster.ruy_i8.as_ref(), &cpu.mixed_ruy_i8)
         };
         let team = Team::new(layer, (cpu, mixed.as_ref()), cores, table, pick)?;
         let tile = if format == DataType::F32 {
