@@ -125,14 +125,10 @@ impl ErrorGroup {
     /// Whether both are found from the same runs: those of whole networks of a processor, or of its kernels; others
     /// each from their own.
     pub fn is_found_with(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::On { processor, .. }, Self::On { processor: others, .. }) => {
-                processor == others && self.is_of_networks() == other.is_of_networks()
-            }
-            (Self::On { .. } | Self::Cuts | Self::Plans | Self::LanguageModel { .. } | Self::Other(_), _) => {
-                self == other
-            }
+        if let (Self::On { processor, .. }, Self::On { processor: others, .. }) = (self, other) {
+            return processor == others && self.is_of_networks() == other.is_of_networks();
         }
+        self == other
     }
 
     /// Whether the errors are of whole networks.

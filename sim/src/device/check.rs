@@ -204,11 +204,8 @@ impl Checker {
                     self.limited(path, &quantity, Limits::of(key));
                 }
             }
-            Value::String(_)
-            | Value::Integer(_)
-            | Value::Boolean(_)
-            | Value::Datetime(_)
-            | Value::Array(_) => {}
+            // Only numbers with a fraction are quantities.
+            _ => {}
         }
     }
 
@@ -227,6 +224,13 @@ impl Checker {
             && !(low <= value && value <= high)
         {
             self.violation(key, format!("ci95 [{low}, {high}]"), format!("an interval around {value}"));
+        }
+    }
+
+    /// `value`, where there is one, is from `least` to `most`.
+    pub fn within(&mut self, key: &str, value: Option<f64>, [least, most]: [f64; 2]) {
+        if let Some(value) = value {
+            self.limited(key, &Quantity::plain(value), Limits::Within(least, most));
         }
     }
 

@@ -134,16 +134,15 @@ fn no_change() -> Quantity {
 impl Cluster {
     /// What the rates of each table that it has rest on, by the table's key.
     pub fn rate_bases(&self) -> impl Iterator<Item = (&'static str, Basis)> {
-        let ruy = [("ruy_f32", &self.ruy_f32), ("ruy_i8", &self.ruy_i8)];
-        let xnnpack = [
-            ("xnnpack_f32", &self.xnnpack_f32),
-            ("xnnpack_f16", &self.xnnpack_f16),
-            ("xnnpack_i8", &self.xnnpack_i8),
+        let tables = [
+            ("ruy_f32", self.ruy_f32.as_ref().map(|rates| rates.basis)),
+            ("ruy_i8", self.ruy_i8.as_ref().map(|rates| rates.basis)),
+            ("xnnpack_f32", self.xnnpack_f32.as_ref().map(|rates| rates.basis)),
+            ("xnnpack_f16", self.xnnpack_f16.as_ref().map(|rates| rates.basis)),
+            ("xnnpack_i8", self.xnnpack_i8.as_ref().map(|rates| rates.basis)),
+            ("coexec_f32", self.coexec_f32.as_ref().map(|rates| rates.basis)),
         ];
-        let coexec = self.coexec_f32.as_ref().map(|rates| ("coexec_f32", rates.basis));
-        let ruy = ruy.into_iter().filter_map(|(key, rates)| Some((key, rates.as_ref()?.basis)));
-        ruy.chain(xnnpack.into_iter().filter_map(|(key, rates)| Some((key, rates.as_ref()?.basis))))
-            .chain(coexec)
+        tables.into_iter().filter_map(|(key, basis)| Some((key, basis?)))
     }
 }
 

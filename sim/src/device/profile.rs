@@ -167,9 +167,7 @@ impl Profile {
         checker.optional("calibration", self.calibration.as_ref(), Calibration::check);
         checker.table("jitter", |checker| checker.values(&self.jitter));
     }
-}
 
-impl Profile {
     /// The NPU's arrays, where anything is known of products that are handed over one by one.
     pub fn systolic(&self) -> Option<&SystolicArrays> {
         self.npu.as_ref()?.systolic.as_ref()
@@ -189,11 +187,8 @@ impl Profile {
         for (index, entry) in self.memory.interference.iter().enumerate() {
             if !known.contains(&entry.client.as_str()) {
                 let key = format!("interference[{index}].client");
-                checker.violation(
-                    &key,
-                    format!("{:?}", entry.client),
-                    format!("one of {}", known.join(", ")),
-                );
+                let expected = format!("one of {}", known.join(", "));
+                checker.violation(&key, format!("{:?}", entry.client), expected);
             }
         }
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{LanguageTable, Overrides, ScenarioFile, Workload};
 use crate::device::check::repeated;
-use crate::device::{Checker, Limits, Profile, Quantity};
+use crate::device::{Checker, Profile};
 use crate::engine::{Backpressure, MAX_QUEUE_DEPTH};
 use crate::explore::{Application, Applications, Job, LanguageJob, ModelJob, Strategy};
 use crate::input::{InputError, Result, Text, Violation};
@@ -112,10 +112,7 @@ impl ScenarioFile {
             return Err(text.reject(Violation::new("application", tables.len(), expected)));
         }
         let mut checker = Checker::default();
-        if let Some(duration_s) = self.duration_s {
-            let limits = Limits::Within(1e-3, MOST_DURATION_S);
-            checker.limited("duration_s", &Quantity::plain(duration_s), limits);
-        }
+        checker.within("duration_s", self.duration_s, [1e-3, MOST_DURATION_S]);
         checker.each("application", tables, ApplicationTable::check);
         for (index, table) in repeated(tables, |table| &table.name) {
             let key = format!("application[{index}].name");
@@ -137,10 +134,7 @@ impl ApplicationTable {
         }
         checker.table("arrivals", |checker| self.arrivals.check(checker));
         checker.optional("frames", self.frames.as_ref(), Frames::check);
-        if let Some(deadline_ms) = self.deadline_ms {
-            let limits = Limits::Within(SHORTEST_DEADLINE_MS, MILLIS_PER_DAY);
-            checker.limited("deadline_ms", &Quantity::plain(deadline_ms), limits);
-        }
+        checker.within("deadline_ms", self.deadline_ms, [SHORTEST_DEADLINE_MS, MILLIS_PER_DAY]);
         if let Some(depth) = self.queue_depth {
             checker.count("queue_depth", depth, MAX_QUEUE_DEPTH as u32);
         }

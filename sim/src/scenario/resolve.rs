@@ -126,11 +126,10 @@ impl ScenarioFile {
     fn measure(&self, text: &Text) -> Result<Measure> {
         let usual = if self.network.is_some() { Measure::Inference } else { Measure::Operators };
         match self.measure {
-            Some(Measure::Inference) if self.operator_set.is_some() => Err(text.reject(Violation::new(
-                "measure",
-                "\"inference\"",
-                "\"operators\": each operator of a set is run on its own",
-            ))),
+            Some(Measure::Inference) if self.operator_set.is_some() => {
+                let expected = "\"operators\": each operator of a set is run on its own";
+                Err(text.reject(Violation::new("measure", "\"inference\"", expected)))
+            }
             written => Ok(written.unwrap_or(usual)),
         }
     }
