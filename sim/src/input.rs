@@ -6,7 +6,7 @@
 //! Invariant: nothing here panics, whatever the bytes are; this is the only
 //! module of the crate that touches the file system.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
@@ -139,12 +139,9 @@ impl InputError {
             Self::Option { expected, .. } => format!("write {expected}"),
             Self::Refused { help, .. } | Self::Model { help, .. } | Self::Unfit { help, .. } => help.clone(),
             Self::Unknown { name, known, .. } => {
-                let mut help = String::new();
-                if let Some(near) = nearest(name, known) {
-                    let _ = write!(help, "did you mean {near:?}? ");
-                }
-                let _ = write!(help, "Bundled: {}; or give the path of a file", known.join(", "));
-                help
+                let near = nearest(name, known).map(|near| format!("did you mean {near:?}? "));
+                let known = known.join(", ");
+                format!("{}Bundled: {known}; or give the path of a file", near.unwrap_or_default())
             }
         }
     }
@@ -301,10 +298,8 @@ impl Text {
                 DeValue::Array(array) => segment.parse::<usize>().ok().and_then(|index| array.get(index)),
                 _ => None,
             };
-            match inner {
-                Some(inner) => value = inner,
-                None => break,
-            }
+            let Some(inner) = inner else { break };
+            value = inner;
         }
         Some(value.span())
     }

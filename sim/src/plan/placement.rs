@@ -79,11 +79,7 @@ impl Placement {
 
     /// Everything on one processor.
     pub fn whole(by: Processor) -> Self {
-        match by {
-            Processor::Cpu(cores) => Self::cpu(cores),
-            Processor::Gpu => Self::GPU,
-            Processor::Npu(graphs) => Self::stored(None, ProcessorKind::Npu, graphs),
-        }
+        Self::stored(by.cores(), by.kind(), by.graphs())
     }
 
     /// So many rows or channels for each processor, one behind the other; those without any
@@ -149,10 +145,9 @@ impl Placement {
 
     /// Adds a part where there is room and it is not empty.
     fn push(&mut self, Part { by, region }: Part) {
-        let graphs = if let Processor::Npu(graphs) = by { graphs } else { GraphCover::Padded };
         let Some(free) = self.parts.iter_mut().find(|part| part.is_none()) else { return };
         if !region.is_empty() {
-            *free = Some(Stored { kind: by.kind(), graphs, region });
+            *free = Some(Stored { kind: by.kind(), graphs: by.graphs(), region });
             self.cores = self.cores.or(by.cores());
         }
     }
@@ -301,12 +296,6 @@ impl Plan {
     pub fn chained(self, chains: Vec<Option<u32>>) -> Self {
         let has_any = chains.iter().any(Option::is_some);
         Self { chains: if has_any { chains } else { Vec::new() }, ..self }
-    }
-
-    /// The same plan, whose processors take turns.
-    #[must_use]
-    pub fn in_turn(self) -> Self {
-        Self { in_turn: true, ..self }
     }
 
     /// The stages in the order in which they are given to the processors.
