@@ -108,8 +108,8 @@ impl<Event: Copy + Ord> Calendar<Event> {
         let (key, place) = self.first()?;
         self.now = time_of(key);
         match place {
-            Place::Immediate => self.immediate.pop_front().map(event_of),
-            Place::Movable => self.movable.take().map(event_of),
+            Place::Immediate => self.immediate.pop_front().map(|(_, event)| event),
+            Place::Movable => self.movable.take().map(|(_, event)| event),
             Place::Later => {
                 self.first_is_taken = true;
                 self.later.peek().map(|Reverse(entry)| entry.1)
@@ -158,10 +158,6 @@ impl<Event: Copy + Ord> Calendar<Event> {
 
 fn time_of(key: u128) -> Picos {
     Picos((key >> TIME_SHIFT) as u64)
-}
-
-fn event_of<Event>((_, event): Entry<Event>) -> Event {
-    event
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor)
             }
         }
     };
-    // What stays on chip in a compiled graph is faster than memory.
+    // The traffic of a compiled graph has rates of its own.
     if !matches!(detail, Detail::NpuGraph(_)) {
         phases.limit_rate(peak_bandwidth(device, by));
     }

@@ -7,8 +7,7 @@
 
 use super::Detail;
 use crate::device::{Interference, MAX_CLUSTERS, Memory, ProcessorKind, Profile};
-use crate::engine;
-use crate::engine::{Capacity, ClientId};
+use crate::engine::{self, Capacity, ClientId};
 use crate::kernel::CoreSet;
 use crate::units::BytesPerSecond;
 

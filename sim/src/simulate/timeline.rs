@@ -270,10 +270,8 @@ fn rounds(slices: &mut Vec<Stretch>, name: &str, phase: &Phase, start: Picos, en
     }
     let (steps, length) = (u64::from(phase.steps), (end - start).0);
     let edge = |step: u64| start + Picos((u128::from(length) * u128::from(step) / u128::from(steps)) as u64);
-    slices.extend(
-        (0..steps)
-            .map(|step| slice(format!("round {}", step + 1), Activity::Compute, edge(step), edge(step + 1))),
-    );
+    let round = |step| slice(format!("round {}", step + 1), Activity::Compute, edge(step), edge(step + 1));
+    slices.extend((0..steps).map(round));
 }
 
 pub(super) fn slice(name: impl Into<String>, activity: Activity, start: Picos, end: Picos) -> Stretch {
