@@ -142,7 +142,7 @@ pub(crate) fn read_plan(path: &Path, scenario: &Scenario, stages: &[Stage]) -> R
     let written: PlanFile = text.parse()?;
     let plan = written.resolve(&text, stages, &scenario.device)?;
     let pipeline = match (scenario.pipeline.clone(), written.pipeline_depth) {
-        (Some(pipeline), Some(depth)) => Some(pipeline.with_depth(depth)),
+        (Some(pipeline), Some(depth)) => Some(Pipeline { depth, ..pipeline }),
         // Batches of which nobody says that the host does anything for them.
         (None, Some(depth)) => Some(Pipeline::new(depth, 0.0)),
         (pipeline, None) => pipeline,

@@ -10,7 +10,7 @@
 use super::{Comparison, Inputs, Result, fastest, range, stages};
 use coexec_sim::explore::layer_wise::ratios;
 use coexec_sim::simulate::{Pipeline, Simulator};
-use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Stage};
+use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Quantity, Stage};
 
 /// Networks of its Figure 3: ours, and the paper's in ids of facts.
 const NETWORKS: [(&str, &str); 5] = [
@@ -57,7 +57,8 @@ fn period(
 ) -> Result<f64> {
     let place = |index| on_cpu(index).map_or(Placement::GPU, Placement::cpu);
     let plan = Plan::new(Mechanism::EventWait, (0..stages.len()).map(place).collect());
-    let pipeline = Pipeline::new(depth, gap_us).dispatching(DISPATCH_US);
+    let pipeline =
+        Pipeline { dispatch_us: Some(Quantity::plain(DISPATCH_US)), ..Pipeline::new(depth, gap_us) };
     let mut simulator = Simulator::new(profile, Library::Xnnpack);
     Ok(simulator.stream(stages, &plan, &pipeline)?.period.as_seconds())
 }

@@ -94,7 +94,7 @@ impl Stations {
     fn new(pending: u32) -> Self {
         let station = |seed| Station { stream: Stream(u64::from(seed)), rings: 0 };
         let mut stations = Self {
-            calendar: Calendar::new(),
+            calendar: Calendar::default(),
             cores: (0..pending / 2).map(station).collect(),
             queues: (pending / 2..pending).map(station).collect(),
         };
@@ -185,7 +185,7 @@ fn traffic(task: TaskId, stream: &mut Stream, capacity_gigabytes: f64) -> Traffi
 /// disturb each other.
 fn fluid(criterion: &mut Criterion) {
     const CAPACITY_GIGABYTES: f64 = 40.0;
-    let plain = Capacity::constant(BytesPerSecond::from_gigabytes(CAPACITY_GIGABYTES));
+    let plain = Capacity::new(&[BytesPerSecond::from_gigabytes(CAPACITY_GIGABYTES)]);
     let rates = |shares: [f64; 2]| shares.map(|s| BytesPerSecond::from_gigabytes(s * CAPACITY_GIGABYTES));
     let interference = Interference::new(rates([0.1, 0.8]), rates([0.9, 0.5]), 1.1);
     let disturbed = plain.clone().with_interference(ClientId(0), interference);
@@ -194,7 +194,7 @@ fn fluid(criterion: &mut Criterion) {
     for (name, capacity) in [("max-min", &plain), ("interference", &disturbed)] {
         for flows in [2, 4, 8, 16] {
             let mut stream = Stream(u64::from(flows));
-            let mut memory = SharedMemory::new();
+            let mut memory = SharedMemory::default();
             let mut now = Picos::ZERO;
             for task in (0..flows).map(TaskId) {
                 memory.start(now, &traffic(task, &mut stream, CAPACITY_GIGABYTES), capacity);
@@ -248,19 +248,20 @@ fn build_graph(program: &mut Program, stream: &mut Stream) {
 
 fn graph(criterion: &mut Criterion) {
     let capacity = Capacity::new(&[40.0, 34.0].map(BytesPerSecond::from_gigabytes));
-    let mut program = Program::new();
+    let mut program = Program::default();
     build_graph(&mut program, &mut Stream(50));
-    let mut engine = Engine::new();
+    let mut engine = Engine::default();
     engine.run(&program, &capacity, &mut NoTrace);
     let mut group = criterion.benchmark_group("graph");
     group.throughput(Throughput::Elements(engine.events()));
     group.bench_function("no trace", |bencher| {
         bencher.iter(|| engine.run(black_box(&program), &capacity, &mut NoTrace));
     });
-    let mut recorder = Recorder::new();
+    let mut recorder = Recorder::default();
     group.bench_function("recorder", |bencher| {
         bencher.iter(|| {
-            recorder.clear();
+            recorder.phases.clear();
+            recorder.memory.clear();
             engine.run(black_box(&program), &capacity, &mut recorder)
         });
     });

@@ -23,7 +23,7 @@ mod requests;
 pub mod trace;
 
 use calendar::Calendar;
-use fluid::{SharedMemory, Traffic, later};
+use fluid::{SharedMemory, Traffic};
 use program::Task;
 use requests::Arbiter;
 
@@ -79,11 +79,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine that has run nothing.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Runs `program` on processors that share a memory of `capacity`, reports
     /// to `sink`, and returns when the last task finishes.
     ///
@@ -186,26 +181,19 @@ impl<S: TraceSink> Run<'_, S> {
                     self.take_turn();
                     continue;
                 }
-                if memory.changed() {
+                if memory.changed {
                     self.share_memory();
                 }
             }
             let Some(event) = self.engine.calendar.pop() else { break };
             self.engine.events += 1;
             match event {
-                Event::TaskStart(task) => self.start_task(task),
+                Event::TaskStart(task) if self.has_requests() => self.queue_command(task),
+                Event::TaskStart(task) => self.begin_task(task),
                 Event::PhaseEnd(task) => self.end_phase(task),
                 Event::FlowEnd => self.end_flows(),
                 Event::Arrival(application) => self.begin_request(application as usize),
             }
-        }
-    }
-
-    fn start_task(&mut self, task: TaskId) {
-        if self.has_requests() {
-            self.queue_command(task);
-        } else {
-            self.begin_task(task);
         }
     }
 
@@ -227,7 +215,7 @@ impl<S: TraceSink> Run<'_, S> {
         progress.phase_start = now;
         let Work { duration, bytes } = self.program.phases[progress.phase as usize];
         if bytes == Bytes::ZERO {
-            calendar.push(later(now, duration), Event::PhaseEnd(task));
+            calendar.push(now.saturating_add(duration), Event::PhaseEnd(task));
         } else {
             let Task { client, streams, .. } = *specification;
             let traffic = Traffic { task, client, streams, duration, bytes };

@@ -6,9 +6,7 @@
 //! Invariant: nothing here panics, whatever the bytes are; this is the only
 //! module of the crate that touches the file system.
 
-mod tree;
-
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
@@ -18,7 +16,8 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
-pub use tree::{Misfit, from_toml, from_toml_value};
+/// Reads a whole document of TOML.
+pub use toml::from_str as from_toml;
 
 /// Largest input file that is read. A profile is about 10 kB and a plan of a
 /// large network 100 kB; anything near this is not one of our files.
@@ -140,12 +139,9 @@ impl InputError {
             Self::Option { expected, .. } => format!("write {expected}"),
             Self::Refused { help, .. } | Self::Model { help, .. } | Self::Unfit { help, .. } => help.clone(),
             Self::Unknown { name, known, .. } => {
-                let mut help = String::new();
-                if let Some(near) = nearest(name, known) {
-                    let _ = write!(help, "did you mean {near:?}? ");
-                }
-                let _ = write!(help, "Bundled: {}; or give the path of a file", known.join(", "));
-                help
+                let near = nearest(name, known).map(|near| format!("did you mean {near:?}? "));
+                let known = known.join(", ");
+                format!("{}Bundled: {known}; or give the path of a file", near.unwrap_or_default())
             }
         }
     }
@@ -239,10 +235,10 @@ impl Text {
     /// # Errors
     /// [`InputError::Refused`] for bad TOML, wrong types and unknown keys.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
-        let refused = |Misfit { message, span }| {
-            let message = in_words(&message.trim_end().replace('\n', ", "));
+        let refused = |misfit: toml::de::Error| {
+            let message = in_words(&misfit.message().trim_end().replace('\n', ", "));
             let help = syntax_help(&message);
-            self.refuse_span(span.unwrap_or(0..0), message, help)
+            self.refuse_span(misfit.span().unwrap_or(0..0), message, help)
         };
         from_toml(&self.content).map_err(refused)
     }
@@ -285,14 +281,9 @@ impl Text {
 
     /// Byte range of a line, from 1.
     fn line(&self, line: u64) -> Range<usize> {
-        let mut start = 0;
-        for (number, text) in (1..).zip(self.content.split_inclusive('\n')) {
-            if number == line {
-                return start..start + text.trim_end().len();
-            }
-            start += text.len();
-        }
-        start..start
+        let mut lines = self.content.split_inclusive('\n');
+        let start = lines.by_ref().take(line.saturating_sub(1) as usize).map(str::len).sum();
+        start..start + lines.next().map_or(0, |text| text.trim_end().len())
     }
 
     /// Byte range of the value at a key path like `cpu.cluster[1].clock_mhz`; of
@@ -307,10 +298,8 @@ impl Text {
                 DeValue::Array(array) => segment.parse::<usize>().ok().and_then(|index| array.get(index)),
                 _ => None,
             };
-            match inner {
-                Some(inner) => value = inner,
-                None => break,
-            }
+            let Some(inner) = inner else { break };
+            value = inner;
         }
         Some(value.span())
     }

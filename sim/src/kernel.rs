@@ -44,6 +44,13 @@ pub struct Execution<Detail> {
     pub detail: Detail,
 }
 
+impl<Detail> Execution<Detail> {
+    /// Its phases, and its detail as `told` among those of other processors.
+    pub(crate) fn detailed<Told>(self, told: impl FnOnce(Detail) -> Told) -> (Phases, Told) {
+        (self.phases, told(self.detail))
+    }
+}
+
 /// Most phases one execution has.
 pub const MAX_PHASES: usize = 8;
 
@@ -217,6 +224,11 @@ impl Unsupported {
     pub(crate) fn new(processor: &'static str, operator: impl Display, reason: impl Into<String>) -> Self {
         Self { processor, operator: operator.to_string(), reason: reason.into() }
     }
+}
+
+/// Narrows a count; what is beyond 2^32 is no phone's business.
+fn saturated(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// What has the largest of the times; the first of equals.

@@ -49,7 +49,6 @@ pub struct ScenarioFile {
     /// Name of a bundled set of single operators, each run on its own.
     pub operator_set: Option<String>,
     /// Inputs of the operators, where they have to be said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Vec<InputTable>>,
     /// Operators, in order.
     pub operator: Option<Vec<OperatorTable>>,
@@ -77,18 +76,14 @@ pub struct ScenarioFile {
     /// Grid of output channels.
     pub step: Option<u32>,
     /// What `optimal` may do for its plan and its bound.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
     /// How batches follow each other, where more than one is of interest.
     pub pipeline: Option<Pipeline>,
     /// Several applications at once, in place of one workload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<Vec<ApplicationTable>>,
     /// How long requests of applications come, in seconds; 10 unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_s: Option<f64>,
     /// Seed of requests that come at random; 0 unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
 

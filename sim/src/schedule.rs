@@ -45,7 +45,7 @@ pub struct Schedule {
 }
 
 /// Number of a command: its position in the schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub u32);
 
 /// What one queue does, and what must have ended before.

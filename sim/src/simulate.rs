@@ -24,6 +24,8 @@ mod sample;
 mod timeline;
 mod uncertainty;
 
+use std::fmt::Display;
+
 pub use applications::{
     ApplicationSimulator, Arrivals, Frames, Load, MAX_APPLICATIONS, PricedRequest, Served, USUAL_QUEUE_DEPTH,
 };
@@ -154,7 +156,7 @@ impl<'a> Simulator<'a> {
     /// operators: [`Measure::Operators`].
     pub fn new(device: &'a Profile, library: Library) -> Self {
         let host = Host::new(device, Measure::Operators);
-        let (capacity, engine, program) = (memory::capacity(device), Engine::new(), Program::new());
+        let (capacity, engine, program) = (memory::capacity(device), Engine::default(), Program::default());
         Self {
             device,
             library,
@@ -254,7 +256,7 @@ impl<'a> Simulator<'a> {
     }
 
     /// How the NPU runs the stages that `plan` gives it whole, where its compiler takes graphs.
-    fn compiled(&self, stages: &[Stage], plan: &Plan) -> Result<Vec<Option<(Phases, Detail)>>> {
+    fn compiled(&self, stages: &[Stage], plan: &Plan) -> Result<compiled_graphs::Compiled> {
         let mut compiled = match self.graphs {
             GraphMaking::None => return Ok(Vec::new()),
             GraphMaking::Networks => compiled_graphs::compiled(stages, plan, self.device)?,
@@ -297,7 +299,7 @@ impl<'a> Simulator<'a> {
     /// # Errors
     /// The device lacks a processor the plan uses, or a kernel for a layer.
     pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction> {
-        let lowered = lower::Lowered::new(stages, plan, self)?;
+        let lowered = Lowered::new(stages, plan, self)?;
         let latency = self.execute(&lowered, &[], &mut NoTrace)?;
         Ok(report::report(self, stages, plan, &lowered, latency))
     }
@@ -307,16 +309,11 @@ impl<'a> Simulator<'a> {
     /// # Errors
     /// As [`Self::run`].
     pub fn latency(&mut self, stages: &[Stage], plan: &Plan) -> Result<Picos> {
-        let lowered = lower::Lowered::new(stages, plan, self)?;
+        let lowered = Lowered::new(stages, plan, self)?;
         self.execute(&lowered, &[], &mut NoTrace)
     }
 
-    fn execute<S: TraceSink>(
-        &mut self,
-        lowered: &lower::Lowered,
-        stretch: &[f64],
-        sink: &mut S,
-    ) -> Result<Picos> {
+    fn execute<S: TraceSink>(&mut self, lowered: &Lowered, stretch: &[f64], sink: &mut S) -> Result<Picos> {
         lowered.write(&mut self.program, stretch);
         self.run_program("the run", sink)
     }
@@ -327,9 +324,9 @@ impl<'a> Simulator<'a> {
     }
 }
 
-fn within_a_day(what: &str, latency: Picos) -> Result<Picos> {
+fn within_a_day(what: impl Display, latency: Picos) -> Result<Picos> {
     if latency > LONGEST_RUN {
-        return Err(SimulateError::TooLong { what: what.to_owned() });
+        return Err(SimulateError::TooLong { what: what.to_string() });
     }
     Ok(latency)
 }

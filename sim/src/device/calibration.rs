@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString};
 
-use super::ProcessorKind;
 use super::cpu::CoreSetSpread;
 use super::gpu::{InferenceSpread, TableSpread};
+use super::{Checker, ProcessorKind};
 
 /// The fit behind a profile's values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +35,15 @@ pub struct Calibration {
     /// How far predictions on each CPU core set may be off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpu_core_set: Vec<CoreSetSpread>,
+}
+
+impl Calibration {
+    pub(super) fn check(&self, checker: &mut Checker) {
+        checker.sourced(&self.source);
+        checker.each("gpu_table", &self.gpu_table, TableSpread::check);
+        checker.optional("gpu_inference", self.gpu_inference.as_ref(), InferenceSpread::check);
+        checker.each("cpu_core_set", &self.cpu_core_set, CoreSetSpread::check);
+    }
 }
 
 /// What the errors of a group are of, which is its name in files.
@@ -116,14 +125,10 @@ impl ErrorGroup {
     /// Whether both are found from the same runs: those of whole networks of a processor, or of its kernels; others
     /// each from their own.
     pub fn is_found_with(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::On { processor, .. }, Self::On { processor: others, .. }) => {
-                processor == others && self.is_of_networks() == other.is_of_networks()
-            }
-            (Self::On { .. } | Self::Cuts | Self::Plans | Self::LanguageModel { .. } | Self::Other(_), _) => {
-                self == other
-            }
+        if let (Self::On { processor, .. }, Self::On { processor: others, .. }) = (self, other) {
+            return processor == others && self.is_of_networks() == other.is_of_networks();
         }
+        self == other
     }
 
     /// Whether the errors are of whole networks.

@@ -114,15 +114,11 @@ fn most(key: &str) -> u32 {
 #[derive(Debug, Default)]
 pub struct Checker {
     path: Vec<String>,
-    violations: Vec<Violation>,
+    /// What was found, in the order of the checks.
+    pub violations: Vec<Violation>,
 }
 
 impl Checker {
-    /// The violations found, in the order of the checks.
-    pub fn finish(self) -> Vec<Violation> {
-        self.violations
-    }
-
     /// The first violation as the error of `text`.
     ///
     /// # Errors
@@ -138,10 +134,17 @@ impl Checker {
         self.path.pop();
     }
 
+    /// Runs `check` inside the table `key`, where there is one.
+    pub fn optional<T>(&mut self, key: &str, table: Option<&T>, check: impl FnOnce(&T, &mut Self)) {
+        if let Some(table) = table {
+            self.table(key, |checker| check(table, checker));
+        }
+    }
+
     /// Runs `check` inside each element of the array of tables `key`.
-    pub fn each<T>(&mut self, key: &str, items: &[T], mut check: impl FnMut(&mut Self, &T)) {
+    pub fn each<T>(&mut self, key: &str, items: &[T], mut check: impl FnMut(&T, &mut Self)) {
         for (index, item) in items.iter().enumerate() {
-            self.table(&format!("{key}[{index}]"), |checker| check(checker, item));
+            self.table(&format!("{key}[{index}]"), |checker| check(item, checker));
         }
     }
 
@@ -201,11 +204,8 @@ impl Checker {
                     self.limited(path, &quantity, Limits::of(key));
                 }
             }
-            Value::String(_)
-            | Value::Integer(_)
-            | Value::Boolean(_)
-            | Value::Datetime(_)
-            | Value::Array(_) => {}
+            // Only numbers with a fraction are quantities.
+            _ => {}
         }
     }
 
@@ -227,6 +227,13 @@ impl Checker {
         }
     }
 
+    /// `value`, where there is one, is from `least` to `most`.
+    pub fn within(&mut self, key: &str, value: Option<f64>, [least, most]: [f64; 2]) {
+        if let Some(value) = value {
+            self.limited(key, &Quantity::plain(value), Limits::Within(least, most));
+        }
+    }
+
     /// `count` is at least one and at most `most`.
     pub fn count(&mut self, key: &str, count: u32, most: u32) {
         if !(1..=most).contains(&count) {
@@ -240,6 +247,15 @@ impl Checker {
             self.violation("source", "nothing", "where the table's values come from");
         }
     }
+}
+
+/// Those of `items` whose `name` an earlier one has, and where they are.
+pub(crate) fn repeated<'a, T, Name: PartialEq>(
+    items: &'a [T],
+    name: impl Fn(&'a T) -> Name,
+) -> impl Iterator<Item = (usize, &'a T)> {
+    let is_taken = move |index: usize| items[..index].iter().any(|other| name(other) == name(&items[index]));
+    items.iter().enumerate().filter(move |(index, _)| is_taken(*index))
 }
 
 /// A number as a person would write it: not with 300 zeros.
@@ -257,11 +273,11 @@ mod tests {
     fn a_violation_names_the_whole_path() {
         let mut checker = Checker::default();
         checker.table("cpu", |checker| {
-            checker.each("cluster", &[2.0, -1.0], |checker, &clock| {
+            checker.each("cluster", &[2.0, -1.0], |&clock, checker| {
                 checker.limited("clock_mhz", &Quantity::plain(clock), Limits::Positive);
             });
         });
-        let violations = checker.finish();
+        let violations = checker.violations;
         assert_eq!(violations.len(), 1);
         assert_eq!(violations[0].key, "cpu.cluster[1].clock_mhz");
         assert_eq!(violations[0].found, "-1");
@@ -275,7 +291,7 @@ mod tests {
         }
         checker.limited("launch_us", &Quantity::plain(0.0), Limits::NonNegative);
         checker.limited("launch_us", &Quantity::plain(1e10), Limits::NonNegative);
-        let found: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
+        let found: Vec<String> = checker.violations.into_iter().map(|violation| violation.key).collect();
         assert_eq!(found.iter().filter(|key| *key == "clock_mhz").count(), 5);
         assert_eq!(found.len(), 6);
     }
@@ -285,6 +301,6 @@ mod tests {
         let mut checker = Checker::default();
         let stray = Quantity { value: 3.0, source: Some("fit".into()), ci95: Some([1.0, 2.0]) };
         checker.limited("launch_us", &stray, Limits::Positive);
-        assert_eq!(checker.finish()[0].expected, "an interval around 3");
+        assert_eq!(checker.violations[0].expected, "an interval around 3");
     }
 }

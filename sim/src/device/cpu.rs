@@ -17,6 +17,7 @@ use arrayvec::ArrayString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::check::repeated;
 use super::{Basis, Checker, Quantity};
 
 pub use self::core::Core;
@@ -101,7 +102,7 @@ pub struct Cluster {
 /// Name of a cluster: 1 to 12 lower-case letters, so that `1large2med` reads
 /// only one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub struct ClusterName(ArrayString<MAX_NAME_LETTERS>);
 
@@ -126,12 +127,6 @@ impl TryFrom<String> for ClusterName {
     }
 }
 
-impl From<ClusterName> for String {
-    fn from(name: ClusterName) -> Self {
-        name.as_str().to_owned()
-    }
-}
-
 fn no_change() -> Quantity {
     Quantity::plain(1.0)
 }
@@ -139,16 +134,15 @@ fn no_change() -> Quantity {
 impl Cluster {
     /// What the rates of each table that it has rest on, by the table's key.
     pub fn rate_bases(&self) -> impl Iterator<Item = (&'static str, Basis)> {
-        let ruy = [("ruy_f32", &self.ruy_f32), ("ruy_i8", &self.ruy_i8)];
-        let xnnpack = [
-            ("xnnpack_f32", &self.xnnpack_f32),
-            ("xnnpack_f16", &self.xnnpack_f16),
-            ("xnnpack_i8", &self.xnnpack_i8),
+        let tables = [
+            ("ruy_f32", self.ruy_f32.as_ref().map(|rates| rates.basis)),
+            ("ruy_i8", self.ruy_i8.as_ref().map(|rates| rates.basis)),
+            ("xnnpack_f32", self.xnnpack_f32.as_ref().map(|rates| rates.basis)),
+            ("xnnpack_f16", self.xnnpack_f16.as_ref().map(|rates| rates.basis)),
+            ("xnnpack_i8", self.xnnpack_i8.as_ref().map(|rates| rates.basis)),
+            ("coexec_f32", self.coexec_f32.as_ref().map(|rates| rates.basis)),
         ];
-        let coexec = self.coexec_f32.as_ref().map(|rates| ("coexec_f32", rates.basis));
-        let ruy = ruy.into_iter().filter_map(|(key, rates)| Some((key, rates.as_ref()?.basis)));
-        ruy.chain(xnnpack.into_iter().filter_map(|(key, rates)| Some((key, rates.as_ref()?.basis))))
-            .chain(coexec)
+        tables.into_iter().filter_map(|(key, basis)| Some((key, basis?)))
     }
 }
 
@@ -163,18 +157,14 @@ impl Cpu {
         for (index, pair) in self.clusters.windows(2).enumerate() {
             let [faster, slower] = pair else { continue };
             if slower.clock_mhz.value > faster.clock_mhz.value {
-                checker.table(&format!("cluster[{}]", index + 1), |checker| {
-                    let expected = format!("at most the {} of the cluster before", faster.clock_mhz.value);
-                    checker.violation("clock_mhz", slower.clock_mhz.value, expected);
-                });
+                let expected = format!("at most the {} of the cluster before", faster.clock_mhz.value);
+                let key = format!("cluster[{}].clock_mhz", index + 1);
+                checker.violation(&key, slower.clock_mhz.value, expected);
             }
         }
-        for (index, cluster) in self.clusters.iter().enumerate() {
-            if self.clusters[..index].iter().any(|earlier| earlier.name == cluster.name) {
-                checker.table(&format!("cluster[{index}]"), |checker| {
-                    checker.violation("name", cluster.name.as_str(), "a name no other cluster has");
-                });
-            }
+        for (index, cluster) in repeated(&self.clusters, |cluster| cluster.name) {
+            let key = format!("cluster[{index}].name");
+            checker.violation(&key, cluster.name.as_str(), "a name no other cluster has");
         }
     }
 
@@ -218,7 +208,7 @@ mod tests {
     fn violations(cpu: &Cpu) -> Vec<String> {
         let mut checker = Checker::default();
         cpu.check(&mut checker);
-        checker.finish().into_iter().map(|violation| violation.key).collect()
+        checker.violations.into_iter().map(|violation| violation.key).collect()
     }
 
     #[test]

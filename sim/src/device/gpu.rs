@@ -165,9 +165,7 @@ impl Gpu {
     /// Notes every value that cannot be.
     pub(crate) fn check(&self, checker: &mut Checker) {
         checker.values(&self.without_residual());
-        if let Some(residual) = &self.residual {
-            checker.table("residual", |checker| residual.check(checker));
-        }
+        checker.optional("residual", self.residual.as_ref(), Residual::check);
     }
 }
 
@@ -217,7 +215,7 @@ mod tests {
         gpu.residency[0].waves = Quantity::plain(0.0);
         let mut checker = Checker::default();
         checker.table("gpu", |checker| gpu.check(checker));
-        let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
+        let keys: Vec<String> = checker.violations.into_iter().map(|violation| violation.key).collect();
         assert_eq!(keys, ["gpu.compute_units", "gpu.conv_generic.launch_us", "gpu.residency[0].waves"]);
     }
 
@@ -234,7 +232,7 @@ mod tests {
         for text in phones {
             let mut checker = Checker::default();
             crate::input::from_toml::<Gpu>(text).unwrap().check(&mut checker);
-            assert_eq!(checker.finish(), []);
+            assert_eq!(checker.violations, []);
         }
     }
 

@@ -9,6 +9,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::check::repeated;
 use super::{Checker, Quantity};
 use crate::units::{Bytes, BytesPerSecond};
 
@@ -120,21 +121,12 @@ impl Memory {
         self.interference.iter().find(|interference| interference.client == client)
     }
 
-    /// The same memory, shared by max-min alone.
-    #[must_use]
-    pub fn without_interference(&self) -> Self {
-        Self { interference: Vec::new(), ..self.clone() }
-    }
-
     /// Notes every value that cannot be.
     pub fn check(&self, checker: &mut Checker) {
         checker.values(self);
         if self.concurrent_bandwidth_gbps.is_empty() {
-            checker.violation(
-                "concurrent_bandwidth_gbps",
-                "no entry",
-                "the bandwidth of at least one client",
-            );
+            let expected = "the bandwidth of at least one client";
+            checker.violation("concurrent_bandwidth_gbps", "no entry", expected);
         }
         let peak = self.peak_bandwidth_gbps.value;
         for (index, bandwidth) in self.concurrent_bandwidth_gbps.iter().enumerate() {
@@ -143,12 +135,10 @@ impl Memory {
                 checker.violation(&key, bandwidth.value, format!("at most the peak, {peak}"));
             }
         }
-        checker.each("interference", &self.interference, |checker, entry| entry.check(checker));
-        for (index, entry) in self.interference.iter().enumerate() {
-            if self.interference[..index].iter().any(|earlier| earlier.client == entry.client) {
-                let key = format!("interference[{index}].client");
-                checker.violation(&key, format!("{:?}", entry.client), "one entry a client");
-            }
+        checker.each("interference", &self.interference, Interference::check);
+        for (index, entry) in repeated(&self.interference, |entry| &entry.client) {
+            let key = format!("interference[{index}].client");
+            checker.violation(&key, format!("{:?}", entry.client), "one entry a client");
         }
     }
 }
@@ -172,7 +162,7 @@ mod tests {
     fn violations(memory: &Memory) -> Vec<String> {
         let mut checker = Checker::default();
         memory.check(&mut checker);
-        checker.finish().into_iter().map(|violation| violation.key).collect()
+        checker.violations.into_iter().map(|violation| violation.key).collect()
     }
 
     #[test]
@@ -227,7 +217,6 @@ mod tests {
         assert!(violations(&memory).is_empty());
         assert!(memory.interference_of("cpu").is_none());
         assert_eq!(memory.interference_of("gpu"), memory.interference.first());
-        assert_eq!(memory.without_interference(), snapdragon_8_gen_3());
     }
 
     #[test]

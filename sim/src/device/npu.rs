@@ -165,9 +165,7 @@ impl Npu {
             checker.violation("systolic", "nothing", "[npu.systolic], [npu.compiled] or both");
         }
         checker.values(self);
-        if let Some(systolic) = &self.systolic {
-            checker.table("systolic", |checker| systolic.check(checker));
-        }
+        checker.optional("systolic", self.systolic.as_ref(), SystolicArrays::check);
     }
 }
 
@@ -184,10 +182,8 @@ impl SystolicArrays {
         if let Some(block) = &self.column_block
             && block.most_columns < block.columns
         {
-            checker.table("column_block", |checker| {
-                let expected = format!("at least one block, {} columns", block.columns);
-                checker.violation("most_columns", block.most_columns, expected);
-            });
+            let expected = format!("at least one block, {} columns", block.columns);
+            checker.violation("column_block.most_columns", block.most_columns, expected);
         }
     }
 }

@@ -83,12 +83,9 @@ impl Power {
     /// Notes every value that cannot be.
     pub fn check(&self, checker: &mut Checker) {
         checker.values(self);
-        checker.each("cluster", &self.cluster, |checker, core| core.check(checker));
-        for (key, processor) in [("gpu", &self.gpu), ("npu", &self.npu)] {
-            if let Some(processor) = processor {
-                checker.table(key, |checker| processor.check(checker));
-            }
-        }
+        checker.each("cluster", &self.cluster, ProcessorPower::check);
+        checker.optional("gpu", self.gpu.as_ref(), ProcessorPower::check);
+        checker.optional("npu", self.npu.as_ref(), ProcessorPower::check);
     }
 }
 
@@ -106,7 +103,7 @@ mod tests {
     fn violations(processor: &ProcessorPower) -> Vec<String> {
         let mut checker = Checker::default();
         processor.check(&mut checker);
-        checker.finish().into_iter().map(|violation| violation.key).collect()
+        checker.violations.into_iter().map(|violation| violation.key).collect()
     }
 
     #[test]

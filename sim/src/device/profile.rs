@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toml_edit::{InlineTable, Item, Value};
+use toml_edit::{InlineTable, Item, Table, Value};
 
 use super::calibration::{Calibration, UsedFact};
 use super::{Checker, Cpu, Gpu, Memory, Npu, Power, Quantity, Sync, SystolicArrays};
@@ -142,12 +142,8 @@ impl Profile {
             self.check_clients(checker);
         });
         checker.table("cpu", |checker| self.cpu.check(checker));
-        if let Some(gpu) = &self.gpu {
-            checker.table("gpu", |checker| gpu.check(checker));
-        }
-        if let Some(npu) = &self.npu {
-            checker.table("npu", |checker| npu.check(checker));
-        }
+        checker.optional("gpu", self.gpu.as_ref(), Gpu::check);
+        checker.optional("npu", self.npu.as_ref(), Npu::check);
         checker.table("sync", |checker| checker.values(&self.sync));
         if let Some(power) = &self.power {
             checker.table("power", |checker| power.check(checker));
@@ -168,22 +164,10 @@ impl Profile {
                 }
             }
         }
-        if let Some(calibration) = &self.calibration {
-            checker.table("calibration", |checker| {
-                checker.sourced(&calibration.source);
-                checker.each("gpu_table", &calibration.gpu_table, |checker, spread| spread.check(checker));
-                if let Some(spread) = &calibration.gpu_inference {
-                    checker.table("gpu_inference", |checker| spread.check(checker));
-                }
-                checker
-                    .each("cpu_core_set", &calibration.cpu_core_set, |checker, spread| spread.check(checker));
-            });
-        }
+        checker.optional("calibration", self.calibration.as_ref(), Calibration::check);
         checker.table("jitter", |checker| checker.values(&self.jitter));
     }
-}
 
-impl Profile {
     /// The NPU's arrays, where anything is known of products that are handed over one by one.
     pub fn systolic(&self) -> Option<&SystolicArrays> {
         self.npu.as_ref()?.systolic.as_ref()
@@ -192,7 +176,8 @@ impl Profile {
     /// The same device, whose processors share the memory by max-min alone.
     #[must_use]
     pub fn without_interference(&self) -> Self {
-        Self { memory: self.memory.without_interference(), ..self.clone() }
+        let memory = Memory { interference: Vec::new(), ..self.memory.clone() };
+        Self { memory, ..self.clone() }
     }
 
     /// Notes every entry of the memory's interference for a client that is not here.
@@ -202,11 +187,8 @@ impl Profile {
         for (index, entry) in self.memory.interference.iter().enumerate() {
             if !known.contains(&entry.client.as_str()) {
                 let key = format!("interference[{index}].client");
-                checker.violation(
-                    &key,
-                    format!("{:?}", entry.client),
-                    format!("one of {}", known.join(", ")),
-                );
+                let expected = format!("one of {}", known.join(", "));
+                checker.violation(&key, format!("{:?}", entry.client), expected);
             }
         }
     }
@@ -241,9 +223,7 @@ fn lay_out(item: &mut Item) {
     match item {
         Item::Table(table) => table.iter_mut().for_each(|(_, inner)| lay_out(inner)),
         Item::ArrayOfTables(tables) => {
-            for table in tables.iter_mut() {
-                table.iter_mut().for_each(|(_, inner)| lay_out(inner));
-            }
+            tables.iter_mut().flat_map(Table::iter_mut).for_each(|(_, inner)| lay_out(inner));
         }
         _ => {}
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A value of a device profile: a bare number, whose source is its table's, or
 /// `{ value, source, ci95 }`. The unit is part of the key (`launch_us`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Written", into = "Written")]
 #[schemars(with = "Written")]
 pub struct Quantity {

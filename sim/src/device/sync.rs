@@ -86,19 +86,7 @@ impl Sync {
     }
 }
 
-impl Notification {
-    /// From one processor's end until the other knows of it.
-    pub fn latency(&self) -> Picos {
-        Picos::from_micros(self.notification_us.value)
-    }
-}
-
 impl SleepThenPoll {
-    /// From one processor's end until the other, by then spinning, knows of it.
-    pub fn latency(&self) -> Picos {
-        Picos::from_micros(self.notification_us.value)
-    }
-
     /// What is left to spin of a wait predicted to last `wait`, once the whole
     /// sleeps that fit into it are over: less than one sleep.
     pub fn polling(&self, wait: Picos) -> Picos {
@@ -139,6 +127,6 @@ mod tests {
         };
         let mut checker = Checker::default();
         checker.table("sleep_then_poll", |checker| checker.values(&mechanism));
-        assert_eq!(checker.finish()[0].key, "sleep_then_poll.sleep_granularity_us");
+        assert_eq!(checker.violations[0].key, "sleep_then_poll.sleep_granularity_us");
     }
 }

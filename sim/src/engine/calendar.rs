@@ -45,9 +45,9 @@ pub struct Calendar<Event> {
     next_sequence: u64,
 }
 
-impl<Event: Copy + Ord> Calendar<Event> {
-    /// An empty calendar at time zero.
-    pub const fn new() -> Self {
+/// Empty, at time zero.
+impl<Event: Copy + Ord> Default for Calendar<Event> {
+    fn default() -> Self {
         Self {
             now: Picos::ZERO,
             later: BinaryHeap::new(),
@@ -57,7 +57,9 @@ impl<Event: Copy + Ord> Calendar<Event> {
             next_sequence: 0,
         }
     }
+}
 
+impl<Event: Copy + Ord> Calendar<Event> {
     /// Forgets every event and returns to time zero; keeps the buffers.
     pub fn clear(&mut self) {
         self.now = Picos::ZERO;
@@ -106,8 +108,8 @@ impl<Event: Copy + Ord> Calendar<Event> {
         let (key, place) = self.first()?;
         self.now = time_of(key);
         match place {
-            Place::Immediate => self.immediate.pop_front().map(event_of),
-            Place::Movable => self.movable.take().map(event_of),
+            Place::Immediate => self.immediate.pop_front().map(|(_, event)| event),
+            Place::Movable => self.movable.take().map(|(_, event)| event),
             Place::Later => {
                 self.first_is_taken = true;
                 self.later.peek().map(|Reverse(entry)| entry.1)
@@ -154,18 +156,8 @@ impl<Event: Copy + Ord> Calendar<Event> {
     }
 }
 
-impl<Event: Copy + Ord> Default for Calendar<Event> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 fn time_of(key: u128) -> Picos {
     Picos((key >> TIME_SHIFT) as u64)
-}
-
-fn event_of<Event>((_, event): Entry<Event>) -> Event {
-    event
 }
 
 #[cfg(test)]
@@ -178,7 +170,7 @@ mod tests {
 
     #[test]
     fn events_at_one_time_come_out_in_the_order_they_went_in() {
-        let mut calendar = Calendar::new();
+        let mut calendar = Calendar::default();
         calendar.push(Picos(5), 'b');
         calendar.push(Picos(5), 'c');
         calendar.push(Picos(2), 'a');
@@ -192,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_movable_event_happens_once_where_it_was_put_last_or_not_at_all() {
-        let mut calendar = Calendar::new();
+        let mut calendar = Calendar::default();
         calendar.push(Picos(2), 'a');
         calendar.move_to(Some(Picos(1)), 'm');
         calendar.move_to(Some(Picos(2)), 'm');
@@ -230,7 +222,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_calendar_orders_events_as_a_sorted_map_does(actions in prop::collection::vec(action(), 1..400)) {
-            let mut calendar = Calendar::new();
+            let mut calendar = Calendar::default();
             let mut shadow = BTreeMap::new();
             for (event, action) in (0_u32..).zip(actions) {
                 match action {

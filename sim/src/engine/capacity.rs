@@ -101,14 +101,6 @@ impl Capacity {
         Self { rates, interference: Vec::new(), weights: [1; MAX_CLIENTS] }
     }
 
-    /// The same for any number of processors: plain max-min sharing.
-    ///
-    /// # Panics
-    /// For a rate that is not positive and finite.
-    pub fn constant(rate: BytesPerSecond) -> Self {
-        Self::new(&[rate])
-    }
-
     /// The capacity, where `client` suffers from the others as `interference` says
     /// before max-min shares out the rest.
     ///

@@ -75,16 +75,11 @@ pub struct SharedMemory {
     served: f64,
     /// The time `served` refers to.
     since: Picos,
-    /// Flows came or went, and the rates have not been settled since.
-    changed: bool,
+    /// Whether flows came or went since the rates were settled.
+    pub(super) changed: bool,
 }
 
 impl SharedMemory {
-    /// An idle memory.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Removes every flow and starts over at time zero; keeps the buffer.
     pub fn reset(&mut self) {
         self.flows.clear();
@@ -111,7 +106,7 @@ impl SharedMemory {
             streams,
             ceiling,
             cap: ceiling,
-            progress: Progress::Full { end: later(now, duration) },
+            progress: Progress::Full { end: now.saturating_add(duration) },
         };
         let place = self.flows.partition_point(|other| other.order(&flow).is_lt());
         self.flows.insert(place, flow);
@@ -131,11 +126,6 @@ impl SharedMemory {
         Some(self.flows.remove(place).task)
     }
 
-    /// Whether flows came or went since the rates were settled.
-    pub fn changed(&self) -> bool {
-        self.changed
-    }
-
     /// Shares the capacity anew among the flows and says when the next one ends.
     pub fn settle(&mut self, now: Picos, capacity: &Capacity) -> Option<Picos> {
         self.advance(now);
@@ -149,7 +139,9 @@ impl SharedMemory {
             if place < unlimited || flow.cap <= level {
                 let end = match flow.progress {
                     Progress::Full { end } => end,
-                    Progress::Slowed { target } => later(now, picos((target - self.served) / flow.cap)),
+                    Progress::Slowed { target } => {
+                        now.saturating_add(picos((target - self.served) / flow.cap))
+                    }
                 };
                 flow.progress = Progress::Full { end };
                 next_end = next_end.min(end);
@@ -167,7 +159,7 @@ impl SharedMemory {
             return (!self.flows.is_empty()).then_some(next_end);
         }
         self.level = level;
-        Some(next_end.min(later(now, picos((next_target - self.served) / level))))
+        Some(next_end.min(now.saturating_add(picos((next_target - self.served) / level))))
     }
 
     /// Each flow's task and rate, as last settled.
@@ -190,7 +182,7 @@ impl SharedMemory {
             if let Progress::Full { end } = &mut flow.progress
                 && cap.to_bits() != flow.cap.to_bits()
             {
-                *end = later(now, picos((*end - now).0 as f64 * (flow.cap / cap)));
+                *end = now.saturating_add(picos((*end - now).0 as f64 * (flow.cap / cap)));
             }
             flow.cap = cap;
         }
@@ -235,11 +227,6 @@ impl Flow {
 /// Rounds to the nearest picosecond; negative becomes zero.
 fn picos(real: f64) -> Picos {
     Picos((real + 0.5) as u64)
-}
-
-/// `now + duration`, at most the end of time.
-pub(super) fn later(now: Picos, duration: Picos) -> Picos {
-    Picos(now.0.saturating_add(duration.0))
 }
 
 #[cfg(test)]

@@ -78,11 +78,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program without tasks.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Removes every task; keeps the buffers.
     pub fn clear(&mut self) {
         self.tasks.clear();
@@ -199,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_processor_takes_its_tasks_in_the_order_they_were_added() {
-        let mut program = Program::new();
+        let mut program = Program::default();
         let first = program.task(ProcessorId(0), 1, []);
         let elsewhere = program.task(ProcessorId(1), 1, []);
         let second = program.task(ProcessorId(0), 1, []);
@@ -212,7 +207,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "added before")]
     fn a_task_cannot_wait_for_a_later_one() {
-        let mut program = Program::new();
+        let mut program = Program::default();
         let first = program.delay(Picos(1));
         let second = program.delay(Picos(1));
         program.after(first, second);
@@ -220,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_cleared_program_remembers_no_queue() {
-        let mut program = Program::new();
+        let mut program = Program::default();
         program.task(ProcessorId(0), 1, []);
         program.clear();
         assert_eq!(program.task(ProcessorId(0), 1, []), TaskId(0));

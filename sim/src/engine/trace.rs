@@ -15,28 +15,10 @@ pub struct Recorder {
     pub phases: Vec<(TaskId, Picos, Picos)>,
     /// The memory's total rate from each time on.
     pub memory: Vec<(Picos, BytesPerSecond)>,
-    /// What each task moves from each time on, where [`Self::with_flows`] asked for it.
+    /// What each task moves from each time on, where that is kept.
     pub flows: Vec<(Picos, TaskId, BytesPerSecond)>,
-    keeps_flows: bool,
-}
-
-impl Recorder {
-    /// An empty recorder.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// An empty recorder that also keeps what each task moves.
-    pub fn with_flows() -> Self {
-        Self { keeps_flows: true, ..Self::default() }
-    }
-
-    /// Forgets everything; keeps the buffers.
-    pub fn clear(&mut self) {
-        self.phases.clear();
-        self.memory.clear();
-        self.flows.clear();
-    }
+    /// Whether it is.
+    pub keeps_flows: bool,
 }
 
 /// Receives what happens, in the order of the ends.

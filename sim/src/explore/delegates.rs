@@ -151,7 +151,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Resul
         for partition in partitioning.partitions.iter().filter(|partition| partition.delegated) {
             partition.stages.iter().for_each(|&stage| placements[stage] = by.map_or(cpu, Placement::whole));
         }
-        Plan::new(MECHANISM, placements).in_turn()
+        Plan { in_turn: true, ..Plan::new(MECHANISM, placements) }
     };
     let plans = explorer.options.core_sets.iter().map(|&cores| on(cores));
     let found = plans.map(|plan| explorer.found(strategy, plan, 1)).collect::<Result<Vec<_>, _>>()?;

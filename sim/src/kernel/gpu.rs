@@ -23,11 +23,11 @@ mod work_group;
 
 use serde::Serialize;
 
-use super::{Execution, Result, Unsupported};
+use super::{Execution, Result, Unsupported, saturated};
 use crate::device::{Extent, Gpu};
 use crate::workload::{
-    Class, Conv2d, DataType, Dimension, Layer, Movement, Operator, Recurrent, Reduction, Shape, Statistic,
-    slices,
+    Class, Conv2d, DataType, Dimension, Layer, Movement, Operator, Pick, Recurrent, Reduction, Shape,
+    Statistic, slices,
 };
 
 pub use crate::device::gpu::family::Linearisation;
@@ -104,6 +104,7 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
     let operator = &layer.operator;
     let output = extent(operator.output());
     let mut operands = layer.linked.additions();
+    let pick = |kernel, pick: &Pick| elementwise::pick(kernel, pick, operator.output(), gpu);
     let modelled = match operator.class() {
         Class::Product(product) if product.trained && product.rows == 1 => {
             let linear_us = gpu.fully_connected.linear_us.value;
@@ -124,24 +125,18 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
         Class::Reduction(Reduction::Normalisation(_)) => elementwise::norm(output, gpu),
         Class::Elementwise(function) => elementwise::elementwise(&function, gpu),
         Class::Movement(Movement::Joined(concat)) if concat.dimension != Dimension::Channels => {
-            elementwise::concat_xy(output, gpu)
+            elementwise::copy(Kernel::ConcatXy, output, gpu)
         }
         Class::Movement(Movement::Joined(concat)) => {
             operands = elementwise::tensor_operands(&layer.linked);
             elementwise::concat(concat, layer, gpu)
         }
-        Class::Movement(Movement::Range(range)) => {
-            elementwise::pick(Kernel::Slice, &range.pick(), operator.output(), gpu)
-        }
-        Class::Movement(Movement::Transposed(transpose)) => {
-            elementwise::pick(Kernel::Transpose, &transpose.pick(), operator.output(), gpu)
-        }
-        Class::Movement(Movement::Padded(pad)) => {
-            elementwise::pick(Kernel::Padding, &pad.pick(), operator.output(), gpu)
-        }
+        Class::Movement(Movement::Range(range)) => pick(Kernel::Slice, &range.pick()),
+        Class::Movement(Movement::Transposed(transpose)) => pick(Kernel::Transpose, &transpose.pick()),
+        Class::Movement(Movement::Padded(pad)) => pick(Kernel::Padding, &pad.pick()),
         Class::Movement(Movement::Resized(resize)) => elementwise::resize(resize, gpu),
         Class::Movement(Movement::Rearranged(moved)) => elementwise::reshape(moved.input, moved.output, gpu),
-        Class::Gather(_) => elementwise::gather(output, gpu),
+        Class::Gather(_) => elementwise::copy(Kernel::Gather, output, gpu),
         Class::Recurrent(recurrent) => return steps(recurrent, layer, gpu),
         Class::Generic(generic) => elementwise::generic(generic, gpu),
     };
@@ -209,9 +204,4 @@ fn missing_table(layer: &Layer, kernel: Kernel, table: &str) -> Unsupported {
     let reason =
         format!("the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile");
     Unsupported::new("GPU", &layer.operator, reason)
-}
-
-/// Narrows a count; a launch beyond 2^32 is no phone's business.
-fn saturated(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }

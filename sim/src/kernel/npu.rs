@@ -33,7 +33,7 @@ use self::graphs::Cover;
 pub use self::graphs::graph_preparation;
 use self::product::{Product, Rows};
 pub use self::systolic::systolic_cycles;
-use super::{Execution, Phase, PhaseKind, Phases, Result};
+use super::{Execution, Phase, PhaseKind, Phases, Result, saturated};
 use crate::device::npu::Decode;
 use crate::device::{Order, SystolicArrays};
 use crate::units::{Bytes, BytesPerSecond, Picos};
@@ -143,11 +143,11 @@ fn prefill_execution(product: &Product, npu: &SystolicArrays) -> Execution<Sched
     let schedule = Schedule {
         path: Path::Prefill,
         order,
-        graphs: saturate(cover.graphs()),
-        padded: padded.map(saturate),
+        graphs: saturated(cover.graphs()),
+        padded: padded.map(saturated),
         folds: cost.folds,
         cycles: cost.cycles,
-        panels: saturate(cost.panels),
+        panels: saturated(cost.panels),
         compute: Picos::from_micros(cost.compute_us),
         traffic_time: Picos::from_micros(cost.traffic_us),
         bytes: Bytes(cost.bytes),
@@ -178,7 +178,7 @@ fn push_folds(phases: &mut Phases, graphs: &Cost, array: u32) {
             kind,
             duration: end.saturating_sub(done),
             bytes: Bytes(bytes - moved),
-            steps: saturate(graphs.folds),
+            steps: saturated(graphs.folds),
         });
         (done, moved) = (end, bytes);
     }
@@ -203,7 +203,7 @@ fn decode_execution(product: &Product, npu: &SystolicArrays, decode: &Decode) ->
         path: Path::Decode,
         order: Order::WeightsStream,
         graphs: 1,
-        padded: padded.map(|extent| saturate(extent.div_ceil(array).saturating_mul(array))),
+        padded: padded.map(|extent| saturated(extent.div_ceil(array).saturating_mul(array))),
         folds: 0,
         cycles: 0,
         panels: 1,
@@ -225,8 +225,4 @@ fn limit(dispatch_us: f64, compute_us: f64, traffic_us: f64) -> Limit {
     } else {
         Limit::Compute
     }
-}
-
-fn saturate(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -39,9 +39,12 @@ pub fn computed(stages: &[Stage], plan: &Plan) -> Result<Vec<Regions>, ChainErro
     let mut regions: Vec<Regions> =
         stages.iter().zip(&plan.placements).map(|(stage, placement)| owned(stage, placement)).collect();
     if !plan.chains.is_empty() {
-        widen(stages, 0, &mut regions, |reader, read| {
-            plan.chain(reader).is_some() && plan.chain(reader) == plan.chain(read)
-        });
+        let is_chained =
+            |reader, read| plan.chain(reader).is_some() && plan.chain(reader) == plan.chain(read);
+        // From the last to the first: what reads comes after what it reads.
+        for index in (1..regions.len()).rev() {
+            widen_inputs((stages, 0), index, &mut regions, &is_chained, |_| {});
+        }
     }
     Ok(regions)
 }
@@ -50,20 +53,6 @@ pub fn computed(stages: &[Stage], plan: &Plan) -> Result<Vec<Regions>, ChainErro
 pub fn owned(stage: &Stage, placement: &Placement) -> Regions {
     let whole = Region::of(stage.layer.operator.output());
     placement.parts().map(|part| part.region.common(whole)).collect()
-}
-
-/// Widens the regions of the stages from `first` on by what later ones among them read of
-/// them, where `is_chained` says that a reader and what it reads are of one chain.
-pub(crate) fn widen(
-    stages: &[Stage],
-    first: usize,
-    regions: &mut [Regions],
-    is_chained: impl Fn(usize, usize) -> bool,
-) {
-    // From the last to the first: what reads comes after what it reads.
-    for index in (1..regions.len()).rev() {
-        widen_inputs((stages, first), index, regions, &is_chained, |_| {});
-    }
 }
 
 /// Widens the regions of a chain from stage `first` on, whose last stage is new, by what that reads of them;

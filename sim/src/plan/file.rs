@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Axis, GraphCover, Mechanism, Part, Placement, Plan, Processor, check_chains};
+use super::{Axis, GraphCover, Mechanism, Part, Placement, Plan, check_chains};
 use crate::device::{Checker, ProcessorKind, Profile};
 use crate::input::{Result, Text, Violation};
 use crate::workload::Stage;
@@ -128,28 +128,29 @@ impl PlanFile {
     /// # Errors
     /// The first entry that does not fit, with its place in `text`.
     pub fn resolve(&self, text: &Text, stages: &[Stage], device: &Profile) -> Result<Plan> {
-        self.check_depth(text)?;
+        let mut checker = Checker::default();
+        if let Some(depth) = self.pipeline_depth {
+            checker.count("pipeline_depth", depth, MAX_PIPELINE_DEPTH);
+        }
+        checker.refuse(text)?;
         let mut placements = Vec::with_capacity(stages.len());
         let mut order = Order::new(stages);
         for (index, stage) in stages.iter().enumerate() {
             let at = format!("operator[{index}]");
             let Some(planned) = self.operator.get(index) else {
                 let written = self.operator.len();
-                return Err(text.reject(Violation::new(
-                    format!("operator[{}]", written.saturating_sub(1)),
-                    format!("the last of {written} operators"),
-                    format!("{} operators; {:?} is missing", stages.len(), stage.name),
-                )));
+                let at = format!("operator[{}]", written.saturating_sub(1));
+                let expected = format!("{} operators; {:?} is missing", stages.len(), stage.name);
+                let found = format!("the last of {written} operators");
+                return Err(text.reject(Violation::new(at, found, expected)));
             };
             let placed = order.next(&planned.name).and_then(|stage| planned.resolve(stage, device));
             placements.push(placed.map_err(|violation| text.reject(violation.inside(&at)))?);
         }
         if let Some(extra) = self.operator.get(stages.len()) {
-            return Err(text.reject(Violation::new(
-                format!("operator[{}].name", stages.len()),
-                format!("{:?}", extra.name),
-                format!("no more than the workload's {} operators", stages.len()),
-            )));
+            let at = format!("operator[{}].name", stages.len());
+            let expected = format!("no more than the workload's {} operators", stages.len());
+            return Err(text.reject(Violation::new(at, format!("{:?}", extra.name), expected)));
         }
         let chains = self.operator.iter().map(|planned| planned.chain).collect();
         let plan =
@@ -161,14 +162,6 @@ impl PlanFile {
             text.reject(Violation::new(at, error.chain, expected))
         })?;
         Ok(plan)
-    }
-
-    fn check_depth(&self, text: &Text) -> Result<()> {
-        let mut checker = Checker::default();
-        if let Some(depth) = self.pipeline_depth {
-            checker.count("pipeline_depth", depth, MAX_PIPELINE_DEPTH);
-        }
-        checker.refuse(text)
     }
 }
 
@@ -223,10 +216,7 @@ impl PlannedOperator {
             cores: by.cores().map(|cores| cores.to_string()),
             channels: by_channels.then(|| region.channels.length()),
             rows: by_rows.then(|| region.rows.length()),
-            graphs: match by {
-                Processor::Npu(graphs) => Some(graphs).filter(|graphs| *graphs != GraphCover::default()),
-                Processor::Cpu(_) | Processor::Gpu => None,
-            },
+            graphs: Some(by.graphs()).filter(|graphs| *graphs != GraphCover::default()),
         };
         Self { name: name.to_owned(), partition, shares: placement.parts().map(share).collect(), chain }
     }

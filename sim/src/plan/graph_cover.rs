@@ -29,16 +29,12 @@ impl GraphCover {
     /// The graphs that compute `rows` rows on `npu`; none where there would be more than
     /// [`MAX_GRAPHS`], or no such graph.
     pub fn graphs(self, rows: u32, npu: &SystolicArrays) -> Option<GraphRows> {
-        let mut graphs = GraphRows::new();
         let sizes = npu.graph_sizes.as_slice();
-        let (Some(&smallest), Some(&largest)) = (sizes.first(), sizes.last()) else {
-            graphs.push(rows);
-            return Some(graphs);
+        let is_decoded = rows == 1 && npu.decode.is_some();
+        let (Some(&smallest), Some(&largest), false) = (sizes.first(), sizes.last(), is_decoded) else {
+            return Some(GraphRows::from_iter([rows]));
         };
-        if rows == 1 && npu.decode.is_some() {
-            graphs.push(rows);
-            return Some(graphs);
-        }
+        let mut graphs = GraphRows::new();
         let mut left = rows;
         while left > 0 {
             let filled = sizes.iter().rev().copied().find(|&size| size <= left);

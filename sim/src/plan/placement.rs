@@ -65,6 +65,9 @@ impl Placement {
     /// Everything on the NPU, whose graphs are padded.
     pub const NPU: Self = Self::stored(None, ProcessorKind::Npu, GraphCover::Padded);
 
+    /// No part yet.
+    const NOBODY: Self = Self { cores: None, parts: [None; MAX_PARTS] };
+
     const fn stored(cores: Option<CoreSet>, kind: ProcessorKind, graphs: GraphCover) -> Self {
         Self { cores, parts: [Some(Stored { kind, graphs, region: Region::ALL }), None, None, None] }
     }
@@ -76,24 +79,19 @@ impl Placement {
 
     /// Everything on one processor.
     pub fn whole(by: Processor) -> Self {
-        match by {
-            Processor::Cpu(cores) => Self::cpu(cores),
-            Processor::Gpu => Self::GPU,
-            Processor::Npu(graphs) => Self::stored(None, ProcessorKind::Npu, graphs),
-        }
+        Self::stored(by.cores(), by.kind(), by.graphs())
     }
 
     /// So many rows or channels for each processor, one behind the other; those without any
     /// take no part.
     pub fn cut(axis: Axis, shares: impl IntoIterator<Item = (Processor, u32)>) -> Self {
         let mut first = 0_u32;
-        let mut placement = Self { cores: None, parts: [None; MAX_PARTS] };
-        for (by, count) in shares {
-            let end = first.saturating_add(count);
-            placement.push(Part { by, region: Region::along(axis, Span::new(first, end)) });
-            first = end;
-        }
-        placement
+        let part = |(by, count)| {
+            let span = Span::new(first, first.saturating_add(count));
+            first = span.end;
+            Part { by, region: Region::along(axis, span) }
+        };
+        shares.into_iter().map(part).collect()
     }
 
     /// Channels or rows between CPU cores, which compute the first ones, and the GPU.
@@ -118,11 +116,8 @@ impl Placement {
                     (Processor::Gpu, first, Span::new(channels[0], all.end)),
                     (Processor::Gpu, behind, all),
                 ];
-                let mut placement = Self { cores: None, parts: [None; MAX_PARTS] };
-                for (by, rows, channels) in boxes {
-                    placement.push(Part { by, region: Region { rows, channels } });
-                }
-                placement
+                let part = |(by, rows, channels)| Part { by, region: Region { rows, channels } };
+                boxes.into_iter().map(part).collect()
             }
         }
     }
@@ -135,7 +130,7 @@ impl Placement {
         if parts.len() > MAX_PARTS {
             return Err(PlacementError::TooManyParts { found: parts.len() });
         }
-        let mut placement = Self { cores: None, parts: [None; MAX_PARTS] };
+        let mut placement = Self::NOBODY;
         for &part in parts {
             if let (Some(first), Some(second)) = (placement.cores, part.by.cores())
                 && first != second
@@ -150,10 +145,9 @@ impl Placement {
 
     /// Adds a part where there is room and it is not empty.
     fn push(&mut self, Part { by, region }: Part) {
-        let graphs = if let Processor::Npu(graphs) = by { graphs } else { GraphCover::Padded };
         let Some(free) = self.parts.iter_mut().find(|part| part.is_none()) else { return };
         if !region.is_empty() {
-            *free = Some(Stored { kind: by.kind(), graphs, region });
+            *free = Some(Stored { kind: by.kind(), graphs: by.graphs(), region });
             self.cores = self.cores.or(by.cores());
         }
     }
@@ -266,6 +260,14 @@ impl Placement {
     }
 }
 
+impl FromIterator<Part> for Placement {
+    fn from_iter<I: IntoIterator<Item = Part>>(parts: I) -> Self {
+        let mut placement = Self::NOBODY;
+        parts.into_iter().for_each(|part| placement.push(part));
+        placement
+    }
+}
+
 /// Who computes each operator of a workload, and how processors synchronise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -294,12 +296,6 @@ impl Plan {
     pub fn chained(self, chains: Vec<Option<u32>>) -> Self {
         let has_any = chains.iter().any(Option::is_some);
         Self { chains: if has_any { chains } else { Vec::new() }, ..self }
-    }
-
-    /// The same plan, whose processors take turns.
-    #[must_use]
-    pub fn in_turn(self) -> Self {
-        Self { in_turn: true, ..self }
     }
 
     /// The stages in the order in which they are given to the processors.

@@ -28,6 +28,14 @@ impl Processor {
         }
     }
 
+    /// How the NPU's graphs cover its rows; as usual where it is another processor.
+    pub fn graphs(self) -> GraphCover {
+        match self {
+            Self::Npu(graphs) => graphs,
+            Self::Cpu(_) | Self::Gpu => GraphCover::default(),
+        }
+    }
+
     /// The CPU cores.
     pub fn cores(self) -> Option<CoreSet> {
         match self {

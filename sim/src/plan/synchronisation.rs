@@ -77,46 +77,44 @@ impl Mechanism {
     }
 }
 
-/// What it costs that the CPU and an accelerator meet.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Join {
-    /// From the later processor's end until both know of it.
-    pub delay: Picos,
-    /// How much of its wait the CPU spins; it sleeps through the rest.
-    pub polling: Picos,
-    /// Mapping, unmapping and, where asked for, transforming the result, on the
-    /// CPU and after the delay. Zero on shared memory.
-    pub mapping: Picos,
+/// From the later processor's end until both know of it by `mechanism`.
+pub fn notification(sync: &Sync, mechanism: Mechanism) -> Picos {
+    let notification_us = match mechanism {
+        Mechanism::BlockingFinish => &sync.blocking_finish.notification_us,
+        Mechanism::EventWait => &sync.event_wait.notification_us,
+        Mechanism::SvmPolling => &sync.svm_polling.notification_us,
+        Mechanism::SleepThenPoll => &sync.sleep_then_poll.notification_us,
+    };
+    Picos::from_micros(notification_us.value)
 }
 
-/// What it costs that the CPU and an accelerator meet by `mechanism`, after the
-/// CPU waited `wait` (zero where the accelerator waited) and with `bytes` of
-/// result that the other side must see.
+/// How much of `wait` the CPU spins; it sleeps through the rest.
+pub fn polling(sync: &Sync, mechanism: Mechanism, wait: Picos) -> Picos {
+    match mechanism {
+        Mechanism::BlockingFinish | Mechanism::EventWait => Picos::ZERO,
+        Mechanism::SvmPolling => wait,
+        Mechanism::SleepThenPoll => sync.sleep_then_poll.polling(wait),
+    }
+}
+
+/// Mapping, unmapping and, where asked for, transforming `bytes` of a result that the other side must see, on
+/// the CPU and after the notification.
 ///
 /// `needs_transform` says that the accelerator keeps the result as an image. On
-/// shared memory there is nothing to transform: memory both sides address is a
+/// shared memory there is nothing to map or to transform: memory both sides address is a
 /// buffer.
-pub fn join(sync: &Sync, mechanism: Mechanism, wait: Picos, bytes: Bytes, needs_transform: bool) -> Join {
-    let (delay, polling) = match mechanism {
-        Mechanism::BlockingFinish => (sync.blocking_finish.latency(), Picos::ZERO),
-        Mechanism::EventWait => (sync.event_wait.latency(), Picos::ZERO),
-        Mechanism::SvmPolling => (sync.svm_polling.latency(), wait),
-        Mechanism::SleepThenPoll => (sync.sleep_then_poll.latency(), sync.sleep_then_poll.polling(wait)),
-    };
-    let mapping = if mechanism.maps() { mapping(sync, bytes, needs_transform) } else { Picos::ZERO };
-    Join { delay, polling, mapping }
+pub fn mapping(sync: &Sync, mechanism: Mechanism, bytes: Bytes, needs_transform: bool) -> Picos {
+    if !mechanism.maps() {
+        return Picos::ZERO;
+    }
+    let transform = if needs_transform { sync.transform.cost(bytes) } else { Picos::ZERO };
+    sync.map.cost(bytes) + sync.unmap.cost(bytes) + transform
 }
 
 /// What it costs that one processor needs `bytes` of another's result before it
 /// starts: the notification, and the mapping where the mechanism maps.
 pub fn hand_over(sync: &Sync, mechanism: Mechanism, bytes: Bytes, needs_transform: bool) -> Picos {
-    let join = join(sync, mechanism, Picos::ZERO, bytes, needs_transform);
-    join.delay + join.mapping
-}
-
-fn mapping(sync: &Sync, bytes: Bytes, needs_transform: bool) -> Picos {
-    let transform = if needs_transform { sync.transform.cost(bytes) } else { Picos::ZERO };
-    sync.map.cost(bytes) + sync.unmap.cost(bytes) + transform
+    notification(sync, mechanism) + mapping(sync, mechanism, bytes, needs_transform)
 }
 
 #[cfg(test)]
@@ -137,29 +135,31 @@ mod tests {
     const WAIT: Picos = Picos(1_234_567_000);
     const RESULT: Bytes = Bytes(2_000_000);
 
-    fn meet(mechanism: Mechanism) -> Join {
-        join(&snapdragon_8_gen_3(), mechanism, WAIT, RESULT, true)
-    }
-
     #[test]
     fn shared_memory_notifies_faster_than_events_and_events_faster_than_finishing() {
-        let delays: Vec<Picos> = Mechanism::ALL.iter().map(|&mechanism| meet(mechanism).delay).collect();
+        let sync = snapdragon_8_gen_3();
+        let delays: Vec<Picos> =
+            Mechanism::ALL.iter().map(|&mechanism| notification(&sync, mechanism)).collect();
         assert!(delays.is_sorted_by(|slow, fast| slow > fast), "{delays:?}");
         assert_eq!(delays[0], Picos::from_micros(400.0));
     }
 
     #[test]
     fn fine_grained_shared_memory_maps_nothing() {
-        for &mechanism in Mechanism::ALL {
-            assert_eq!(meet(mechanism).mapping == Picos::ZERO, !mechanism.maps(), "{mechanism}");
-        }
         let sync = snapdragon_8_gen_3();
-        assert_eq!(hand_over(&sync, Mechanism::SvmPolling, RESULT, true), sync.svm_polling.latency());
+        for &mechanism in Mechanism::ALL {
+            let is_free = mapping(&sync, mechanism, RESULT, true) == Picos::ZERO;
+            assert_eq!(is_free, !mechanism.maps(), "{mechanism}");
+        }
+        let svm = Mechanism::SvmPolling;
+        assert_eq!(hand_over(&sync, svm, RESULT, true), notification(&sync, svm));
     }
 
     #[test]
     fn only_polling_spins_through_the_whole_wait() {
-        let spins: Vec<Picos> = Mechanism::ALL.iter().map(|&mechanism| meet(mechanism).polling).collect();
+        let sync = snapdragon_8_gen_3();
+        let spins: Vec<Picos> =
+            Mechanism::ALL.iter().map(|&mechanism| polling(&sync, mechanism, WAIT)).collect();
         assert_eq!(spins[0], Picos::ZERO);
         assert_eq!(spins[1], Picos::ZERO);
         assert_eq!(spins[2], WAIT);
@@ -172,7 +172,7 @@ mod tests {
         let granularity = Picos::from_micros(sync.sleep_then_poll.sleep_granularity_us.value);
         for micros in [0.0, 3.5, 89.9, 90.0, 90.1, 450.0, 12_345.6] {
             let wait = Picos::from_micros(micros);
-            let polling = join(&sync, Mechanism::SleepThenPoll, wait, RESULT, false).polling;
+            let polling = polling(&sync, Mechanism::SleepThenPoll, wait);
             assert!(polling < granularity && polling <= wait, "{micros} us");
             assert_eq!((wait - polling).0 % granularity.0, 0, "the sleep before is whole: {micros} us");
         }
@@ -182,7 +182,7 @@ mod tests {
     fn nobody_spins_where_the_accelerator_waits() {
         let sync = snapdragon_8_gen_3();
         for &mechanism in Mechanism::ALL {
-            assert_eq!(join(&sync, mechanism, Picos::ZERO, RESULT, false).polling, Picos::ZERO);
+            assert_eq!(polling(&sync, mechanism, Picos::ZERO), Picos::ZERO);
         }
     }
 

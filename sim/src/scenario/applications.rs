@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LanguageTable, Overrides, ScenarioFile, Workload};
-use crate::device::{Checker, Limits, Profile, Quantity};
+use crate::device::check::repeated;
+use crate::device::{Checker, Profile};
 use crate::engine::{Backpressure, MAX_QUEUE_DEPTH};
 use crate::explore::{Application, Applications, Job, LanguageJob, ModelJob, Strategy};
 use crate::input::{InputError, Result, Text, Violation};
@@ -111,15 +112,11 @@ impl ScenarioFile {
             return Err(text.reject(Violation::new("application", tables.len(), expected)));
         }
         let mut checker = Checker::default();
-        if let Some(duration_s) = self.duration_s {
-            let limits = Limits::Within(1e-3, MOST_DURATION_S);
-            checker.limited("duration_s", &Quantity::plain(duration_s), limits);
-        }
+        checker.within("duration_s", self.duration_s, [1e-3, MOST_DURATION_S]);
         checker.each("application", tables, ApplicationTable::check);
-        let is_taken = |index: &usize| tables[..*index].iter().any(|other| other.name == tables[*index].name);
-        for index in (0..tables.len()).filter(is_taken) {
+        for (index, table) in repeated(tables, |table| &table.name) {
             let key = format!("application[{index}].name");
-            checker.violation(&key, &tables[index].name, "a name of its own for each application");
+            checker.violation(&key, &table.name, "a name of its own for each application");
         }
         checker.refuse(text)
     }
@@ -131,19 +128,14 @@ fn not_one_model(key: &str, name: &str, text: &Text) -> InputError {
 }
 
 impl ApplicationTable {
-    fn check(checker: &mut Checker, table: &Self) {
-        if table.name.trim().is_empty() {
-            checker.violation("name", format_args!("{:?}", table.name), "a name");
+    fn check(&self, checker: &mut Checker) {
+        if self.name.trim().is_empty() {
+            checker.violation("name", format_args!("{:?}", self.name), "a name");
         }
-        checker.table("arrivals", |checker| table.arrivals.check(checker));
-        if let Some(frames) = &table.frames {
-            checker.table("frames", |checker| frames.check(checker));
-        }
-        if let Some(deadline_ms) = table.deadline_ms {
-            let limits = Limits::Within(SHORTEST_DEADLINE_MS, MILLIS_PER_DAY);
-            checker.limited("deadline_ms", &Quantity::plain(deadline_ms), limits);
-        }
-        if let Some(depth) = table.queue_depth {
+        checker.table("arrivals", |checker| self.arrivals.check(checker));
+        checker.optional("frames", self.frames.as_ref(), Frames::check);
+        checker.within("deadline_ms", self.deadline_ms, [SHORTEST_DEADLINE_MS, MILLIS_PER_DAY]);
+        if let Some(depth) = self.queue_depth {
             checker.count("queue_depth", depth, MAX_QUEUE_DEPTH as u32);
         }
     }

@@ -99,28 +99,21 @@ impl ScenarioFile {
 
     /// How the plan is found where that is said, which has to be a way to plan a workload that `usual` plans.
     fn strategy(&self, text: &Text, overrides: &Overrides, usual: Strategy) -> Result<Option<Strategy>> {
-        let of_language = !usual.plans_operators();
         let table = self.language_model.as_ref().and_then(|model| model.strategy);
         let written = [("language_model.strategy", table), ("strategy", self.strategy)];
         let written = written.into_iter().find_map(|(key, strategy)| Some((key, strategy?)));
         let stated = overrides.strategy.or(written.map(|(_, strategy)| strategy));
         let Some(strategy) = stated else { return Ok(None) };
-        let known = |plans: fn(Strategy) -> bool| -> Vec<&str> {
-            Strategy::ALL
-                .iter()
-                .filter(|strategy| plans(**strategy))
-                .map(|strategy| strategy.name())
-                .collect()
-        };
-        let (fits, known, what) = if of_language {
-            (strategy.plans_language_models(), known(Strategy::plans_language_models), "a language model")
+        let (plans, what): (fn(Strategy) -> bool, _) = if usual.plans_operators() {
+            (Strategy::plans_operators, "anything but a language model")
         } else {
-            (strategy.plans_operators(), known(Strategy::plans_operators), "anything but a language model")
+            (Strategy::plans_language_models, "a language model")
         };
-        if fits {
+        if plans(strategy) {
             return Ok(stated);
         }
-        let expected = format!("one of {}, for {what}", known.join(", "));
+        let known = Strategy::ALL.iter().filter(|known| plans(**known)).map(|known| known.name());
+        let expected = format!("one of {}, for {what}", known.collect::<Vec<_>>().join(", "));
         Err(match (overrides.strategy, written) {
             (None, Some((key, _))) => {
                 text.reject(Violation::new(key, format!("{:?}", strategy.name()), expected))
@@ -133,11 +126,10 @@ impl ScenarioFile {
     fn measure(&self, text: &Text) -> Result<Measure> {
         let usual = if self.network.is_some() { Measure::Inference } else { Measure::Operators };
         match self.measure {
-            Some(Measure::Inference) if self.operator_set.is_some() => Err(text.reject(Violation::new(
-                "measure",
-                "\"inference\"",
-                "\"operators\": each operator of a set is run on its own",
-            ))),
+            Some(Measure::Inference) if self.operator_set.is_some() => {
+                let expected = "\"operators\": each operator of a set is run on its own";
+                Err(text.reject(Violation::new("measure", "\"inference\"", expected)))
+            }
             written => Ok(written.unwrap_or(usual)),
         }
     }

@@ -15,32 +15,27 @@ impl ScenarioFile {
         if self.operator_set.is_some() || self.language_model.is_some() {
             self.check_no_batch(text, overrides)?;
         }
-        if let Some(table) = &self.language_model {
-            return match (&self.network, &self.operator_set, &self.operator) {
-                (None, None, None) => Ok(Workload::Language(table.task(text)?)),
-                _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
-            };
-        }
-        match (&self.network, &self.operator_set, &self.operator) {
-            (Some(wanted), None, None) => {
+        match (&self.network, &self.operator_set, &self.operator, &self.language_model) {
+            (Some(wanted), None, None, None) => {
                 let known = networks().map(|(name, _)| name);
                 let graph = network(wanted).ok_or_else(|| unknown(text, "network", wanted, known, ""))?;
                 let graph = graph.with_data_type(data_type);
                 Ok(Workload::Model(fuse(&self.batched(text, overrides, &graph)?)))
             }
-            (None, Some(wanted), None) => {
+            (None, Some(wanted), None, None) => {
                 let known = OPERATOR_SETS.iter().map(|(name, ..)| *name);
                 let operators =
                     operator_set(wanted).ok_or_else(|| unknown(text, "operator_set", wanted, known, ""))?;
                 let stage = |(name, operator)| Stage::single(name, Layer::new(operator, data_type));
                 Ok(Workload::Set(operators.into_iter().map(stage).collect()))
             }
-            (None, None, Some(operators)) => {
+            (None, None, Some(operators), None) => {
                 let inputs = self.input.as_deref().unwrap_or_default();
                 let graph = assemble::graph(text, name, data_type, inputs, operators)?;
                 Ok(Workload::Model(fuse(&self.batched(text, overrides, &graph)?)))
             }
-            (None, None, None) => Err(text.refuse("title", "the scenario has no workload", WORKLOADS)),
+            (None, None, None, Some(table)) => Ok(Workload::Language(table.task(text)?)),
+            (None, None, None, None) => Err(text.refuse("title", "the scenario has no workload", WORKLOADS)),
             _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
         }
     }

@@ -13,8 +13,8 @@ use crate::plan::{MAX_PARTS, Plan, Processor, Region};
 use crate::units::Bytes;
 use crate::workload::Stage;
 
-/// Where the result of a stage is, and the command that finished it there.
-#[derive(Clone, Debug)]
+/// Where the result of a stage is, and the command that finished it there; nowhere before it is computed.
+#[derive(Clone, Debug, Default)]
 struct Residence {
     /// Those that have all they need of it; none while its parts are apart.
     holders: Holders,
@@ -27,14 +27,6 @@ struct Residence {
     pieces: u64,
     /// The chain whose parts were not brought together yet, and the command of each part.
     apart: Option<(u32, Parts)>,
-}
-
-impl Residence {
-    /// Of a stage that was not computed yet.
-    fn nowhere() -> Self {
-        let (holders, ready, bytes) = (Holders::default(), CommandId(0), Bytes::ZERO);
-        Self { holders, ready, bytes, on_gpu: Bytes::ZERO, pieces: 0, apart: None }
-    }
 }
 
 /// The command of each part of a stage.
@@ -63,7 +55,7 @@ impl<'a> Builder<'a> {
             plan,
             setting,
             schedule,
-            residences: vec![Residence::nowhere(); stages.len()],
+            residences: vec![Residence::default(); stages.len()],
             last_join: None,
             submission: None,
             submitted: false,
@@ -94,7 +86,7 @@ impl<'a> Builder<'a> {
         let bytes = result_bytes(layer);
         if let ([ready], Some(by)) = (&parts[..], placement.only()) {
             let (holders, ready) = (Holders::one(by.kind()), *ready);
-            return Ok(Residence { holders, ready, bytes, on_gpu: Bytes::ZERO, pieces: 1, apart: None });
+            return Ok(Residence { holders, ready, bytes, pieces: 1, ..Residence::default() });
         }
         let whole = Region::of(layer.operator.output());
         let regions = self.schedule.computed[stage].iter();

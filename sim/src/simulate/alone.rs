@@ -2,7 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{LONGEST_RUN, Result, SimulateError, compiled_graphs};
+use super::price::own_memory;
+use super::{Result, SimulateError, compiled_graphs, within_a_day};
 use crate::device::{ProcessorKind, Profile};
 use crate::engine::ProcessorId;
 use crate::kernel::{CoreSet, Library, Phases, Unsupported, cpu, gpu, npu};
@@ -60,38 +61,28 @@ pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor)
     let (mut phases, detail) = match by {
         Processor::Cpu(cores) => {
             let execution = cpu::execute(layer, &device.cpu, &cores, library)?;
-            (execution.phases, Detail::Cpu { cores, schedule: execution.detail })
+            execution.detailed(|schedule| Detail::Cpu { cores, schedule })
         }
         Processor::Gpu => {
             let gpu = device.gpu.as_ref().ok_or_else(|| SimulateError::absent("GPU", device))?;
-            if let Some(kernels) = gpu.language.as_ref().filter(|_| layer.is_of_language_engine()) {
-                let execution = gpu::language::execute(layer, kernels);
-                (execution.phases, Detail::GpuLanguage(execution.detail))
-            } else {
-                let execution = gpu::execute(layer, gpu)?;
-                (execution.phases, Detail::Gpu(execution.detail))
+            match gpu.language.as_ref().filter(|_| layer.is_of_language_engine()) {
+                Some(kernels) => gpu::language::execute(layer, kernels).detailed(Detail::GpuLanguage),
+                None => gpu::execute(layer, gpu)?.detailed(Detail::Gpu),
             }
         }
         Processor::Npu(_) => {
             let npu = device.npu.as_ref().ok_or_else(|| SimulateError::absent("NPU", device))?;
             match npu.compiler(layer.data_type) {
-                Some(compiler) => {
-                    let (phases, detail) = compiled_graphs::alone(layer, compiler)?;
-                    return possible(layer, phases, detail);
-                }
+                Some(compiler) => compiled_graphs::alone(layer, compiler)?,
                 None => product(layer, device)?,
             }
         }
     };
-    phases.limit_rate(peak_bandwidth(device, by));
-    possible(layer, phases, detail)
-}
-
-/// What a layer takes, where that is less than a day.
-fn possible(layer: &Layer, phases: Phases, detail: Detail) -> Result<(Phases, Detail)> {
-    if phases.duration() > LONGEST_RUN {
-        return Err(SimulateError::TooLong { what: layer.operator.to_string() });
+    // The traffic of a compiled graph has rates of its own.
+    if !matches!(detail, Detail::NpuGraph(_)) {
+        phases.limit_rate(peak_bandwidth(device, by));
     }
+    within_a_day(&layer.operator, phases.duration())?;
     Ok((phases, detail))
 }
 
@@ -103,8 +94,7 @@ pub(super) fn product(layer: &Layer, device: &Profile) -> Result<(Phases, Detail
     const NO_ARRAYS: &str =
         "the profile has no [npu.systolic] table, so nothing is known of products on their own";
     let npu = device.systolic().ok_or_else(|| Unsupported::new("NPU", &layer.operator, NO_ARRAYS))?;
-    let execution = npu::execute(layer, npu)?;
-    Ok((execution.phases, Detail::Npu(execution.detail)))
+    Ok(npu::execute(layer, npu)?.detailed(Detail::Npu))
 }
 
 /// What the interface of the memory that `processor` uses moves at best: all that bounds
@@ -112,9 +102,7 @@ pub(super) fn product(layer: &Layer, device: &Profile) -> Result<(Phases, Detail
 /// of the 3256 convolutions and products measured on a Pixel 4 (mobile-ml-benchmark), 39
 /// move more than its 27.3 GB/s, all of tensors of a few megabytes at most.
 fn peak_bandwidth(device: &Profile, by: Processor) -> BytesPerSecond {
-    let own = device.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref());
-    match own.filter(|_| by == Processor::Gpu) {
-        Some(memory) => memory.bandwidth(),
-        None => BytesPerSecond::from_gigabytes(device.memory.peak_bandwidth_gbps.value),
-    }
+    let own = own_memory(device).filter(|_| by == Processor::Gpu);
+    let gbps = own.map_or(&device.memory.peak_bandwidth_gbps, |memory| &memory.bandwidth_gbps);
+    BytesPerSecond::from_gigabytes(gbps.value)
 }

@@ -24,7 +24,6 @@ use crate::engine::{
     TaskId, TraceSink, Work,
 };
 use crate::plan::Plan;
-use crate::timeline::Timeline;
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
@@ -76,17 +75,13 @@ impl PricedRequest {
 
     /// Whether `processor` computes some of it.
     pub(crate) fn uses(&self, processor: ProcessorKind) -> bool {
-        let mut computed = self.runs().flat_map(|run| &run.lowered.tasks).filter(|task| task.computes());
+        let mut computed = self.runs.iter().flat_map(|run| &run.lowered.tasks).filter(|task| task.computes());
         computed.any(|task| task.processor() == processor)
     }
 
     /// Commands of one request.
     fn commands(&self) -> usize {
         self.runs.iter().map(|run| run.lowered.tasks.len()).sum()
-    }
-
-    fn runs(&self) -> impl Iterator<Item = &PricedRun> {
-        self.runs.iter().map(|run| &**run)
     }
 
     /// Writes the tasks as those of the program's next application.
@@ -152,7 +147,7 @@ impl<'a> ApplicationSimulator<'a> {
     /// For `device`.
     pub fn new(device: &'a Profile) -> Self {
         let capacity = memory::capacity(device);
-        Self { device, capacity, engine: Engine::new(), program: Program::new() }
+        Self { device, capacity, engine: Engine::default(), program: Program::default() }
     }
 
     /// What becomes of the requests of `loads` that come within `duration`, and of each application alone.
@@ -186,14 +181,6 @@ impl<'a> ApplicationSimulator<'a> {
             RequestStream { arrivals: vec![Picos::ZERO], backpressure: Backpressure::Queue, queue_depth: 1 };
         self.serve(&[Load { name: "", request, stream, deadline: None }], Picos::ZERO)?;
         Ok(self.engine.requests().first().map_or(Picos::ZERO, |request| request.finish))
-    }
-
-    /// What runs when, until `until`.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
-    pub fn timeline(&mut self, loads: &[Load<'_>], until: Picos) -> Result<Timeline> {
-        timeline::timeline(self, loads, until)
     }
 
     fn execute<S: TraceSink>(&mut self, loads: &[Load<'_>], sink: &mut S) -> Result<()> {

@@ -13,17 +13,16 @@ use crate::plan::{Mechanism, Placement, Plan, Processor};
 use crate::units::Picos;
 use crate::workload::{Layer, Stage};
 
+/// How the NPU runs each stage as an operator of a compiled graph, where it does.
+pub(super) type Compiled = Vec<Option<(Phases, Detail)>>;
+
 /// How the NPU runs each of `stages` that `plan` gives it whole; nothing for the others, and for
 /// all where no compiler takes them.
 ///
 /// # Errors
 /// The compiler leaves an operator to other processors, nothing is known of the number format,
 /// or an operator takes more than a day.
-pub(super) fn compiled(
-    stages: &[Stage],
-    plan: &Plan,
-    device: &Profile,
-) -> Result<Vec<Option<(Phases, Detail)>>> {
+pub(super) fn compiled(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<Compiled> {
     let Some(npu) = &device.npu else { return Ok(vec![None; stages.len()]) };
     in_graphs_of(stages, plan, |layer| npu.compiler(layer.data_type))
 }
@@ -32,11 +31,7 @@ pub(super) fn compiled(
 ///
 /// # Errors
 /// The profile knows nothing of such graphs; otherwise as [`compiled`].
-pub(super) fn of_token_steps(
-    stages: &[Stage],
-    plan: &Plan,
-    device: &Profile,
-) -> Result<Vec<Option<(Phases, Detail)>>> {
+pub(super) fn of_token_steps(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<Compiled> {
     let compiled = device.npu.as_ref().and_then(|npu| npu.compiled.as_ref());
     let bandwidth = compiled.and_then(|compiled| compiled.token_bandwidth_gbps.clone());
     let (Some(compiled), Some(one_row_bandwidth_gbps)) = (compiled, bandwidth) else {
@@ -50,7 +45,7 @@ fn in_graphs_of<'p>(
     stages: &[Stage],
     plan: &Plan,
     compiler: impl Fn(&Layer) -> Option<&'p CompiledGraphs>,
-) -> Result<Vec<Option<(Phases, Detail)>>> {
+) -> Result<Compiled> {
     let mut priced = vec![None; stages.len()];
     let positions = plan.positions();
     let is_compiled = |layer: &Layer| compiler(layer).is_some();
@@ -59,9 +54,8 @@ fn in_graphs_of<'p>(
         let members = members(stages, &graph, &positions);
         let executions = Graph::new(&members, parameters.on_chip_bytes.value)?.execute(parameters)?;
         for (&stage, execution) in graph.iter().zip(executions) {
-            let phases = execution.phases;
-            within_a_day(&stages[stage].name, phases.duration())?;
-            priced[stage] = Some((phases, Detail::NpuGraph(execution.detail)));
+            within_a_day(&stages[stage].name, execution.phases.duration())?;
+            priced[stage] = Some(execution.detailed(Detail::NpuGraph));
         }
     }
     Ok(priced)
@@ -106,7 +100,7 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
         let executions = graph.execute(&without_graph)?;
         let least = graph.least_micros(compiled)?;
         for ((&stage, execution), least) in members_of.iter().zip(executions).zip(least) {
-            let (phases, detail) = (execution.phases, Detail::NpuGraph(execution.detail));
+            let (phases, detail) = execution.detailed(Detail::NpuGraph);
             let least = Picos::from_micros(least).min(phases.duration());
             inside[stage] = Some(InGraph { phases, detail, least });
         }
@@ -120,8 +114,7 @@ pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phase
     let operands = layer.operator.inputs().len();
     let member = Member { layer, inputs: Vec::new(), input_count: operands + linked as usize };
     let graph = Graph::new(&[member], parameters.on_chip_bytes.value)?;
-    let execution = graph.execute(parameters)?.swap_remove(0);
-    Ok((execution.phases, Detail::NpuGraph(execution.detail)))
+    Ok(graph.execute(parameters)?.swap_remove(0).detailed(Detail::NpuGraph))
 }
 
 /// The stages of each graph, in the order in which they are given to the NPU, of those that its compiler takes.

@@ -45,9 +45,7 @@ pub(crate) fn above_idle(device: &Profile, phases: &Phases, detail: &Detail) -> 
     let working = match detail {
         Detail::Gpu(_) | Detail::GpuLanguage(_) => active(&power.gpu),
         Detail::Npu(_) | Detail::NpuGraph(_) => active(&power.npu),
-        Detail::Cpu { cores, schedule } => {
-            of_threads(power, (cores, schedule), length, length).fold(Joules(0.0), |sum, joules| sum + joules)
-        }
+        Detail::Cpu { cores, schedule } => of_threads(power, (cores, schedule), length, length).sum(),
     };
     working + power.memory_energy(phases.bytes())
 }

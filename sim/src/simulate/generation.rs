@@ -22,7 +22,7 @@ use crate::kernel::Library;
 use crate::kernel::npu::graph_preparation;
 use crate::plan::{Mechanism, Placement, Plan, Processor};
 use crate::schedule::ScheduleError;
-use crate::units::{Bytes, Joules, Picos};
+use crate::units::Picos;
 use crate::workload::{LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
 
 pub use drawn::GenerationDrawn;
@@ -325,12 +325,4 @@ impl<'a> GenerationRun<'a> {
             _ => Picos::ZERO,
         }
     }
-}
-
-fn joules(value: f64) -> Option<Joules> {
-    value.is_finite().then_some(Joules(value))
-}
-
-fn bytes(value: f64) -> Bytes {
-    Bytes(value.round() as u64)
 }

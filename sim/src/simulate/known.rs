@@ -42,15 +42,12 @@ pub struct Missing {
 /// What the profile knows of each processor that it describes, for `stages` with the kernels
 /// of `library`, on the CPU with any of `core_sets`.
 pub fn known(device: &Profile, library: Library, core_sets: &[CoreSet], stages: &[Stage]) -> Vec<Known> {
-    let offers = |kind: ProcessorKind| -> Vec<Processor> {
-        match kind {
+    let of = |kind: ProcessorKind| {
+        let offers: Vec<Processor> = match kind {
             ProcessorKind::Cpu => core_sets.iter().copied().map(Processor::Cpu).collect(),
             ProcessorKind::Gpu => device.gpu.iter().map(|_| Processor::Gpu).collect(),
             ProcessorKind::Npu => device.npu.iter().map(|_| Processor::NPU).collect(),
-        }
-    };
-    let of = |kind: ProcessorKind| {
-        let offers = offers(kind);
+        };
         let why = |layer: &Layer| {
             let mut errors = offers.iter().map(|&by| execute(layer, device, library, by).err());
             let first = errors.next()??;
@@ -99,20 +96,15 @@ fn basis(device: &Profile, library: Library, kind: ProcessorKind, layer: &Layer)
             }
             let of = |format| {
                 let table = cpu::rate_table(library, format);
-                let of = |cluster: &Cluster| {
-                    cluster.rate_bases().find(|(key, _)| Some(*key) == table).map(|(_, basis)| basis)
-                };
-                device.cpu.clusters.iter().filter_map(of).max().unwrap_or(Basis::NotKnown)
+                let bases = device.cpu.clusters.iter().flat_map(Cluster::rate_bases);
+                let of_table = bases.filter(|(key, _)| Some(*key) == table).map(|(_, basis)| basis);
+                of_table.max().unwrap_or(Basis::NotKnown)
             };
-            match format {
+            if format.is_dynamic() {
                 // By the rates of other formats.
-                DataType::I8Dynamic | DataType::I4Dynamic => {
-                    of(format).max(of(DataType::F32)).max(Basis::Scaled)
-                }
-                DataType::F32 | DataType::F16 | DataType::I8 | DataType::W4A16 | DataType::W8A16 => {
-                    of(format)
-                }
+                return of(format).max(of(DataType::F32)).max(Basis::Scaled);
             }
+            of(format)
         }
         ProcessorKind::Gpu => device.gpu.as_ref().map_or(Basis::NotKnown, |gpu| {
             let convolution = gpu.conv_generic.basis;

@@ -1,7 +1,8 @@
 //! From the commands of a schedule to the tasks of an engine program: what each takes.
 
+use super::compiled_graphs::Compiled;
 use super::memory::cluster_client;
-use super::price::resubmission;
+use super::price::{own_memory, resubmission};
 use super::{Detail, Result, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, join_delay};
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::engine::{ClientId, Program, TaskId, Work};
@@ -147,7 +148,7 @@ struct Pricing<'p, 'a> {
     stages: &'p [Stage],
     plan: &'p Plan,
     /// What each stage takes that is an operator of a compiled graph.
-    compiled: Vec<Option<(Phases, Detail)>>,
+    compiled: Compiled,
 }
 
 impl Pricing<'_, '_> {
@@ -209,9 +210,13 @@ impl Pricing<'_, '_> {
         let whole = Region::of(layer.operator.output());
         let placement = &self.plan.placements[stage];
         let hides_dispatch = self.plan.synchronisation.hides_dispatch(placement);
-        if let Some(Some((phases, detail))) = self.compiled.get(stage) {
-            let (share, client, phases, detail) = (Share::default(), None, phases.clone(), Some(*detail));
+        let client = by.cores().and_then(|cores| cluster_client(self.simulator.device, &cores));
+        let mut push = |share, (phases, detail): (Phases, Detail)| {
+            let (detail, predecessors) = (Some(detail), std::mem::take(&mut predecessors));
             tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
+        };
+        if let Some(Some(compiled)) = self.compiled.get(stage) {
+            push(Share::default(), compiled.clone());
             return Ok(());
         }
         let mut graphs = Vec::new();
@@ -220,14 +225,12 @@ impl Pricing<'_, '_> {
         {
             graphs = self.graphs(stage, region, cover)?;
         }
-        let client = by.cores().and_then(|cores| cluster_client(self.simulator.device, &cores));
         let mut task = |layer: &Layer, share| -> Result<()> {
             let (mut phases, detail) = self.simulator.layer(layer, by)?;
             if hides_dispatch && matches!(by, Processor::Npu(_)) {
                 phases = phases.without_launch();
             }
-            let (detail, predecessors) = (Some(detail), std::mem::take(&mut predecessors));
-            tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
+            push(share, (phases, detail));
             Ok(())
         };
         if graphs.is_empty() {
@@ -261,7 +264,7 @@ impl Pricing<'_, '_> {
 /// That the weights a plan leaves with a GPU fit its own memory, together with the
 /// tensors of its largest operator.
 fn check_room(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<()> {
-    let Some(memory) = device.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref()) else { return Ok(()) };
+    let Some(memory) = own_memory(device) else { return Ok(()) };
     let (mut weights, mut tensors) = (Bytes::ZERO, Bytes::ZERO);
     for (stage, placement) in stages.iter().zip(&plan.placements) {
         for part in placement.parts().filter(|part| part.by == Processor::Gpu) {

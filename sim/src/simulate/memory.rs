@@ -7,8 +7,7 @@
 
 use super::Detail;
 use crate::device::{Interference, MAX_CLUSTERS, Memory, ProcessorKind, Profile};
-use crate::engine;
-use crate::engine::{Capacity, ClientId};
+use crate::engine::{self, Capacity, ClientId};
 use crate::kernel::CoreSet;
 use crate::units::BytesPerSecond;
 
@@ -18,13 +17,15 @@ const CLIENTS: [&str; ProcessorKind::ALL.len()] = ["cpu", "gpu", "npu"];
 /// The memory's capacity for one, two and three processors at once, and what they
 /// lose to each other.
 pub(crate) fn capacity(device: &Profile) -> Capacity {
+    let accelerators = [ProcessorKind::Gpu, ProcessorKind::Npu].into_iter().zip(weights(&device.memory));
+    let weighted = accelerators.fold(totals(&device.memory), |capacity, (processor, weight)| {
+        capacity.with_weight(ClientId(processor as u8), weight)
+    });
     let clusters = device.cpu.clusters.iter().take(MAX_CLUSTERS).map(|cluster| cluster.name.as_str());
     let clients = CLIENTS.into_iter().chain(clusters);
-    (0..).zip(clients).fold(weighted(&device.memory), |capacity, (client, name)| {
-        match device.memory.interference_of(name) {
-            Some(interference) => capacity.with_interference(ClientId(client), curve(interference)),
-            None => capacity,
-        }
+    (0..).zip(clients).fold(weighted, |capacity, (client, name)| match device.memory.interference_of(name) {
+        Some(interference) => capacity.with_interference(ClientId(client), curve(interference)),
+        None => capacity,
     })
 }
 
@@ -41,14 +42,6 @@ pub(crate) fn streams_of(device: &Profile, detail: &Detail, by: ProcessorKind) -
 /// How many streams one of the GPU counts for, and one of the NPU.
 fn weights(memory: &Memory) -> [u32; 2] {
     memory.streams.as_ref().map_or([1, 1], |streams| [streams.gpu, streams.npu])
-}
-
-/// What processors move together, and in which ratio where they compete.
-fn weighted(memory: &Memory) -> Capacity {
-    let accelerators = [ProcessorKind::Gpu, ProcessorKind::Npu].into_iter().zip(weights(memory));
-    accelerators.fold(totals(memory), |capacity, (processor, weight)| {
-        capacity.with_weight(ClientId(processor as u8), weight)
-    })
 }
 
 /// What one, two and three processors move together.
@@ -87,12 +80,12 @@ mod tests {
     /// rates alone, in seconds.
     fn ends([gpu, npu]: [(f64, f64); 2]) -> [f64; 2] {
         let device = Profile::load("snapdragon-8gen3").unwrap();
-        let mut program = Program::new();
+        let mut program = Program::default();
         for (processor, (gigabytes, rate)) in [(ProcessorKind::Gpu, gpu), (ProcessorKind::Npu, npu)] {
             let duration = Picos::from_micros(gigabytes / rate * 1e6);
             program.task(processor.id(), 1, [Work { duration, bytes: Bytes((gigabytes * 1e9) as u64) }]);
         }
-        let mut engine = Engine::new();
+        let mut engine = Engine::default();
         engine.run(&program, &capacity(&device), &mut NoTrace);
         [0, 1].map(|task| engine.finish(TaskId(task)).as_seconds())
     }

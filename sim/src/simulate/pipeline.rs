@@ -73,18 +73,6 @@ impl Pipeline {
         Self { depth, host_gap_us, dispatch_us: None, batches: default_batches() }
     }
 
-    /// The same with so many microseconds of the host for each operator.
-    #[must_use]
-    pub fn dispatching(self, dispatch_us: f64) -> Self {
-        Self { dispatch_us: Some(Quantity::plain(dispatch_us)), ..self }
-    }
-
-    /// The same with so many batches in flight.
-    #[must_use]
-    pub fn with_depth(self, depth: u32) -> Self {
-        Self { depth, ..self }
-    }
-
     /// Batches that are measured.
     pub fn measured(&self) -> u32 {
         self.batches.next_multiple_of(self.depth.max(1))
@@ -281,7 +269,8 @@ mod tests {
         let profile = Profile::load("pixel4").unwrap();
         let (stages, plan) = plan(&profile, 0);
         let period = |dispatch_us: f64| {
-            let pipeline = Pipeline::new(1, 0.0).dispatching(dispatch_us);
+            let dispatch_us = Some(Quantity::plain(dispatch_us));
+            let pipeline = Pipeline { dispatch_us, ..Pipeline::new(1, 0.0) };
             Simulator::new(&profile, Library::Xnnpack).stream(&stages, &plan, &pipeline).unwrap().period
         };
         assert_eq!(period(1.0), period(0.0));

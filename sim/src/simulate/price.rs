@@ -10,7 +10,7 @@ use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Layout};
 
 /// The GPU's own memory, where it has one.
-fn own_memory(device: &Profile) -> Option<&OwnMemory> {
+pub(super) fn own_memory(device: &Profile) -> Option<&OwnMemory> {
     device.gpu.as_ref()?.memory.as_ref()
 }
 
@@ -33,8 +33,10 @@ fn needs_transform(device: &Profile) -> bool {
 /// the result being what either still lacks. Where the GPU's part is copied, nothing is
 /// left to map.
 pub(crate) fn join_delay(device: &Profile, mechanism: Mechanism, bytes: Bytes) -> Picos {
-    let join = synchronisation::join(&device.sync, mechanism, Picos::ZERO, bytes, needs_transform(device));
-    if has_own_memory(device) || bytes == Bytes::ZERO { join.delay } else { join.delay + join.mapping }
+    if has_own_memory(device) || bytes == Bytes::ZERO {
+        return synchronisation::notification(&device.sync, mechanism);
+    }
+    synchronisation::hand_over(&device.sync, mechanism, bytes, needs_transform(device))
 }
 
 /// From the end of one processor's work to the moment another may read it;

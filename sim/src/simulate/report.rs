@@ -2,6 +2,7 @@
 
 use super::energy::{idle_cores, of_threads};
 use super::footprint::footprint;
+use super::price::own_memory;
 use super::{
     Composition, CriticalStep, Detail, Lowered, OtherEnergy, PartReport, Prediction, PricedCommand,
     ProcessorUse, Simulator, StageReport,
@@ -140,17 +141,15 @@ impl Reader<'_> {
 
     /// How much of a wait the CPU spins.
     fn polling(&self, wait: Picos) -> Picos {
-        let mechanism = self.plan.synchronisation;
-        synchronisation::join(&self.simulator.device.sync, mechanism, wait, Bytes::ZERO, false).polling
+        synchronisation::polling(&self.simulator.device.sync, self.plan.synchronisation, wait)
     }
 
     /// The GPU polls until the last join ends, also where nothing follows it.
     fn trailing_wait(&self, processor: ProcessorKind, free: Picos) -> Picos {
         let joins = self.tasks.iter().enumerate().filter(|(_, task)| matches!(task.what, What::Join { .. }));
-        match (processor, joins.map(|(index, _)| self.finish(index)).max()) {
-            (ProcessorKind::Gpu, Some(joined)) => joined.saturating_sub(free),
-            (ProcessorKind::Gpu, None) | (ProcessorKind::Cpu | ProcessorKind::Npu, _) => Picos::ZERO,
-        }
+        let joined =
+            joins.map(|(index, _)| self.finish(index)).max().filter(|_| processor == ProcessorKind::Gpu);
+        joined.map_or(Picos::ZERO, |joined| joined.saturating_sub(free))
     }
 
     fn energy(&self, usage: &ProcessorUse) -> Option<Joules> {
@@ -171,9 +170,10 @@ impl Reader<'_> {
 
     /// What the link takes of the energy of a GPU with memory of its own.
     fn link_energy(&self, usage: &ProcessorUse) -> Joules {
-        let memory = self.simulator.device.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref());
         let crossed = usage.transfers.map(|transfers| transfers.bytes);
-        memory.zip(crossed).map_or(Joules(0.0), |(memory, bytes)| memory.link.energy(bytes))
+        own_memory(self.simulator.device)
+            .zip(crossed)
+            .map_or(Joules(0.0), |(memory, bytes)| memory.link.energy(bytes))
     }
 
     /// How long the GPU's queue is with the host or the link, which leaves the GPU idle.

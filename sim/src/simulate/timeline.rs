@@ -4,7 +4,7 @@
 mod bandwidth;
 mod folds;
 
-use super::{Detail, Lowered, PricedCommand, Result, Share, Simulator};
+use super::{Detail, Lowered, PricedCommand, Result, Simulator};
 use crate::device::{ProcessorKind, Profile};
 use crate::engine::Recorder;
 use crate::kernel::cpu::Schedule;
@@ -25,8 +25,8 @@ const MAX_STEPS_SHOWN: u32 = 64;
 /// As [`Simulator::run`].
 pub fn timeline(simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) -> Result<Timeline> {
     let lowered = Lowered::new(stages, plan, simulator)?;
-    let mut recorder =
-        if lowered.tasks.len() <= MOST_TASKS_WITH_FLOWS { Recorder::with_flows() } else { Recorder::new() };
+    let keeps_flows = lowered.tasks.len() <= MOST_TASKS_WITH_FLOWS;
+    let mut recorder = Recorder { keeps_flows, ..Recorder::default() };
     let end = simulator.execute(&lowered, &[], &mut recorder)?;
     let mut drawing = Drawing::new(simulator.device);
     let mut spans: Vec<Vec<(Picos, Picos)>> = vec![Vec::new(); lowered.tasks.len()];
@@ -99,23 +99,19 @@ impl<'a> Drawing<'a> {
     /// Draws one task; `spans` are the start and end of each of its phases.
     pub(super) fn task(&mut self, stage: &str, task: &PricedCommand, spans: &[(Picos, Picos)]) {
         let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) else { return };
-        let label = match (task.what, task.share) {
-            (What::Compute { .. }, Share { channels: Some(channels), rows: None }) => {
-                format!("{stage} [{channels}]")
-            }
-            (What::Compute { .. }, Share { channels: None, rows: Some(rows) }) => {
-                format!("{stage} [{rows} rows]")
-            }
-            (What::Compute { .. }, Share { channels: Some(channels), rows: Some(rows) }) => {
-                format!("{stage} [{channels} of {rows} rows]")
-            }
-            (What::Compute { .. }, Share { channels: None, rows: None }) => stage.to_owned(),
-            (What::HandOver { .. }, _) => "hand-over".to_owned(),
-            (What::Move { to: Memory::Gpu, .. }, _) => "to GPU".to_owned(),
-            (What::Move { to: Memory::Host, .. }, _) => "to host".to_owned(),
-            (What::Join { .. }, _) => "join".to_owned(),
-            (What::Submit, _) => "host: submit".to_owned(),
-            (What::ReadBack, _) => "host: read back".to_owned(),
+        let label = match task.what {
+            What::Compute { .. } => match (task.share.channels, task.share.rows) {
+                (Some(channels), None) => format!("{stage} [{channels}]"),
+                (None, Some(rows)) => format!("{stage} [{rows} rows]"),
+                (Some(channels), Some(rows)) => format!("{stage} [{channels} of {rows} rows]"),
+                (None, None) => stage.to_owned(),
+            },
+            What::HandOver { .. } => "hand-over".to_owned(),
+            What::Move { to: Memory::Gpu, .. } => "to GPU".to_owned(),
+            What::Move { to: Memory::Host, .. } => "to host".to_owned(),
+            What::Join { .. } => "join".to_owned(),
+            What::Submit => "host: submit".to_owned(),
+            What::ReadBack => "host: read back".to_owned(),
         };
         match task.detail {
             Some(Detail::Cpu { cores, schedule }) => self.cpu(&label, &cores, &schedule, task, spans),
@@ -274,10 +270,8 @@ fn rounds(slices: &mut Vec<Stretch>, name: &str, phase: &Phase, start: Picos, en
     }
     let (steps, length) = (u64::from(phase.steps), (end - start).0);
     let edge = |step: u64| start + Picos((u128::from(length) * u128::from(step) / u128::from(steps)) as u64);
-    slices.extend(
-        (0..steps)
-            .map(|step| slice(format!("round {}", step + 1), Activity::Compute, edge(step), edge(step + 1))),
-    );
+    let round = |step| slice(format!("round {}", step + 1), Activity::Compute, edge(step), edge(step + 1));
+    slices.extend((0..steps).map(round));
 }
 
 pub(super) fn slice(name: impl Into<String>, activity: Activity, start: Picos, end: Picos) -> Stretch {

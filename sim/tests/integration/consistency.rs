@@ -5,7 +5,7 @@ use coexec_sim::device::Profile;
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy as Search, explore, split_search};
 use coexec_sim::input::Text;
 use coexec_sim::kernel::{CoreSet, Library, gpu};
-use coexec_sim::plan::synchronisation::join;
+use coexec_sim::plan::synchronisation::hand_over;
 use coexec_sim::plan::{Axis, Mechanism, Placement, Plan, PlanFile, Processor};
 use coexec_sim::scenario::{Overrides, Scenario, Workload};
 use coexec_sim::simulate::{Simulator, execute};
@@ -208,8 +208,7 @@ fn with_memory_to_spare_a_cut_operator_takes_its_join_and_its_longer_part() {
 fn join_delay(device: &Profile, mechanism: Mechanism, layer: &Layer) -> Picos {
     let bytes = Bytes(layer.operator.output().elements() * layer.data_type.activation_bytes());
     let transforms = device.gpu.as_ref().is_some_and(|gpu| gpu.layout() != Layout::Buffer);
-    let join = join(&device.sync, mechanism, Picos::ZERO, bytes, transforms);
-    join.delay + join.mapping
+    hand_over(&device.sync, mechanism, bytes, transforms)
 }
 
 #[test]

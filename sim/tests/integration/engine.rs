@@ -38,7 +38,7 @@ fn phase(duration: u64, bytes: u64) -> Work {
 }
 
 fn program_of(specs: &[Spec]) -> Program {
-    let mut program = Program::new();
+    let mut program = Program::default();
     for spec in specs {
         let phases = spec.phases.iter().map(|&(duration, bytes)| phase(duration, bytes));
         let task = match spec.processor {
@@ -70,7 +70,7 @@ fn disturbed(curve: &[f64]) -> Capacity {
 }
 
 fn run(specs: &[Spec], capacity: &Capacity) -> Vec<Picos> {
-    let mut engine = Engine::new();
+    let mut engine = Engine::default();
     engine.run(&program_of(specs), capacity, &mut NoTrace);
     (0..specs.len() as u32).map(|task| engine.finish(TaskId(task))).collect()
 }
@@ -289,8 +289,8 @@ proptest! {
     fn the_memory_moves_every_byte_and_never_too_many_at_once(
         specs in specs(1.0), capacity in prop_oneof![Just(capacity_of(&CURVE)), Just(disturbed(&CURVE))]
     ) {
-        let mut recorder = Recorder::new();
-        let end = Engine::new().run(&program_of(&specs), &capacity, &mut recorder);
+        let mut recorder = Recorder::default();
+        let end = Engine::default().run(&program_of(&specs), &capacity, &mut recorder);
         let ends = recorder.memory.iter().skip(1).map(|(time, _)| *time).chain([end]);
         let mut moved = 0.0;
         for ((start, rate), end) in recorder.memory.iter().zip(ends) {
@@ -329,9 +329,9 @@ proptest! {
     #[test]
     fn a_trace_and_earlier_runs_change_nothing(first in specs(1.0), second in specs(1.0)) {
         let capacity = capacity_of(&CURVE);
-        let mut engine = Engine::new();
+        let mut engine = Engine::default();
         engine.run(&program_of(&first), &capacity, &mut NoTrace);
-        let mut recorder = Recorder::new();
+        let mut recorder = Recorder::default();
         let end = engine.run(&program_of(&second), &capacity, &mut recorder);
         let finish = run(&second, &capacity);
         prop_assert_eq!(end, finish.iter().copied().max().unwrap_or_default());
@@ -348,16 +348,16 @@ proptest! {
 
 #[test]
 fn a_program_without_tasks_takes_no_time() {
-    let mut engine = Engine::new();
-    assert_eq!(engine.run(&Program::new(), &capacity_of(&CURVE), &mut NoTrace), Picos::ZERO);
+    let mut engine = Engine::default();
+    assert_eq!(engine.run(&Program::default(), &capacity_of(&CURVE), &mut NoTrace), Picos::ZERO);
     assert_eq!(engine.events(), 0);
 }
 
 #[test]
 fn a_long_chain_of_empty_tasks_needs_no_stack() {
-    let mut program = Program::new();
+    let mut program = Program::default();
     let tasks: Vec<TaskId> = (0..100_000).map(|_| program.task(ProcessorId(0), 1, [])).collect();
-    let mut engine = Engine::new();
+    let mut engine = Engine::default();
     assert_eq!(engine.run(&program, &capacity_of(&CURVE), &mut NoTrace), Picos::ZERO);
     assert_eq!(engine.events(), tasks.len() as u64);
 }
@@ -393,14 +393,14 @@ fn a_disturbed_processor_keeps_what_its_curve_says() {
 
 #[test]
 fn the_memory_is_shared_once_a_time_however_much_changes_then() {
-    let mut program = Program::new();
+    let mut program = Program::default();
     for _ in 0..5 {
         for processor in (0..3).map(ProcessorId) {
             program.task(processor, 2, [phase(10_000_000, 300_000), phase(10_000_000, 200_000)]);
         }
     }
-    let mut recorder = Recorder::new();
-    Engine::new().run(&program, &capacity_of(&CURVE), &mut recorder);
+    let mut recorder = Recorder::default();
+    Engine::default().run(&program, &capacity_of(&CURVE), &mut recorder);
     assert!(recorder.memory.is_sorted_by(|(earlier, _), (later, _)| earlier < later));
 }
 
@@ -408,10 +408,10 @@ fn the_memory_is_shared_once_a_time_however_much_changes_then() {
 /// first flow's end as dated before it had company never happens.
 #[test]
 fn a_phase_that_is_dated_anew_ends_once() {
-    let mut program = Program::new();
+    let mut program = Program::default();
     program.task(ProcessorId(0), 1, [phase(100_000_000, 4_000_000)]);
     program.task(ProcessorId(1), 1, [phase(50_000_000, 0), phase(100_000_000, 4_000_000)]);
-    let mut engine = Engine::new();
+    let mut engine = Engine::default();
     engine.run(&program, &capacity_of(&CURVE), &mut NoTrace);
     assert!(engine.finish(TaskId(0)) > Picos(100_000_000));
     assert_eq!(engine.events(), 5);

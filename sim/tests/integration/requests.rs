@@ -22,7 +22,7 @@ fn work(millis: f64, bytes: u64) -> Work {
 }
 
 fn capacity() -> Capacity {
-    Capacity::constant(BytesPerSecond::from_gigabytes(40.0))
+    Capacity::new(&[BytesPerSecond::from_gigabytes(40.0)])
 }
 
 /// A program that is asked for once, at once.
@@ -50,7 +50,7 @@ struct Frames {
 /// Runs what `build` adds beside the game, whose threads move so much in a period; the program's commands are so
 /// many ahead.
 fn beside(build: impl Fn(&mut Program), queue_depth: usize, threads: Bytes) -> (Picos, Frames) {
-    let mut program = Program::new();
+    let mut program = Program::default();
     program.next_application();
     build(&mut program);
     program.next_application();
@@ -63,7 +63,7 @@ fn beside(build: impl Fn(&mut Program), queue_depth: usize, threads: Bytes) -> (
         program.moves_as(traffic, ClientId(CPU.0));
         streams.push(frames());
     }
-    let mut engine = Engine::new();
+    let mut engine = Engine::default();
     engine.serve(&program, &streams, &capacity(), &mut NoTrace);
     let of = |application| engine.requests().iter().filter(move |request| request.application == application);
     let latency = of(0).next().unwrap().finish;
@@ -169,13 +169,13 @@ fn whose_turn_it_is_shows_once_everything_at_a_time_has_happened() {
 /// Three requests in a row on a processor that takes 3 ms for each, as each backpressure serves them.
 #[test]
 fn requests_that_find_their_application_at_work_wait_are_dropped_or_hold_back() {
-    let mut program = Program::new();
+    let mut program = Program::default();
     program.next_application();
     program.task(CPU, 1, [work(3.0, 0)]);
     let arrivals: Vec<Picos> = [0.0, 1.0, 2.0, 10.0].map(millis).to_vec();
     let served = |backpressure| {
         let stream = RequestStream { arrivals: arrivals.clone(), backpressure, queue_depth: 1 };
-        let mut engine = Engine::new();
+        let mut engine = Engine::default();
         engine.serve(&program, &[stream], &capacity(), &mut NoTrace);
         let times =
             |request: &Request| [request.arrival, request.start, request.finish].map(|t| t.0 / 1_000_000_000);
@@ -253,9 +253,9 @@ proptest! {
     fn requests_that_come_slowly_each_take_what_one_run_takes(
         specs in specs(1.0), gaps in prop::collection::vec(3_000_000_000_u64..6_000_000_000, 1..20), depth in 1_usize..20
     ) {
-        let mut program = Program::new();
+        let mut program = Program::default();
         add(&specs, &mut program);
-        let mut engine = Engine::new();
+        let mut engine = Engine::default();
         let alone = engine.run(&program, &capacity(), &mut NoTrace);
         let stream = RequestStream { arrivals: arrivals(&gaps), backpressure: Backpressure::Queue, queue_depth: depth };
         engine.serve(&program, &[stream], &capacity(), &mut NoTrace);
@@ -269,7 +269,7 @@ proptest! {
     fn applications_compute_all_they_are_asked_for_in_order_and_processors_never_more_than_all_the_time(
         of_each in prop::collection::vec((specs(0.1), prop::collection::vec(0_u64..1_000_000_000, 1..20), 1_usize..20), 1..4)
     ) {
-        let mut program = Program::new();
+        let mut program = Program::default();
         for (specs, ..) in &of_each {
             add(specs, &mut program);
         }
@@ -277,7 +277,7 @@ proptest! {
             RequestStream { arrivals: arrivals(gaps), backpressure: Backpressure::Queue, queue_depth: *depth }
         };
         let streams: Vec<RequestStream> = of_each.iter().map(stream).collect();
-        let mut engine = Engine::new();
+        let mut engine = Engine::default();
         let end = engine.serve(&program, &streams, &capacity(), &mut NoTrace);
         for (application, (_, gaps, _)) in of_each.iter().enumerate() {
             let own: Vec<Request> =
@@ -304,7 +304,7 @@ proptest! {
     fn a_processor_works_without_a_gap_while_requests_are_left(
         lengths in prop::collection::vec((prop::collection::vec(1_u64..1_000_000, 1..5), 1_usize..10), 1..5)
     ) {
-        let mut program = Program::new();
+        let mut program = Program::default();
         for (of_one, _) in &lengths {
             program.next_application();
             for &length in of_one {
@@ -315,7 +315,7 @@ proptest! {
             RequestStream { arrivals: vec![Picos::ZERO; count], backpressure: Backpressure::Queue, queue_depth: 3 }
         };
         let streams: Vec<RequestStream> = lengths.iter().map(stream).collect();
-        let end = Engine::new().serve(&program, &streams, &capacity(), &mut NoTrace);
+        let end = Engine::default().serve(&program, &streams, &capacity(), &mut NoTrace);
         let total: u64 = lengths.iter().map(|(of_one, count)| of_one.iter().sum::<u64>() * *count as u64).sum();
         prop_assert_eq!(end, Picos(total));
     }

@@ -36,7 +36,7 @@ impl<'a> Sharing<'a> {
     pub(super) fn slowdown(&self, run: &CoRun) -> f64 {
         const OWN: TaskId = TaskId(0);
         const OTHERS: TaskId = TaskId(1);
-        let mut memory = SharedMemory::new();
+        let mut memory = SharedMemory::default();
         let mut start = |task, client: &str, streams, gbps: f64| {
             let bytes = Bytes((gbps * BYTES_PER_GIGABYTE) as u64);
             if bytes > Bytes::ZERO {

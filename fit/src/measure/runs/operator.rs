@@ -2,9 +2,9 @@
 //! operator, and beside it the extents it reads and the functions linked to it.
 
 use serde::{Deserialize, Serialize};
+use toml::de::ValueDeserializer;
 
 use super::Row;
-use coexec_sim::input::from_toml_value;
 use coexec_sim::workload::{Function, Layer, Linked, Operator, OperatorTable, Shape};
 
 /// What stands between extents, and between functions.

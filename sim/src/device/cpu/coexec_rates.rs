@@ -63,28 +63,6 @@ macro_rules! rates {
             pub fn rates(&self) -> [f64; CoexecUnit::ALL.len()] {
                 [$(self.$key.value),+]
             }
-
-            /// The rates, in the order of [`CoexecUnit::ALL`].
-            #[cfg(test)]
-            pub(crate) fn rates_mut(&mut self) -> [&mut Quantity; CoexecUnit::ALL.len()] {
-                [$(&mut self.$key),+]
-            }
-
-            /// A table in which everything is free.
-            #[cfg(test)]
-            pub(crate) fn free(source: &str) -> Self {
-                let zero = || Quantity::plain(0.0);
-                Self {
-                    source: source.to_owned(),
-                    basis: Basis::default(),
-                    $($key: zero(),)+
-                    near_weight_bytes: zero(),
-                    fork_us: zero(),
-                    further_thread_us: zero(),
-                    contention_factor: zero(),
-                    straggler_factor: zero(),
-                }
-            }
         }
     };
 }
@@ -155,12 +133,17 @@ mod tests {
     use super::*;
     use crate::device::check::Checker;
 
+    fn fitted() -> CoexecRates {
+        crate::input::from_toml(include_str!("../../../tests/golden/coexec_rates.toml")).unwrap()
+    }
+
     #[test]
     fn rates_stand_in_the_order_of_their_units() {
-        let mut table = CoexecRates::free("test");
-        for (index, rate) in table.rates_mut().into_iter().enumerate() {
-            rate.value = index as f64;
+        let mut table = toml::Table::try_from(fitted()).unwrap();
+        for (index, unit) in CoexecUnit::ALL.into_iter().enumerate() {
+            table.insert(unit.key().to_owned(), (index as f64).into());
         }
+        let table: CoexecRates = table.try_into().unwrap();
         for (index, unit) in CoexecUnit::ALL.into_iter().enumerate() {
             assert_eq!(unit as usize, index);
             assert!((table.rates()[unit as usize] - index as f64).abs() < f64::EPSILON);
@@ -170,12 +153,12 @@ mod tests {
 
     #[test]
     fn a_rate_below_zero_is_named() {
-        let mut table = CoexecRates::free("test");
+        let mut table = fitted();
         table.edge_pixel_ns.value = -1.0;
         table.straggler_factor.value = 40.0;
         let mut checker = Checker::default();
         checker.values(&table);
-        let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
+        let keys: Vec<String> = checker.violations.into_iter().map(|violation| violation.key).collect();
         assert_eq!(keys, ["edge_pixel_ns", "straggler_factor"]);
     }
 }

@@ -78,7 +78,7 @@ pub struct RuyRates {
     pub contention_factor: Quantity,
     /// What is added to every time, as a part of it, where all cores of the
     /// cluster work and none is left to the operating system (kappa).
-    #[serde(default = "nothing")]
+    #[serde(default)]
     pub whole_cluster_slowdown_factor: Quantity,
 }
 
@@ -151,10 +151,6 @@ pub struct XnnpackRates {
     pub memory_contention_factor: Quantity,
     /// What is added to every time, as a part of it, where all cores of the
     /// cluster work and none is left to the operating system (kappa).
-    #[serde(default = "nothing")]
+    #[serde(default)]
     pub whole_cluster_slowdown_factor: Quantity,
-}
-
-fn nothing() -> Quantity {
-    Quantity::plain(0.0)
 }

@@ -52,7 +52,7 @@ mod tests {
         };
         let mut checker = Checker::default();
         spread.check(&mut checker);
-        checker.finish().into_iter().map(|violation| violation.key).collect()
+        checker.violations.into_iter().map(|violation| violation.key).collect()
     }
 
     #[test]

@@ -81,7 +81,7 @@ mod tests {
         host.gap_us = Quantity::plain(-1.0);
         let mut checker = Checker::default();
         checker.table("gpu.host", |checker| checker.values(&host));
-        let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
+        let keys: Vec<String> = checker.violations.into_iter().map(|violation| violation.key).collect();
         assert_eq!(keys, ["gpu.host.gap_us", "gpu.host.kernel_factor"]);
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Quantity;
 use crate::device::sync::Transfer;
-use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
+use crate::units::{Bytes, Joules, Picos};
 
 const PICOJOULES_PER_JOULE: f64 = 1e12;
 const BYTES_PER_GIGABYTE: f64 = 1e9;
@@ -81,11 +81,6 @@ pub enum Direction {
 }
 
 impl OwnMemory {
-    /// What the memory's interface moves at best.
-    pub fn bandwidth(&self) -> BytesPerSecond {
-        BytesPerSecond::from_gigabytes(self.bandwidth_gbps.value)
-    }
-
     /// What the memory holds.
     pub fn capacity(&self) -> Bytes {
         Bytes((self.capacity_gb.value * BYTES_PER_GIGABYTE) as u64)
@@ -112,14 +107,11 @@ impl Link {
             Direction::ToHost => (self.to_host_gbps.value, &self.row_to_host_ns),
         };
         let apart = if pieces > 1 { pieces as f64 * Quantity::or_zero(row.as_ref()) } else { 0.0 };
-        let arranging = match (direction, &self.arrange) {
-            (Direction::ToGpu, Some(arrange)) => arrange.cost(bytes),
-            (Direction::ToGpu, None) | (Direction::ToHost, _) => Picos::ZERO,
-        };
+        let arrange = self.arrange.as_ref().filter(|_| direction == Direction::ToGpu);
         // A gigabyte a second is a byte a nanosecond.
         Picos::from_micros(self.latency_us.value)
             + Picos::from_nanos(bytes.0 as f64 / gigabytes_per_second + apart)
-            + arranging
+            + arrange.map_or(Picos::ZERO, |arrange| arrange.cost(bytes))
     }
 
     /// What the host takes to queue `transfers`.
@@ -193,7 +185,7 @@ mod tests {
         memory.link.to_host_gbps = Quantity::plain(-1.0);
         let mut checker = Checker::default();
         checker.table("gpu.memory", |checker| checker.values(&memory));
-        let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
+        let keys: Vec<String> = checker.violations.into_iter().map(|violation| violation.key).collect();
         assert_eq!(keys, ["gpu.memory.capacity_gb", "gpu.memory.link.to_host_gbps"]);
     }
 }

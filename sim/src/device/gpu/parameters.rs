@@ -22,11 +22,15 @@ pub struct Parameters<'a> {
 }
 
 /// The parameters that every kernel table has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CommonParameters {
+    /// Starting the kernel (t0).
     pub(crate) launch_us: f64,
+    /// Start of each compute unit beyond the first that gets a group.
     pub(crate) unit_us: f64,
+    /// Sharpness of the soft maximum of latency and throughput (p).
     pub(crate) roofline_sharpness: f64,
+    /// Time per byte that the loop does not hide.
     pub(crate) traffic_us_per_byte: f64,
 }
 

@@ -12,6 +12,7 @@ use strum::VariantArray;
 
 use super::KernelTable;
 use crate::device::Checker;
+use crate::device::check::repeated;
 
 /// Largest logarithm of a correction either way, a factor of 1.8: what the physics
 /// misses by more is an outlier that no neighbour should inherit. The fit clips
@@ -228,11 +229,9 @@ impl Residual {
     /// Notes every value that cannot be.
     pub(crate) fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
-        checker.each("table", &self.table, |checker, entry| entry.check(checker));
-        for (index, entry) in self.table.iter().enumerate() {
-            if self.table[..index].iter().any(|earlier| earlier.table == entry.table) {
-                checker.violation("table", entry.table.key(), "each kernel table once");
-            }
+        checker.each("table", &self.table, ResidualTable::check);
+        for (_, entry) in repeated(&self.table, |entry| entry.table) {
+            checker.violation("table", entry.table.key(), "each kernel table once");
         }
     }
 }
@@ -279,10 +278,7 @@ impl ResidualTable {
 
     fn check(&self, checker: &mut Checker) {
         let (width, count) = (self.features.len(), self.points.rows.len());
-        let mut distinct = self.features.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        if distinct.len() != width {
+        if repeated(&self.features, |&feature| feature).next().is_some() {
             checker.violation("features", "a feature twice", "each feature at most once");
         }
         let [low, high] = LENGTH_SCALES;

@@ -15,7 +15,7 @@ struct Class {
 }
 
 fn capacity_of(bytes_per_pico: u32) -> Capacity {
-    Capacity::constant(BytesPerSecond(f64::from(bytes_per_pico) * PICOS_PER_SECOND))
+    Capacity::new(&[BytesPerSecond(f64::from(bytes_per_pico) * PICOS_PER_SECOND)])
 }
 
 fn traffic(task: u32, class: Class) -> Traffic {
@@ -40,7 +40,7 @@ fn disturbed(bytes_per_pico: u32) -> Capacity {
 
 /// A memory with one flow a class, in the given order, before it is settled.
 fn memory_of(classes: &[(u32, Class)], capacity: &Capacity) -> SharedMemory {
-    let mut memory = SharedMemory::new();
+    let mut memory = SharedMemory::default();
     for &(task, class) in classes {
         memory.start(Picos::ZERO, &traffic(task, class), capacity);
     }
@@ -215,8 +215,8 @@ fn a_lone_flow_takes_its_duration_whatever_it_claims() {
     // streams that do not multiply back.
     let duration = Picos((1 << 60) + 1);
     for (streams, gigabytes) in (1..40).flat_map(|streams| (10..80).map(move |g| (streams, g))) {
-        let capacity = Capacity::constant(BytesPerSecond::from_gigabytes(f64::from(gigabytes)));
-        let mut memory = SharedMemory::new();
+        let capacity = Capacity::new(&[BytesPerSecond::from_gigabytes(f64::from(gigabytes))]);
+        let mut memory = SharedMemory::default();
         let traffic =
             Traffic { task: TaskId(0), client: ClientId(0), streams, duration, bytes: Bytes(u64::MAX) };
         memory.start(Picos(7), &traffic, &capacity);
@@ -229,7 +229,7 @@ fn a_lone_flow_takes_its_duration_whatever_it_claims() {
 #[test]
 fn a_claim_beyond_the_capacity_counts_as_all_of_it() {
     let capacity = capacity_of(1);
-    let mut memory = SharedMemory::new();
+    let mut memory = SharedMemory::default();
     memory.start(Picos::ZERO, &traffic(0, Class { streams: 1, ceiling: 2 }), &capacity);
     memory.start(Picos::ZERO, &traffic(1, Class { streams: 1, ceiling: 1 }), &capacity);
     assert_eq!(memory.settle(Picos::ZERO, &capacity), Some(DURATION * 2));
@@ -240,7 +240,7 @@ fn a_claim_beyond_the_capacity_counts_as_all_of_it() {
 #[test]
 fn a_flow_without_duration_takes_what_the_memory_needs() {
     let capacity = Capacity::new(&[BytesPerSecond::from_gigabytes(20.0)]);
-    let mut memory = SharedMemory::new();
+    let mut memory = SharedMemory::default();
     let traffic = Traffic {
         task: TaskId(0),
         client: ClientId(0),
@@ -256,8 +256,8 @@ fn a_flow_without_duration_takes_what_the_memory_needs() {
 /// 1000 ps, which leaves 250 of the first's 1000 ps when the second stops.
 #[test]
 fn a_slowed_flow_speeds_up_when_its_company_ends() {
-    let capacity = Capacity::constant(BytesPerSecond(1.5 * PICOS_PER_SECOND));
-    let mut memory = SharedMemory::new();
+    let capacity = Capacity::new(&[BytesPerSecond(1.5 * PICOS_PER_SECOND)]);
+    let mut memory = SharedMemory::default();
     let flow = |task, duration: Picos| Traffic {
         task: TaskId(task),
         client: ClientId(0),
@@ -287,7 +287,7 @@ fn end_of_two(rates: [f64; 2]) -> Picos {
     let capacity = Capacity::new(&rates.map(|rate| BytesPerSecond(rate * PICOS_PER_SECOND)));
     let class = Class { streams: 1, ceiling: 20 };
     let second = Traffic { client: ClientId(1), ..traffic(1, class) };
-    let mut memory = SharedMemory::new();
+    let mut memory = SharedMemory::default();
     memory.start(Picos::ZERO, &traffic(0, class), &capacity);
     memory.start(Picos::ZERO, &second, &capacity);
     memory.settle(Picos::ZERO, &capacity).unwrap()

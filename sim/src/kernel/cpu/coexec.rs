@@ -14,6 +14,8 @@ mod product;
 mod time;
 mod work;
 
+use arrayvec::ArrayVec;
+
 use super::tally::Shares;
 use super::{CoreSet, Member, NANOS_PER_MICRO, Tally, Team, unsupported};
 use crate::device::Cpu;
@@ -24,8 +26,7 @@ use crate::workload::{DataType, Layer};
 pub use depth_blocks::{DEPTH_BLOCK_BYTES, DepthBlock, DepthBlocks, MAX_SEGMENTS};
 pub use division::{Block, Division, Extent};
 pub use time::Costs;
-pub use work::depthwise_threads;
-pub use work::{Caches, Work};
+pub use work::{Caches, Work, depthwise_threads};
 use work::{Sharing, beyond};
 
 /// What `layer` costs on `cores`.
@@ -34,7 +35,7 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
         let reason = format!("the model of coexec's kernels is of f32, not of {}", layer.data_type);
         return Err(unsupported(layer, reason));
     }
-    let team = Team::new(layer, cpu, cores, "coexec_f32", |cluster| cluster.coexec_f32.as_ref())?;
+    let team = Team::new(layer, (cpu, None), cores, "coexec_f32", |cluster| cluster.coexec_f32.as_ref())?;
     let threads = team.threads() as usize;
     let main = team.main();
     let costs = Costs::of(main.rates);
@@ -50,19 +51,14 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
             continue;
         }
         tally.serial += costs.operator_ns();
-        let mut slot = 0;
-        let mut per_thread = [0.0; super::MAX_THREADS];
-        for member in team.members() {
+        let mut per_thread: ArrayVec<f64, { super::MAX_THREADS }> = ArrayVec::new();
+        for member in &team.members {
             let costs = Costs::of(member.rates);
             let nanos = costs.nanos(&work);
-            let own = (work.threads() - slot).min(member.threads as usize);
-            for thread in 0..own {
-                per_thread[slot + thread] = nanos * costs.stretch(thread, own);
-            }
-            slot += own;
+            let own = (work.threads() - per_thread.len()).min(member.threads as usize);
+            per_thread.extend((0..own).map(|thread| nanos * costs.stretch(thread, own)));
         }
-        let makespan = work.makespan(&per_thread[..slot]);
-        tally.add_parallel(&makespan, &shares(&work, &costs));
+        tally.add_parallel(&work.makespan(&per_thread), &shares(&work, &costs));
         if work.threads() > 1 {
             let fork_us = |member: &Member<'_, CoexecRates>| {
                 Costs::of(member.rates).fork_ns(work.threads()) / NANOS_PER_MICRO

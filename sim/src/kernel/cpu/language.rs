@@ -7,7 +7,7 @@
 //! wait for each other.
 
 use super::tally::Shares;
-use super::{CoreSet, Kernel, Makespan, NANOS_PER_MICRO, Tally, traffic, unsupported};
+use super::{CoreSet, Kernel, Makespan, NANOS_PER_MICRO, Tally, unsupported};
 use crate::device::{Cpu, LanguageRates};
 use crate::kernel::Result;
 use crate::workload::{Class, Layer};
@@ -26,16 +26,13 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, rates: &LanguageRates, cores: &C
     let nanos = |bytes: u64| bytes as f64 / rates.bandwidth_gbps.value;
     let macs = layer.operator.macs() as f64;
     let weights = layer.data_type.weight_bytes(layer.operator.parameters());
+    let arithmetic = |compute: f64| Shares { compute, ..Shares::default() };
+    let traffic = |memory: f64| Shares { memory, ..Shares::default() };
     let (kernel, shares) = if let Some(product) = layer.operator.product_with_weights() {
         let reading = nanos(weights.0);
         let computing = macs / rates.multiply_accumulates_per_ns.value;
         let kernel = if product.rows == 1 { Kernel::Gemv } else { Kernel::Gemm };
-        let shares = if reading > computing {
-            Shares { memory: reading, ..Shares::default() }
-        } else {
-            Shares { compute: computing, ..Shares::default() }
-        };
-        (kernel, shares)
+        (kernel, if reading > computing { traffic(reading) } else { arithmetic(computing) })
     } else if let Class::Product(product) = layer.operator.class() {
         let is_token = product.rows <= ROWS_OF_A_TOKEN;
         let rate = if is_token {
@@ -43,10 +40,9 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, rates: &LanguageRates, cores: &C
         } else {
             &rates.context_multiply_accumulates_per_ns
         };
-        (Kernel::Gemm, Shares { compute: macs / rate.value, ..Shares::default() })
+        (Kernel::Gemm, arithmetic(macs / rate.value))
     } else {
-        let memory = nanos(traffic::bytes(layer, None));
-        (Kernel::Elementwise, Shares { memory, ..Shares::default() })
+        (Kernel::Elementwise, traffic(nanos(super::traffic::bytes(layer, None))))
     };
     let mut tally = Tally::new(kernel);
     tally.threads = cores.threads();

@@ -64,19 +64,17 @@ pub(super) fn self_scheduled(blocks: u64, block_nanos: &[f64]) -> Makespan {
             left -= *taken;
         }
     }
-    while left > 0 {
-        let mut next = 0;
-        let mut next_at = (f64::INFINITY, f64::INFINITY);
-        for (thread, (&taken, &nanos)) in taken.iter().zip(block_nanos).enumerate() {
-            let free_at = (taken as f64 * nanos, nanos);
-            if free_at < next_at {
-                (next, next_at) = (thread, free_at);
-            }
-        }
+    for _ in 0..left {
+        let free_at = |thread: usize| (taken[thread] as f64 * block_nanos[thread], block_nanos[thread]);
+        let next = first_least(block_nanos.len(), |one, other| free_at(one) < free_at(other));
         taken[next] += 1;
-        left -= 1;
     }
     Makespan::of_counts(taken, block_nanos)
+}
+
+/// The first of so many threads that none comes before.
+fn first_least(threads: usize, comes_before: impl Fn(usize, usize) -> bool) -> usize {
+    (1..threads).fold(0, |least, thread| if comes_before(thread, least) { thread } else { least })
 }
 
 /// The same of blocks of different sizes, taken in their order: `unit_nanos[i]` is what
@@ -84,12 +82,7 @@ pub(super) fn self_scheduled(blocks: u64, block_nanos: &[f64]) -> Makespan {
 pub(super) fn self_scheduled_blocks(sizes: impl Iterator<Item = f64>, unit_nanos: &[f64]) -> Makespan {
     let mut busy = [0.0; MAX_THREADS];
     for size in sizes {
-        let mut next = 0;
-        for thread in 1..unit_nanos.len() {
-            if busy[thread] < busy[next] {
-                next = thread;
-            }
-        }
+        let next = first_least(unit_nanos.len(), |one, other| busy[one] < busy[other]);
         busy[next] += size * unit_nanos[next];
     }
     Makespan { nanos: busy.into_iter().fold(0.0, f64::max), busy }

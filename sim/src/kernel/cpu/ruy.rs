@@ -100,16 +100,14 @@ pub fn block_map(product: Product, tile: Tile, element_bytes: u64, threads: u32)
 
     let kernel = row_kernel.max(column_kernel);
     let square = kernel.max(rows.min(columns).ilog2());
-    let mut best = (i32::MIN, kernel);
-    for block in kernel..=square.min(kernel + MOST_DOUBLINGS) {
-        let score = multithreading_score(rows, columns, block, threads)
+    let score = |&block: &u32| {
+        multithreading_score(rows, columns, block, threads)
             + locality_score(rows, columns, block, product.depth * element_bytes, tile)
-            + amortisation_score(rows, columns, block, row_kernel + column_kernel);
-        if score >= best.0 {
-            best = (score, block);
-        }
-    }
-    let halvings = square - best.1;
+            + amortisation_score(rows, columns, block, row_kernel + column_kernel)
+    };
+    // Of equals the largest.
+    let best = (kernel..=square.min(kernel + MOST_DOUBLINGS)).max_by_key(score).unwrap_or(kernel);
+    let halvings = square - best;
     let (row_log2, column_log2) = (halvings + row_halvings, halvings + column_halvings);
     let small_rows = (rows >> row_log2) / tile.channels * tile.channels;
     let small_columns = (columns >> column_log2) / tile.pixels * tile.pixels;

@@ -3,7 +3,7 @@
 use derive_more::{AddAssign, Mul};
 
 use super::{Kernel, Library, Limit, MAX_THREADS, Makespan, Schedule};
-use crate::kernel::{Execution, Phase, PhaseKind, Phases, largest};
+use crate::kernel::{Execution, Phase, PhaseKind, Phases, largest, saturated};
 use crate::units::{Bytes, Picos};
 
 /// Time of parallel work on one core by what it goes into, in nanoseconds.
@@ -88,7 +88,7 @@ impl Tally {
             kernel: self.kernel,
             threads: self.threads,
             tile: self.tile,
-            blocks: u32::try_from(self.blocks).unwrap_or(u32::MAX),
+            blocks: saturated(self.blocks),
             busy: self.busy.map(busy_time),
             serial,
             limit: self.limit(),

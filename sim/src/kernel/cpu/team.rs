@@ -19,17 +19,19 @@ pub(super) struct Member<'a, Rates> {
 
 /// All threads, fastest cluster first; never empty.
 pub(super) struct Team<'a, Rates> {
-    members: ArrayVec<Member<'a, Rates>, MAX_CLUSTERS>,
-    mixed_cluster_factor: f64,
-    mixed_fork_us: Option<f64>,
+    /// The clusters, fastest first.
+    pub(super) members: ArrayVec<Member<'a, Rates>, MAX_CLUSTERS>,
+    cpu: &'a Cpu,
+    /// What was fitted for mixed clusters.
+    mixed: Option<&'a MixedClusters>,
 }
 
 impl<'a, Rates> Team<'a, Rates> {
-    /// The clusters of `cores`, each with the table that `pick` takes from it;
-    /// `table` is the table's key.
+    /// The clusters of `cores`, each with the table that `pick` takes from it; `table` is
+    /// the table's key, `mixed` what was fitted for mixed clusters.
     pub(super) fn new(
         layer: &Layer,
-        cpu: &'a Cpu,
+        (cpu, mixed): (&'a Cpu, Option<&'a MixedClusters>),
         cores: &CoreSet,
         table: &'static str,
         pick: impl Fn(&'a Cluster) -> Option<&'a Rates>,
@@ -46,31 +48,14 @@ impl<'a, Rates> Team<'a, Rates> {
             };
             members.push(Member { threads: group.threads, cluster, rates });
         }
-        Ok(Self { members, mixed_cluster_factor: cpu.mixed_cluster_factor.value, mixed_fork_us: None })
-    }
-
-    /// The team with what was fitted for mixed clusters.
-    pub(super) fn with_mixed(self, mixed: Option<&MixedClusters>) -> Self {
-        match mixed {
-            Some(mixed) => Self {
-                mixed_cluster_factor: mixed.slowdown_factor.value,
-                mixed_fork_us: Some(mixed.fork_us.value),
-                ..self
-            },
-            None => self,
-        }
+        Ok(Self { members, cpu, mixed })
     }
 
     /// Cost of a parallel region in microseconds: of mixed clusters, where that is
     /// known; else the largest of what `fork_us` gives for the clusters.
     pub(super) fn fork_us(&self, fork_us: impl Fn(&Member<'a, Rates>) -> f64) -> f64 {
-        let mixed = self.mixed_fork_us.filter(|_| self.members.len() > 1);
+        let mixed = self.mixed.filter(|_| self.members.len() > 1).map(|mixed| mixed.fork_us.value);
         mixed.unwrap_or_else(|| self.members.iter().map(fork_us).fold(0.0, f64::max))
-    }
-
-    /// The clusters, fastest first.
-    pub(super) fn members(&self) -> &[Member<'a, Rates>] {
-        &self.members
     }
 
     /// The main thread's cluster.
@@ -102,7 +87,7 @@ impl<'a, Rates> Team<'a, Rates> {
     pub(super) fn slowdown(&self, whole_cluster_slowdown: f64) -> f64 {
         let main = self.main();
         if self.members.len() > 1 {
-            self.mixed_cluster_factor
+            self.mixed.map_or(&self.cpu.mixed_cluster_factor, |mixed| &mixed.slowdown_factor).value
         } else if main.threads > 1 && main.threads == main.cluster.cores {
             1.0 + whole_cluster_slowdown
         } else {

@@ -7,6 +7,7 @@
 //! loop of grouped convolutions, everything but products and depthwise
 //! convolutions) is serial here.
 
+use super::coexec::depthwise_threads;
 use super::ruy::{Product, Tile};
 use super::tally::Shares;
 use super::{
@@ -15,18 +16,14 @@ use super::{
 };
 use crate::device::{Cluster, Cpu, Quantity, RuyRates};
 use crate::kernel::Result;
-use crate::workload;
 use crate::workload::{
-    Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator, Recurrent,
-    Reduction,
+    self, Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator,
+    Recurrent, Reduction,
 };
 
 /// Tensor bytes the caches keep from one operator to the next (CPU model fit:
 /// the threshold that explains most, on all devices).
 const CACHED_TENSOR_BYTES: u64 = 1_000_000;
-/// Depthwise multiply-accumulates that justify one more thread (TFLite,
-/// depthwise convolution).
-const DEPTHWISE_MACS_PER_THREAD: u64 = 8_192;
 /// Channels that the depthwise kernel for 8-bit 3x3 windows takes at a time
 /// (TFLite, depthwise convolution, 3x3 filter).
 const DEPTHWISE_3X3_CHANNELS: u32 = 8;
@@ -87,21 +84,16 @@ fn one_product(channels: u32, pixels: u32, depth: u32) -> Product {
 
 impl<'a> Kernels<'a> {
     fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self> {
-        let f32_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_f32.as_ref();
-        let i8_rates: fn(&Cluster) -> Option<&RuyRates> = |cluster| cluster.ruy_i8.as_ref();
-        let (table, pick, mixed) = match format {
-            DataType::F32 => ("ruy_f32", f32_rates, &cpu.mixed_ruy_f32),
-            DataType::I8 => ("ruy_i8", i8_rates, &cpu.mixed_ruy_i8),
-            other @ (DataType::F16
-            | DataType::I8Dynamic
-            | DataType::I4Dynamic
-            | DataType::W4A16
-            | DataType::W8A16) => {
-                let reason = format!("TFLite's own kernels compute in f32 or i8, not in {other}");
-                return Err(unsupported(layer, reason));
-            }
+        if !matches!(format, DataType::F32 | DataType::I8) {
+            let reason = format!("TFLite's own kernels compute in f32 or i8, not in {format}");
+            return Err(unsupported(layer, reason));
+        }
+        let (table, pick, mixed): (_, fn(&Cluster) -> Option<&RuyRates>, _) = if format == DataType::F32 {
+            ("ruy_f32", |cluster| cluster.ruy_f32.as_ref(), &cpu.mixed_ruy_f32)
+        } else {
+            ("ruy_i8", |cluster| cluster.ruy_i8.as_ref(), &cpu.mixed_ruy_i8)
         };
-        let team = Team::new(layer, cpu, cores, table, pick)?.with_mixed(mixed.as_ref());
+        let team = Team::new(layer, (cpu, mixed.as_ref()), cores, table, pick)?;
         let tile = if format == DataType::F32 {
             F32_TILE
         } else if team.main().cluster.dot_product {
@@ -309,7 +301,7 @@ impl<'a> Kernels<'a> {
         let output = conv.output();
         let elements = output.elements();
         let macs = elements * conv.window.taps();
-        let threads = (macs / DEPTHWISE_MACS_PER_THREAD).clamp(1, u64::from(self.team.threads())) as u32;
+        let threads = depthwise_threads(macs, self.team.threads() as usize) as u32;
         let pieces = u64::from(output.batch) * u64::from(output.height);
         let schedule = makespan::static_rows;
         let division = (threads > 1).then_some(Division { pieces, threads, schedule });

@@ -104,8 +104,8 @@ impl<'a> Kernels<'a> {
                 return Err(unsupported(layer, reason));
             }
         };
-        let team = Team::new(layer, cpu, cores, table, pick)?;
-        let without_f16 = team.members().iter().find(|member| !member.cluster.f16_arithmetic);
+        let team = Team::new(layer, (cpu, None), cores, table, pick)?;
+        let without_f16 = team.members.iter().find(|member| !member.cluster.f16_arithmetic);
         if let Some(member) = without_f16.filter(|_| format == DataType::F16) {
             let reason = format!("cluster {} does not compute in f16", member.cluster.name.as_str());
             return Err(unsupported(layer, reason));
@@ -355,7 +355,7 @@ impl<'a> Kernels<'a> {
         if shares.nanos() <= 0.0 {
             return false;
         }
-        let others = &self.team.members()[1..];
+        let others = &self.team.members[1..];
         let rate = parts_per_nano(main, &shares)
             + others.iter().map(|member| parts_per_nano(member, &shares_of(member))).sum::<f64>();
         let rounds = pieces.div_ceil(self.threads);

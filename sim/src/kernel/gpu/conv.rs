@@ -8,8 +8,8 @@ use super::{
 };
 use crate::device::gpu::{ConvConstantsKernel, ConvGenericKernel, WinogradKernel};
 use crate::device::{
-    ConvGrid, ConvMapping, Extent, Gpu, LinearLowering, Linearisation, Quantity, ResidentKernel, SLICE_BYTES,
-    Tile, TileTask,
+    ConvGrid, Extent, Gpu, LinearLowering, Linearisation, Quantity, ResidentKernel, SLICE_BYTES, Tile,
+    TileTask,
 };
 use crate::kernel::Result;
 use crate::workload::{Conv2d, DataType, Layer, Linked, Product, slices};
@@ -57,13 +57,6 @@ struct Problem<'a> {
     linked: &'a Linked,
     /// Functions linked behind it that take a number apart.
     activations: u32,
-}
-
-/// A dispatched convolution and the counts that only its cost needs.
-struct Mapped {
-    dispatch: Dispatch,
-    unroll: u32,
-    lanes: lanes::Lanes,
 }
 
 /// Convolution with any window, stride, dilation and grouping.
@@ -153,7 +146,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    fn map(&self, gpu: &Gpu) -> Mapped {
+    /// How it is dispatched, with the source unroll and what lanes share, which only its cost needs.
+    fn map(&self, gpu: &Gpu) -> (Dispatch, u32, lanes::Lanes) {
         let rules = gpu.family.rules();
         let (chosen, unroll) = (rules.tile)(&self.task);
         let mapping = (rules.map_convolution)(&ConvGrid {
@@ -169,7 +163,7 @@ impl<'a> Problem<'a> {
         let group = mapping.fixed_group.unwrap_or_else(|| work_group::conv_work_group(grid, gpu));
         let dispatch = Dispatch::new(self.kernel, chosen, grid, group, self.iterations);
         let dispatch = Dispatch { linearisation, ..dispatch };
-        Mapped { lanes: lanes_of(&mapping, &dispatch, threads, gpu), dispatch, unroll }
+        (dispatch, unroll, lanes_of(linearisation, &dispatch, threads, gpu))
     }
 
     /// What the overlap of a window's taps spares of reading the pixels of `tile`.
@@ -192,7 +186,7 @@ impl<'a> Problem<'a> {
     }
 
     fn model(&self, table: &ConvGenericKernel, gpu: &Gpu) -> Modelled {
-        let Mapped { dispatch, unroll, lanes } = self.map(gpu);
+        let (dispatch, unroll, lanes) = self.map(gpu);
         let trivial = self.task.trivial;
         let pixels = f64::from(dispatch.tile.pixels());
         let slices = f64::from(dispatch.tile.slices);
@@ -211,9 +205,7 @@ impl<'a> Problem<'a> {
         }
         let output_bytes = self.output.bytes();
         let bytes = self.input_bytes + output_bytes + self.weight_bytes;
-        if table.cache_bytes.is_some() {
-            latency_us *= 1.0 + Self::spill(bytes, table);
-        }
+        latency_us *= 1.0 + Self::spill(bytes, table);
         let throughput_us = (table.throughput_slice_us.value * slices
             + table.throughput_texel_us.value * texels
             + table.throughput_pixel_read_us.value * lanes.pixels * pixels * stride
@@ -251,9 +243,9 @@ fn within_group(tile: Tile, group_slices: u32) -> Tile {
     }
 }
 
-fn lanes_of(mapping: &ConvMapping, dispatch: &Dispatch, threads: [u32; 3], gpu: &Gpu) -> lanes::Lanes {
+fn lanes_of(linearisation: Linearisation, dispatch: &Dispatch, threads: [u32; 3], gpu: &Gpu) -> lanes::Lanes {
     let plane = u64::from(threads[0]) * u64::from(threads[1]);
-    match mapping.linearisation {
+    match linearisation {
         Linearisation::None => lanes::of_group(dispatch.work_group, gpu.simd_width),
         Linearisation::Spatial => lanes::of_linear(dispatch.threads(), plane, false),
         Linearisation::All => lanes::of_linear(dispatch.threads(), plane, true),
@@ -279,7 +271,7 @@ pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modell
     };
     let bytes = problem.input_bytes + output.bytes() + problem.weight_bytes;
     let transformed_input = Extent { slices: input.slices, ..points }.bytes();
-    let dispatch = problem.map(gpu).dispatch;
+    let (dispatch, ..) = problem.map(gpu);
     let cost = winograd_cost(table, &dispatch, [transformed_input, points.bytes(), bytes], gpu);
     Ok(Modelled { dispatch, cost })
 }
@@ -311,11 +303,10 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
     let tile = Tile::new(1, 1, output.slices.max(1));
     let dispatch = Dispatch::over(Kernel::ConvConstants, output, tile, 1, gpu);
 
-    let window = f64::from(conv.window.kernel[0]) * f64::from(conv.window.kernel[1]);
-    let reads = window * f64::from(input.slices);
+    let taps = conv.window.taps();
+    let reads = taps as f64 * f64::from(input.slices);
     let slices = f64::from(output.slices);
-    let products = window * f64::from(conv.input.channels) * slices;
-    let taps = u64::from(conv.window.kernel[0]) * u64::from(conv.window.kernel[1]);
+    let products = taps as f64 * f64::from(conv.input.channels) * slices;
     let blocks = taps * u64::from(input.slices) * u64::from(output.slices);
     let bytes = input.bytes() + output.bytes() + weight_bytes(blocks, layer.data_type);
     let additions = f64::from(layer.linked.additions());

@@ -17,7 +17,7 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
     let table = &gpu.depthwise;
     let rules = gpu.family.rules();
     let (input, output) = (extent(conv.input), extent(conv.output()));
-    let window = f64::from(conv.window.kernel[0]) * f64::from(conv.window.kernel[1]);
+    let window = conv.window.taps() as f64;
     let strided = if conv.window.stride[0].max(conv.window.stride[1]) > 1 {
         table.throughput_strided_tap_us.value
     } else {
@@ -40,8 +40,7 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
         table.throughput_pixel_read_us.value * lanes.pixels * reads * f64::from(conv.window.stride[1])
             + table.throughput_weight_read_us.value * lanes.weights * taps;
 
-    let taps_of_window = u64::from(conv.window.kernel[0]) * u64::from(conv.window.kernel[1]);
-    let weights = taps_of_window * u64::from(output.slices) * SLICE_BYTES;
+    let weights = conv.window.taps() * u64::from(output.slices) * SLICE_BYTES;
     let bytes = input.bytes() + output.bytes() + weights;
     let additions = f64::from(layer.linked.additions());
     let moved = bytes as f64 + output.bytes() as f64 * table.addition_traffic_factor.value * additions;

@@ -17,10 +17,10 @@ fn whole_pixel(output: Extent) -> Tile {
     Tile::new(1, 1, output.slices.max(1))
 }
 
-/// Concatenation along another dimension than channels: one thread looks for the input that
-/// has its texel, and copies that.
-pub(super) fn concat_xy(output: Extent, gpu: &Gpu) -> Modelled {
-    model(Dispatch::over(Kernel::ConcatXy, output, TEXEL, 1, gpu), 2 * output.bytes(), gpu)
+/// Rows looked up in a table, or a concatenation along another dimension than channels: one thread
+/// looks for what has its texel, and copies that.
+pub(super) fn copy(kernel: Kernel, output: Extent, gpu: &Gpu) -> Modelled {
+    model(Dispatch::over(kernel, output, TEXEL, 1, gpu), 2 * output.bytes(), gpu)
 }
 
 /// Concatenation along channels: one thread copies all slices of one pixel.
@@ -100,11 +100,6 @@ fn shared_softmax(output: Extent, gpu: &Gpu) -> Dispatch {
     Dispatch::new(Kernel::Softmax1x1, TEXEL, grid, [threads, 1, 1], iterations)
 }
 
-/// A normalisation by each pixel's statistics.
-pub(super) fn norm(output: Extent, gpu: &Gpu) -> Modelled {
-    model(norm_dispatch(output, gpu), 2 * output.bytes(), gpu)
-}
-
 /// A normalisation for which the delegate has no kernel: so many launches in which a thread sums a
 /// pixel, and of functions of each element.
 pub(super) fn norm_in_steps(shape: Shape, [sums, functions]: [u32; 2], gpu: &Gpu) -> Modelled {
@@ -126,11 +121,6 @@ pub(super) fn elementwise(function: &Elementwise, gpu: &Gpu) -> Modelled {
     let output = extent(function.input);
     let second = function.other.map_or(0, |other| extent(other).bytes());
     model(Dispatch::over(Kernel::Elementwise, output, TEXEL, 1, gpu), 2 * output.bytes() + second, gpu)
-}
-
-/// Rows looked up in a table.
-pub(super) fn gather(output: Extent, gpu: &Gpu) -> Modelled {
-    model(Dispatch::over(Kernel::Gather, output, TEXEL, 1, gpu), 2 * output.bytes(), gpu)
 }
 
 /// Elements moved from one position to another: a thread writes a texel, of one that it reads
@@ -190,18 +180,20 @@ fn reads_per_texel(channels: &[u32]) -> u32 {
 /// their squares, then the result.
 const NORM_PASSES: u32 = 2;
 
-/// A normalisation: the threads of a group along z share a pixel's slices.
-fn norm_dispatch(output: Extent, gpu: &Gpu) -> Dispatch {
-    if !select::norm_uses_group(output, gpu.family.rules()) {
-        let tile = whole_pixel(output);
+/// A normalisation by each pixel's statistics: where threads share a pixel, those of a group along z
+/// share its slices.
+pub(super) fn norm(output: Extent, gpu: &Gpu) -> Modelled {
+    let dispatch = if select::norm_uses_group(output, gpu.family.rules()) {
+        let group = norm_group(output, gpu);
+        let visits = output.slices.div_ceil(group[2]);
+        let tile = Tile::new(1, 1, visits.max(1));
+        let grid = [output.columns().max(1), output.height.max(1), group[2]];
+        Dispatch::new(Kernel::Norm, tile, grid, group, NORM_PASSES.saturating_mul(visits))
+    } else {
         let iterations = NORM_PASSES.saturating_mul(output.slices);
-        return Dispatch::over(Kernel::Norm, output, tile, iterations, gpu);
-    }
-    let group = norm_group(output, gpu);
-    let visits = output.slices.div_ceil(group[2]);
-    let tile = Tile::new(1, 1, visits.max(1));
-    let grid = [output.columns().max(1), output.height.max(1), group[2]];
-    Dispatch::new(Kernel::Norm, tile, grid, group, NORM_PASSES.saturating_mul(visits))
+        Dispatch::over(Kernel::Norm, output, whole_pixel(output), iterations, gpu)
+    };
+    model(dispatch, 2 * output.bytes(), gpu)
 }
 
 fn norm_group(output: Extent, gpu: &Gpu) -> [u32; 3] {

@@ -50,10 +50,10 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
     let linked = u64::from(layer.linked.additions() + layer.linked.multiplications());
     let activations =
         Bytes((tensors + linked * layer.operator.output().elements()).saturating_mul(activation_bytes));
+    let weights = layer.data_type.weight_bytes(layer.operator.parameters());
     let traffic = |bytes| moving(bytes, kernels);
     let (kernel, bytes, micros) = match layer.operator.class() {
         Class::Product(product) if product.trained => {
-            let weights = layer.data_type.weight_bytes(layer.operator.parameters());
             let rows = u64::from(product.rows);
             let read = Bytes(weights.0.saturating_mul(rows)) + activations;
             let by_row = traffic(read);
@@ -72,11 +72,10 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
             (LanguageKernel::Attention, activations, micros)
         }
         Class::Gather(table) => {
-            let bytes = u64::from(table.rows) * u64::from(table.features) * activation_bytes;
-            (LanguageKernel::Elementwise, Bytes(2 * bytes), traffic(Bytes(2 * bytes)))
+            let bytes = Bytes(2 * u64::from(table.rows) * u64::from(table.features) * activation_bytes);
+            (LanguageKernel::Elementwise, bytes, traffic(bytes))
         }
         Class::Recurrent(recurrent) => {
-            let weights = layer.data_type.weight_bytes(layer.operator.parameters());
             let read = Bytes(weights.0.saturating_mul(u64::from(recurrent.steps))) + activations;
             (LanguageKernel::MatrixVector, read, traffic(read))
         }

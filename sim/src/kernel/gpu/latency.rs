@@ -16,16 +16,12 @@ use crate::units::{Bytes, Picos};
 /// What a kernel's launch costs, in microseconds; the terms of its equation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
-    /// Starting the kernel (t0).
-    pub(super) launch_us: f64,
-    /// Start of each compute unit beyond the first that gets a group.
-    pub(super) unit_us: f64,
+    /// Those that every kernel table has.
+    pub(super) common: CommonParameters,
     /// Latency of a loop iteration (L).
     pub(super) latency_us: f64,
     /// Cost of one wave's iteration on its compute unit (c).
     pub(super) throughput_us: f64,
-    /// Sharpness of their soft maximum (p).
-    pub(super) sharpness: f64,
     /// What linked functions add to the loop: 1 for nothing.
     pub(super) loop_factor: f64,
     /// Waves a compute unit keeps resident; `None` for no limit.
@@ -46,20 +42,13 @@ impl Cost {
     /// The part of the cost that is alike for every kernel table: a loop of no latency and no work, and
     /// `bytes`, of which `moved` (with second operands, as the table weighs them) take time.
     pub(super) fn new(common: CommonParameters, bytes: u64, moved: f64) -> Self {
-        Self {
-            launch_us: common.launch_us,
-            unit_us: common.unit_us,
-            sharpness: common.roofline_sharpness,
-            loop_factor: 1.0,
-            traffic_us: common.traffic_us_per_byte * moved,
-            bytes,
-            ..Self::default()
-        }
+        let traffic_us = common.traffic_us_per_byte * moved;
+        Self { common, loop_factor: 1.0, traffic_us, bytes, ..Self::default() }
     }
 }
 
 /// How work-groups fill the GPU.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Occupancy {
     slots: Option<u32>,
     full_rounds: u32,
@@ -75,13 +64,7 @@ impl Occupancy {
         let (groups, waves_per_group) = (dispatch.groups, dispatch.waves(gpu));
         let Some(resident_waves) = resident_waves else {
             let last_waves = dispatch.waves_per_unit(groups, gpu);
-            return Self {
-                slots: None,
-                full_rounds: 0,
-                full_waves: 0.0,
-                last_round_groups: groups,
-                last_waves,
-            };
+            return Self { last_round_groups: groups, last_waves, ..Self::default() };
         };
         // Groups a compute unit holds. A fraction counts where a group is one
         // wave, because slots are then shared out over the whole GPU.
@@ -152,8 +135,9 @@ pub(super) fn execution(
     let occupancy = Occupancy::new(dispatch, cost.resident_waves, gpu);
     let last_waves = occupancy.last_waves + cost.tail_rounding * missing_waves(occupancy.last_waves);
     let trips = f64::from(dispatch.iterations) * cost.loop_factor;
+    let CommonParameters { launch_us, unit_us, roofline_sharpness, .. } = cost.common;
     let round_us =
-        |waves: f64| trips * soft_maximum(cost.latency_us, waves * cost.throughput_us, cost.sharpness);
+        |waves: f64| trips * soft_maximum(cost.latency_us, waves * cost.throughput_us, roofline_sharpness);
     let full_us = match occupancy.full_rounds {
         0 => 0.0,
         rounds => f64::from(rounds) * round_us(occupancy.full_waves),
@@ -165,7 +149,7 @@ pub(super) fn execution(
         phases.push(Phase { kind, duration: Picos::from_micros(micros), bytes: Bytes::ZERO, steps });
     };
     let further_units = dispatch.groups.clamp(1, gpu.compute_units) - 1;
-    let launch_us = cost.launch_us + cost.unit_us * f64::from(further_units);
+    let launch_us = launch_us + unit_us * f64::from(further_units);
     push(PhaseKind::Launch, launch_us, 1);
     push(PhaseKind::Transform, cost.transform_us, 1);
     push(PhaseKind::FullRounds, full_us, occupancy.full_rounds);

@@ -38,7 +38,7 @@ pub(super) fn apply(layer: &Layer, gpu: &Gpu, execution: &mut Execution<Launch>)
 /// The features of a launch.
 pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
     let operator = &layer.operator;
-    let window = Window::of(operator);
+    let ((trivial, weight_bytes), (side, stride)) = (weights(operator), window(operator));
     let (input, output) = (input_of(operator), extent(operator.output()));
     let units = f64::from(gpu.compute_units);
     let groups_per_unit = f64::from(launch.groups) / units;
@@ -55,12 +55,12 @@ pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
     let mut set = |feature: Feature, value: f64| features[feature as usize] = value;
     set(Feature::InputBytes, (input.bytes() as f64 + LEAST_BYTES).log2());
     set(Feature::OutputBytes, (output.bytes() as f64 + LEAST_BYTES).log2());
-    set(Feature::WeightBytes, (window.weight_bytes + LEAST_BYTES).log2());
+    set(Feature::WeightBytes, (weight_bytes + LEAST_BYTES).log2());
     set(Feature::Iterations, (f64::from(launch.iterations) + 1.0).log2());
     set(Feature::GroupsPerUnit, groups_per_unit.log2());
-    set(Feature::Window, window.side);
-    set(Feature::Stride, window.stride);
-    set(Feature::Trivial, f64::from(u8::from(window.trivial)));
+    set(Feature::Window, side);
+    set(Feature::Stride, stride);
+    set(Feature::Trivial, f64::from(u8::from(trivial)));
     set(Feature::LinkedOperand, f64::from((linked.additions() + linked.multiplications()).min(1)));
     set(Feature::LinkedActivation, f64::from(linked.activations().min(1)));
     set(Feature::TileTexels, (columns * rows * tile_slices).max(1.0).log2());
@@ -91,39 +91,33 @@ fn input_of(operator: &Operator) -> Extent {
     extent(operator.input(0).filter(|_| !only_moves).unwrap_or(output))
 }
 
-/// The window of an operator and its weights.
-struct Window {
-    side: f64,
-    stride: f64,
-    trivial: bool,
-    weight_bytes: f64,
+/// Whether an operator is a matrix product, and the bytes of its weights.
+fn weights(operator: &Operator) -> (bool, f64) {
+    let blocks = |source: u32, output: u32| {
+        f64::from(slices(source)) * f64::from(slices(output)) * 4.0 * SLICE_BYTES as f64
+    };
+    let class = operator.class();
+    if let Class::Convolution(conv) = class {
+        let dense = blocks(conv.input.channels, conv.output_channels);
+        let weight_bytes = conv.window.taps() as f64 * dense / f64::from(conv.groups.max(1));
+        (conv.window.is_pointwise(), weight_bytes)
+    } else if let Class::Depthwise(conv) = class {
+        let slices = f64::from(slices(conv.input.channels));
+        (false, conv.window.taps() as f64 * slices * SLICE_BYTES as f64)
+    } else if let Class::Product(product) = class {
+        (true, f64::from(product.batch) * blocks(product.inner, product.outputs))
+    } else {
+        (true, 0.0)
+    }
 }
 
-impl Window {
-    fn of(operator: &Operator) -> Self {
-        let blocks = |source: u32, output: u32| {
-            f64::from(slices(source)) * f64::from(slices(output)) * 4.0 * SLICE_BYTES as f64
-        };
-        let class = operator.class();
-        let (trivial, weight_bytes) = if let Class::Convolution(conv) = class {
-            let dense = blocks(conv.input.channels, conv.output_channels);
-            let weight_bytes = conv.window.taps() as f64 * dense / f64::from(conv.groups.max(1));
-            (conv.window.is_pointwise(), weight_bytes)
-        } else if let Class::Depthwise(conv) = class {
-            let slices = f64::from(slices(conv.input.channels));
-            (false, conv.window.taps() as f64 * slices * SLICE_BYTES as f64)
-        } else if let Class::Product(product) = class {
-            (true, f64::from(product.batch) * blocks(product.inner, product.outputs))
-        } else {
-            (true, 0.0)
-        };
-        let (side, stride) = if let Some(window) = operator.window() {
-            (f64::from(window.kernel[0]), f64::from(window.stride[0]))
-        } else if let Class::Movement(Movement::Joined(concat)) = class {
-            (concat.extents.len() as f64, 1.0)
-        } else {
-            (1.0, 1.0)
-        };
-        Self { side, stride, trivial, weight_bytes }
+/// Side and stride of an operator's window; of a concatenation, the number of its inputs.
+fn window(operator: &Operator) -> (f64, f64) {
+    if let Some(window) = operator.window() {
+        (f64::from(window.kernel[0]), f64::from(window.stride[0]))
+    } else if let Class::Movement(Movement::Joined(concat)) = operator.class() {
+        (concat.extents.len() as f64, 1.0)
+    } else {
+        (1.0, 1.0)
     }
 }

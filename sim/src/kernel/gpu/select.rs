@@ -123,15 +123,11 @@ pub(super) fn is_matrix_vector(conv: &Conv2d) -> bool {
 /// Whether the delegate expects F(4x4, 3x3) to pay off: a dense, undilated 3x3
 /// window of stride 1, enough slices on both sides and enough 4x4 tiles.
 pub(super) fn suits_winograd(conv: &Conv2d, rules: &Family) -> bool {
-    if conv.window.kernel != [3, 3]
-        || conv.window.stride != [1, 1]
-        || conv.window.dilation != [1, 1]
-        || conv.groups != 1
-    {
-        return false;
-    }
+    let Window { kernel, stride, dilation, .. } = conv.window;
     let least = &rules.winograd;
-    slices(conv.input.channels) >= least.source_slices
+    let is_plain = kernel == [3, 3] && stride == [1, 1] && dilation == [1, 1] && conv.groups == 1;
+    is_plain
+        && slices(conv.input.channels) >= least.source_slices
         && slices(conv.output_channels) >= least.output_slices
         && winograd_tiles(conv) >= least.tiles
 }
@@ -151,8 +147,7 @@ pub(super) fn fits_constant_memory(conv: &Conv2d, rules: &Family) -> bool {
     let (source, output) = (u64::from(conv.input.channels), u64::from(conv.output_channels));
     let (source_slices, output_slices) = (source.div_ceil(4), output.div_ceil(4));
     let padded = if in_dot_form(conv) { output * source_slices } else { source * output_slices } * 4;
-    let weights = padded * u64::from(conv.window.kernel[0]) * u64::from(conv.window.kernel[1]);
-    weights * size_of::<u16>() as u64 <= rules.constant_bytes
+    padded * conv.window.taps() * size_of::<u16>() as u64 <= rules.constant_bytes
         && slices(conv.output_channels) <= MOST_CONSTANT_SLICES
 }
 

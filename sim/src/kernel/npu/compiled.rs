@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use self::rates::{Cost, Rates};
 use crate::device::CompiledGraphs;
-use crate::kernel::{Execution, Phase, PhaseKind, Result};
+use crate::kernel::{Execution, Phase, PhaseKind, Result, largest};
 use crate::units::{Bytes, Picos};
 use crate::workload::{DataType, Layer};
 use operators::{Operators, kernel_of};
@@ -93,14 +93,6 @@ pub struct Graph {
     formats: Vec<DataType>,
 }
 
-/// What one member of a graph takes.
-#[derive(Clone, Copy, Debug, Default)]
-struct MemberCost {
-    own: Cost,
-    /// What compute and traffic of its operators take together.
-    micros: f64,
-}
-
 impl Graph {
     /// The graph of `members` on an NPU with so much on-chip memory.
     ///
@@ -118,9 +110,8 @@ impl Graph {
     /// # Errors
     /// Where nothing is known of a number format in it.
     pub fn micros(&self, compiled: &CompiledGraphs) -> Result<f64> {
-        let costs = self.costs(compiled)?;
-        let members: f64 = costs.iter().map(|cost| cost.micros + cost.own.fixed_us).sum();
-        Ok(compiled.graph_us.value + members)
+        let costs = self.costs(compiled, &self.spills)?;
+        Ok(compiled.graph_us.value + costs.iter().map(Cost::micros).sum::<f64>())
     }
 
     /// How each member takes place, in order; the first one's phases start with the graph's
@@ -129,17 +120,17 @@ impl Graph {
     /// # Errors
     /// As [`Self::micros`].
     pub fn execute(&self, compiled: &CompiledGraphs) -> Result<Vec<Execution<Step>>> {
-        let costs = self.costs(compiled)?;
+        let costs = self.costs(compiled, &self.spills)?;
         let mut counts = vec![0_u32; self.formats.len()];
         let mut kernels = vec![Kernel::Free; self.formats.len()];
-        for operator in self.operators.all() {
+        for operator in &self.operators.all {
             let count = &mut counts[operator.member];
             if *count == 0 {
                 kernels[operator.member] = operator.work.kernel;
             }
             *count += 1;
         }
-        let step = |(member, cost): (usize, &MemberCost)| {
+        let step = |(member, cost): (usize, &Cost)| {
             let graph_us = if member == 0 { compiled.graph_us.value } else { 0.0 };
             execution(cost, graph_us, kernels[member], counts[member])
         };
@@ -152,45 +143,36 @@ impl Graph {
     /// # Errors
     /// As [`Self::micros`].
     pub(crate) fn least_micros(&self, compiled: &CompiledGraphs) -> Result<Vec<f64>> {
-        let costs = self.costs_with(compiled, &vec![0.0; self.spills.len()])?;
-        Ok(costs.iter().map(|cost| cost.micros + cost.own.fixed_us).collect())
+        let costs = self.costs(compiled, &vec![0.0; self.spills.len()])?;
+        Ok(costs.iter().map(Cost::micros).collect())
     }
 
-    fn costs(&self, compiled: &CompiledGraphs) -> Result<Vec<MemberCost>> {
-        self.costs_with(compiled, &self.spills)
-    }
-
-    fn costs_with(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<MemberCost>> {
+    fn costs(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<Cost>> {
         let rates = self.formats.iter().map(|&format| Rates::of(compiled, format));
         let rates = rates.collect::<Result<Vec<Rates<'_>>>>()?;
-        let mut costs = vec![MemberCost::default(); self.formats.len()];
-        for (operator, &spilled) in self.operators.all().iter().zip(spills) {
-            let cost = rates[operator.member].cost(&operator.work, spilled);
-            let member = &mut costs[operator.member];
-            member.own += cost;
-            // Weights are fetched, and results spilled, while the units compute.
-            member.micros += cost.compute_us.max(cost.traffic_us);
+        let mut costs = vec![Cost::default(); self.formats.len()];
+        for (operator, &spilled) in self.operators.all.iter().zip(spills) {
+            costs[operator.member] += rates[operator.member].cost(&operator.work, spilled);
         }
         Ok(costs)
     }
 }
 
-fn execution(cost: &MemberCost, graph_us: f64, kernel: Kernel, operators: u32) -> Execution<Step> {
-    let MemberCost { own, micros } = cost;
-    let fixed_us = graph_us + own.fixed_us;
-    let [weights, spilled] = [own.weight_bytes, own.spilled_bytes].map(|bytes| Bytes(bytes.round() as u64));
-    let parts = [(PhaseKind::Launch, fixed_us, Bytes::ZERO), (PhaseKind::OnChip, *micros, weights + spilled)];
+fn execution(cost: &Cost, graph_us: f64, kernel: Kernel, operators: u32) -> Execution<Step> {
+    let fixed_us = graph_us + cost.fixed_us;
+    let [weights, spilled] = [cost.weight_bytes, cost.spilled_bytes].map(|bytes| Bytes(bytes.round() as u64));
+    let parts =
+        [(PhaseKind::Launch, fixed_us, Bytes::ZERO), (PhaseKind::OnChip, cost.working_us, weights + spilled)];
     let phase = |(kind, micros, bytes)| Phase {
         steps: operators.max(1),
         ..Phase::new(kind, Picos::from_micros(micros), bytes)
     };
     let phases = parts.into_iter().map(phase).collect();
-    let times = [
-        (Limit::Compute, own.compute_us),
-        (Limit::Traffic, own.traffic_us),
-        (Limit::Fixed, own.fixed_us + graph_us),
-    ];
-    let limit = super::super::largest(&times);
-    let compute = Picos::from_micros(own.compute_us);
+    let limit = largest(&[
+        (Limit::Compute, cost.compute_us),
+        (Limit::Traffic, cost.traffic_us),
+        (Limit::Fixed, fixed_us),
+    ]);
+    let compute = Picos::from_micros(cost.compute_us);
     Execution { phases, detail: Step { kernel, limit, operators, compute, weights, spilled } }
 }

@@ -128,7 +128,7 @@ fn the_golden_profile_is_possible_and_every_table_has_a_source() {
     checker.table("memory", |checker| profile.memory.check(checker));
     checker.table("sync", |checker| checker.values(&profile.sync));
     checker.table("power", |checker| profile.power.check(checker));
-    assert_eq!(checker.finish(), []);
+    assert_eq!(checker.violations, []);
 }
 
 #[test]
@@ -141,13 +141,13 @@ fn an_impossible_npu_is_rejected_key_by_key() {
     npu.decode.as_mut().unwrap().source.clear();
     let mut checker = Checker::default();
     unit.check(&mut checker);
-    let keys: Vec<String> = checker.finish().into_iter().map(|violation| violation.key).collect();
+    let keys: Vec<String> = checker.violations.into_iter().map(|violation| violation.key).collect();
     let expected = ["array_dimension", "decode.source", "graph_sizes", "column_block.most_columns"];
     assert_eq!(keys, expected.map(|key| format!("systolic.{key}")));
     let empty = Npu { systolic: None, ..unit };
     let mut checker = Checker::default();
     empty.check(&mut checker);
-    assert_eq!(checker.finish()[0].key, "systolic");
+    assert_eq!(checker.violations[0].key, "systolic");
 }
 
 #[test]

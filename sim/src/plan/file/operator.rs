@@ -62,11 +62,8 @@ impl PlannedOperator {
         let placement = Placement::of(&parts)
             .map_err(|error| Violation::new("shares", "other shares", error.to_string()))?;
         placement.check(operator).map_err(|_| {
-            let found = format!(
-                "{} {}",
-                counts.join(" + "),
-                axes.iter().map(|&axis| unit(axis)).collect::<Vec<_>>().join(" x ")
-            );
+            let units = axes.iter().map(|&axis| unit(axis)).collect::<Vec<_>>().join(" x ");
+            let found = format!("{} {units}", counts.join(" + "));
             let all = axes.iter().map(|&axis| format!("{} output {}", whole.span(axis).length(), unit(axis)));
             let all = all.collect::<Vec<_>>().join(" and ");
             let expected = format!("shares that add up to the {all} of {:?}", stage.name);
@@ -87,12 +84,8 @@ impl PlannedOperator {
             [npu] => (npu, None),
             [npu, gpu] => (npu, Some(gpu)),
             shares => {
-                let found = format!("{} shares", shares.len());
-                return Err(Violation::new(
-                    "shares",
-                    found,
-                    "a share of \"npu\", then one of \"gpu\" or none",
-                ));
+                let expected = "a share of \"npu\", then one of \"gpu\" or none";
+                return Err(Violation::new("shares", format!("{} shares", shares.len()), expected));
             }
         };
         let of_gpu = gpu.map(|share| share.processor);
@@ -147,15 +140,12 @@ impl Share {
     }
 
     fn core_set(&self, at: &str, device: &Profile) -> Result<CoreSet, Violation> {
-        let Some(cores) = &self.cores else {
-            return Err(Violation::new(
-                format!("{at}.cores"),
-                "absent",
-                "the CPU cores to use, such as \"1large2med\"",
-            ));
-        };
-        CoreSet::parse(cores, &device.cpu)
-            .map_err(|error| Violation::new(format!("{at}.cores"), format!("{cores:?}"), error.expected))
+        let key = format!("{at}.cores");
+        match &self.cores {
+            None => Err(Violation::new(key, "absent", "the CPU cores to use, such as \"1large2med\"")),
+            Some(cores) => CoreSet::parse(cores, &device.cpu)
+                .map_err(|error| Violation::new(key, format!("{cores:?}"), error.expected)),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use rand_distr::{Distribution, Exp1, StandardUniform};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Checker, Limits, Quantity};
+use crate::device::Checker;
 use crate::units::{MILLIS_PER_DAY, PICOS_PER_SECOND, Picos};
 
 /// Most requests a second: no sensor and no display of a phone has more.
@@ -30,20 +30,11 @@ pub struct Arrivals {
 
 impl Arrivals {
     pub(crate) fn check(&self, checker: &mut Checker) {
-        let mut within = |key: &str, value: Option<f64>, [least, most]: [f64; 2]| {
-            if let Some(value) = value {
-                checker.limited(key, &Quantity::plain(value), Limits::Within(least, most));
-            }
-        };
-        let shortest = MILLIS_PER_SECOND / MOST_PER_SECOND;
-        within("period_ms", self.period_ms, [shortest, MILLIS_PER_DAY]);
-        within("offset_ms", self.offset_ms, [0.0, MILLIS_PER_DAY]);
-        within("jitter_ms", self.jitter_ms, [0.0, MILLIS_PER_DAY]);
-        within(
-            "rate_per_second",
-            self.rate_per_second,
-            [MILLIS_PER_SECOND / MILLIS_PER_DAY, MOST_PER_SECOND],
-        );
+        let [shortest, least_rate] = [MOST_PER_SECOND, MILLIS_PER_DAY].map(|most| MILLIS_PER_SECOND / most);
+        checker.within("period_ms", self.period_ms, [shortest, MILLIS_PER_DAY]);
+        checker.within("offset_ms", self.offset_ms, [0.0, MILLIS_PER_DAY]);
+        checker.within("jitter_ms", self.jitter_ms, [0.0, MILLIS_PER_DAY]);
+        checker.within("rate_per_second", self.rate_per_second, [least_rate, MOST_PER_SECOND]);
         if self.period_ms.is_some() == self.rate_per_second.is_some() {
             checker.violation("period_ms", "not the only one", "either period_ms or rate_per_second");
         }

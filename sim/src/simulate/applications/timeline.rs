@@ -12,40 +12,39 @@ use crate::units::Picos;
 /// Whose command a task of the program is: the application, the stage, the command.
 type Owner<'l> = (&'l str, &'l str, &'l PricedCommand);
 
-/// A command that was computed, and when each of its phases was.
-struct Execution {
-    task: usize,
-    spans: Vec<(Picos, Picos)>,
-}
+/// Start and end of each phase of a command that was computed.
+type Spans = Vec<(Picos, Picos)>;
 
-pub(super) fn timeline(
-    simulator: &mut ApplicationSimulator<'_>,
-    loads: &[Load<'_>],
-    until: Picos,
-) -> Result<Timeline> {
-    let mut recorder = Recorder::new();
-    // What comes later changes nothing before.
-    let mut shown = loads.to_vec();
-    for load in &mut shown {
-        load.stream.arrivals.retain(|&arrival| arrival < until);
+impl ApplicationSimulator<'_> {
+    /// What runs when, until `until`.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn timeline(&mut self, loads: &[Load<'_>], until: Picos) -> Result<Timeline> {
+        let mut recorder = Recorder::default();
+        // What comes later changes nothing before.
+        let mut shown = loads.to_vec();
+        for load in &mut shown {
+            load.stream.arrivals.retain(|&arrival| arrival < until);
+        }
+        self.execute(&shown, &mut recorder)?;
+        let count = |loads: &[Load<'_>]| loads.iter().map(|load| load.stream.arrivals.len()).sum::<usize>();
+        let is_all = count(&shown) == count(loads);
+        let end = if is_all { end(report::requests(&self.engine, loads)).min(until) } else { until };
+        let owners = owners(loads);
+        let mut drawing = Drawing::without_waits(self.device);
+        for (task, spans) in executions(&recorder, &owners, end) {
+            let (application, stage, command) = owners[task];
+            drawing.task(&format!("{application}: {stage}"), command, &spans);
+        }
+        let mut tracks: Vec<Track> =
+            (0..loads.len()).map(|index| requests(self, loads, index, end)).collect();
+        tracks.extend(drawing.finish());
+        let samples = recorder.memory.iter().filter(|(time, _)| *time < end);
+        let samples = samples.map(|&(time, rate)| (time, rate.as_gigabytes())).collect();
+        let counters = vec![Counter { name: "memory bandwidth".to_owned(), unit: "GB/s", samples }];
+        Ok(Timeline { tracks, counters, end })
     }
-    simulator.execute(&shown, &mut recorder)?;
-    let count = |loads: &[Load<'_>]| loads.iter().map(|load| load.stream.arrivals.len()).sum::<usize>();
-    let is_all = count(&shown) == count(loads);
-    let end = if is_all { end(report::requests(&simulator.engine, loads)).min(until) } else { until };
-    let owners = owners(loads);
-    let mut drawing = Drawing::without_waits(simulator.device);
-    for Execution { task, spans } in executions(&recorder, &owners, end) {
-        let (application, stage, command) = owners[task];
-        drawing.task(&format!("{application}: {stage}"), command, &spans);
-    }
-    let mut tracks: Vec<Track> =
-        (0..loads.len()).map(|index| requests(simulator, loads, index, end)).collect();
-    tracks.extend(drawing.finish());
-    let samples = recorder.memory.iter().filter(|(time, _)| *time < end);
-    let samples = samples.map(|&(time, rate)| (time, rate.as_gigabytes())).collect();
-    let counters = vec![Counter { name: "memory bandwidth".to_owned(), unit: "GB/s", samples }];
-    Ok(Timeline { tracks, counters, end })
 }
 
 /// The requests of one application: from when it began with each.
@@ -63,7 +62,7 @@ fn requests(simulator: &ApplicationSimulator<'_>, loads: &[Load<'_>], index: usi
 /// Of each task that belongs to an application's requests, in the program's order.
 fn owners<'l>(loads: &'l [Load<'_>]) -> Vec<Owner<'l>> {
     let of_load = |load: &'l Load<'_>| {
-        load.request.runs().flat_map(move |run| {
+        load.request.runs.iter().flat_map(move |run| {
             let named = |command: &'l PricedCommand| (load.name, run.names[command.stage].as_str(), command);
             run.lowered.tasks.iter().map(named)
         })
@@ -72,8 +71,8 @@ fn owners<'l>(loads: &'l [Load<'_>]) -> Vec<Owner<'l>> {
 }
 
 /// What processors computed before `end`, by start.
-fn executions(recorder: &Recorder, owners: &[Owner<'_>], end: Picos) -> Vec<Execution> {
-    let mut pending: Vec<Vec<(Picos, Picos)>> = vec![Vec::new(); owners.len()];
+fn executions(recorder: &Recorder, owners: &[Owner<'_>], end: Picos) -> Vec<(usize, Spans)> {
+    let mut pending: Vec<Spans> = vec![Vec::new(); owners.len()];
     let mut executions = Vec::new();
     for &(TaskId(task), start, finish) in &recorder.phases {
         let task = task as usize;
@@ -83,13 +82,13 @@ fn executions(recorder: &Recorder, owners: &[Owner<'_>], end: Picos) -> Vec<Exec
         let spans = &mut pending[task];
         spans.push((start, finish));
         if spans.len() == command.phases.as_slice().len() {
-            executions.push(Execution { task, spans: std::mem::take(spans) });
+            executions.push((task, std::mem::take(spans)));
         }
     }
-    executions.retain(|execution| execution.spans[0].0 < end);
-    for (start, finish) in executions.iter_mut().flat_map(|execution| &mut execution.spans) {
+    executions.retain(|(_, spans): &(usize, Spans)| spans[0].0 < end);
+    for (start, finish) in executions.iter_mut().flat_map(|(_, spans)| spans) {
         (*start, *finish) = ((*start).min(end), (*finish).min(end));
     }
-    executions.sort_by_key(|execution| (execution.spans[0].0, execution.task));
+    executions.sort_by_key(|(task, spans)| (spans[0].0, *task));
     executions
 }

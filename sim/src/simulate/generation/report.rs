@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Cost, bytes, joules};
+use super::Cost;
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
 use crate::workload::Turn;
 
@@ -67,14 +67,14 @@ pub struct Generation {
 impl PhaseReport {
     fn new(tokens: u32, preparation: Picos, cost: Cost) -> Self {
         let latency = preparation.saturating_add(cost.latency);
-        let moved = bytes(cost.bytes);
+        let moved = Bytes(cost.bytes.round() as u64);
         Self {
             tokens,
             latency,
             tokens_per_second: f64::from(tokens) / latency.as_seconds().max(f64::MIN_POSITIVE),
             bytes: moved,
             bandwidth: BytesPerSecond::mean(moved, cost.latency),
-            energy: joules(cost.joules),
+            energy: cost.joules.is_finite().then_some(Joules(cost.joules)),
             busy: cost.busy.map(|picos| Picos(picos.round() as u64)),
         }
     }

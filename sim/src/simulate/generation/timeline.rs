@@ -5,6 +5,7 @@
 //! in its layers.
 
 use super::{Conversation, GenerationPlan, GenerationRun, StepPlan};
+use crate::simulate::timeline::slice;
 use crate::simulate::{Result, timeline};
 use crate::timeline::{Activity, Counter, Stretch, Timeline, Track};
 use crate::units::Picos;
@@ -62,8 +63,7 @@ impl GenerationRun<'_> {
 fn draw_token(whole: &mut Timeline, tracks: &[usize], name: &str, latency: Picos) {
     let (start, end) = (whole.end, whole.end + latency);
     for &track in tracks {
-        let name = name.to_owned();
-        whole.tracks[track].slices.push(Stretch { name, activity: Activity::Compute, start, end });
+        whole.tracks[track].slices.push(slice(name, Activity::Compute, start, end));
     }
     whole.end = end;
 }

@@ -36,11 +36,12 @@ pub(super) fn draw(slices: &mut Vec<Stretch>, phases: &[Phase], spans: &[(Picos,
 fn graph(slices: &mut Vec<Stretch>, folds: u32, spans: &[(Picos, Picos)], parts: &[Phase]) {
     let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) else { return };
     let stretches = folds.clamp(1, MOST_STRETCHES);
-    let edge = |step: u32, length: Picos| {
-        Picos((u128::from(length.0) * u128::from(step) / u128::from(stretches)) as u64)
-    };
+    // So much of a whole lies before a step.
+    let before =
+        |step: u32, whole: u64| (u128::from(whole) * u128::from(step) / u128::from(stretches)) as u64;
+    let edge = |step, length: Picos| Picos(before(step, length.0));
     for stretch in 0..stretches {
-        let [first, last] = [stretch, stretch + 1].map(|step| fold_before(folds, stretches, step));
+        let [first, last] = [stretch, stretch + 1].map(|step| before(step, folds.into()));
         let name =
             if last == first + 1 { format!("fold {last}") } else { format!("folds {} to {last}", first + 1) };
         let [from, to] = [stretch, stretch + 1].map(|step| start + edge(step, end - start));
@@ -54,11 +55,6 @@ fn graph(slices: &mut Vec<Stretch>, folds: u32, spans: &[(Picos, Picos)], parts:
             at = part_to;
         }
     }
-}
-
-/// Folds before the stretch numbered `step`.
-fn fold_before(folds: u32, stretches: u32, step: u32) -> u32 {
-    (u64::from(folds) * u64::from(step) / u64::from(stretches)) as u32
 }
 
 #[cfg(test)]

@@ -60,12 +60,7 @@ fn tile(task: &TileTask, budget: u32, mut tile: Tile) -> (Tile, u32) {
     } else if budget >= 2 && (slices.is_multiple_of(2) || slices >= 4) {
         tile.slices = 2;
     }
-    let unroll = match tile.texels() {
-        1 => task.unroll(&[4, 2]),
-        2 => task.unroll(&[2]),
-        _ => 1,
-    };
-    (tile, unroll)
+    (tile, task.unroll_by_texels(tile.texels()))
 }
 
 /// Joins axes where that saves groups: all of them where it saves more than `worth_joining_all`.

@@ -69,12 +69,7 @@ fn texels(task: &TileTask, [one, two, four]: [f64; 3], most: u32) -> u32 {
 }
 
 fn with_unroll(texels: u32, task: &TileTask) -> (Tile, u32) {
-    let unroll = match texels {
-        1 => task.unroll(&[4, 2]),
-        2 => task.unroll(&[2]),
-        _ => 1,
-    };
-    (tile_of(texels, task), unroll)
+    (tile_of(texels, task), task.unroll_by_texels(texels))
 }
 
 fn tile_of(texels: u32, task: &TileTask) -> Tile {

@@ -111,6 +111,15 @@ impl TileTask {
         }
     }
 
+    /// Source unroll that makes up for few texels of a thread.
+    pub(super) fn unroll_by_texels(&self, texels: u32) -> u32 {
+        match texels {
+            1 => self.unroll(&[4, 2]),
+            2 => self.unroll(&[2]),
+            _ => 1,
+        }
+    }
+
     /// Source unroll where only the output slices of a thread count.
     pub(super) fn unroll_by_slices(&self, slices: u32) -> u32 {
         if slices <= 2 { self.unroll(&[4, 2]) } else { self.unroll(&[2]) }

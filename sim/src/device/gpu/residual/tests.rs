@@ -63,7 +63,7 @@ fn what_does_not_fit_together_is_named() {
     let check = |entries: Vec<ResidualTable>| {
         let mut checker = Checker::default();
         Residual { source: "runs".to_owned(), table: entries }.check(&mut checker);
-        checker.finish().into_iter().map(|violation| violation.key).collect::<Vec<_>>()
+        checker.violations.into_iter().map(|violation| violation.key).collect::<Vec<_>>()
     };
     assert_eq!(check(vec![table()]), [""; 0]);
     assert_eq!(check(vec![table(), table()]), ["table"]);

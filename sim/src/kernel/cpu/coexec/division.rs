@@ -7,8 +7,7 @@
 
 use std::ops::Range;
 
-use crate::kernel::cpu::ruy;
-use crate::kernel::cpu::ruy::{Product, Tile};
+use crate::kernel::cpu::ruy::{self, Product, Tile};
 
 /// Side of ruy's f32 tile on 64-bit Arm, in which its rules think.
 const RUY_TILE: u64 = 8;

@@ -25,9 +25,11 @@ fn fitted() -> CoexecRates {
 /// A server on which one unit costs a nanosecond and all else is free.
 fn only(unit: CoexecUnit) -> Cpu {
     let mut cpu = server();
-    let mut rates = CoexecRates::free("test");
-    rates.rates_mut()[unit as usize].value = 1.0;
-    cpu.clusters[0].coexec_f32 = Some(rates);
+    let mut rates = toml::Table::try_from(fitted()).unwrap();
+    for (key, value) in rates.iter_mut().filter(|(_, value)| value.is_float()) {
+        *value = f64::from(u8::from(key == unit.key())).into();
+    }
+    cpu.clusters[0].coexec_f32 = Some(rates.try_into().unwrap());
     cpu
 }
 

@@ -1,5 +1,7 @@
 //! The time of work: units times rates, stretched by the threads at work.
 
+use arrayvec::ArrayVec;
+
 use super::{Sharing, Work};
 use crate::device::cpu::{CoexecRates, CoexecUnit};
 use crate::kernel::cpu::{
@@ -75,11 +77,9 @@ impl Costs {
         if threads == 1 {
             return self.operator_ns() + nanos;
         }
-        let mut per_thread = [0.0; MAX_THREADS];
-        for (thread, slot) in per_thread.iter_mut().enumerate().take(threads) {
-            *slot = nanos * self.stretch(thread, threads);
-        }
-        self.operator_ns() + work.makespan(&per_thread[..threads]).nanos + self.fork_ns(threads)
+        let per_thread: ArrayVec<f64, MAX_THREADS> =
+            (0..threads).map(|thread| nanos * self.stretch(thread, threads)).collect();
+        self.operator_ns() + work.makespan(&per_thread).nanos + self.fork_ns(threads)
     }
 
     /// What it takes to give so many threads work, and to wait for them.
@@ -110,33 +110,24 @@ impl Work {
     /// When the last of the threads is done, of which thread `i` takes `per_thread[i]` for
     /// all of the work.
     pub(super) fn makespan(&self, per_thread: &[f64]) -> Makespan {
-        let mut of_piece = [0.0; MAX_THREADS];
-        let mut of_each = |count: usize| {
-            for (slot, nanos) in of_piece.iter_mut().zip(per_thread) {
-                *slot = nanos / count as f64;
-            }
-        };
-        let threads = per_thread.len();
-        if threads < 2 {
+        if per_thread.len() < 2 {
             return Makespan::alone(per_thread.first().copied().unwrap_or(0.0));
         }
+        let of_each = |pieces: usize| -> ArrayVec<f64, MAX_THREADS> {
+            per_thread.iter().map(|nanos| nanos / pieces as f64).collect()
+        };
         match self.sharing {
             Sharing::Alone => Makespan::alone(per_thread[0]),
-            Sharing::Lines { lines, .. } => {
-                of_each(lines);
-                static_rows(lines as u64, &of_piece[..threads])
-            }
+            Sharing::Lines { lines, .. } => static_rows(lines as u64, &of_each(lines)),
             Sharing::Blocks(division) if division.is_even() || division.blocks() > MOST_SINGLE_BLOCKS => {
-                of_each(division.blocks());
-                self_scheduled(division.blocks() as u64, &of_piece[..threads])
+                self_scheduled(division.blocks() as u64, &of_each(division.blocks()))
             }
             Sharing::Blocks(division) => {
-                of_each(division.tiles());
                 let sizes = (0..division.blocks()).map(|index| {
                     let block = division.block(index);
                     (block.pixel_tiles.len() * block.channel_tiles.len()) as f64
                 });
-                self_scheduled_blocks(sizes, &of_piece[..threads])
+                self_scheduled_blocks(sizes, &of_each(division.tiles()))
             }
         }
     }

@@ -5,9 +5,8 @@ use super::product::Product;
 use crate::device::cpu::CoexecUnit;
 use crate::device::{Cluster, InstructionSet};
 use crate::kernel::cpu::{Kernel, separate_passes};
-use crate::workload;
 use crate::workload::{
-    Class, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Movement, Operator, Pick, Pool,
+    self, Class, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Movement, Operator, Pick, Pool,
     Reduction, Shape, Window,
 };
 

@@ -14,7 +14,7 @@ use crate::workload::DataType;
 /// members have those number formats and the memory holds `capacity` bytes.
 pub(super) fn spills(operators: &Operators, formats: &[DataType], capacity: f64) -> Vec<f64> {
     let mut memory = Memory::new(operators, formats, capacity);
-    (0..operators.all().len()).map(|place| memory.step(operators, place)).collect()
+    (0..operators.all.len()).map(|place| memory.step(operators, place)).collect()
 }
 
 struct Memory {
@@ -33,10 +33,10 @@ struct Memory {
 
 impl Memory {
     fn new(operators: &Operators, formats: &[DataType], capacity: f64) -> Self {
-        let mut sizes = operators.sizes().to_vec();
+        let mut sizes = operators.sizes.clone();
         // What comes from outside is in the format of who reads it first.
         let mut is_sized = vec![false; sizes.len()];
-        for operator in operators.all() {
+        for operator in &operators.all {
             let element_bytes = activation_bytes(formats[operator.member]);
             for &tensor in operator.inputs.iter().chain([&operator.output]) {
                 if !std::mem::replace(&mut is_sized[tensor], true) {
@@ -46,7 +46,7 @@ impl Memory {
         }
         let reads = || {
             operators
-                .all()
+                .all
                 .iter()
                 .enumerate()
                 .flat_map(|(place, operator)| operator.inputs.iter().map(move |&input| (place, input)))
@@ -63,7 +63,7 @@ impl Memory {
         }
         // What comes from outside lies in DRAM.
         let mut here = vec![None; sizes.len()];
-        let live: Vec<usize> = operators.outside().collect();
+        let live: Vec<usize> = (0..sizes.len()).filter(|&tensor| operators.is_outside[tensor]).collect();
         for &tensor in &live {
             here[tensor] = Some(0.0);
         }
@@ -82,7 +82,7 @@ impl Memory {
 
     /// Makes room for an operator, and leaves its output where it fits. Returns the traffic.
     fn step(&mut self, operators: &Operators, place: usize) -> f64 {
-        let operator = &operators.all()[place];
+        let operator = &operators.all[place];
         let inputs = &operator.inputs;
         let missing = |&tensor: &usize| self.here[tensor].map_or(0.0, |here| self.sizes[tensor] - here);
         let mut traffic: f64 = inputs.iter().map(missing).sum();
@@ -122,7 +122,7 @@ impl Memory {
             let leaving = self.on_chip(tensor).min(over);
             over -= leaving;
             self.here[tensor] = Some(self.on_chip(tensor) - leaving);
-            if !operators.is_outside(tensor) {
+            if !operators.is_outside[tensor] {
                 traffic += leaving;
             }
         }
@@ -143,7 +143,7 @@ impl Memory {
             let kept = size.min(room);
             room -= kept;
             let was_whole = self.on_chip(tensor) >= size;
-            if tensor == output || (!operators.is_outside(tensor) && was_whole) {
+            if tensor == output || (!operators.is_outside[tensor] && was_whole) {
                 traffic += size - kept;
             }
             if self.here[tensor].is_none() {

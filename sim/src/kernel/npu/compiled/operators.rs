@@ -26,11 +26,11 @@ pub(super) struct CompiledOperator {
 /// The operators of a graph, in order, and its tensors.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Operators {
-    all: Vec<CompiledOperator>,
+    pub(super) all: Vec<CompiledOperator>,
     /// Elements of each tensor as it is stored; of scores, those of one head.
-    sizes: Vec<f64>,
+    pub(super) sizes: Vec<f64>,
     /// Whether a tensor comes from outside the graph.
-    outside: Vec<bool>,
+    pub(super) is_outside: Vec<bool>,
     /// Extents of the network's inputs, of which layers do not tell two alike apart.
     pictures: HashSet<Shape>,
 }
@@ -56,25 +56,9 @@ impl Operators {
         Ok(operators)
     }
 
-    pub(super) fn all(&self) -> &[CompiledOperator] {
-        &self.all
-    }
-
-    pub(super) fn sizes(&self) -> &[f64] {
-        &self.sizes
-    }
-
-    pub(super) fn is_outside(&self, tensor: usize) -> bool {
-        self.outside[tensor]
-    }
-
-    pub(super) fn outside(&self) -> impl Iterator<Item = usize> {
-        self.outside.iter().enumerate().filter_map(|(tensor, &outside)| outside.then_some(tensor))
-    }
-
-    fn tensor(&mut self, size: f64, outside: bool) -> usize {
+    fn tensor(&mut self, size: f64, is_outside: bool) -> usize {
         self.sizes.push(size);
-        self.outside.push(outside);
+        self.is_outside.push(is_outside);
         self.sizes.len() - 1
     }
 
@@ -133,12 +117,9 @@ impl Operators {
         if let (Kernel::Free, Some(&input)) = (work.kernel, inputs.first()) {
             return input;
         }
-        let mut next = 1;
-        while next < inputs.len() {
-            if inputs[..next].contains(&inputs[next]) {
-                inputs.remove(next);
-            } else {
-                next += 1;
+        for place in (1..inputs.len()).rev() {
+            if inputs[..place].contains(&inputs[place]) {
+                inputs.remove(place);
             }
         }
         let output = self.tensor(stored, false);

@@ -26,10 +26,19 @@ pub(super) struct Cost {
     pub(super) compute_us: f64,
     /// What its traffic takes while nobody else uses the memory.
     pub(super) traffic_us: f64,
-    /// What it takes beside both.
+    /// What both take together: weights are fetched, and results spilled, while the units compute.
+    pub(super) working_us: f64,
+    /// What it takes beside that.
     pub(super) fixed_us: f64,
     pub(super) weight_bytes: f64,
     pub(super) spilled_bytes: f64,
+}
+
+impl Cost {
+    /// All that it takes.
+    pub(super) fn micros(&self) -> f64 {
+        self.working_us + self.fixed_us
+    }
 }
 
 /// The rates of one number format.
@@ -46,17 +55,12 @@ pub(super) struct Rates<'a> {
     batch_norm: Option<f64>,
 }
 
+/// Bytes of a float.
+const FLOAT_BYTES: u64 = 2;
+
 /// Bytes of an activation: the compiler makes 16-bit floats of those in 32 bits.
 pub(super) fn activation_bytes(data_type: DataType) -> f64 {
-    match data_type {
-        DataType::F32
-        | DataType::F16
-        | DataType::I8Dynamic
-        | DataType::I4Dynamic
-        | DataType::W8A16
-        | DataType::W4A16 => 2.0,
-        DataType::I8 => 1.0,
-    }
+    data_type.activation_bytes().min(FLOAT_BYTES) as f64
 }
 
 impl<'a> Rates<'a> {
@@ -64,7 +68,7 @@ impl<'a> Rates<'a> {
         let float = Self {
             compiled,
             activation_bytes: activation_bytes(data_type),
-            weight_bytes: 2.0,
+            weight_bytes: data_type.weight_bits().min(8 * FLOAT_BYTES) as f64 / 8.0,
             product: 1.0,
             volume: 1.0,
             vector: 1.0,
@@ -83,7 +87,6 @@ impl<'a> Rates<'a> {
             DataType::I8 => {
                 let integer = compiled.integer.as_ref().ok_or_else(|| unknown("integer"))?;
                 Ok(Self {
-                    weight_bytes: 1.0,
                     product: integer.product_rate_factor.value,
                     volume: integer.volume_rate_factor.value,
                     vector: integer.vector_rate_factor.value,
@@ -101,7 +104,6 @@ impl<'a> Rates<'a> {
                 let weights = compiled.integer_weights.as_ref().ok_or_else(|| unknown("integer_weights"))?;
                 let factor = weights.product_rate_factor.value;
                 Ok(Self {
-                    weight_bytes: if data_type == DataType::W8A16 { 1.0 } else { 0.5 },
                     product: factor,
                     volume: factor,
                     fixed: weights.fixed_cost_factor.value,
@@ -126,7 +128,8 @@ impl<'a> Rates<'a> {
         let operators_us = compiled.operator_us.value * self.fixed;
         let images_us = micros(work.image_pixels, compiled.image_pixel_ns.value.recip()) * self.fixed;
         let compute_us = self.compute_us(work);
-        Cost { compute_us, traffic_us, fixed_us: operators_us + images_us, weight_bytes, spilled_bytes }
+        let (working_us, fixed_us) = (compute_us.max(traffic_us), operators_us + images_us);
+        Cost { compute_us, traffic_us, working_us, fixed_us, weight_bytes, spilled_bytes }
     }
 
     fn bytes(&self, work: &Work) -> f64 {
@@ -186,13 +189,8 @@ impl<'a> Rates<'a> {
             Kernel::ChannelReduction => {
                 micros(work.read, compiled.channel_reduction_elements_per_ns.value) + operands
             }
-            Kernel::Movement => {
-                if work.aligned {
-                    operands
-                } else {
-                    relaid
-                }
-            }
+            Kernel::Movement if work.aligned => operands,
+            Kernel::Movement => relaid,
             Kernel::Gather => micros(work.read, compiled.gathered_elements_per_ns.value * self.vector),
             Kernel::Free => 0.0,
         }

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::kernel_of;
 use crate::kernel::{Result, Unsupported};
 use crate::workload::{
-    Class, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Generic, GenericKind,
-    Interpolation, Layer, Movement, Pool, PoolKind, Product, Reduction, Reshape, Shape,
+    Class, Conv2d, DataType, Dimension, Elementwise, Function, Generic, GenericKind, Interpolation, Layer,
+    Movement, Pool, PoolKind, Product, Reduction, Reshape, Shape,
 };
 
 /// The matrix unit's tile: every extent of a product is padded to it (fitted on `data/aihub`; the
@@ -154,9 +154,13 @@ impl Work {
         let mut work = match operator.class() {
             Class::Product(product) => base.product(product),
             Class::Convolution(conv) => base.convolution(conv),
-            Class::Depthwise(conv) => base.depthwise(conv),
+            Class::Depthwise(conv) => {
+                Self { kernel: Kernel::Window, taps: conv.window.taps() as f64 * base.written, ..base }
+            }
             Class::Pool(pool) => base.pool(pool, layer)?,
-            Class::Reduction(reduction) => base.reduction(reduction),
+            Class::Reduction(Reduction::Pixels { .. }) => base,
+            Class::Reduction(Reduction::Exponentials) => Self { kernel: Kernel::Softmax, ..base },
+            Class::Reduction(Reduction::Normalisation(_)) => Self { kernel: Kernel::Normalisation, ..base },
             Class::Elementwise(elementwise) => base.elementwise(&elementwise, from_network),
             Class::Movement(movement) => base.movement(movement, operator.output()),
             Class::Gather(_) => Self { kernel: Kernel::Movement, read: base.written, ..base },
@@ -248,10 +252,6 @@ impl Work {
         }
     }
 
-    fn depthwise(self, conv: &DepthwiseConv2d) -> Self {
-        Self { kernel: Kernel::Window, taps: conv.window.taps() as f64 * self.written, ..self }
-    }
-
     fn pool(self, pool: &Pool, layer: &Layer) -> Result<Self> {
         let taps = pool.window.taps();
         let is_in_floats = matches!(layer.data_type, DataType::F32 | DataType::F16);
@@ -261,15 +261,6 @@ impl Work {
             return Err(Unsupported::new("NPU", &layer.operator, reason));
         }
         Ok(Self { kernel: Kernel::Window, taps: taps as f64 * self.written, ..self })
-    }
-
-    fn reduction(self, reduction: Reduction) -> Self {
-        let kernel = match reduction {
-            Reduction::Pixels { .. } => Kernel::Elementwise,
-            Reduction::Exponentials => Kernel::Softmax,
-            Reduction::Normalisation(_) => Kernel::Normalisation,
-        };
-        Self { kernel, ..self }
     }
 
     fn elementwise(self, elementwise: &Elementwise, from_network: bool) -> Self {
