@@ -6,6 +6,8 @@
 //! Invariant: nothing here panics, whatever the bytes are; this is the only
 //! module of the crate that touches the file system.
 
+mod tree;
+
 use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
@@ -16,8 +18,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
-/// Reads a whole document of TOML.
-pub use toml::from_str as from_toml;
+pub use tree::{Misfit, from_toml, from_toml_value};
 
 /// Largest input file that is read. A profile is about 10 kB and a plan of a
 /// large network 100 kB; anything near this is not one of our files.
@@ -235,10 +236,10 @@ impl Text {
     /// # Errors
     /// [`InputError::Refused`] for bad TOML, wrong types and unknown keys.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
-        let refused = |misfit: toml::de::Error| {
-            let message = in_words(&misfit.message().trim_end().replace('\n', ", "));
+        let refused = |Misfit { message, span }| {
+            let message = in_words(&message.trim_end().replace('\n', ", "));
             let help = syntax_help(&message);
-            self.refuse_span(misfit.span().unwrap_or(0..0), message, help)
+            self.refuse_span(span.unwrap_or(0..0), message, help)
         };
         from_toml(&self.content).map_err(refused)
     }

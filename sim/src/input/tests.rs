@@ -1,5 +1,7 @@
 use serde::Deserialize;
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 #[derive(Debug, Deserialize)]
@@ -73,4 +75,77 @@ fn a_line_is_pointed_at_from_its_first_character_to_its_last() {
 fn columns_count_characters_not_bytes() {
     let text = text("name = \"é\" é");
     assert_eq!(text.place(12..13).column, 12);
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Everything {
+    count: Option<u32>,
+    large: Option<u64>,
+    share: Option<f64>,
+    ready: Option<bool>,
+    names: Option<Vec<String>>,
+    pair: Option<[i8; 2]>,
+    shape: Option<Shape>,
+    either: Option<Either>,
+    by_name: Option<BTreeMap<String, Inner>>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Shape {
+    Flat,
+    Round { radius: u8 },
+    Square(u8),
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "expected a number or a table")]
+enum Either {
+    Number(f64),
+    Table(Inner),
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Inner {
+    value: u8,
+    #[serde(flatten)]
+    more: BTreeMap<String, i64>,
+}
+
+#[test]
+fn data_is_read_as_the_parser_reads_it_and_refused_at_the_same_place() {
+    for content in [
+        "count = 3\nlarge = 0xffff_ffff_ffff_ffff\nshare = -1_0.5e-1\nready = true\nnames = [\"a\", 'b\\c']",
+        "share = inf\npair = [-128, 0b11]\nshape = \"flat\"\neither = 1.5",
+        "shape.round.radius = 7\neither.value = 2\n[by_name.first]\nvalue = 1\nother = -4",
+        "shape = { square = 4 }\neither = { value = 2, one = 1 }",
+        "count = -3",
+        "count = 4294967296",
+        "large = 18446744073709551616",
+        "share = 1e999",
+        "share = \"much\"",
+        "share = 2026-11-26",
+        "names = [\"a\", 3]",
+        "pair = [1, 2, 3]",
+        "pair = [1, 200]",
+        "shape = \"oval\"",
+        "shape = {}",
+        "shape = 3",
+        "shape = { round = { radius = \"wide\" } }",
+        "either = [1]",
+        "either = { value = -2 }",
+        "ready = true\n\n[by_name]\nfirst = { other = 1 }",
+        "ready = true\nreday = false",
+        "ready = true\nready = false",
+        "ready = tru",
+    ] {
+        let theirs = toml::from_str::<Everything>(content).map_err(|error| error.span());
+        let ours = from_toml::<Everything>(content);
+        assert_eq!(
+            ours.as_ref().map_err(|misfit| misfit.span.clone()),
+            theirs.as_ref().map_err(Clone::clone),
+            "{ours:?}"
+        );
+    }
 }

@@ -2,9 +2,9 @@
 //! operator, and beside it the extents it reads and the functions linked to it.
 
 use serde::{Deserialize, Serialize};
-use toml::de::ValueDeserializer;
 
 use super::Row;
+use coexec_sim::input::from_toml_value;
 use coexec_sim::workload::{Function, Layer, Linked, Operator, OperatorTable, Shape};
 
 /// What stands between extents, and between functions.
@@ -29,8 +29,7 @@ pub(super) fn write(name: &str, layer: &Layer, row: Row) -> Row {
 /// wrong with them.
 pub(super) fn read(text: &str, row: &Row) -> Result<(String, Layer), String> {
     let table: OperatorTable = from_toml_value(text).map_err(|misfit| {
-        let first_line = misfit.message.lines().next().unwrap_or_default();
-        format!("the operator is no inline table of a scenario: {first_line}")
+        format!("the operator is no inline table of a scenario: {}", first_line(&misfit.message))
     })?;
     for (key, is_there) in [("from", table.from.is_some()), ("data_type", table.data_type.is_some())] {
         if is_there {
