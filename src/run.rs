@@ -43,8 +43,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     paths.iter().try_for_each(|path| output::check(path))?;
     options.place.refuse_beside(options.plan.as_deref())?;
     let (scenario, predicts) = this_machine::scenario(options, common)?;
-    let written = written_plan(options, common, &scenario)?;
-    let (plan, pipeline) = match written {
+    let (plan, pipeline) = match written_plan(options, common, &scenario)? {
         Some(written) => (Some(written.plan), written.pipeline),
         None => (None, scenario.pipeline.clone()),
     };
@@ -60,9 +59,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     let (mut report, warnings) =
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
     let Outcome { rows, measurements, left_out } = outcome(options, &scenario, &groups, &mut report)?;
-    for SkippedRow { what, processor, reason } in &left_out {
-        common.note(format_args!("not run: {what} on {processor}: {reason}"));
-    }
+    tell_skipped(&left_out, common);
     let whole = groups.first().and_then(|group| group.first());
     let plan_file = plan_text(&scenario, whole, pipeline.as_ref());
     let mut files = output::runs(&options.out, &measurements, &report.fingerprint)?;
@@ -98,6 +95,13 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     }
     let help = "let the machine do nothing else, keep its clocks fixed, or ask for more --repetitions";
     results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, help)))
+}
+
+/// Says what could not be run, and why.
+fn tell_skipped(rows: &[SkippedRow], common: &Common) {
+    for SkippedRow { what, processor, reason } in rows {
+        common.note(format_args!("not run: {what} on {processor}: {reason}"));
+    }
 }
 
 /// The plan that the options name; says where it was made for another scenario.

@@ -76,10 +76,7 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
         known::tell(&known);
         output::line("");
         trust.tell(&known, &options.place.verification(scenario, &plan, options.plan.as_deref(), true));
-        if let Some(latency) = plain_sharing {
-            let percent = 100.0 * (latency.0 as f64 / prediction.latency.0.max(1) as f64 - 1.0);
-            output::line(&format!("\nmemory shared by max-min alone: latency {latency} ({percent:+.1} %)"));
-        }
+        tell_plain_sharing(plain_sharing, prediction.latency);
         if let Some(samples) = &samples {
             spread(samples);
         }
@@ -88,6 +85,14 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
         }
     }
     Ok(())
+}
+
+/// What a plan would take if processors shared the memory by max-min alone, where the profile knows better.
+fn tell_plain_sharing(plain_sharing: Option<Picos>, latency: Picos) {
+    if let Some(plain) = plain_sharing {
+        let percent = 100.0 * (plain.0 as f64 / latency.0.max(1) as f64 - 1.0);
+        output::line(&format!("\nmemory shared by max-min alone: latency {plain} ({percent:+.1} %)"));
+    }
 }
 
 /// What the plan takes without the profile's interference, where it has any.

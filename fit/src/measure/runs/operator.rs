@@ -29,7 +29,8 @@ pub(super) fn write(name: &str, layer: &Layer, row: Row) -> Row {
 /// wrong with them.
 pub(super) fn read(text: &str, row: &Row) -> Result<(String, Layer), String> {
     let table: OperatorTable = from_toml_value(text).map_err(|misfit| {
-        format!("the operator is no inline table of a scenario: {}", first_line(&misfit.message))
+        let first_line = misfit.message.lines().next().unwrap_or_default();
+        format!("the operator is no inline table of a scenario: {first_line}")
     })?;
     for (key, is_there) in [("from", table.from.is_some()), ("data_type", table.data_type.is_some())] {
         if is_there {
