@@ -36,12 +36,11 @@ mod x86;
 pub use coexec_sim::device::cpu::InstructionSet;
 pub use coexec_sim::kernel::cpu::coexec::{Division, Extent};
 pub use element::Element;
-pub use instruction_set::Available;
+pub use instruction_set::{available_sets, is_available, widest_set};
 pub use prepared::Prepared;
 pub use thread_pool::{PoolError, SPIN, ThreadPool};
 
 // What files of this room share, and what other rooms take of it.
-use element::Kernels;
 use micro_kernel::{MAX_TILE_CHANNELS, MAX_TILE_PIXELS, MicroKernel, TileCall};
 use normalise::Normalisation;
 pub(crate) use normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use coexec_sim::InstructionSet;
 use coexec_sim::workload::{Interpolation, Pick, Resize, Shape};
 
-use super::instruction_set::Loops;
+use super::element::PlainRegister;
 use super::pixelwise::Results;
 use super::prepared::{Implementation, Pass};
 use super::{Element, Vector, elementwise, normalise};
@@ -26,11 +27,52 @@ pub(super) struct Visit<'a, T: Element> {
     pub(super) pixels: Range<usize>,
 }
 
-impl<T: Element> Loops<T> for Visit<'_, T> {
+impl<T: Element> Visit<'_, T> {
+    /// Makes the step with the instructions of `set`, for which its loops are compiled, so that they
+    /// become loops over that set's vectors.
+    ///
+    /// # Safety
+    /// The processor has `set`; nobody else accesses the pixels meanwhile, and inputs and output
+    /// have the operator's sizes.
+    pub(super) unsafe fn run(&self, set: InstructionSet) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx2,fma")]
+            fn with_avx2<T: Element>(visit: &Visit<'_, T>) {
+                // SAFETY: this is run where there are these instructions.
+                unsafe { visit.over::<T::Avx2>() };
+            }
+            #[target_feature(enable = "avx512f,avx2,fma")]
+            fn with_avx512<T: Element>(visit: &Visit<'_, T>) {
+                // SAFETY: this is run where there are these instructions.
+                unsafe { visit.over::<T::Avx512>() };
+            }
+            match set {
+                // SAFETY: the caller vouches for the instructions.
+                InstructionSet::Avx2 => return unsafe { with_avx2(self) },
+                // SAFETY: the caller vouches for the instructions.
+                InstructionSet::Avx512 => return unsafe { with_avx512(self) },
+                _ => {}
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        if matches!(set, InstructionSet::Neon | InstructionSet::NeonF16) {
+            // SAFETY: the caller vouches for NEON, which belongs to the baseline of every
+            // 64-bit Arm target.
+            return unsafe { self.over::<T::Neon>() };
+        }
+        // SAFETY: every processor has what plain code needs.
+        unsafe { self.over::<PlainRegister>() };
+    }
+
+    /// Makes the step over registers `V`; to be inlined, with all it calls.
+    ///
+    /// # Safety
+    /// As [`Self::run`] says, with the instructions of `V`.
     // The step is chosen anew for each pixel: loops of its own for each step would be
     // closures, which may be compiled apart from here and then lack the vectors.
     #[inline(always)]
-    unsafe fn run<V: Vector<T>>(self) {
+    unsafe fn over<V: Vector<T>>(&self) {
         for index in self.pixels.clone() {
             // SAFETY: whoever runs the visit vouches for the results; every thread has
             // pixels or channels of its own.
@@ -52,9 +94,7 @@ impl<T: Element> Loops<T> for Visit<'_, T> {
             }
         }
     }
-}
 
-impl<T: Element> Visit<'_, T> {
     /// Computes the channels `to` of a pixel.
     ///
     /// # Safety

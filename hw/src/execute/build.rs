@@ -9,7 +9,7 @@ use super::{
     CpuKernel, ExecuteError, GpuKernel, Home, HostHome, Machine, Operation, OperationPart, Place, Result,
     Task, Touched, borrowed, stages_before,
 };
-use crate::cpu::{Available as _, Element, InstructionSet};
+use crate::cpu::{Element, widest_set};
 use crate::opencl::{Dispatch, Signals};
 use crate::operands::{Weights, linked_operands};
 use crate::{cpu, numbers, opencl};
@@ -53,7 +53,7 @@ pub(super) fn operations<T: Element>(
         };
         let mut cpu = None;
         if let Some(cores) = placement.cores() {
-            let prepared = cpu::Prepared::new(&stage.layer, &weights, InstructionSet::detect())?;
+            let prepared = cpu::Prepared::new(&stage.layer, &weights, widest_set())?;
             cpu = Some(CpuKernel { prepared, team: machine.team(&cores, &task.profile.cpu)? });
         }
         let mut parts = Vec::new();

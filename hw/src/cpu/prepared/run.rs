@@ -6,7 +6,6 @@ use coexec_sim::kernel::cpu::coexec::{Division, depthwise_threads};
 use coexec_sim::{Operator, Region, Shape};
 
 use super::Implementation;
-use crate::cpu::instruction_set::run_compiled_for;
 use crate::cpu::pixelwise::Results;
 use crate::cpu::product::Product;
 use crate::cpu::visit::{Computation, Visit};
@@ -181,10 +180,9 @@ impl<T: Element> Prepared<T> {
     ) {
         let output = self.layer.operator.output();
         let visit = |pixels: Range<usize>| {
-            let visit = Visit { step, inputs, results, output, pixels };
             // SAFETY: the instructions were checked; each pixel is visited once, and inputs
             // and output have the operator's sizes.
-            unsafe { run_compiled_for(self.set, visit) };
+            unsafe { Visit { step, inputs, results, output, pixels }.run(self.set) };
         };
         match Self::threads(step, results, pool.threads()) {
             1 => visit(0..results.pixels()),
