@@ -54,7 +54,7 @@ pub(crate) use events::{
     timed_out, wait_for,
 };
 use launch::{GridKernel, Handle};
-pub(crate) use signals::{Fault, FlagHome, SPIN_LIMIT, Signals};
+pub(crate) use signals::{FlagHome, SPIN_LIMIT, Signals};
 use source::Source;
 use tensor::Extent;
 pub(crate) use traffic::{BoundKernel, Crossing, Exchange};

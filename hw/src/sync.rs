@@ -20,50 +20,43 @@ use crate::opencl::{FlagHome, Result, Runtime, Signals};
 
 pub(crate) use link::Link;
 pub use link::sleep_granularity;
-use link::{check, spin_until};
+use link::spin_until;
 pub use ping_pong::ping_pong;
 pub use probe::{Unsound, choose, probe};
 pub use round::{Notifications, measure};
 
-/// How one side learns that the other is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
+/// How one side learns that the other is done; one that is not sound is replaced by a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Mechanism {
-    /// The host sleeps until the queue is empty (`clFinish`), and queues what the
-    /// device does next only then.
-    BlockingFinish,
-    /// The host sleeps until an event (`clWaitForEvents`), and ends the user event that
-    /// the device's next kernel waits for.
-    EventWait,
-    /// The host polls an event's status, and queues what the device does next only when it
-    /// has ended.
-    EventPolling,
     /// Both spin on flags in fine-grained shared virtual memory: the computing kernel's
     /// last-finishing group sets the device's, and a kernel of one thread behind it waits
     /// for the host's (EPEW'25, section 4).
     SvmPolling,
-    /// The same with flags in a host buffer that stays mapped.
-    PinnedPolling,
     /// The host sleeps for most of the predicted wait, then spins on such a flag
     /// (`HeteroInfer`, SOSP'25, section 4.3).
     SleepThenPoll,
+    /// As by [`Self::SvmPolling`], with flags in a host buffer that stays mapped.
+    PinnedPolling,
+    /// The host polls an event's status, and queues what the device does next only when it
+    /// has ended.
+    EventPolling,
+    /// The host sleeps until an event (`clWaitForEvents`), and ends the user event that
+    /// the device's next kernel waits for.
+    EventWait,
+    /// The host sleeps until the queue is empty (`clFinish`), and queues what the
+    /// device does next only then.
+    BlockingFinish,
 }
 
 impl Mechanism {
-    /// Every mechanism; one that is not sound is replaced by a later one.
-    pub const ALL: [Self; 6] = [
-        Self::SvmPolling,
-        Self::SleepThenPoll,
-        Self::PinnedPolling,
-        Self::EventPolling,
-        Self::EventWait,
-        Self::BlockingFinish,
-    ];
+    /// Every mechanism.
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// What may replace this mechanism, best first: polling is replaced by polling as
     /// long as one kind works; what always works comes last.
     pub fn fallbacks(self) -> impl Iterator<Item = Self> {
-        let later = Self::ALL.into_iter().skip_while(move |&mechanism| mechanism != self).skip(1);
+        let later = Self::ALL.iter().copied().skip_while(move |&mechanism| mechanism != self).skip(1);
         later.filter(|&mechanism| mechanism != Self::SleepThenPoll)
     }
 

@@ -28,6 +28,8 @@ const CALIBRATIONS: u32 = 5;
 const WORDS: usize = 5;
 /// The value of the host's flag that ends every wait.
 const RELEASED: u32 = u32::MAX;
+/// The status of a wait in which the device saw the host's flag before its data.
+const STALE: u32 = 3;
 
 /// A word of the flags.
 #[derive(Clone, Copy)]
@@ -37,17 +39,6 @@ enum Word {
     Status,
     DeviceData,
     HostData,
-}
-
-/// What went wrong with a wait of the device's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The kernel spun as long as it may.
-    SpunOut,
-    /// The host released the kernel.
-    GivenUp,
-    /// The device saw the host's flag before its data.
-    Stale,
 }
 
 /// Where the flags lie.
@@ -108,22 +99,18 @@ impl Signals {
     /// Reads of a flag that take [`SPIN_LIMIT`], by the quickest of a few trials: in the
     /// others something else may have run meanwhile.
     fn calibrate(&mut self) -> Result<u32> {
-        let mut least_ns = f64::INFINITY;
+        let mut least_ns = u64::MAX;
         for _ in 0..CALIBRATIONS {
-            least_ns = least_ns.min(self.spin_ns()?);
+            self.reset();
+            // Nobody answers.
+            let event = self.enqueue_hand_over(None, Some(1))?;
+            wait(&self.runtime, &event, "the calibration of its spins", CALIBRATION_LIMIT)?;
+            let Stamps { started, ended, .. } = stamps(&event)?;
+            least_ns = least_ns.min(ended.saturating_sub(started));
         }
-        let spins = SPIN_LIMIT.as_nanos() as f64 / least_ns;
+        let spin_ns = least_ns.max(1) as f64 / f64::from(CALIBRATION_SPINS);
+        let spins = SPIN_LIMIT.as_nanos() as f64 / spin_ns;
         Ok(spins.clamp(f64::from(CALIBRATION_SPINS), f64::from(u32::MAX)) as u32)
-    }
-
-    /// Nanoseconds of one read of a flag.
-    fn spin_ns(&mut self) -> Result<f64> {
-        self.reset();
-        // Nobody answers.
-        let event = self.enqueue_hand_over(None, Some(1))?;
-        wait(&self.runtime, &event, "the calibration of its spins", CALIBRATION_LIMIT)?;
-        let Stamps { started, ended, .. } = stamps(&event)?;
-        Ok(ended.saturating_sub(started).max(1) as f64 / f64::from(CALIBRATION_SPINS))
     }
 
     /// Forgets all meetings; no kernel may be running.
@@ -188,14 +175,20 @@ impl Signals {
         self.word(Word::Host).store(RELEASED, Ordering::SeqCst);
     }
 
-    /// What went wrong since the last reset, if anything.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    /// What the device's kernels, which have ended, say of their waits up to `round` since the last reset.
+    pub(crate) fn check(&self, round: u32) -> Result<()> {
         match self.word(Word::Status).load(Ordering::SeqCst) {
-            1 => Some(Fault::SpunOut),
-            2 => Some(Fault::GivenUp),
-            3 => Some(Fault::Stale),
-            _ => None,
+            0 => Ok(()),
+            STALE => Err(OpenClError::Stale { who: "device", round }),
+            // One spun as long as it may, or was released.
+            _ => Err(OpenClError::SpunOut { round }),
         }
+    }
+
+    /// Whether a kernel ended because the host released it.
+    #[cfg(test)]
+    pub(crate) fn was_released(&self) -> bool {
+        self.word(Word::Status).load(Ordering::SeqCst) == 2
     }
 }
 

@@ -30,10 +30,6 @@ impl Blocks {
         self.slices.div_ceil(self.block_slices)
     }
 
-    fn source_slices(&self) -> usize {
-        self.input_channels.div_ceil(CHANNELS)
-    }
-
     fn group_outputs(&self) -> usize {
         self.output_channels / self.groups
     }
@@ -90,11 +86,11 @@ impl Blocks {
         packed: &mut Vec<T>,
     ) {
         let end = (self.first_channel + self.slices * CHANNELS).min(self.output_channels);
-        let first_slice = self.source_range(block)[0].min(self.source_slices() - depth);
-        for input in inputs_of(first_slice, depth) {
+        let first_slice = self.source_range(block)[0].min(self.input_channels.div_ceil(CHANNELS) - depth);
+        for input in first_slice..first_slice + depth {
             for slice in 0..self.block_slices {
                 let first = self.first_channel + (block * self.block_slices + slice) * CHANNELS;
-                for from in input.clone() {
+                for from in input * CHANNELS..(input + 1) * CHANNELS {
                     packed.extend(padded::<T>(first, 1, end, |to| {
                         self.within_group(to, from).map_or(0.0, |from| weight(to, from))
                     }));
@@ -109,11 +105,6 @@ impl Blocks {
         let inputs = self.group_inputs();
         from.checked_sub(to / self.group_outputs() * inputs).filter(|&from| from < inputs)
     }
-}
-
-/// Input channels of each of `depth` slices from `first`.
-fn inputs_of(first: usize, depth: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
-    (first..first + depth).map(|slice| slice * CHANNELS..(slice + 1) * CHANNELS)
 }
 
 /// The weights of a convolution in constant memory: those of the input channels there

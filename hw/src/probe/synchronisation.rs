@@ -47,7 +47,7 @@ pub(super) struct Mechanisms {
 /// not take the others along.
 pub(super) fn measure(device: &Device, quick: bool, budget: &TimeBudget<'_>) -> Result<Mechanisms> {
     let mut mechanisms = Mechanisms::default();
-    for mechanism in Mechanism::ALL {
+    for &mechanism in Mechanism::ALL {
         let runtime = Runtime::new(device.clone())?;
         let outcome = sync::probe(&runtime, mechanism).map_err(|unsound| unsound.why).and_then(|()| {
             let rounds = ROUNDS[usize::from(!quick)];

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::Picos;
 
-use super::{Mechanism, check, flags, spin_until};
+use super::{Mechanism, flags, spin_until};
 use crate::opencl::{OpenClError, Result, Runtime, SPIN_LIMIT, Signals, flush, of_duration, poll};
 
 /// By when a kernel has ended that never sees the host's flag, not even its release: where
@@ -53,6 +53,6 @@ pub fn ping_pong(
         signals.signal(round);
     }
     poll(runtime, &kernel, MEETING, limit)?;
-    check(&signals, rounds)?;
+    signals.check(rounds)?;
     Ok(times)
 }

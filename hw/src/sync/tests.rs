@@ -6,12 +6,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::link::check;
 use super::ping_pong::await_device;
 use super::probe::{first_sound, probe_within};
 use super::*;
 use crate::opencl::events::{flush, wait};
-use crate::opencl::signals::{Fault, FlagHome, Signals};
+use crate::opencl::signals::{FlagHome, Signals};
 use crate::opencl::traffic::BoundKernel;
 use crate::opencl::{DeviceKind, OpenClError, Runtime};
 
@@ -60,7 +59,7 @@ fn signals(runtime: &Arc<Runtime>) -> Option<Signals> {
 fn every_mechanism_notifies_or_says_why_it_cannot() {
     in_a_process_of_its_own("every_mechanism_notifies_or_says_why_it_cannot", || {
         let Some(runtime) = device() else { return };
-        for mechanism in Mechanism::ALL {
+        for &mechanism in Mechanism::ALL {
             let found = probe_within(&runtime, mechanism, 20, LIMIT, LIMIT * 3);
             if let Err(unsound) = found {
                 assert!(!runtime.is_lost(), "{unsound}");
@@ -111,7 +110,7 @@ fn of_many_groups_the_last_one_tells_the_host() {
             signals.signal(round);
             wait(&runtime, &kernel, "a kernel that announces itself", LIMIT).unwrap();
             wait(&runtime, &waiting, "a meeting", LIMIT).unwrap();
-            check(&signals, round).unwrap();
+            signals.check(round).unwrap();
         }
     });
 }
@@ -123,7 +122,7 @@ fn a_kernel_that_nobody_answers_stops_spinning_by_itself() {
         let Some(mut signals) = signals(&runtime) else { return };
         let kernel = signals.enqueue_hand_over(Some(7), Some(7)).unwrap();
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        assert_eq!(check(&signals, 7), Err(OpenClError::SpunOut { round: 7 }));
+        assert_eq!(signals.check(7), Err(OpenClError::SpunOut { round: 7 }));
     });
 }
 
@@ -135,12 +134,12 @@ fn a_flag_before_its_data_is_noticed() {
         signals.release();
         let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        assert_eq!(signals.fault(), Some(Fault::GivenUp));
+        assert!(signals.was_released());
         signals.reset();
         signals.signal_without_data(1);
         let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        assert_eq!(check(&signals, 1), Err(OpenClError::Stale { who: "device", round: 1 }));
+        assert_eq!(signals.check(1), Err(OpenClError::Stale { who: "device", round: 1 }));
     });
 }
 
@@ -158,7 +157,7 @@ fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
         assert!(matches!(error, OpenClError::TimedOut { limit_ms: 100, .. }), "{error}");
         assert!(started.elapsed() < Duration::from_secs(10), "it gave up in time");
         wait(&runtime, &kernel, "a released meeting", LIMIT).unwrap();
-        assert_eq!(signals.fault(), Some(Fault::GivenUp));
+        assert!(signals.was_released());
         // The device is as good as before.
         signals.reset();
         let kernel = signals.enqueue_hand_over(Some(3), Some(3)).unwrap();
@@ -166,7 +165,7 @@ fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
         await_device(&signals, 3, LIMIT).unwrap();
         signals.signal(3);
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        check(&signals, 3).unwrap();
+        signals.check(3).unwrap();
     });
 }
 

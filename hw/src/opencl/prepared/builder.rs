@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::plan::{Region, Span};
-use coexec_sim::workload::{Class, Function, Layer, Layout, Movement, Reduction, Shape, Statistic, slices};
+use coexec_sim::workload::{
+    Class, Function, Layer, Layout, Movement, Reduction, Shape, Statistic, Window, slices,
+};
 
 use super::{Argument, ComputedPart, LaunchGrid, Step, TensorName};
 use crate::cpu::Element;
@@ -46,7 +48,9 @@ impl<T: Element> Builder<'_, T> {
             {
                 self.fully_connected([conv.input.channels, conv.output_channels])
             }
-            (Class::Product(product), Kernel::ConvGeneric) if product.trained => self.linear(product),
+            (Class::Product(product), Kernel::ConvGeneric) if product.trained => {
+                self.packed_product(self.dense_blocks([product.inner, product.outputs]), Window::valid(1))
+            }
             (Class::Product(product), Kernel::MatMul) if !product.trained => self.mat_mul(product),
             (Class::Convolution(conv), Kernel::Winograd)
                 if conv.window.kernel == [3; 2]
@@ -60,71 +64,42 @@ impl<T: Element> Builder<'_, T> {
                 self.conv_constants(conv)
             }
             (Class::Convolution(conv), Kernel::ConvGeneric | Kernel::GroupedConv) => self.conv2d(conv),
-            (
-                Class::Depthwise(conv),
-                kernel @ (Kernel::Depthwise3x3 | Kernel::DepthwiseGeneric | Kernel::DepthwiseStrideH2),
-            ) => self.depthwise(conv, kernel),
-            (Class::Pool(pool), Kernel::Pool) => self.pool(pool),
+            // Of these the simulator's rules know one kernel each, or several that differ in little.
+            (Class::Depthwise(conv), kernel) => self.depthwise(conv, kernel),
             (Class::Pool(pool), Kernel::Mean) if pool.is_global_average() => self.mean(pool.input),
-            (Class::Reduction(Reduction::Pixels { input }), Kernel::Mean) => self.mean(input),
-            (Class::Reduction(Reduction::Exponentials), Kernel::Softmax) => self.softmax(),
+            (Class::Pool(pool), _) => self.pool(pool),
+            (Class::Reduction(Reduction::Pixels { input }), _) => self.mean(input),
             (Class::Reduction(Reduction::Exponentials), Kernel::Softmax1x1) => self.shared_softmax(),
-            (Class::Reduction(Reduction::Normalisation(statistic)), kernel) => {
-                self.normalised(statistic, kernel)
+            (Class::Reduction(Reduction::Exponentials), _) => self.softmax(),
+            (Class::Reduction(Reduction::Normalisation(statistic)), _) => self.normalised(statistic),
+            (Class::Elementwise(_), _) if operator.folds() => self.batch_norm(),
+            (Class::Elementwise(elementwise), _) => self.elementwise(elementwise.function),
+            (Class::Movement(movement), _) => self.movement(&movement),
+            (Class::Gather { .. }, _) => self.embedding(),
+            (Class::Product(_) | Class::Convolution(_) | Class::Recurrent(_) | Class::Generic(_), kernel) => {
+                Err(self.unsupported(format!("there is no kernel {kernel} for it")))
             }
-            (Class::Elementwise(_), Kernel::Elementwise) if operator.folds() => self.batch_norm(),
-            (Class::Elementwise(elementwise), Kernel::Elementwise) => self.elementwise(elementwise.function),
-            (Class::Movement(movement), kernel) => self.movement(&movement, kernel),
-            (Class::Gather { .. }, Kernel::Gather) => self.embedding(),
-            (
-                Class::Product(_)
-                | Class::Convolution(_)
-                | Class::Depthwise(_)
-                | Class::Pool(_)
-                | Class::Reduction(_)
-                | Class::Elementwise(_)
-                | Class::Gather { .. }
-                | Class::Recurrent(_)
-                | Class::Generic(_),
-                kernel,
-            ) => Err(self.no_kernel(kernel)),
         }
     }
 
-    /// A normalisation, by the kernel that the delegate has for it or in steps.
-    fn normalised(&mut self, statistic: Statistic, kernel: Kernel) -> Result<()> {
-        match (statistic, kernel) {
-            // One launch, whether or not the delegate takes several.
-            (Statistic::MeanAndVariance { .. }, Kernel::Norm | Kernel::Elementwise) => self.norm(None),
-            (Statistic::NeighbourSquares { channels }, Kernel::Norm) => self.norm(Some(channels)),
-            (Statistic::MeanSquare, Kernel::Elementwise) => self.mean_square_norm(),
-            (
-                Statistic::MeanAndVariance { .. }
-                | Statistic::NeighbourSquares { .. }
-                | Statistic::MeanSquare,
-                kernel,
-            ) => Err(self.no_kernel(kernel)),
+    /// A normalisation, in one launch where there are no mean squares, whether or not the delegate takes several.
+    fn normalised(&mut self, statistic: Statistic) -> Result<()> {
+        match statistic {
+            Statistic::MeanAndVariance { .. } => self.norm(None),
+            Statistic::NeighbourSquares { channels } => self.norm(Some(channels)),
+            Statistic::MeanSquare => self.mean_square_norm(),
         }
     }
 
-    /// What moves elements, by the kernel that does.
-    fn movement(&mut self, movement: &Movement<'_>, kernel: Kernel) -> Result<()> {
-        match (movement, kernel) {
-            (Movement::Joined(concat), Kernel::Concat | Kernel::ConcatXy) => self.concat(concat),
-            (Movement::Range(slice), Kernel::Slice) => self.pick(&slice.pick()),
-            (Movement::Transposed(transpose), Kernel::Transpose) => self.pick(&transpose.pick()),
-            (Movement::Padded(pad), Kernel::Padding) => self.pick(&pad.pick()),
-            (Movement::Resized(resize), Kernel::Resize) => self.resize(resize),
-            (&Movement::Rearranged { input }, Kernel::Reshape) => self.reshape(input),
-            (
-                Movement::Joined(_)
-                | Movement::Range(_)
-                | Movement::Transposed(_)
-                | Movement::Padded(_)
-                | Movement::Resized(_)
-                | Movement::Rearranged { .. },
-                kernel,
-            ) => Err(self.no_kernel(kernel)),
+    /// What moves elements.
+    fn movement(&mut self, movement: &Movement<'_>) -> Result<()> {
+        match *movement {
+            Movement::Joined(concat) => self.concat(concat),
+            Movement::Range(slice) => self.pick(&slice.pick()),
+            Movement::Transposed(transpose) => self.pick(&transpose.pick()),
+            Movement::Padded(pad) => self.pick(&pad.pick()),
+            Movement::Resized(resize) => self.resize(resize),
+            Movement::Rearranged { input } => self.reshape(input),
         }
     }
 
@@ -132,10 +107,6 @@ impl<T: Element> Builder<'_, T> {
     fn computes_one_row(&self) -> bool {
         let part = self.part.part_of(self.layer);
         matches!(part.operator.class(), Class::Product(product) if product.rows == 1)
-    }
-
-    fn no_kernel(&self, kernel: Kernel) -> OpenClError {
-        self.unsupported(format!("there is no kernel {kernel} for it"))
     }
 
     /// A kernel of `source`; one that writes the output does so in the output's layout.

@@ -16,10 +16,6 @@ const MAX_TEXELS: u32 = 64;
 const ARRANGING_GROUP: [u32; 3] = [8, 4, 1];
 
 impl<T: Element> Builder<'_, T> {
-    pub(super) fn linear(&mut self, product: workload::Product) -> Result<()> {
-        self.packed_product(self.dense_blocks([product.inner, product.outputs]), Window::valid(1))
-    }
-
     pub(super) fn conv2d(&mut self, conv: &Conv2d) -> Result<()> {
         let blocks = Blocks {
             taps: conv.window.taps() as usize,
@@ -30,7 +26,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// Appends the generic kernel with the layer's weights.
-    fn packed_product(&mut self, blocks: Blocks, window: Window) -> Result<()> {
+    pub(super) fn packed_product(&mut self, blocks: Blocks, window: Window) -> Result<()> {
         let (taps, inputs) = (blocks.taps, blocks.input_channels / blocks.groups);
         let kernel = self.weights.kernel;
         let packed = blocks.pack(1, |_, to, tap, from| kernel[(to * taps + tap) * inputs + from]);
