@@ -41,7 +41,7 @@ use thiserror::Error;
 use crate::cpu::PoolError;
 use crate::execute::{DeviceChoice, cores_beside, gpu_of};
 use crate::fingerprint::processor_name;
-use crate::opencl::{Device, OpenClError};
+use crate::opencl::{Description, Device, OpenClError};
 
 // What files of this room share.
 use cores::CoreGroup;
@@ -216,7 +216,7 @@ pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result
     let whole = Device::select(&options.selection)?;
     let mut warnings = Vec::new();
     let device = gpu_of(whole, options.gpu_cores, &mut warnings)?;
-    let cores = cpu_cores(&device, &mut warnings);
+    let cores = cpu_cores(Some(device.description()), &mut warnings);
     let groups = cores::groups(Path::new("/"), &cores);
     progress(&format!("probing {} beside {} cores", device.description(), cores.len()));
     let bench = Bench { options, device, groups, started: Instant::now(), progress };
@@ -244,8 +244,7 @@ pub fn unmeasured(choice: &DeviceChoice) -> Result<Profile, OpenClError> {
         Err(error) => return Err(error),
     };
     let description = device.as_ref().map(Device::description);
-    let cores = cores_beside(description);
-    let cores = if cores.is_empty() { cores_beside(None) } else { cores };
+    let cores = cpu_cores(description, &mut Vec::new());
     Ok(Profile {
         name: UNMEASURED.to_owned(),
         title: UNMEASURED.replace('-', " "),
@@ -261,8 +260,8 @@ pub fn unmeasured(choice: &DeviceChoice) -> Result<Profile, OpenClError> {
 }
 
 /// The cores that compute as the CPU: those that `device` is not made of.
-fn cpu_cores(device: &Device, warnings: &mut Vec<String>) -> Vec<usize> {
-    let left = cores_beside(Some(device.description()));
+fn cpu_cores(device: Option<&Description>, warnings: &mut Vec<String>) -> Vec<usize> {
+    let left = cores_beside(device);
     if !left.is_empty() {
         return left;
     }

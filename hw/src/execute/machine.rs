@@ -61,7 +61,11 @@ impl Machine {
     /// No `OpenCL` library, platform or such device; one that cannot be cut.
     pub fn open(choice: &DeviceChoice) -> Result<Self> {
         let mut warnings = Vec::new();
-        let runtime = if choice.gpu { Some(runtime(choice, &mut warnings)?) } else { None };
+        let mut runtime = None;
+        if choice.gpu {
+            let whole = Device::select(&choice.opencl)?;
+            runtime = Some(Runtime::new(gpu_of(whole, choice.compute_units, &mut warnings)?)?);
+        }
         let free = cores_beside(runtime.as_ref().map(|runtime| runtime.device()));
         Ok(Self { warnings, ..Self::of(runtime, free) })
     }
@@ -201,12 +205,6 @@ impl Machine {
         self.tried.push((wanted, mechanism, memory));
         Ok((mechanism, memory))
     }
-}
-
-/// The device of `choice`, ready to compute.
-fn runtime(choice: &DeviceChoice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>> {
-    let whole = Device::select(&choice.opencl)?;
-    Ok(Runtime::new(gpu_of(whole, choice.compute_units, warnings)?)?)
 }
 
 /// What of the device `whole` stands for the GPU: `asked` compute units; unless given, half

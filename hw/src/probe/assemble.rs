@@ -8,7 +8,7 @@ use coexec_fit::measure::runs::{ExecutedOn, Fingerprint, Measurement};
 use coexec_fit::validate::cut;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::score;
-use coexec_sim::device::gpu::{Gpu, Link, OwnMemory};
+use coexec_sim::device::gpu::{Gpu, OwnMemory};
 use coexec_sim::device::memory::{Interference, Memory};
 use coexec_sim::device::profile::{Jitter, Profile};
 use coexec_sim::device::sync::Sync;
@@ -23,12 +23,12 @@ use super::synchronisation::Mechanisms;
 use super::transfers::Transfers;
 use super::{
     BYTES_PER_MICRO_OF_GBPS, Bandwidth, Bench, CoreGroup, FINGERPRINT, Figures, Measured, Notes, ProbeError,
-    Probed, Result, cores, cuts, fit, graphics, sequences, transfers,
+    Probed, Result, cuts, fit, graphics, sequences, transfers,
 };
 use crate::execute::Machine;
 use crate::fingerprint;
 use crate::fingerprint::processor_name;
-use crate::opencl::{Description, Runtime};
+use crate::opencl::Runtime;
 use crate::sync::Mechanism;
 
 /// More than rounding takes of a value with five digits.
@@ -89,7 +89,7 @@ pub(super) fn unfitted_cpu(groups: &[CoreGroup]) -> Cpu {
         mixed_ruy_f32: None,
         mixed_ruy_i8: None,
         language: None,
-        clusters: cores::clusters(groups),
+        clusters: groups.iter().map(|group| group.cluster.clone()).collect(),
     }
 }
 
@@ -174,8 +174,12 @@ fn profile(
     let device = runtime.device();
     if let Some(crossings) = crossings {
         let arrange = || transfers::arranging(&crossings.arrange, &launches.gap, &what);
-        let link = crossings.link(&what, (gpu.layout() == Layout::SlicedBuffer).then(arrange));
-        gpu.memory = Some(own_memory(device, &what, &bandwidth, link));
+        gpu.memory = Some(OwnMemory {
+            source: what.clone(),
+            bandwidth_gbps: bandwidth.gpu.quantity(&format!("{what}: a stream")),
+            capacity_gb: Quantity::plain(device.global_memory_bytes as f64 / BYTES_PER_GIGABYTE),
+            link: crossings.link(&what, (gpu.layout() == Layout::SlicedBuffer).then(arrange)),
+        });
     }
     let held_out = [fitted_gpu.held_out, fitted_cpu.held_out].concat();
     let profile = Profile {
@@ -204,22 +208,10 @@ fn profile(
     Ok((profile, runs, held_out))
 }
 
-/// A GPU's memory behind `link`.
-fn own_memory(device: &Description, what: &str, bandwidth: &Bandwidth, link: Link) -> OwnMemory {
-    OwnMemory {
-        source: what.to_owned(),
-        bandwidth_gbps: bandwidth.gpu.quantity(&format!("{what}: a stream")),
-        capacity_gb: Quantity::plain(device.global_memory_bytes as f64 / BYTES_PER_GIGABYTE),
-        link,
-    }
-}
-
 /// How far times spread, of the median layer on each processor.
 fn jitter(what: &str, on_cpu: &[Measurement], on_gpu: &[Measurement]) -> Result<Jitter> {
-    let percent = |runs: &[Measurement]| {
-        Ok::<Quantity, ProbeError>(jitter_percent(runs)?.quantity(&format!("{what}: the median layer's")))
-    };
-    let (cpu_percent, gpu_percent) = (percent(on_cpu)?, percent(on_gpu)?);
+    let percent = [jitter_percent(on_cpu)?, jitter_percent(on_gpu)?];
+    let [cpu_percent, gpu_percent] = percent.map(|one| one.quantity(&format!("{what}: the median layer's")));
     Ok(Jitter { source: what.to_owned(), cpu_percent, gpu_percent, npu_percent: None })
 }
 

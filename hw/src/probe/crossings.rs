@@ -11,8 +11,8 @@ use coexec_sim::device::sync::Transfer;
 use coexec_sim::schedule::Memory;
 
 use super::{
-    Bench, Line, Measured, NANOS_PER_MICRO, Notes, ProbeError, ProbeOptions, Result, TimeBudget, Times, gbps,
-    over_sizes, repeated, transfers,
+    Bench, Line, Measured, NANOS_PER_MICRO, Notes, ProbeOptions, Result, TimeBudget, Times, gbps, over_sizes,
+    repeated, transfers,
 };
 use crate::opencl::{Crossing, Runtime};
 
@@ -75,14 +75,15 @@ pub(super) fn measure(
         each_way(&mut crossing, CHANNELS, repetitions).map(|times| times.map(|times| (bytes, times)))
     })?;
     let mut smallest = Crossing::new(runtime, sizes[0], CHANNELS)?;
-    let [alone, alone_queued] = rounds(&mut smallest, &[], CHANNELS, repetitions)?;
-    let [_, queued] = rounds(&mut smallest, &[Memory::Gpu, Memory::Host], CHANNELS, repetitions)?;
-    let line = |times: &Times| Line::of(times, seed).ok_or(ProbeError::TooLittleTime { what: "copies" });
+    let mut rounds = |to: &[Memory]| repeated(repetitions, || Ok(smallest.round(to, CHANNELS)?));
+    let [alone, alone_queued] = rounds(&[])?;
+    let [_, queued] = rounds(&[Memory::Gpu, Memory::Host])?;
+    let line = |times: &Times| Line::of(times, seed, "copies");
     let [there, back] = [line(&whole[0])?, line(&whole[1])?];
     let slopes = [there.slope.value, back.slope.value];
     let [rows_there, rows_back] =
         of_rows(runtime, if quick { &QUICK_PARTS } else { &FULL_PARTS }, slopes, repetitions, notes)?
-            .map(|times| Line::of(&times, seed));
+            .map(|times| line(&times).ok());
     let measured = |times: &[f64]| Measured::of(times, "copies");
     Ok(Crossings {
         alone: [measured(&alone)?, measured(&alone_queued)?],
@@ -93,22 +94,10 @@ pub(super) fn measure(
     })
 }
 
-/// Microseconds until the host knows, and until all is queued.
-fn rounds(
-    crossing: &mut Crossing,
-    to: &[Memory],
-    channels: u32,
-    repetitions: usize,
-) -> Result<[Vec<f64>; 2]> {
-    repeated(repetitions, || Ok(crossing.round(to, channels)?))
-}
-
 /// Microseconds until the host knows, to the device and to the host.
 fn each_way(crossing: &mut Crossing, channels: u32, repetitions: usize) -> Result<[Vec<f64>; 2]> {
-    let [[there, _], [back, _]] = [
-        rounds(crossing, &[Memory::Gpu], channels, repetitions)?,
-        rounds(crossing, &[Memory::Host], channels, repetitions)?,
-    ];
+    let mut round = |to| repeated(repetitions, || Ok(crossing.round(&[to], channels)?));
+    let [[there, _], [back, _]] = [round(Memory::Gpu)?, round(Memory::Host)?];
     Ok([there, back])
 }
 
@@ -195,7 +184,7 @@ mod tests {
             .iter()
             .map(|&count| (count, vec![fixed_us + count * per_unit_us; 5]))
             .collect();
-        Line::of(&times, 1).unwrap()
+        Line::of(&times, 1, "a test").unwrap()
     }
 
     fn exactly(value: f64) -> Measured {

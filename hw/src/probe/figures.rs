@@ -27,13 +27,11 @@ use crate::execute::Machine;
 use crate::opencl::Runtime;
 
 /// Parts of the time left that each part of the probe may take, in their order.
-mod shares {
-    pub(super) const SYNCHRONISATION: f64 = 0.25;
-    pub(super) const TRANSFERS: f64 = 0.1;
-    pub(super) const CO_RUN: f64 = 0.5;
-    pub(super) const GPU_LAYERS: f64 = 0.65;
-    pub(super) const CPU_LAYERS: f64 = 0.9;
-}
+const SYNCHRONISATION_PART: f64 = 0.25;
+const TRANSFERS_PART: f64 = 0.1;
+const CO_RUN_PART: f64 = 0.5;
+const GPU_LAYERS_PART: f64 = 0.65;
+const CPU_LAYERS_PART: f64 = 0.9;
 
 /// Spread of a layer's times, in percent of its median, above which a reader is warned.
 const DOUBTFUL_PERCENT: f64 = 10.0;
@@ -102,13 +100,13 @@ pub(super) fn figures(
     notes.find("launch: call to start", &launches.submit, "us");
     notes.find("launch: end until the host knows", &launches.read_back, "us");
     notes.find("launch: between kernels of a queue", &launches.gap, "us");
-    let mechanisms = synchronisation::measure(&bench.device, quick, &bench.budget(shares::SYNCHRONISATION))?;
+    let mechanisms = synchronisation::measure(&bench.device, quick, &bench.budget(SYNCHRONISATION_PART))?;
     for timed in &mechanisms.timed {
         notes.find(format!("{} to the host", timed.mechanism), &timed.to_host, "us");
         notes.find(format!("{} to the device", timed.mechanism), &timed.to_device, "us");
     }
     notes.warnings.extend(mechanisms.unsound.iter().map(ToString::to_string));
-    let budget = bench.budget(shares::TRANSFERS);
+    let budget = bench.budget(TRANSFERS_PART);
     let transfers = transfers::measure(bench, runtime, &budget)?;
     let crossings = if runtime.device().unified_memory {
         None
@@ -120,10 +118,10 @@ pub(super) fn figures(
     let profile =
         Profile { cpu: unfitted_cpu(&bench.groups), gpu: Some(base.clone()), ..graphics::template() };
     let machine = &mut Machine::of(Some(Arc::clone(runtime)), bench.cores());
-    let budget = bench.budget(shares::GPU_LAYERS);
+    let budget = bench.budget(GPU_LAYERS_PART);
     let mut sweeper = Sweeper { machine, profile: &profile, quick, seed: options.seed, budget };
     let gpu = sweeper.gpu()?;
-    sweeper.budget = bench.budget(shares::CPU_LAYERS);
+    sweeper.budget = bench.budget(CPU_LAYERS_PART);
     let cpu = sweeper.cpu()?;
     for (sweep, processor) in [(&gpu, "GPU"), (&cpu, "CPU")] {
         let spread = jitter_percent(&sweep.measurements).map_or(0.0, |spread| spread.value);
@@ -145,7 +143,7 @@ fn memory_traffic(
 ) -> Result<(Bandwidth, Option<CoRuns>)> {
     let quick = bench.options.quick;
     let passes = PASSES[usize::from(!quick)];
-    let budget = bench.budget(shares::CO_RUN);
+    let budget = bench.budget(CO_RUN_PART);
     let bytes = memory_bytes(Path::new("/"));
     let measured = |stream: &mut Stream| -> Result<Measured> {
         let times = stream.passes(0, passes)?;

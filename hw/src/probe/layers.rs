@@ -4,12 +4,9 @@
 //! Invariant: the draw depends on the seed alone, and any first part of it holds layers
 //! of every kind: time may run out.
 
-use std::collections::VecDeque;
-
 use coexec_sim::workload::{
     Concat, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Layer, Linear, MatMul, Mean,
-    Norm, NormKind, Operator, Padding, Pool, PoolKind, Shape, Slice, Softmax, Transpose, Window,
-    operator_set,
+    Norm, NormKind, Operator, Pool, PoolKind, Shape, Slice, Softmax, Transpose, Window, operator_set,
 };
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -99,21 +96,17 @@ fn made(count: usize, make: Maker, most_macs: u64, random: &mut ChaCha8Rng) -> V
 /// One of each kind in turn, as long as there are any.
 fn interleaved(kinds: Vec<Vec<Operator>>) -> Vec<(String, Layer)> {
     let longest = kinds.iter().map(Vec::len).max().unwrap_or(0);
-    let mut queues: Vec<(usize, VecDeque<Operator>)> =
-        kinds.into_iter().map(|kind| (kind.len(), kind.into())).collect();
-    let mut layers = Vec::new();
-    for turn in 1..=longest {
-        for (count, queue) in &mut queues {
-            // A short kind is spread over all turns.
-            while !queue.is_empty() && (*count - queue.len()) * longest < turn * *count {
-                if let Some(operator) = queue.pop_front() {
-                    let name = format!("{} {}", operator.name(), layers.len());
-                    layers.push((name, Layer::new(operator, DataType::F32)));
-                }
-            }
-        }
+    let mut turns: Vec<(usize, Operator)> = Vec::new();
+    for kind in kinds {
+        // A short kind is spread over all turns.
+        let count = kind.len();
+        turns.extend(kind.into_iter().enumerate().map(|(index, one)| (index * longest / count, one)));
     }
-    layers
+    turns.sort_by_key(|&(turn, _)| turn);
+    let named = |(number, (_, operator)): (usize, (usize, Operator))| {
+        (format!("{} {number}", operator.name()), Layer::new(operator, DataType::F32))
+    };
+    turns.into_iter().enumerate().map(named).collect()
 }
 
 /// One of some, each as likely.
@@ -128,10 +121,7 @@ fn image(random: &mut ChaCha8Rng) -> Shape {
 
 fn depthwise(random: &mut ChaCha8Rng) -> Operator {
     let window = pick([3, 3, 5], random);
-    Operator::DepthwiseConv2d(DepthwiseConv2d::new(
-        image(random),
-        Window::same(window).stride(pick([1, 1, 2], random)),
-    ))
+    DepthwiseConv2d::new(image(random), Window::same(window).stride(pick([1, 1, 2], random))).into()
 }
 
 fn matrix_vector(random: &mut ChaCha8Rng) -> Operator {
@@ -169,13 +159,7 @@ fn grouped(random: &mut ChaCha8Rng) -> Operator {
 fn pool(random: &mut ChaCha8Rng) -> Operator {
     let [window, stride] = [pick([2, 3], random), pick([1, 2], random)];
     let kind = if random.random_bool(0.5) { PoolKind::Max } else { PoolKind::Average };
-    let padding = Padding::symmetric(window / 2, window / 2);
-    let [kernel, stride] = [[window; 2], [stride; 2]];
-    Operator::Pool(Pool {
-        kind,
-        input: image(random),
-        window: Window { stride, ..Window::of(kernel).padding(padding) },
-    })
+    Pool { kind, input: image(random), window: Window::same(window).stride(stride) }.into()
 }
 
 fn mean(random: &mut ChaCha8Rng) -> Operator {
@@ -237,10 +221,9 @@ fn slice(random: &mut ChaCha8Rng) -> Operator {
 
 /// Heads of attention one behind the other, or features before tokens.
 fn transpose(random: &mut ChaCha8Rng) -> Operator {
-    const HEADS_FIRST: [Dimension; 4] =
-        [Dimension::Batch, Dimension::Width, Dimension::Height, Dimension::Channels];
-    const FEATURES_FIRST: [Dimension; 4] =
-        [Dimension::Batch, Dimension::Height, Dimension::Channels, Dimension::Width];
+    use Dimension::{Batch, Channels, Height, Width};
+    const HEADS_FIRST: [Dimension; 4] = [Batch, Width, Height, Channels];
+    const FEATURES_FIRST: [Dimension; 4] = [Batch, Height, Channels, Width];
     let input = tokens(random);
     if random.random_bool(0.5) {
         return Transpose { input, images: 1, order: FEATURES_FIRST }.into();

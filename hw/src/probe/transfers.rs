@@ -6,10 +6,7 @@ use std::sync::Arc;
 use coexec_sim::Quantity;
 use coexec_sim::device::sync::Transfer;
 
-use super::{
-    Bench, Line, Measured, NANOS_PER_MICRO, ProbeError, ProbeOptions, Result, TimeBudget, Times, over_sizes,
-    repeated,
-};
+use super::{Bench, Line, Measured, NANOS_PER_MICRO, ProbeOptions, Result, TimeBudget, over_sizes, repeated};
 use crate::opencl::{BoundKernel, Exchange, Runtime};
 
 /// Bytes of the transfers.
@@ -20,6 +17,8 @@ const FULL: [usize; 9] =
 const REPETITIONS: [usize; 2] = [10, 40];
 /// Slices of the tensor whose layout changes: 64 channels.
 const SLICES: u32 = 16;
+/// What is measured.
+const WHAT: &str = "transfers";
 /// Bytes of a slice's texel.
 const TEXEL_BYTES: usize = 16;
 
@@ -44,7 +43,7 @@ pub(super) fn measure(
         let times = repeated(repetitions, || Ok(exchange.map_and_unmap()?))?;
         Ok(times.map(|times| (exchange.bytes().0 as f64, times)))
     })?;
-    Ok(Transfers { map: line(&map, seed)?, unmap: line(&unmap, seed)? })
+    Ok(Transfers { map: Line::of(&map, seed, WHAT)?, unmap: Line::of(&unmap, seed, WHAT)? })
 }
 
 /// Measures a kernel that changes the layout of a tensor in buffers.
@@ -58,11 +57,7 @@ pub(super) fn transform(bench: &Bench<'_>, runtime: &Arc<Runtime>, budget: &Time
         let [times] = repeated(REPETITIONS[usize::from(!quick)], run)?;
         Ok([(kernel.bytes().0 as f64, times)])
     })?;
-    line(&times, seed)
-}
-
-fn line(times: &Times, seed: u64) -> Result<Line> {
-    Line::of(times, seed).ok_or(ProbeError::TooLittleTime { what: "transfers" })
+    Line::of(&times, seed, WHAT)
 }
 
 /// The costs of a kind as a profile has them.
@@ -94,11 +89,11 @@ mod tests {
     use super::*;
 
     fn exact_line(fixed_us: f64, gbps: f64) -> Line {
-        let times: Times = [1e4, 1e5, 1e6, 1e7]
+        let times: crate::probe::Times = [1e4, 1e5, 1e6, 1e7]
             .iter()
             .map(|&bytes| (bytes, vec![fixed_us + bytes / (gbps * 1e3); 5]))
             .collect();
-        Line::of(&times, 1).unwrap()
+        Line::of(&times, 1, WHAT).unwrap()
     }
 
     #[test]
