@@ -12,7 +12,6 @@
     reason = "what vector loops call must be compiled with their instructions, which holds only where it is inlined"
 )]
 
-mod depthwise;
 mod element;
 mod elementwise;
 mod instruction_set;
@@ -20,13 +19,13 @@ mod micro_kernel;
 pub(crate) mod normalise;
 pub(crate) mod packing;
 mod pixelwise;
-mod pooling;
 mod prepared;
 mod product;
 mod thread_pool;
 mod vector;
 mod visit;
 mod window;
+mod windowed;
 
 #[cfg(target_arch = "aarch64")]
 mod neon;

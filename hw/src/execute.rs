@@ -13,7 +13,6 @@ mod machine;
 mod measure;
 mod meetings;
 mod noise;
-mod operation;
 mod place;
 mod program;
 mod sharing;
@@ -46,10 +45,10 @@ use crate::operands::OperandError;
 use crate::verify::Mismatch;
 
 // What files of this room share.
+use build::{Operation, borrowed};
 use machine::Team;
 pub(crate) use machine::{cores_beside, gpu_of};
 use meetings::{Action, Meetings, Side};
-use operation::{CpuKernel, GpuKernel, Operation, OperationPart, borrowed};
 use place::{HostHome, Place, Touched};
 pub(crate) use program::{Program, Task};
 use program::{Taken, stages_before};

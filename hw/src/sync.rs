@@ -8,7 +8,6 @@
 
 mod clock;
 pub(crate) mod link;
-mod ping_pong;
 mod probe;
 mod round;
 
@@ -21,9 +20,8 @@ use crate::opencl::{FlagHome, Result, Runtime, Signals};
 pub(crate) use link::Link;
 pub use link::sleep_granularity;
 use link::spin_until;
-pub use ping_pong::ping_pong;
 pub use probe::{Unsound, choose, probe};
-pub use round::{Notifications, measure};
+pub use round::{Notifications, measure, ping_pong};
 
 /// How one side learns that the other is done; one that is not sound is replaced by a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::VariantArray)]

@@ -13,9 +13,8 @@ use coexec_sim::workload::{
     Resize, Shape, Window,
 };
 
-use super::depthwise::Depthwise;
-use super::pooling::Pooling;
 use super::product::{Dimensions, Product};
+use super::windowed::{Depthwise, Pooling};
 use super::{Aligned, Element, Normalisation, SlidingWindow, is_available};
 use crate::operands::{OperandError, Weights};
 

@@ -38,7 +38,7 @@ pub struct Machine {
     /// The core that the calling thread was last kept on.
     caller: Option<usize>,
     /// How mechanisms and memory were found to work.
-    tried: Vec<(Modelled, Mechanism, Home)>,
+    pub(super) tried: Vec<(Modelled, Mechanism, Home)>,
     warnings: Vec<String>,
 }
 
@@ -162,13 +162,6 @@ impl Machine {
         if core_affinity::set_for_current(CoreId { id }) {
             self.caller = core;
         }
-    }
-
-    /// Takes for granted what [`Machine::sharing`] would try.
-    #[cfg(test)]
-    pub(super) fn assume(&mut self, wanted: Modelled, mechanism: Mechanism, memory: Home) {
-        self.tried.retain(|(tried, ..)| *tried != wanted);
-        self.tried.push((wanted, mechanism, memory));
     }
 
     /// The layout of tensors that the device alone accesses: what the profile's GPU has,

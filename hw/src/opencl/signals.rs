@@ -33,7 +33,7 @@ const STALE: u32 = 3;
 
 /// A word of the flags.
 #[derive(Clone, Copy)]
-enum Word {
+pub(crate) enum Word {
     Device,
     Host,
     Status,
@@ -90,7 +90,7 @@ impl Signals {
         Ok(signals)
     }
 
-    fn word(&self, word: Word) -> &AtomicU32 {
+    pub(crate) fn word(&self, word: Word) -> &AtomicU32 {
         // SAFETY: the memory holds all words, aligned, as long as `self` lives, and the
         // host accesses them as atomics only.
         unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(word as usize)) }
@@ -142,10 +142,9 @@ impl Signals {
         self.ping_pong.enqueue(&self.runtime)
     }
 
-    /// Makes `source`'s kernel `entry` announce itself through these flags.
-    pub(super) fn announce_in(&self, source: &mut Source, entry: &'static str) {
+    /// Makes the kernels of `source` that can announce their ends through these flags.
+    pub(super) fn announce_in(&self, source: &mut Source) {
         need_flags(source, &self.runtime, self.home);
-        source.announcer = Some(entry);
     }
 
     /// Whether the device has announced `number`, with its data.
@@ -164,12 +163,6 @@ impl Signals {
         self.word(Word::Host).store(number, Ordering::SeqCst);
     }
 
-    /// Signals a number whose data never come.
-    #[cfg(test)]
-    pub(crate) fn signal_without_data(&self, number: u32) {
-        self.word(Word::Host).store(number, Ordering::SeqCst);
-    }
-
     /// Lets every kernel that spins go.
     pub(crate) fn release(&self) {
         self.word(Word::Host).store(RELEASED, Ordering::SeqCst);
@@ -183,12 +176,6 @@ impl Signals {
             // One spun as long as it may, or was released.
             _ => Err(OpenClError::SpunOut { round }),
         }
-    }
-
-    /// Whether a kernel ended because the host released it.
-    #[cfg(test)]
-    pub(crate) fn was_released(&self) -> bool {
-        self.word(Word::Status).load(Ordering::SeqCst) == 2
     }
 }
 

@@ -108,16 +108,6 @@ impl<T: Element> Tensor<T> {
         Ok(Self { runtime: Arc::clone(runtime), shape, layout, memory })
     }
 
-    /// A tensor with the host's numbers.
-    ///
-    /// # Errors
-    /// As [`Tensor::new`], or where `numbers` are too many or too few.
-    pub fn of(runtime: &Arc<Runtime>, shape: Shape, layout: Layout, numbers: &[T]) -> Result<Self> {
-        let mut tensor = Self::new(runtime, shape, layout, Home::Device)?;
-        tensor.write(numbers)?;
-        Ok(tensor)
-    }
-
     /// Its extent.
     pub fn shape(&self) -> Shape {
         self.shape

@@ -164,10 +164,11 @@ fn profile(
     let runs: Vec<Measurement> = on_gpu.measurements.iter().chain(&on_cpu.measurements).cloned().collect();
     let repetitions: usize = runs.iter().map(|run| run.repetitions.len()).sum();
     let source = format!("probe, {repetitions} repetitions of layers, {}", options.date);
-    let how = fit::FitOptions { source: &source, seed: options.seed, residual: !options.quick };
-    let expected = fit::expected(base, &memory, greatest_rate(&on_gpu.measurements), options.seed)?;
-    let fitted_gpu = fit::gpu(&expected, &on_gpu.measurements, &how, &budget)?;
-    let fitted_cpu = fit::cpu(&unfitted_cpu(&bench.groups), &on_cpu.measurements, &how, &budget)?;
+    let seed = options.seed;
+    let expected = fit::expected(base, &memory, greatest_rate(&on_gpu.measurements), seed)?;
+    let fitted_gpu = fit::gpu(&expected, &on_gpu.measurements, (&source, seed, !options.quick), &budget)?;
+    let unfitted = unfitted_cpu(&bench.groups);
+    let fitted_cpu = fit::cpu(&unfitted, &on_cpu.measurements, (&source, seed), &budget)?;
     let what = format!("probe, {}", options.date);
     let host = launches.host_path(&format!("{what}: kernels that do nothing"));
     let mut gpu = Gpu { host: Some(host), ..fitted_gpu.gpu };

@@ -18,16 +18,6 @@ pub(super) struct Shared {
     pub(super) cores: CoreSet,
 }
 
-/// How much of it is run.
-pub(super) struct Extent {
-    pub(super) what: &'static str,
-    pub(super) wanted: usize,
-    /// Repetitions of each way.
-    pub(super) repetitions: u32,
-    /// Part of the probe's time that is kept for it: it waits for the fits.
-    pub(super) time_part: f64,
-}
-
 impl Shared {
     /// All of it where `placement` says.
     pub(super) fn alone(&self, placement: Placement) -> Plan {
@@ -52,13 +42,14 @@ impl Shared {
     }
 }
 
-/// Runs the first of `candidates`, of which some are not worth sharing: plan, GPU and CPU of each.
+/// Runs the first `wanted` of `candidates`, of which some are not worth sharing, in the part of the probe's time that
+/// is kept for them: plan, GPU and CPU of each, with so many `repetitions` of each way.
 pub(super) fn measure(
     (bench, machine, profile): (&Bench<'_>, &mut Machine, &Profile),
-    extent: &Extent,
+    (what, time_part): (&str, f64),
+    (wanted, repetitions): (usize, u32),
     mut candidates: impl Iterator<Item = Result<Option<Shared>>>,
 ) -> Result<Vec<(Shared, [Measured; 3])>> {
-    let &Extent { what, wanted, repetitions, time_part } = extent;
     let budget = bench.kept(time_part);
     let settings = Settings { repetitions, seed: bench.options.seed, deadline: None };
     let mut timed = Vec::new();

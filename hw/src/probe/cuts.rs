@@ -7,7 +7,7 @@ use coexec_sim::explore::{SearchOptions, Strategy, split_search};
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
 use coexec_sim::{Axis, Library, Placement, Plan, Profile, Simulator};
 
-use super::beside::{Extent, Shared};
+use super::beside::Shared;
 use super::{Bench, FINGERPRINT, ProbeError, Result, beside, layers};
 use crate::execute::{Machine, Measured};
 use crate::statistics::repetitions;
@@ -37,13 +37,8 @@ pub(super) fn measure(
     // Layers that no fit has seen.
     let layers = layers::sweep(bench.options.quick, bench.options.seed.wrapping_add(1), MOST_MACS);
     let cut = |(name, layer): (String, Layer)| Ok(promising(profile, &options, &name, &layer));
-    let extent = Extent {
-        what: "cut layers",
-        wanted: LAYERS[full],
-        repetitions: REPETITIONS[full],
-        time_part: TIME_PART,
-    };
-    let timed = beside::measure((bench, machine, profile), &extent, layers.into_iter().map(cut))?;
+    let (kept, extent) = (("cut layers", TIME_PART), (LAYERS[full], REPETITIONS[full]));
+    let timed = beside::measure((bench, machine, profile), kept, extent, layers.into_iter().map(cut))?;
     let ways = timed.iter().flat_map(|(shared, measured)| {
         let placements = [shared.plan.placements[0], Placement::GPU, Placement::cpu(shared.cores)];
         placements

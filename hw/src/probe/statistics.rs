@@ -139,7 +139,8 @@ impl Line {
     /// relative errors; neither part is below zero. An error that names `what` was not measured at
     /// two sizes.
     pub(super) fn of(times: &[(f64, Vec<f64>)], seed: u64, what: &'static str) -> Result<Self> {
-        let line = |times: &[(f64, Vec<f64>)]| through(&points(times)).ok_or(ProbeError::TooLittleTime { what });
+        let line =
+            |times: &[(f64, Vec<f64>)]| through(&points(times)).ok_or(ProbeError::TooLittleTime { what });
         let [fixed, slope] = line(times)?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut resampled: [Vec<f64>; 2] = [Vec::new(), Vec::new()];

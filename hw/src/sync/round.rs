@@ -1,5 +1,6 @@
 //! Meetings of host and device by each mechanism, as a plan's run has them ([`Link`]), and how
-//! long both took to learn of them.
+//! long both took to learn of them; and flags thrown back and forth while one kernel keeps running:
+//! what they cost without any launch.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,9 +9,10 @@ use std::time::{Duration, Instant};
 use coexec_sim::Picos;
 
 use super::clock::Clock;
-use super::ping_pong::{MEETING, SPUN_OUT};
-use super::{Link, Mechanism, flags};
-use crate::opencl::{BoundKernel, Result, Runtime, Stamps, poll, stamps};
+use super::{Link, Mechanism, flags, spin_until};
+use crate::opencl::{
+    BoundKernel, OpenClError, Result, Runtime, SPIN_LIMIT, Signals, Stamps, flush, of_duration, poll, stamps,
+};
 
 /// Dependent multiply-adds of the kernel whose end is learned of: tens of microseconds
 /// on any device, so that the host is waiting when it ends.
@@ -21,6 +23,11 @@ const SLEPT_THROUGH_STEPS: u32 = 10 * WORK_STEPS;
 const THREADS: usize = 64;
 /// Rounds that are not counted: drivers allocate in the first ones.
 const WARM_UP: u32 = 5;
+/// By when a kernel has ended that never sees the host's flag, not even its release: where
+/// the two share no memory after all.
+const SPUN_OUT: Duration = SPIN_LIMIT.saturating_mul(3);
+/// What is waited for, in an error's words.
+const MEETING: &str = "a kernel that meets the host at a flag";
 
 /// How long it took in each round until one side knew of the other's end, by the clock
 /// of the host. Raw: nothing is left out.
@@ -146,4 +153,46 @@ pub fn measure(
             .collect(),
         uncertainty: clock.uncertainty(),
     })
+}
+
+/// Spins until the device has announced `round`; releases it after `limit`.
+pub(super) fn await_device(signals: &Signals, round: u32, limit: Duration) -> Result<()> {
+    let waiting = (Instant::now(), limit, MEETING);
+    spin_until(waiting, || signals.has_announced(round)).inspect_err(|_| signals.release())
+}
+
+/// The time of each of `rounds` round trips, device to host to device, while one kernel
+/// keeps running: what the flags cost without any launch. Each within `limit`.
+///
+/// # Errors
+/// Where `mechanism` polls no flags, the device lacks the memory for them, or does not
+/// answer in time.
+pub fn ping_pong(
+    runtime: &Arc<Runtime>,
+    mechanism: Mechanism,
+    rounds: u32,
+    limit: Duration,
+) -> Result<Vec<Picos>> {
+    let Some(mut signals) = flags(runtime, mechanism)? else {
+        let reason = format!("{mechanism} uses no flags");
+        return Err(OpenClError::Unsupported { operator: "a ping-pong".to_owned(), reason });
+    };
+    let kernel = signals.enqueue_ping_pong(rounds)?;
+    flush(runtime)?;
+    let mut times = Vec::with_capacity(rounds as usize);
+    let mut last = None;
+    for round in 1..=rounds {
+        if let Err(error) = await_device(&signals, round, limit) {
+            poll(runtime, &kernel, MEETING, limit.max(SPUN_OUT))?;
+            return Err(error);
+        }
+        let now = Instant::now();
+        if let Some(last) = last.replace(now) {
+            times.push(of_duration(now.saturating_duration_since(last)));
+        }
+        signals.signal(round);
+    }
+    poll(runtime, &kernel, MEETING, limit)?;
+    signals.check(rounds)?;
+    Ok(times)
 }

@@ -144,19 +144,14 @@ impl<T: Element> Prepared<T> {
             return [part.map(|part| product::Part { stretches, ..part }), None, None];
         }
         let group = product.dimensions.group_channels;
-        let [first, last] = [channels.start / group, (channels.end - 1) / group];
-        let within = |index: usize| {
-            let start = index * group;
-            channels.start.max(start) - start..channels.end.min(start + group) - start
+        let head_end = channels.start.next_multiple_of(group).min(channels.end);
+        let tail_start = (channels.end / group * group).max(head_end);
+        let within = |part: Range<usize>| {
+            let index = part.start / group;
+            make(index..index + 1, part.start - index * group..part.end - index * group)
         };
-        let is_whole = |index: usize| within(index) == (0..group);
-        if first == last {
-            return [make(first..first + 1, within(first)), None, None];
-        }
-        let head = (!is_whole(first)).then(|| make(first..first + 1, within(first))).flatten();
-        let tail = (!is_whole(last)).then(|| make(last..last + 1, within(last))).flatten();
-        let whole = first + usize::from(head.is_some())..last + 1 - usize::from(tail.is_some());
-        [make(whole, 0..group), head, tail]
+        let whole = make(head_end.div_ceil(group)..tail_start / group, 0..group);
+        [whole, within(channels.start..head_end), within(tail_start..channels.end)]
     }
 
     /// Threads that share a step, each with lines of its own; most steps are the calling

@@ -1,7 +1,9 @@
 //! From an operator to the steps that compute it.
 //!
-//! Responsible for: which steps there are, and what all of them have in common. Not for:
-//! the arguments of each kind of operator (the files beside this one), or running them.
+//! Responsible for: which steps there are, and what all of them have in common; steps in front that
+//! bring what an operator reads into the layout its kernels like, where it comes as the host has it:
+//! threads beside each other read pixels beside each other, which lie far apart there. Not for: the
+//! arguments of each kind of operator (the files beside this one), or running them.
 
 use std::sync::Arc;
 
@@ -11,12 +13,14 @@ use coexec_sim::workload::{
     Class, Function, Layer, Layout, Movement, Reduction, Shape, Statistic, Window, slices,
 };
 
-use super::{Argument, ComputedPart, LaunchGrid, Step, TensorName};
+use super::{Argument, ComputedPart, Dispatch, LaunchGrid, Step, TensorName, stored};
 use crate::cpu::Element;
-use crate::opencl::{
-    CHANNELS, Dispatch, OpenClError, Result, Runtime, Signals, Source, Tensor, stored, weights,
-};
+use crate::opencl::{CHANNELS, Extent, Home, OpenClError, Result, Runtime, Signals, Source, Tensor, weights};
 use crate::operands::{Weights, linked_operands};
+
+/// Most threads of a work-group that arranges, along columns and along slices.
+const MAX_COLUMNS: u32 = 32;
+const MAX_SLICES: u32 = 8;
 
 /// What the steps of every operator are made from.
 pub(super) struct Builder<'a, T> {
@@ -264,4 +268,48 @@ impl<T: Element> Builder<'_, T> {
             })
             .collect()
     }
+
+    /// Makes the steps read arranged copies of the operator's inputs, and puts the steps that
+    /// make those before them.
+    pub(super) fn arrange(&mut self) -> Result<()> {
+        let source = self.source("arrange", include_str!("../kernels/arrange.cl"));
+        let first = self.inner.len();
+        let mut steps = Vec::new();
+        for (index, shape) in self.layer.operator.inputs().into_iter().enumerate() {
+            let shape = stored(&self.layer.operator, shape);
+            let extent = Extent::from(shape);
+            let threads = [extent.width, extent.height, extent.slices].map(|side| side as u32);
+            let group = |side: u32, most: u32| 1 << side.clamp(1, most).ilog2();
+            let work_group = [group(threads[0], MAX_COLUMNS), 1, group(threads[2], MAX_SLICES)];
+            self.inner.push(Tensor::new(self.runtime, shape, self.layout, Home::Device)?);
+            let inner = first + index;
+            let arguments = vec![
+                Argument::Tensor(TensorName::Input(index)),
+                Argument::Tensor(TensorName::Inner(inner)),
+                Argument::Extent(TensorName::Inner(inner)),
+            ];
+            steps.push(self.step(&source, "arrange", LaunchGrid { threads, work_group }, arguments)?);
+        }
+        for step in &mut self.steps {
+            step.read_inner(first);
+        }
+        self.steps.splice(0..0, steps);
+        Ok(())
+    }
+}
+
+/// Whether arranging what `layer` reads first pays off: it reads it again and again, and
+/// nothing else in the same layout.
+pub(super) fn arranging_pays_off(layer: &Layer) -> bool {
+    let reads_again = match layer.operator.class() {
+        Class::Product(product) => product.rows > 1 || !product.trained,
+        Class::Convolution(_) | Class::Depthwise(_) | Class::Pool(_) => true,
+        Class::Reduction(_)
+        | Class::Elementwise(_)
+        | Class::Movement(_)
+        | Class::Gather { .. }
+        | Class::Recurrent(_)
+        | Class::Generic(_) => false,
+    };
+    reads_again && linked_operands(layer) == 0
 }

@@ -106,7 +106,7 @@ impl<T: Element> Step<T> {
         let most = runtime.device().max_work_group_size;
         check_group(runtime, entry, work_group, most)?;
         if let Some(signals) = signals {
-            signals.announce_in(&mut source, entry);
+            signals.announce_in(&mut source);
         }
         // A CPU shares out no registers, and PoCL compiles for each group in any case: a
         // program of its own for each would only be built for nothing.
