@@ -8,10 +8,7 @@
 
 mod assemble;
 mod beside;
-mod co_run;
 mod cores;
-mod crossings;
-mod cuts;
 mod figures;
 mod fit;
 mod graphics;
@@ -50,7 +47,7 @@ use statistics::{
     BYTES_PER_MICRO_OF_GBPS, Line, Measured, NANOS_PER_MICRO, Times, micros, over_sizes, relative_deviation,
     repeated,
 };
-use streams::{Stream, gbps, memory_bytes};
+use streams::{Client, CoRuns, Stream, memory_bytes};
 use timed_layers::{FINGERPRINT, RUN_LIMIT, Sweep, Sweeper};
 
 /// Spread of a fixed kernel's time, as a part of it, from which nothing else is worth
@@ -169,13 +166,6 @@ impl TimeBudget<'_> {
     fn report(&self, what: &str) {
         (self.progress)(what);
     }
-
-    /// Reports every tenth of a count.
-    fn report_every(&self, index: usize, of: usize, what: &str) {
-        if index.is_multiple_of((of / 10).max(1)) {
-            self.report(&format!("{what}: {index} of {of}"));
-        }
-    }
 }
 
 /// The machine while it is probed.
@@ -190,7 +180,7 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     /// That part of the time left in front of the fits.
     fn budget(&self, part: f64) -> TimeBudget<'a> {
-        let before_fits = self.options.limit.mul_f64(1.0 - cuts::TIME_PART - sequences::TIME_PART);
+        let before_fits = self.options.limit.mul_f64(1.0 - beside::CUTS_PART - sequences::TIME_PART);
         let left = before_fits.saturating_sub(self.started.elapsed());
         TimeBudget { end: Instant::now() + left.mul_f64(part), progress: self.progress }
     }

@@ -17,13 +17,12 @@ use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::workload::Layout;
 use coexec_sim::{Calibration, Cpu, Library, Quantity, Text};
 
-use super::co_run::CoRuns;
 use super::figures::figures;
 use super::synchronisation::Mechanisms;
 use super::transfers::Transfers;
 use super::{
-    BYTES_PER_MICRO_OF_GBPS, Bandwidth, Bench, CoreGroup, FINGERPRINT, Figures, Measured, Notes, ProbeError,
-    Probed, Result, cuts, fit, graphics, sequences, transfers,
+    BYTES_PER_MICRO_OF_GBPS, Bandwidth, Bench, CoRuns, CoreGroup, FINGERPRINT, Figures, Measured, Notes,
+    ProbeError, Probed, Result, beside, fit, graphics, sequences, transfers,
 };
 use crate::execute::Machine;
 use crate::fingerprint;
@@ -51,7 +50,7 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
     let gave_up = figures.mechanisms.gave_up;
     let (mut profile, mut runs, mut held_out) = profile(bench, &runtime, figures, (base, memory))?;
     let machine = &mut Machine::of(Some(Arc::clone(&runtime)), bench.cores());
-    let cuts = cuts::measure(bench, machine, &profile)?;
+    let cuts = beside::cuts(bench, machine, &profile)?;
     let timed = sequences::measure(bench, machine, &profile)?;
     held_out.extend(sequences::fit(&mut profile, &timed, &source));
     held_out.extend(cut::points(&profile, &cuts, Library::default_for(&profile.cpu)));

@@ -13,14 +13,12 @@ use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{Gpu, Profile};
 
 use super::assemble::{jitter_percent, unfitted_cpu};
-use super::co_run::{Client, CoRuns};
-use super::crossings::Crossings;
 use super::launches::Launches;
 use super::synchronisation::Mechanisms;
-use super::transfers::Transfers;
+use super::transfers::{Crossings, Transfers};
 use super::{
-    Bench, Finding, MAX_NOISE, Measured, ProbeError, Result, Stream, Sweep, Sweeper, co_run, crossings, gbps,
-    graphics, launches, memory_bytes, power, synchronisation, transfers,
+    Bench, Client, CoRuns, Finding, MAX_NOISE, Measured, ProbeError, Result, Stream, Sweep, Sweeper,
+    graphics, launches, memory_bytes, power, streams, synchronisation, transfers,
 };
 use crate::cpu::ThreadPool;
 use crate::execute::Machine;
@@ -111,7 +109,7 @@ pub(super) fn figures(
     let crossings = if runtime.device().unified_memory {
         None
     } else {
-        Some(crossings::measure(bench, runtime, &budget, notes)?)
+        Some(transfers::measure_copies(bench, runtime, &budget, notes)?)
     };
     let power = power::measure(bench, runtime, notes)?;
     let (bandwidth, co_runs) = memory_traffic(bench, runtime, notes)?;
@@ -147,7 +145,7 @@ fn memory_traffic(
     let bytes = memory_bytes(Path::new("/"));
     let measured = |stream: &mut Stream| -> Result<Measured> {
         let times = stream.passes(0, passes)?;
-        Ok(gbps(stream.bytes(), &Measured::of(&times, "streams")?))
+        Ok(Measured::of(&times, "streams")?.gbps(stream.bytes()))
     };
     let cores = bench.cores();
     let most = cores.len().min(MAX_THREADS);
@@ -167,7 +165,7 @@ fn memory_traffic(
         notes.warnings.push("no co-run: the GPU has memory of its own".to_owned());
         return Ok((bandwidth, None));
     }
-    let co_runs = co_run::measure(&mut [cpu, gpu], quick, &budget)?;
+    let co_runs = streams::co_run(&mut [cpu, gpu], quick, &budget)?;
     if co_runs.runs.len() < interference::FEWEST_RUNS {
         notes.warnings.push("no co-run: there was too little time for it".to_owned());
         return Ok((bandwidth, None));

@@ -15,16 +15,9 @@ use rand_chacha::ChaCha8Rng;
 /// Draws an operator of one kind.
 type Maker = fn(&mut ChaCha8Rng) -> Operator;
 
-/// How many layers of a kind are drawn.
-#[derive(Clone, Copy)]
-struct Counts {
-    products: usize,
-    depthwise: usize,
-    others: usize,
-}
-
-const QUICK: Counts = Counts { products: 14, depthwise: 8, others: 5 };
-const FULL: Counts = Counts { products: 160, depthwise: 80, others: 30 };
+/// How many layers are drawn of each set of products, of depthwise convolutions, and of each other kind.
+const QUICK: [usize; 3] = [14, 8, 5];
+const FULL: [usize; 3] = [160, 80, 30];
 
 /// Sides of images in mobile networks.
 const SIDES: [u32; 5] = [7, 14, 28, 56, 112];
@@ -41,7 +34,7 @@ const MAX_ELEMENTS: u64 = 2 << 20;
 /// The layers, each with a name of its own, in the order in which they are timed. Those
 /// of more than `most_macs` multiply-accumulates are left out.
 pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Layer)> {
-    let counts = if quick { QUICK } else { FULL };
+    let [products, depthwise_convolutions, others] = if quick { QUICK } else { FULL };
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let draw = |set: &str, random: &mut ChaCha8Rng| {
         let set = operator_set(set).expect("the set is one of those listed");
@@ -51,25 +44,25 @@ pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Laye
             .filter(|operator| operator.macs() <= most_macs)
             .collect();
         operators.shuffle(random);
-        operators.truncate(counts.products);
+        operators.truncate(products);
         operators
     };
     let mut kinds = vec![draw("epew-linear", &mut random), draw("epew-conv-same", &mut random)];
     let makers: [(usize, Maker); 14] = [
-        (counts.depthwise, depthwise),
-        (counts.others, matrix_vector),
-        (counts.others, small_conv),
-        (counts.others, wide_conv),
-        (counts.others, grouped),
-        (counts.others, pool),
-        (counts.others, mean),
-        (counts.others, concat),
-        (counts.others + counts.others / 2, elementwise),
-        (counts.others, batched_product),
-        (counts.others, softmax),
-        (counts.others, norm),
-        (counts.others, slice),
-        (counts.others, transpose),
+        (depthwise_convolutions, depthwise),
+        (others, matrix_vector),
+        (others, small_conv),
+        (others, wide_conv),
+        (others, grouped),
+        (others, pool),
+        (others, mean),
+        (others, concat),
+        (others + others / 2, elementwise),
+        (others, batched_product),
+        (others, softmax),
+        (others, norm),
+        (others, slice),
+        (others, transpose),
     ];
     kinds.extend(makers.map(|(count, make)| made(count, make, most_macs, &mut random)));
     interleaved(kinds)

@@ -114,8 +114,9 @@ impl Measured {
         Self { value: self.value * factor, ci95: around(self.value * factor, ci95), ..*self }
     }
 
-    /// The rate of `amount` in this time.
-    pub(super) fn rate(&self, amount: f64) -> Self {
+    /// The gigabytes a second of `bytes` in this time of microseconds.
+    pub(super) fn gbps(&self, bytes: f64) -> Self {
+        let amount = bytes / BYTES_PER_MICRO_OF_GBPS;
         let [low, high] = self.ci95;
         let value = amount / self.value;
         Self { value, ci95: around(value, [amount / high, amount / low.max(f64::MIN_POSITIVE)]), ..*self }

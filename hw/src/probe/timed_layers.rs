@@ -103,13 +103,6 @@ pub(super) struct Sweeper<'a> {
     pub(super) budget: TimeBudget<'a>,
 }
 
-/// The product by which the rate of a processor is found: 67 million
-/// multiply-accumulates, none of them wasted by any tile.
-fn rated_layer() -> Layer {
-    let linear = Linear { rows: 256, input_features: 512, output_features: 512, bias: true };
-    Layer::new(Operator::Linear(linear), DataType::F32)
-}
-
 /// About what `layer` takes of memory when `launch` runs it: tensors and weights, and where it
 /// is transformed also 36 points for each 16 pixels and 9 weights.
 fn memory_bytes(layer: &Layer, launch: Option<Launch>) -> u64 {
@@ -257,9 +250,11 @@ impl Sweeper<'_> {
         Ok(sweep)
     }
 
-    /// Most multiply-accumulates of a layer, by what the rated one takes.
+    /// Most multiply-accumulates of a layer, by what a product takes.
     fn most_macs(&mut self, placement: Placement) -> Result<u64, ExecuteError> {
-        let layer = rated_layer();
+        // 67 million multiply-accumulates, none of them wasted by any tile.
+        let linear = Linear { rows: 256, input_features: 512, output_features: 512, bias: true };
+        let layer = Layer::new(Operator::Linear(linear), DataType::F32);
         let macs = layer.operator.macs() as f64;
         let mut rated = Visited::new(self, (0, ("rated".to_owned(), layer), placement))?;
         if let Some((_, why)) = visit_row(std::slice::from_mut(&mut rated), self.machine, RATING).pop() {
@@ -285,8 +280,10 @@ impl Sweeper<'_> {
             }
             let Some(next) = waiting.pop_front() else { break };
             let (index, (_, Layer { operator, .. }), _) = next.clone();
-            let what = format!("preparing layers on the {}", sweep.processor);
-            self.budget.report_every(index, index + waiting.len(), &what);
+            let of = index + waiting.len();
+            if index.is_multiple_of((of / 10).max(1)) {
+                self.budget.report(&format!("preparing layers on the {}: {index} of {of}", sweep.processor));
+            }
             match Visited::new(self, next) {
                 Ok(visited) => {
                     bytes += memory_bytes(&visited.layer, visited.program.launch());
