@@ -23,7 +23,7 @@ use crate::cpu::Element;
 use crate::operands::{self, OperandError, Weights};
 use builder::Builder;
 use step::Step;
-use step::{Argument, ComputedPart, LaunchGrid, TensorName};
+use step::{Argument, ComputedPart, INPUT_TO_OUTPUT, LaunchGrid, TensorName};
 
 /// How a layer is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

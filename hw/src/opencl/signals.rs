@@ -55,7 +55,8 @@ pub(crate) enum FlagHome {
 pub(crate) struct Signals {
     runtime: Arc<Runtime>,
     pub(super) memory: HostVisibleMemory<u32>,
-    home: FlagHome,
+    /// The standard and the definitions that sources need to use them.
+    flags: (&'static str, String),
     /// Groups of a kernel that announces itself that have finished.
     pub(super) groups_done: Buffer<u32>,
     ping_pong: GridKernel,
@@ -71,7 +72,8 @@ impl Signals {
     /// Flags in `home`, with spins bounded in time.
     pub(crate) fn new(runtime: &Arc<Runtime>, home: FlagHome) -> Result<Self> {
         let mut source = Source::new("signals", include_str!("kernels/signals.cl"));
-        need_flags(&mut source, runtime, home);
+        let flags = flags(runtime, home);
+        source.need(flags.0, &flags.1);
         let kernel = |name| GridKernel::new(runtime, &source, name, [[1; 3]; 2]);
         let memory = match home {
             FlagHome::Shared => HostVisibleMemory::shared(runtime, WORDS),
@@ -80,7 +82,7 @@ impl Signals {
         let mut signals = Self {
             runtime: Arc::clone(runtime),
             memory: memory?,
-            home,
+            flags,
             groups_done: runtime.buffer_of(&[0])?,
             ping_pong: kernel("ping_pong")?,
             hand_over: kernel("hand_over")?,
@@ -144,7 +146,7 @@ impl Signals {
 
     /// Makes the kernels of `source` that can announce their ends through these flags.
     pub(super) fn announce_in(&self, source: &mut Source) {
-        need_flags(source, &self.runtime, self.home);
+        source.need(self.flags.0, &self.flags.1);
     }
 
     /// Whether the device has announced `number`, with its data.
@@ -179,23 +181,18 @@ impl Signals {
     }
 }
 
-/// Defines flags in `home` for a source.
-fn need_flags(source: &mut Source, runtime: &Runtime, home: FlagHome) {
-    let (standard, scope) = atomics(runtime, home);
-    source.need(standard, &format!("{scope}{FLAGS}"));
-}
-
 /// The standard by which flags are C11 atomics, where the device has them for this memory,
-/// and their scope.
-fn atomics(runtime: &Runtime, home: FlagHome) -> (&'static str, &'static str) {
+/// and their definitions with their scope.
+fn flags(runtime: &Runtime, home: FlagHome) -> (&'static str, String) {
     let version = runtime.device().version.as_str();
-    match home {
+    let (standard, scope) = match home {
         FlagHome::Shared if version.starts_with("OpenCL 2.") => {
             ("CL2.0", "#define SCOPE memory_scope_all_svm_devices\n")
         }
         FlagHome::Shared if version.starts_with("OpenCL 3.") => ("CL3.0", SCOPE_OF_FEATURES),
         _ => ("CL1.2", ""),
-    }
+    };
+    (standard, format!("{scope}{FLAGS}"))
 }
 
 /// `OpenCL` C 3.0: atomics of all orders are a feature, and so is the scope of all

@@ -115,14 +115,9 @@ pub(super) fn constants<T: Element>(
     first_channel: usize,
     slices: usize,
 ) -> Vec<T> {
-    let mut packed = Vec::with_capacity(taps * inputs * slices * CHANNELS);
-    for tap in 0..taps {
-        for from in 0..inputs {
-            let weight = |to: usize| weights[(to * taps + tap) * inputs + from];
-            packed.extend(padded::<T>(first_channel, slices, outputs, weight));
-        }
-    }
-    packed
+    let terms = (0..taps).flat_map(|tap| (0..inputs).map(move |from| (tap, from)));
+    let weight = |tap, from| move |to: usize| weights[(to * taps + tap) * inputs + from];
+    terms.flat_map(|(tap, from)| padded(first_channel, slices, outputs, weight(tap, from))).collect()
 }
 
 /// The windows of a depthwise convolution's output channels.
@@ -132,14 +127,11 @@ pub(super) fn depthwise<T: Element>(
     first_channel: usize,
     slices: usize,
 ) -> Vec<T> {
-    let mut packed = Vec::with_capacity(taps * slices * CHANNELS);
-    for slice in 0..slices {
-        for tap in 0..taps {
-            let weight = |channel: usize| weights[tap * channels + channel];
-            packed.extend(padded::<T>(first_channel + slice * CHANNELS, 1, channels, weight));
-        }
-    }
-    packed
+    let terms = (0..slices).flat_map(|slice| (0..taps).map(move |tap| (slice, tap)));
+    let weight = |tap| move |channel: usize| weights[tap * channels + channel];
+    terms
+        .flat_map(|(slice, tap)| padded(first_channel + slice * CHANNELS, 1, channels, weight(tap)))
+        .collect()
 }
 
 /// One value a channel, zero where there is none.

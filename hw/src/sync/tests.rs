@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::probe::{first_sound, probe_within};
 use super::round::await_device;
 use super::*;
 use crate::opencl::events::{flush, wait};
@@ -222,18 +221,18 @@ fn an_unsound_mechanism_is_replaced_by_the_next_that_works() {
         Mechanism::EventWait => Ok(()),
         _ => unsound(mechanism, "no"),
     };
-    let (mechanism, passed_over) = first_sound(Mechanism::SvmPolling, only_events).unwrap();
+    let (mechanism, passed_over) = choose(Mechanism::SvmPolling, only_events).unwrap();
     assert_eq!(mechanism, Mechanism::EventWait);
     let replaced: Vec<_> = passed_over.iter().map(|unsound| unsound.mechanism).collect();
     assert_eq!(replaced, [Mechanism::SvmPolling, Mechanism::PinnedPolling, Mechanism::EventPolling]);
     assert_eq!(passed_over[0].to_string(), "svm-polling does not work here: no");
-    let none = first_sound(Mechanism::EventPolling, |mechanism| unsound(mechanism, "lost"));
+    let none = choose(Mechanism::EventPolling, |mechanism| unsound(mechanism, "lost"));
     assert_eq!(none.unwrap_err().len(), 3);
 }
 
 #[test]
 fn a_sound_mechanism_is_kept() {
-    let chosen = first_sound(Mechanism::SleepThenPoll, |_| Ok(())).unwrap();
+    let chosen = choose(Mechanism::SleepThenPoll, |_| Ok(())).unwrap();
     assert_eq!(chosen, (Mechanism::SleepThenPoll, Vec::new()));
 }
 

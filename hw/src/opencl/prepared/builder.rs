@@ -13,7 +13,7 @@ use coexec_sim::workload::{
     Class, Function, Layer, Layout, Movement, Reduction, Shape, Statistic, Window, slices,
 };
 
-use super::{Argument, ComputedPart, Dispatch, LaunchGrid, Step, TensorName, stored};
+use super::{Argument, ComputedPart, Dispatch, INPUT_TO_OUTPUT, LaunchGrid, Step, TensorName, stored};
 use crate::cpu::Element;
 use crate::opencl::{CHANNELS, Extent, Home, OpenClError, Result, Runtime, Signals, Source, Tensor, weights};
 use crate::operands::{Weights, linked_operands};
@@ -143,8 +143,7 @@ impl<T: Element> Builder<'_, T> {
         more: Vec<Argument<T>>,
     ) -> Result<()> {
         let grid = LaunchGrid { threads, work_group: self.dispatch.work_group };
-        let tensors = [TensorName::Input(0), TensorName::Output];
-        self.push_between(tensors, self.region(), (source, entry), grid, [weights, more])
+        self.push_between(INPUT_TO_OUTPUT, self.region(), (source, entry), grid, [weights, more])
     }
 
     /// The same from the first of two tensors to the second, of which `region` is computed.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coexec_sim::workload::{self, Conv2d, Window};
 use opencl3::memory::Buffer;
 
-use super::{Argument, Builder, ComputedPart, LaunchGrid, TensorName};
+use super::{Argument, Builder, ComputedPart, INPUT_TO_OUTPUT, LaunchGrid, TensorName};
 use crate::cpu::Element;
 use crate::opencl::{Blocks, CHANNELS, Result, Source, weights};
 
@@ -35,8 +35,7 @@ impl<T: Element> Builder<'_, T> {
         if blocks.groups > 1 {
             source.option("GROUPED");
         }
-        let tensors = [TensorName::Input(0), TensorName::Output];
-        self.push_product(source, (blocks, weights), window, self.region(), tensors)
+        self.push_product(source, (blocks, weights), window, self.region(), INPUT_TO_OUTPUT)
     }
 
     pub(super) fn mat_mul(&mut self, product: workload::Product) -> Result<()> {
@@ -60,8 +59,7 @@ impl<T: Element> Builder<'_, T> {
         let mut source = self.source("conv", include_str!("../kernels/conv.cl"));
         source.option("ROW_WEIGHTS");
         source.option("NO_BIAS");
-        let tensors = [TensorName::Input(0), TensorName::Output];
-        self.push_product(source, (blocks, weights), Window::valid(1), self.region(), tensors)
+        self.push_product(source, (blocks, weights), Window::valid(1), self.region(), INPUT_TO_OUTPUT)
     }
 
     /// The blocks that the dispatch cuts the part's output channels into, without a window or

@@ -37,6 +37,9 @@ pub(super) enum TensorName {
     Inner(usize),
 }
 
+/// What most kernels read and write.
+pub(super) const INPUT_TO_OUTPUT: [TensorName; 2] = [TensorName::Input(0), TensorName::Output];
+
 /// An argument of a kernel.
 pub(super) enum Argument<T> {
     /// A tensor.
