@@ -1,11 +1,11 @@
 //! From a workload and a plan to operators on the processors that compute them: kernels, weights and memory.
 
 use coexec_sim::kernel::gpu::{Launch, execute};
-use coexec_sim::schedule::{Schedule, What};
+use coexec_sim::schedule::Schedule;
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
 use coexec_sim::{Gpu, Processor, ProcessorKind, Region};
 
-use super::{ExecuteError, Home, HostHome, Machine, Place, Result, Task, Team, Touched, stages_before};
+use super::{ExecuteError, Home, HostHome, Machine, Place, Result, Task, Team, Touched, joined_stages};
 use crate::cpu::{Element, widest_set};
 use crate::opencl::{Dispatch, Signals};
 use crate::operands::{Weights, linked_operands};
@@ -239,23 +239,20 @@ pub(super) fn joined<T: Element>(
 ) -> Result<Vec<Option<Place<T>>>> {
     let mut joined: Vec<_> = operations.iter().map(|_| None).collect();
     let (Some(runtime), Some(sharing)) = (machine.runtime(), sharing) else { return Ok(joined) };
-    for join in schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. })) {
-        for stage in stages_before(schedule, join).into_iter().filter(|&stage| operations[stage].overlaps()) {
-            let shape = operations[stage].layer.operator.output();
-            let reads_it = |reader: &Operation<T>| {
-                reader.reads.contains(&stage) && reader.chain != operations[stage].chain
-            };
-            let device = operations.iter().any(|reader| reads_it(reader) && reader.gpu().next().is_some());
-            let is_shared = device && sharing != Home::Device;
-            let host = if sharing == Home::Device { HostHome::Pinned } else { HostHome::Pageable };
-            joined[stage] = Some(Place::new(
-                Some(runtime),
-                shape,
-                is_shared.then_some((Layout::Buffer, sharing)),
-                (!is_shared).then_some(host),
-                None,
-            )?);
-        }
+    for stage in joined_stages(schedule).filter(|&stage| operations[stage].overlaps()) {
+        let shape = operations[stage].layer.operator.output();
+        let reads_it =
+            |reader: &Operation<T>| reader.reads.contains(&stage) && reader.chain != operations[stage].chain;
+        let device = operations.iter().any(|reader| reads_it(reader) && reader.gpu().next().is_some());
+        let is_shared = device && sharing != Home::Device;
+        let host = if sharing == Home::Device { HostHome::Pinned } else { HostHome::Pageable };
+        joined[stage] = Some(Place::new(
+            Some(runtime),
+            shape,
+            is_shared.then_some((Layout::Buffer, sharing)),
+            (!is_shared).then_some(host),
+            None,
+        )?);
     }
     Ok(joined)
 }

@@ -88,6 +88,12 @@ pub(super) fn stages_before(schedule: &Schedule, command: &Command) -> Vec<usize
     stages
 }
 
+/// The stages whose parts a join brings together.
+pub(super) fn joined_stages(schedule: &Schedule) -> impl Iterator<Item = usize> {
+    let joins = schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. }));
+    joins.flat_map(|join| stages_before(schedule, join))
+}
+
 impl<T: Element> Program<T> {
     /// Prepares kernels, weights and memory.
     pub(crate) fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self> {
