@@ -18,7 +18,6 @@ mod instruction_set;
 mod micro_kernel;
 pub(crate) mod normalise;
 pub(crate) mod packing;
-mod pixelwise;
 mod prepared;
 mod product;
 mod thread_pool;

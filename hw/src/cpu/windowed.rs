@@ -166,10 +166,8 @@ unsafe fn chunks<T: Element, V: Vector<T>, const N: usize>(
     to: &mut [T],
 ) -> usize {
     let width = N * V::LANES;
-    let (start, factor) = match kind {
-        PoolKind::Max => (f32::NEG_INFINITY, 1.0),
-        PoolKind::Average => (0.0, 1.0 / (grid.rows * grid.columns).max(1) as f32),
-    };
+    let start = if kind == PoolKind::Max { f32::NEG_INFINITY } else { 0.0 };
+    let factor = 1.0 / (grid.rows * grid.columns).max(1) as f32;
     while done + width <= to.len() {
         // SAFETY: each slice has as many elements as a chunk has lanes; the caller
         // vouches for the instructions.
@@ -190,7 +188,11 @@ unsafe fn chunks<T: Element, V: Vector<T>, const N: usize>(
             }
             let to = to[done..done + width].as_mut_ptr();
             for vector in 0..N {
-                kept[vector].multiply(V::splat(factor)).store(to.add(vector * V::LANES));
+                let result = match kind {
+                    PoolKind::Max => kept[vector],
+                    PoolKind::Average => V::splat(0.0).add_product(kept[vector], V::splat(factor)),
+                };
+                result.store(to.add(vector * V::LANES));
             }
         }
         done += width;

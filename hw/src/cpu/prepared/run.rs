@@ -6,9 +6,8 @@ use coexec_sim::kernel::cpu::coexec::{Division, depthwise_threads};
 use coexec_sim::{Operator, Region, Shape};
 
 use super::Implementation;
-use crate::cpu::pixelwise::Results;
 use crate::cpu::product::Product;
-use crate::cpu::visit::{Computation, Visit};
+use crate::cpu::visit::{Computation, Results, Visit};
 use crate::cpu::{Element, Prepared, ThreadPool, product};
 use crate::operands;
 use crate::operands::{OperandError, Stretches};
