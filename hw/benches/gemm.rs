@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use coexec_hw::cpu::{Available as _, InstructionSet, Prepared, ThreadPool};
+use coexec_hw::cpu::{InstructionSet, Prepared, ThreadPool, available_sets};
 use coexec_hw::operands::Weights;
 use coexec_sim::plan::Region;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
@@ -212,7 +212,7 @@ fn measure(criterion: &mut Criterion) {
     for shape in SHAPES {
         let mut group = criterion.benchmark_group(shape.name);
         group.throughput(Throughput::Elements(shape.flops()));
-        for set in InstructionSet::available() {
+        for set in available_sets() {
             for mut contender in [Some(ours(shape, set)), peer::with(set, shape)].into_iter().flatten() {
                 let name = BenchmarkId::from_parameter(&contender.name);
                 group.bench_function(name, |bencher| bencher.iter(&mut contender.run));
@@ -247,7 +247,7 @@ fn print_ratios() -> bool {
     let mut all_reach = true;
     println!("{:12} {:8} {:>13} {:>13} {:>6}", "shape", "vectors", "ours GFLOP/s", "gemm GFLOP/s", "ratio");
     for shape in SHAPES {
-        for set in InstructionSet::available() {
+        for set in available_sets() {
             let Some(mut peer) = peer::with(set, shape) else { continue };
             let times = shortest_seconds([&mut ours(shape, set), &mut peer]);
             let [ours, theirs] = times.map(|seconds| shape.flops() as f64 / seconds / 1e9);

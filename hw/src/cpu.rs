@@ -12,21 +12,19 @@
     reason = "what vector loops call must be compiled with their instructions, which holds only where it is inlined"
 )]
 
-mod depthwise;
 mod element;
 mod elementwise;
 mod instruction_set;
 mod micro_kernel;
 pub(crate) mod normalise;
 pub(crate) mod packing;
-mod pixelwise;
-mod pooling;
 mod prepared;
 mod product;
 mod thread_pool;
 mod vector;
 mod visit;
 mod window;
+mod windowed;
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -36,12 +34,11 @@ mod x86;
 pub use coexec_sim::device::cpu::InstructionSet;
 pub use coexec_sim::kernel::cpu::coexec::{Division, Extent};
 pub use element::Element;
-pub use instruction_set::Available;
+pub use instruction_set::{available_sets, is_available, widest_set};
 pub use prepared::Prepared;
 pub use thread_pool::{PoolError, SPIN, ThreadPool};
 
 // What files of this room share, and what other rooms take of it.
-use element::Kernels;
 use micro_kernel::{MAX_TILE_CHANNELS, MAX_TILE_PIXELS, MicroKernel, TileCall};
 use normalise::Normalisation;
 pub(crate) use normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};

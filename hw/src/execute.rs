@@ -12,11 +12,8 @@ mod check;
 mod machine;
 mod measure;
 mod meetings;
-mod noise;
-mod operation;
 mod place;
 mod program;
-mod sharing;
 mod stream;
 mod watch;
 
@@ -26,15 +23,14 @@ use std::time::{Duration, Instant};
 
 use coexec_fit::measure::runs::Fingerprint;
 use coexec_sim::schedule::ScheduleError;
-use coexec_sim::{CoreSet, DataType, Plan, Profile, Stage, Unsupported};
+use coexec_sim::{CoreSet, DataType, Placement, Plan, Profile, Stage, Unsupported};
 use half::f16;
 use thiserror::Error;
 
 pub use crate::opencl::Home;
 pub use crate::statistics::Summary;
 pub use machine::{DeviceChoice, Machine};
-pub use measure::{Measured, Settings};
-pub use noise::NoiseFloor;
+pub use measure::{Measured, NoiseFloor, Settings};
 pub use program::Clock;
 pub use stream::{Streamed, Streaming};
 pub use watch::ProgressEvent;
@@ -46,13 +42,13 @@ use crate::operands::OperandError;
 use crate::verify::Mismatch;
 
 // What files of this room share.
+use build::{Operation, borrowed};
 use machine::Team;
 pub(crate) use machine::{cores_beside, gpu_of};
 use meetings::{Action, Meetings, Side};
-use operation::{CpuKernel, GpuKernel, Operation, OperationPart, borrowed};
 use place::{HostHome, Place, Touched};
 pub(crate) use program::{Program, Task};
-use program::{Taken, stages_before};
+use program::{Taken, joined_stages};
 use watch::{Control, PATIENCE, watched};
 
 /// What was executed, or why not.
@@ -247,10 +243,8 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
     let started = Instant::now();
     let mut machine = Machine::open(&request.choice)?;
     machine.compare(&request.profile);
-    let mut sets: Vec<CoreSet> = Vec::new();
-    for variant in request.groups.iter().flatten() {
-        sets.extend(variant.plan.placements.iter().filter_map(coexec_sim::plan::Placement::cores));
-    }
+    let placements = request.groups.iter().flatten().flat_map(|variant| &variant.plan.placements);
+    let mut sets: Vec<CoreSet> = placements.filter_map(Placement::cores).collect();
     sets.sort_by_key(ToString::to_string);
     sets.dedup();
     machine.prepare(&sets, &request.profile.cpu)?;

@@ -18,9 +18,7 @@
     reason = "kernels take their sizes as int; those of a checked workload (MAX_DIMENSION, MAX_ELEMENTS) fit"
 )]
 
-mod announcing;
 mod device;
-mod dispatch;
 mod error;
 pub(crate) mod events;
 mod launch;
@@ -33,20 +31,17 @@ mod tensor;
 pub(crate) mod traffic;
 pub(crate) mod visible;
 mod weights;
-mod winograd;
 
 pub use coexec_sim::kernel::gpu::Linearisation;
 pub use device::{Description, Device, DeviceKind, devices};
-pub use dispatch::Dispatch;
 pub use error::{OpenClError, Result};
 pub use events::{Stamps, Timing};
 pub use library::{ANDROID_PATHS, PATH_VARIABLE};
-pub use prepared::Prepared;
+pub use prepared::{Dispatch, Prepared};
 pub use runtime::Runtime;
 pub use tensor::{Home, Tensor};
 
 // What files of this room share, and what other rooms take of it.
-use dispatch::stored;
 use error::Naming;
 use events::wait;
 pub(crate) use events::{
@@ -54,7 +49,7 @@ pub(crate) use events::{
     timed_out, wait_for,
 };
 use launch::{GridKernel, Handle};
-pub(crate) use signals::{Fault, FlagHome, SPIN_LIMIT, Signals};
+pub(crate) use signals::{FlagHome, SPIN_LIMIT, Signals};
 use source::Source;
 use tensor::Extent;
 pub(crate) use traffic::{BoundKernel, Crossing, Exchange};

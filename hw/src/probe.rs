@@ -8,10 +8,7 @@
 
 mod assemble;
 mod beside;
-mod co_run;
 mod cores;
-mod crossings;
-mod cuts;
 mod figures;
 mod fit;
 mod graphics;
@@ -41,7 +38,7 @@ use thiserror::Error;
 use crate::cpu::PoolError;
 use crate::execute::{DeviceChoice, cores_beside, gpu_of};
 use crate::fingerprint::processor_name;
-use crate::opencl::{Device, OpenClError};
+use crate::opencl::{Description, Device, OpenClError};
 
 // What files of this room share.
 use cores::CoreGroup;
@@ -50,7 +47,7 @@ use statistics::{
     BYTES_PER_MICRO_OF_GBPS, Line, Measured, NANOS_PER_MICRO, Times, micros, over_sizes, relative_deviation,
     repeated,
 };
-use streams::{Stream, gbps, memory_bytes};
+use streams::{Client, CoRuns, Stream, memory_bytes};
 use timed_layers::{FINGERPRINT, RUN_LIMIT, Sweep, Sweeper};
 
 /// Spread of a fixed kernel's time, as a part of it, from which nothing else is worth
@@ -169,13 +166,6 @@ impl TimeBudget<'_> {
     fn report(&self, what: &str) {
         (self.progress)(what);
     }
-
-    /// Reports every tenth of a count.
-    fn report_every(&self, index: usize, of: usize, what: &str) {
-        if index.is_multiple_of((of / 10).max(1)) {
-            self.report(&format!("{what}: {index} of {of}"));
-        }
-    }
 }
 
 /// The machine while it is probed.
@@ -190,7 +180,7 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     /// That part of the time left in front of the fits.
     fn budget(&self, part: f64) -> TimeBudget<'a> {
-        let before_fits = self.options.limit.mul_f64(1.0 - cuts::TIME_PART - sequences::TIME_PART);
+        let before_fits = self.options.limit.mul_f64(1.0 - beside::CUTS_PART - sequences::TIME_PART);
         let left = before_fits.saturating_sub(self.started.elapsed());
         TimeBudget { end: Instant::now() + left.mul_f64(part), progress: self.progress }
     }
@@ -216,7 +206,7 @@ pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result
     let whole = Device::select(&options.selection)?;
     let mut warnings = Vec::new();
     let device = gpu_of(whole, options.gpu_cores, &mut warnings)?;
-    let cores = cpu_cores(&device, &mut warnings);
+    let cores = cpu_cores(Some(device.description()), &mut warnings);
     let groups = cores::groups(Path::new("/"), &cores);
     progress(&format!("probing {} beside {} cores", device.description(), cores.len()));
     let bench = Bench { options, device, groups, started: Instant::now(), progress };
@@ -244,8 +234,7 @@ pub fn unmeasured(choice: &DeviceChoice) -> Result<Profile, OpenClError> {
         Err(error) => return Err(error),
     };
     let description = device.as_ref().map(Device::description);
-    let cores = cores_beside(description);
-    let cores = if cores.is_empty() { cores_beside(None) } else { cores };
+    let cores = cpu_cores(description, &mut Vec::new());
     Ok(Profile {
         name: UNMEASURED.to_owned(),
         title: UNMEASURED.replace('-', " "),
@@ -261,8 +250,8 @@ pub fn unmeasured(choice: &DeviceChoice) -> Result<Profile, OpenClError> {
 }
 
 /// The cores that compute as the CPU: those that `device` is not made of.
-fn cpu_cores(device: &Device, warnings: &mut Vec<String>) -> Vec<usize> {
-    let left = cores_beside(Some(device.description()));
+fn cpu_cores(device: Option<&Description>, warnings: &mut Vec<String>) -> Vec<usize> {
+    let left = cores_beside(device);
     if !left.is_empty() {
         return left;
     }

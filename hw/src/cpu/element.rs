@@ -5,22 +5,24 @@ use std::fmt::Debug;
 use coexec_sim::{DataType, InstructionSet};
 use half::f16;
 
-use super::{MicroKernel, Vector};
+use super::micro_kernel::micro_kernel;
+use super::{MicroKernel, Plain, Register, TileCall, Vector, micro_kernel};
 
-/// A number format of tensors in memory: [`f32`] or [`half::f16`].
-pub trait Element: Copy + Debug + Default + PartialOrd + Send + Sync + Kernels + 'static {
+/// Numbers in a register of plain code.
+const PLAIN_LANES: usize = InstructionSet::Portable.lanes();
+/// Pixels of a tile of plain code, and registers of channels of one: eight of sums, kept in
+/// `f32` for either format.
+const PLAIN_PIXELS: usize = InstructionSet::Portable.tile().pixels;
+const PLAIN_VECTORS: usize = InstructionSet::Portable.tile().channels / PLAIN_LANES;
+/// A register of plain code where no fused multiply-add can be relied on.
+pub(super) type PlainRegister = Plain<PLAIN_LANES, false>;
+
+/// A number format of tensors in memory: [`f32`] or [`half::f16`], and nothing outside this crate.
+pub trait Element: Copy + Debug + Default + PartialOrd + Send + Sync + 'static {
     /// The format's name in a workload.
     const DATA_TYPE: DataType;
     /// Largest relative error of rounding to the format.
     const UNIT_ROUNDOFF: f64;
-    /// The nearest number of the format.
-    fn from_f32(value: f32) -> Self;
-    /// The same number, which `f32` holds exactly.
-    fn to_f32(self) -> f32;
-}
-
-/// What the formats differ in; not implemented outside this crate.
-pub trait Kernels: Copy {
     /// Registers of AVX2, or what does for a format that it cannot convert.
     #[cfg(target_arch = "x86_64")]
     type Avx2: Vector<Self>;
@@ -31,6 +33,10 @@ pub trait Kernels: Copy {
     #[cfg(target_arch = "aarch64")]
     type Neon: Vector<Self>;
 
+    /// The nearest number of the format.
+    fn from_f32(value: f32) -> Self;
+    /// The same number, which `f32` holds exactly.
+    fn to_f32(self) -> f32;
     /// The micro-kernel for `set`, which the processor must have.
     fn micro_kernel(set: InstructionSet) -> MicroKernel<Self>;
 }
@@ -39,6 +45,12 @@ impl Element for f32 {
     const DATA_TYPE: DataType = DataType::F32;
     // IEEE 754 binary32: 24 significant bits, rounding to nearest.
     const UNIT_ROUNDOFF: f64 = 1.0 / (1_u64 << 24) as f64;
+    #[cfg(target_arch = "x86_64")]
+    type Avx2 = std::arch::x86_64::__m256;
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = std::arch::x86_64::__m512;
+    #[cfg(target_arch = "aarch64")]
+    type Neon = std::arch::aarch64::float32x4_t;
 
     #[inline(always)]
     fn from_f32(value: f32) -> Self {
@@ -49,12 +61,30 @@ impl Element for f32 {
     fn to_f32(self) -> f32 {
         self
     }
+
+    fn micro_kernel(set: InstructionSet) -> MicroKernel<Self> {
+        match set {
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => super::x86::AVX2,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => super::x86::AVX512,
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::Neon | InstructionSet::NeonF16 => super::neon::F32,
+            _ => micro_kernel!(f32, PlainRegister, PLAIN_PIXELS, PLAIN_VECTORS, 1),
+        }
+    }
 }
 
 impl Element for f16 {
     const DATA_TYPE: DataType = DataType::F16;
     // IEEE 754 binary16: 11 significant bits, rounding to nearest.
     const UNIT_ROUNDOFF: f64 = 1.0 / (1_u64 << 11) as f64;
+    #[cfg(target_arch = "x86_64")]
+    type Avx2 = Plain<PLAIN_LANES, true>;
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = Plain<PLAIN_LANES, true>;
+    #[cfg(target_arch = "aarch64")]
+    type Neon = std::arch::aarch64::float32x4_t;
 
     #[inline(always)]
     fn from_f32(value: f32) -> Self {
@@ -64,5 +94,13 @@ impl Element for f16 {
     #[inline(always)]
     fn to_f32(self) -> f32 {
         f16::to_f32(self)
+    }
+
+    fn micro_kernel(set: InstructionSet) -> MicroKernel<Self> {
+        match set {
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::NeonF16 => super::neon::F16,
+            _ => micro_kernel!(f16, PlainRegister, PLAIN_PIXELS, PLAIN_VECTORS, 1),
+        }
     }
 }

@@ -13,8 +13,8 @@
 use std::arch::aarch64::{
     float16x8_t, float32x4_t, vaddq_f16, vaddq_f32, vcvt_f16_f32, vcvt_f32_f16, vdupq_n_f32, vdupq_n_u16,
     vfmaq_f16, vfmaq_f32, vfmaq_laneq_f16, vfmaq_laneq_f32, vld1_u16, vld1q_f32, vld1q_u16, vmaxq_f16,
-    vmaxq_f32, vminq_f16, vminq_f32, vmulq_f32, vreinterpret_f16_u16, vreinterpret_u16_f16,
-    vreinterpretq_f16_u16, vreinterpretq_u16_f16, vst1_u16, vst1q_f32, vst1q_u16,
+    vmaxq_f32, vminq_f16, vminq_f32, vreinterpret_f16_u16, vreinterpret_u16_f16, vreinterpretq_f16_u16,
+    vreinterpretq_u16_f16, vst1_u16, vst1q_f32, vst1q_u16,
 };
 
 use coexec_sim::InstructionSet;
@@ -77,10 +77,10 @@ register! {
     load(from) = vld1q_f32(from);
     store(to, stored) = vst1q_f32(to, stored);
     add_product(sum, a, b) = vfmaq_f32(sum, a, b);
-    add = vaddq_f32; maximum = vmaxq_f32; minimum = vminq_f32;
+    add = vaddq_f32, maximum = vmaxq_f32, minimum = vminq_f32;
     lane_by_lane!(f32, vfmaq_laneq_f32, 0 1 2 3);
 }
-vector!(float32x4_t, f32, splat = vdupq_n_f32, multiply = vmulq_f32);
+vector!(float32x4_t, f32, vdupq_n_f32);
 
 register! {
     float16x8_t, f16, HALF_LANES;
@@ -88,7 +88,7 @@ register! {
     load(from) = vreinterpretq_f16_u16(vld1q_u16(from.cast()));
     store(to, stored) = vst1q_u16(to.cast(), vreinterpretq_u16_f16(stored));
     add_product(sum, a, b) = vfmaq_f16(sum, a, b);
-    add = vaddq_f16; maximum = vmaxq_f16; minimum = vminq_f16;
+    add = vaddq_f16, maximum = vmaxq_f16, minimum = vminq_f16;
     lane_by_lane!(f16, vfmaq_laneq_f16, 0 1 2 3 4 5 6 7);
 }
 
@@ -99,6 +99,6 @@ register! {
     load(from) = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from.cast())));
     store(to, stored) = vst1_u16(to.cast(), vreinterpret_u16_f16(vcvt_f16_f32(stored)));
     add_product(sum, a, b) = vfmaq_f32(sum, a, b);
-    add = vaddq_f32; maximum = vmaxq_f32; minimum = vminq_f32;
+    add = vaddq_f32, maximum = vmaxq_f32, minimum = vminq_f32;
 }
-vector!(float32x4_t, f16, splat = vdupq_n_f32, multiply = vmulq_f32);
+vector!(float32x4_t, f16, vdupq_n_f32);

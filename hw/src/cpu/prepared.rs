@@ -13,11 +13,9 @@ use coexec_sim::workload::{
     Resize, Shape, Window,
 };
 
-use super::depthwise::Depthwise;
-use super::instruction_set::Available as _;
-use super::pooling::Pooling;
 use super::product::{Dimensions, Product};
-use super::{Aligned, Element, Normalisation, SlidingWindow};
+use super::windowed::{Depthwise, Pooling};
+use super::{Aligned, Element, Normalisation, SlidingWindow, is_available};
 use crate::operands::{OperandError, Weights};
 
 /// A layer with packed weights and the buffers it needs.
@@ -68,7 +66,7 @@ impl<T: Element> Prepared<T> {
         if layer.data_type != T::DATA_TYPE {
             return Err(OperandError::DataType { found: layer.data_type, expected: T::DATA_TYPE });
         }
-        if !set.is_available() {
+        if !is_available(set) {
             return Err(OperandError::InstructionSet(set));
         }
         layer.operator.check()?;
@@ -90,6 +88,9 @@ impl<T: Element> Implementation<T> {
         let product = |dimensions: Dimensions| {
             Product::new(dimensions, T::micro_kernel(set), clamp.unwrap_or(unbounded))
         };
+        let pooling = |window: &Window, input, kind| {
+            Self::Pooling(Pooling { window: SlidingWindow::new(window, input, operator.output()), kind })
+        };
         let normalised = |statistic| {
             let [scale, shift] = [weights.kernel, weights.bias].map(converted);
             Self::Normalisation(Normalisation { statistic, scale, shift })
@@ -101,18 +102,10 @@ impl<T: Element> Implementation<T> {
             Class::Product(factors) => Self::BatchedProduct(product(of_product(factors))),
             Class::Convolution(conv) => Self::Product(packed(product(of_conv2d(conv)), weights)),
             Class::Depthwise(conv) => Self::Depthwise(depthwise(conv, weights)),
-            Class::Pool(pool) => Self::Pooling(Pooling {
-                window: SlidingWindow::new(&pool.window, pool.input, pool.output()),
-                kind: pool.kind,
-            }),
-            Class::Reduction(Reduction::Pixels { input }) => Self::Pooling(Pooling {
-                window: SlidingWindow::new(
-                    &Window::of([input.height, input.width]),
-                    input,
-                    operator.output(),
-                ),
-                kind: PoolKind::Average,
-            }),
+            Class::Pool(pool) => pooling(&pool.window, pool.input, pool.kind),
+            Class::Reduction(Reduction::Pixels { input }) => {
+                pooling(&Window::of([input.height, input.width]), input, PoolKind::Average)
+            }
             Class::Reduction(Reduction::Exponentials) => Self::Softmax,
             Class::Reduction(Reduction::Normalisation(statistic)) => normalised(Some(statistic)),
             // By trained statistics, which are in its scales and shifts.
@@ -152,21 +145,28 @@ fn packed<T: Element>(mut product: Product<T>, weights: &Weights<'_>) -> Product
     product
 }
 
+/// A product of as many groups, which share all inputs and outputs of a pixel.
 fn of_conv2d(conv: &Conv2d) -> Dimensions {
-    let channels = [conv.input.channels, conv.output_channels].map(|n| n as usize);
-    Dimensions::grouped(
-        SlidingWindow::new(&conv.window, conv.input, conv.output()),
-        conv.groups as usize,
-        channels,
-    )
+    let [inputs, outputs, groups] =
+        [conv.input.channels, conv.output_channels, conv.groups].map(|count| count as usize);
+    Dimensions {
+        window: SlidingWindow::new(&conv.window, conv.input, conv.output()),
+        groups,
+        group_channels: outputs / groups,
+        group_inputs: inputs / groups,
+        input_step: inputs / groups,
+        output_step: outputs / groups,
+        output_stride: outputs,
+    }
 }
 
 /// Products one after another, each of matrices of its own.
 fn of_product(product: workload::Product) -> Dimensions {
     let [batch, rows, inner, outputs] =
         [product.batch, product.rows, product.inner, product.outputs].map(|extent| extent as usize);
+    let tokens = Shape::tokens(product.rows, product.inner);
     Dimensions {
-        window: SlidingWindow::pointwise(Shape::tokens(product.rows, product.inner)),
+        window: SlidingWindow::new(&Window::valid(1), tokens, tokens),
         groups: batch,
         group_channels: outputs,
         group_inputs: inner,

@@ -91,20 +91,6 @@ struct TilePixels {
 }
 
 impl Dimensions {
-    /// A product of so many groups, which share all inputs and outputs of a pixel.
-    pub(super) fn grouped(window: SlidingWindow, groups: usize, [inputs, outputs]: [usize; 2]) -> Self {
-        let (group_inputs, group_channels) = (inputs / groups, outputs / groups);
-        Self {
-            window,
-            groups,
-            group_channels,
-            group_inputs,
-            input_step: group_inputs,
-            output_step: group_channels,
-            output_stride: outputs,
-        }
-    }
-
     /// Steps along the depth of one result.
     fn depth(&self) -> usize {
         self.window.taps() * self.group_inputs

@@ -13,16 +13,16 @@ use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use core_affinity::CoreId;
 use thiserror::Error;
 
+use waiting::Mailbox;
 pub(crate) use waiting::spin_until;
-use waiting::{Mailbox, look_after_store};
 
 /// How long a thread spins before it sleeps (ruy, thread pool: 2 ms).
 pub const SPIN: Duration = Duration::from_millis(2);
@@ -55,9 +55,8 @@ struct Shared {
     work: UnsafeCell<Option<*const Work<'static>>>,
     /// Workers that have not finished the running task.
     pending: AtomicUsize,
-    caller_asleep: AtomicBool,
-    caller_lock: Mutex<()>,
-    caller_wake: Condvar,
+    /// The calling thread, where it sleeps until they have.
+    sleeping_caller: Mutex<Option<Thread>>,
     panicked: Mutex<Option<Box<dyn Any + Send>>>,
     stop: AtomicBool,
     spin: Duration,
@@ -126,9 +125,7 @@ impl ThreadPool {
             mailboxes: others.iter().map(|_| Mailbox::default()).collect(),
             work: UnsafeCell::new(None),
             pending: AtomicUsize::new(0),
-            caller_asleep: AtomicBool::new(false),
-            caller_lock: Mutex::new(()),
-            caller_wake: Condvar::new(),
+            sleeping_caller: Mutex::new(None),
             panicked: Mutex::new(None),
             stop: AtomicBool::new(false),
             spin,
@@ -230,19 +227,12 @@ impl ThreadPool {
         items: &mut [T],
         work: &(dyn Fn(usize, &mut T) + Sync),
     ) {
-        struct Items<T>(*mut T);
-        // SAFETY: each item is handed to one worker only, which needs `T: Send` alone.
-        unsafe impl<T: Send> Sync for Items<T> {}
-        impl<T> Items<T> {
-            fn at(&self, index: usize) -> *mut T {
-                self.0.wrapping_add(index)
-            }
-        }
-        let (count, items) = (items.len(), Items(items.as_mut_ptr()));
+        // Threads may share an atomic pointer.
+        let (count, first) = (items.len(), AtomicPtr::new(items.as_mut_ptr()));
         self.self_scheduled(threads, count, &|index| {
-            // SAFETY: `index` is below the slice's length and given to one worker once;
-            // the slice is borrowed exclusively until all are done.
-            work(index, unsafe { &mut *items.at(index) });
+            // SAFETY: `index` is below the slice's length and given to one worker once, which needs
+            // `T: Send` alone; the slice is borrowed exclusively until all are done.
+            work(index, unsafe { &mut *first.load(Ordering::Relaxed).add(index) });
         });
     }
 
@@ -293,26 +283,28 @@ impl Shared {
             if let Err(payload) = result {
                 *self.panicked.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
             }
-            let last = self.pending.fetch_sub(1, Ordering::AcqRel) == 1;
-            look_after_store();
-            if last && self.caller_asleep.load(Ordering::Relaxed) {
-                let _guard = self.caller_lock.lock().unwrap_or_else(PoisonError::into_inner);
-                self.caller_wake.notify_one();
+            let is_last = self.pending.fetch_sub(1, Ordering::AcqRel) == 1;
+            if is_last && let Some(caller) = self.sleeping_caller().take() {
+                caller.unpark();
             }
         }
     }
 
     fn wait_for_workers(&self) {
-        if spin_until(self.spin, || self.pending.load(Ordering::Acquire) == 0) {
+        let have_ended = || self.pending.load(Ordering::Acquire) == 0;
+        if spin_until(self.spin, have_ended) {
             return;
         }
-        let mut guard = self.caller_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.caller_asleep.store(true, Ordering::Relaxed);
-        look_after_store();
-        while self.pending.load(Ordering::Acquire) != 0 {
-            guard = self.caller_wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        // A last worker that held the lock before this thread has ended; one that holds it later finds this
+        // thread there and wakes it.
+        *self.sleeping_caller() = Some(thread::current());
+        while !have_ended() {
+            thread::park();
         }
-        self.caller_asleep.store(false, Ordering::Relaxed);
+    }
+
+    fn sleeping_caller(&self) -> MutexGuard<'_, Option<Thread>> {
+        self.sleeping_caller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

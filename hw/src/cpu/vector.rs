@@ -105,9 +105,6 @@ pub unsafe trait Vector<T: Copy>: Register<T> {
     /// The same number in every lane.
     unsafe fn splat(value: f32) -> Self;
 
-    /// Lane by lane product.
-    unsafe fn multiply(self, other: Self) -> Self;
-
     /// Combines the lanes, from the first to the last.
     #[inline(always)]
     fn reduce(self, combine: impl Fn(f32, f32) -> f32) -> f32 {
@@ -127,7 +124,7 @@ macro_rules! register {
         load($from:ident) = $load:expr;
         store($to:ident, $stored:ident) = $store:expr;
         add_product($sum:ident, $a:ident, $b:ident) = $add_product:expr;
-        add = $add:ident; maximum = $maximum:ident; minimum = $minimum:ident;
+        $($lane_by_lane:ident = $intrinsic:ident),*;
         $($more:tt)*
     ) => {
         // SAFETY of all methods: the caller vouches for the instructions and all lanes.
@@ -151,25 +148,17 @@ macro_rules! register {
                 unsafe { $store }
             }
 
-            #[inline(always)]
-            unsafe fn add(self, other: Self) -> Self {
-                unsafe { $add(self, other) }
-            }
+            $(
+                #[inline(always)]
+                unsafe fn $lane_by_lane(self, other: Self) -> Self {
+                    unsafe { $intrinsic(self, other) }
+                }
+            )*
 
             #[inline(always)]
             unsafe fn add_product(self, $a: Self, $b: Self) -> Self {
                 let $sum = self;
                 unsafe { $add_product }
-            }
-
-            #[inline(always)]
-            unsafe fn maximum(self, other: Self) -> Self {
-                unsafe { $maximum(self, other) }
-            }
-
-            #[inline(always)]
-            unsafe fn minimum(self, other: Self) -> Self {
-                unsafe { $minimum(self, other) }
             }
 
             $($more)*
@@ -179,7 +168,7 @@ macro_rules! register {
 
 /// Makes a register of single-precision lanes a [`Vector`] of an element.
 macro_rules! vector {
-    ($register:ty, $element:ty, splat = $splat:ident, multiply = $multiply:ident) => {
+    ($register:ty, $element:ty, $splat:ident) => {
         // SAFETY: the register is that many `f32`; the callers of the methods vouch for the
         // instructions.
         #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all: see above")]
@@ -189,11 +178,6 @@ macro_rules! vector {
             #[inline(always)]
             unsafe fn splat(value: f32) -> Self {
                 unsafe { $splat(value) }
-            }
-
-            #[inline(always)]
-            unsafe fn multiply(self, other: Self) -> Self {
-                unsafe { $multiply(self, other) }
             }
         }
     };
@@ -275,11 +259,6 @@ unsafe impl<T: Element, const N: usize, const FUSED: bool> Vector<T> for Plain<N
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
         Self([value; N])
-    }
-
-    #[inline(always)]
-    unsafe fn multiply(self, other: Self) -> Self {
-        self.combine(other, |a, b| a * b)
     }
 }
 

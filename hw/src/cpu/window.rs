@@ -52,11 +52,6 @@ impl ElementGrid {
 }
 
 impl SlidingWindow {
-    /// Every pixel of `input` by itself.
-    pub(super) fn pointwise(input: Shape) -> Self {
-        Self::new(&Window::valid(1), input, input)
-    }
-
     /// `window` over `input`, with an output of that extent.
     pub(super) fn new(window: &Window, input: Shape, output: Shape) -> Self {
         let sides = |sides: [u32; 2]| sides.map(|side| side as usize);

@@ -4,8 +4,8 @@
 
 use std::arch::x86_64::{
     __m256, __m512, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps,
-    _mm256_mul_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_storeu_ps,
+    _mm256_set1_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_max_ps,
+    _mm512_min_ps, _mm512_set1_ps, _mm512_storeu_ps,
 };
 
 use coexec_sim::InstructionSet;
@@ -32,9 +32,9 @@ register! {
     load(from) = _mm256_loadu_ps(from);
     store(to, stored) = _mm256_storeu_ps(to, stored);
     add_product(sum, a, b) = _mm256_fmadd_ps(a, b, sum);
-    add = _mm256_add_ps; maximum = _mm256_max_ps; minimum = _mm256_min_ps;
+    add = _mm256_add_ps, maximum = _mm256_max_ps, minimum = _mm256_min_ps;
 }
-vector!(__m256, f32, splat = _mm256_set1_ps, multiply = _mm256_mul_ps);
+vector!(__m256, f32, _mm256_set1_ps);
 
 register! {
     __m512, f32, InstructionSet::Avx512.lanes();
@@ -42,6 +42,6 @@ register! {
     load(from) = _mm512_loadu_ps(from);
     store(to, stored) = _mm512_storeu_ps(to, stored);
     add_product(sum, a, b) = _mm512_fmadd_ps(a, b, sum);
-    add = _mm512_add_ps; maximum = _mm512_max_ps; minimum = _mm512_min_ps;
+    add = _mm512_add_ps, maximum = _mm512_max_ps, minimum = _mm512_min_ps;
 }
-vector!(__m512, f32, splat = _mm512_set1_ps, multiply = _mm512_mul_ps);
+vector!(__m512, f32, _mm512_set1_ps);

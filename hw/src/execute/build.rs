@@ -1,21 +1,72 @@
-//! From a workload and a plan to kernels, weights and memory.
+//! From a workload and a plan to operators on the processors that compute them: kernels, weights and memory.
 
-use coexec_sim::kernel::gpu::execute;
-use coexec_sim::schedule::{Schedule, What};
+use coexec_sim::kernel::gpu::{Launch, execute};
+use coexec_sim::schedule::Schedule;
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
 use coexec_sim::{Gpu, Processor, ProcessorKind, Region};
 
-use super::{
-    CpuKernel, ExecuteError, GpuKernel, Home, HostHome, Machine, Operation, OperationPart, Place, Result,
-    Task, Touched, borrowed, stages_before,
-};
-use crate::cpu::{Available as _, Element, InstructionSet};
+use super::{ExecuteError, Home, HostHome, Machine, Place, Result, Task, Team, Touched, joined_stages};
+use crate::cpu::{Element, widest_set};
 use crate::opencl::{Dispatch, Signals};
 use crate::operands::{Weights, linked_operands};
 use crate::{cpu, numbers, opencl};
 
 /// Seeds of different tensors lie this far apart.
 const SEED_STEP: u64 = 1_000_003;
+
+/// What the CPU needs to compute parts of an operator.
+pub(super) struct CpuKernel<T: Element> {
+    pub(super) prepared: cpu::Prepared<T>,
+    pub(super) team: Team,
+}
+
+/// What the GPU needs to compute a part of an operator.
+pub(super) struct GpuKernel<T: Element> {
+    pub(super) prepared: opencl::Prepared<T>,
+    pub(super) launch: Launch,
+}
+
+/// A part of an operator.
+pub(super) struct OperationPart<T: Element> {
+    /// What is computed, the halo of its chain included.
+    pub(super) computed: Region,
+    /// What others have of it.
+    pub(super) owned: Region,
+    /// The kernel, where the GPU computes it; the CPU otherwise.
+    pub(super) gpu: Option<GpuKernel<T>>,
+}
+
+/// One operator.
+pub(super) struct Operation<T: Element> {
+    pub(super) layer: Layer,
+    /// Numbers of the tensors it reads.
+    pub(super) reads: Vec<usize>,
+    /// The chain it belongs to.
+    pub(super) chain: Option<u32>,
+    /// Where the CPU computes some of it.
+    pub(super) cpu: Option<CpuKernel<T>>,
+    /// Layout in which the GPU is given what it reads.
+    pub(super) layout: Layout,
+    /// As the plan places them.
+    pub(super) parts: Vec<OperationPart<T>>,
+}
+
+impl<T: Element> Operation<T> {
+    /// The GPU's kernels.
+    pub(super) fn gpu(&self) -> impl Iterator<Item = &GpuKernel<T>> {
+        self.parts.iter().filter_map(|part| part.gpu.as_ref())
+    }
+
+    /// Whether processors compute some of the result each for itself.
+    pub(super) fn overlaps(&self) -> bool {
+        self.parts.iter().any(|part| part.computed != part.owned)
+    }
+}
+
+/// Weights as kernels take them.
+pub(super) fn borrowed(weights: &[Vec<f32>; 2]) -> Weights<'_> {
+    Weights { kernel: &weights[0], bias: &weights[1] }
+}
 
 /// Seed of the weights of stage number `stage`.
 pub(super) fn weight_seed(seed: u64, stage: usize) -> u64 {
@@ -53,7 +104,7 @@ pub(super) fn operations<T: Element>(
         };
         let mut cpu = None;
         if let Some(cores) = placement.cores() {
-            let prepared = cpu::Prepared::new(&stage.layer, &weights, InstructionSet::detect())?;
+            let prepared = cpu::Prepared::new(&stage.layer, &weights, widest_set())?;
             cpu = Some(CpuKernel { prepared, team: machine.team(&cores, &task.profile.cpu)? });
         }
         let mut parts = Vec::new();
@@ -188,23 +239,20 @@ pub(super) fn joined<T: Element>(
 ) -> Result<Vec<Option<Place<T>>>> {
     let mut joined: Vec<_> = operations.iter().map(|_| None).collect();
     let (Some(runtime), Some(sharing)) = (machine.runtime(), sharing) else { return Ok(joined) };
-    for join in schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. })) {
-        for stage in stages_before(schedule, join).into_iter().filter(|&stage| operations[stage].overlaps()) {
-            let shape = operations[stage].layer.operator.output();
-            let reads_it = |reader: &Operation<T>| {
-                reader.reads.contains(&stage) && reader.chain != operations[stage].chain
-            };
-            let device = operations.iter().any(|reader| reads_it(reader) && reader.gpu().next().is_some());
-            let is_shared = device && sharing != Home::Device;
-            let host = if sharing == Home::Device { HostHome::Pinned } else { HostHome::Pageable };
-            joined[stage] = Some(Place::new(
-                Some(runtime),
-                shape,
-                is_shared.then_some((Layout::Buffer, sharing)),
-                (!is_shared).then_some(host),
-                None,
-            )?);
-        }
+    for stage in joined_stages(schedule).filter(|&stage| operations[stage].overlaps()) {
+        let shape = operations[stage].layer.operator.output();
+        let reads_it =
+            |reader: &Operation<T>| reader.reads.contains(&stage) && reader.chain != operations[stage].chain;
+        let device = operations.iter().any(|reader| reads_it(reader) && reader.gpu().next().is_some());
+        let is_shared = device && sharing != Home::Device;
+        let host = if sharing == Home::Device { HostHome::Pinned } else { HostHome::Pageable };
+        joined[stage] = Some(Place::new(
+            Some(runtime),
+            shape,
+            is_shared.then_some((Layout::Buffer, sharing)),
+            (!is_shared).then_some(host),
+            None,
+        )?);
     }
     Ok(joined)
 }

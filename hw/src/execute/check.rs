@@ -3,9 +3,8 @@
 //! read from either, once they were joined.
 
 use coexec_sim::Region;
-use coexec_sim::schedule::What;
 
-use super::{ExecuteError, Machine, Program, Result, Side, borrowed, stages_before};
+use super::{ExecuteError, Machine, Program, Result, Side, borrowed, joined_stages};
 use crate::cpu::Element;
 use crate::operands;
 use crate::verify::Reference;
@@ -49,7 +48,7 @@ impl<T: Element> Program<T> {
             let holder = if operation.chain.is_some() { side } else { Side::Host };
             let own = self.seen(Some(stage), holder, stage)?;
             elements += self.verify_part(stage, part.computed, side, &own)?;
-            if operation.chain.is_some() && self.is_joined(stage) {
+            if operation.chain.is_some() && joined_stages(&self.schedule).any(|joined| joined == stage) {
                 let given = self.seen(None, Side::Host, stage)?;
                 elements += self.verify_part(stage, part.owned, side, &given)?;
             }
@@ -88,13 +87,6 @@ impl<T: Element> Program<T> {
             Side::Host => place.read(),
             Side::Device => place.read_on_device(),
         }?)
-    }
-
-    /// Whether a chain's result is brought together for others.
-    fn is_joined(&self, stage: usize) -> bool {
-        let mut joins =
-            self.schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. }));
-        joins.any(|join| stages_before(&self.schedule, join).contains(&stage))
     }
 
     /// Stages whose results nobody reads.

@@ -1,19 +1,31 @@
-//! The machine at hand: its `OpenCL` device, the cores left beside it, and the threads
-//! on them.
+//! The machine at hand: its `OpenCL` device, the cores left beside it, the threads
+//! on them, and which memory both processors may share, tried before it is used.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use coexec_sim::workload::Layout;
-use coexec_sim::{CoreSet, Cpu, Mechanism as Modelled, Profile};
+use coexec_sim::kernel::gpu::Kernel;
+use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Layout, Operator, Shape};
+use coexec_sim::{CoreSet, Cpu, Mechanism as Modelled, Profile, Region};
 use core_affinity::CoreId;
 
-use super::{ExecuteError, Home, Result, sharing};
+use super::{ExecuteError, Home, Result};
 use crate::cpu::{PoolError, ThreadPool};
-use crate::opencl::{Description, Device, DeviceKind, OpenClError, Runtime};
+use crate::opencl::{
+    Description, Device, DeviceKind, Dispatch, Linearisation, OpenClError, Prepared, Runtime, Tensor,
+};
+use crate::operands::Weights;
 use crate::sync;
 use crate::sync::Mechanism;
 use crate::system::highest_clock;
-use std::path::Path;
+
+/// Numbers that are handed over in a trial.
+const TRIAL_EXTENT: Shape = Shape::image(4, 4, 64);
+/// Trials: a copy that happens now and then is noticed too.
+const TRIALS: u32 = 3;
+/// What a trial may take, with building its kernel.
+const TRIAL_LIMIT: Duration = Duration::from_secs(20);
 
 /// What of a machine is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +50,7 @@ pub struct Machine {
     /// The core that the calling thread was last kept on.
     caller: Option<usize>,
     /// How mechanisms and memory were found to work.
-    tried: Vec<(Modelled, Mechanism, Home)>,
+    pub(super) tried: Vec<(Modelled, Mechanism, Home)>,
     warnings: Vec<String>,
 }
 
@@ -61,7 +73,11 @@ impl Machine {
     /// No `OpenCL` library, platform or such device; one that cannot be cut.
     pub fn open(choice: &DeviceChoice) -> Result<Self> {
         let mut warnings = Vec::new();
-        let runtime = if choice.gpu { Some(runtime(choice, &mut warnings)?) } else { None };
+        let mut runtime = None;
+        if choice.gpu {
+            let whole = Device::select(&choice.opencl)?;
+            runtime = Some(Runtime::new(gpu_of(whole, choice.compute_units, &mut warnings)?)?);
+        }
         let free = cores_beside(runtime.as_ref().map(|runtime| runtime.device()));
         Ok(Self { warnings, ..Self::of(runtime, free) })
     }
@@ -160,13 +176,6 @@ impl Machine {
         }
     }
 
-    /// Takes for granted what [`Machine::sharing`] would try.
-    #[cfg(test)]
-    pub(super) fn assume(&mut self, wanted: Modelled, mechanism: Mechanism, memory: Home) {
-        self.tried.retain(|(tried, ..)| *tried != wanted);
-        self.tried.push((wanted, mechanism, memory));
-    }
-
     /// The layout of tensors that the device alone accesses: what the profile's GPU has,
     /// or buffers of slices where there are no images.
     pub(super) fn layout(&mut self, wanted: Layout) -> Layout {
@@ -186,11 +195,12 @@ impl Machine {
             return Ok((mechanism, memory));
         }
         let runtime = self.runtime.as_ref().ok_or(ExecuteError::NoGpu)?;
+        let probed = |mechanism| sync::probe(runtime, mechanism);
         let (mechanism, passed_over) =
-            sync::choose(runtime, wanted.into()).map_err(|tried| ExecuteError::NoMechanism {
+            sync::choose(wanted.into(), probed).map_err(|tried| ExecuteError::NoMechanism {
                 tried: tried.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
             })?;
-        let memory = sharing::choose(runtime, mechanism);
+        let memory = memory_for(runtime, mechanism);
         for unsound in &passed_over {
             self.warnings.push(format!("{unsound}; {mechanism} is used instead"));
         }
@@ -201,12 +211,6 @@ impl Machine {
         self.tried.push((wanted, mechanism, memory));
         Ok((mechanism, memory))
     }
-}
-
-/// The device of `choice`, ready to compute.
-fn runtime(choice: &DeviceChoice, warnings: &mut Vec<String>) -> Result<Arc<Runtime>> {
-    let whole = Device::select(&choice.opencl)?;
-    Ok(Runtime::new(gpu_of(whole, choice.compute_units, warnings)?)?)
 }
 
 /// What of the device `whole` stands for the GPU: `asked` compute units; unless given, half
@@ -270,6 +274,63 @@ fn cores_of_set(set: &CoreSet, cpu: &Cpu, free: &[usize]) -> Option<Vec<usize>> 
         free.get(first..first + group.threads as usize)
     });
     groups.collect::<Option<Vec<_>>>().map(|groups| groups.concat())
+}
+
+/// The best memory for `mechanism`: fine-grained shared virtual memory, else buffers that
+/// stay mapped where both sides see each other's results in them, else copies. Where the
+/// mechanism maps results, buffers that can be mapped come first.
+pub(super) fn memory_for(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Home {
+    let fine = runtime.device().polls_shared_memory;
+    let maps = mechanism.modelled().maps();
+    if fine && !maps {
+        Home::Shared
+    } else if is_seen_by_both(runtime).unwrap_or(false) {
+        Home::Mapped
+    } else if fine {
+        Home::Shared
+    } else {
+        Home::Device
+    }
+}
+
+/// Whether the device reads what the host wrote to a buffer that stays mapped, and the
+/// host what the device wrote.
+fn is_seen_by_both(runtime: &Arc<Runtime>) -> Result<bool, OpenClError> {
+    let function = Elementwise { function: Function::Relu, input: TRIAL_EXTENT, other: None };
+    let layer = Layer::new(Operator::Elementwise(function), DataType::F32);
+    let dispatch = Dispatch {
+        kernel: Kernel::Elementwise,
+        tile: [1; 3],
+        work_group: [4, 1, 1],
+        linearisation: Linearisation::None,
+    };
+    let whole = Region::of(layer.operator.output());
+    let mut relu =
+        Prepared::<f32>::new(runtime, &layer, &Weights::default(), whole, [Layout::Buffer; 2], dispatch)?;
+    let tensor = || Tensor::<f32>::new(runtime, TRIAL_EXTENT, Layout::Buffer, Home::Mapped).map(Arc::new);
+    let (input, output) = (tensor()?, tensor()?);
+    let count = TRIAL_EXTENT.elements() as usize;
+    let (Some(from), Some(to)) = (input.shared_ptr(), output.shared_ptr()) else { return Ok(false) };
+    relu.bind(vec![Arc::clone(&input)], Arc::clone(&output))?;
+    for trial in 1..=TRIALS {
+        for index in 0..count {
+            // SAFETY: both tensors have `count` elements, and no kernel runs.
+            unsafe {
+                from.add(index).write_volatile((trial as usize * count + index) as f32);
+                to.add(index).write_volatile(-1.0);
+            }
+        }
+        relu.run(TRIAL_LIMIT)?;
+        let seen = (0..count).all(|index| {
+            // SAFETY: as above.
+            let found = unsafe { to.add(index).read_volatile() };
+            found.to_bits() == ((trial as usize * count + index) as f32).to_bits()
+        });
+        if !seen {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -16,18 +16,24 @@ pub(super) struct Touched {
     pub(super) device: bool,
 }
 
-/// Memory that the host alone allocates, on cache lines as a device's is: vectors across two
-/// lines would take a time that depends on luck.
-struct HostMemory(NonNull<[CacheLine]>);
+/// What the host has of a tensor.
+enum Hosted<T> {
+    /// Memory that the host alone allocates, on cache lines as a device's is: vectors across two
+    /// lines would take a time that depends on luck.
+    Pageable(NonNull<[CacheLine]>),
+    Pinned(HostVisibleMemory<T>),
+}
 
 // SAFETY: the memory belongs to no thread; the schedule of a program says who accesses
 // which part when.
-unsafe impl Send for HostMemory {}
+unsafe impl<T: Send> Send for Hosted<T> {}
 
-impl Drop for HostMemory {
+impl<T> Drop for Hosted<T> {
     fn drop(&mut self) {
-        // SAFETY: it was leaked from a box in `Place::new`.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        if let Self::Pageable(lines) = self {
+            // SAFETY: it was leaked from a box in `Place::new`.
+            drop(unsafe { Box::from_raw(lines.as_ptr()) });
+        }
     }
 }
 
@@ -40,15 +46,10 @@ pub(super) enum HostHome {
     Pinned,
 }
 
-enum Hosted<T> {
-    Pageable(HostMemory),
-    Pinned(HostVisibleMemory<T>),
-}
-
 impl<T> Hosted<T> {
     fn as_ptr(&self) -> *mut T {
         match self {
-            Self::Pageable(HostMemory(lines)) => lines.as_ptr().cast(),
+            Self::Pageable(lines) => lines.as_ptr().cast(),
             Self::Pinned(memory) => memory.as_ptr(),
         }
     }
@@ -86,10 +87,7 @@ impl<T: Element> Place<T> {
                 memory.write(elements().as_slice());
                 Some(Hosted::Pinned(memory))
             }
-            (Some(_), _) => {
-                let lines = Box::leak(elements().into_lines());
-                Some(Hosted::Pageable(HostMemory(NonNull::from(lines))))
-            }
+            (Some(_), _) => Some(Hosted::Pageable(NonNull::from(Box::leak(elements().into_lines())))),
             (None, _) => None,
         };
         Ok(Self { host, device: tensor.map(Arc::new), length })

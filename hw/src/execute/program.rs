@@ -5,7 +5,6 @@
 //! Invariant: nothing is done but the schedule's commands, each after those that it comes
 //! after; both sides write disjoint parts of a tensor, or each its own copy.
 
-mod batch;
 mod queue;
 
 use std::sync::Arc;
@@ -22,8 +21,7 @@ use crate::opencl::{self, OpenClError, of_duration};
 use crate::operands::pieces;
 use crate::sync::{Link, Mechanism};
 use crate::{numbers, sync};
-pub(super) use batch::Going;
-pub(super) use queue::Progress;
+pub(super) use queue::{Going, Progress};
 
 /// What the first launch of an operator may take.
 const FIRST_LAUNCH_LIMIT: Duration = Duration::from_mins(1);
@@ -88,6 +86,12 @@ pub(super) fn stages_before(schedule: &Schedule, command: &Command) -> Vec<usize
         command.after.iter().map(|before| schedule.commands[before.index()].stage).collect();
     stages.dedup();
     stages
+}
+
+/// The stages whose parts a join brings together.
+pub(super) fn joined_stages(schedule: &Schedule) -> impl Iterator<Item = usize> {
+    let joins = schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. }));
+    joins.flat_map(|join| stages_before(schedule, join))
 }
 
 impl<T: Element> Program<T> {

@@ -10,8 +10,7 @@ use opencl3::device::{
     CL_DEVICE_SVM_FINE_GRAIN_BUFFER, CL_DEVICE_SVM_FINE_GRAIN_SYSTEM, CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU,
     CL_DEVICE_TYPE_GPU, Device as ClDevice, SubDevice,
 };
-use opencl3::platform::{Platform, get_platforms};
-use opencl3::types::cl_device_id;
+use opencl3::platform::get_platforms;
 
 use super::{Naming, OpenClError, Result, library};
 
@@ -112,7 +111,11 @@ pub fn devices() -> Result<Vec<Device>> {
     let mut found = Vec::new();
     for (platform_index, platform) in platforms.iter().enumerate() {
         let name = platform.name().naming("clGetPlatformInfo")?;
-        for (device_index, id) in device_ids(*platform)?.into_iter().enumerate() {
+        let ids = match platform.get_devices(CL_DEVICE_TYPE_ALL) {
+            Err(code) if code.0 == DEVICE_NOT_FOUND => Vec::new(),
+            ids => ids.naming("clGetDeviceIDs")?,
+        };
+        for (device_index, id) in ids.into_iter().enumerate() {
             let id = ClDevice::new(id);
             let description =
                 Description::of(id, (platform_index, &name), device_index).naming("clGetDeviceInfo")?;
@@ -120,13 +123,6 @@ pub fn devices() -> Result<Vec<Device>> {
         }
     }
     Ok(found)
-}
-
-fn device_ids(platform: Platform) -> Result<Vec<cl_device_id>> {
-    match platform.get_devices(CL_DEVICE_TYPE_ALL) {
-        Err(code) if code.0 == DEVICE_NOT_FOUND => Ok(Vec::new()),
-        devices => devices.naming("clGetDeviceIDs"),
-    }
 }
 
 impl Description {
@@ -228,11 +224,8 @@ impl Device {
             0,
         ];
         let parts = self.id.create_sub_devices(&counts);
-        let part = match parts {
-            Ok(parts) => parts.into_iter().next(),
-            Err(_) => return Err(refused("the driver does not partition it by counts")),
-        };
-        let part = part.ok_or_else(|| refused("the driver made no sub-device"))?;
+        let parts = parts.map_err(|_| refused("the driver does not partition it by counts"))?;
+        let part = parts.into_iter().next().ok_or_else(|| refused("the driver made no sub-device"))?;
         let id = ClDevice::new(part.id());
         let described = Description::of(id, (whole.platform_index, &whole.platform), whole.device_index);
         // PoCL 3.1 ends the process when an image of a sub-device is written.

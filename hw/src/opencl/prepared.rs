@@ -4,7 +4,6 @@
 //! and timing them. Invariant: once bound, a run allocates nothing on the device and
 //! sets no argument but the number it announces.
 
-mod arranged;
 mod builder;
 mod pixelwise;
 mod product;
@@ -15,15 +14,46 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coexec_sim::Region;
-use coexec_sim::workload::{DataType, Layer, Layout, Shape};
+use coexec_sim::kernel::gpu::{Kernel, Launch, Linearisation};
+use coexec_sim::workload::{DataType, Layer, Layout, Operator, Shape};
 use opencl3::event::Event;
 
-use super::{CHANNELS, Dispatch, OpenClError, Result, Runtime, Signals, Tensor, Timing, stored, wait};
+use super::{CHANNELS, OpenClError, Result, Runtime, Signals, Tensor, Timing, wait};
 use crate::cpu::Element;
 use crate::operands::{self, OperandError, Weights};
 use builder::Builder;
 use step::Step;
-use step::{Argument, ComputedPart, LaunchGrid, TensorName};
+use step::{Argument, ComputedPart, INPUT_TO_OUTPUT, LaunchGrid, TensorName};
+
+/// How a layer is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// What a thread computes: columns, rows, slices.
+    pub tile: [u32; 3],
+    /// Threads of a work-group.
+    pub work_group: [u32; 3],
+    /// How the grid is laid out.
+    pub linearisation: Linearisation,
+}
+
+impl From<&Launch> for Dispatch {
+    fn from(launch: &Launch) -> Self {
+        let &Launch { kernel, tile, work_group, linearisation, .. } = launch;
+        Self { kernel, tile, work_group, linearisation }
+    }
+}
+
+/// The extent under which tensors of `operator` are kept: the products of a batch of
+/// matrices are the rows of an image, as each has weights of its own.
+pub(super) fn stored(operator: &Operator, shape: Shape) -> Shape {
+    if operator.multiplies_activations() {
+        Shape { batch: 1, height: shape.batch * shape.height, ..shape }
+    } else {
+        shape
+    }
+}
 
 /// A layer, or a part of one, with its kernels and weights on a device.
 pub struct Prepared<T: Element> {
@@ -92,7 +122,7 @@ impl<T: Element> Prepared<T> {
             return Err(OperandError::Part { which: "channels", found, expected }.into());
         }
         let given = layouts[0];
-        let layout = if arranged::pays_off(layer) { layouts[1] } else { given };
+        let layout = if builder::arranging_pays_off(layer) { layouts[1] } else { given };
         let mut builder = Builder {
             runtime,
             layer,
@@ -174,20 +204,16 @@ impl<T: Element> Prepared<T> {
         Err(OpenClError::Unsupported { operator, reason })
     }
 
-    /// Puts the layer's kernels in the queue and returns their events in order.
-    ///
-    /// # Errors
-    /// Where nothing was bound, or the driver refuses a launch.
-    pub fn enqueue(&self) -> Result<Vec<Event>> {
-        self.enqueue_announcing(0)
-    }
-
     /// Whether the layer's last kernel can tell the host of its end.
     pub(crate) fn announces(&self) -> bool {
         self.steps.last().is_some_and(|last| last.kernel.announces())
     }
 
-    /// The same, of which the last kernel announces `number` where it announces anything.
+    /// Puts the layer's kernels in the queue, of which the last announces `number` where it announces anything, and
+    /// returns their events in order.
+    ///
+    /// # Errors
+    /// Where nothing was bound, or the driver refuses a launch.
     pub(crate) fn enqueue_announcing(&self, number: u32) -> Result<Vec<Event>> {
         if let Some(last) = self.steps.last() {
             last.kernel.announce(number)?;
@@ -202,8 +228,8 @@ impl<T: Element> Prepared<T> {
     /// Runs the layer once and waits for its end, at most for `limit`.
     ///
     /// # Errors
-    /// As [`Prepared::enqueue`], or where the device fails or does not finish in time:
-    /// then it is given up and waited for no more.
+    /// Where nothing was bound, the driver refuses a launch, or the device fails or does not finish in
+    /// time: then it is given up and waited for no more.
     pub fn run(&self, limit: Duration) -> Result<Timing> {
         self.queued()?.wait(limit)
     }
@@ -211,11 +237,11 @@ impl<T: Element> Prepared<T> {
     /// Puts the layer's kernels in the queue, to be waited for later.
     ///
     /// # Errors
-    /// As [`Prepared::enqueue`].
+    /// As [`Prepared::enqueue_announcing`].
     pub(crate) fn queued(&self) -> Result<Queued> {
         let started = Instant::now();
         let last = self.steps.last().map_or("nothing", |step| step.kernel.name);
-        Ok(Queued { runtime: Arc::clone(&self.runtime), events: self.enqueue()?, last, started })
+        Ok(Queued { runtime: Arc::clone(&self.runtime), events: self.enqueue_announcing(0)?, last, started })
     }
 }
 

@@ -8,20 +8,21 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use coexec_sim::workload::Layout;
+use coexec_sim::workload::{DataType, Layout};
 use opencl3::command_queue::{CL_QUEUE_PROFILING_ENABLE, CommandQueue};
 use opencl3::context::Context;
 use opencl3::error_codes::CL_BUILD_PROGRAM_FAILURE;
 use opencl3::event::Event;
 use opencl3::kernel::Kernel;
 use opencl3::memory::{
-    Buffer, CL_HALF_FLOAT, CL_MEM_OBJECT_IMAGE2D, CL_MEM_READ_WRITE, CL_RGBA, Image, cl_image_desc,
+    Buffer, CL_FLOAT, CL_HALF_FLOAT, CL_MEM_OBJECT_IMAGE2D, CL_MEM_READ_WRITE, CL_RGBA, Image, cl_image_desc,
     cl_image_format,
 };
 use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, cl_device_id};
 
-use super::{Description, Device, Naming, OpenClError, Result, Source};
+use super::{CHANNELS, Description, Device, Naming, OpenClError, Result, Source};
+use crate::cpu::Element;
 
 /// A device with a context, an in-order queue that takes times, and built programs.
 pub struct Runtime {
@@ -147,14 +148,15 @@ impl Runtime {
         buffer.allocating("clCreateBuffer", bytes)
     }
 
-    /// An image of texels whose four numbers have the type `channel`.
-    pub(crate) fn image(&self, width: usize, height: usize, channel: u32) -> Result<Image> {
+    /// An image of texels of four numbers.
+    pub(crate) fn image<T: Element>(&self, width: usize, height: usize) -> Result<Image> {
         let refused = |most: String| OpenClError::Image { width, height, most };
         let [widest, highest] =
             self.device().images.ok_or_else(|| refused("none: the device has no images".to_owned()))?;
         if width > widest || height > highest {
             return Err(refused(format!("{widest}x{highest}")));
         }
+        let channel = if T::DATA_TYPE == DataType::F16 { CL_HALF_FLOAT } else { CL_FLOAT };
         let format = cl_image_format { image_channel_order: CL_RGBA, image_channel_data_type: channel };
         let description = cl_image_desc {
             image_type: CL_MEM_OBJECT_IMAGE2D,
@@ -178,8 +180,7 @@ impl Runtime {
                 std::ptr::null_mut(),
             )
         };
-        let channel_bytes = if channel == CL_HALF_FLOAT { size_of::<u16>() } else { size_of::<f32>() };
-        image.allocating("clCreateImage", width * height * 4 * channel_bytes)
+        image.allocating("clCreateImage", width * height * CHANNELS * size_of::<T>())
     }
 
     /// Copies `content` to the start of `buffer`, and waits.

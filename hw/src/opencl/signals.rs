@@ -28,26 +28,17 @@ const CALIBRATIONS: u32 = 5;
 const WORDS: usize = 5;
 /// The value of the host's flag that ends every wait.
 const RELEASED: u32 = u32::MAX;
+/// The status of a wait in which the device saw the host's flag before its data.
+const STALE: u32 = 3;
 
 /// A word of the flags.
 #[derive(Clone, Copy)]
-enum Word {
+pub(crate) enum Word {
     Device,
     Host,
     Status,
     DeviceData,
     HostData,
-}
-
-/// What went wrong with a wait of the device's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The kernel spun as long as it may.
-    SpunOut,
-    /// The host released the kernel.
-    GivenUp,
-    /// The device saw the host's flag before its data.
-    Stale,
 }
 
 /// Where the flags lie.
@@ -64,7 +55,8 @@ pub(crate) enum FlagHome {
 pub(crate) struct Signals {
     runtime: Arc<Runtime>,
     pub(super) memory: HostVisibleMemory<u32>,
-    home: FlagHome,
+    /// The standard and the definitions that sources need to use them.
+    flags: (&'static str, String),
     /// Groups of a kernel that announces itself that have finished.
     pub(super) groups_done: Buffer<u32>,
     ping_pong: GridKernel,
@@ -80,7 +72,8 @@ impl Signals {
     /// Flags in `home`, with spins bounded in time.
     pub(crate) fn new(runtime: &Arc<Runtime>, home: FlagHome) -> Result<Self> {
         let mut source = Source::new("signals", include_str!("kernels/signals.cl"));
-        need_flags(&mut source, runtime, home);
+        let flags = flags(runtime, home);
+        source.need(flags.0, &flags.1);
         let kernel = |name| GridKernel::new(runtime, &source, name, [[1; 3]; 2]);
         let memory = match home {
             FlagHome::Shared => HostVisibleMemory::shared(runtime, WORDS),
@@ -89,7 +82,7 @@ impl Signals {
         let mut signals = Self {
             runtime: Arc::clone(runtime),
             memory: memory?,
-            home,
+            flags,
             groups_done: runtime.buffer_of(&[0])?,
             ping_pong: kernel("ping_pong")?,
             hand_over: kernel("hand_over")?,
@@ -99,7 +92,7 @@ impl Signals {
         Ok(signals)
     }
 
-    fn word(&self, word: Word) -> &AtomicU32 {
+    pub(crate) fn word(&self, word: Word) -> &AtomicU32 {
         // SAFETY: the memory holds all words, aligned, as long as `self` lives, and the
         // host accesses them as atomics only.
         unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(word as usize)) }
@@ -108,22 +101,18 @@ impl Signals {
     /// Reads of a flag that take [`SPIN_LIMIT`], by the quickest of a few trials: in the
     /// others something else may have run meanwhile.
     fn calibrate(&mut self) -> Result<u32> {
-        let mut least_ns = f64::INFINITY;
+        let mut least_ns = u64::MAX;
         for _ in 0..CALIBRATIONS {
-            least_ns = least_ns.min(self.spin_ns()?);
+            self.reset();
+            // Nobody answers.
+            let event = self.enqueue_hand_over(None, Some(1))?;
+            wait(&self.runtime, &event, "the calibration of its spins", CALIBRATION_LIMIT)?;
+            let Stamps { started, ended, .. } = stamps(&event)?;
+            least_ns = least_ns.min(ended.saturating_sub(started));
         }
-        let spins = SPIN_LIMIT.as_nanos() as f64 / least_ns;
+        let spin_ns = least_ns.max(1) as f64 / f64::from(CALIBRATION_SPINS);
+        let spins = SPIN_LIMIT.as_nanos() as f64 / spin_ns;
         Ok(spins.clamp(f64::from(CALIBRATION_SPINS), f64::from(u32::MAX)) as u32)
-    }
-
-    /// Nanoseconds of one read of a flag.
-    fn spin_ns(&mut self) -> Result<f64> {
-        self.reset();
-        // Nobody answers.
-        let event = self.enqueue_hand_over(None, Some(1))?;
-        wait(&self.runtime, &event, "the calibration of its spins", CALIBRATION_LIMIT)?;
-        let Stamps { started, ended, .. } = stamps(&event)?;
-        Ok(ended.saturating_sub(started).max(1) as f64 / f64::from(CALIBRATION_SPINS))
     }
 
     /// Forgets all meetings; no kernel may be running.
@@ -155,10 +144,9 @@ impl Signals {
         self.ping_pong.enqueue(&self.runtime)
     }
 
-    /// Makes `source`'s kernel `entry` announce itself through these flags.
-    pub(super) fn announce_in(&self, source: &mut Source, entry: &'static str) {
-        need_flags(source, &self.runtime, self.home);
-        source.announcer = Some(entry);
+    /// Makes the kernels of `source` that can announce their ends through these flags.
+    pub(super) fn announce_in(&self, source: &mut Source) {
+        source.need(self.flags.0, &self.flags.1);
     }
 
     /// Whether the device has announced `number`, with its data.
@@ -177,45 +165,34 @@ impl Signals {
         self.word(Word::Host).store(number, Ordering::SeqCst);
     }
 
-    /// Signals a number whose data never come.
-    #[cfg(test)]
-    pub(crate) fn signal_without_data(&self, number: u32) {
-        self.word(Word::Host).store(number, Ordering::SeqCst);
-    }
-
     /// Lets every kernel that spins go.
     pub(crate) fn release(&self) {
         self.word(Word::Host).store(RELEASED, Ordering::SeqCst);
     }
 
-    /// What went wrong since the last reset, if anything.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    /// What the device's kernels, which have ended, say of their waits up to `round` since the last reset.
+    pub(crate) fn check(&self, round: u32) -> Result<()> {
         match self.word(Word::Status).load(Ordering::SeqCst) {
-            1 => Some(Fault::SpunOut),
-            2 => Some(Fault::GivenUp),
-            3 => Some(Fault::Stale),
-            _ => None,
+            0 => Ok(()),
+            STALE => Err(OpenClError::Stale { who: "device", round }),
+            // One spun as long as it may, or was released.
+            _ => Err(OpenClError::SpunOut { round }),
         }
     }
 }
 
-/// Defines flags in `home` for a source.
-fn need_flags(source: &mut Source, runtime: &Runtime, home: FlagHome) {
-    let (standard, scope) = atomics(runtime, home);
-    source.need(standard, &format!("{scope}{FLAGS}"));
-}
-
 /// The standard by which flags are C11 atomics, where the device has them for this memory,
-/// and their scope.
-fn atomics(runtime: &Runtime, home: FlagHome) -> (&'static str, &'static str) {
+/// and their definitions with their scope.
+fn flags(runtime: &Runtime, home: FlagHome) -> (&'static str, String) {
     let version = runtime.device().version.as_str();
-    match home {
+    let (standard, scope) = match home {
         FlagHome::Shared if version.starts_with("OpenCL 2.") => {
             ("CL2.0", "#define SCOPE memory_scope_all_svm_devices\n")
         }
         FlagHome::Shared if version.starts_with("OpenCL 3.") => ("CL3.0", SCOPE_OF_FEATURES),
         _ => ("CL1.2", ""),
-    }
+    };
+    (standard, format!("{scope}{FLAGS}"))
 }
 
 /// `OpenCL` C 3.0: atomics of all orders are a feature, and so is the scope of all

@@ -4,8 +4,6 @@ use std::fmt::Write;
 
 use coexec_sim::workload::{DataType, Function, Layout};
 
-use super::announcing::announcing;
-
 /// What every kernel starts with.
 const COMMON: &str = include_str!("kernels/common.cl");
 
@@ -20,16 +18,13 @@ pub(crate) struct Source {
     /// Definitions that hold more than one word, before the body.
     definitions: String,
     pub(super) options: String,
-    /// The kernel whose last-finishing group sets the host's flag; the flags' words are
-    /// defined already.
-    pub(super) announcer: Option<&'static str>,
 }
 
 impl Source {
     /// The kernels of a file that need nothing defined.
     pub(crate) fn new(name: &'static str, body: &'static str) -> Self {
         let options = format!("{STANDARD} -cl-mad-enable");
-        Self { name, body, definitions: String::new(), options, announcer: None }
+        Self { name, body, definitions: String::new(), options }
     }
 
     /// Compiles it by another `standard` of `OpenCL` C, with `definitions` before all else.
@@ -112,10 +107,7 @@ impl Source {
 
     /// The whole program.
     pub(super) fn text(&self) -> String {
-        match self.announcer {
-            Some(entry) => format!("{}\n{}", self.definitions, announcing(self.body, entry)),
-            None => format!("{}\n{}", self.definitions, self.body),
-        }
+        format!("{}\n{}", self.definitions, self.body)
     }
 }
 

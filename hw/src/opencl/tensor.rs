@@ -3,19 +3,15 @@
 
 mod part;
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use coexec_sim::workload::{Layout, Shape, slices};
-use opencl3::memory::{Buffer, CL_FLOAT, CL_HALF_FLOAT, ClMem, Image};
+use opencl3::memory::{Buffer, ClMem, Image};
 use opencl3::types::CL_BLOCKING;
 
-use super::{Handle, HostVisibleMemory, Naming, OpenClError, Result, Runtime};
+use super::{CHANNELS, Handle, HostVisibleMemory, Naming, OpenClError, Result, Runtime};
 use crate::cpu::Element;
 use crate::operands::OperandError;
-
-/// Channels of a texel.
-const CHANNELS: usize = 4;
 
 /// A tensor's extent as the kernels take it: the images of a batch lie side by side,
 /// column by column.
@@ -72,7 +68,6 @@ pub struct Tensor<T> {
     shape: Shape,
     layout: Layout,
     memory: Memory<T>,
-    numbers: PhantomData<T>,
 }
 
 enum Memory<T> {
@@ -94,10 +89,12 @@ impl<T: Element> Tensor<T> {
     /// # Errors
     /// Where the device lacks room, images of that size, shared memory, or `T`.
     pub fn new(runtime: &Arc<Runtime>, shape: Shape, layout: Layout, home: Home) -> Result<Self> {
-        let extent = Extent::from(shape);
         let elements = elements(shape, layout);
         let memory = match (layout, home) {
-            (Layout::Image, Home::Device) => Memory::Image(image::<T>(runtime, extent)?),
+            (Layout::Image, Home::Device) => {
+                let [_, [width, height, _]] = whole_image(Extent::from(shape));
+                Memory::Image(runtime.image::<T>(width, height)?)
+            }
             (Layout::Image, _) => {
                 return Err(OpenClError::Unsupported {
                     operator: format!("a tensor of {shape} in an image"),
@@ -108,17 +105,7 @@ impl<T: Element> Tensor<T> {
             (_, Home::Shared) => Memory::Visible(HostVisibleMemory::shared(runtime, elements)?),
             (_, Home::Mapped) => Memory::Visible(HostVisibleMemory::mapped(runtime, elements)?),
         };
-        Ok(Self { runtime: Arc::clone(runtime), shape, layout, memory, numbers: PhantomData })
-    }
-
-    /// A tensor with the host's numbers.
-    ///
-    /// # Errors
-    /// As [`Tensor::new`], or where `numbers` are too many or too few.
-    pub fn of(runtime: &Arc<Runtime>, shape: Shape, layout: Layout, numbers: &[T]) -> Result<Self> {
-        let mut tensor = Self::new(runtime, shape, layout, Home::Device)?;
-        tensor.write(numbers)?;
-        Ok(tensor)
+        Ok(Self { runtime: Arc::clone(runtime), shape, layout, memory })
     }
 
     /// Its extent.
@@ -232,19 +219,10 @@ impl<T: Element> Tensor<T> {
 fn elements(shape: Shape, layout: Layout) -> usize {
     match layout {
         Layout::Buffer => shape.elements() as usize,
-        Layout::Image | Layout::SlicedBuffer => texels(Extent::from(shape)) * CHANNELS,
+        Layout::Image | Layout::SlicedBuffer => {
+            whole_image(Extent::from(shape))[1].iter().product::<usize>() * CHANNELS
+        }
     }
-}
-
-fn texels(extent: Extent) -> usize {
-    extent.width as usize * extent.height as usize * extent.slices as usize
-}
-
-/// The image that holds a tensor of `extent`.
-fn image<T: Element>(runtime: &Runtime, extent: Extent) -> Result<Image> {
-    let [_, [width, height, _]] = whole_image(extent);
-    let channel = if size_of::<T>() == size_of::<u16>() { CL_HALF_FLOAT } else { CL_FLOAT };
-    runtime.image(width, height, channel)
 }
 
 /// Origin and region of a tensor's whole image.
@@ -278,7 +256,7 @@ fn arrange<T: Element>(shape: Shape, layout: Layout, numbers: &[T]) -> Vec<T> {
     if layout == Layout::Buffer {
         return numbers.to_vec();
     }
-    let mut arranged = vec![T::default(); texels(Extent::from(shape)) * CHANNELS];
+    let mut arranged = vec![T::default(); elements(shape, layout)];
     for (place, &number) in places(shape, layout).zip(numbers) {
         arranged[place] = number;
     }

@@ -113,7 +113,7 @@ impl BoundKernel {
     ) -> Result<Self> {
         let mut source = Source::new("busy", include_str!("kernels/busy.cl"));
         if let Some(signals) = signals {
-            signals.announce_in(&mut source, "busy");
+            signals.announce_in(&mut source);
         }
         let memory = vec![runtime.buffer(groups * threads)?];
         let grid = [[groups * threads, 1], [threads, 1]];

@@ -30,10 +30,6 @@ impl Blocks {
         self.slices.div_ceil(self.block_slices)
     }
 
-    fn source_slices(&self) -> usize {
-        self.input_channels.div_ceil(CHANNELS)
-    }
-
     fn group_outputs(&self) -> usize {
         self.output_channels / self.groups
     }
@@ -90,11 +86,11 @@ impl Blocks {
         packed: &mut Vec<T>,
     ) {
         let end = (self.first_channel + self.slices * CHANNELS).min(self.output_channels);
-        let first_slice = self.source_range(block)[0].min(self.source_slices() - depth);
-        for input in inputs_of(first_slice, depth) {
+        let first_slice = self.source_range(block)[0].min(self.input_channels.div_ceil(CHANNELS) - depth);
+        for input in first_slice..first_slice + depth {
             for slice in 0..self.block_slices {
                 let first = self.first_channel + (block * self.block_slices + slice) * CHANNELS;
-                for from in input.clone() {
+                for from in input * CHANNELS..(input + 1) * CHANNELS {
                     packed.extend(padded::<T>(first, 1, end, |to| {
                         self.within_group(to, from).map_or(0.0, |from| weight(to, from))
                     }));
@@ -111,11 +107,6 @@ impl Blocks {
     }
 }
 
-/// Input channels of each of `depth` slices from `first`.
-fn inputs_of(first: usize, depth: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
-    (first..first + depth).map(|slice| slice * CHANNELS..(slice + 1) * CHANNELS)
-}
-
 /// The weights of a convolution in constant memory: those of the input channels there
 /// are.
 pub(super) fn constants<T: Element>(
@@ -124,14 +115,9 @@ pub(super) fn constants<T: Element>(
     first_channel: usize,
     slices: usize,
 ) -> Vec<T> {
-    let mut packed = Vec::with_capacity(taps * inputs * slices * CHANNELS);
-    for tap in 0..taps {
-        for from in 0..inputs {
-            let weight = |to: usize| weights[(to * taps + tap) * inputs + from];
-            packed.extend(padded::<T>(first_channel, slices, outputs, weight));
-        }
-    }
-    packed
+    let terms = (0..taps).flat_map(|tap| (0..inputs).map(move |from| (tap, from)));
+    let weight = |tap, from| move |to: usize| weights[(to * taps + tap) * inputs + from];
+    terms.flat_map(|(tap, from)| padded(first_channel, slices, outputs, weight(tap, from))).collect()
 }
 
 /// The windows of a depthwise convolution's output channels.
@@ -141,14 +127,11 @@ pub(super) fn depthwise<T: Element>(
     first_channel: usize,
     slices: usize,
 ) -> Vec<T> {
-    let mut packed = Vec::with_capacity(taps * slices * CHANNELS);
-    for slice in 0..slices {
-        for tap in 0..taps {
-            let weight = |channel: usize| weights[tap * channels + channel];
-            packed.extend(padded::<T>(first_channel + slice * CHANNELS, 1, channels, weight));
-        }
-    }
-    packed
+    let terms = (0..slices).flat_map(|slice| (0..taps).map(move |tap| (slice, tap)));
+    let weight = |tap| move |channel: usize| weights[tap * channels + channel];
+    terms
+        .flat_map(|(slice, tap)| padded(first_channel + slice * CHANNELS, 1, channels, weight(tap)))
+        .collect()
 }
 
 /// One value a channel, zero where there is none.

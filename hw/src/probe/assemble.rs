@@ -8,7 +8,7 @@ use coexec_fit::measure::runs::{ExecutedOn, Fingerprint, Measurement};
 use coexec_fit::validate::cut;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::score;
-use coexec_sim::device::gpu::{Gpu, Link, OwnMemory};
+use coexec_sim::device::gpu::{Gpu, OwnMemory};
 use coexec_sim::device::memory::{Interference, Memory};
 use coexec_sim::device::profile::{Jitter, Profile};
 use coexec_sim::device::sync::Sync;
@@ -17,18 +17,17 @@ use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::workload::Layout;
 use coexec_sim::{Calibration, Cpu, Library, Quantity, Text};
 
-use super::co_run::CoRuns;
 use super::figures::figures;
 use super::synchronisation::Mechanisms;
 use super::transfers::Transfers;
 use super::{
-    BYTES_PER_MICRO_OF_GBPS, Bandwidth, Bench, CoreGroup, FINGERPRINT, Figures, Measured, Notes, ProbeError,
-    Probed, Result, cores, cuts, fit, graphics, sequences, transfers,
+    BYTES_PER_MICRO_OF_GBPS, Bandwidth, Bench, CoRuns, CoreGroup, FINGERPRINT, Figures, Measured, Notes,
+    ProbeError, Probed, Result, beside, fit, graphics, sequences, transfers,
 };
 use crate::execute::Machine;
 use crate::fingerprint;
 use crate::fingerprint::processor_name;
-use crate::opencl::{Description, Runtime};
+use crate::opencl::Runtime;
 use crate::sync::Mechanism;
 
 /// More than rounding takes of a value with five digits.
@@ -51,7 +50,7 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
     let gave_up = figures.mechanisms.gave_up;
     let (mut profile, mut runs, mut held_out) = profile(bench, &runtime, figures, (base, memory))?;
     let machine = &mut Machine::of(Some(Arc::clone(&runtime)), bench.cores());
-    let cuts = cuts::measure(bench, machine, &profile)?;
+    let cuts = beside::cuts(bench, machine, &profile)?;
     let timed = sequences::measure(bench, machine, &profile)?;
     held_out.extend(sequences::fit(&mut profile, &timed, &source));
     held_out.extend(cut::points(&profile, &cuts, Library::default_for(&profile.cpu)));
@@ -89,7 +88,7 @@ pub(super) fn unfitted_cpu(groups: &[CoreGroup]) -> Cpu {
         mixed_ruy_f32: None,
         mixed_ruy_i8: None,
         language: None,
-        clusters: cores::clusters(groups),
+        clusters: groups.iter().map(|group| group.cluster.clone()).collect(),
     }
 }
 
@@ -164,18 +163,23 @@ fn profile(
     let runs: Vec<Measurement> = on_gpu.measurements.iter().chain(&on_cpu.measurements).cloned().collect();
     let repetitions: usize = runs.iter().map(|run| run.repetitions.len()).sum();
     let source = format!("probe, {repetitions} repetitions of layers, {}", options.date);
-    let how = fit::FitOptions { source: &source, seed: options.seed, residual: !options.quick };
-    let expected = fit::expected(base, &memory, greatest_rate(&on_gpu.measurements), options.seed)?;
-    let fitted_gpu = fit::gpu(&expected, &on_gpu.measurements, &how, &budget)?;
-    let fitted_cpu = fit::cpu(&unfitted_cpu(&bench.groups), &on_cpu.measurements, &how, &budget)?;
+    let seed = options.seed;
+    let expected = fit::expected(base, &memory, greatest_rate(&on_gpu.measurements), seed)?;
+    let fitted_gpu = fit::gpu(&expected, &on_gpu.measurements, (&source, seed, !options.quick), &budget)?;
+    let unfitted = unfitted_cpu(&bench.groups);
+    let fitted_cpu = fit::cpu(&unfitted, &on_cpu.measurements, (&source, seed), &budget)?;
     let what = format!("probe, {}", options.date);
     let host = launches.host_path(&format!("{what}: kernels that do nothing"));
     let mut gpu = Gpu { host: Some(host), ..fitted_gpu.gpu };
     let device = runtime.device();
     if let Some(crossings) = crossings {
         let arrange = || transfers::arranging(&crossings.arrange, &launches.gap, &what);
-        let link = crossings.link(&what, (gpu.layout() == Layout::SlicedBuffer).then(arrange));
-        gpu.memory = Some(own_memory(device, &what, &bandwidth, link));
+        gpu.memory = Some(OwnMemory {
+            source: what.clone(),
+            bandwidth_gbps: bandwidth.gpu.quantity(&format!("{what}: a stream")),
+            capacity_gb: Quantity::plain(device.global_memory_bytes as f64 / BYTES_PER_GIGABYTE),
+            link: crossings.link(&what, (gpu.layout() == Layout::SlicedBuffer).then(arrange)),
+        });
     }
     let held_out = [fitted_gpu.held_out, fitted_cpu.held_out].concat();
     let profile = Profile {
@@ -204,22 +208,10 @@ fn profile(
     Ok((profile, runs, held_out))
 }
 
-/// A GPU's memory behind `link`.
-fn own_memory(device: &Description, what: &str, bandwidth: &Bandwidth, link: Link) -> OwnMemory {
-    OwnMemory {
-        source: what.to_owned(),
-        bandwidth_gbps: bandwidth.gpu.quantity(&format!("{what}: a stream")),
-        capacity_gb: Quantity::plain(device.global_memory_bytes as f64 / BYTES_PER_GIGABYTE),
-        link,
-    }
-}
-
 /// How far times spread, of the median layer on each processor.
 fn jitter(what: &str, on_cpu: &[Measurement], on_gpu: &[Measurement]) -> Result<Jitter> {
-    let percent = |runs: &[Measurement]| {
-        Ok::<Quantity, ProbeError>(jitter_percent(runs)?.quantity(&format!("{what}: the median layer's")))
-    };
-    let (cpu_percent, gpu_percent) = (percent(on_cpu)?, percent(on_gpu)?);
+    let percent = [jitter_percent(on_cpu)?, jitter_percent(on_gpu)?];
+    let [cpu_percent, gpu_percent] = percent.map(|one| one.quantity(&format!("{what}: the median layer's")));
     Ok(Jitter { source: what.to_owned(), cpu_percent, gpu_percent, npu_percent: None })
 }
 

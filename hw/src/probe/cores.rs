@@ -8,9 +8,9 @@ use std::path::Path;
 
 use coexec_fit::specification::core_numbered;
 use coexec_sim::Quantity;
-use coexec_sim::device::cpu::{Cluster, ClusterName, Core, MAX_CLUSTERS};
+use coexec_sim::device::cpu::{Cluster, ClusterName, MAX_CLUSTERS};
 
-use crate::cpu::{Available as _, InstructionSet};
+use crate::cpu::widest_set;
 use crate::system;
 
 /// Clock that is assumed where the system reports none, in MHz.
@@ -22,12 +22,8 @@ const KILOHERTZ_PER_MEGAHERTZ: f64 = 1e3;
 pub(super) struct CoreGroup {
     /// Their numbers.
     pub(super) cores: Vec<usize>,
-    core: Core,
-    /// Highest clock, where the system reports one.
-    clock_mhz: Option<f64>,
-    /// Bytes of a core's data caches of the first and of the second level, where the system
-    /// reports them.
-    caches: [Option<u32>; 2],
+    /// What a profile has of them. Its rates are still to be measured.
+    pub(super) cluster: Cluster,
 }
 
 /// What distinguishes kinds of cores.
@@ -57,17 +53,16 @@ pub(super) fn groups(root: &Path, usable: &[usize]) -> Vec<CoreGroup> {
         let max_khz = kinds.keys().map(|kind| kind.max_khz).max().unwrap_or(0);
         kinds = BTreeMap::from([(CoreKind { max_khz, capacity: 0, part: (0, 0) }, usable.to_vec())]);
     }
-    let group = |(kind, cores): (CoreKind, Vec<usize>)| CoreGroup {
-        caches: caches(root, &cores),
-        cores,
-        core: core_numbered(kind.part),
-        clock_mhz: Some(kind.max_khz as f64 / KILOHERTZ_PER_MEGAHERTZ)
-            .filter(|&clock| clock > 0.0)
-            .or_else(|| megahertz(&info)),
-    };
-    let mut groups: Vec<CoreGroup> = kinds.into_iter().rev().map(group).collect();
-    groups.truncate(MAX_CLUSTERS);
-    groups
+    let kinds: Vec<(CoreKind, Vec<usize>)> = kinds.into_iter().rev().take(MAX_CLUSTERS).collect();
+    let names = names(kinds.len());
+    let named = kinds.into_iter().zip(names);
+    named
+        .map(|((kind, cores), name)| {
+            let clock = Some(kind.max_khz as f64 / KILOHERTZ_PER_MEGAHERTZ).filter(|&clock| clock > 0.0);
+            let cluster = cluster(root, name, (kind.part, &cores), clock.or_else(|| megahertz(&info)));
+            CoreGroup { cores, cluster }
+        })
+        .collect()
 }
 
 /// Data caches of the first and of the second level of the first of the cores.
@@ -115,22 +110,22 @@ fn names(count: usize) -> &'static [&'static str] {
     }
 }
 
-/// The clusters of the profile, whose rates are still to be measured.
-pub(super) fn clusters(groups: &[CoreGroup]) -> Vec<Cluster> {
+/// The cluster of `cores` with that part number, and a clock where the system reports one.
+fn cluster(root: &Path, name: &str, (part, cores): ((u32, u32), &[usize]), clock: Option<f64>) -> Cluster {
     let [dot_product, f16_arithmetic, int8_matrix_product] = extensions();
-    let cluster = |(group, name): (&CoreGroup, &&str)| Cluster {
-        name: ClusterName::try_from((*name).to_owned()).expect("the names above are short and lower-case"),
-        core: group.core,
-        cores: group.cores.len() as u32,
-        clock_mhz: group
-            .clock_mhz
+    let [l1_cache_bytes, l2_cache_bytes] = caches(root, cores);
+    Cluster {
+        name: ClusterName::try_from(name.to_owned()).expect("the names above are short and lower-case"),
+        core: core_numbered(part),
+        cores: cores.len() as u32,
+        clock_mhz: clock
             .map_or_else(|| Quantity::of(ASSUMED_MHZ, "assumed: the system tells no clock"), Quantity::plain),
         dot_product,
         f16_arithmetic,
         int8_matrix_product,
-        instruction_set: Some(InstructionSet::detect()),
-        l1_cache_bytes: group.caches[0],
-        l2_cache_bytes: group.caches[1],
+        instruction_set: Some(widest_set()),
+        l1_cache_bytes,
+        l2_cache_bytes,
         ruy_f32: None,
         ruy_i8: None,
         xnnpack_f32: None,
@@ -138,8 +133,7 @@ pub(super) fn clusters(groups: &[CoreGroup]) -> Vec<Cluster> {
         xnnpack_i8: None,
         coexec_f32: None,
         source: "probe: core numbers, clocks and part numbers as the operating system tells them".to_owned(),
-    };
-    groups.iter().zip(names(groups.len())).map(cluster).collect()
+    }
 }
 
 /// Whether the cores have dot products of bytes, half-precision arithmetic and products of
@@ -160,6 +154,8 @@ mod tests {
     use std::fmt::Write;
     use std::fs;
     use std::path::PathBuf;
+
+    use coexec_sim::device::cpu::Core;
 
     use super::*;
 
@@ -207,15 +203,17 @@ mod tests {
         let cores = [little, little, little, little, middle, middle, middle, (2_841_600, 1_024, 0xd0b)];
         let root = Root::new("pixel4", &cores);
         let groups = groups(&root.0, &[0, 1, 2, 3, 4, 5, 6, 7]);
-        let clusters = clusters(&groups);
-        let told: Vec<(&str, Core, u32)> =
-            clusters.iter().map(|cluster| (cluster.name.as_str(), cluster.core, cluster.cores)).collect();
+        let told: Vec<(&str, Core, u32)> = groups
+            .iter()
+            .map(|CoreGroup { cluster, .. }| (cluster.name.as_str(), cluster.core, cluster.cores))
+            .collect();
         let expected =
             [("large", Core::CortexA76, 1), ("med", Core::CortexA76, 3), ("small", Core::CortexA55, 4)];
         assert_eq!(told, expected);
         assert_eq!(groups[2].cores, [0, 1, 2, 3]);
-        assert_eq!((clusters[0].l1_cache_bytes, clusters[0].l2_cache_bytes), (Some(65_536), Some(524_288)));
-        assert!((clusters[1].clock_mhz.value - 2_419.2).abs() < 1e-9);
+        let Cluster { l1_cache_bytes, l2_cache_bytes, .. } = groups[0].cluster;
+        assert_eq!((l1_cache_bytes, l2_cache_bytes), (Some(65_536), Some(524_288)));
+        assert!((groups[1].cluster.clock_mhz.value - 2_419.2).abs() < 1e-9);
     }
 
     #[test]
@@ -223,13 +221,14 @@ mod tests {
         let root = Root::new("server", &[(3_700_000, 0, 0), (3_500_000, 0, 0), (3_700_000, 0, 0)]);
         let groups = groups(&root.0, &[1, 2]);
         assert_eq!(groups.len(), 1);
-        assert_eq!((groups[0].cores.as_slice(), groups[0].clock_mhz), (&[1, 2][..], Some(3_700.0)));
+        assert_eq!(groups[0].cores, [1, 2]);
+        assert!((groups[0].cluster.clock_mhz.value - 3_700.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_clock_nobody_tells_is_assumed_and_says_so() {
         let groups = groups(Path::new("/nonexistent"), &[0]);
-        let clock = &clusters(&groups)[0].clock_mhz;
+        let clock = &groups[0].cluster.clock_mhz;
         assert!(clock.source.as_ref().unwrap().contains("assumed"));
     }
 }

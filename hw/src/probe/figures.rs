@@ -13,27 +13,23 @@ use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{Gpu, Profile};
 
 use super::assemble::{jitter_percent, unfitted_cpu};
-use super::co_run::{Client, CoRuns};
-use super::crossings::Crossings;
 use super::launches::Launches;
 use super::synchronisation::Mechanisms;
-use super::transfers::Transfers;
+use super::transfers::{Crossings, Transfers};
 use super::{
-    Bench, Finding, MAX_NOISE, Measured, ProbeError, Result, Stream, Sweep, Sweeper, co_run, crossings, gbps,
-    graphics, launches, memory_bytes, power, synchronisation, transfers,
+    Bench, Client, CoRuns, Finding, MAX_NOISE, Measured, ProbeError, Result, Stream, Sweep, Sweeper,
+    graphics, launches, memory_bytes, power, streams, synchronisation, transfers,
 };
 use crate::cpu::ThreadPool;
 use crate::execute::Machine;
 use crate::opencl::Runtime;
 
 /// Parts of the time left that each part of the probe may take, in their order.
-mod shares {
-    pub(super) const SYNCHRONISATION: f64 = 0.25;
-    pub(super) const TRANSFERS: f64 = 0.1;
-    pub(super) const CO_RUN: f64 = 0.5;
-    pub(super) const GPU_LAYERS: f64 = 0.65;
-    pub(super) const CPU_LAYERS: f64 = 0.9;
-}
+const SYNCHRONISATION_PART: f64 = 0.25;
+const TRANSFERS_PART: f64 = 0.1;
+const CO_RUN_PART: f64 = 0.5;
+const GPU_LAYERS_PART: f64 = 0.65;
+const CPU_LAYERS_PART: f64 = 0.9;
 
 /// Spread of a layer's times, in percent of its median, above which a reader is warned.
 const DOUBTFUL_PERCENT: f64 = 10.0;
@@ -102,28 +98,28 @@ pub(super) fn figures(
     notes.find("launch: call to start", &launches.submit, "us");
     notes.find("launch: end until the host knows", &launches.read_back, "us");
     notes.find("launch: between kernels of a queue", &launches.gap, "us");
-    let mechanisms = synchronisation::measure(&bench.device, quick, &bench.budget(shares::SYNCHRONISATION))?;
+    let mechanisms = synchronisation::measure(&bench.device, quick, &bench.budget(SYNCHRONISATION_PART))?;
     for timed in &mechanisms.timed {
         notes.find(format!("{} to the host", timed.mechanism), &timed.to_host, "us");
         notes.find(format!("{} to the device", timed.mechanism), &timed.to_device, "us");
     }
     notes.warnings.extend(mechanisms.unsound.iter().map(ToString::to_string));
-    let budget = bench.budget(shares::TRANSFERS);
+    let budget = bench.budget(TRANSFERS_PART);
     let transfers = transfers::measure(bench, runtime, &budget)?;
     let crossings = if runtime.device().unified_memory {
         None
     } else {
-        Some(crossings::measure(bench, runtime, &budget, notes)?)
+        Some(transfers::measure_copies(bench, runtime, &budget, notes)?)
     };
     let power = power::measure(bench, runtime, notes)?;
     let (bandwidth, co_runs) = memory_traffic(bench, runtime, notes)?;
     let profile =
         Profile { cpu: unfitted_cpu(&bench.groups), gpu: Some(base.clone()), ..graphics::template() };
     let machine = &mut Machine::of(Some(Arc::clone(runtime)), bench.cores());
-    let budget = bench.budget(shares::GPU_LAYERS);
+    let budget = bench.budget(GPU_LAYERS_PART);
     let mut sweeper = Sweeper { machine, profile: &profile, quick, seed: options.seed, budget };
     let gpu = sweeper.gpu()?;
-    sweeper.budget = bench.budget(shares::CPU_LAYERS);
+    sweeper.budget = bench.budget(CPU_LAYERS_PART);
     let cpu = sweeper.cpu()?;
     for (sweep, processor) in [(&gpu, "GPU"), (&cpu, "CPU")] {
         let spread = jitter_percent(&sweep.measurements).map_or(0.0, |spread| spread.value);
@@ -145,11 +141,11 @@ fn memory_traffic(
 ) -> Result<(Bandwidth, Option<CoRuns>)> {
     let quick = bench.options.quick;
     let passes = PASSES[usize::from(!quick)];
-    let budget = bench.budget(shares::CO_RUN);
+    let budget = bench.budget(CO_RUN_PART);
     let bytes = memory_bytes(Path::new("/"));
     let measured = |stream: &mut Stream| -> Result<Measured> {
         let times = stream.passes(0, passes)?;
-        Ok(gbps(stream.bytes(), &Measured::of(&times, "streams")?))
+        Ok(Measured::of(&times, "streams")?.gbps(stream.bytes()))
     };
     let cores = bench.cores();
     let most = cores.len().min(MAX_THREADS);
@@ -169,7 +165,7 @@ fn memory_traffic(
         notes.warnings.push("no co-run: the GPU has memory of its own".to_owned());
         return Ok((bandwidth, None));
     }
-    let co_runs = co_run::measure(&mut [cpu, gpu], quick, &budget)?;
+    let co_runs = streams::co_run(&mut [cpu, gpu], quick, &budget)?;
     if co_runs.runs.len() < interference::FEWEST_RUNS {
         notes.warnings.push("no co-run: there was too little time for it".to_owned());
         return Ok((bandwidth, None));

@@ -21,14 +21,6 @@ const FOLDS: usize = 5;
 /// Fewest layers on a processor from which its tables are fitted.
 pub(super) const MIN_LAYERS: usize = 12;
 
-/// How to fit.
-pub(super) struct FitOptions<'a> {
-    pub(super) source: &'a str,
-    pub(super) seed: u64,
-    /// Whether to learn what the equations leave.
-    pub(super) residual: bool,
-}
-
 /// A GPU whose tables hold what its hardware lets expect, and none of the tables that
 /// its family has no use for. `macs_per_us` is the greatest rate that was measured.
 pub(super) fn expected(mut gpu: Gpu, memory: &Memory, macs_per_us: f64, seed: u64) -> Result<Gpu> {
@@ -64,11 +56,11 @@ fn run(network: &str, layer: Layer, measured_us: f64) -> GpuRun {
     GpuRun { network: network.to_owned(), what: layer, measured_us, deviation_us: None, line: 0 }
 }
 
-/// Fits the tables of a GPU that holds the prior.
+/// Fits the tables of a GPU that holds the prior; `learns` what the equations leave, or not.
 pub(super) fn gpu(
     base: &Gpu,
     measurements: &[Measurement],
-    options: &FitOptions<'_>,
+    (source, seed, learns): (&str, u64, bool),
     budget: &TimeBudget<'_>,
 ) -> Result<Calibrated> {
     let table = RunTable { measurements: measurements.to_vec(), ..RunTable::default() };
@@ -76,13 +68,8 @@ pub(super) fn gpu(
     if runs.len() < MIN_LAYERS {
         return Err(ProbeError::TooLittleTime { what: "layers on the GPU" });
     }
-    let how = |folds, correctable| gpu::Options {
-        source: options.source.to_owned(),
-        folds,
-        seed: options.seed,
-        correctable,
-    };
-    let all = if options.residual { KernelTable::ALL.to_vec() } else { Vec::new() };
+    let how = |folds, correctable| gpu::Options { source: source.to_owned(), folds, seed, correctable };
+    let all = if learns { KernelTable::ALL.to_vec() } else { Vec::new() };
     // Groups of errors have no place for functions of elements: their table is fitted
     // before the others, and without held-out figures.
     let functions: Vec<GpuRun> = measurements.iter().filter_map(element_wise).collect();
@@ -113,7 +100,7 @@ fn element_wise(measurement: &Measurement) -> Option<GpuRun> {
 pub(super) fn cpu(
     base: &Cpu,
     measurements: &[Measurement],
-    options: &FitOptions<'_>,
+    (source, seed): (&str, u64),
     budget: &TimeBudget<'_>,
 ) -> Result<cpu::Calibration> {
     let table = RunTable { measurements: measurements.to_vec(), ..RunTable::default() };
@@ -122,13 +109,7 @@ pub(super) fn cpu(
         return Err(ProbeError::TooLittleTime { what: "layers on the CPU" });
     }
     budget.report("fitting the kernels of the CPU");
-    let how = cpu::Options {
-        folds: FOLDS,
-        seed: options.seed,
-        others: &[],
-        library: Library::Coexec,
-        source: options.source,
-    };
+    let how = cpu::Options { folds: FOLDS, seed, others: &[], library: Library::Coexec, source };
     Ok(cpu::calibrate(base, &sorted.cpu, &how, &|_, _| {}))
 }
 
@@ -171,9 +152,7 @@ mod tests {
         measured.collect()
     }
 
-    fn how() -> FitOptions<'static> {
-        FitOptions { source: "made up", seed: 1, residual: false }
-    }
+    const HOW: (&str, u64, bool) = ("made up", 1, false);
 
     fn quietly(fit: impl FnOnce(&TimeBudget<'_>)) {
         fit(&TimeBudget { end: Instant::now() + Duration::from_mins(1), progress: &|_| {} });
@@ -199,7 +178,7 @@ mod tests {
         }
         let time = |layer: &Layer| execute(layer, &truth).unwrap().phases.duration().as_micros();
         quietly(|budget| {
-            let fitted = gpu(&base, &measured(&ExecutedOn::Gpu, time), &how(), budget).unwrap();
+            let fitted = gpu(&base, &measured(&ExecutedOn::Gpu, time), HOW, budget).unwrap();
             let error = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs();
             let errors: Vec<f64> = fitted.held_out.iter().map(error).collect();
             assert!(median(&errors).unwrap() < 0.05, "{errors:?}");
@@ -228,7 +207,7 @@ mod tests {
         };
         quietly(|budget| {
             let runs = measured(&ExecutedOn::Cpu("1large".to_owned()), time);
-            let fitted = cpu(&phone, &runs, &how(), budget).unwrap();
+            let fitted = cpu(&phone, &runs, (HOW.0, HOW.1), budget).unwrap();
             let error = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs();
             let errors: Vec<f64> = fitted.held_out.iter().map(error).collect();
             assert!(median(&errors).unwrap() < 0.05, "{errors:?}");
@@ -240,7 +219,7 @@ mod tests {
     fn few_layers_are_too_few_for_a_fit() {
         let (base, _) = untimed(GpuFamily::Generic);
         quietly(|budget| {
-            let error = gpu(&base, &[], &how(), budget).unwrap_err();
+            let error = gpu(&base, &[], HOW, budget).unwrap_err();
             assert!(matches!(error, ProbeError::TooLittleTime { .. }), "{error}");
         });
     }

@@ -4,12 +4,9 @@
 //! Invariant: the draw depends on the seed alone, and any first part of it holds layers
 //! of every kind: time may run out.
 
-use std::collections::VecDeque;
-
 use coexec_sim::workload::{
     Concat, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Layer, Linear, MatMul, Mean,
-    Norm, NormKind, Operator, Padding, Pool, PoolKind, Shape, Slice, Softmax, Transpose, Window,
-    operator_set,
+    Norm, NormKind, Operator, Pool, PoolKind, Shape, Slice, Softmax, Transpose, Window, operator_set,
 };
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -18,16 +15,9 @@ use rand_chacha::ChaCha8Rng;
 /// Draws an operator of one kind.
 type Maker = fn(&mut ChaCha8Rng) -> Operator;
 
-/// How many layers of a kind are drawn.
-#[derive(Clone, Copy)]
-struct Counts {
-    products: usize,
-    depthwise: usize,
-    others: usize,
-}
-
-const QUICK: Counts = Counts { products: 14, depthwise: 8, others: 5 };
-const FULL: Counts = Counts { products: 160, depthwise: 80, others: 30 };
+/// How many layers are drawn of each set of products, of depthwise convolutions, and of each other kind.
+const QUICK: [usize; 3] = [14, 8, 5];
+const FULL: [usize; 3] = [160, 80, 30];
 
 /// Sides of images in mobile networks.
 const SIDES: [u32; 5] = [7, 14, 28, 56, 112];
@@ -44,7 +34,7 @@ const MAX_ELEMENTS: u64 = 2 << 20;
 /// The layers, each with a name of its own, in the order in which they are timed. Those
 /// of more than `most_macs` multiply-accumulates are left out.
 pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Layer)> {
-    let counts = if quick { QUICK } else { FULL };
+    let [products, depthwise_convolutions, others] = if quick { QUICK } else { FULL };
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let draw = |set: &str, random: &mut ChaCha8Rng| {
         let set = operator_set(set).expect("the set is one of those listed");
@@ -54,25 +44,25 @@ pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Laye
             .filter(|operator| operator.macs() <= most_macs)
             .collect();
         operators.shuffle(random);
-        operators.truncate(counts.products);
+        operators.truncate(products);
         operators
     };
     let mut kinds = vec![draw("epew-linear", &mut random), draw("epew-conv-same", &mut random)];
     let makers: [(usize, Maker); 14] = [
-        (counts.depthwise, depthwise),
-        (counts.others, matrix_vector),
-        (counts.others, small_conv),
-        (counts.others, wide_conv),
-        (counts.others, grouped),
-        (counts.others, pool),
-        (counts.others, mean),
-        (counts.others, concat),
-        (counts.others + counts.others / 2, elementwise),
-        (counts.others, batched_product),
-        (counts.others, softmax),
-        (counts.others, norm),
-        (counts.others, slice),
-        (counts.others, transpose),
+        (depthwise_convolutions, depthwise),
+        (others, matrix_vector),
+        (others, small_conv),
+        (others, wide_conv),
+        (others, grouped),
+        (others, pool),
+        (others, mean),
+        (others, concat),
+        (others + others / 2, elementwise),
+        (others, batched_product),
+        (others, softmax),
+        (others, norm),
+        (others, slice),
+        (others, transpose),
     ];
     kinds.extend(makers.map(|(count, make)| made(count, make, most_macs, &mut random)));
     interleaved(kinds)
@@ -99,21 +89,17 @@ fn made(count: usize, make: Maker, most_macs: u64, random: &mut ChaCha8Rng) -> V
 /// One of each kind in turn, as long as there are any.
 fn interleaved(kinds: Vec<Vec<Operator>>) -> Vec<(String, Layer)> {
     let longest = kinds.iter().map(Vec::len).max().unwrap_or(0);
-    let mut queues: Vec<(usize, VecDeque<Operator>)> =
-        kinds.into_iter().map(|kind| (kind.len(), kind.into())).collect();
-    let mut layers = Vec::new();
-    for turn in 1..=longest {
-        for (count, queue) in &mut queues {
-            // A short kind is spread over all turns.
-            while !queue.is_empty() && (*count - queue.len()) * longest < turn * *count {
-                if let Some(operator) = queue.pop_front() {
-                    let name = format!("{} {}", operator.name(), layers.len());
-                    layers.push((name, Layer::new(operator, DataType::F32)));
-                }
-            }
-        }
+    let mut turns: Vec<(usize, Operator)> = Vec::new();
+    for kind in kinds {
+        // A short kind is spread over all turns.
+        let count = kind.len();
+        turns.extend(kind.into_iter().enumerate().map(|(index, one)| (index * longest / count, one)));
     }
-    layers
+    turns.sort_by_key(|&(turn, _)| turn);
+    let named = |(number, (_, operator)): (usize, (usize, Operator))| {
+        (format!("{} {number}", operator.name()), Layer::new(operator, DataType::F32))
+    };
+    turns.into_iter().enumerate().map(named).collect()
 }
 
 /// One of some, each as likely.
@@ -128,10 +114,7 @@ fn image(random: &mut ChaCha8Rng) -> Shape {
 
 fn depthwise(random: &mut ChaCha8Rng) -> Operator {
     let window = pick([3, 3, 5], random);
-    Operator::DepthwiseConv2d(DepthwiseConv2d::new(
-        image(random),
-        Window::same(window).stride(pick([1, 1, 2], random)),
-    ))
+    DepthwiseConv2d::new(image(random), Window::same(window).stride(pick([1, 1, 2], random))).into()
 }
 
 fn matrix_vector(random: &mut ChaCha8Rng) -> Operator {
@@ -169,13 +152,7 @@ fn grouped(random: &mut ChaCha8Rng) -> Operator {
 fn pool(random: &mut ChaCha8Rng) -> Operator {
     let [window, stride] = [pick([2, 3], random), pick([1, 2], random)];
     let kind = if random.random_bool(0.5) { PoolKind::Max } else { PoolKind::Average };
-    let padding = Padding::symmetric(window / 2, window / 2);
-    let [kernel, stride] = [[window; 2], [stride; 2]];
-    Operator::Pool(Pool {
-        kind,
-        input: image(random),
-        window: Window { stride, ..Window::of(kernel).padding(padding) },
-    })
+    Pool { kind, input: image(random), window: Window::same(window).stride(stride) }.into()
 }
 
 fn mean(random: &mut ChaCha8Rng) -> Operator {
@@ -237,10 +214,9 @@ fn slice(random: &mut ChaCha8Rng) -> Operator {
 
 /// Heads of attention one behind the other, or features before tokens.
 fn transpose(random: &mut ChaCha8Rng) -> Operator {
-    const HEADS_FIRST: [Dimension; 4] =
-        [Dimension::Batch, Dimension::Width, Dimension::Height, Dimension::Channels];
-    const FEATURES_FIRST: [Dimension; 4] =
-        [Dimension::Batch, Dimension::Height, Dimension::Channels, Dimension::Width];
+    use Dimension::{Batch, Channels, Height, Width};
+    const HEADS_FIRST: [Dimension; 4] = [Batch, Width, Height, Channels];
+    const FEATURES_FIRST: [Dimension; 4] = [Batch, Height, Channels, Width];
     let input = tokens(random);
     if random.random_bool(0.5) {
         return Transpose { input, images: 1, order: FEATURES_FIRST }.into();

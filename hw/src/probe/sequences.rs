@@ -18,7 +18,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::assemble::checked;
-use super::beside::{Extent, Shared};
+use super::beside::Shared;
 use super::layers::{HEAD, pick};
 use super::{Bench, ProbeError, Result, beside};
 use crate::execute::{Machine, Measured};
@@ -54,9 +54,8 @@ pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profil
         let stages = fuse(&graph.map_err(|error| ProbeError::Layer(error.to_string()))?);
         Ok(shared(profile, format!("network {number} of the probe"), stages, &options))
     });
-    let (what, repetitions) = ("shared networks", REPETITIONS[full]);
-    let extent = Extent { what, wanted, repetitions, time_part: TIME_PART };
-    let timed = beside::measure((bench, machine, profile), &extent, drawn)?;
+    let (kept, extent) = (("shared networks", TIME_PART), (wanted, REPETITIONS[full]));
+    let timed = beside::measure((bench, machine, profile), kept, extent, drawn)?;
     let of = |(network, measured): (Shared, [Measured; 3])| {
         let [shared, gpu, cpu] = measured.map(|measured| median(&measured.wall_us));
         Some(Timed { network, shared_us: shared?, cpu_us: cpu?, gpu_us: gpu? })

@@ -114,8 +114,9 @@ impl Measured {
         Self { value: self.value * factor, ci95: around(self.value * factor, ci95), ..*self }
     }
 
-    /// The rate of `amount` in this time.
-    pub(super) fn rate(&self, amount: f64) -> Self {
+    /// The gigabytes a second of `bytes` in this time of microseconds.
+    pub(super) fn gbps(&self, bytes: f64) -> Self {
+        let amount = bytes / BYTES_PER_MICRO_OF_GBPS;
         let [low, high] = self.ci95;
         let value = amount / self.value;
         Self { value, ci95: around(value, [amount / high, amount / low.max(f64::MIN_POSITIVE)]), ..*self }
@@ -136,10 +137,12 @@ fn around(value: f64, [low, high]: [f64; 2]) -> [f64; 2] {
 
 impl Line {
     /// The line through the medians of the `times` at each number of bytes, by the least
-    /// relative errors; neither part is below zero. None of fewer than two sizes.
-    pub(super) fn of(times: &[(f64, Vec<f64>)], seed: u64) -> Option<Self> {
-        let all = points(times);
-        let [fixed, slope] = through(&all)?;
+    /// relative errors; neither part is below zero. An error that names `what` was not measured at
+    /// two sizes.
+    pub(super) fn of(times: &[(f64, Vec<f64>)], seed: u64, what: &'static str) -> Result<Self> {
+        let line =
+            |times: &[(f64, Vec<f64>)]| through(&points(times)).ok_or(ProbeError::TooLittleTime { what });
+        let [fixed, slope] = line(times)?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut resampled: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..RESAMPLINGS {
@@ -149,7 +152,7 @@ impl Line {
                     (*bytes, (0..times.len()).map(|_| times[random.random_range(0..times.len())]).collect())
                 })
                 .collect();
-            for (part, value) in resampled.iter_mut().zip(through(&points(&drawn))?) {
+            for (part, value) in resampled.iter_mut().zip(line(&drawn)?) {
                 part.push(value);
             }
         }
@@ -160,7 +163,7 @@ impl Line {
             let ci95 = [0.025, 0.975].map(|part| quantile(&ascending, part));
             Measured { value, ci95: around(value, ci95), repetitions }
         };
-        Some(Self { fixed: measured(fixed, &resampled[0]), slope: measured(slope, &resampled[1]) })
+        Ok(Self { fixed: measured(fixed, &resampled[0]), slope: measured(slope, &resampled[1]) })
     }
 }
 
@@ -220,20 +223,20 @@ mod tests {
                 (bytes, (0..20).map(|n| (20.0 + 1e-4 * bytes) * error(n)).collect())
             })
             .collect();
-        let line = Line::of(&times, 1).unwrap();
+        let line = Line::of(&times, 1, "a test").unwrap();
         assert!((line.fixed.value / 20.0 - 1.0).abs() < 0.02, "{line:?}");
         assert!((line.slope.value / 1e-4 - 1.0).abs() < 0.02, "{line:?}");
         assert!(line.slope.ci95[0] <= 1e-4 && 1e-4 <= line.slope.ci95[1]);
-        assert!(Line::of(&times[..1], 1).is_none());
+        assert!(Line::of(&times[..1], 1, "a test").is_err());
     }
 
     #[test]
     fn a_cost_without_bytes_and_one_without_a_constant_are_not_negative() {
         let flat: Vec<(f64, Vec<f64>)> =
             (1..6).map(|n| (f64::from(n), vec![9.0 - 0.1 * f64::from(n)])).collect();
-        assert!(Line::of(&flat, 1).unwrap().slope.value.abs() < f64::EPSILON);
+        assert!(Line::of(&flat, 1, "a test").unwrap().slope.value.abs() < f64::EPSILON);
         let bytes_alone: Vec<(f64, Vec<f64>)> =
             (1..6).map(|n| (f64::from(n), vec![f64::from(n) - 0.2])).collect();
-        assert!(Line::of(&bytes_alone, 1).unwrap().fixed.value.abs() < f64::EPSILON);
+        assert!(Line::of(&bytes_alone, 1, "a test").unwrap().fixed.value.abs() < f64::EPSILON);
     }
 }

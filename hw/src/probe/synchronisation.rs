@@ -47,14 +47,14 @@ pub(super) struct Mechanisms {
 /// not take the others along.
 pub(super) fn measure(device: &Device, quick: bool, budget: &TimeBudget<'_>) -> Result<Mechanisms> {
     let mut mechanisms = Mechanisms::default();
-    for mechanism in Mechanism::ALL {
+    for &mechanism in Mechanism::ALL {
         let runtime = Runtime::new(device.clone())?;
         let outcome = sync::probe(&runtime, mechanism).map_err(|unsound| unsound.why).and_then(|()| {
             let rounds = ROUNDS[usize::from(!quick)];
             let told =
                 sync::measure(&runtime, mechanism, rounds, ROUND_LIMIT).map_err(|error| error.to_string())?;
-            let told = flown(told, flight(&runtime, mechanism, rounds));
-            timed(mechanism, &told).map_err(|error| error.to_string())
+            let flight = flight(&runtime, mechanism, rounds);
+            timed(mechanism, &told, flight).map_err(|error| error.to_string())
         });
         mechanisms.gave_up |= runtime.is_lost();
         match outcome {
@@ -85,18 +85,15 @@ fn flight(runtime: &Arc<Runtime>, mechanism: Mechanism, rounds: u32) -> Picos {
         .map_or(Picos::ZERO, |trips| Picos(sync::median(&trips).0 / 2))
 }
 
-/// Times that are no shorter than a `flight`: a group that finishes last sets its flag
-/// before the driver notes the end of its kernel, from which they are counted.
-fn flown(told: Notifications, flight: Picos) -> Notifications {
-    let to_host = told.to_host.into_iter().map(|time| time.max(flight)).collect();
-    Notifications { to_host, ..told }
-}
-
-fn timed(mechanism: Mechanism, told: &Notifications) -> Result<Timed> {
+/// What a mechanism takes. No time to the host is shorter than a `flight`: a group that finishes last sets its
+/// flag before the driver notes the end of its kernel, from which these are counted.
+fn timed(mechanism: Mechanism, told: &Notifications, flight: Picos) -> Result<Timed> {
+    let to_host: Vec<Picos> = told.to_host.iter().map(|&time| time.max(flight)).collect();
+    let [to_host, to_device] = [&to_host, &told.to_device].map(|times| micros(times));
     Ok(Timed {
         mechanism,
-        to_host: Measured::of(&micros(&told.to_host), "meetings of host and device")?,
-        to_device: Measured::of(&micros(&told.to_device), "meetings of host and device")?,
+        to_host: Measured::of(&to_host, "meetings of host and device")?,
+        to_device: Measured::of(&to_device, "meetings of host and device")?,
         uncertainty_us: told.uncertainty.as_micros(),
     })
 }
@@ -119,14 +116,10 @@ impl Timed {
 }
 
 impl Mechanisms {
-    fn of(&self, mechanism: Mechanism) -> Option<&Timed> {
-        self.timed.iter().find(|timed| timed.mechanism == mechanism)
-    }
-
     /// The table of `wanted`, or of the first that replaces it here.
     pub(super) fn table(&self, wanted: Mechanism) -> Notification {
-        let mut candidates = std::iter::once(wanted).chain(wanted.fallbacks());
-        let found = candidates.find_map(|mechanism| self.of(mechanism));
+        let of = |mechanism| self.timed.iter().find(|timed| timed.mechanism == mechanism);
+        let found = wanted.candidates().find_map(of);
         let timed = found.or(self.timed.first()).expect("at least one mechanism was timed");
         let (measured, mut source) = timed.notification();
         if timed.mechanism != wanted {
@@ -173,8 +166,9 @@ mod tests {
         let at = |times: &[f64]| times.iter().map(|&us| Picos::from_micros(us)).collect::<Vec<_>>();
         let told =
             Notifications { to_host: at(&[0.0, 0.1, 3.0]), to_device: at(&[1.0]), uncertainty: Picos::ZERO };
-        let flown = flown(told, Picos::from_micros(0.2));
-        assert_eq!((flown.to_host, flown.to_device), (at(&[0.2, 0.2, 3.0]), at(&[1.0])));
+        let timed = super::timed(Mechanism::SvmPolling, &told, Picos::from_micros(0.2)).unwrap();
+        assert!((timed.to_host.value - 0.2).abs() < 1e-9 && timed.to_host.ci95[0] >= 0.2, "{timed:?}");
+        assert!((timed.to_device.value - 1.0).abs() < 1e-9, "{timed:?}");
     }
 
     #[test]

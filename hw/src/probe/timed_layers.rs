@@ -71,11 +71,15 @@ const RATING: Effort =
     Effort { visits: 1, repetitions: [5, 15], time: Duration::from_millis(60), in_a_row: 1 };
 
 /// Layers timed on a processor, and those that could not be.
-#[derive(Default)]
 pub(super) struct Sweep {
+    processor: &'static str,
+    effort: Effort,
     pub(super) measurements: Vec<Measurement>,
     pub(super) left_out: Vec<String>,
 }
+
+/// A layer with its name and its place in the draw, that waits to be timed.
+type Waiting = (usize, (String, Layer), Placement);
 
 /// A layer of the sweep on a processor, found right, and its times so far.
 struct Visited {
@@ -99,13 +103,6 @@ pub(super) struct Sweeper<'a> {
     pub(super) budget: TimeBudget<'a>,
 }
 
-/// The product by which the rate of a processor is found: 67 million
-/// multiply-accumulates, none of them wasted by any tile.
-fn rated_layer() -> Layer {
-    let linear = Linear { rows: 256, input_features: 512, output_features: 512, bias: true };
-    Layer::new(Operator::Linear(linear), DataType::F32)
-}
-
 /// About what `layer` takes of memory when `launch` runs it: tensors and weights, and where it
 /// is transformed also 36 points for each 16 pixels and 9 weights.
 fn memory_bytes(layer: &Layer, launch: Option<Launch>) -> u64 {
@@ -124,9 +121,7 @@ fn memory_bytes(layer: &Layer, launch: Option<Launch>) -> u64 {
 impl Visited {
     fn new(
         sweeper: &mut Sweeper<'_>,
-        index: usize,
-        (name, layer): (String, Layer),
-        placement: Placement,
+        (index, (name, layer), placement): Waiting,
     ) -> Result<Self, ExecuteError> {
         let task = Task {
             stages: &[Stage::single(name.clone(), layer.clone())],
@@ -210,7 +205,7 @@ fn core_sets(cpu: &Cpu) -> Vec<CoreSet> {
 impl Sweeper<'_> {
     /// Times the sweep on the GPU.
     pub(super) fn gpu(&mut self) -> Result<Sweep> {
-        self.sweep("GPU", ON_GPU, &[Placement::GPU])
+        self.sweep(("GPU", ON_GPU), &[Placement::GPU])
     }
 
     /// Times the sweep on the CPU: each layer on one core of a cluster and on one of the
@@ -221,15 +216,20 @@ impl Sweeper<'_> {
         let sets = core_sets(cpu);
         self.machine.prepare(&sets, cpu).map_err(|error| ProbeError::Layer(error.to_string()))?;
         let placements: Vec<Placement> = sets.into_iter().map(Placement::cpu).collect();
-        self.sweep("CPU", ON_CPU, &placements)
+        self.sweep(("CPU", ON_CPU), &placements)
     }
 
     /// Times layers on the first of `placements`, and on one of the others in turn: prepares as
     /// many as the memory holds well, and visits them in turn, several times each and in an
     /// order of its own each time, so that what disturbs the machine for a while does not meet
     /// the same layer each time.
-    fn sweep(&mut self, processor: &str, efforts: [Effort; 2], placements: &[Placement]) -> Result<Sweep> {
-        let mut sweep = Sweep::default();
+    fn sweep(
+        &mut self,
+        (processor, efforts): (&'static str, [Effort; 2]),
+        placements: &[Placement],
+    ) -> Result<Sweep> {
+        let effort = efforts[usize::from(!self.quick)];
+        let mut sweep = Sweep { processor, effort, measurements: Vec::new(), left_out: Vec::new() };
         let Some((&first, others)) = placements.split_first() else { return Ok(sweep) };
         let most_macs = self.most_macs(first).map_err(|error| ProbeError::Layer(error.to_string()))?;
         let mut waiting = VecDeque::new();
@@ -241,8 +241,8 @@ impl Sweeper<'_> {
         }
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         while !waiting.is_empty() && (!self.budget.is_over() || sweep.measurements.len() < ENOUGH_LAYERS) {
-            let mut prepared = self.prepare(processor, &mut waiting, &mut sweep)?;
-            self.visit_all(processor, &mut prepared, efforts, &mut random, &mut sweep)?;
+            let mut prepared = self.prepare(&mut waiting, &mut sweep)?;
+            self.visit_all(&mut prepared, &mut random, &mut sweep)?;
             prepared.sort_by_key(|visited| visited.index);
             let timed = prepared.into_iter().filter(|visited| !visited.times_us.is_empty());
             sweep.measurements.extend(timed.map(Visited::measurement));
@@ -250,11 +250,13 @@ impl Sweeper<'_> {
         Ok(sweep)
     }
 
-    /// Most multiply-accumulates of a layer, by what the rated one takes.
+    /// Most multiply-accumulates of a layer, by what a product takes.
     fn most_macs(&mut self, placement: Placement) -> Result<u64, ExecuteError> {
-        let layer = rated_layer();
+        // 67 million multiply-accumulates, none of them wasted by any tile.
+        let linear = Linear { rows: 256, input_features: 512, output_features: 512, bias: true };
+        let layer = Layer::new(Operator::Linear(linear), DataType::F32);
         let macs = layer.operator.macs() as f64;
-        let mut rated = Visited::new(self, 0, ("rated".to_owned(), layer), placement)?;
+        let mut rated = Visited::new(self, (0, ("rated".to_owned(), layer), placement))?;
         if let Some((_, why)) = visit_row(std::slice::from_mut(&mut rated), self.machine, RATING).pop() {
             return Err(why);
         }
@@ -263,12 +265,7 @@ impl Sweeper<'_> {
     }
 
     /// Prepares the first of the `waiting` layers, as many as there is memory and time for.
-    fn prepare(
-        &mut self,
-        processor: &str,
-        waiting: &mut VecDeque<(usize, (String, Layer), Placement)>,
-        sweep: &mut Sweep,
-    ) -> Result<Vec<Visited>> {
+    fn prepare(&mut self, waiting: &mut VecDeque<Waiting>, sweep: &mut Sweep) -> Result<Vec<Visited>> {
         let preparing = self.budget.part(PREPARING);
         let most_bytes = self
             .machine
@@ -281,11 +278,13 @@ impl Sweeper<'_> {
             if enough && preparing.is_over() {
                 break;
             }
-            let Some((index, layer, placement)) = waiting.pop_front() else { break };
-            let what = format!("preparing layers on the {processor}");
-            self.budget.report_every(index, index + waiting.len(), &what);
-            let operator = layer.1.operator.clone();
-            match Visited::new(self, index, layer, placement) {
+            let Some(next) = waiting.pop_front() else { break };
+            let (index, (_, Layer { operator, .. }), _) = next.clone();
+            let of = index + waiting.len();
+            if index.is_multiple_of((of / 10).max(1)) {
+                self.budget.report(&format!("preparing layers on the {}: {index} of {of}", sweep.processor));
+            }
+            match Visited::new(self, next) {
                 Ok(visited) => {
                     bytes += memory_bytes(&visited.layer, visited.program.launch());
                     prepared.push(visited);
@@ -300,24 +299,22 @@ impl Sweeper<'_> {
     /// are in the order of the draw: time may run out.
     fn visit_all(
         &mut self,
-        processor: &str,
         layers: &mut [Visited],
-        efforts: [Effort; 2],
         random: &mut ChaCha8Rng,
         sweep: &mut Sweep,
     ) -> Result<()> {
-        let effort = efforts[usize::from(!self.quick)];
-        for visit in 1..=effort.visits {
-            let (visits, count) = (effort.visits, layers.len());
+        let (Effort { visits, in_a_row, .. }, processor) = (sweep.effort, sweep.processor);
+        for visit in 1..=visits {
+            let count = layers.len();
             self.budget.report(&format!("visit {visit} of {visits} to {count} layers on the {processor}"));
             let mut visited = sweep.measurements.len();
-            for row in layers.chunks_mut(effort.in_a_row) {
+            for row in layers.chunks_mut(in_a_row) {
                 let enough = visit > 1 || visited >= ENOUGH_LAYERS;
                 if enough && self.budget.is_over() {
                     return Ok(());
                 }
                 visited += row.len();
-                for (operator, why) in visit_row(row, self.machine, effort) {
+                for (operator, why) in visit_row(row, self.machine, sweep.effort) {
                     self.leave_out(sweep, &operator, &why)?;
                 }
             }

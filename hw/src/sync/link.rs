@@ -15,8 +15,8 @@ use coexec_sim::Picos;
 use super::{Mechanism, median};
 use crate::opencl::events::Event;
 use crate::opencl::{
-    Fault, OpenClError, Result, Runtime, Signals, UserEvent, finish, flush, has_ended, hold, look_until,
-    of_duration, or_give_up, wait_for,
+    Result, Runtime, Signals, UserEvent, finish, flush, has_ended, hold, look_until, of_duration, or_give_up,
+    wait_for,
 };
 
 /// Spins between two looks at the clock, which costs as much as many of them.
@@ -191,7 +191,7 @@ impl Link {
         self.signalled_before += self.held.len() as u32;
         self.announcements.iter_mut().for_each(|event| *event = None);
         self.held.iter_mut().for_each(|event| *event = None);
-        self.signals.as_ref().map_or(Ok(()), |signals| check(signals, self.announced_before))
+        self.signals.as_ref().map_or(Ok(()), |signals| signals.check(self.announced_before))
     }
 
     /// Releases the device after a run that went wrong; nothing is used afterwards.
@@ -212,15 +212,6 @@ pub(super) fn spin_until(
     condition: impl FnMut() -> Result<bool>,
 ) -> Result<()> {
     look_until(waiting, || (0..SPINS_A_LOOK).for_each(|_| std::hint::spin_loop()), condition)
-}
-
-/// What the device's kernels, which have ended, say of their waits up to `round`.
-pub(super) fn check(signals: &Signals, round: u32) -> Result<()> {
-    match signals.fault() {
-        None => Ok(()),
-        Some(Fault::Stale) => Err(OpenClError::Stale { who: "device", round }),
-        Some(Fault::SpunOut | Fault::GivenUp) => Err(OpenClError::SpunOut { round }),
-    }
 }
 
 /// The sleeps of length `step` that surely end before `predicted` has passed: one fewer

@@ -4,17 +4,18 @@
 //! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::link::check;
-use super::ping_pong::await_device;
-use super::probe::{first_sound, probe_within};
+use super::round::await_device;
 use super::*;
 use crate::opencl::events::{flush, wait};
-use crate::opencl::signals::{Fault, FlagHome, Signals};
+use crate::opencl::signals::{FlagHome, Signals, Word};
 use crate::opencl::traffic::BoundKernel;
 use crate::opencl::{DeviceKind, OpenClError, Runtime};
 
+/// The status of a wait that the host ended.
+const GIVEN_UP: u32 = 2;
 /// What a step may take on a busy machine that also compiles.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -60,7 +61,7 @@ fn signals(runtime: &Arc<Runtime>) -> Option<Signals> {
 fn every_mechanism_notifies_or_says_why_it_cannot() {
     in_a_process_of_its_own("every_mechanism_notifies_or_says_why_it_cannot", || {
         let Some(runtime) = device() else { return };
-        for mechanism in Mechanism::ALL {
+        for &mechanism in Mechanism::ALL {
             let found = probe_within(&runtime, mechanism, 20, LIMIT, LIMIT * 3);
             if let Err(unsound) = found {
                 assert!(!runtime.is_lost(), "{unsound}");
@@ -111,7 +112,7 @@ fn of_many_groups_the_last_one_tells_the_host() {
             signals.signal(round);
             wait(&runtime, &kernel, "a kernel that announces itself", LIMIT).unwrap();
             wait(&runtime, &waiting, "a meeting", LIMIT).unwrap();
-            check(&signals, round).unwrap();
+            signals.check(round).unwrap();
         }
     });
 }
@@ -123,7 +124,7 @@ fn a_kernel_that_nobody_answers_stops_spinning_by_itself() {
         let Some(mut signals) = signals(&runtime) else { return };
         let kernel = signals.enqueue_hand_over(Some(7), Some(7)).unwrap();
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        assert_eq!(check(&signals, 7), Err(OpenClError::SpunOut { round: 7 }));
+        assert_eq!(signals.check(7), Err(OpenClError::SpunOut { round: 7 }));
     });
 }
 
@@ -135,12 +136,12 @@ fn a_flag_before_its_data_is_noticed() {
         signals.release();
         let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        assert_eq!(signals.fault(), Some(Fault::GivenUp));
+        assert_eq!(signals.word(Word::Status).load(Ordering::SeqCst), GIVEN_UP);
         signals.reset();
-        signals.signal_without_data(1);
+        signals.word(Word::Host).store(1, Ordering::SeqCst);
         let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        assert_eq!(check(&signals, 1), Err(OpenClError::Stale { who: "device", round: 1 }));
+        assert_eq!(signals.check(1), Err(OpenClError::Stale { who: "device", round: 1 }));
     });
 }
 
@@ -158,7 +159,7 @@ fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
         assert!(matches!(error, OpenClError::TimedOut { limit_ms: 100, .. }), "{error}");
         assert!(started.elapsed() < Duration::from_secs(10), "it gave up in time");
         wait(&runtime, &kernel, "a released meeting", LIMIT).unwrap();
-        assert_eq!(signals.fault(), Some(Fault::GivenUp));
+        assert_eq!(signals.word(Word::Status).load(Ordering::SeqCst), GIVEN_UP);
         // The device is as good as before.
         signals.reset();
         let kernel = signals.enqueue_hand_over(Some(3), Some(3)).unwrap();
@@ -166,7 +167,7 @@ fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
         await_device(&signals, 3, LIMIT).unwrap();
         signals.signal(3);
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
-        check(&signals, 3).unwrap();
+        signals.check(3).unwrap();
     });
 }
 
@@ -220,18 +221,18 @@ fn an_unsound_mechanism_is_replaced_by_the_next_that_works() {
         Mechanism::EventWait => Ok(()),
         _ => unsound(mechanism, "no"),
     };
-    let (mechanism, passed_over) = first_sound(Mechanism::SvmPolling, only_events).unwrap();
+    let (mechanism, passed_over) = choose(Mechanism::SvmPolling, only_events).unwrap();
     assert_eq!(mechanism, Mechanism::EventWait);
     let replaced: Vec<_> = passed_over.iter().map(|unsound| unsound.mechanism).collect();
     assert_eq!(replaced, [Mechanism::SvmPolling, Mechanism::PinnedPolling, Mechanism::EventPolling]);
     assert_eq!(passed_over[0].to_string(), "svm-polling does not work here: no");
-    let none = first_sound(Mechanism::EventPolling, |mechanism| unsound(mechanism, "lost"));
+    let none = choose(Mechanism::EventPolling, |mechanism| unsound(mechanism, "lost"));
     assert_eq!(none.unwrap_err().len(), 3);
 }
 
 #[test]
 fn a_sound_mechanism_is_kept() {
-    let chosen = first_sound(Mechanism::SleepThenPoll, |_| Ok(())).unwrap();
+    let chosen = choose(Mechanism::SleepThenPoll, |_| Ok(())).unwrap();
     assert_eq!(chosen, (Mechanism::SleepThenPoll, Vec::new()));
 }
 

@@ -12,7 +12,7 @@ use coexec_sim::plan::{Region, Span};
 use coexec_sim::workload::{DataType, Layer, Layout, Linear, Operator, Shape};
 use half::f16;
 
-use super::{LIMIT, check, device, empty, runtime};
+use super::{LIMIT, check, device, empty, filled, runtime};
 
 const DISPATCH: Dispatch = Dispatch {
     kernel: Kernel::ConvGeneric,
@@ -167,7 +167,7 @@ fn a_result_in_shared_memory_is_read_without_a_copy() {
         }
     };
     let mut prepared = prepare::<f32>(&runtime, whole(), DISPATCH).unwrap();
-    let input = Arc::new(Tensor::of(&runtime, Shape::tokens(6, 8), Layout::Buffer, &[1.0; 48]).unwrap());
+    let input = filled(&runtime, Shape::tokens(6, 8), Layout::Buffer, &[1.0; 48]);
     prepared.bind(vec![input], Arc::clone(&output)).unwrap();
     prepared.run(LIMIT).unwrap();
     let first = output.shared_ptr().unwrap();

@@ -122,7 +122,7 @@ fn check_result<T: Element>(
         .collect();
     let tensor = |shape: Shape, layout: Layout, numbers: &[f32]| {
         let converted: Vec<T> = numbers.iter().map(|&number| T::from_f32(number)).collect();
-        Arc::new(Tensor::of(runtime, shape, layout, &converted).unwrap_or_else(|error| panic!("{error}")))
+        filled(runtime, shape, layout, &converted)
     };
     let tensors =
         shapes.iter().zip(&inputs).map(|(&shape, numbers)| tensor(shape, layout, numbers)).collect();
@@ -149,6 +149,14 @@ fn contains(layer: &Layer, part: Region, place: usize) -> bool {
     let image = (output.height * output.width) as usize;
     let line = place / channels % image / (image / output.lines() as usize);
     part.channels.range().contains(&((place % channels) as u32)) && part.rows.range().contains(&(line as u32))
+}
+
+/// A tensor with the host's numbers.
+fn filled<T: Element>(runtime: &Arc<Runtime>, shape: Shape, layout: Layout, numbers: &[T]) -> Arc<Tensor<T>> {
+    let mut tensor =
+        Tensor::new(runtime, shape, layout, Home::Device).unwrap_or_else(|error| panic!("{error}"));
+    tensor.write(numbers).unwrap();
+    Arc::new(tensor)
 }
 
 /// An uninitialised tensor, to see what is refused.

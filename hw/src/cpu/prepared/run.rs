@@ -6,10 +6,8 @@ use coexec_sim::kernel::cpu::coexec::{Division, depthwise_threads};
 use coexec_sim::{Operator, Region, Shape};
 
 use super::Implementation;
-use crate::cpu::instruction_set::run_compiled_for;
-use crate::cpu::pixelwise::Results;
 use crate::cpu::product::Product;
-use crate::cpu::visit::{Computation, Visit};
+use crate::cpu::visit::{Computation, Results, Visit};
 use crate::cpu::{Element, Prepared, ThreadPool, product};
 use crate::operands;
 use crate::operands::{OperandError, Stretches};
@@ -145,19 +143,14 @@ impl<T: Element> Prepared<T> {
             return [part.map(|part| product::Part { stretches, ..part }), None, None];
         }
         let group = product.dimensions.group_channels;
-        let [first, last] = [channels.start / group, (channels.end - 1) / group];
-        let within = |index: usize| {
-            let start = index * group;
-            channels.start.max(start) - start..channels.end.min(start + group) - start
+        let head_end = channels.start.next_multiple_of(group).min(channels.end);
+        let tail_start = (channels.end / group * group).max(head_end);
+        let within = |part: Range<usize>| {
+            let index = part.start / group;
+            make(index..index + 1, part.start - index * group..part.end - index * group)
         };
-        let is_whole = |index: usize| within(index) == (0..group);
-        if first == last {
-            return [make(first..first + 1, within(first)), None, None];
-        }
-        let head = (!is_whole(first)).then(|| make(first..first + 1, within(first))).flatten();
-        let tail = (!is_whole(last)).then(|| make(last..last + 1, within(last))).flatten();
-        let whole = first + usize::from(head.is_some())..last + 1 - usize::from(tail.is_some());
-        [make(whole, 0..group), head, tail]
+        let whole = make(head_end.div_ceil(group)..tail_start / group, 0..group);
+        [whole, within(channels.start..head_end), within(tail_start..channels.end)]
     }
 
     /// Threads that share a step, each with lines of its own; most steps are the calling
@@ -181,10 +174,9 @@ impl<T: Element> Prepared<T> {
     ) {
         let output = self.layer.operator.output();
         let visit = |pixels: Range<usize>| {
-            let visit = Visit { step, inputs, results, output, pixels };
             // SAFETY: the instructions were checked; each pixel is visited once, and inputs
             // and output have the operator's sizes.
-            unsafe { run_compiled_for(self.set, visit) };
+            unsafe { Visit { step, inputs, results, output, pixels }.run(self.set) };
         };
         match Self::threads(step, results, pool.threads()) {
             1 => visit(0..results.pixels()),

@@ -15,6 +15,7 @@ use proptest::sample::select;
 
 use super::*;
 use crate::cpu::thread_pool::ThreadPool;
+use crate::cpu::{available_sets, widest_set};
 use crate::operands::{check_part, weight_counts};
 use crate::verify::Reference;
 
@@ -88,7 +89,7 @@ fn check<T: Element>(layer: &Layer, part: Region, threads: usize, set: Instructi
 
 fn check_all(layer: &Layer, part: Region, threads: usize) {
     layer_is_valid(layer);
-    for set in InstructionSet::available() {
+    for set in available_sets() {
         check::<f32>(layer, part, threads, set);
     }
 }
@@ -233,7 +234,7 @@ proptest! {
         let conv = Conv2d::new(Shape::image(height, width, inputs % 16 + 1), outputs, Window { kernel, stride, dilation, padding });
         for operator in [Operator::Linear(linear), Operator::Conv2d(conv)] {
             let layer = layer(operator, &[Function::Relu6]);
-            for set in InstructionSet::available() {
+            for set in available_sets() {
                 check::<f16>(&layer, part(&layer.operator, channels, lines), 2, set);
             }
         }
@@ -296,7 +297,7 @@ fn running_allocates_nothing() {
         let layer = layer(operator, &[Function::Add, Function::Sigmoid]);
         let [kernel, bias] = weight_counts(&layer.operator);
         let weights = Weights { kernel: &numbers(kernel, 1), bias: &numbers(bias, 2) };
-        let set = InstructionSet::detect();
+        let set = widest_set();
         let mut prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
         let inputs = inputs_of(&layer);
         let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();

@@ -49,7 +49,7 @@ impl Mailbox {
 /// A fence, and not sequentially consistent stores and loads alone: those promise the
 /// same, but emulators of aarch64 (QEMU 7.2 on `x86_64`) let such a load pass the store
 /// before it, and a thread then sleeps forever.
-pub(super) fn look_after_store() {
+fn look_after_store() {
     fence(Ordering::SeqCst);
 }
 

@@ -1,8 +1,10 @@
-//! What a run puts into the device's queue, and when.
+//! What a run puts into the device's queue, and when; and a run that goes on step by step, while
+//! others do.
 //!
 //! Responsible for: filling the queue as far as the host may be ahead, kernels that
-//! announce themselves, copies. Not for: the host's side (`super`), or the order
-//! (`super::super::meetings`).
+//! announce themselves, copies; going on without waiting. Not for: the host's side (`super`), the order
+//! (`super::super::meetings`), or who goes on next (`super::super::stream`). Invariant: the
+//! device's queue holds nothing of one of several runs that waits for the host.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -11,7 +13,7 @@ use coexec_sim::schedule::{CommandId, Memory, Schedule, Tensor, What};
 use coexec_sim::{Picos, Region};
 
 use crate::cpu::Element;
-use crate::execute::{Action, Home, Program, Result, Side};
+use crate::execute::{Action, Home, Machine, Program, Result, Side};
 use crate::opencl::events::Event;
 use crate::opencl::{OpenClError, between, stamps};
 
@@ -32,6 +34,17 @@ pub(in crate::execute) struct Progress {
     pub(in crate::execute) on_host: Vec<(CommandId, [Instant; 2])>,
 }
 
+/// What became of a run that was to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::execute) enum Going {
+    /// It did something.
+    On,
+    /// It waits for the device.
+    Waiting,
+    /// It has ended.
+    Ended,
+}
+
 impl Progress {
     /// From the first kernel's start to the latest one's end, where there are any. An event
     /// behind a flag that was seen may not tell yet.
@@ -49,6 +62,41 @@ impl Progress {
 }
 
 impl<T: Element> Program<T> {
+    /// Begins a run.
+    pub(in crate::execute) fn begin(&mut self) -> Result<Progress> {
+        let mut progress = Progress { is_one_of_several: true, ..Progress::default() };
+        self.queue(&mut progress)?;
+        Ok(progress)
+    }
+
+    /// Takes the next step of a run; of one of several, if it need not wait for it.
+    pub(in crate::execute) fn go_on(
+        &mut self,
+        machine: &mut Machine,
+        progress: &mut Progress,
+    ) -> Result<Going> {
+        let next = self.meetings.host.get(progress.hosted).filter(|_| progress.is_one_of_several);
+        if let (Some(&Action::Await(announcement)), Some(link)) = (next, &self.link)
+            && !link.has_announced(announcement)?
+        {
+            return Ok(Going::Waiting);
+        }
+        if self.step(machine, progress)? {
+            return Ok(Going::On);
+        }
+        if let Some(link) = &mut self.link {
+            link.end()?;
+        }
+        Ok(Going::Ended)
+    }
+
+    /// Lets go of the device after a run that went wrong, or too long.
+    pub(in crate::execute) fn abandon(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.abandon();
+        }
+    }
+
     /// Fills the device's queue as far as the host may be ahead.
     pub(super) fn queue(&mut self, progress: &mut Progress) -> Result<()> {
         let Some(link) = &self.link else { return Ok(()) };

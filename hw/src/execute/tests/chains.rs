@@ -109,7 +109,7 @@ fn chains_are_right_where_results_are_copied() {
     let Some((_alone, mut machine)) = machine() else { return };
     let on_buffers_of_slices = BLOCKS.replace("pixel4", "h200");
     for mechanism in [Mechanism::EventPolling, Mechanism::EventWait, Mechanism::BlockingFinish] {
-        machine.assume(Modelled::SvmPolling, mechanism, Home::Device);
+        assume(&mut machine, Modelled::SvmPolling, mechanism, Home::Device);
         for chain in ["0000000", "00x1111", "0cx11gc", "0011100"] {
             check_chain(&mut machine, BLOCKS, chain, 0.4, Modelled::SvmPolling);
             check_chain(&mut machine, &on_buffers_of_slices, chain, 0.7, Modelled::SvmPolling);
@@ -126,7 +126,7 @@ fn a_chain_along_channels_goes_through_what_keeps_them_apart() {
     };
     for memory in [None, Some(Home::Device)] {
         if let Some(memory) = memory {
-            machine.assume(Modelled::SvmPolling, Mechanism::EventWait, memory);
+            assume(&mut machine, Modelled::SvmPolling, Mechanism::EventWait, memory);
         }
         let plan = Plan::new(Modelled::SvmPolling, vec![cut(4, 16), cut(8, 32), cut(8, 32), cut(4, 8)]);
         let plan = plan.chained(chains("000x"));

@@ -56,7 +56,7 @@ fn what_is_executed_is_what_was_simulated() {
 /// dispatch rules, or one with groups larger than this device has.
 fn executed_as_simulated(machine: &mut Machine, case: &Case, context: &str) -> Option<usize> {
     let Case { stages, plan, profile, meeting } = case;
-    machine.assume(plan.synchronisation, meeting.mechanism, meeting.memory);
+    assume(machine, plan.synchronisation, meeting.mechanism, meeting.memory);
     let task = Task { stages, plan, profile, clock: Clock::Host, seed: 7, limit: LIMIT };
     let mut program = match Program::<f32>::new(machine, &task) {
         Ok(program) => program,
@@ -161,7 +161,7 @@ impl Clocks {
         let mut ahead = [i128::MIN, i128::MAX];
         for _ in 0..COMPARISONS {
             let before = since.elapsed().as_nanos().cast_signed();
-            let events = kernel.prepared.enqueue().unwrap();
+            let events = kernel.prepared.enqueue_announcing(0).unwrap();
             let after = since.elapsed().as_nanos().cast_signed();
             finish(machine.runtime()?).unwrap();
             for event in &events {

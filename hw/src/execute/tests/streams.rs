@@ -38,7 +38,7 @@ fn batches_in_flight_are_right_by_every_kind_of_meeting() {
         (Mechanism::BlockingFinish, Home::Device),
         (Mechanism::EventPolling, Home::Device),
     ] {
-        machine.assume(Modelled::SvmPolling, mechanism, memory);
+        assume(&mut machine, Modelled::SvmPolling, mechanism, memory);
         check(&mut machine);
     }
 }

@@ -19,25 +19,17 @@ pub(super) fn choose(selection: &str, devices: &[&Description]) -> Result<usize>
     let chosen = matching("device", device, &of_platform, devices, |device| {
         (device.device_index, device.name.as_str())
     })?;
-    let platforms = chosen.iter().map(|&index| devices[index].platform_index);
-    match chosen.as_slice() {
-        // A platform without a device means its first.
-        [first, ..]
-            if device.trim().is_empty()
-                && platforms.clone().all(|of| of == devices[*first].platform_index) =>
-        {
-            Ok(*first)
-        }
-        [only] => Ok(*only),
-        several => Err(OpenClError::Ambiguous {
-            what: "device",
-            wanted: selection.to_owned(),
-            matching: listed(several, devices),
-        }),
+    let first = chosen[0];
+    let is_of_its_platform = |&index: &usize| devices[index].platform_index == devices[first].platform_index;
+    // A platform without a device means its first.
+    if chosen.len() == 1 || (device.trim().is_empty() && chosen.iter().all(is_of_its_platform)) {
+        return Ok(first);
     }
+    let (wanted, matching) = (selection.to_owned(), listed(&chosen, devices));
+    Err(OpenClError::Ambiguous { what: "device", wanted, matching })
 }
 
-/// The devices among `candidates` whose number or name `wanted` fits.
+/// The devices among `candidates` whose number or name `wanted` fits: at least one.
 fn matching<'a>(
     what: &'static str,
     wanted: &str,

@@ -1,6 +1,13 @@
+// Kernels announce their end where flags.cl says how.
+#ifndef ANNOUNCE
+#define ANNOUNCE_PARAMETERS
+#define ANNOUNCE
+#endif
+
 // Groups of threads that only compute, for `steps`.
-__kernel void busy(__global float *result, uint steps) {
+__kernel void busy(__global float *result, uint steps ANNOUNCE_PARAMETERS) {
   float value = get_global_id(0);
   for (uint step = 0; step < steps; step++) value = value * 0.9990234375f + 1.0f;
   result[get_global_id(0)] = value;
+  ANNOUNCE
 }

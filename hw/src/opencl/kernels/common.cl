@@ -10,6 +10,16 @@
 // BATCHED says that there is more than one image. WORK_GROUP tells the compiler the
 // threads of a group, so that it gives each no more registers than all of them can have.
 
+// A kernel that writes an operator's output takes ANNOUNCE_PARAMETERS last, lets threads LEAVE early and
+// ends with END_OF_KERNEL, or with ANNOUNCE where none leaves. Where it announces its end, flags.cl says
+// what these are.
+#ifndef ANNOUNCE
+#define ANNOUNCE_PARAMETERS
+#define ANNOUNCE
+#define LEAVE return
+#define END_OF_KERNEL
+#endif
+
 #ifdef HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 typedef half Number;

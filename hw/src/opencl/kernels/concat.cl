@@ -32,9 +32,9 @@
   }
 
 __kernel WORK_GROUP void concat(SOURCES, DESTINATION destination, Extent destination_extent,
-                               Region region OPERANDS) {
+                               Region region OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (block.x >= region.width || block.y >= region.height || block.z > 0) return;
+  if (block.x >= region.width || block.y >= region.height || block.z > 0) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   Extent extent = destination_extent;
@@ -50,4 +50,5 @@ __kernel WORK_GROUP void concat(SOURCES, DESTINATION destination, Extent destina
     EMIT(vload4(0, pending));
   }
 #endif
+  END_OF_KERNEL
 }

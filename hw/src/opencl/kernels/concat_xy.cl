@@ -27,9 +27,9 @@
   at -= (own);
 
 __kernel WORK_GROUP void concat_xy(SOURCES, DESTINATION destination, Extent destination_extent,
-                                  Region region OPERANDS) {
+                                  Region region OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (!is_inside(region, block)) return;
+  if (!is_inside(region, block)) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const int to = region.slice + block.z;
@@ -39,4 +39,5 @@ __kernel WORK_GROUP void concat_xy(SOURCES, DESTINATION destination, Extent dest
   FOR_EACH_SOURCE(TAKE)
   LINKED(value, x, y, to);
   WRITE(destination, destination_extent, x, y, to, value);
+  END_OF_KERNEL
 }

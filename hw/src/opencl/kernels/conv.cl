@@ -21,9 +21,9 @@ typedef struct {
 __kernel WORK_GROUP void conv(SOURCE source, __global const Number4 *restrict weights,
                    __global const Number4 *restrict bias, DESTINATION destination,
                    Extent source_extent, Extent destination_extent, Region region, Window window,
-                   Groups groups OPERANDS) {
+                   Groups groups OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (!is_inside(region, block)) return;
+  if (!is_inside(region, block)) LEAVE;
 
   int first_slice = 0;
 #ifdef GROUPED
@@ -131,7 +131,7 @@ __kernel WORK_GROUP void conv(SOURCE source, __global const Number4 *restrict we
 
   for (int t = 0; t < TILE_SLICES; t++) {
     const int slice = block.z * TILE_SLICES + t;
-    if (slice >= region.slices) return;
+    if (slice >= region.slices) LEAVE;
     for (int j = 0; j < TILE_Y; j++) {
       if (block.y * TILE_Y + j >= region.height) break;
       for (int i = 0; i < TILE_X; i++) {
@@ -145,6 +145,7 @@ __kernel WORK_GROUP void conv(SOURCE source, __global const Number4 *restrict we
       }
     }
   }
+  END_OF_KERNEL
 }
 
 // The right operand of a matrix product in the order of weights: a thread arranges

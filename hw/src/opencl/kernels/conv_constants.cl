@@ -7,9 +7,9 @@
 __kernel WORK_GROUP void conv_constants(SOURCE source, __constant const Number4 *weights,
                              __constant const Number4 *bias, DESTINATION destination,
                              Extent source_extent, Extent destination_extent, Region region,
-                             Window window OPERANDS) {
+                             Window window OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (block.x >= region.width || block.y >= region.height || block.z > 0) return;
+  if (block.x >= region.width || block.y >= region.height || block.z > 0) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   Number4 sums[SLICES];
@@ -44,4 +44,5 @@ __kernel WORK_GROUP void conv_constants(SOURCE source, __constant const Number4 
     LINKED(value, x, y, region.slice + t);
     WRITE(destination, destination_extent, x, y, region.slice + t, value);
   }
+  END_OF_KERNEL
 }

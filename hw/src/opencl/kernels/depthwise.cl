@@ -6,9 +6,9 @@
 __kernel WORK_GROUP void depthwise(SOURCE source, __global const Number4 *restrict weights,
                         __global const Number4 *restrict bias, DESTINATION destination,
                         Extent source_extent, Extent destination_extent, Region region,
-                        Window window OPERANDS) {
+                        Window window OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (!is_inside(region, block)) return;
+  if (!is_inside(region, block)) LEAVE;
   const int image_width = source_extent.width / source_extent.batch;
   const int slice = region.slice + block.z;
   const int taps = window.kernel_x * window.kernel_y;
@@ -58,6 +58,7 @@ __kernel WORK_GROUP void depthwise(SOURCE source, __global const Number4 *restri
       WRITE(destination, destination_extent, x, y, slice, value);
     }
   }
+  END_OF_KERNEL
 }
 
 // A 3x3 window of stride 1 over one image, one output a channel: the pixels of a tile
@@ -65,9 +66,9 @@ __kernel WORK_GROUP void depthwise(SOURCE source, __global const Number4 *restri
 __kernel WORK_GROUP void depthwise_3x3(SOURCE source, __global const Number4 *restrict weights,
                             __global const Number4 *restrict bias, DESTINATION destination,
                             Extent source_extent, Extent destination_extent, Region region,
-                            Window window OPERANDS) {
+                            Window window OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (!is_inside(region, block)) return;
+  if (!is_inside(region, block)) LEAVE;
   const int slice = region.slice + block.z;
   const int first_x = region.x + block.x * TILE_X;
   const int first_y = region.y + block.y * TILE_Y;
@@ -109,4 +110,5 @@ __kernel WORK_GROUP void depthwise_3x3(SOURCE source, __global const Number4 *re
       WRITE(destination, destination_extent, first_x + i, first_y + j, slice, value);
     }
   }
+  END_OF_KERNEL
 }

@@ -6,9 +6,9 @@ __kernel WORK_GROUP void elementwise(SOURCE source,
                           __global const Number4 *restrict scale, __global const Number4 *restrict shift,
 #endif
                           DESTINATION destination, Extent source_extent, Extent destination_extent,
-                          Region region OPERANDS) {
+                          Region region OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (!is_inside(region, block)) return;
+  if (!is_inside(region, block)) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const int slice = region.slice + block.z;
@@ -18,4 +18,5 @@ __kernel WORK_GROUP void elementwise(SOURCE source,
 #endif
   LINKED(value, x, y, slice);
   WRITE(destination, destination_extent, x, y, slice, value);
+  END_OF_KERNEL
 }

@@ -42,7 +42,8 @@ uint count_flag(volatile __global Flag *flag) {
 
 // What a kernel that announces takes behind its other parameters, and what it does at its
 // end: of its groups the one that finishes last tells the host (EPEW'25, section 4), unless
-// the number is 0.
+// the number is 0. Every thread reaches the end, where its group counts itself: one that leaves
+// the computation goes there.
 #define ANNOUNCE_PARAMETERS \
   , volatile __global Flag *flag_words, volatile __global Flag *flag_groups, uint flag_number
 #define ANNOUNCE                                                                             \
@@ -52,3 +53,7 @@ uint count_flag(volatile __global Flag *flag) {
     STORE_FLAG(flag_groups, 0u);                                                             \
     TELL_HOST(flag_words, flag_number);                                                      \
   }
+#define LEAVE goto end_of_kernel
+#define END_OF_KERNEL \
+  end_of_kernel:;     \
+  ANNOUNCE

@@ -6,7 +6,8 @@
 
 __kernel WORK_GROUP void fully_connected(SOURCE source, __global const Number4 *restrict weights,
                      __global const Number4 *restrict bias, DESTINATION destination,
-                     Extent source_extent, Extent destination_extent, Region region OPERANDS) {
+                     Extent source_extent, Extent destination_extent,
+                     Region region OPERANDS ANNOUNCE_PARAMETERS) {
   __local Number4 parts[SHARERS][GROUP];
   const int slice = get_global_id(0);
   const int sharer = get_local_id(1);
@@ -29,4 +30,5 @@ __kernel WORK_GROUP void fully_connected(SOURCE source, __global const Number4 *
     LINKED(value, region.x, region.y, region.slice + slice);
     WRITE(destination, destination_extent, region.x, region.y, region.slice + slice, value);
   }
+  ANNOUNCE
 }

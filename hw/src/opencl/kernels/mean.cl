@@ -2,7 +2,7 @@
 // share the pixels of a slice, and a group holds GROUP_SLICES slices.
 
 __kernel WORK_GROUP void mean(SOURCE source, DESTINATION destination, Extent source_extent,
-                             Extent destination_extent, Region region OPERANDS) {
+                             Extent destination_extent, Region region OPERANDS ANNOUNCE_PARAMETERS) {
   __local float4 parts[GROUP_SLICES][GROUP_Y * GROUP_X];
   const int image = get_group_id(0);
   const int slice = get_global_id(2);
@@ -23,4 +23,5 @@ __kernel WORK_GROUP void mean(SOURCE source, DESTINATION destination, Extent sou
     LINKED(value, image, 0, region.slice + slice);
     WRITE(destination, destination_extent, image, 0, region.slice + slice, value);
   }
+  ANNOUNCE
 }

@@ -31,13 +31,14 @@ __kernel WORK_GROUP void factors(SOURCE squares, DESTINATION destination, Extent
 __kernel WORK_GROUP void products(SOURCE source, SOURCE factors, __global const Number4 *restrict scale,
                                   DESTINATION destination, Extent source_extent,
                                   Extent destination_extent, Region region,
-                                  Extent factors_extent OPERANDS) {
+                                  Extent factors_extent OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (!is_inside(region, block)) return;
+  if (!is_inside(region, block)) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const Number4 factor = (Number4)(READ(factors, factors_extent, x, y, 0).x);
   Number4 value = READ(source, source_extent, x, y, block.z) * factor * scale[block.z];
   LINKED(value, x, y, block.z);
   WRITE(destination, destination_extent, x, y, block.z, value);
+  END_OF_KERNEL
 }

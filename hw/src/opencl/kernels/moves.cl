@@ -37,9 +37,10 @@ Number4 picked(SOURCE source, Extent extent, Pick pick, int image, int4 at) {
 }
 
 __kernel WORK_GROUP void pick(SOURCE source, DESTINATION destination, Extent source_extent,
-                             Extent destination_extent, Region region, Pick pick, int images OPERANDS) {
+                             Extent destination_extent, Region region, Pick pick,
+                             int images OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (!is_inside(region, block)) return;
+  if (!is_inside(region, block)) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const int to = region.slice + block.z;
@@ -56,12 +57,13 @@ __kernel WORK_GROUP void pick(SOURCE source, DESTINATION destination, Extent sou
 #endif
   LINKED(value, x, y, to);
   WRITE(destination, destination_extent, x, y, to, value);
+  END_OF_KERNEL
 }
 
 __kernel WORK_GROUP void reshape(SOURCE source, DESTINATION destination, Extent source_extent,
-                                Extent destination_extent, Region region OPERANDS) {
+                                Extent destination_extent, Region region OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (!is_inside(region, block)) return;
+  if (!is_inside(region, block)) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const int to = region.slice + block.z;
@@ -81,12 +83,14 @@ __kernel WORK_GROUP void reshape(SOURCE source, DESTINATION destination, Extent 
 #endif
   LINKED(value, x, y, to);
   WRITE(destination, destination_extent, x, y, to, value);
+  END_OF_KERNEL
 }
 
 __kernel WORK_GROUP void gather(SOURCE source, __global const Number *restrict table, DESTINATION destination,
-                               Extent source_extent, Extent destination_extent, Region region OPERANDS) {
+                               Extent source_extent, Extent destination_extent,
+                               Region region OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (!is_inside(region, block)) return;
+  if (!is_inside(region, block)) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const int to = region.slice + block.z;
@@ -98,4 +102,5 @@ __kernel WORK_GROUP void gather(SOURCE source, __global const Number *restrict t
   Number4 value = vload4(0, parts);
   LINKED(value, x, y, to);
   WRITE(destination, destination_extent, x, y, to, value);
+  END_OF_KERNEL
 }

@@ -9,8 +9,8 @@
 
 __kernel WORK_GROUP void norm_by_neighbours(SOURCE source, DESTINATION destination,
                                            Extent source_extent, Extent destination_extent,
-                                           Region region OPERANDS) {
-  if ((int)get_global_id(0) >= region.width || (int)get_global_id(1) >= region.height) return;
+                                           Region region OPERANDS ANNOUNCE_PARAMETERS) {
+  if ((int)get_global_id(0) >= region.width || (int)get_global_id(1) >= region.height) LEAVE;
   const int x = region.x + get_global_id(0);
   const int y = region.y + get_global_id(1);
   const int before = (NEIGHBOURS - 1) / 2;
@@ -31,6 +31,7 @@ __kernel WORK_GROUP void norm_by_neighbours(SOURCE source, DESTINATION destinati
     LINKED(value, x, y, slice);
     WRITE(destination, destination_extent, x, y, slice, value);
   }
+  END_OF_KERNEL
 }
 
 #else
@@ -57,7 +58,7 @@ float sum_of_pixel(__local float *partial, float own) {
 __kernel WORK_GROUP void norm(SOURCE source, __global const Number4 *restrict scale,
                              __global const Number4 *restrict shift,
                              DESTINATION destination, Extent source_extent, Extent destination_extent,
-                             Region region OPERANDS) {
+                             Region region OPERANDS ANNOUNCE_PARAMETERS) {
   __local float partial[GROUP_SIZE];
   const bool is_of_region = (int)get_global_id(0) < region.width && (int)get_global_id(1) < region.height;
   const int x = region.x + get_global_id(0);
@@ -88,6 +89,7 @@ __kernel WORK_GROUP void norm(SOURCE source, __global const Number4 *restrict sc
     LINKED(value, x, y, slice);
     WRITE(destination, destination_extent, x, y, slice, value);
   }
+  ANNOUNCE
 }
 
 #endif

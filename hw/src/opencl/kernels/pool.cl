@@ -2,9 +2,9 @@
 // of a pixel. Padding does not count.
 
 __kernel WORK_GROUP void pool(SOURCE source, DESTINATION destination, Extent source_extent,
-                   Extent destination_extent, Region region, Window window OPERANDS) {
+                   Extent destination_extent, Region region, Window window OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (!is_inside(region, block)) return;
+  if (!is_inside(region, block)) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const int slice = region.slice + block.z;
@@ -37,4 +37,5 @@ __kernel WORK_GROUP void pool(SOURCE source, DESTINATION destination, Extent sou
 #endif
   LINKED(value, x, y, slice);
   WRITE(destination, destination_extent, x, y, slice, value);
+  END_OF_KERNEL
 }

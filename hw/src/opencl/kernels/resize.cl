@@ -7,9 +7,9 @@ Number4 neighbour(SOURCE source, Extent extent, int x, int column, int row, int 
 }
 
 __kernel WORK_GROUP void resize(SOURCE source, DESTINATION destination, Extent source_extent,
-                               Extent destination_extent, Region region OPERANDS) {
+                               Extent destination_extent, Region region OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (!is_inside(region, block)) return;
+  if (!is_inside(region, block)) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const int to = region.slice + block.z;
@@ -33,4 +33,5 @@ __kernel WORK_GROUP void resize(SOURCE source, DESTINATION destination, Extent s
 #endif
   LINKED(value, x, y, to);
   WRITE(destination, destination_extent, x, y, to, value);
+  END_OF_KERNEL
 }

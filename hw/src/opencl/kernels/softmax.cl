@@ -5,9 +5,9 @@
 #ifndef GROUP_SIZE
 
 __kernel WORK_GROUP void softmax(SOURCE source, DESTINATION destination, Extent source_extent,
-                                Extent destination_extent, Region region OPERANDS) {
+                                Extent destination_extent, Region region OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
-  if (block.x >= region.width || block.y >= region.height || block.z > 0) return;
+  if (block.x >= region.width || block.y >= region.height || block.z > 0) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   float4 most = (float4)(-INFINITY);
@@ -28,6 +28,7 @@ __kernel WORK_GROUP void softmax(SOURCE source, DESTINATION destination, Extent 
     LINKED(value, x, y, slice);
     WRITE(destination, destination_extent, x, y, slice, value);
   }
+  END_OF_KERNEL
 }
 
 #else
@@ -50,7 +51,7 @@ float of_group(__local float *partial, float own, bool largest) {
 }
 
 __kernel WORK_GROUP void softmax1x1(SOURCE source, DESTINATION destination, Extent source_extent,
-                                   Extent destination_extent, Region region OPERANDS) {
+                                   Extent destination_extent, Region region OPERANDS ANNOUNCE_PARAMETERS) {
   __local float partial[GROUP_SIZE];
   const int to = get_global_id(0);
   const int x = region.x + get_global_id(1);
@@ -70,11 +71,12 @@ __kernel WORK_GROUP void softmax1x1(SOURCE source, DESTINATION destination, Exte
     sums += exp(but_padding(texel, source_extent, slice, -INFINITY) - largest);
   }
   const float sum = of_group(partial, sums.x + sums.y + sums.z + sums.w, false);
-  if (to >= slices) return;
+  if (to >= slices) LEAVE;
   const float4 texel = convert_float4(READ(source, source_extent, x, y, to));
   Number4 value = CONVERT4(exp(but_padding(texel, source_extent, to, -INFINITY) - largest) / sum);
   LINKED(value, x, y, to);
   WRITE(destination, destination_extent, x, y, to, value);
+  END_OF_KERNEL
 }
 
 #endif

@@ -48,15 +48,15 @@ __kernel WORK_GROUP void to_points(SOURCE source, DESTINATION points, Extent sou
 // A thread transforms a tile's slice of products to one row of its pixels.
 __kernel WORK_GROUP void to_pixels(SOURCE products, __global const Number4 *restrict bias, DESTINATION destination,
                         Extent points_extent, Extent destination_extent, Region region,
-                        Tiles tiles OPERANDS) {
+                        Tiles tiles OPERANDS ANNOUNCE_PARAMETERS) {
   const int tile = get_global_id(0);
   const int row = get_global_id(1);
   const int slice = get_global_id(2);
-  if (tile >= points_extent.width || row >= 4 || slice >= region.slices) return;
+  if (tile >= points_extent.width || row >= 4 || slice >= region.slices) LEAVE;
   const int image = tile % tiles.images;
   const int column = tile / tiles.images % tiles.columns;
   const int first_y = tile / (tiles.images * tiles.columns) * 4 + row;
-  if (first_y >= region.height) return;
+  if (first_y >= region.height) LEAVE;
 
   Number4 sums[6];
   for (int i = 0; i < 6; i++) sums[i] = (Number4)(0);
@@ -74,4 +74,5 @@ __kernel WORK_GROUP void to_pixels(SOURCE products, __global const Number4 *rest
     LINKED(value, x, y, region.slice + slice);
     WRITE(destination, destination_extent, x, y, region.slice + slice, value);
   }
+  END_OF_KERNEL
 }

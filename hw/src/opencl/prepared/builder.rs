@@ -1,20 +1,26 @@
 //! From an operator to the steps that compute it.
 //!
-//! Responsible for: which steps there are, and what all of them have in common. Not for:
-//! the arguments of each kind of operator (the files beside this one), or running them.
+//! Responsible for: which steps there are, and what all of them have in common; steps in front that
+//! bring what an operator reads into the layout its kernels like, where it comes as the host has it:
+//! threads beside each other read pixels beside each other, which lie far apart there. Not for: the
+//! arguments of each kind of operator (the files beside this one), or running them.
 
 use std::sync::Arc;
 
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::plan::{Region, Span};
-use coexec_sim::workload::{Class, Function, Layer, Layout, Movement, Reduction, Shape, Statistic, slices};
-
-use super::{Argument, ComputedPart, LaunchGrid, Step, TensorName};
-use crate::cpu::Element;
-use crate::opencl::{
-    CHANNELS, Dispatch, OpenClError, Result, Runtime, Signals, Source, Tensor, stored, weights,
+use coexec_sim::workload::{
+    Class, Function, Layer, Layout, Movement, Reduction, Shape, Statistic, Window, slices,
 };
+
+use super::{Argument, ComputedPart, Dispatch, INPUT_TO_OUTPUT, LaunchGrid, Step, TensorName, stored};
+use crate::cpu::Element;
+use crate::opencl::{CHANNELS, Extent, Home, OpenClError, Result, Runtime, Signals, Source, Tensor, weights};
 use crate::operands::{Weights, linked_operands};
+
+/// Most threads of a work-group that arranges, along columns and along slices.
+const MAX_COLUMNS: u32 = 32;
+const MAX_SLICES: u32 = 8;
 
 /// What the steps of every operator are made from.
 pub(super) struct Builder<'a, T> {
@@ -46,7 +52,9 @@ impl<T: Element> Builder<'_, T> {
             {
                 self.fully_connected([conv.input.channels, conv.output_channels])
             }
-            (Class::Product(product), Kernel::ConvGeneric) if product.trained => self.linear(product),
+            (Class::Product(product), Kernel::ConvGeneric) if product.trained => {
+                self.packed_product(self.dense_blocks([product.inner, product.outputs]), Window::valid(1))
+            }
             (Class::Product(product), Kernel::MatMul) if !product.trained => self.mat_mul(product),
             (Class::Convolution(conv), Kernel::Winograd)
                 if conv.window.kernel == [3; 2]
@@ -60,71 +68,42 @@ impl<T: Element> Builder<'_, T> {
                 self.conv_constants(conv)
             }
             (Class::Convolution(conv), Kernel::ConvGeneric | Kernel::GroupedConv) => self.conv2d(conv),
-            (
-                Class::Depthwise(conv),
-                kernel @ (Kernel::Depthwise3x3 | Kernel::DepthwiseGeneric | Kernel::DepthwiseStrideH2),
-            ) => self.depthwise(conv, kernel),
-            (Class::Pool(pool), Kernel::Pool) => self.pool(pool),
+            // Of these the simulator's rules know one kernel each, or several that differ in little.
+            (Class::Depthwise(conv), kernel) => self.depthwise(conv, kernel),
             (Class::Pool(pool), Kernel::Mean) if pool.is_global_average() => self.mean(pool.input),
-            (Class::Reduction(Reduction::Pixels { input }), Kernel::Mean) => self.mean(input),
-            (Class::Reduction(Reduction::Exponentials), Kernel::Softmax) => self.softmax(),
+            (Class::Pool(pool), _) => self.pool(pool),
+            (Class::Reduction(Reduction::Pixels { input }), _) => self.mean(input),
             (Class::Reduction(Reduction::Exponentials), Kernel::Softmax1x1) => self.shared_softmax(),
-            (Class::Reduction(Reduction::Normalisation(statistic)), kernel) => {
-                self.normalised(statistic, kernel)
+            (Class::Reduction(Reduction::Exponentials), _) => self.softmax(),
+            (Class::Reduction(Reduction::Normalisation(statistic)), _) => self.normalised(statistic),
+            (Class::Elementwise(_), _) if operator.folds() => self.batch_norm(),
+            (Class::Elementwise(elementwise), _) => self.elementwise(elementwise.function),
+            (Class::Movement(movement), _) => self.movement(&movement),
+            (Class::Gather(_), _) => self.embedding(),
+            (Class::Product(_) | Class::Convolution(_) | Class::Recurrent(_) | Class::Generic(_), kernel) => {
+                Err(self.unsupported(format!("there is no kernel {kernel} for it")))
             }
-            (Class::Elementwise(_), Kernel::Elementwise) if operator.folds() => self.batch_norm(),
-            (Class::Elementwise(elementwise), Kernel::Elementwise) => self.elementwise(elementwise.function),
-            (Class::Movement(movement), kernel) => self.movement(&movement, kernel),
-            (Class::Gather(_), Kernel::Gather) => self.embedding(),
-            (
-                Class::Product(_)
-                | Class::Convolution(_)
-                | Class::Depthwise(_)
-                | Class::Pool(_)
-                | Class::Reduction(_)
-                | Class::Elementwise(_)
-                | Class::Gather(_)
-                | Class::Recurrent(_)
-                | Class::Generic(_),
-                kernel,
-            ) => Err(self.no_kernel(kernel)),
         }
     }
 
-    /// A normalisation, by the kernel that the delegate has for it or in steps.
-    fn normalised(&mut self, statistic: Statistic, kernel: Kernel) -> Result<()> {
-        match (statistic, kernel) {
-            // One launch, whether or not the delegate takes several.
-            (Statistic::MeanAndVariance { .. }, Kernel::Norm | Kernel::Elementwise) => self.norm(None),
-            (Statistic::NeighbourSquares { channels }, Kernel::Norm) => self.norm(Some(channels)),
-            (Statistic::MeanSquare, Kernel::Elementwise) => self.mean_square_norm(),
-            (
-                Statistic::MeanAndVariance { .. }
-                | Statistic::NeighbourSquares { .. }
-                | Statistic::MeanSquare,
-                kernel,
-            ) => Err(self.no_kernel(kernel)),
+    /// A normalisation, in one launch where there are no mean squares, whether or not the delegate takes several.
+    fn normalised(&mut self, statistic: Statistic) -> Result<()> {
+        match statistic {
+            Statistic::MeanAndVariance { .. } => self.norm(None),
+            Statistic::NeighbourSquares { channels } => self.norm(Some(channels)),
+            Statistic::MeanSquare => self.mean_square_norm(),
         }
     }
 
-    /// What moves elements, by the kernel that does.
-    fn movement(&mut self, movement: &Movement<'_>, kernel: Kernel) -> Result<()> {
-        match (movement, kernel) {
-            (Movement::Joined(concat), Kernel::Concat | Kernel::ConcatXy) => self.concat(concat),
-            (Movement::Range(slice), Kernel::Slice) => self.pick(&slice.pick()),
-            (Movement::Transposed(transpose), Kernel::Transpose) => self.pick(&transpose.pick()),
-            (Movement::Padded(pad), Kernel::Padding) => self.pick(&pad.pick()),
-            (Movement::Resized(resize), Kernel::Resize) => self.resize(resize),
-            (Movement::Rearranged(moved), Kernel::Reshape) => self.reshape(moved.input),
-            (
-                Movement::Joined(_)
-                | Movement::Range(_)
-                | Movement::Transposed(_)
-                | Movement::Padded(_)
-                | Movement::Resized(_)
-                | Movement::Rearranged(_),
-                kernel,
-            ) => Err(self.no_kernel(kernel)),
+    /// What moves elements.
+    fn movement(&mut self, movement: &Movement<'_>) -> Result<()> {
+        match *movement {
+            Movement::Joined(concat) => self.concat(concat),
+            Movement::Range(slice) => self.pick(&slice.pick()),
+            Movement::Transposed(transpose) => self.pick(&transpose.pick()),
+            Movement::Padded(pad) => self.pick(&pad.pick()),
+            Movement::Resized(resize) => self.resize(resize),
+            Movement::Rearranged(moved) => self.reshape(moved.input),
         }
     }
 
@@ -132,10 +111,6 @@ impl<T: Element> Builder<'_, T> {
     fn computes_one_row(&self) -> bool {
         let part = self.part.part_of(self.layer);
         matches!(part.operator.class(), Class::Product(product) if product.rows == 1)
-    }
-
-    fn no_kernel(&self, kernel: Kernel) -> OpenClError {
-        self.unsupported(format!("there is no kernel {kernel} for it"))
     }
 
     /// A kernel of `source`; one that writes the output does so in the output's layout.
@@ -168,8 +143,7 @@ impl<T: Element> Builder<'_, T> {
         more: Vec<Argument<T>>,
     ) -> Result<()> {
         let grid = LaunchGrid { threads, work_group: self.dispatch.work_group };
-        let tensors = [TensorName::Input(0), TensorName::Output];
-        self.push_between(tensors, self.region(), (source, entry), grid, [weights, more])
+        self.push_between(INPUT_TO_OUTPUT, self.region(), (source, entry), grid, [weights, more])
     }
 
     /// The same from the first of two tensors to the second, of which `region` is computed.
@@ -293,4 +267,48 @@ impl<T: Element> Builder<'_, T> {
             })
             .collect()
     }
+
+    /// Makes the steps read arranged copies of the operator's inputs, and puts the steps that
+    /// make those before them.
+    pub(super) fn arrange(&mut self) -> Result<()> {
+        let source = self.source("arrange", include_str!("../kernels/arrange.cl"));
+        let first = self.inner.len();
+        let mut steps = Vec::new();
+        for (index, shape) in self.layer.operator.inputs().into_iter().enumerate() {
+            let shape = stored(&self.layer.operator, shape);
+            let extent = Extent::from(shape);
+            let threads = [extent.width, extent.height, extent.slices].map(|side| side as u32);
+            let group = |side: u32, most: u32| 1 << side.clamp(1, most).ilog2();
+            let work_group = [group(threads[0], MAX_COLUMNS), 1, group(threads[2], MAX_SLICES)];
+            self.inner.push(Tensor::new(self.runtime, shape, self.layout, Home::Device)?);
+            let inner = first + index;
+            let arguments = vec![
+                Argument::Tensor(TensorName::Input(index)),
+                Argument::Tensor(TensorName::Inner(inner)),
+                Argument::Extent(TensorName::Inner(inner)),
+            ];
+            steps.push(self.step(&source, "arrange", LaunchGrid { threads, work_group }, arguments)?);
+        }
+        for step in &mut self.steps {
+            step.read_inner(first);
+        }
+        self.steps.splice(0..0, steps);
+        Ok(())
+    }
+}
+
+/// Whether arranging what `layer` reads first pays off: it reads it again and again, and
+/// nothing else in the same layout.
+pub(super) fn arranging_pays_off(layer: &Layer) -> bool {
+    let reads_again = match layer.operator.class() {
+        Class::Product(product) => product.rows > 1 || !product.trained,
+        Class::Convolution(_) | Class::Depthwise(_) | Class::Pool(_) => true,
+        Class::Reduction(_)
+        | Class::Elementwise(_)
+        | Class::Movement(_)
+        | Class::Gather(_)
+        | Class::Recurrent(_)
+        | Class::Generic(_) => false,
+    };
+    reads_again && linked_operands(layer) == 0
 }

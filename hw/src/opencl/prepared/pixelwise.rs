@@ -75,14 +75,8 @@ impl<T: Element> Builder<'_, T> {
         let of_pixels = LaunchGrid { threads: [width, height, 1], work_group: [columns, rows, 1] };
         let [input, squares, factors] = [TensorName::Input(0), TensorName::Inner(0), TensorName::Inner(1)];
 
-        self.push_between([input, squares], region, (&alone, "squares"), grid, [Vec::new(), Vec::new()])?;
-        self.push_between(
-            [squares, factors],
-            region,
-            (&alone, "factors"),
-            of_pixels,
-            [Vec::new(), Vec::new()],
-        )?;
+        self.push_between([input, squares], region, (&alone, "squares"), grid, [vec![], vec![]])?;
+        self.push_between([squares, factors], region, (&alone, "factors"), of_pixels, [vec![], vec![]])?;
         let read = vec![Argument::Tensor(factors), self.per_channel(self.weights.kernel)?];
         let more = vec![Argument::Extent(factors)];
         self.push_between([input, TensorName::Output], region, (&linked, "products"), grid, [read, more])

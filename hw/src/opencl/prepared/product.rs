@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coexec_sim::workload::{self, Conv2d, Window};
 use opencl3::memory::Buffer;
 
-use super::{Argument, Builder, ComputedPart, LaunchGrid, TensorName};
+use super::{Argument, Builder, ComputedPart, INPUT_TO_OUTPUT, LaunchGrid, TensorName};
 use crate::cpu::Element;
 use crate::opencl::{Blocks, CHANNELS, Result, Source, weights};
 
@@ -16,10 +16,6 @@ const MAX_TEXELS: u32 = 64;
 const ARRANGING_GROUP: [u32; 3] = [8, 4, 1];
 
 impl<T: Element> Builder<'_, T> {
-    pub(super) fn linear(&mut self, product: workload::Product) -> Result<()> {
-        self.packed_product(self.dense_blocks([product.inner, product.outputs]), Window::valid(1))
-    }
-
     pub(super) fn conv2d(&mut self, conv: &Conv2d) -> Result<()> {
         let blocks = Blocks {
             taps: conv.window.taps() as usize,
@@ -30,7 +26,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// Appends the generic kernel with the layer's weights.
-    fn packed_product(&mut self, blocks: Blocks, window: Window) -> Result<()> {
+    pub(super) fn packed_product(&mut self, blocks: Blocks, window: Window) -> Result<()> {
         let (taps, inputs) = (blocks.taps, blocks.input_channels / blocks.groups);
         let kernel = self.weights.kernel;
         let packed = blocks.pack(1, |_, to, tap, from| kernel[(to * taps + tap) * inputs + from]);
@@ -39,8 +35,7 @@ impl<T: Element> Builder<'_, T> {
         if blocks.groups > 1 {
             source.option("GROUPED");
         }
-        let tensors = [TensorName::Input(0), TensorName::Output];
-        self.push_product(source, (blocks, weights), window, self.region(), tensors)
+        self.push_product(source, (blocks, weights), window, self.region(), INPUT_TO_OUTPUT)
     }
 
     pub(super) fn mat_mul(&mut self, product: workload::Product) -> Result<()> {
@@ -64,8 +59,7 @@ impl<T: Element> Builder<'_, T> {
         let mut source = self.source("conv", include_str!("../kernels/conv.cl"));
         source.option("ROW_WEIGHTS");
         source.option("NO_BIAS");
-        let tensors = [TensorName::Input(0), TensorName::Output];
-        self.push_product(source, (blocks, weights), Window::valid(1), self.region(), tensors)
+        self.push_product(source, (blocks, weights), Window::valid(1), self.region(), INPUT_TO_OUTPUT)
     }
 
     /// The blocks that the dispatch cuts the part's output channels into, without a window or

@@ -37,6 +37,9 @@ pub(super) enum TensorName {
     Inner(usize),
 }
 
+/// What most kernels read and write.
+pub(super) const INPUT_TO_OUTPUT: [TensorName; 2] = [TensorName::Input(0), TensorName::Output];
+
 /// An argument of a kernel.
 pub(super) enum Argument<T> {
     /// A tensor.
@@ -106,7 +109,7 @@ impl<T: Element> Step<T> {
         let most = runtime.device().max_work_group_size;
         check_group(runtime, entry, work_group, most)?;
         if let Some(signals) = signals {
-            signals.announce_in(&mut source, entry);
+            signals.announce_in(&mut source);
         }
         // A CPU shares out no registers, and PoCL compiles for each group in any case: a
         // program of its own for each would only be built for nothing.

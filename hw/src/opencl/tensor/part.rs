@@ -11,7 +11,7 @@ use opencl3::types::CL_NON_BLOCKING;
 
 use super::Memory;
 use crate::cpu::Element;
-use crate::opencl::{Naming, OpenClError, Result, Tensor};
+use crate::opencl::{CHANNELS, Naming, OpenClError, Result, Tensor};
 use crate::operands::{Stretches, indices};
 
 /// A part of a dense tensor as bytes of a box: within a pixel, over the pixels of an
@@ -98,7 +98,7 @@ impl<T: Element> Tensor<T> {
     /// Queues that every element of the device's memory becomes `value`.
     pub(crate) fn fill(&self, value: T) -> Result<()> {
         let queue = self.runtime.queue().get();
-        let texel = [value; super::CHANNELS];
+        let texel = [value; CHANNELS];
         let filled = match &self.memory {
             Memory::Buffer(buffer) => {
                 let size = size_of::<T>();

@@ -11,7 +11,7 @@ fn results_do_not_depend_on_the_threads() {
     let (kernel, input) = (numbers(96 * 300, 3), numbers(50 * 300, 4));
     let weights = Weights { kernel: &kernel, bias: &numbers(96, 5) };
     let run = |threads: usize| {
-        let set = InstructionSet::detect();
+        let set = widest_set();
         let mut prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
         let mut output = vec![0.0; 50 * 96];
         let mut pool = ThreadPool::new(threads).unwrap();
@@ -32,7 +32,7 @@ fn check_parts(operator: Operator, parts: &[Region]) {
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
     let elements = layer.operator.output().elements() as usize;
     let mut pool = ThreadPool::new(2).unwrap();
-    for set in InstructionSet::available() {
+    for set in available_sets() {
         let mut prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
         let mut output = vec![UNTOUCHED; elements];
         for part in parts {
@@ -107,7 +107,7 @@ fn the_division_is_the_simulators_on_ruys_tile() {
     let layer = layer(Operator::Linear(linear), &[]);
     let kernel = numbers(512 * 512, 1);
     let weights = Weights { kernel: &kernel, bias: &[] };
-    for set in InstructionSet::available() {
+    for set in available_sets() {
         let prepared = Prepared::<f32>::new(&layer, &weights, set).unwrap();
         let division = prepared.division(Region::of(layer.operator.output()), 4).unwrap();
         let map = ruy::block_map(
