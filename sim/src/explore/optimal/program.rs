@@ -82,7 +82,7 @@ impl Rest {
         let graph = if is_relaxed { model.graph } else { Price::NOTHING };
         let changes = Changes { waits: true, graph };
         let weights = queue_weights(model).into_iter();
-        let weights: Vec<Weighted> = weights.map(|busy| model.weighted(busy)).collect();
+        let weights: Vec<Weighted> = weights.map(|busy| model.weighted(busy, !is_relaxed)).collect();
         let mut critical = is_relaxed.then(|| CriticalPaths::new(model, &weights));
         let left = model.least_time(&weights, changes, critical.as_mut());
         let work = weights.iter().map(|weighted| model.least_work(weighted, changes));

@@ -257,18 +257,41 @@ impl ShareTable {
     /// What shares of `members` cost at least, where a picosecond of each processor and a joule cost so much: the NPU
     /// takes so many, and what is left goes to whom one of it costs least.
     pub(super) fn least_work(&self, members: Members, busy: [f64; 3], joule: f64) -> f64 {
-        if (0..3).any(|by| members[by] && !self.costs[by][1].is_known()) {
+        if !self.are_able(members) {
             return f64::INFINITY;
         }
-        let cost = |by: usize, price: Price| busy[by] * price.time.0 as f64 + joule * price.joules;
-        let of = |by: usize, count: u32| cost(by, self.costs[by][count as usize]);
-        let each = |by: usize| busy[by] * self.rates[by].0 + joule * self.rates[by].1;
+        let of = |by: usize, count: u32| {
+            let price = self.costs[by][count as usize];
+            busy[by] * price.time.0 as f64 + joule * price.joules
+        };
         let others = |count: u32| match members {
             [true, false, _] => of(CPU, count),
             [false, true, _] => of(GPU, count),
-            [true, true, _] | [false, false, _] => f64::from(count) * each(CPU).min(each(GPU)),
+            [true, true, _] | [false, false, _] => {
+                f64::from(count) * self.least_rate([CPU, GPU], busy, joule)
+            }
         };
         (1..self.all).map(|npu| of(NPU, npu) + others(self.all - npu)).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The same as if each of them went to whom it costs least, however many those are: no more than that.
+    pub(super) fn roughly_least_work(&self, members: Members, busy: [f64; 3], joule: f64) -> f64 {
+        let those = (0..3).filter(|&by| members[by]);
+        if self.are_able(members) {
+            f64::from(self.all) * self.least_rate(those, busy, joule)
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    fn are_able(&self, members: Members) -> bool {
+        (0..3).all(|by| !members[by] || self.costs[by][1].is_known())
+    }
+
+    /// What one row or channel costs at least, of all that one of `those` may take.
+    fn least_rate(&self, those: impl IntoIterator<Item = usize>, busy: [f64; 3], joule: f64) -> f64 {
+        let each = |by: usize| busy[by] * self.rates[by].0 + joule * self.rates[by].1;
+        those.into_iter().map(each).fold(f64::INFINITY, f64::min)
     }
 
     /// The same shares but for a few channels that the GPU takes over, whose part is the last and starts with a

@@ -239,6 +239,8 @@ fn plans_are_within_a_percent_of_the_bound_and_cut_where_a_gpu_can_start() {
         ("efficientnet-b2", "jetson-agx-orin", 0.5),
         ("vgg16", "snapdragon-8gen3", 1.0),
         ("vit-b32-mlp", "apple-m1", 1.0),
+        ("codl-retinaface", "apple-m1", 1.0),
+        ("codl-retinaface", "moto-edge-plus-2022", 10.0),
     ] {
         let device = Profile::load(device).unwrap();
         let stages = fuse(&network(net).unwrap());

@@ -97,7 +97,7 @@ pub(super) fn bound(model: &Model<'_>, pipeline: &Pipeline, latency: Picos) -> f
 
 /// What all operators cost at least by such prices, and the graphs of the NPU so much each.
 fn least_work(model: &Model<'_>, prices: [f64; 3], graph: Price) -> f64 {
-    let left = model.least_work(&model.weighted(prices), Changes { waits: false, graph })[0];
+    let left = model.least_work(&model.weighted(prices, false), Changes { waits: false, graph })[0];
     least_remaining(&left, ANYBODY)
 }
 

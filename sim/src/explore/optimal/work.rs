@@ -5,7 +5,7 @@
 //! queues, each weighted, grow by less.
 
 use super::path::CriticalPaths;
-use super::shares::Members;
+use super::shares::{Members, ShareTable};
 use super::tables::OperatorTable;
 use super::{At, CPU, GPU, Model, NPU, Place, Price, WITH_NPU, Weights};
 use crate::device::ProcessorKind;
@@ -202,12 +202,14 @@ impl Model<'_> {
         }
     }
 
-    /// Who can compute each kind of operator but the NPU alone, and what their work costs at least.
-    pub(super) fn weighted(&self, busy: [f64; 3]) -> Weighted {
-        (busy, self.tables.iter().map(|table| self.assignments_of(table, busy)).collect())
+    /// Who can compute each kind of operator but the NPU alone, and what their work costs at least; roughly for a search,
+    /// which finds worse plans where it knows more of shares.
+    pub(super) fn weighted(&self, busy: [f64; 3], is_rough: bool) -> Weighted {
+        (busy, self.tables.iter().map(|table| self.assignments_of(table, busy, is_rough)).collect())
     }
 
-    fn assignments_of(&self, table: &OperatorTable, busy: [f64; 3]) -> Vec<Assignment> {
+    fn assignments_of(&self, table: &OperatorTable, busy: [f64; 3], is_rough: bool) -> Vec<Assignment> {
+        let least_work = if is_rough { ShareTable::roughly_least_work } else { ShareTable::least_work };
         let least = |costs: &mut dyn Iterator<Item = f64>| costs.fold(f64::INFINITY, f64::min);
         let cpu = least(&mut table.cpu.iter().map(|&price| self.cost(busy, price, CPU)));
         let mut assignments =
@@ -222,7 +224,7 @@ impl Model<'_> {
         let busy = busy.map(|busy| picosecond * busy);
         assignments.extend(WITH_NPU.map(|members| {
             let shares = table.shares.iter().flatten();
-            (members, least(&mut shares.map(|shares| shares.least_work(members, busy, joule))))
+            (members, least(&mut shares.map(|shares| least_work(shares, members, busy, joule))))
         }));
         assignments.retain(|one| one.1 < f64::INFINITY);
         assignments
