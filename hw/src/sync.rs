@@ -8,6 +8,7 @@
 //! thread of its own: a call that never returns leaves that thread behind, and the device is given
 //! up, but the caller goes on.
 
+mod clock;
 pub(crate) mod link;
 mod round;
 

@@ -1,31 +1,19 @@
-//! The machine at hand: its `OpenCL` device, the cores left beside it, the threads
-//! on them, and which memory both processors may share, tried before it is used.
+//! The machine at hand: its `OpenCL` device, the cores left beside it, and the threads
+//! on them.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use coexec_sim::kernel::gpu::Kernel;
-use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Layout, Operator, Shape};
-use coexec_sim::{CoreSet, Cpu, Mechanism as Modelled, Profile, Region};
+use coexec_sim::workload::Layout;
+use coexec_sim::{CoreSet, Cpu, Mechanism as Modelled, Profile};
 use core_affinity::CoreId;
 
-use super::{ExecuteError, Home, Result};
+use super::{ExecuteError, Home, Result, sharing};
 use crate::cpu::{PoolError, ThreadPool};
-use crate::opencl::{
-    Description, Device, DeviceKind, Dispatch, Linearisation, OpenClError, Prepared, Runtime, Tensor,
-};
-use crate::operands::Weights;
+use crate::opencl::{Description, Device, DeviceKind, OpenClError, Runtime};
 use crate::sync;
 use crate::sync::Mechanism;
 use crate::system::highest_clock;
-
-/// Numbers that are handed over in a trial.
-const TRIAL_EXTENT: Shape = Shape::image(4, 4, 64);
-/// Trials: a copy that happens now and then is noticed too.
-const TRIALS: u32 = 3;
-/// What a trial may take, with building its kernel.
-const TRIAL_LIMIT: Duration = Duration::from_secs(20);
 
 /// What of a machine is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -200,7 +188,7 @@ impl Machine {
             sync::choose(wanted.into(), probed).map_err(|tried| ExecuteError::NoMechanism {
                 tried: tried.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
             })?;
-        let memory = memory_for(runtime, mechanism);
+        let memory = sharing::choose(runtime, mechanism);
         for unsound in &passed_over {
             self.warnings.push(format!("{unsound}; {mechanism} is used instead"));
         }
@@ -274,63 +262,6 @@ fn cores_of_set(set: &CoreSet, cpu: &Cpu, free: &[usize]) -> Option<Vec<usize>> 
         free.get(first..first + group.threads as usize)
     });
     groups.collect::<Option<Vec<_>>>().map(|groups| groups.concat())
-}
-
-/// The best memory for `mechanism`: fine-grained shared virtual memory, else buffers that
-/// stay mapped where both sides see each other's results in them, else copies. Where the
-/// mechanism maps results, buffers that can be mapped come first.
-pub(super) fn memory_for(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Home {
-    let fine = runtime.device().polls_shared_memory;
-    let maps = mechanism.modelled().maps();
-    if fine && !maps {
-        Home::Shared
-    } else if is_seen_by_both(runtime).unwrap_or(false) {
-        Home::Mapped
-    } else if fine {
-        Home::Shared
-    } else {
-        Home::Device
-    }
-}
-
-/// Whether the device reads what the host wrote to a buffer that stays mapped, and the
-/// host what the device wrote.
-fn is_seen_by_both(runtime: &Arc<Runtime>) -> Result<bool, OpenClError> {
-    let function = Elementwise { function: Function::Relu, input: TRIAL_EXTENT, other: None };
-    let layer = Layer::new(Operator::Elementwise(function), DataType::F32);
-    let dispatch = Dispatch {
-        kernel: Kernel::Elementwise,
-        tile: [1; 3],
-        work_group: [4, 1, 1],
-        linearisation: Linearisation::None,
-    };
-    let whole = Region::of(layer.operator.output());
-    let mut relu =
-        Prepared::<f32>::new(runtime, &layer, &Weights::default(), whole, [Layout::Buffer; 2], dispatch)?;
-    let tensor = || Tensor::<f32>::new(runtime, TRIAL_EXTENT, Layout::Buffer, Home::Mapped).map(Arc::new);
-    let (input, output) = (tensor()?, tensor()?);
-    let count = TRIAL_EXTENT.elements() as usize;
-    let (Some(from), Some(to)) = (input.shared_ptr(), output.shared_ptr()) else { return Ok(false) };
-    relu.bind(vec![Arc::clone(&input)], Arc::clone(&output))?;
-    for trial in 1..=TRIALS {
-        for index in 0..count {
-            // SAFETY: both tensors have `count` elements, and no kernel runs.
-            unsafe {
-                from.add(index).write_volatile((trial as usize * count + index) as f32);
-                to.add(index).write_volatile(-1.0);
-            }
-        }
-        relu.run(TRIAL_LIMIT)?;
-        let seen = (0..count).all(|index| {
-            // SAFETY: as above.
-            let found = unsafe { to.add(index).read_volatile() };
-            found.to_bits() == ((trial as usize * count + index) as f32).to_bits()
-        });
-        if !seen {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 #[cfg(test)]

@@ -1,22 +1,18 @@
 //! Measuring variants of a workload side by side: until warm, in random order, each
-//! repetition kept, each result verified; and the noise floor: how well this machine repeats something
-//! that always takes as long.
+//! repetition kept, each result verified.
 
-use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use coexec_sim::Picos;
 use coexec_sim::kernel::gpu::Launch;
-use coexec_sim::statistics::{median, quantile};
+use coexec_sim::statistics::median;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use serde::Serialize;
 
 use super::check::Verified;
 use super::{Control, Home, Machine, Program, Result, Taken, Task};
 use crate::cpu::{Element, SPIN, spin_until};
-use crate::statistics::Summary;
 use crate::sync::Mechanism;
 
 /// Runs of the window that decides whether a variant is warm.
@@ -30,16 +26,6 @@ const MOST_WARM_UP: usize = 40;
 const VISIT: usize = 2;
 /// What a warm-up may take once both windows are full.
 const WARM_UP_LIMIT: Duration = Duration::from_secs(2);
-
-/// Steps of the fixed loop, each a dependent multiply-add of some nanoseconds: about a
-/// tenth of a millisecond, as long as a small operator.
-const LOOP_STEPS: u32 = 50_000;
-/// Repetitions of the loop.
-const LOOP_REPETITIONS: usize = 60;
-/// Readings of the clock by which its step is found.
-const CLOCK_READINGS: usize = 1_000;
-/// What of the repetitions lies below and above the reported spread.
-const TAIL: f64 = 0.1;
 
 /// How variants are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,48 +193,6 @@ fn repeat<T: Element>(
     Ok(())
 }
 
-/// How well times can be told apart here.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct NoiseFloor {
-    /// The smallest step of the host's clock, in nanoseconds.
-    pub clock_ns: f64,
-    /// Half the range of the middle 80 % of times of a fixed loop, in percent of their
-    /// median.
-    pub spread_percent: f64,
-}
-
-impl NoiseFloor {
-    /// Measures it on the calling thread.
-    pub fn measure() -> Self {
-        let mut times: Vec<f64> = (0..LOOP_REPETITIONS)
-            .map(|_| {
-                let started = Instant::now();
-                let mut value = black_box(1.0_f64);
-                for _ in 0..LOOP_STEPS {
-                    value = value * 0.999 + 1.0;
-                }
-                black_box(value);
-                started.elapsed().as_secs_f64() * 1e6
-            })
-            .collect();
-        let centre = Summary::of(&times).median_us;
-        times.sort_by(f64::total_cmp);
-        let [low, high] = [TAIL, 1.0 - TAIL].map(|part| quantile(&times, part));
-        Self { clock_ns: clock_step(), spread_percent: 50.0 * (high - low) / centre }
-    }
-}
-
-/// The smallest difference of two readings of the clock in a row.
-fn clock_step() -> f64 {
-    let mut last = Instant::now();
-    let steps = (0..CLOCK_READINGS).map(|_| {
-        let now = Instant::now();
-        now.duration_since(std::mem::replace(&mut last, now))
-    });
-    let least = steps.filter(|step| !step.is_zero()).min();
-    least.unwrap_or(Duration::ZERO).as_secs_f64() * 1e9
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,12 +204,5 @@ mod tests {
         let settled: Vec<f64> = falling.into_iter().chain([100.0; 10]).collect();
         assert!(is_warm(&settled));
         assert!(!is_warm(&[100.0; 9]), "one window is not enough");
-    }
-
-    #[test]
-    fn a_fixed_loop_is_found_to_vary_by_some_percent() {
-        let floor = NoiseFloor::measure();
-        assert!(floor.clock_ns > 0.0 && floor.clock_ns < 1e6, "{floor:?}");
-        assert!(floor.spread_percent.is_finite() && floor.spread_percent >= 0.0, "{floor:?}");
     }
 }

@@ -195,7 +195,7 @@ fn without_shared_memory_results_are_copied_and_right() {
 fn buffers_that_stay_mapped_are_mapped_at_meetings_where_the_mechanism_says_so() {
     let Some((_alone, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
-    if machine::memory_for(machine.runtime().unwrap(), Mechanism::EventWait) != Home::Mapped {
+    if sharing::choose(machine.runtime().unwrap(), Mechanism::EventWait) != Home::Mapped {
         eprintln!("skipped: the device does not share mapped buffers");
         return;
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use coexec_sim::Picos;
 
+use super::clock::Clock;
 use super::{Link, Mechanism, flags, spin_until};
 use crate::opencl::{
     BoundKernel, OpenClError, Result, Runtime, SPIN_LIMIT, Signals, Stamps, flush, of_duration, poll, stamps,
@@ -27,11 +28,6 @@ const WARM_UP: u32 = 5;
 const SPUN_OUT: Duration = SPIN_LIMIT.saturating_mul(3);
 /// What is waited for, in an error's words.
 const MEETING: &str = "a kernel that meets the host at a flag";
-
-/// Commands on either side of one whose bounds on the difference of the clocks are taken together with its
-/// own: some in a row bound it closely. No more than some: clocks drift, and one that a time server slews
-/// does so by hundreds of millionths.
-const NEIGHBOURS: usize = 8;
 
 /// How long it took in each round until one side knew of the other's end, by the clock
 /// of the host. Raw: nothing is left out.
@@ -126,70 +122,6 @@ impl Bench {
     }
 }
 
-/// What the host's clock shows at an instant of the device's: the difference of two clocks at each of several
-/// commands. Drivers stamp a command with the device's clock when the host queues it, between two
-/// readings of the host's clock: each command bounds the difference from both sides.
-struct Clock {
-    base: Instant,
-    /// Bounds by command: the least and the most of the host's nanoseconds since `base` less
-    /// the device's.
-    bounds: Vec<[i128; 2]>,
-}
-
-impl Clock {
-    fn new() -> Self {
-        Self { base: Instant::now(), bounds: Vec::new() }
-    }
-
-    /// The next command was queued at `queued`, between two readings of the host's clock.
-    fn observe(&mut self, queued: u64, bracket: [Instant; 2]) {
-        self.bounds.push(bracket.map(|at| self.host(at) - i128::from(queued)));
-    }
-
-    /// Around command number `command`: from `from` by the device's clock to `to` by the
-    /// host's; zero where it is not later.
-    fn since_device(&self, command: usize, from: u64, to: Instant) -> Picos {
-        picos(self.host(to) - i128::from(from) - self.difference(command))
-    }
-
-    /// From `from` by the host's clock to `to` by the device's.
-    fn until_device(&self, command: usize, from: Instant, to: u64) -> Picos {
-        picos(i128::from(to) + self.difference(command) - self.host(from))
-    }
-
-    /// How far a time across the clocks may be off, either way: the median command's.
-    fn uncertainty(&self) -> Picos {
-        let half = |[least, most]: [i128; 2]| most.saturating_sub(least).abs() / 2;
-        let mut halves: Vec<i128> =
-            (0..self.bounds.len()).map(|command| half(self.around(command))).collect();
-        halves.sort_unstable();
-        // Bounds that cross mean that one clock drifted against the other by as much.
-        halves.get(halves.len() / 2).map_or(Picos::ZERO, |&half| picos(half))
-    }
-
-    fn difference(&self, command: usize) -> i128 {
-        let [least, most] = self.around(command);
-        i128::midpoint(least, most)
-    }
-
-    /// The bounds of a command and its neighbours.
-    fn around(&self, command: usize) -> [i128; 2] {
-        let last = (command + NEIGHBOURS + 1).min(self.bounds.len());
-        let near = &self.bounds[command.saturating_sub(NEIGHBOURS).min(last)..last];
-        near.iter()
-            .fold([i128::MIN, i128::MAX], |[least, most], &[low, high]| [least.max(low), most.min(high)])
-    }
-
-    /// Nanoseconds from the clock's making to an instant behind it.
-    fn host(&self, at: Instant) -> i128 {
-        i128::try_from(at.saturating_duration_since(self.base).as_nanos()).unwrap_or(i128::MAX)
-    }
-}
-
-fn picos(nanoseconds: i128) -> Picos {
-    Picos::from_nanos(nanoseconds.max(0) as f64)
-}
-
 /// Meets the device `rounds` times by `mechanism`, each within `limit`.
 ///
 /// Call it where nothing else uses the runtime's queue; [`super::probe`] says first
@@ -263,44 +195,4 @@ pub fn ping_pong(
     poll(runtime, &kernel, MEETING, limit)?;
     signals.check(rounds)?;
     Ok(times)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_command_narrows_the_bounds_of_the_difference() {
-        let mut clock = Clock::new();
-        let at = |micros: u64| clock.base + Duration::from_micros(micros);
-        // The device's clock is 1,000 us ahead.
-        let commands = [(1_010_000, [at(5), at(12)]), (1_020_000, [at(19), at(30)])];
-        let known = at(42);
-        for (queued, bracket) in commands {
-            clock.observe(queued, bracket);
-        }
-        assert_eq!(clock.uncertainty(), Picos::from_nanos(1_500.0));
-        // The first puts the device 998 to 1,005 us ahead, the second 990 to 1,001.
-        let late = clock.since_device(0, 1_040_000, known);
-        assert_eq!(late, Picos::from_nanos(1_500.0));
-        assert_eq!(clock.until_device(1, known, 1_040_000), Picos::ZERO);
-    }
-
-    #[test]
-    fn a_clock_that_drifts_is_compared_at_each_command() {
-        let mut clock = Clock::new();
-        let base = clock.base;
-        // A command each millisecond; the device's clock gains 200 ns between two.
-        let device = |command: u64| 1_000_000 * command + 200 * command;
-        for command in 0..1_000 {
-            let queued = base + Duration::from_millis(command);
-            clock.observe(device(command) + 2_000, [queued, queued + Duration::from_micros(4)]);
-        }
-        // 5 us behind each command, by the clock of the device.
-        for command in [100, 500, 900] {
-            let known = base + Duration::from_millis(command) + Duration::from_micros(5);
-            let late = clock.since_device(command as usize, device(command), known);
-            assert!((late.as_micros() - 5.0).abs() < 0.5, "{late}");
-        }
-    }
 }

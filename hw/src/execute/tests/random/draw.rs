@@ -71,7 +71,7 @@ impl Meeting {
         let mut memories = vec![Home::Device];
         let is_fine = runtime.device().polls_shared_memory;
         memories.extend(is_fine.then_some(Home::Shared));
-        let maps = machine::memory_for(runtime, Mechanism::EventWait) == Home::Mapped;
+        let maps = sharing::choose(runtime, Mechanism::EventWait) == Home::Mapped;
         memories.extend(maps.then_some(Home::Mapped));
         let mut mechanisms = vec![Mechanism::EventWait, Mechanism::EventPolling, Mechanism::BlockingFinish];
         mechanisms.extend(is_fine.then_some(Mechanism::SvmPolling));
