@@ -1,7 +1,5 @@
 //! `coexec explore`: who should compute what, and why.
 
-use std::collections::BTreeMap;
-
 use coexec_sim::explore::delegates::{Partitioning, partitioning};
 use coexec_sim::explore::{self, Answer, Objective, Search};
 use coexec_sim::plan::{Axis, Part, Placement, Plan, PlanFile, Processor, ProcessorKind};
@@ -203,15 +201,17 @@ fn distance(gap_percent: f64, answer: &Answer, stages: &[Stage]) -> String {
 fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
     let split = search.split.and_then(|candidate| {
         let (axis, [cpu, gpu]) = candidate.placement.cpu_and_gpu_extents()?;
-        let cut = match axis {
-            Axis::Channels => "channels",
-            Axis::Height => "rows",
-        };
+        let along = |wanted, extent| (axis == wanted).then_some(extent);
         Some(record!(Split {
             cores: candidate.placement.cores()?.to_string(),
-            /// Of the CPU and the GPU: `cpu_channels` and `gpu_channels`, or rows.
-            #[serde(flatten)]
-            extents: BTreeMap::from([(format!("cpu_{cut}"), cpu), (format!("gpu_{cut}"), gpu)]),
+            #[serde(skip_serializing_if = "output::is_nothing")]
+            cpu_channels: along(Axis::Channels, cpu),
+            #[serde(skip_serializing_if = "output::is_nothing")]
+            gpu_channels: along(Axis::Channels, gpu),
+            #[serde(skip_serializing_if = "output::is_nothing")]
+            cpu_rows: along(Axis::Height, cpu),
+            #[serde(skip_serializing_if = "output::is_nothing")]
+            gpu_rows: along(Axis::Height, gpu),
             cpu_ps: candidate.cpu,
             gpu_ps: candidate.gpu,
             latency_ps: candidate.latency,
