@@ -62,6 +62,39 @@ fn times_of_whole_networks_move_the_rates_of_xnnpack() {
 }
 
 #[test]
+fn the_rates_of_x86_are_those_of_single_operators_each_kept_out_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "profile new --soc server --cpu 2xx86-64-v4@3.7 --gpu none --npu none --memory ddr5-4800x128 --out x86.toml --json";
+    coexec_in(folder.path(), words(line)).json();
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("device-profiles/runs/zen4-litert.csv");
+    let line = format!(
+        "calibrate --base x86.toml --library xnnpack --runs {} --out fitted.toml --json",
+        runs.display()
+    );
+    coexec_in(folder.path(), words(&line)).json();
+    let load = |name: &str| Profile::load(folder.path().join(name).to_str().unwrap()).unwrap();
+    let (base, fitted) = (load("x86.toml"), load("fitted.toml"));
+    let rates = |profile: &Profile| {
+        let table = profile.cpu.clusters[0].xnnpack_f32.clone().unwrap();
+        let often = [
+            &table.multiply_accumulate_ns,
+            &table.depthwise_tap_ns,
+            &table.element_wise_ns,
+            &table.pool_tap_ns,
+        ];
+        [often.map(|rate| rate.value).to_vec(), vec![table.call_ns.unwrap().value]].concat()
+    };
+    for (bundled, again) in rates(&base).into_iter().zip(rates(&fitted)) {
+        assert!((again / bundled - 1.0).abs() < 0.02, "{bundled} {again}");
+    }
+    let errors = fitted.calibration.unwrap().error;
+    for name in ["cpu/1large/float", "cpu/2large/float"] {
+        let group = errors.iter().find(|group| group.name.to_string() == name).unwrap();
+        assert!(group.n == 388 && group.mape_percent < 14.0, "{group:?}");
+    }
+}
+
+#[test]
 fn a_time_on_the_gpu_moves_a_profile_from_a_specification() {
     let folder = folder_with(&[("gpu.txt", text(1, 4_000.0)), ("cpu.log", text(0, 300.0))]);
     coexec_in(folder.path(), words("profile new --soc pixel-5 --out mine.toml --json")).json();

@@ -86,14 +86,17 @@ impl Converter<'_> {
         // As many channels as make the window's multiply-adds.
         let block = output.saturating_mul(taps).div_ceil(kernel[0].saturating_mul(kernel[1]).max(1));
         let window = Window::of(kernel).padding(Padding { top, bottom, left, right });
-        let mut source = self.emit("", Conv2d::new(input, block, window).bias(bias), &[image.source])?;
+        let pixels = stride[0].saturating_mul(stride[1]);
+        let is_whole = block == output.saturating_mul(pixels);
+        let conv = Conv2d::new(input, block, window).bias(bias).phases(if is_whole { pixels } else { 1 });
+        let mut source = self.emit("", conv, &[image.source])?;
         let shape = Shape {
             height: input.height.saturating_mul(stride[0]),
             width: input.width.saturating_mul(stride[1]),
             channels: output,
             ..input
         };
-        if block != output.saturating_mul(stride[0]).saturating_mul(stride[1]) {
+        if !is_whole {
             self.approximate("a convolution of as many multiply-adds, whose results are put among others");
             source = self.emit_generic(".to_pixels", (GenericKind::Movement, 1), &[source], shape)?;
         } else if stride != [1, 1] {

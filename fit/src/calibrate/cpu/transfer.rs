@@ -9,7 +9,8 @@ use super::rates::{COUNT, RATES, clusters, is_in_order, made_of, table_of, value
 use super::xnnpack::table_of as table_of_xnnpack;
 use coexec_sim::device::cpu::{Cluster, Core, MixedClusters, RuyRates, XnnpackRates};
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
-use coexec_sim::{Basis, Cpu, DataType, Library, Quantity};
+use coexec_sim::{Basis, Cpu, DataType, InstructionSet, Library, Quantity};
+use serde::Deserialize;
 
 /// Weight of a core of the same micro-architecture; others have 1 (few-runs study, section 5).
 const SAME_CORE: f64 = 8.0;
@@ -142,8 +143,26 @@ fn ruy(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu], source: &st
     is_known.then(|| RuyRates { basis: Basis::Transferred, ..made_of(quantities, source) })
 }
 
+/// XNNPACK's rates on an x86-64 core, and the clock that it ran at.
+#[derive(Deserialize)]
+struct MeasuredX86 {
+    clock_mhz: f64,
+    xnnpack_f32: XnnpackRates,
+}
+
+impl MeasuredX86 {
+    fn bundled() -> Self {
+        toml::from_str(include_str!("x86.toml")).expect("a test holds that the bundled file parses")
+    }
+}
+
 /// XNNPACK's rates on the donors' core that is most alike, by clock, and products by what a core completes in a cycle.
+/// In floats, cores of x86-64 have rates of their own.
 fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Option<XnnpackRates> {
+    if data_type == DataType::F32 && cpu.clusters[index].instruction_set.is_some_and(InstructionSet::is_x86) {
+        let MeasuredX86 { clock_mhz, xnnpack_f32 } = MeasuredX86::bundled();
+        return carried(&xnnpack_f32, clock_mhz, cpu.clusters[index].clock_mhz.value, 1.0);
+    }
     let known = alike(cpu, index, donors).into_iter().filter_map(|(weight, donor, other)| {
         let cluster = &donor.clusters[other];
         let [own, theirs] = [(cpu, index), (donor, other)]
@@ -152,16 +171,20 @@ fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Opti
     });
     let (_, table, cluster, products) =
         known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
-    let clock = cpu.clusters[index].clock_mhz.value;
-    let slower = cluster.clock_mhz.value / clock;
+    carried(table, cluster.clock_mhz.value, cpu.clusters[index].clock_mhz.value, products)
+}
+
+/// `table` of a core at `from_mhz` on one at `to_mhz`, whose products take `products` times as long for what a cycle completes.
+fn carried(table: &XnnpackRates, from_mhz: f64, to_mhz: f64, products: f64) -> Option<XnnpackRates> {
+    let slower = from_mhz / to_mhz;
     let mut written = toml::Table::try_from(table).ok()?;
     for (key, value) in written.iter_mut().filter(|(key, _)| key.ends_with("_ns")) {
-        let factor = if key == "multiply_accumulate_ns" { products * slower } else { slower };
+        let factor = if key.ends_with("multiply_accumulate_ns") { products * slower } else { slower };
         let quantity = value.clone().try_into::<Quantity>().ok()?;
         *value = toml::Value::Float(rounded(quantity.value * factor, VALUE_DIGITS));
     }
     let products = rounded(products, VALUE_DIGITS);
-    let carried = format!("carried over to {clock} MHz, products x {products} for what a cycle completes");
+    let carried = format!("carried over to {to_mhz} MHz, products x {products} for what a cycle completes");
     written.insert("source".to_owned(), format!("{}; {carried}", table.source).into());
     written.try_into().ok()
 }

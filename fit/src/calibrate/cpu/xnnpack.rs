@@ -15,9 +15,10 @@ use coexec_sim::device::cpu::{Cluster, Cpu, XnnpackRates};
 use coexec_sim::kernel::cpu::{Group, Library, NANOS_PER_MICRO};
 use coexec_sim::{Basis, DataType};
 
-/// Rates that are slow together, by the number of their group.
-const RATES: [(&str, usize); 16] = [
+/// Rates that are slow together, by the number of their group; a table may lack some.
+const RATES: [(&str, usize); 19] = [
     ("multiply_accumulate_ns", 0),
+    ("window_multiply_accumulate_ns", 0),
     ("tile_ns", 0),
     ("tap_ns", 0),
     ("beyond_l1_ns", 1),
@@ -27,10 +28,12 @@ const RATES: [(&str, usize); 16] = [
     ("gemv_weight_ns", 1),
     ("depthwise_tap_ns", 2),
     ("large_depthwise_tap_ns", 2),
+    ("depthwise_beyond_l1_ns", 2),
     ("element_wise_ns", 3),
     ("sigmoid_ns", 3),
     ("pool_tap_ns", 3),
     ("copy_element_ns", 3),
+    ("call_ns", 3),
     ("operator_ns", 4),
     ("convolution_ns", 4),
 ];
@@ -71,7 +74,8 @@ impl Counts {
     pub(super) fn of(run: &CpuRun, cpu: &Cpu, group: Group) -> Result<Self, String> {
         let base = table_of(&cpu.clusters[group.cluster], run.what.data_type)?;
         let mut cpu = cpu.clone();
-        let keys = RATES.iter().map(|(key, _)| *key).chain([FORK]);
+        let table = as_toml(base);
+        let keys = rates_of(&table).map(|(key, _)| key).chain([FORK]);
         let units = keys.map(|key| {
             let value = |other: &str| match other {
                 FORK if other == key => Some(1.0 / NANOS_PER_MICRO),
@@ -91,18 +95,18 @@ impl Counts {
 
     /// Time in nanoseconds, with those values of the parameters.
     pub(super) fn nanos(&self, values: &[f64]) -> f64 {
-        let (rates, others) = values.split_at(RATES.len());
-        let work: f64 = self.units.iter().zip(rates).map(|(units, value)| units * value).sum();
-        let forks = self.units[RATES.len()] * others[0];
-        work * (1.0 + others[1] * self.further_threads) + forks
+        let Some((forks, of_work)) = self.units.split_last() else { return 0.0 };
+        let (rates, others) = values.split_at(of_work.len());
+        let work: f64 = of_work.iter().zip(rates).map(|(units, value)| units * value).sum();
+        work * (1.0 + others[1] * self.further_threads) + forks * others[0]
     }
 }
 
 /// What is expected of a cluster: the base's rates.
 pub(super) fn prior(cluster: &Cluster, data_type: DataType) -> Result<Prior, String> {
-    let table = toml::Table::try_from(table_of(cluster, data_type)?).expect(KEYS);
+    let table = as_toml(table_of(cluster, data_type)?);
     let value = |key: &str| quantity_of(&table, key).expect(KEYS).value;
-    let rate = |&(key, group): &(&'static str, usize)| {
+    let rate = |(key, group): (&'static str, usize)| {
         let expected = value(key).max(f64::MIN_POSITIVE).ln();
         let alone = Parameter::alone(key, Scale::Logarithm, expected, SINGLE_DEVIATION);
         Parameter { shares: vec![0, 1 + group], ..alone }
@@ -114,7 +118,7 @@ pub(super) fn prior(cluster: &Cluster, data_type: DataType) -> Result<Prior, Str
         Parameter::alone(CONTENTION, contention, value(CONTENTION), CONTENTION_DEVIATION),
     ];
     Ok(Prior {
-        parameters: RATES.iter().map(rate).chain(others).collect(),
+        parameters: rates_of(&table).map(rate).chain(others).collect(),
         shared: [COMMON_DEVIATION].into_iter().chain([GROUP_DEVIATION; GROUPS]).collect(),
         expected_error: EXPECTED_ERROR,
         stop: STOP,
@@ -133,9 +137,19 @@ pub(super) fn write(cluster: &mut Cluster, data_type: DataType, known: &[Known],
     *table_mut(cluster, data_type) = Some(fitted);
 }
 
+/// The table as a file has it.
+fn as_toml(rates: &XnnpackRates) -> toml::Table {
+    toml::Table::try_from(rates).expect(KEYS)
+}
+
+/// The rates that a table has, with their groups.
+fn rates_of(table: &toml::Table) -> impl Iterator<Item = (&'static str, usize)> {
+    RATES.into_iter().filter(|(key, _)| table.contains_key(*key))
+}
+
 /// The base with the values that there are.
 fn with(base: &XnnpackRates, value: impl Fn(&str) -> Option<f64>) -> XnnpackRates {
-    let mut table = toml::Table::try_from(base).expect(KEYS);
+    let mut table = as_toml(base);
     for (key, entry) in table.iter_mut().filter(|(key, _)| !matches!(key.as_str(), "source" | "basis")) {
         if let Some(value) = value(key) {
             *entry = toml::Value::Float(value);

@@ -42,6 +42,11 @@ impl InstructionSet {
     /// All sets, narrower vectors first.
     pub const ALL: &[Self] = Self::VARIANTS;
 
+    /// Whether it is one of x86-64's.
+    pub const fn is_x86(self) -> bool {
+        matches!(self, Self::Avx2 | Self::Avx512)
+    }
+
     /// 32-bit numbers in a vector; in plain code, in the 128 bits that the baselines
     /// of most processors have.
     pub const fn lanes(self) -> usize {

@@ -108,6 +108,8 @@ pub struct XnnpackRates {
     pub basis: Basis,
     /// One multiply-accumulate of the padded GEMM (`mac`).
     pub multiply_accumulate_ns: Quantity,
+    /// The same under a window of several pixels; as any other where absent.
+    pub window_multiply_accumulate_ns: Option<Quantity>,
     /// Start and end of one micro-kernel tile (`tile`).
     pub tile_ns: Quantity,
     /// One window position of one tile of an indirect GEMM: its pointers (`tap`).
@@ -117,7 +119,7 @@ pub struct XnnpackRates {
     pub beyond_l1_ns: Quantity,
     /// The same, added where the weights exceed the last-level cache (`sL3`).
     pub beyond_l3_ns: Quantity,
-    /// One byte read of an input beyond the last-level cache (`A`).
+    /// One byte read of an input beyond the last-level cache (`A`): of products, on x86-64 of any operator.
     pub input_byte_ns: Quantity,
     /// One byte written to an output too large to be served from memory already
     /// mapped (`alloc`); 0 where the runtime reuses an arena.
@@ -128,6 +130,8 @@ pub struct XnnpackRates {
     pub depthwise_tap_ns: Quantity,
     /// The same for windows that no unrolled kernel fits, such as 7x7 (`dw7`).
     pub large_depthwise_tap_ns: Quantity,
+    /// One weight of a depthwise convolution read beyond the first-level cache, on top; free where absent.
+    pub depthwise_beyond_l1_ns: Option<Quantity>,
     /// One element of an element-wise function or of a mean (`ew`).
     pub element_wise_ns: Quantity,
     /// One element of a function with an exponential in it (`sig`).
@@ -136,6 +140,9 @@ pub struct XnnpackRates {
     pub pool_tap_ns: Quantity,
     /// Copying one element: concat, slice (`cat`).
     pub copy_element_ns: Quantity,
+    /// One call of a kernel that goes row by row: a row of zeros around pixels, of a broadcast, a pixel under a window of
+    /// one channel; free where absent.
+    pub call_ns: Option<Quantity>,
     /// Dispatching one operator (`op`).
     pub operator_ns: Quantity,
     /// Calling one convolution, on top of its dispatch (`opconv`).

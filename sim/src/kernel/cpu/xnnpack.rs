@@ -5,6 +5,7 @@
 //! activations never; a window is read through pointers, so there is no
 //! im2col. Everything but dispatch and copies is parallel.
 
+mod calls;
 mod micro_kernel;
 
 use super::ruy::Tile;
@@ -17,9 +18,13 @@ use super::{
 use crate::device::{Cluster, Cpu, XnnpackRates};
 use crate::kernel::Result;
 use crate::workload::{
-    Class, Conv2d, DataType, Function, GenericKind, Layer, Operator, Recurrent, Reduction,
+    Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator, Recurrent,
+    Reduction,
 };
-use micro_kernel::{depthwise_multiply_accumulates, micro_kernel, window_micro_kernel};
+use calls::calls;
+use micro_kernel::{
+    depthwise_multiply_accumulates, is_x86, micro_kernel, passes_of, pool_taps, window_micro_kernel,
+};
 
 /// Weights that stay in the first-level cache, in bytes (CPU model, `sL1`).
 const FIRST_LEVEL_BYTES: f64 = 32_768.0;
@@ -31,6 +36,9 @@ const LAST_LEVEL_BYTES: f64 = 1e6;
 const WINDOW_ROWS_BYTES: f64 = 131_072.0;
 /// Tiles a thread XNNPACK aims at when it chooses how wide a tile is.
 const TILES_PER_THREAD: u64 = 5;
+/// Weights of a depthwise convolution that stay in the first-level cache beside the pixels under its window, in bytes
+/// (LiteRT 2.3.0 on Zen 4: with windows of 5x5, 192 channels do and 240 do not).
+const FIRST_LEVEL_DEPTHWISE_BYTES: f64 = 0.75 * FIRST_LEVEL_BYTES;
 /// Most window positions a depthwise micro-kernel unrolls (3, 4, 9, 25).
 const UNROLLED_DEPTHWISE_TAPS: u64 = 25;
 /// Passes of a softmax besides its exponentials: maximum, scaling. Assumed.
@@ -51,6 +59,8 @@ struct Product {
     input_bytes: f64,
     /// Times the output's bytes are written.
     output_factor: f64,
+    /// How many times as long a multiply-accumulate takes because one waits for the other.
+    waiting_factor: f64,
 }
 
 /// XNNPACK on a core set, for one data type.
@@ -85,8 +95,13 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
         around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
     }
     let output = layer.operator.output().elements() as f64;
+    let pixels = layer.operator.output().pixels() as f64;
     for function in separate_passes(layer) {
-        let nanos = |rates: &XnnpackRates| output * function_ns(function, rates);
+        let is_broadcast = function == Function::Prelu;
+        let reads = 1 + u32::from(function.is_binary() && !is_broadcast);
+        let visits = output * passes_of(kernels.first, reads);
+        let calls = if is_broadcast { pixels } else { 0.0 };
+        let nanos = |rates: &XnnpackRates| visits * function_ns(function, rates) + calls * call_ns(rates);
         around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
     }
     tally.scale(kernels.team.slowdown(kernels.main().whole_cluster_slowdown_factor.value));
@@ -143,45 +158,64 @@ impl<'a> Kernels<'a> {
                 self.product(&shape, self.tile, Kernel::Gemm, &[], packed)
             }
             Class::Convolution(conv) => self.convolution(conv),
-            Class::Depthwise(conv) => {
-                let taps = conv.window.taps();
-                let channels = u64::from(operator.output().channels);
-                let computed = depthwise_multiply_accumulates(self.first, channels, taps);
-                let macs = output * (computed as f64 / channels as f64);
-                self.run_evenly(Kernel::Depthwise, |rates| {
-                    let is_large = taps > UNROLLED_DEPTHWISE_TAPS;
-                    macs * if is_large { &rates.large_depthwise_tap_ns } else { &rates.depthwise_tap_ns }
-                        .value
-                })
-            }
+            Class::Depthwise(conv) => self.depthwise(conv, operator),
             Class::Pool(pool) => {
-                let taps = output * pool.window.taps() as f64;
-                self.run_evenly(Kernel::Pool, |rates| taps * rates.pool_tap_ns.value)
+                let taps = output * pool_taps(self.first, pool.window.taps()) as f64;
+                self.run_evenly(Kernel::Pool, operator, |rates| taps * rates.pool_tap_ns.value)
             }
             Class::Reduction(Reduction::Pixels { input }) => {
-                let elements = input.elements() as f64;
-                self.run_evenly(Kernel::Elementwise, |rates| elements * rates.element_wise_ns.value)
+                // A mean writes next to nothing.
+                let visits = input.elements() as f64 * passes_of(self.first, 0);
+                self.run_evenly(Kernel::Elementwise, operator, |rates| visits * rates.element_wise_ns.value)
             }
             Class::Reduction(Reduction::Exponentials) => {
-                self.passes(output, SOFTMAX_PLAIN_PASSES, Function::Sigmoid)
+                self.passes(operator, output, SOFTMAX_PLAIN_PASSES, Function::Sigmoid)
             }
             Class::Reduction(Reduction::Normalisation(statistic)) => {
-                self.passes(output, f64::from(statistic.passes()), statistic.function())
+                self.passes(operator, output, f64::from(statistic.passes()), statistic.function())
             }
-            Class::Movement(movement) => self.copy(output * f64::from(movement.taps())),
-            Class::Gather(_) => self.copy(output),
+            // Threads share out rows that are padded and pixels of another height and width.
+            Class::Movement(movement @ (Movement::Padded(_) | Movement::Resized(_))) => {
+                let elements = output * f64::from(movement.taps());
+                self.run_evenly(Kernel::Copy, operator, |rates| elements * rates.copy_element_ns.value)
+            }
+            Class::Movement(
+                Movement::Joined(_) | Movement::Range(_) | Movement::Transposed(_) | Movement::Rearranged(_),
+            )
+            | Class::Gather(_) => self.copy(operator, output),
             Class::Recurrent(recurrent) => self.recurrent(recurrent),
             Class::Generic(generic) => {
                 let visited = generic.visited() as f64;
                 match generic.kind {
                     GenericKind::Elementwise | GenericKind::Reduction => {
-                        self.passes(visited, 0.0, Function::Relu)
+                        self.passes(operator, visited, 0.0, Function::Relu)
                     }
-                    GenericKind::Movement | GenericKind::Gather | GenericKind::Search => self.copy(visited),
+                    GenericKind::Movement | GenericKind::Gather | GenericKind::Search => {
+                        self.copy(operator, visited)
+                    }
                 }
             }
-            Class::Elementwise(elementwise) => self.passes(output, 0.0, elementwise.function),
+            Class::Elementwise(elementwise) => {
+                let reads = 1 + u32::from(elementwise.function.is_binary() && !elementwise.is_broadcast());
+                self.passes(operator, output * passes_of(self.first, reads), 0.0, elementwise.function)
+            }
         }
+    }
+
+    fn depthwise(&self, conv: &DepthwiseConv2d, operator: &Operator) -> Tally {
+        let taps = conv.window.taps();
+        let output = operator.output();
+        let computed = depthwise_multiply_accumulates(self.first, u64::from(output.channels), taps);
+        let macs = output.elements() as f64 * (computed as f64 / f64::from(output.channels));
+        // A bias a channel lies with the weights.
+        let weights = computed + u64::from(output.channels);
+        let is_beyond_l1 = (weights * self.element_bytes) as f64 > FIRST_LEVEL_DEPTHWISE_BYTES;
+        self.run_evenly(Kernel::Depthwise, operator, |rates| {
+            let is_large = taps > UNROLLED_DEPTHWISE_TAPS;
+            let read = rates.depthwise_beyond_l1_ns.as_ref().filter(|_| is_beyond_l1 && !is_large);
+            let tap = if is_large { &rates.large_depthwise_tap_ns } else { &rates.depthwise_tap_ns };
+            macs * (tap.value + read.map_or(0.0, |nanos| nanos.value))
+        })
     }
 
     /// The steps of a recurrent layer, one after the other.
@@ -198,20 +232,28 @@ impl<'a> Kernels<'a> {
         tally
     }
 
+    /// Bytes of inputs beyond the last-level cache. The rates of Arm's cores have them in those of elements.
+    fn far_input_bytes(&self, operator: &Operator) -> f64 {
+        let bytes = (operator.input_elements() * self.element_bytes) as f64;
+        if is_x86(self.first) && bytes > LAST_LEVEL_BYTES { bytes } else { 0.0 }
+    }
+
     /// Dispatch of an operator and the parts of the work that the main thread does alone.
     fn serial(&self, parts: &[f64]) -> f64 {
         parts.iter().fold(self.main().operator_ns.value, |sum, nanos| sum + nanos)
     }
 
-    /// `elements` copied by the main thread.
-    fn copy(&self, elements: f64) -> Tally {
-        let serial = self.serial(&[elements * self.main().copy_element_ns.value]);
+    /// `elements` of an operator copied by the main thread.
+    fn copy(&self, operator: &Operator, elements: f64) -> Tally {
+        let rates = self.main();
+        let calls = calls(operator) as f64 * call_ns(rates);
+        let serial = self.serial(&[elements * rates.copy_element_ns.value, calls]);
         Tally { serial, ..Tally::new(Kernel::Copy) }
     }
 
-    /// Plain passes over `elements`, and one of a function.
-    fn passes(&self, elements: f64, plain: f64, function: Function) -> Tally {
-        self.run_evenly(Kernel::Elementwise, |rates| {
+    /// Plain passes over `elements` of an operator, and one of a function.
+    fn passes(&self, operator: &Operator, elements: f64, plain: f64, function: Function) -> Tally {
+        self.run_evenly(Kernel::Elementwise, operator, |rates| {
             elements * plain * rates.element_wise_ns.value + elements * function_ns(function, rates)
         })
     }
@@ -228,11 +270,13 @@ impl<'a> Kernels<'a> {
             input_traffic: (groups * pixels * row.next_multiple_of(CACHE_LINE_BYTES)) as f64,
             input_bytes: (groups * pixels * row) as f64,
             output_factor: 1.0,
+            waiting_factor: 1.0,
         }
     }
 
     fn convolution(&self, conv: &Conv2d) -> Tally {
-        let groups = u64::from(conv.groups);
+        // The pixels that one makes of a transposed convolution are products of their own.
+        let groups = u64::from(conv.groups) * u64::from(conv.phases);
         let window_rows = u64::from(conv.window.kernel[0]) * u64::from(conv.input.width);
         let window_bytes = window_rows * u64::from(conv.input.channels) * self.element_bytes;
         let reread = if window_bytes as f64 > WINDOW_ROWS_BYTES {
@@ -240,18 +284,19 @@ impl<'a> Kernels<'a> {
         } else {
             1.0
         };
+        let (tile, waiting_factor) = window_micro_kernel(self.first, self.format, conv);
         let product = Product {
             pixels: conv.output().pixels(),
-            channels: u64::from(conv.output_channels) / groups,
-            depth: conv.window.taps() * (u64::from(conv.input.channels) / groups),
+            channels: u64::from(conv.output_channels).div_ceil(groups),
+            depth: conv.window.taps() * u64::from(conv.group_channels()),
             groups,
             window: conv.window.taps(),
             input_traffic: grouped_input_bytes(conv, self.element_bytes) as f64 * reread,
             input_bytes: (conv.input.elements() * self.element_bytes) as f64,
             output_factor: grouped_output_factor(conv, self.element_bytes),
+            waiting_factor,
         };
         let kernel = if conv.window.is_pointwise() { Kernel::Gemm } else { Kernel::IndirectGemm };
-        let tile = window_micro_kernel(self.first, self.format, conv);
         self.product(&product, tile, kernel, &[self.main().convolution_ns.value], 0.0)
     }
 
@@ -287,7 +332,9 @@ impl<'a> Kernels<'a> {
         let allocated = beyond(output_bytes, LAST_LEVEL_BYTES, output_bytes * product.output_factor);
         let shares = |member: &Member<'_, XnnpackRates>| {
             let rates = member.rates;
-            let compute = macs * rates.multiply_accumulate_ns.value
+            let under_window = rates.window_multiply_accumulate_ns.as_ref().filter(|_| product.window > 1);
+            let mac_ns = under_window.unwrap_or(&rates.multiply_accumulate_ns).value;
+            let compute = macs * product.waiting_factor * mac_ns
                 + tiles * rates.tile_ns.value
                 + taps * rates.tap_ns.value;
             let memory = beyond_l1 * rates.beyond_l1_ns.value
@@ -317,9 +364,14 @@ impl<'a> Kernels<'a> {
         rows * columns.div_ceil(width)
     }
 
-    /// An operator that divides evenly, and takes one core alone what `nanos` gives for its rates.
-    fn run_evenly(&self, kernel: Kernel, nanos: impl Fn(&XnnpackRates) -> f64) -> Tally {
-        self.run(kernel, &[], |member| evenly(member, &nanos), self.threads)
+    /// An operator that divides evenly, and takes one core alone what `nanos` gives for its rates, beside the calls of
+    /// kernels that it takes.
+    fn run_evenly(&self, kernel: Kernel, operator: &Operator, nanos: impl Fn(&XnnpackRates) -> f64) -> Tally {
+        let calls = calls(operator) as f64;
+        let read = self.far_input_bytes(operator);
+        let all =
+            |rates: &XnnpackRates| nanos(rates) + calls * call_ns(rates) + read * rates.input_byte_ns.value;
+        self.run(kernel, &[], |member| evenly(member, all), self.threads)
     }
 
     /// An operator with `serial` work of the main thread, whose threads share out `pieces` of
@@ -392,4 +444,9 @@ fn evenly(member: &Member<'_, XnnpackRates>, nanos: impl Fn(&XnnpackRates) -> f6
 /// One element of a function: those with an exponential in them cost more.
 fn function_ns(function: Function, rates: &XnnpackRates) -> f64 {
     if function.has_exponential() { rates.sigmoid_ns.value } else { rates.element_wise_ns.value }
+}
+
+/// One call of a kernel that goes row by row.
+fn call_ns(rates: &XnnpackRates) -> f64 {
+    rates.call_ns.as_ref().map_or(0.0, |nanos| nanos.value)
 }

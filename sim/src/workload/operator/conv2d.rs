@@ -37,18 +37,28 @@ pub struct Conv2d {
     /// movement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slices: Option<u32>,
+    /// Of a transposed convolution, pixels of its output that each pixel of this one stands for, side by side as its
+    /// channels: a movement behind it puts them where they belong. 1 of any other. CPU kernels compute them one by one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub phases: u32,
 }
 
 impl Conv2d {
     /// A dense convolution with a bias.
     pub const fn new(input: Shape, output_channels: u32, window: Window) -> Self {
-        Self { input, output_channels, window, groups: 1, bias: true, slices: None }
+        Self { input, output_channels, window, groups: 1, bias: true, slices: None, phases: 1 }
     }
 
     /// In so many groups.
     #[must_use]
     pub const fn groups(self, groups: u32) -> Self {
         Self { groups, ..self }
+    }
+
+    /// With so many pixels of a transposed convolution for each of its own.
+    #[must_use]
+    pub const fn phases(self, phases: u32) -> Self {
+        Self { phases, ..self }
     }
 
     /// With a bias, or without one.
@@ -84,7 +94,7 @@ impl Definition for Conv2d {
     fn check(&self) -> Checked {
         let [height, width] = self.window.check(self.input)?;
         let Self { output_channels, groups, .. } = *self;
-        dimensions([("output channels", output_channels), ("groups", groups)])?;
+        dimensions([("output channels", output_channels), ("groups", groups), ("phases", self.phases)])?;
         for (which, channels) in [("input", self.input.channels), ("output", output_channels)] {
             if channels % groups != 0 {
                 return Err(OperatorError::Groups { which, channels, groups });
