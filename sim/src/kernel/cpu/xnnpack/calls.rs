@@ -5,8 +5,8 @@
 
 use crate::workload::{Class, Definition, Dimension, Movement, Operator, Pad, Reduction};
 
-/// Calls for a row that is padded: a loop over five dimensions, zeros, a copy, zeros (XNNPACK at 75db3c0, `x32-pad`; LiteRT
-/// 2.3.0 on Zen 4 takes four times what a row of a broadcast does).
+/// Calls for a row that is padded: a loop over five dimensions, zeros, a copy, zeros (LiteRT 2.3.0 on Zen 4 takes four
+/// times what a row of a broadcast does).
 const PADDED_ROW_CALLS: u64 = 4;
 /// Calls for a row of a softmax: maximum, exponentials with their sum, scaling, and what brings a vector down to a number
 /// (the same, eight times).

@@ -19,7 +19,7 @@ const X86_DEPTHWISE_CHANNELS: u64 = 16;
 const X86_DEPTHWISE_TAPS: [u64; 4] = [3, 4, 9, 25];
 
 /// Window positions that a pooling micro-kernel takes at first, whether the window has them or not, and at a time of those
-/// left (XNNPACK, `maxpool-config.c`).
+/// left (XNNPACK's `9p8x` kernels).
 const X86_POOL_TAPS: [u64; 2] = [9, 8];
 /// How many times as long a multiply-accumulate takes in tiles of one pixel, as transposed convolutions have them, by the
 /// output channels of a tile: each waits for the one before it, and a wider tile has two under way (LiteRT 2.3.0 on Zen 4,
