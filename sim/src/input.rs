@@ -26,6 +26,8 @@ pub const MAX_INPUT_BYTES: u64 = 8 << 20;
 
 /// Edits a misspelt name may be away from the name that is suggested for it.
 const MAX_SUGGESTION_DISTANCE: usize = 3;
+/// Fewest letters of a name that is looked for in others.
+const LEAST_PART_LETTERS: usize = 4;
 
 /// A named text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,12 +155,16 @@ impl InputError {
     }
 }
 
-/// The name of `known` closest to `name` in any case, if one is close.
+/// The name of `known` closest to `name` in any case, if one is close or `name` a part of it.
 pub fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let name = name.to_lowercase();
+    let distance = |candidate: &str| {
+        let is_part = name.len() >= LEAST_PART_LETTERS && candidate.contains(&name);
+        if is_part { MAX_SUGGESTION_DISTANCE } else { strsim::levenshtein(&name, candidate) }
+    };
     known
         .iter()
-        .map(|candidate| (strsim::levenshtein(&name, &candidate.to_lowercase()), candidate.as_str()))
+        .map(|candidate| (distance(&candidate.to_lowercase()), candidate.as_str()))
         .min()
         .filter(|&(distance, _)| distance <= MAX_SUGGESTION_DISTANCE)
         .map(|(_, candidate)| candidate)

@@ -34,6 +34,7 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
     refused("explore vit-b32-fc", &["no scenario named \"vit-b32-fc\"", "did you mean \"vit-b32-fc1\"?"]);
     refused("explore vit-b32-fc1 --device pixle4", &["no device profile", "did you mean \"pixel4\"?"]);
     refused("devices pixle4", &["did you mean \"pixel4\"?"]);
+    refused("explore retinaface", &["did you mean \"codl-retinaface\"?"]);
 }
 
 #[test]
