@@ -159,8 +159,9 @@ impl InputError {
 pub fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let name = name.to_lowercase();
     let distance = |candidate: &str| {
+        let edits = strsim::levenshtein(&name, candidate);
         let is_part = name.len() >= LEAST_PART_LETTERS && candidate.contains(&name);
-        if is_part { MAX_SUGGESTION_DISTANCE } else { strsim::levenshtein(&name, candidate) }
+        if is_part { edits.min(MAX_SUGGESTION_DISTANCE) } else { edits }
     };
     known
         .iter()
