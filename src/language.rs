@@ -235,7 +235,7 @@ impl<'a> Found<'a> {
         if self.generation.turns.len() > 1 {
             output::line("Of the first turn:");
         }
-        self.trust.tell(&[], &format!("Verify on the phone: {}", check(self.case, self.plan)));
+        self.trust.tell(&[], &format!("Verify on the device: {}", check(self.case, self.plan)));
         output::line(&format!("\n{}", memory(&self.memory, &self.case.scenario.device)));
     }
 

@@ -115,7 +115,7 @@ impl ScenarioOptions {
             (false, false) => "",
         };
         format!(
-            "Verify on the phone{but}: coexec run {}{}{} --out runs.csv",
+            "Verify on the device{but}: coexec run {}{}{} --out runs.csv",
             quoted(&scenario.name),
             given.collect::<String>(),
             self.how.as_typed()

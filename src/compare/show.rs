@@ -90,7 +90,9 @@ fn trust(rows: &[StrategyRow], is_latency: bool) {
     output::line("");
     let basis = |row: &StrategyRow| row![row.device, basis(&row.known, &row.errors)];
     output::table(&["device", "basis"], output::distinct(rows.iter().map(basis)));
-    output::line("\nVerify on the phone: coexec run MODEL --device DEVICE --strategy optimal --out runs.csv");
+    output::line(
+        "\nVerify on the device: coexec run MODEL --device DEVICE --strategy optimal --out runs.csv",
+    );
 }
 
 /// What a model takes on a device.

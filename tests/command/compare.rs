@@ -111,7 +111,7 @@ fn rows_have_intervals_and_say_which_order_is_not_sure() {
         "is not sure",
         "oneplus11 < pixel4 ~ galaxy-s10",
         "GPU measured (off by",
-        "Verify on the phone",
+        "Verify on the device",
     ];
     for expected in expected {
         assert!(told.contains(expected), "{expected}: {told}");

@@ -48,7 +48,7 @@ fn every_bundled_scenario_and_network_is_answered() {
 fn what_checks_an_answer_asks_as_it_was_asked_and_for_what_can_be_run() {
     let verify = |line: &str| {
         let text = coexec(words(line)).stdout;
-        text.lines().find(|line| line.starts_with("Verify on the phone")).unwrap().to_owned()
+        text.lines().find(|line| line.starts_with("Verify on the device")).unwrap().to_owned()
     };
     let line = verify("explore resnet18 --device pixel4 --threads 2 --batch 2 --strategy codl");
     assert!(

@@ -3,7 +3,7 @@
 //! Responsible for: what each operator costs, and sharing it out by stealing;
 //! products are in a file of their own. Weights are packed once, activations
 //! never; a window is read through pointers, so there is no im2col. Everything
-//! but dispatch and most copies is parallel.
+//! but dispatch and, on Arm, most copies is parallel.
 
 mod calls;
 mod micro_kernel;
@@ -147,15 +147,18 @@ impl<'a> Kernels<'a> {
             Class::Reduction(Reduction::Normalisation(statistic)) => {
                 self.passes(operator, output, f64::from(statistic.passes()), statistic.function())
             }
-            // Threads share out rows that are padded and pixels of another height and width.
-            Class::Movement(movement @ (Movement::Padded(_) | Movement::Resized(_))) => {
+            Class::Movement(movement) => {
                 let elements = output * f64::from(movement.taps());
-                self.run_evenly(Kernel::Copy, operator, |rates| elements * rates.copy_element_ns.value)
+                // The rates of Arm's cores have the other movements as copies of one thread.
+                let is_shared = matches!(movement, Movement::Padded(_) | Movement::Resized(_));
+                if is_shared || is_x86(self.first) {
+                    let nanos = |rates: &XnnpackRates| elements * rates.copy_element_ns.value;
+                    self.run_evenly(Kernel::Copy, operator, nanos)
+                } else {
+                    self.copy(operator, elements)
+                }
             }
-            Class::Movement(
-                Movement::Joined(_) | Movement::Range(_) | Movement::Transposed(_) | Movement::Rearranged(_),
-            )
-            | Class::Gather(_) => self.copy(operator, output),
+            Class::Gather(_) => self.copy(operator, output),
             Class::Recurrent(recurrent) => self.recurrent(recurrent),
             Class::Generic(generic) => {
                 let visited = generic.visited() as f64;
