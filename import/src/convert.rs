@@ -241,6 +241,12 @@ impl<'a> Converter<'a> {
         self.moved.retain(|_, source| is_kept(source));
         self.owners.retain(|_, owner| *owner < first);
         self.out.wanted.retain(is_kept);
+        // A damaged file has nodes that read what they write.
+        let is_there = |value: &Value| value.view().is_none_or(|view| is_kept(&view.source));
+        for value in &mut self.values {
+            value.take_if(|value| !is_there(value));
+        }
+        self.lists.retain(|_, list| list.iter().all(is_there));
     }
 
     fn computed(&mut self, node: &SourceNode) -> Step<()> {
