@@ -147,17 +147,7 @@ impl<'a> Kernels<'a> {
             Class::Reduction(Reduction::Normalisation(statistic)) => {
                 self.passes(operator, output, f64::from(statistic.passes()), statistic.function())
             }
-            Class::Movement(movement) => {
-                let elements = output * f64::from(movement.taps());
-                // The rates of Arm's cores have the other movements as copies of one thread.
-                let is_shared = matches!(movement, Movement::Padded(_) | Movement::Resized(_));
-                if is_shared || is_x86(self.first) {
-                    let nanos = |rates: &XnnpackRates| elements * rates.copy_element_ns.value;
-                    self.run_evenly(Kernel::Copy, operator, nanos)
-                } else {
-                    self.copy(operator, elements)
-                }
-            }
+            Class::Movement(movement) => self.movement(movement, operator),
             Class::Gather(_) => self.copy(operator, output),
             Class::Recurrent(recurrent) => self.recurrent(recurrent),
             Class::Generic(generic) => {
@@ -175,6 +165,17 @@ impl<'a> Kernels<'a> {
                 let reads = 1 + u32::from(elementwise.function.is_binary() && !elementwise.is_broadcast());
                 self.passes(operator, output * passes_of(self.first, reads), 0.0, elementwise.function)
             }
+        }
+    }
+
+    fn movement(&self, movement: Movement<'_>, operator: &Operator) -> Tally {
+        let elements = operator.output().elements() as f64 * f64::from(movement.taps());
+        // The rates of Arm's cores have the other movements as copies of one thread.
+        if is_x86(self.first) || matches!(movement, Movement::Padded(_) | Movement::Resized(_)) {
+            let nanos = |rates: &XnnpackRates| elements * rates.copy_element_ns.value;
+            self.run_evenly(Kernel::Copy, operator, nanos)
+        } else {
+            self.copy(operator, elements)
         }
     }
 

@@ -37,6 +37,14 @@ pub(super) struct Product {
     waiting_factor: f64,
 }
 
+impl Product {
+    /// One multiply-accumulate of it.
+    fn multiply_accumulate_ns(&self, rates: &XnnpackRates) -> f64 {
+        let under_window = rates.window_multiply_accumulate_ns.as_ref().filter(|_| self.window > 1);
+        self.waiting_factor * under_window.unwrap_or(&rates.multiply_accumulate_ns).value
+    }
+}
+
 impl Kernels<'_> {
     /// A product of matrices whose left rows lie one after the other.
     pub(super) fn plain_product(&self, pixels: u64, channels: u64, depth: u64, groups: u64) -> Product {
@@ -119,9 +127,7 @@ impl Kernels<'_> {
         let allocated = beyond(output_bytes, LAST_LEVEL_BYTES, output_bytes * product.output_factor);
         let shares = |member: &Member<'_, XnnpackRates>| {
             let rates = member.rates;
-            let under_window = rates.window_multiply_accumulate_ns.as_ref().filter(|_| product.window > 1);
-            let mac_ns = under_window.unwrap_or(&rates.multiply_accumulate_ns).value;
-            let compute = macs * product.waiting_factor * mac_ns
+            let compute = macs * product.multiply_accumulate_ns(rates)
                 + tiles * rates.tile_ns.value
                 + taps * rates.tap_ns.value;
             let memory = beyond_l1 * rates.beyond_l1_ns.value
