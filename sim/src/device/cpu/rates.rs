@@ -132,11 +132,11 @@ pub struct XnnpackRates {
     pub large_depthwise_tap_ns: Quantity,
     /// One weight of a depthwise convolution read beyond the first-level cache, on top; free where absent.
     pub depthwise_beyond_l1_ns: Option<Quantity>,
-    /// One element of an element-wise function or of a mean (`ew`).
+    /// One element of an element-wise function or of a mean (`ew`); on x86-64 one that is read and written.
     pub element_wise_ns: Quantity,
     /// One element of a function with an exponential in it (`sig`).
     pub sigmoid_ns: Quantity,
-    /// One window position of one output of a pooling (`pool`).
+    /// One window position of one output of a pooling (`pool`); on x86-64 of those that are computed.
     pub pool_tap_ns: Quantity,
     /// Copying one element: concat, slice (`cat`).
     pub copy_element_ns: Quantity,

@@ -71,8 +71,7 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
     let pixels = layer.operator.output().pixels() as f64;
     for function in separate_passes(layer) {
         let is_broadcast = function == Function::Prelu;
-        let reads = 1 + u32::from(function.is_binary() && !is_broadcast);
-        let visits = output * passes_of(kernels.first, reads);
+        let visits = output * passes_of(kernels.first, reads(function, is_broadcast));
         let calls = if is_broadcast { pixels } else { 0.0 };
         let nanos = |rates: &XnnpackRates| visits * function_ns(function, rates) + calls * call_ns(rates);
         around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
@@ -162,8 +161,9 @@ impl<'a> Kernels<'a> {
                 }
             }
             Class::Elementwise(elementwise) => {
-                let reads = 1 + u32::from(elementwise.function.is_binary() && !elementwise.is_broadcast());
-                self.passes(operator, output * passes_of(self.first, reads), 0.0, elementwise.function)
+                let function = elementwise.function;
+                let passes = passes_of(self.first, reads(function, elementwise.is_broadcast()));
+                self.passes(operator, output * passes, 0.0, function)
             }
         }
     }
@@ -315,6 +315,11 @@ fn evenly(member: &Member<'_, XnnpackRates>, nanos: impl Fn(&XnnpackRates) -> f6
 /// One element of a function: those with an exponential in them cost more.
 fn function_ns(function: Function, rates: &XnnpackRates) -> f64 {
     if function.has_exponential() { rates.sigmoid_ns.value } else { rates.element_wise_ns.value }
+}
+
+/// Tensors that a function reads: of what is broadcast next to nothing.
+fn reads(function: Function, is_broadcast: bool) -> u32 {
+    1 + u32::from(function.is_binary() && !is_broadcast)
 }
 
 /// One call of a kernel that goes row by row.

@@ -38,7 +38,7 @@ pub struct Conv2d {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slices: Option<u32>,
     /// Of a transposed convolution, pixels of its output that each pixel of this one stands for, side by side as its
-    /// channels: a movement behind it puts them where they belong. 1 of any other. CPU kernels compute them one by one.
+    /// channels: a movement behind it puts them where they belong. 1 of any other. XNNPACK computes them one by one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub phases: u32,
 }
