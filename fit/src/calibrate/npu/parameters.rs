@@ -175,6 +175,9 @@ impl Setting {
         }
         if self.scales {
             compiled.taps_per_ns.value *= Speed::Vector.of(coordinates).exp();
+            if let Some(token) = &mut compiled.token_bandwidth_gbps {
+                token.value *= Speed::Memory.of(coordinates).exp();
+            }
         }
         tie(&mut compiled, self.scales);
         compiled
@@ -196,6 +199,11 @@ impl Setting {
             *quantity = Quantity { value, source: Some("fit".to_owned()), ci95: Some(ci95) };
         }
         tie(&mut compiled, self.scales);
+        if let Some(token) = compiled.token_bandwidth_gbps.as_mut().filter(|_| self.scales) {
+            let value = rounded(token.value, VALUE_DIGITS);
+            let source = Some("derived: the prior's, by the memory's fitted speed".to_owned());
+            *token = Quantity { value, source, ci95: None };
+        }
         source.clone_into(&mut compiled.source);
         compiled.basis = Basis::Measured;
         if let Some(integer) = &mut compiled.integer {
@@ -231,7 +239,6 @@ fn tie(compiled: &mut CompiledGraphs, keeps_vector: bool) {
         integer.vector_rate_factor.value = VECTOR_OVER_PRODUCTS * integer.product_rate_factor.value;
     }
     if let Some(weights) = &mut compiled.integer_weights {
-        weights.fixed_cost_factor = integer.fixed_cost_factor.clone();
         weights.batch_norm_elements_per_ns = integer.batch_norm_elements_per_ns.clone();
     }
 }

@@ -80,7 +80,12 @@ fn a_chip_of_the_same_make_is_a_few_models_away() {
     let runs = runs(&made);
     let (graphs, _) = measured(Some(&expected()), &runs);
     let few: Vec<MeasuredGraph<'_>> = graphs.iter().step_by(3).cloned().collect();
-    let fit = fit(Some(&expected()), &few, "runs").unwrap();
+    let prior = CompiledGraphs { token_bandwidth_gbps: Some(Quantity::plain(50.0)), ..expected() };
+    let fit = fit(Some(&prior), &few, "runs").unwrap();
+    // What no model tells follows the speed that others tell.
+    let tokens = fit.compiled.token_bandwidth_gbps.as_ref().unwrap().value / 50.0;
+    let weights = fit.compiled.bandwidth_gbps.value / expected().bandwidth_gbps.value;
+    assert!(tokens < 1.0 && (tokens / weights - 1.0).abs() < 0.001, "{tokens} {weights}");
     let speed = |key: &str| fit.parameters.iter().find(|known| known.key == key).unwrap().value;
     assert!((speed("float_product_speed") - 0.5).abs() < 0.1, "{:?}", fit.parameters);
     // Seven models do not tell fixed costs from the vector unit.
