@@ -1,7 +1,7 @@
 //! Which plan `coexec explore` advises where the profile's times are off, and how it says so.
 
 use coexec_sim::explore::advice::{
-    self, Certainty, Regret, Regrets, Robust, Sensitivity, best_single, sensitivities,
+    self, CONFIDENCE, Certainty, Regret, Regrets, Robust, Sensitivity, best_single, sensitivities,
 };
 use coexec_sim::explore::{Answer, Found, Objective};
 use coexec_sim::simulate::{Errors, Known, Simulator};
@@ -89,10 +89,20 @@ pub(crate) fn of(
 
 /// That nothing is asked for that is chosen `only` so.
 pub(crate) fn refuse(options: &Explore, only: &str) -> Result {
-    if options.robust.is_none() {
-        return Ok(());
+    let Explore { robust, confidence, nominal, profile_error, .. } = options;
+    let of_draws = [
+        ("--robust", robust.is_some()),
+        ("--confidence", *confidence != CONFIDENCE),
+        ("--nominal", *nominal),
+        ("--profile-error", profile_error.is_some()),
+    ];
+    match of_draws.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => {
+            let help = format!("leave {option} out");
+            Err(Failure::usage(format!("{option} is {only} alone"), help))
+        }
+        None => Ok(()),
     }
-    Err(Failure::usage(format!("a plan is chosen by regret {only} alone"), "leave out --robust"))
 }
 
 impl Advice {

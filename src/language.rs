@@ -1,5 +1,5 @@
 //! Language models: what a prompt and its answer take under a plan, and which strategy
-//! is fastest.
+//! is best.
 
 use std::path::Path;
 
@@ -19,8 +19,8 @@ use crate::output::{record, row};
 use crate::simulate::{found_by, memory, read_plan, timeline_files};
 use crate::trust::UNSURE;
 use crate::{
-    Column, Common, Explore, Failure, OneOrAll, OutputFile, PicturePath, Result, Simulate, Trust, or_dash,
-    output,
+    Column, Common, Explore, Failure, OneOrAll, OutputFile, PicturePath, Result, ScenarioOptions, Simulate,
+    Trust, or_dash, output,
 };
 
 /// A language model on a device, and what is asked of it.
@@ -64,7 +64,19 @@ pub(crate) fn no_kernels(scenario: &str) -> Failure {
     )
 }
 
+/// Refuses what a search of operators asks for: an engine of language models takes the cores that it takes.
+fn refuse_search(place: &ScenarioOptions) -> Result {
+    match place.of_search().into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(Failure::usage(
+            format!("{option} is of a search over operators, not of a language model"),
+            format!("leave {option} out, and name an engine with --strategy"),
+        )),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn simulate(case: Case<'_>, options: &Simulate, common: &Common) -> Result {
+    refuse_search(&options.place)?;
     if options.samples.is_some() {
         return Err(Failure::usage(
             "--samples repeats a run of operators, not a language model",
@@ -96,6 +108,7 @@ pub(crate) fn simulate(case: Case<'_>, options: &Simulate, common: &Common) -> R
 }
 
 pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Result {
+    refuse_search(&options.place)?;
     if options.plot.is_some() || options.shares.is_some() {
         return Err(Failure::usage(
             "--plot and --shares draw one run of operators, and a language model runs its own again and again",
@@ -139,8 +152,8 @@ impl<'a> Case<'a> {
         Conversation::new(&self.scenario.device, self.scenario.library, self.task)
     }
 
-    /// The scenario's strategy, then the engines that there are, the fastest first; where none was asked for, the
-    /// usual one among them. Or every one, fastest first.
+    /// The scenario's strategy, then the engines that there are, the best first; where none was asked for, the
+    /// usual one among them. Or every one, best first.
     pub(crate) fn answers(self, asked: Option<OneOrAll<Strategy>>) -> simulate::Result<Vec<LanguageAnswer>> {
         let Case { scenario, task } = self;
         let answer =
@@ -161,9 +174,13 @@ impl<'a> Case<'a> {
             Err(_) if is_open && !answers.is_empty() => {}
             Err(error) => return Err(error),
         }
+        let cost = |answer: &LanguageAnswer| {
+            scenario.options.objective.cost(answer.generation.latency, answer.generation.energy)
+        };
+        let memory = |answer: &LanguageAnswer| Footprint::of_language(task, &answer.plan).peak();
         // Of equals, the one without a second copy of the weights.
-        answers[usize::from(!is_open)..].sort_by_key(|LanguageAnswer { plan, generation, .. }| {
-            (generation.latency, Footprint::of_language(task, plan).peak())
+        answers[usize::from(!is_open)..].sort_by(|one, other| {
+            cost(one).total_cmp(&cost(other)).then_with(|| memory(one).cmp(&memory(other)))
         });
         Ok(answers)
     }

@@ -44,7 +44,10 @@ fn new(options: &NewProfile, common: &Common) -> Result {
     let name = stem(&options.out);
     let sheet = like(&specification, &name, &donors)?;
     let mut profile = transfer(&sheet, &donors).map_err(|error| missing(&error))?;
-    let error = errors_of(|kind| specification.is_unverified(kind));
+    // How far fewer donors are off is not known, as where a value is not.
+    let is_wider = |kind| !options.without.is_empty() || specification.is_unverified(kind);
+    let mut error = errors_of(is_wider);
+    error.retain(|group| group.name.processor() != Some(ProcessorKind::Gpu) || profile.gpu.is_some());
     profile.calibration = Some(Calibration {
         source: format!(
             "made by `{}`, without a run of this device; errors: measured devices left out of each other in turn, \
@@ -63,7 +66,7 @@ fn new(options: &NewProfile, common: &Common) -> Result {
             error,
         }));
     } else {
-        tell(&specification, &names(&donors), &error);
+        tell(&specification, (&names(&donors), !options.without.is_empty()), &error);
         let file = options.out.display();
         output::line(&format!("\nwrote {file}; next: coexec explore MODEL --device {file}"));
         output::line(&format!("runs of the phone improve it: coexec calibrate --base {file} --runs RUNS"));
@@ -83,13 +86,17 @@ fn like(specification: &Specification, name: &str, donors: &[Profile]) -> Result
 }
 
 /// Prints what a profile was made of, and how far such profiles are off.
-fn tell(specification: &Specification, donors: &str, error: &[Group]) {
+fn tell(specification: &Specification, (donors, are_fewer): (&str, bool), error: &[Group]) {
     let Specification { soc, cpu, gpu, npu, memory } = specification;
     let [gpu, npu] = [gpu, npu].map(|part| part.as_ref().map_or("not known", |part| &part.text));
     let (cpu, memory) = (&cpu.text, &memory.text);
     output::line(&format!("{soc}: CPU {cpu}, GPU {gpu}, NPU {npu}, memory {memory}; power not known"));
     output::line(&format!("Kernel times are what {donors} predict, carried over by clocks and widths."));
-    output::line("How far that is off, each of them left out in turn:\n");
+    output::line(if are_fewer {
+        "How far that is off is not known of fewer donors. All of them, each left out in turn, and wider for that:\n"
+    } else {
+        "How far that is off, each of them left out in turn:\n"
+    });
     let is_headline = |group: &&Group| KINDS.iter().any(|(kind, _)| group.name == (*kind).into());
     let cells = |group: &Group| {
         let Group { name, n, mape_percent, p95_ape_percent, bias_percent, .. } = group;

@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     options.place.check_apart(Some(&options.out), options.plan.as_deref())?;
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
-    options.place.refuse_beside(options.plan.as_deref())?;
+    options.place.check_one_plan(options.plan.as_deref())?;
     let (scenario, predicts) = this_machine::scenario(options, common)?;
     let (plan, pipeline) = match written_plan(options, common, &scenario)? {
         Some(written) => (Some(written.plan), written.pipeline),

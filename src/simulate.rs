@@ -18,7 +18,7 @@ use crate::{
 };
 
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result {
-    options.place.refuse_beside(options.plan.as_deref())?;
+    options.place.check_one_plan(options.plan.as_deref())?;
     options.place.check_apart(options.trace.as_deref(), options.plan.as_deref())?;
     let scenario = options.place.load()?;
     match &scenario.workload {

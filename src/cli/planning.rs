@@ -28,8 +28,14 @@ pub(crate) struct ScenarioOptions {
 }
 
 impl ScenarioOptions {
-    /// Refuses what a plan in a file says itself.
-    pub(crate) fn refuse_beside(&self, plan: Option<&Path>) -> Result {
+    /// Refuses every strategy at once where one plan is taken, and beside `plan` what such a file says itself.
+    pub(crate) fn check_one_plan(&self, plan: Option<&Path>) -> Result {
+        if self.strategy == Some(OneOrAll::All) {
+            return Err(Failure::usage(
+                "--strategy all compares plans, and here one is taken",
+                "name a strategy, or use `coexec explore --strategy all`",
+            ));
+        }
         match plan {
             Some(plan) if self.overrides.synchronisation.is_some() => Err(Failure::usage(
                 "--synchronisation cannot be used with --plan, which says it",
@@ -61,6 +67,12 @@ impl ScenarioOptions {
         let named = [Some(self.scenario.as_str()), self.overrides.device.as_deref()];
         let read = named.into_iter().flatten().map(Path::new).chain(plan);
         read.into_iter().try_for_each(|input| output::check_apart(output, input))
+    }
+
+    /// What a search over operators may be told, and whether it was.
+    pub(crate) fn of_search(&self) -> [(&'static str, bool); 3] {
+        let Overrides { threads, step, effort, .. } = &self.overrides;
+        [("--threads", threads.is_some()), ("--step", step.is_some()), ("--effort", effort.is_some())]
     }
 
     /// Whether --device was given.
@@ -179,8 +191,8 @@ pub(crate) struct Explore {
     /// Take the plan that is best if every value of the profile holds
     #[arg(long, conflicts_with_all = ["robust", "confidence"])]
     pub(crate) nominal: bool,
-    /// Choose the plan by its regret over draws of the profile's errors
-    #[arg(long, value_enum, value_name = "mean|p95")]
+    /// Choose the plan by its regret over draws of the profile's errors, whatever strategy finds it
+    #[arg(long, value_enum, value_name = "mean|p95", conflicts_with = "strategy")]
     pub(crate) robust: Option<Regret>,
     /// Mean error of each processor's times and of hand-overs, in place of what the profile states: one error
     /// that all operators of a processor have in common, and none of single operators, so that intervals are

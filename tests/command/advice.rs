@@ -60,7 +60,8 @@ fn a_plan_chosen_by_regret_says_what_it_gives_up_and_what_decides() {
 fn regret_is_refused_where_no_errors_are_known() {
     for (line, why) in [
         ("explore vit-b32-mlp --device pixel4 --objective energy", "for the latency of one batch"),
-        ("explore llama3-8b", "for graphs of operators"),
+        ("explore llama3-8b", "--robust is for graphs of operators"),
+        ("explore resnet18 --strategy gpu-only", "cannot be used with"),
     ] {
         let refused = coexec(words(&format!("{line} --robust mean")));
         assert_eq!(refused.status, 1);

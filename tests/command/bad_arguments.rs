@@ -63,6 +63,19 @@ fn energy_is_not_minimised_where_power_is_unknown() {
 }
 
 #[test]
+fn what_would_change_nothing_is_refused() {
+    for option in ["--threads 1", "--step 8", "--effort quick", "--confidence 0.5", "--profile-error 1"] {
+        let name = option.split(' ').next().unwrap();
+        refused(&format!("explore llama3.2-1b --device snapdragon-8gen3 {option}"), &[name, "leave"]);
+    }
+    refused("simulate llama3.2-1b --device snapdragon-8gen3 --threads 1", &["--threads"]);
+    refused("explore camera-and-assistant --confidence 0.5", &["--confidence is for models"]);
+    for line in ["simulate vit-b32-fc1", "run vit-b32-fc1 --out runs.csv"] {
+        refused(&format!("{line} --strategy all"), &["--strategy all compares plans", "coexec explore"]);
+    }
+}
+
+#[test]
 fn what_the_parser_refuses_has_the_same_status() {
     for line in [
         "",

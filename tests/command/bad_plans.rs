@@ -54,6 +54,21 @@ fn the_plan_these_tests_damage_is_good() {
 }
 
 #[test]
+fn cores_are_those_of_one_part_on_the_cpu() {
+    let gpu = "processor = \"gpu\"\n";
+    refused(
+        "processor = \"gpu\"\nchannels = 2464",
+        &format!("{gpu}cores = \"1large\"\nchannels = 2464"),
+        &["shares[1].cores is \"1large\"", "they are the CPU's"],
+    );
+    refused(
+        "processor = \"gpu\"\nchannels = 2464",
+        "processor = \"cpu\"\ncores = \"1large\"\nchannels = 2464",
+        &["shares is 2 parts, expected one CPU core set an operator, not 1large2med and 1large"],
+    );
+}
+
+#[test]
 fn a_plan_with_an_unknown_key_or_word_is_refused() {
     refused("channels = 608", "chanels = 608", &["plan.toml:12:1: unknown field `chanels`"]);
     refused("\"svm-polling\"", "\"polling\"", &["plan.toml:3:19: unknown variant `polling`", "svm-polling"]);

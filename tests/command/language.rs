@@ -117,6 +117,26 @@ fn a_configuration_of_hugging_face_is_a_model() {
 }
 
 #[test]
+fn an_engine_is_chosen_by_what_is_to_be_least() {
+    let strategies = |objective: &str| {
+        let line = format!(
+            "explore llama3.2-1b --device snapdragon-8gen3 --strategy all --objective {objective} --json"
+        );
+        let found = coexec(words(&line)).json();
+        let entries = found["strategies"].as_array().unwrap().clone();
+        let of = |entry: &serde_json::Value| {
+            [&entry["latency_ps"], &entry["generation"]["energy_joules"]].map(|value| value.as_f64().unwrap())
+        };
+        let least = |index: usize| entries.iter().map(|entry| of(entry)[index]).fold(f64::INFINITY, f64::min);
+        (of(&entries[0]), [least(0), least(1)])
+    };
+    let (fastest, least) = strategies("latency");
+    assert!(fastest[0] <= least[0], "{fastest:?} {least:?}");
+    let (frugal, least) = strategies("energy");
+    assert!(frugal[1] <= least[1], "{frugal:?} {least:?}");
+}
+
+#[test]
 fn a_strategy_of_another_workload_is_refused() {
     coexec(words("explore llama3-8b --strategy channel-split"))
         .assert_refused(&["channel-split", "hetero-tensor"]);

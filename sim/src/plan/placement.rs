@@ -42,10 +42,10 @@ struct Stored {
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum PlacementError {
     /// More parts than there may be.
-    #[error("found {found} parts, expected at most {MAX_PARTS}")]
+    #[error("at most {MAX_PARTS} parts, not {found}")]
     TooManyParts { found: usize },
     /// Parts on different CPU core sets.
-    #[error("found parts on {first} and {second}, expected one CPU core set an operator")]
+    #[error("one CPU core set an operator, not {first} and {second}")]
     TwoCoreSets { first: String, second: String },
     /// An operator that cannot be cut along an axis.
     #[error("the {processor}'s part of {operator} is some of its {what}, which cannot be computed alone")]

@@ -60,7 +60,7 @@ impl PlannedOperator {
             counts.push(extents.collect::<Vec<_>>().join("x"));
         }
         let placement = Placement::of(&parts)
-            .map_err(|error| Violation::new("shares", "other shares", error.to_string()))?;
+            .map_err(|error| Violation::new("shares", format!("{} parts", parts.len()), error.to_string()))?;
         placement.check(operator).map_err(|_| {
             let units = axes.iter().map(|&axis| unit(axis)).collect::<Vec<_>>().join(" x ");
             let found = format!("{} {units}", counts.join(" + "));
@@ -126,6 +126,10 @@ impl Share {
     /// Who computes share number `index`, on a device that has such a processor.
     fn by(&self, index: usize, device: &Profile) -> Result<Processor, Violation> {
         let at = format!("shares[{index}]");
+        if let Some(cores) = self.cores.as_ref().filter(|_| self.processor != ProcessorKind::Cpu) {
+            let expected = format!("no cores beside {:?}: they are the CPU's", self.processor.name());
+            return Err(Violation::new(format!("{at}.cores"), format!("{cores:?}"), expected));
+        }
         match self.processor {
             ProcessorKind::Cpu => self.core_set(&at, device).map(Processor::Cpu),
             ProcessorKind::Gpu if device.gpu.is_some() => Ok(Processor::Gpu),
