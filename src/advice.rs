@@ -80,9 +80,8 @@ pub(crate) fn of(
         let plan = std::mem::replace(&mut answer.plan, single.plan);
         let prediction = std::mem::replace(&mut answer.prediction, single.prediction);
         let strategy = scenario.options.strategy;
-        instead = Some(Found { strategy, plan, prediction, considered: answer.considered });
-        let period = pipeline.map(|pipeline| simulator.stream(stages, &answer.plan, pipeline)).transpose()?;
-        answer.period = period.map(|stream| stream.period);
+        let period = std::mem::replace(&mut answer.period, single.period);
+        instead = Some(Found { strategy, plan, prediction, considered: answer.considered, period });
     }
     Ok(Advice { answer, instead, certainty: Some(certainty), robust, trust: own })
 }

@@ -96,7 +96,8 @@ fn json(
         certainty: advice.certainty,
         /// What was found, where the plan is a single processor that is advised instead.
         #[serde(skip_serializing_if = "output::is_nothing")]
-        found_instead: strategies::entries(advice.instead.as_slice(), &answer.prediction).pop(),
+        found_instead: strategies::entries(advice.instead.as_slice(), (&answer.prediction, answer.period))
+            .pop(),
         /// With `--robust`.
         #[serde(skip_serializing_if = "output::is_nothing")]
         robust: &advice.robust,
@@ -109,7 +110,7 @@ fn json(
         plan,
         prediction: &answer.prediction,
         /// Single processors.
-        baselines: strategies::entries(&answer.baselines, &answer.prediction),
+        baselines: strategies::entries(&answer.baselines, (&answer.prediction, answer.period)),
         /// With `--strategy all`.
         #[serde(skip_serializing_if = "output::is_nothing")]
         strategies: (!entries.is_empty()).then_some(entries),
@@ -230,31 +231,44 @@ pub(crate) fn ratio(slow: Picos, fast: Picos) -> f64 {
     if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
 }
 
+/// How much longer one plan takes than another: from batch to batch where both say that, else for one.
+pub(crate) fn relative(slow: (Picos, Option<Picos>), fast: (Picos, Option<Picos>)) -> f64 {
+    match (slow.1, fast.1) {
+        (Some(slow), Some(fast)) => ratio(slow, fast),
+        (Some(_) | None, _) => ratio(slow.0, fast.0),
+    }
+}
+
 /// The plan beside single processors, also those that nothing can be said of, and what each
 /// latency consists of.
 fn compare(Advice { answer, instead, .. }: &Advice, known: &[Known], energy: bool) {
-    let latency = answer.prediction.latency;
+    let own = (answer.prediction.latency, answer.period);
     let others = || instead.iter().chain(&answer.baselines);
     let compositions = others().map(|other| &other.prediction.composition);
     let parts = Composition::named_parts(compositions.chain([&answer.prediction.composition]));
-    let row = |name: &str, prediction: &Prediction| {
-        let mut row = row![name, prediction.latency, format!("{:.2}x", ratio(prediction.latency, latency))];
+    let mut header = vec!["strategy", "latency"];
+    header.extend(answer.period.map(|_| "period"));
+    header.push("relative");
+    header.extend(energy.then_some("energy"));
+    header.extend(&parts);
+    let row = |name: &str, prediction: &Prediction, period: Option<Picos>| {
+        let relative = format!("{:.2}x", relative((prediction.latency, period), own));
+        let mut row = row![name, prediction.latency];
+        row.extend(period.map(|period| period.to_string()));
+        row.push(relative);
         row.extend(energy.then(|| or_dash(prediction.energy)));
         let named = prediction.composition.parts().into_iter().filter(|(name, _)| parts.contains(name));
         row.extend(named.map(|(_, length)| length.to_string()));
         row
     };
-    let others = others().map(|other| row(other.strategy.name(), &other.prediction));
+    let others = others().map(|other| row(other.strategy.name(), &other.prediction, other.period));
     let open = known.iter().filter(|known| known.missing.is_some());
     let open = open.map(|known| {
         let mut row = row![format!("{}-only", known.processor.name()), Basis::NotKnown];
-        row.resize(3 + usize::from(energy) + parts.len(), "-".to_owned());
+        row.resize(header.len(), "-".to_owned());
         row
     });
-    let rows = std::iter::once(row("this plan", &answer.prediction)).chain(others).chain(open);
-    let mut header = vec!["strategy", "latency", "relative"];
-    header.extend(energy.then_some("energy"));
-    header.extend(&parts);
+    let rows = std::iter::once(row("this plan", &answer.prediction, answer.period)).chain(others).chain(open);
     output::keyed_table(&header, 1, rows);
 }
 

@@ -11,7 +11,7 @@ use coexec_sim::units::{Bytes, Joules, Picos};
 use coexec_sim::{Plan, Scenario};
 use serde::Serialize;
 
-use crate::explore::ratio;
+use crate::explore::relative;
 use crate::output::row;
 use crate::{Common, Result, or_dash, output};
 
@@ -23,7 +23,7 @@ pub(crate) struct Entry {
     /// From batch to batch, where the scenario has a pipeline and time counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     period_ps: Option<Picos>,
-    /// Latency over that of the best plan.
+    /// Latency, or where there is one the period, over that of the best plan.
     relative_to_plan: f64,
     /// What the latency consists of.
     composition: Composition,
@@ -69,28 +69,24 @@ pub(crate) fn compare(
     }
     // The first of equals: simpler strategies come first.
     let best = explorer.best(found.iter().cloned()).map_err(|_| last_error)?;
-    let Found { plan, prediction, considered, .. } = best;
-    let mut entries = entries(&found, &prediction);
-    for (entry, one) in entries.iter_mut().zip(&found) {
-        entry.period_ps = explorer.period(&one.plan)?;
-    }
+    let Found { plan, prediction, considered, period, .. } = best;
+    let entries = entries(&found, (&prediction, period));
     let searches = explorer.searches(Strategy::AnySplit)?;
     let baselines = explorer.baselines();
-    let period = explorer.period(&plan)?;
     let bound = Some(explorer.bound(&prediction)?);
     Ok((Answer { plan, prediction, baselines, searches, considered, period, bound }, entries))
 }
 
 /// What each plan comes to, beside each other and the best one.
-pub(crate) fn entries(found: &[Found], best: &Prediction) -> Vec<Entry> {
+pub(crate) fn entries(found: &[Found], (best, shortest): (&Prediction, Option<Picos>)) -> Vec<Entry> {
     let all: Vec<&Prediction> = found.iter().map(|found| &found.prediction).chain([best]).collect();
-    let entry = |Found { strategy, plan, prediction, .. }: &Found| {
+    let entry = |Found { strategy, plan, prediction, period, .. }: &Found| {
         let latency = prediction.latency;
         Entry {
             strategy: strategy.name(),
             latency_ps: latency,
-            period_ps: None,
-            relative_to_plan: ratio(latency, best.latency),
+            period_ps: *period,
+            relative_to_plan: relative((latency, *period), (best.latency, shortest)),
             composition: prediction.composition,
             energy_joules: prediction.energy,
             edp_joule_seconds: prediction.energy.map(|energy| Objective::Edp.cost(latency, Some(energy))),
@@ -113,7 +109,7 @@ fn dominates(other: &Prediction, one: &Prediction) -> bool {
 }
 
 /// Where the table tells periods, if there are any: behind what a single batch takes.
-const PERIOD_COLUMN: usize = 3;
+const PERIOD_COLUMN: usize = 2;
 
 /// The table; strategies on the Pareto front of latency and energy have a star.
 pub(crate) fn table(entries: &[Entry]) {

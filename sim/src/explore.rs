@@ -295,7 +295,7 @@ pub enum Effort {
     /// About a second.
     #[default]
     Normal,
-    /// Several seconds.
+    /// Several seconds; minutes where dozens of branches are open at once.
     Thorough,
 }
 

@@ -81,6 +81,12 @@ fn where_batches_follow_each_other_the_period_is_what_is_judged() {
     assert!(low <= period && period <= high && low < high, "{low} {period} {high}");
     assert_eq!(document["trust"]["is_of_period"], true);
     assert!(document["certainty"]["faster"].as_u64() > Some(0));
+    for single in document["baselines"].as_array().unwrap() {
+        let [own, relative] = ["period_ps", "relative_to_plan"].map(|key| single[key].as_f64().unwrap());
+        assert!((relative - own / period as f64).abs() < 1e-9, "{single}");
+    }
+    let told = coexec_in(folder.path(), words("explore stream.toml --strategy gpu-only")).stdout;
+    assert!(told.contains(" period "), "{told}");
     let busy = explored("host.toml");
     assert_eq!(busy["period_ps"], 90_000_000_000_u64);
     assert_eq!(busy["trust"]["interval_ps"][0], busy["trust"]["interval_ps"][1], "the host's gap");

@@ -189,10 +189,7 @@ fn of_streams_of_batches() {
         let mut simulator = scenario.simulator();
         let mut explorer =
             Explorer::new(&mut simulator, stages, &scenario.options).streaming(scenario.pipeline.as_ref());
-        strategies.map(|strategy| {
-            let plan = explorer.find(strategy).unwrap().plan;
-            explorer.period(&plan).unwrap().unwrap()
-        })
+        strategies.map(|strategy| explorer.find(strategy).unwrap().period.unwrap())
     };
     let found: Vec<_> = keys.par_iter().map(periods).collect();
     let mut period = Snapshot::new("period_ps", ["model", "device", "in flight"]);

@@ -145,7 +145,8 @@ pub fn robust(
     let [nominal, chosen] = [0, plans.len() - 1].map(|plan| Regrets::of(&taken[plan], &fastest));
     let plan = plans.swap_remove(plans.len() - 1);
     let prediction = simulator.run(stages, &plan)?;
-    let found = Found { strategy: options.strategy, plan, prediction, considered: answer.considered };
+    let strategy = options.strategy;
+    let found = Found { strategy, plan, prediction, considered: answer.considered, period: None };
     Ok(Robust { found, chosen, nominal, plans: plans.len(), draws: DRAWS })
 }
 

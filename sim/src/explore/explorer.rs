@@ -52,6 +52,8 @@ pub struct Found {
     pub prediction: Prediction,
     /// Candidates considered, where the strategy counts them.
     pub considered: usize,
+    /// From batch to batch, where they follow each other and time counts.
+    pub period: Option<Picos>,
 }
 
 /// Finds plans for one workload on one device.
@@ -94,8 +96,7 @@ pub fn explore_stream(
 ) -> Result<Answer> {
     let mut explorer = Explorer::new(simulator, stages, options).streaming(pipeline);
     let strategy = options.strategy;
-    let Found { plan, prediction, considered, .. } = explorer.find(strategy)?;
-    let period = explorer.period(&plan)?;
+    let Found { plan, prediction, considered, period, .. } = explorer.find(strategy)?;
     let bound = if strategy == Strategy::Optimal { Some(explorer.bound(&prediction)?) } else { None };
     let searches = explorer.searches(strategy)?;
     let baselines = if strategy.is_single() { Vec::new() } else { explorer.baselines() };
@@ -141,15 +142,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
         found
     }
 
-    /// From batch to batch under `plan`, where batches follow each other and time counts.
-    ///
-    /// # Errors
-    /// As [`Simulator::run`].
-    pub fn period(&mut self, plan: &Plan) -> Result<Option<Picos>> {
-        self.period_over(plan, u32::MAX)
-    }
-
-    /// The same over at most so many batches.
+    /// From batch to batch under `plan`, where batches follow each other and time counts, over at most so many batches.
     fn period_over(&mut self, plan: &Plan, most_batches: u32) -> Result<Option<Picos>> {
         let Some(pipeline) = self.period_counts() else { return Ok(None) };
         let pipeline = Pipeline { batches: pipeline.batches.min(most_batches), ..pipeline.clone() };
@@ -173,7 +166,8 @@ impl<'s, 'a> Explorer<'s, 'a> {
     /// Simulates a plan.
     pub(super) fn found(&mut self, strategy: Strategy, plan: Plan, considered: usize) -> Result<Found> {
         let prediction = self.simulator.run(self.stages, &plan)?;
-        Ok(Found { strategy, plan, prediction, considered })
+        let period = self.period_over(&plan, u32::MAX)?;
+        Ok(Found { strategy, plan, prediction, considered, period })
     }
 
     /// Simulates a plan whose operators were placed one by one; none where together they are too much for
@@ -200,7 +194,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
         let mut best: Option<([f64; 3], Found)> = None;
         for one in found {
             let Prediction { latency, energy, .. } = one.prediction;
-            let costs = match self.period(&one.plan)? {
+            let costs = match one.period {
                 Some(period) => {
                     let joules = energy.map_or(f64::INFINITY, |energy| energy.0);
                     [period.as_seconds(), latency.as_seconds(), joules]

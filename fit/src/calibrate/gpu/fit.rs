@@ -193,7 +193,10 @@ pub(super) fn fit_table(
         .collect();
     if let Some(written) = gpu.parameters_mut(table) {
         source.clone_into(written.source);
-        *written.basis = Basis::Measured;
+        // Runs that decide nothing leave what the prior's values are.
+        if parameters.iter().any(|fitted| fitted.informed) {
+            *written.basis = Basis::Measured;
+        }
         let mut quantities = written.quantities;
         for (&(index, ..), fitted) in centre.iter().zip(&parameters) {
             *quantities[index].1 = fitted.quantity(source, 1.0);
