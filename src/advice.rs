@@ -88,11 +88,11 @@ pub(crate) fn of(
 
 /// That nothing is asked for that is chosen `only` so.
 pub(crate) fn refuse(options: &Explore, only: &str) -> Result {
-    let Explore { robust, confidence, nominal, profile_error, .. } = options;
+    // Everything else is nominal anyway.
+    let Explore { robust, confidence, profile_error, .. } = options;
     let of_draws = [
         ("--robust", robust.is_some()),
         ("--confidence", *confidence != CONFIDENCE),
-        ("--nominal", *nominal),
         ("--profile-error", profile_error.is_some()),
     ];
     match of_draws.into_iter().find(|(_, is_given)| *is_given) {
