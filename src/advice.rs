@@ -48,7 +48,8 @@ pub(crate) fn of(
     let (stages, pipeline) = (scenario.stages(), streamed(scenario));
     let is_latency = scenario.options.objective == Objective::Latency;
     if !is_latency || pipeline.is_some() {
-        refuse(options, "for the latency of one batch")?;
+        let by_regret = [("--robust", options.robust.is_some())];
+        Failure::where_given(&by_regret, "for the latency of one batch alone", "leave it out")?;
     }
     let mut robust = None;
     if let Some(by) = options.robust {
@@ -86,22 +87,15 @@ pub(crate) fn of(
     Ok(Advice { answer, instead, certainty: Some(certainty), robust, trust: own })
 }
 
-/// That nothing is asked for that is chosen `only` so.
+/// Refuses what asks for draws of errors, of what advises by them for some workloads `only`; --nominal says what is
+/// done of all others.
 pub(crate) fn refuse(options: &Explore, only: &str) -> Result {
-    // Everything else is nominal anyway.
-    let Explore { robust, confidence, profile_error, .. } = options;
     let of_draws = [
-        ("--robust", robust.is_some()),
-        ("--confidence", *confidence != CONFIDENCE),
-        ("--profile-error", profile_error.is_some()),
+        ("--robust", options.robust.is_some()),
+        ("--confidence", options.confidence != CONFIDENCE),
+        ("--profile-error", options.profile_error.is_some()),
     ];
-    match of_draws.into_iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => {
-            let help = format!("leave {option} out");
-            Err(Failure::usage(format!("{option} is {only} alone"), help))
-        }
-        None => Ok(()),
-    }
+    Failure::where_given(&of_draws, &format!("{only} alone"), "leave it out")
 }
 
 impl Advice {

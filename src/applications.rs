@@ -93,12 +93,7 @@ fn refuse_strategy(place: &ScenarioOptions) -> Result {
 }
 
 fn refuse(options: &[(&str, bool)], help: &str) -> Result {
-    match options.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => {
-            Err(Failure::usage(format!("{option} is of one model, not of several applications"), help))
-        }
-        None => Ok(()),
-    }
+    Failure::where_given(options, "of one model, not of several applications", help)
 }
 
 /// Where the plan of each application is written: its name is put behind that of the file.

@@ -227,16 +227,14 @@ fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
 }
 
 /// `slow / fast`; 1 where there is nothing to compare.
-pub(crate) fn ratio(slow: Picos, fast: Picos) -> f64 {
+fn ratio(slow: Picos, fast: Picos) -> f64 {
     if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
 }
 
 /// How much longer one plan takes than another: from batch to batch where both say that, else for one.
 pub(crate) fn relative(slow: (Picos, Option<Picos>), fast: (Picos, Option<Picos>)) -> f64 {
-    match (slow.1, fast.1) {
-        (Some(slow), Some(fast)) => ratio(slow, fast),
-        (Some(_) | None, _) => ratio(slow.0, fast.0),
-    }
+    let (slow, fast) = slow.1.zip(fast.1).unwrap_or((slow.0, fast.0));
+    ratio(slow, fast)
 }
 
 /// The plan beside single processors, also those that nothing can be said of, and what each

@@ -95,6 +95,14 @@ impl Failure {
         Self::Found { status: WRONG_INPUT, problem: problem.into(), help: help.into() }
     }
 
+    /// Refuses the first option that was given of some that are `what`, which this is not.
+    pub(crate) fn where_given(options: &[(&str, bool)], what: &str, help: &str) -> Result<(), Self> {
+        match options.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(Self::usage(format!("{option} is {what}"), help)),
+            None => Ok(()),
+        }
+    }
+
     /// A check that fell short of its limit.
     pub(crate) fn fell_short(problem: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Found { status: FELL_SHORT, problem: problem.into(), help: help.into() }

@@ -66,13 +66,8 @@ pub(crate) fn no_kernels(scenario: &str) -> Failure {
 
 /// Refuses what a search of operators asks for: an engine of language models takes the cores that it takes.
 fn refuse_search(place: &ScenarioOptions) -> Result {
-    match place.of_search().into_iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(Failure::usage(
-            format!("{option} is of a search over operators, not of a language model"),
-            format!("leave {option} out, and name an engine with --strategy"),
-        )),
-        None => Ok(()),
-    }
+    let what = "of a search over operators, not of a language model";
+    Failure::where_given(&place.of_search(), what, "leave it out, and name an engine with --strategy")
 }
 
 pub(crate) fn simulate(case: Case<'_>, options: &Simulate, common: &Common) -> Result {

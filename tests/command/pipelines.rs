@@ -85,6 +85,9 @@ fn where_batches_follow_each_other_the_period_is_what_is_judged() {
         let [own, relative] = ["period_ps", "relative_to_plan"].map(|key| single[key].as_f64().unwrap());
         assert!((relative - own / period as f64).abs() < 1e-9, "{single}");
     }
+    let line = "explore stream.toml --profile-error 1 --confidence 0.5 --json";
+    let sure = coexec_in(folder.path(), words(line)).json();
+    assert!(sure["trust"]["interval_ps"][1].as_u64().unwrap() < high, "errors of 1 % are less: {sure}");
     let told = coexec_in(folder.path(), words("explore stream.toml --strategy gpu-only")).stdout;
     assert!(told.contains(" period "), "{told}");
     let busy = explored("host.toml");

@@ -60,8 +60,6 @@ pub(super) fn npu(name: &str, memory: Interface) -> Result<Npu, InputError> {
     let speeds = [float, integer, rest, memory_speed, rest];
     let mut compiled = bare(&at_speeds(measured, speeds), &source);
     let scale = |quantity: &Quantity, by: f64| Quantity::plain(rounded(quantity.value * by, VALUE_DIGITS));
-    compiled.token_bandwidth_gbps =
-        measured.token_bandwidth_gbps.as_ref().map(|token| scale(token, memory_speed));
     if let (Some(integers), Some(measured)) = (&mut compiled.integer, &measured.integer) {
         integers.vector_rate_factor = scale(&measured.vector_rate_factor, integer / float);
     }
