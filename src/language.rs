@@ -268,7 +268,7 @@ impl<'a> Found<'a> {
 /// What checks an answer.
 fn check(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
     let Turn { prompt_tokens, generated_tokens } = task.turns[0];
-    if let Graphs::Compiled { context } = plan.graphs {
+    if let Graphs::Compiled { context, .. } = plan.graphs {
         return format!(
             "an engine that compiles whole steps, as Genie does, with a prompt of {prompt_tokens} and a context of {context} tokens"
         );

@@ -72,115 +72,143 @@ pub fn validate(profile: &Profile, runs: &[Answer], library: Library) -> Validat
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::ops::RangeInclusive;
     use std::path::Path;
+
+    use coexec_sim::device::{CompiledGraphs, Quantity};
 
     use super::*;
     use crate::measure::ai_hub_llm::read;
     use crate::validate::score::{coverage_percent, score};
     use crate::validate::{Group, figures};
 
-    /// Rates that are tried, in gigabytes a second.
-    const RATES: std::ops::RangeInclusive<u32> = 58..=70;
-
-    /// The published rows in 4 bits of engines that compile whole steps.
-    fn published() -> Vec<Answer> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
-        let mut runs = read(&folder, "8elite").unwrap().runs;
-        runs.retain(|run| run.what.format == "w4a16");
-        runs
+    /// A bandwidth of weights in graphs of whole steps, and the values of it that are tried, in gigabytes a second.
+    struct Rate {
+        /// What it decides of an answer.
+        phase: &'static str,
+        tried: RangeInclusive<u32>,
+        of: fn(&mut CompiledGraphs) -> &mut Option<Quantity>,
     }
 
-    /// Predictions of each row by each rate of the weights of one token.
-    fn predicted_by_rate(runs: &[Answer], errors: &[Group]) -> Vec<Vec<Point>> {
-        let of_rate = |rate: u32| {
-            let mut profile = Profile::load("snapdragon-8elite").unwrap();
+    const RATES: [Rate; 2] = [
+        Rate { phase: "next_token", tried: 58..=70, of: |compiled| &mut compiled.token_bandwidth_gbps },
+        Rate { phase: "first_token", tried: 38..=54, of: |compiled| &mut compiled.prompt_bandwidth_gbps },
+    ];
+
+    impl Rate {
+        fn of(&self, profile: &mut Profile) -> f64 {
             let compiled = profile.npu.as_mut().unwrap().compiled.as_mut().unwrap();
-            compiled.token_bandwidth_gbps.as_mut().unwrap().value = f64::from(rate);
-            profile.calibration.get_or_insert_default().error = errors.to_vec();
-            validate(&profile, runs, Library::Xnnpack).points
-        };
-        RATES.map(of_rate).collect()
+            (self.of)(compiled).as_ref().unwrap().value
+        }
+
+        /// The published rows in 4 bits of engines that compile whole steps.
+        fn published(&self) -> Vec<Answer> {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
+            let mut runs = read(&folder, "8elite").unwrap().runs;
+            runs.retain(|run| run.what.format == "w4a16" && run.what.group().ends_with(self.phase));
+            runs
+        }
+
+        /// Predictions of each row by each value.
+        fn predicted(&self, runs: &[Answer], errors: &[Group]) -> Vec<Vec<Point>> {
+            let by = |value: u32| {
+                let mut profile = Profile::load("snapdragon-8elite").unwrap();
+                let compiled = profile.npu.as_mut().unwrap().compiled.as_mut().unwrap();
+                (self.of)(compiled).as_mut().unwrap().value = f64::from(value);
+                profile.calibration.get_or_insert_default().error = errors.to_vec();
+                validate(&profile, runs, Library::Xnnpack).points
+            };
+            self.tried.clone().map(by).collect()
+        }
     }
 
-    /// The index of the rate with the least mean error in times of a token of the models that count, as the profile's
-    /// was fitted: to exports of two runtimes.
-    fn best_rate(by_rate: &[Vec<Point>], counts: impl Fn(&str) -> bool) -> usize {
-        let is_fitted = |point: &&Point| {
-            ["npu/genie/w4a16/next_token", "npu/geniex_qairt/w4a16/next_token"]
-                .contains(&point.group.as_str())
-        };
+    /// The index of the value with the least mean error on the models that count, as the profile's was fitted: to
+    /// exports of two runtimes.
+    fn best(by_value: &[Vec<Point>], counts: impl Fn(&str) -> bool) -> usize {
+        let is_fitted = |point: &&Point| point.group.starts_with("npu/genie") && counts(&point.network);
         let error = |points: &Vec<Point>| {
             let kept: Vec<(f64, f64)> = points
                 .iter()
                 .filter(is_fitted)
-                .filter(|point| counts(&point.network))
                 .map(|point| (point.predicted_us, point.measured_us))
                 .collect();
             figures("", &kept).mape_percent
         };
-        let errors: Vec<f64> = by_rate.iter().map(error).collect();
+        let errors: Vec<f64> = by_value.iter().map(error).collect();
         (0..errors.len()).min_by(|&one, &other| errors[one].total_cmp(&errors[other])).unwrap()
     }
 
-    /// Each row by the rate that was fitted without its model.
-    fn kept_out(by_rate: &[Vec<Point>]) -> Vec<Point> {
-        let by_rate_without = |model: &str| best_rate(by_rate, |other| other != model);
-        let of = |(index, point): (usize, &Point)| by_rate[by_rate_without(&point.network)][index].clone();
-        by_rate[0].iter().enumerate().map(of).collect()
+    /// Each row by the value that was fitted without its model.
+    fn kept_out(by_value: &[Vec<Point>]) -> Vec<Point> {
+        let without = |model: &str| best(by_value, |other| other != model);
+        let of = |(index, point): (usize, &Point)| by_value[without(&point.network)][index].clone();
+        by_value[0].iter().enumerate().map(of).collect()
     }
 
     #[test]
-    fn the_profile_states_the_errors_on_models_kept_out_of_its_rate() {
-        let by_rate = predicted_by_rate(&published(), &[]);
-        let profile = Profile::load("snapdragon-8elite").unwrap();
-        let value = profile.npu.unwrap().compiled.unwrap().token_bandwidth_gbps.unwrap().value;
-        let best = RATES.clone().nth(best_rate(&by_rate, |_| true)).unwrap();
-        assert!((f64::from(best) - value).abs() <= 1.0, "{best}");
-        let stated = profile.calibration.unwrap().error;
-        let found: Vec<Group> = score(&kept_out(&by_rate)).into_iter().map(|scored| scored.group).collect();
-        assert_eq!(stated.len(), found.len(), "{found:#?}");
-        for (stated, found) in stated.iter().zip(&found) {
-            assert_eq!((&stated.name, stated.n), (&found.name, found.n));
-            assert!((stated.mape_percent - found.mape_percent).abs() < 0.01, "{found:#?}");
-            assert!((stated.p95_ape_percent - found.p95_ape_percent).abs() < 0.01, "{found:#?}");
-            assert!((stated.bias_percent - found.bias_percent).abs() < 0.01, "{found:#?}");
+    fn the_profile_states_the_errors_on_models_kept_out_of_its_rates() {
+        let mut profile = Profile::load("snapdragon-8elite").unwrap();
+        let stated = profile.calibration.take().unwrap().error;
+        let mut found = Vec::new();
+        for rate in &RATES {
+            let by_value = rate.predicted(&rate.published(), &[]);
+            let fitted = rate.tried.clone().nth(best(&by_value, |_| true)).unwrap();
+            assert!((f64::from(fitted) - rate.of(&mut profile)).abs() <= 1.0, "{} {fitted}", rate.phase);
+            found.extend(score(&kept_out(&by_value)).into_iter().map(|scored| scored.group));
         }
+        assert_eq!(stated.len(), found.len(), "{found:#?}");
+        for found in &found {
+            let stated = stated.iter().find(|stated| stated.name == found.name).unwrap();
+            assert_eq!(stated.n, found.n);
+            let figures = |group: &Group| [group.mape_percent, group.p95_ape_percent, group.bias_percent];
+            let pairs = figures(stated).into_iter().zip(figures(found));
+            assert!(pairs.into_iter().all(|(one, other)| (one - other).abs() < 0.01), "{found:#?}");
+        }
+        // The limits that a model nobody has seen is held to.
+        let mean = |phase: &str| {
+            let of = found.iter().filter(|group| group.name.to_string().ends_with(phase));
+            of.map(|group| group.mape_percent).fold(0.0, f64::max)
+        };
+        assert!(mean("first_token") < 25.0 && mean("next_token") < 25.0, "{found:#?}");
     }
 
     #[test]
     fn intervals_from_the_errors_of_other_models_hold_published_times() {
-        let runs = published();
-        let by_rate = predicted_by_rate(&runs, &[]);
-        let points = kept_out(&by_rate);
-        let models: BTreeSet<&str> = points.iter().map(|point| point.network.as_str()).collect();
-        let mut outside = Vec::new();
-        for &model in &models {
-            let others: Vec<Point> = points.iter().filter(|point| point.network != model).cloned().collect();
-            let errors: Vec<Group> = score(&others).into_iter().map(|scored| scored.group).collect();
-            let own: Vec<Answer> = runs.iter().filter(|run| run.network == model).cloned().collect();
-            let rate = best_rate(&by_rate, |other| other != model);
-            for point in &predicted_by_rate(&own, &errors)[rate] {
-                if !(point.low_us <= Some(point.measured_us) && Some(point.measured_us) <= point.high_us) {
-                    outside.push(format!("{} {}", point.group, point.what));
+        let outside_of = |rate: &Rate| {
+            let runs = rate.published();
+            let by_value = rate.predicted(&runs, &[]);
+            let points = kept_out(&by_value);
+            let models: BTreeSet<&str> = points.iter().map(|point| point.network.as_str()).collect();
+            let mut outside = Vec::new();
+            for &model in &models {
+                let others: Vec<Point> =
+                    points.iter().filter(|point| point.network != model).cloned().collect();
+                let errors: Vec<Group> = score(&others).into_iter().map(|scored| scored.group).collect();
+                let own: Vec<Answer> = runs.iter().filter(|run| run.network == model).cloned().collect();
+                let value = best(&by_value, |other| other != model);
+                for point in &rate.predicted(&own, &errors)[value] {
+                    if !(point.low_us <= Some(point.measured_us) && Some(point.measured_us) <= point.high_us)
+                    {
+                        outside.push(format!("{} {}", point.group, point.what));
+                    }
                 }
             }
-        }
-        let count = |of: &str| {
-            let all = points.iter().filter(|point| point.group.ends_with(of)).count();
-            (outside.iter().filter(|one| one.contains(of)).count(), all)
+            (outside, points.len())
         };
-        assert_eq!([count("first_token"), count("next_token")], [(2, 19), (3, 19)], "{outside:#?}");
-        let is_known = |one: &String| one.contains("qwen3_4b") || one.contains("mistral_7b");
-        assert!(outside.iter().all(is_known), "{outside:#?}");
+        let found = RATES.each_ref().map(outside_of);
+        assert_eq!(
+            found.each_ref().map(|(outside, all)| (outside.len(), *all)),
+            [(3, 19), (1, 19)],
+            "{found:#?}"
+        );
     }
 
     #[test]
-    fn three_of_four_published_times_of_a_chip_with_a_scaled_rate_are_in_their_intervals() {
+    fn published_times_of_a_chip_with_scaled_rates_are_in_their_intervals() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
         let profile = Profile::load("snapdragon-8gen3").unwrap();
         let points = validate(&profile, &read(&folder, "8gen3").unwrap().runs, Library::Xnnpack).points;
-        assert_eq!((points.len(), coverage_percent(points.iter())), (4, Some(75.0)));
-        assert!(points.iter().any(|point| point.measured_us > 1.7 * point.predicted_us));
+        assert_eq!((points.len(), coverage_percent(points.iter())), (4, Some(100.0)), "{points:#?}");
     }
 
     /// What the profile says of its CPU's kernels for language models.

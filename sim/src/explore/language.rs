@@ -225,7 +225,7 @@ fn plan_products(
     let variant = plan.device(device);
     let price = ProductPrices::new(&variant, library, synchronisation);
     let step_plan = |step| plan_step(&price, &plan.graphs.stages(task, step), rules);
-    let prompts = (0..task.turns.len()).map(|turn| step_plan(plan.graphs.prefill_steps(task, turn).0));
+    let prompts = (0..task.turns.len()).map(|turn| step_plan(plan.graphs.prefill_steps(task, turn)[0].0));
     let prefill = prompts.collect::<Result<_, _>>()?;
     let decode = step_plan(plan.graphs.decode_step(task, 0, 0))?;
     (plan.prefill, plan.decode) = (prefill, decode);

@@ -7,8 +7,8 @@ use super::unknown;
 use crate::explore::Strategy;
 use crate::input::{Result, Text, Violation};
 use crate::workload::{
-    LanguageModel, LanguageTask, MAX_DIMENSION, OperatorError, Turn, WeightFormat, language_model,
-    language_models,
+    GraphContexts, LanguageModel, LanguageTask, MAX_DIMENSION, OperatorError, Turn, WeightFormat,
+    language_model, language_models,
 };
 
 /// Most turns of a conversation.
@@ -35,6 +35,9 @@ pub struct LanguageTable {
     pub prompt_tokens: Option<u32>,
     /// Tokens generated after the first, of a task of one turn.
     pub generated_tokens: Option<u32>,
+    /// Contexts that an engine of whole compiled steps has graphs for; those of Qualcomm AI Hub's export unless said
+    /// otherwise.
+    pub graph_contexts: Option<GraphContexts>,
     /// The turns of a conversation, whose keys and values are kept.
     pub turn: Option<Vec<Turn>>,
     /// Who computes the model's products; `hetero-tensor` unless said otherwise.
@@ -47,11 +50,10 @@ impl LanguageTable {
     /// # Errors
     /// An unknown model, a bad configuration, or too many tokens.
     pub(super) fn task(&self, text: &Text) -> Result<LanguageTask> {
-        let task = LanguageTask {
-            model: self.model(text)?,
-            weights: self.weights.unwrap_or_default(),
-            turns: self.turns(text)?,
-        };
+        let mut model = self.model(text)?;
+        model.graph_contexts = self.graph_contexts.unwrap_or(model.graph_contexts);
+        let task =
+            LanguageTask { model, weights: self.weights.unwrap_or_default(), turns: self.turns(text)? };
         let last = task.turns.len().saturating_sub(1);
         for turn in 0..=last {
             let mut last_token = task.first_decode(turn);

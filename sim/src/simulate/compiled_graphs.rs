@@ -37,7 +37,8 @@ pub(super) fn of_token_steps(stages: &[Stage], plan: &Plan, device: &Profile) ->
     let (Some(compiled), Some(one_row_bandwidth_gbps)) = (compiled, bandwidth) else {
         return Err(SimulateError::NoTokenGraphs { device: device.name.clone() });
     };
-    let parameters = CompiledGraphs { one_row_bandwidth_gbps, ..compiled.clone() };
+    let bandwidth_gbps = compiled.prompt_bandwidth_gbps.as_ref().unwrap_or(&compiled.bandwidth_gbps).clone();
+    let parameters = CompiledGraphs { bandwidth_gbps, one_row_bandwidth_gbps, ..compiled.clone() };
     in_graphs_of(stages, plan, |_| Some(&parameters))
 }
 

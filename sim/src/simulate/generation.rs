@@ -218,10 +218,8 @@ impl<'a> GenerationRun<'a> {
     fn prefill(&mut self, turn: usize) -> Result<Cost> {
         let plan = self.plan.prefill_plan(self.task, turn)?;
         let graphs = self.plan.graphs_of(plan);
-        let (step, times) = graphs.prefill_steps(self.task, turn);
-        let cost = self.step(step, plan)?;
         let answered = turn.checked_sub(1).map_or(0, |before| self.task.turns[before].generated_tokens);
-        Ok(self.rearranging(answered).then(cost, times))
+        self.steps(graphs.prefill_steps(self.task, turn), plan, self.rearranging(answered))
     }
 
     /// Bringing the keys and values of `tokens` into the layout of the other phase's processor, where each phase
@@ -242,6 +240,11 @@ impl<'a> GenerationRun<'a> {
         graphs.stages(self.task, step)
     }
 
+    /// All of `steps`, as often as each is run, behind what costs `before`.
+    fn steps(&mut self, steps: Vec<(TokenStep, u32)>, plan: &StepPlan, before: Cost) -> Result<Cost> {
+        steps.into_iter().try_fold(before, |cost, (step, times)| Ok(cost.then(self.step(step, plan)?, times)))
+    }
+
     /// All operators of one step.
     fn step(&mut self, step: TokenStep, plan: &StepPlan) -> Result<Cost> {
         let stages = self.stages(step, plan);
@@ -256,6 +259,10 @@ impl<'a> GenerationRun<'a> {
     fn decode(&mut self, turn: usize) -> Result<Cost> {
         let steps = self.task.turns[turn].generated_tokens;
         let graphs = self.plan.graphs_of(&self.plan.decode);
+        let rearranging = self.rearranging(self.task.turns[turn].prompt_tokens);
+        if graphs.are_of_steps() {
+            return self.steps(graphs.decode_steps(self.task, turn), &self.plan.decode, rearranging);
+        }
         let [first, last] = [0, steps - 1].map(|token| graphs.decode_step(self.task, turn, token));
         let begin = self.step(first, &self.plan.decode)?;
         let end = self.step(last, &self.plan.decode)?;
@@ -268,15 +275,20 @@ impl<'a> GenerationRun<'a> {
             joules: mean(begin.joules, end.joules),
             busy: std::array::from_fn(|processor| mean(begin.busy[processor], end.busy[processor])),
         };
-        Ok(self.rearranging(self.task.turns[turn].prompt_tokens).then(answer, 1))
+        Ok(rearranging.then(answer, 1))
     }
 
     /// What each of the `steps` steps of a turn's answer takes, where the first takes `begin`.
     fn token_latencies(&mut self, turn: usize, steps: u32, begin: Picos) -> Result<Vec<Picos>> {
         let graphs = self.plan.graphs_of(&self.plan.decode);
         let first = graphs.decode_step(self.task, turn, 0);
-        if first == graphs.decode_step(self.task, turn, steps) {
-            return Ok(vec![begin; steps as usize]);
+        if graphs.are_of_steps() {
+            let mut latencies = Vec::with_capacity(steps as usize);
+            for (step, times) in graphs.decode_steps(self.task, turn) {
+                let latency = self.step(step, &self.plan.decode)?.latency;
+                latencies.extend(std::iter::repeat_n(latency, times as usize));
+            }
+            return Ok(latencies);
         }
         let by = self.over_context_by(first);
         let of_first = by.map_or(Ok(Picos::ZERO), |by| self.over_context(first, by))?;

@@ -44,6 +44,23 @@ pub struct LanguageModel {
     pub tied_embedding: bool,
     /// Whether queries, keys and values have biases.
     pub attention_bias: bool,
+    /// Contexts that an engine of whole compiled steps has graphs for.
+    #[serde(default)]
+    pub graph_contexts: GraphContexts,
+}
+
+/// Contexts that an engine of whole compiled steps, as Qualcomm's Genie, has graphs for. A graph takes what its whole
+/// context takes, however few tokens there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GraphContexts {
+    /// Several from 512 tokens on, of which each step runs in the least that holds it: exports of Qualcomm AI Hub
+    /// since spring 2026 (`DEFAULT_EXPORT_CONTEXT_LENGTHS` in its ai-hub-models; a bundle of Qwen3-4B has
+    /// `prompt_ar128_cl512` and others).
+    #[default]
+    Several,
+    /// One, which holds the whole conversation: its exports before (`export.py` at 33c3d03, February 2026).
+    One,
 }
 
 /// Some tokens that a model processes at once.

@@ -6,7 +6,9 @@ use coexec_sim::kernel::Library;
 use coexec_sim::plan::{Mechanism, Placement, Plan};
 use coexec_sim::simulate::{Conversation, Simulator, generate, generation_timeline};
 use coexec_sim::units::Picos;
-use coexec_sim::workload::{LanguageModel, LanguageTask, Stage, TokenStep, Turn, WeightFormat};
+use coexec_sim::workload::{
+    GraphContexts, LanguageModel, LanguageTask, Stage, TokenStep, Turn, WeightFormat,
+};
 
 fn task() -> LanguageTask {
     let model = LanguageModel {
@@ -20,6 +22,7 @@ fn task() -> LanguageTask {
         vocabulary: 32000,
         tied_embedding: true,
         attention_bias: false,
+        graph_contexts: GraphContexts::One,
     };
     let turn = Turn { prompt_tokens: 96, generated_tokens: 5 };
     LanguageTask::single(model, WeightFormat::W4a16, turn)

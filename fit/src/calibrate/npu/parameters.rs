@@ -175,8 +175,8 @@ impl Setting {
         }
         if self.scales {
             compiled.taps_per_ns.value *= Speed::Vector.of(coordinates).exp();
-            if let Some(token) = &mut compiled.token_bandwidth_gbps {
-                token.value *= Speed::Memory.of(coordinates).exp();
+            for of_language in of_language(&mut compiled) {
+                of_language.value *= Speed::Memory.of(coordinates).exp();
             }
         }
         tie(&mut compiled, self.scales);
@@ -199,10 +199,10 @@ impl Setting {
             *quantity = Quantity { value, source: Some("fit".to_owned()), ci95: Some(ci95) };
         }
         tie(&mut compiled, self.scales);
-        if let Some(token) = compiled.token_bandwidth_gbps.as_mut().filter(|_| self.scales) {
-            let value = rounded(token.value, VALUE_DIGITS);
+        for of_language in of_language(&mut compiled).filter(|_| self.scales) {
+            let value = rounded(of_language.value, VALUE_DIGITS);
             let source = Some("derived: the prior's, by the memory's fitted speed".to_owned());
-            *token = Quantity { value, source, ci95: None };
+            *of_language = Quantity { value, source, ci95: None };
         }
         source.clone_into(&mut compiled.source);
         compiled.basis = Basis::Measured;
@@ -230,6 +230,11 @@ impl Setting {
         };
         self.present.iter().zip(known).filter_map(value).collect()
     }
+}
+
+/// What is known of the graphs of language models' steps, which no other model's times are of.
+fn of_language(compiled: &mut CompiledGraphs) -> impl Iterator<Item = &mut Quantity> {
+    [&mut compiled.token_bandwidth_gbps, &mut compiled.prompt_bandwidth_gbps].into_iter().flatten()
 }
 
 /// Sets the values that follow from others.

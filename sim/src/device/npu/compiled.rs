@@ -58,6 +58,9 @@ pub struct CompiledGraphs {
     /// Memory bandwidth of weights that one token is multiplied by, in graphs of whole steps of a language
     /// model. Absent: nothing is known of such graphs.
     pub token_bandwidth_gbps: Option<Quantity>,
+    /// Memory bandwidth of weights that a part of a prompt is multiplied by, in the same graphs. Absent: that of
+    /// other graphs.
+    pub prompt_bandwidth_gbps: Option<Quantity>,
     /// Part of the bytes beyond the on-chip memory that move: chains of operators are tiled.
     pub spill_factor: Quantity,
     /// Memory that tensors stay in between operators.

@@ -69,7 +69,8 @@ impl GenerationPlan {
         let [(of_prompt, prompt_errors), (of_token, token_errors)] =
             [(steps[0], AnswerPart::FirstToken), (steps[1], AnswerPart::NextToken)].map(known);
         let [prompt_graphs, token_graphs] = steps.map(|step| self.graphs_of(step));
-        let prompt = run.times_longer(prompt_graphs.prefill_steps(task, 0).0, steps[0], &prompt_errors)?;
+        let (prompt_step, _) = prompt_graphs.prefill_steps(task, 0)[0];
+        let prompt = run.times_longer(prompt_step, steps[0], &prompt_errors)?;
         let token = run.times_longer(token_graphs.decode_step(task, 0, 0), steps[1], &token_errors)?;
         let times = |time: Picos, factor: f64| Picos((time.0 as f64 * factor).round() as u64);
         let drawn = |time: &dyn Fn(f64, f64) -> Picos| {

@@ -29,9 +29,10 @@ pub fn price_answer(of: Conversation<'_>, plan: &GenerationPlan) -> Result<Price
 /// As [`price_answer`].
 pub fn price_prompt(of: Conversation<'_>, turn: usize, plan: &GenerationPlan) -> Result<PricedRequest> {
     let of_step = plan.prefill_plan(of.task, turn)?;
-    let (step, times) = plan.graphs_of(of_step).prefill_steps(of.task, turn);
     let mut request = PricedRequest::default();
-    request.append(&priced_step(of, plan, (step, of_step))?, times);
+    for (step, times) in plan.graphs_of(of_step).prefill_steps(of.task, turn) {
+        request.append(&priced_step(of, plan, (step, of_step))?, times);
+    }
     Ok(request)
 }
 

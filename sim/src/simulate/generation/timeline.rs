@@ -23,9 +23,10 @@ pub fn generation_timeline(of: Conversation<'_>, plan: &GenerationPlan) -> Resul
     for (index, turn) in task.turns.iter().enumerate() {
         whole.end += run.online_preparation(*turn, device);
         let prefill = plan.prefill_plan(task, index)?;
-        let (step, times) = plan.graphs_of(prefill).prefill_steps(task, index);
-        for _ in 0..times {
-            run.draw(&mut whole, step, prefill)?;
+        for (step, times) in plan.graphs_of(prefill).prefill_steps(task, index) {
+            for _ in 0..times {
+                run.draw(&mut whole, step, prefill)?;
+            }
         }
         if turn.generated_tokens > 0 {
             let first = plan.graphs_of(&plan.decode).decode_step(task, index, 0);

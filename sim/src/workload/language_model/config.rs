@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::LanguageModel;
+use super::{GraphContexts, LanguageModel};
 
 /// Model types whose layers are those of [`LanguageModel`]: gated feed-forward
 /// networks behind attention, both behind a norm.
@@ -98,6 +98,7 @@ impl LanguageModel {
             vocabulary: dimension("vocab_size", config.vocab_size)?,
             tied_embedding: config.tie_word_embeddings,
             attention_bias: config.attention_bias,
+            graph_contexts: GraphContexts::default(),
         })
     }
 }
