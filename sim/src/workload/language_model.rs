@@ -130,7 +130,7 @@ impl LanguageModel {
     pub fn check(&self, step: TokenStep) -> Result<(), OperatorError> {
         let format = DataType::F16;
         let parts =
-            [self.first_stages(step, format), self.layer_stages(step, format), self.last_stages(format)];
+            [self.first_stages(step, format), self.layer_stages(step, format), self.last_stages(1, format)];
         parts.iter().flatten().try_for_each(|stage| stage.layer.operator.check())
     }
 }

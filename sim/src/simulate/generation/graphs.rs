@@ -79,16 +79,16 @@ impl Graphs {
         counted(tokens.map(|token| self.decode_step(task, turn, token)))
     }
 
-    /// The stages of one step. In compiled graphs the last product has weights of 8 bits where the others have
-    /// 4, as Qualcomm's exports do.
+    /// The stages of one step. A compiled graph computes the successors of all its tokens (`logits` of Qualcomm's
+    /// exports), and its last product has weights of 8 bits where the others have 4.
     pub(crate) fn stages(self, task: &LanguageTask, step: TokenStep) -> StepStages {
         let stages = task.stages(step);
-        match self {
-            Self::Compiled { .. } if task.data_type() == DataType::W4A16 => {
-                StepStages { last: task.model.last_stages(DataType::W8A16), ..stages }
-            }
-            Self::Compiled { .. } | Self::Standard | Self::MadeOnline => stages,
+        if !self.are_of_steps() {
+            return stages;
         }
+        let format = task.data_type();
+        let last = if format == DataType::W4A16 { DataType::W8A16 } else { format };
+        StepStages { last: task.model.last_stages(step.tokens, last), ..stages }
     }
 }
 

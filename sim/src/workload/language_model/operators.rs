@@ -63,11 +63,11 @@ impl LanguageModel {
         layers.stages
     }
 
-    /// After the last layer: the last token's successor.
-    pub fn last_stages(&self, data_type: DataType) -> Vec<Stage> {
+    /// After the last layer: the successors of so many tokens.
+    pub fn last_stages(&self, tokens: u32, data_type: DataType) -> Vec<Stage> {
         let mut layers = Layers { data_type, stages: Vec::new() };
-        let norm = layers.add("last-norm", rms_norm(1, self.features), &[], 1);
-        let head = linear(1, self.features, self.vocabulary, false);
+        let norm = layers.add("last-norm", rms_norm(tokens, self.features), &[], 1);
+        let head = linear(tokens, self.features, self.vocabulary, false);
         layers.add("lm-head", head, &[norm], 0);
         layers.stages
     }

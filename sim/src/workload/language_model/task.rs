@@ -75,7 +75,7 @@ impl LanguageTask {
         StepStages {
             first: self.model.first_stages(step, data_type),
             layer: self.model.layer_stages(step, data_type),
-            last: self.model.last_stages(data_type),
+            last: self.model.last_stages(1, data_type),
         }
     }
 }
