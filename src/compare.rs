@@ -41,11 +41,9 @@ struct Task {
 pub(crate) fn run(options: &Compare, common: &Common) -> Result {
     let task = Task::new(options)?;
     let Rows { operators: rows, language_models, left_out } = rows(options, &task, common)?;
-    if rows.is_empty() && !language_models.is_empty() && (options.check || options.plot.is_some()) {
-        return Err(Failure::usage(
-            "--plot and --check are of what optimal gains over a baseline, and plan no language model",
-            "leave them out, or compare networks as well",
-        ));
+    if rows.is_empty() && !language_models.is_empty() {
+        let what = "of strategies for networks, not for language models, each of which has that of `explore`";
+        Failure::where_given(&options.of_networks(), what, "leave it out, or compare networks as well")?;
     }
     if let Some(picture) = &options.plot {
         output::write(

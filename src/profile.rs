@@ -41,6 +41,10 @@ fn new(options: &NewProfile, common: &Common) -> Result {
         return Err(Failure::usage(problem, format!("name some of {}", names(&donors))));
     }
     donors.retain(|donor| !options.without.contains(&donor.name));
+    if donors.is_empty() {
+        let problem = "--without names every measured device, whose predictions the profile is made from";
+        return Err(Failure::usage(problem, "leave one of them in"));
+    }
     let name = stem(&options.out);
     let sheet = like(&specification, &name, &donors)?;
     let mut profile = transfer(&sheet, &donors).map_err(|error| missing(&error))?;

@@ -237,7 +237,9 @@ fn gpu(part: &Part, like: &Gpu) -> Result<Gpu, InputError> {
     // Of an Adreno that it does not know the delegate counts one unit.
     let is_single = family.rules().maker == "Qualcomm";
     let units = units.or(facts.units()).or(is_single.then_some(1));
-    let compute_units = units.ok_or_else(|| missing("number of compute units"))?;
+    let many_sizes =
+        || refused("--gpu", text, &format!("a GPU with its number of cores, as {name}mc7@{clock_mhz}"));
+    let compute_units = units.ok_or_else(many_sizes)?;
     let rate =
         facts.multiply_accumulates_per_cycle(compute_units).ok_or_else(|| missing("arithmetic rate"))?;
     let source = |source: &str| format!("{name}: {source}");

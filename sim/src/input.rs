@@ -127,6 +127,8 @@ pub enum InputError {
         name: String,
         /// The names there are.
         known: Vec<String>,
+        /// Whether a file of one's own would do.
+        or_file: bool,
     },
 }
 
@@ -141,10 +143,11 @@ impl InputError {
             Self::NotText { .. } => "inputs are text in UTF-8; is this the right file?".to_owned(),
             Self::Option { expected, .. } => format!("write {expected}"),
             Self::Refused { help, .. } | Self::Model { help, .. } | Self::Unfit { help, .. } => help.clone(),
-            Self::Unknown { name, known, .. } => {
+            Self::Unknown { name, known, or_file, .. } => {
                 let near = nearest(name, known).map(|near| format!("did you mean {near:?}? "));
                 let known = known.join(", ");
-                format!("{}Bundled: {known}; or give the path of a file", near.unwrap_or_default())
+                let or = if *or_file { "; or give the path of a file" } else { "" };
+                format!("{}Bundled: {known}{or}", near.unwrap_or_default())
             }
         }
     }
@@ -226,7 +229,8 @@ impl Text {
         let name = path.display().to_string();
         let bytes = read_bytes(path, limit)?;
         match String::from_utf8(bytes) {
-            Ok(content) => Ok(Self { name, content }),
+            // Readers count a line end of two characters, as Windows writes it, in different ways.
+            Ok(content) => Ok(Self { name, content: content.replace("\r\n", "\n") }),
             Err(error) => Err(InputError::NotText { file: name, offset: error.utf8_error().valid_up_to() }),
         }
     }

@@ -117,6 +117,7 @@ impl ScenarioFile {
             what: "scenario",
             name: name.to_owned(),
             known: bundled().into_iter().map(|bundled| bundled.name.to_owned()).collect(),
+            or_file: true,
         })
     }
 }

@@ -18,9 +18,9 @@ pub(crate) struct Chosen {
 /// The profile of that name; where there is none, a prior may have been meant.
 fn profile(name: &str) -> Result<Profile, InputError> {
     Profile::load(name).map_err(|error| match error {
-        InputError::Unknown { what, name, known } => {
+        InputError::Unknown { what, name, known, or_file } => {
             let priors = ["base", "hardware"].map(str::to_owned);
-            InputError::Unknown { what, name, known: priors.into_iter().chain(known).collect() }
+            InputError::Unknown { what, name, known: priors.into_iter().chain(known).collect(), or_file }
         }
         error => error,
     })

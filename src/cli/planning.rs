@@ -237,7 +237,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "NAME,...", value_parser = one_or_all::<Strategy>(), default_value = "all", value_delimiter = ',')]
     pub(crate) strategies: Vec<OneOrAll<Strategy>>,
     /// Strategy over which gains are told, row by row
-    #[arg(long, value_name = "NAME", value_enum, default_value = "codl")]
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = COMPARED_WITH)]
     pub(crate) baseline: Strategy,
     /// What plans minimise
     #[arg(long, value_enum)]
@@ -269,7 +269,23 @@ pub(crate) struct Compare {
     pub(crate) limit: f64,
 }
 
+/// What `compare` sets `optimal` against unless told otherwise: the strategy of CoDL (MobiSys'22).
+const COMPARED_WITH: Strategy = Strategy::Codl;
+
 impl Compare {
+    /// What a comparison of networks alone may be told, and whether it was.
+    pub(crate) fn of_networks(&self) -> [(&'static str, bool); 7] {
+        [
+            ("--plot", self.plot.is_some()),
+            ("--check", self.check),
+            ("--strategies", self.strategies != [OneOrAll::All]),
+            ("--baseline", self.baseline != COMPARED_WITH),
+            ("--threads", self.threads.is_some()),
+            ("--step", self.step.is_some()),
+            ("--effort", self.effort.is_some()),
+        ]
+    }
+
     /// What is said instead of each scenario's file.
     pub(crate) fn overrides(&self, device: &str) -> Overrides {
         Overrides {

@@ -66,7 +66,13 @@ fn a_gain_below_the_limit_is_status_2() {
 fn what_cannot_be_compared_is_refused() {
     coexec(words("compare codl-conv --devices pixel4"))
         .assert_refused(&["is no model", "applications by itself"]);
-    coexec(words("compare qwen2.5-0.5b --devices pixel4 --check")).assert_refused(&["no language model"]);
+    for option in
+        ["--check", "--baseline epew", "--strategies optimal", "--threads 2", "--effort quick", "--step 8"]
+    {
+        let name = option.split(' ').next().unwrap_or_default();
+        coexec(words(&format!("compare qwen2.5-0.5b --devices pixel4 {option}")))
+            .assert_refused(&[name, "not for language models"]);
+    }
     coexec(words("compare vgg16 --devices pixle4")).assert_refused(&["no device profile"]);
     coexec(words("compare vgg16 --baseline optimal")).assert_refused(&["nothing over itself"]);
     coexec(words("compare vgg16 --strategies hetero-tensor")).assert_refused(&["for language models"]);

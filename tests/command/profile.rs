@@ -62,6 +62,12 @@ fn half_a_specification_and_one_of_no_device_are_refused() {
     refused("--cpu 4xA720@3", &["neither --memory nor --soc"]);
     refused("--memory lpddr5x-4800x64 --json", &["neither --cpu nor --soc"]);
     refused("--gpu adreno-750@903", &["neither --cpu and --memory nor --soc"]);
+    let without_cores = "--cpu 4xA720@3 --gpu mali-g720@1300 --memory lpddr5x-4800x64";
+    refused(without_cores, &["a GPU with its number of cores, as mali-g720mc7@1300"]);
+    refused(
+        "--soc dimensity-9400 --without galaxy-a03s,galaxy-s10,iphone-xs,iphone7,mi8se,pixel4",
+        &["every measured device", "leave one"],
+    );
     for (cpu, gpu, memory) in [
         ("4xA720@0.0001", "adreno-750@903", "lpddr5x-4800x64"),
         ("4xA720@1e6", "adreno-750@903", "lpddr5x-4800x64"),

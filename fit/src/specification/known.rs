@@ -245,5 +245,6 @@ fn parsed<T: DeserializeOwned>(name: &str) -> Option<T> {
 }
 
 fn unknown<'a>(what: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> InputError {
-    InputError::Unknown { what, name: name.to_owned(), known: known.map(str::to_owned).collect() }
+    let known = known.map(str::to_owned).collect();
+    InputError::Unknown { what, name: name.to_owned(), known, or_file: false }
 }

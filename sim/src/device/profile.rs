@@ -110,6 +110,7 @@ impl Profile {
             what: "device profile",
             name: name.to_owned(),
             known: BUNDLED.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            or_file: true,
         })
     }
 
