@@ -39,7 +39,10 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
 /// Fits `profile` to the runs, and writes it to `out`.
 fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result {
     let prior = Chosen::of(&options.prior)?;
-    output::check_apart(out, runs::path(&options.runs)?)?;
+    let runs = runs::path(&options.runs)?;
+    let others = [options.points.as_deref(), options.learning_curve.as_deref()];
+    output::check_all_apart(&others, &[runs, Path::new(&options.base)])?;
+    output::check_apart(out, runs)?;
     let measured = drawn(&profile, options, common)?;
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let progress = Progress::new(common);

@@ -191,7 +191,7 @@ fn of_simulation(error: &SimulateError) -> &'static str {
         SimulateError::TooLong { .. } => {
             "check the dimensions of the operators, the tokens or requests asked for, and the rates of the profile"
         }
-        SimulateError::NoTokenGraphs { .. } => {
+        SimulateError::NoTokenGraphs { .. } | SimulateError::SessionFull { .. } => {
             "choose another --strategy, or a device that has it (`coexec devices`)"
         }
         SimulateError::NoGraph { .. } => {

@@ -280,7 +280,8 @@ fn check(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
     );
     let first = plan.decode.layer.first().copied();
     let is_alike = |step: &StepPlan| step.parts().into_iter().flatten().all(|by| Some(*by) == first);
-    if first.is_some_and(|by| !by.uses(ProcessorKind::Npu))
+    let is_of_kernels = plan.graphs == Graphs::Kernels;
+    if first.is_some_and(|by| is_of_kernels || !by.uses(ProcessorKind::Npu))
         && plan.prefill.iter().chain([&plan.decode]).all(is_alike)
     {
         return bench;

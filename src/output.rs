@@ -229,6 +229,13 @@ pub(crate) fn check_apart(output: &Path, input: &Path) -> Result {
     if is_read { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
 }
 
+/// The same of each of `outputs` and `inputs` that is given.
+pub(crate) fn check_all_apart(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result {
+    let mut pairs =
+        outputs.iter().flatten().flat_map(|output| inputs.iter().map(move |input| (output, input)));
+    pairs.try_for_each(|(output, input)| check_apart(output, input))
+}
+
 /// The path of a file that may not be there yet, whatever it is called by.
 fn identity(named: &Path) -> Result<PathBuf> {
     let (path, folder) = target(named)?;

@@ -15,6 +15,8 @@ const SECONDS: [u64; 2] = [1_080, 90];
 
 pub(crate) fn run(options: &Probe, common: &Common) -> Result {
     workers::keep_on_their_cores(options.device.gpu_cores)?;
+    let written = [Some(&options.out), options.points.as_ref(), options.runs.as_ref()];
+    written.into_iter().flatten().try_for_each(|path| output::check(path))?;
     let no_date = || Failure::usage("this system does not tell the date", "give it with --date");
     let how = ProbeOptions {
         name: name(options)?,

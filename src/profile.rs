@@ -94,7 +94,12 @@ fn tell(specification: &Specification, (donors, are_fewer): (&str, bool), error:
     let Specification { soc, cpu, gpu, npu, memory } = specification;
     let [gpu, npu] = [gpu, npu].map(|part| part.as_ref().map_or("not known", |part| &part.text));
     let (cpu, memory) = (&cpu.text, &memory.text);
-    output::line(&format!("{soc}: CPU {cpu}, GPU {gpu}, NPU {npu}, memory {memory}; power not known"));
+    // Also where the clock is known and what a core computes in a cycle is not.
+    let is_unmarked = !gpu.contains('?') && !memory.contains('?');
+    let unsure = if is_unmarked && specification.is_unverified(ProcessorKind::Gpu) { "?" } else { "" };
+    output::line(&format!(
+        "{soc}: CPU {cpu}, GPU {gpu}{unsure}, NPU {npu}, memory {memory}; power not known"
+    ));
     output::line(&format!("Kernel times are what {donors} predict, carried over by clocks and widths."));
     output::line(if are_fewer {
         "How far that is off is not known of fewer donors. All of them, each left out in turn, and wider for that:\n"

@@ -208,8 +208,8 @@ pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &
     common.note(format_args!("{}: {} {what} on {device}", path.display(), runs.count()));
     for (reason, count) in reasons(&runs.left_out) {
         let first = runs.left_out.iter().find(|row| row.reason == reason).map_or(0, |row| row.line);
-        let rows = runs.left_out.len();
-        common.note(format_args!("not used: {count} of {rows} rows: {reason} (first on line {first})"));
+        let rows = if count == 1 { "row" } else { "rows" };
+        common.note(format_args!("not used: {count} {rows}: {reason} (first on line {first})"));
     }
     Ok(Measured::of(data, device, runs))
 }

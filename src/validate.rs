@@ -1,6 +1,6 @@
 //! `coexec validate`: predictions of a profile against measured runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::plans::{PlannedNetwork, planned_networks};
@@ -14,9 +14,15 @@ use crate::{Column, Common, Failure, Measured, Result, Validate, or_dash, output
 
 pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let profile = Profile::load(&options.profile)?;
+    let read = [Some(runs::path(&options.runs)?), Some(Path::new(&options.profile)), options.seen.as_deref()];
+    let read: Vec<&Path> = read.into_iter().flatten().collect();
+    output::check_all_apart(
+        &[options.points.as_deref(), options.plot.as_ref().map(crate::PicturePath::path)],
+        &read,
+    )?;
     let measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     let set_the_profile = measured.set(&profile);
-    tell_of(&profile, &measured, set_the_profile, common);
+    tell_of((&options.profile, &profile), &measured, set_the_profile, common);
     let library = runs::library(&profile, &options.runs);
     let read = |path: &PathBuf| runs::measured(&profile, path, &options.runs, common);
     let seen = options.seen.as_ref().map(read).transpose()?;
@@ -61,12 +67,11 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
 }
 
 /// Says what makes the figures worth less than they look.
-fn tell_of(profile: &Profile, measured: &Measured, set_the_profile: bool, common: &Common) {
+fn tell_of((name, profile): (&str, &Profile), measured: &Measured, set_the_profile: bool, common: &Common) {
     if set_the_profile {
         common.note(format_args!(
             "warning: these runs set the profile: the errors say how well it was fitted, not how well it predicts; \
-             `coexec devices {}` lists errors on networks kept out of the fit",
-            profile.name
+             `coexec devices {name}` lists errors on networks kept out of the fit"
         ));
     }
     if let Some(other) = measured.other_devices(profile) {

@@ -66,7 +66,7 @@ fn detail(detail: &Detail) -> String {
             )
         }
         Detail::Gpu(launch) => gpu_launch(launch),
-        Detail::GpuLanguage(launch) => {
+        Detail::GpuLanguage(launch) | Detail::NpuLanguage(launch) => {
             format!("{}, {} moved", launch.kernel, launch.bytes)
         }
         Detail::Npu(schedule) => format!(

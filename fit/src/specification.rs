@@ -353,7 +353,7 @@ mod tests {
         assert!(cpu("1xX4@3,1xX4@3,1xX4@3,1xX4@3,1xX4@3").contains("1 to 4 clusters"));
         let gpu = |text: &str| problem(Specification { gpu: Some(Part::given(text)), ..good.clone() });
         assert!(gpu("adreno-750").contains("its name and its clock in MHz"));
-        assert!(gpu("mali-g76@700").contains("number of compute units"));
+        assert!(gpu("mali-g76@700").contains("mali-g76mc7@700"));
         for text in ["lpddr5", "lpddr5xx-4800x64"] {
             let memory = problem(Specification { memory: Part::given(text), ..good.clone() });
             assert!(memory.contains(&format!("--memory is {text}")), "{memory}");

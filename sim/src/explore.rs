@@ -102,6 +102,8 @@ pub enum Strategy {
     NpuNaive,
     /// Language models: all on the NPU, each step compiled as graphs over a context of fixed length.
     NpuGraphs,
+    /// Language models: all on the NPU, each operator by a kernel of its own (llama.cpp's Hexagon backend).
+    NpuKernels,
     /// Language models: prompts on the NPU, compiled as graphs; answers on the CPU cores or the GPU, whichever is
     /// faster, with a second copy of the weights in their layout (MNN, mllm).
     NpuPrefill,
@@ -204,6 +206,7 @@ impl Strategy {
             Self::NpuOnline => language(padded, Steps::Online(None), Role::Compared),
             Self::NpuNaive => language(padded, Steps::Online(Some(Order::WeightsStationary)), Role::Compared),
             Self::NpuGraphs | Self::NpuPrefill => engine(|_, _| Ok(Placement::NPU), Steps::Compiled),
+            Self::NpuKernels => engine(|_, _| Ok(Placement::NPU), Steps::Kernels),
             Self::HeteroLayer => engine(layer_level::place, Steps::Standard),
             Self::WeightCentric => {
                 compared(|price, stage| Ok(language::shared(weight_centric::best(price, &stage.layer)?)))

@@ -229,8 +229,11 @@ impl Text {
         let name = path.display().to_string();
         let bytes = read_bytes(path, limit)?;
         match String::from_utf8(bytes) {
-            // Readers count a line end of two characters, as Windows writes it, in different ways.
-            Ok(content) => Ok(Self { name, content: content.replace("\r\n", "\n") }),
+            // Readers count a line end of two characters, as Windows writes it, in different ways, and few take the
+            // mark that it puts in front.
+            Ok(content) => {
+                Ok(Self { name, content: content.trim_start_matches('\u{feff}').replace("\r\n", "\n") })
+            }
             Err(error) => Err(InputError::NotText { file: name, offset: error.utf8_error().valid_up_to() }),
         }
     }

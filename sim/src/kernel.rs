@@ -8,6 +8,7 @@
 
 pub mod cpu;
 pub mod gpu;
+pub mod language;
 pub mod npu;
 
 pub use cpu::{CoreSet, Library, MAX_THREADS};

@@ -104,6 +104,11 @@ pub enum SimulateError {
         "{device} has no npu.compiled.token_bandwidth_gbps in its profile, so nothing is known of language models in graphs"
     )]
     NoTokenGraphs { device: String },
+    /// A session of the NPU cannot map a language model.
+    #[error(
+        "the weights are {weights}, and a session of the NPU maps {most}: nothing is known of larger models"
+    )]
+    SessionFull { weights: Bytes, most: Bytes },
     /// Requests of several applications are more than a run is worth.
     #[error("the requests of all applications are {commands} commands, and may be {most}")]
     TooManyCommands { commands: u64, most: u64 },
@@ -130,6 +135,8 @@ enum GraphMaking {
     Networks,
     /// Of all operators of a step of a language model.
     TokenSteps,
+    /// None: each operator has a kernel of an engine of language models.
+    Kernels,
 }
 
 /// Runs plans on one device. Reused between runs, it allocates only while
@@ -183,10 +190,9 @@ impl<'a> Simulator<'a> {
         Self { graphs: GraphMaking::None, ..self }
     }
 
-    /// From now on the NPU is given whole steps of a language model, compiled as graphs, or each product on its
-    /// own.
-    fn take_steps(&mut self, are_compiled: bool) {
-        self.graphs = if are_compiled { GraphMaking::TokenSteps } else { GraphMaking::None };
+    /// From now on the NPU is given what `graphs` says.
+    fn take(&mut self, graphs: GraphMaking) {
+        self.graphs = graphs;
     }
 
     /// The simulator, with times of operators by the host's clock: from its call, which
@@ -233,6 +239,9 @@ impl<'a> Simulator<'a> {
     pub(crate) fn layer(&self, layer: &Layer, by: Processor) -> Result<(Phases, Detail)> {
         let (phases, detail) = match by {
             Processor::Npu(_) if self.graphs == GraphMaking::None => alone::product(layer, self.device)?,
+            Processor::Npu(_) if self.graphs == GraphMaking::Kernels => {
+                alone::language_kernel(layer, self.device)?
+            }
             Processor::Npu(_) | Processor::Cpu(_) | Processor::Gpu => {
                 execute(layer, self.device, self.library, by)?
             }
@@ -246,7 +255,7 @@ impl<'a> Simulator<'a> {
     /// of what its compiler takes.
     fn hands_products_over(&self, format: DataType) -> bool {
         let has_compiler = || self.device.npu.as_ref().is_some_and(|npu| npu.compiler(format).is_some());
-        self.graphs == GraphMaking::None || !has_compiler()
+        self.graphs == GraphMaking::None || self.graphs != GraphMaking::Kernels && !has_compiler()
     }
 
     fn deviate(&self, phases: &mut Phases, kind: ProcessorKind) {
@@ -258,7 +267,7 @@ impl<'a> Simulator<'a> {
     /// How the NPU runs the stages that `plan` gives it whole, where its compiler takes graphs.
     fn compiled(&self, stages: &[Stage], plan: &Plan) -> Result<compiled_graphs::Compiled> {
         let mut compiled = match self.graphs {
-            GraphMaking::None => return Ok(Vec::new()),
+            GraphMaking::None | GraphMaking::Kernels => return Ok(Vec::new()),
             GraphMaking::Networks => compiled_graphs::compiled(stages, plan, self.device)?,
             GraphMaking::TokenSteps => compiled_graphs::of_token_steps(stages, plan, self.device)?,
         };

@@ -138,6 +138,7 @@ impl Fit<'_> {
             name: "NPU".to_owned(),
             systolic: None,
             compiled: None,
+            language: None,
         });
         unit.compiled = Some(fit.compiled);
     }

@@ -7,6 +7,7 @@ use clap::Args;
 use coexec_hw::execute::DeviceChoice;
 use coexec_sim::units::SECONDS_PER_DAY;
 
+use super::planning::limit;
 use crate::ScenarioOptions;
 
 /// The device that stands for the GPU.
@@ -60,7 +61,7 @@ pub(crate) struct Run {
     #[arg(long = "run-limit", value_name = "S", default_value = "10", value_parser = seconds)]
     pub(crate) longest: Duration,
     /// Call times meaningless whose median's 95 % interval is wider than plus or minus this
-    #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0, value_parser = limit)]
     pub(crate) max_spread: f64,
     /// Seed of operands, order and intervals
     #[arg(long, value_name = "S", default_value_t = 0)]
@@ -97,7 +98,7 @@ pub(crate) struct Probe {
     pub(crate) date: Option<String>,
     /// End with status 3 where layers kept out of a fit are predicted with a greater mean
     /// error than this, or where one layer's times spread more; the profile is written
-    #[arg(long, value_name = "PERCENT", default_value_t = 60.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 60.0, value_parser = limit)]
     pub(crate) max_error: f64,
     /// Seed of the layers that are drawn and of the cross-validation's folds
     #[arg(long, value_name = "S", default_value_t = 0)]

@@ -208,6 +208,11 @@ fn probability(text: &str) -> Result<f64, String> {
     within(text, 0.0..=1.0)
 }
 
+/// A limit to errors or spreads, in percent; a large one limits nothing.
+pub(super) fn limit(text: &str) -> Result<f64, String> {
+    within(text, 0.0..=1e9)
+}
+
 /// Errors beyond which a draw says nothing.
 fn percent(text: &str) -> Result<f64, String> {
     within(text, 0.0..=200.0)

@@ -7,6 +7,7 @@ use clap::Args;
 use coexec_sim::Library;
 
 use super::picture;
+use super::planning::limit;
 use crate::{Figure, PicturePath, RunFormat};
 
 /// Measured runs of one device.
@@ -89,7 +90,7 @@ pub(crate) struct Validate {
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub(crate) group: String,
     /// End with status 2 where the MAPE of a group is above this
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = limit)]
     pub(crate) limit: Option<f64>,
     /// Worst predictions to list
     #[arg(long, value_name = "N", default_value_t = 5)]

@@ -55,6 +55,21 @@ fn the_worst_predictions_are_listed_with_layer_and_kernel() {
 }
 
 #[test]
+fn nothing_is_written_over_what_is_read_and_no_limit_is_no_number() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/device-profiles/pixel4.toml");
+    fs::copy(profile, folder.path().join("mine.toml")).unwrap();
+    let given = VALIDATE.replace("--profile pixel4", "--profile mine.toml");
+    assert_ne!(given, VALIDATE);
+    coexec_in(folder.path(), words(&format!("{given} --points mine.toml")))
+        .assert_refused(&["mine.toml", "it is what this command reads"]);
+    let refused = coexec_in(folder.path(), words(&format!("{VALIDATE} --limit nan")));
+    assert_ne!(refused.status, 0);
+    assert!(refused.stderr.contains("expected a number from 0"), "{}", refused.stderr);
+}
+
+#[test]
 fn points_and_their_picture_are_written_together() {
     let folder = tempfile::tempdir().unwrap();
     write_runs(folder.path());

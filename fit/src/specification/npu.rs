@@ -76,7 +76,12 @@ pub(super) fn npu(name: &str, memory: Interface) -> Result<Npu, InputError> {
             Quantity::of(measured.on_chip_bytes.value, "assumed: as much as the snapdragon-8gen3 profile has")
         }
     };
-    Ok(Npu { name: format!("{} {}", facts.vendor, facts.npu), systolic: None, compiled: Some(compiled) })
+    Ok(Npu {
+        name: format!("{} {}", facts.vendor, facts.npu),
+        systolic: None,
+        compiled: Some(compiled),
+        language: None,
+    })
 }
 
 /// By how much products in 16-bit floats and in 8-bit integers are faster, where their peaks are published.

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::compiled::CompiledGraphs;
-use super::{Basis, Checker, Quantity};
+use super::{Basis, Checker, LanguageRates, Quantity};
 use crate::workload::DataType;
 
 /// Which operand of a product of activations and weights moves through the
@@ -41,6 +41,9 @@ pub struct Npu {
     pub systolic: Option<SystolicArrays>,
     /// Networks that are compiled as a whole. Absent: products alone run here.
     pub compiled: Option<CompiledGraphs>,
+    /// A language-model engine's kernels for integer weights, which are handed over one by one. Absent: nothing is
+    /// known of them.
+    pub language: Option<LanguageRates>,
 }
 
 /// Systolic arrays that compute products handed over one by one.
@@ -161,8 +164,12 @@ impl Npu {
         if self.name.trim().is_empty() {
             checker.violation("name", "nothing", "the name of the unit");
         }
-        if self.systolic.is_none() && self.compiled.is_none() {
-            checker.violation("systolic", "nothing", "[npu.systolic], [npu.compiled] or both");
+        if self.systolic.is_none() && self.compiled.is_none() && self.language.is_none() {
+            checker.violation(
+                "systolic",
+                "nothing",
+                "[npu.systolic], [npu.compiled], [npu.language] or several",
+            );
         }
         checker.values(self);
         checker.optional("systolic", self.systolic.as_ref(), SystolicArrays::check);

@@ -24,7 +24,7 @@ use crate::plan::{Mechanism, Placement};
 use crate::simulate::{
     Conversation, Generation, GenerationPlan, Graphs, Result, SimulateError, StepPlan, generate,
 };
-use crate::units::Picos;
+use crate::units::{Bytes, Picos};
 use crate::workload::{LanguageTask, Stage, StepStages};
 
 /// Where a strategy puts a product, or any operator where it computes whole steps on one processor.
@@ -45,6 +45,8 @@ pub(super) enum Steps {
     OnCores,
     /// Whole, on the NPU, as its compiler takes them.
     Compiled,
+    /// Whole, on the NPU, operator by operator.
+    Kernels,
     /// Products where the strategy puts them, on the NPU in standard graphs; everything else on the GPU.
     Standard,
     /// The same in graphs that are made when a prompt arrives, with the operands in that order.
@@ -65,20 +67,21 @@ pub(super) enum Role {
 impl Steps {
     /// Whether one processor computes all of a step, not only its products.
     fn are_whole(self) -> bool {
-        matches!(self, Self::OnCores | Self::Compiled)
+        matches!(self, Self::OnCores | Self::Compiled | Self::Kernels)
     }
 
     fn graphs(self, task: &LanguageTask) -> Graphs {
         match self {
             Self::OnCores | Self::Standard => Graphs::Standard,
             Self::Compiled => Graphs::compiled(task),
+            Self::Kernels => Graphs::Kernels,
             Self::Online(_) => Graphs::MadeOnline,
         }
     }
 
     fn order(self) -> Option<Order> {
         match self {
-            Self::OnCores | Self::Standard | Self::Compiled => None,
+            Self::OnCores | Self::Standard | Self::Compiled | Self::Kernels => None,
             Self::Online(order) => order,
         }
     }
@@ -207,6 +210,9 @@ fn plan_products(
     let Some(rules) = strategy.rules().language else {
         return Err(strategy.of_other_workloads("graphs of operators"));
     };
+    if rules.steps == Steps::Kernels {
+        check_session(task)?;
+    }
     let uses_gpu = !rules.steps.are_whole();
     let hands_over_products = uses_gpu && strategy != Strategy::GpuOnly;
     if uses_gpu && device.gpu.is_none() {
@@ -230,6 +236,17 @@ fn plan_products(
     let decode = step_plan(plan.graphs.decode_step(task, 0, 0))?;
     (plan.prefill, plan.decode) = (prefill, decode);
     Ok(plan)
+}
+
+/// Weights that a session of Qualcomm's NPUs has mapped at most: of larger models llama.cpp maps parts one after the
+/// other, in times that nobody publishes (its docs/backend/snapdragon/developer.md).
+const SESSION_BYTES: u64 = 3_500_000_000;
+
+/// That one session holds the weights.
+fn check_session(task: &LanguageTask) -> Result<()> {
+    let weights = task.data_type().weight_bytes(task.model.parameters());
+    let most = Bytes(SESSION_BYTES);
+    if weights > most { Err(SimulateError::SessionFull { weights, most }) } else { Ok(()) }
 }
 
 fn plan_step(

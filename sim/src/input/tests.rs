@@ -154,7 +154,7 @@ fn data_is_read_as_the_parser_reads_it_and_refused_at_the_same_place() {
 #[test]
 fn line_ends_of_two_characters_count_once() {
     let path = std::env::temp_dir().join(format!("line-ends-{}.csv", std::process::id()));
-    std::fs::write(&path, "run,network\r\n0,fc1\r\n").unwrap();
+    std::fs::write(&path, "\u{feff}run,network\r\n0,fc1\r\n").unwrap();
     assert_eq!(Text::read(&path).unwrap().content, "run,network\n0,fc1\n");
     std::fs::remove_file(path).unwrap();
 }

@@ -14,7 +14,7 @@ pub mod ruy;
 mod tally;
 mod team;
 mod tflite;
-mod traffic;
+pub(super) mod traffic;
 mod xnnpack;
 
 use schemars::JsonSchema;

@@ -20,6 +20,7 @@
 pub mod compiled;
 mod cost;
 mod graphs;
+pub mod language;
 mod product;
 mod systolic;
 

@@ -35,8 +35,8 @@ pub struct LanguageTable {
     pub prompt_tokens: Option<u32>,
     /// Tokens generated after the first, of a task of one turn.
     pub generated_tokens: Option<u32>,
-    /// Contexts that an engine of whole compiled steps has graphs for; those of Qualcomm AI Hub's export unless said
-    /// otherwise.
+    /// Contexts that an engine of whole compiled steps has graphs for; unless said otherwise those of Qualcomm AI
+    /// Hub's export of a bundled model, and several of a `config.json`.
     pub graph_contexts: Option<GraphContexts>,
     /// The turns of a conversation, whose keys and values are kept.
     pub turn: Option<Vec<Turn>>,

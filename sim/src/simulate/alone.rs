@@ -6,6 +6,7 @@ use super::price::own_memory;
 use super::{Result, SimulateError, compiled_graphs, within_a_day};
 use crate::device::{ProcessorKind, Profile};
 use crate::engine::ProcessorId;
+use crate::kernel::language::LanguageLaunch;
 use crate::kernel::{CoreSet, Library, Phases, Unsupported, cpu, gpu, npu};
 use crate::plan::Processor;
 use crate::units::BytesPerSecond;
@@ -32,9 +33,11 @@ pub enum Detail {
     /// A GPU launch.
     Gpu(gpu::Launch),
     /// A GPU launch of a language-model engine.
-    GpuLanguage(gpu::language::LanguageLaunch),
+    GpuLanguage(LanguageLaunch),
     /// An NPU's schedule of a product handed over on its own.
     Npu(npu::Schedule),
+    /// A kernel of a language-model engine on an NPU.
+    NpuLanguage(LanguageLaunch),
     /// A layer of a graph that an NPU's compiler took as a whole.
     NpuGraph(npu::compiled::Step),
 }
@@ -44,7 +47,9 @@ impl Detail {
     pub(crate) fn streams(&self) -> u32 {
         match self {
             Self::Cpu { schedule, .. } => schedule.threads.max(1),
-            Self::Gpu(_) | Self::GpuLanguage(_) | Self::Npu(_) | Self::NpuGraph(_) => 1,
+            Self::Gpu(_) | Self::GpuLanguage(_) | Self::Npu(_) | Self::NpuLanguage(_) | Self::NpuGraph(_) => {
+                1
+            }
         }
     }
 }
@@ -95,6 +100,19 @@ pub(super) fn product(layer: &Layer, device: &Profile) -> Result<(Phases, Detail
         "the profile has no [npu.systolic] table, so nothing is known of products on their own";
     let npu = device.systolic().ok_or_else(|| Unsupported::new("NPU", &layer.operator, NO_ARRAYS))?;
     Ok(npu::execute(layer, npu)?.detailed(Detail::Npu))
+}
+
+/// How an NPU runs a layer by a kernel of a language-model engine.
+///
+/// # Errors
+/// The engine has no kernel for it, or the profile says nothing of its kernels.
+pub(super) fn language_kernel(layer: &Layer, device: &Profile) -> Result<(Phases, Detail), Unsupported> {
+    const NO_KERNELS: &str =
+        "the profile has no [npu.language] table, so nothing is known of language models by single kernels";
+    let rates = device.npu.as_ref().and_then(|npu| npu.language.as_ref());
+    let rates = rates.filter(|_| layer.is_of_language_engine());
+    let rates = rates.ok_or_else(|| Unsupported::new("NPU", &layer.operator, NO_KERNELS))?;
+    Ok(npu::language::execute(layer, rates).detailed(Detail::NpuLanguage))
 }
 
 /// What the interface of the memory that `processor` uses moves at best: all that bounds

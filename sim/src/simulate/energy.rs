@@ -44,7 +44,7 @@ pub(crate) fn above_idle(device: &Profile, phases: &Phases, detail: &Detail) -> 
     };
     let working = match detail {
         Detail::Gpu(_) | Detail::GpuLanguage(_) => active(&power.gpu),
-        Detail::Npu(_) | Detail::NpuGraph(_) => active(&power.npu),
+        Detail::Npu(_) | Detail::NpuLanguage(_) | Detail::NpuGraph(_) => active(&power.npu),
         Detail::Cpu { cores, schedule } => of_threads(power, (cores, schedule), length, length).sum(),
     };
     working + power.memory_energy(phases.bytes())

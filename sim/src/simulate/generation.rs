@@ -236,7 +236,7 @@ impl<'a> GenerationRun<'a> {
     /// The operators of one step, for which the NPU takes what it is given from now on.
     fn stages(&mut self, step: TokenStep, plan: &StepPlan) -> StepStages {
         let graphs = self.plan.graphs_of(plan);
-        self.simulator.take_steps(graphs.are_of_steps());
+        self.simulator.take(graphs.making());
         graphs.stages(self.task, step)
     }
 
@@ -311,7 +311,8 @@ impl<'a> GenerationRun<'a> {
             .filter(|(stage, _)| operators.contains(&stage.layer.operator));
         let mut by = over_context.map(|(_, placement)| placement.only());
         let first = by.next()??;
-        (first.kind() != ProcessorKind::Npu && by.all(|other| other == Some(first))).then_some(first)
+        let is_padded = first.kind() == ProcessorKind::Npu && self.plan.graphs != Graphs::Kernels;
+        (!is_padded && by.all(|other| other == Some(first))).then_some(first)
     }
 
     /// What one processor takes for the operators over the context of one layer.

@@ -116,7 +116,7 @@ impl<'a> Drawing<'a> {
         match task.detail {
             Some(Detail::Cpu { cores, schedule }) => self.cpu(&label, &cores, &schedule, task, spans),
             Some(Detail::Gpu(_) | Detail::GpuLanguage(_)) => self.gpu(&label, task, spans),
-            Some(Detail::Npu(_) | Detail::NpuGraph(_)) => {
+            Some(Detail::Npu(_) | Detail::NpuLanguage(_) | Detail::NpuGraph(_)) => {
                 self.npu.slices.push(slice(label, Activity::Compute, start, end));
                 folds::draw(&mut self.npu.slices, task.phases.as_slice(), spans);
             }

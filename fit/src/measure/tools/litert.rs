@@ -29,15 +29,28 @@ struct Latency {
 pub(super) fn of_json(content: &str) -> Result<Measured, String> {
     let ResultJson { model, accelerators, num_threads, latency } = serde_json::from_str(content)
         .map_err(|error| format!("is no result of litert-benchmark: {error}"))?;
+    let is = |name: &String, unit: &str| name.eq_ignore_ascii_case(unit);
+    if let Some(other) = accelerators.iter().find(|name| !is(name, "cpu") && !is(name, "gpu")) {
+        return Err(on_another_unit(other));
+    }
     Ok(Measured {
         model: Some(model),
-        on_gpu: accelerators.iter().any(|name| name.eq_ignore_ascii_case("gpu")),
+        on_gpu: accelerators.iter().any(|name| is(name, "gpu")),
         threads: num_threads,
         micros: latency.median_ms * MICROS_PER_MILLI,
         deviation_us: latency.std_ms.map(|millis| millis * MICROS_PER_MILLI),
         ..Measured::default()
     })
 }
+
+/// Why a run of another processor than those that the tools' results are read of is none.
+fn on_another_unit(unit: &str) -> String {
+    format!("ran on {unit}: of LiteRT's tools, results of CPU and GPU are read")
+}
+
+/// What `benchmark_model` hands a model to, of which it does not say the processor.
+const OTHER_DELEGATES: [(&str, &str); 3] =
+    [("Use NNAPI", "NNAPI"), ("Use Hexagon", "Hexagon"), ("Use CoreML", "CoreML")];
 
 /// Reads what `benchmark_model` printed: the mean of the timed inferences, and of their operators. `table` is what it
 /// wrote into a file of its own (`--op_profiling_output_file`).
@@ -51,6 +64,12 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, St
         content.lines().rev().find_map(value)
     };
     let is_set = |name| option(name).map(|value| matches!(value.as_str(), "1" | "true"));
+    if let Some((_, delegate)) = OTHER_DELEGATES.iter().find(|(option, _)| is_set(option) == Some(true)) {
+        return Err(on_another_unit(delegate));
+    }
+    if let Some(path) = option("External delegate path").filter(|path| !path.is_empty()) {
+        return Err(on_another_unit(&path));
+    }
     let number = |text: &str| {
         let end =
             text.find(|letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | 'e' | '+' | '-')));
@@ -145,6 +164,23 @@ mod tests {
         assert_eq!(measured.operators, [of("conv/Relu", 25.0), of("pool", 15.0)]);
         let table = "node type, first, avg_ms, %, cdf%, mem KB, times called, name\nCONV_2D, 0.03, 0.02, 100%, 100%, 0, 1, [conv]:0\n";
         assert_eq!(of_text(TABLE, Some(table)).unwrap().operators, [of("conv", 20.0)]);
+    }
+
+    #[test]
+    fn runs_on_other_processors_are_not_taken_for_the_cpus() {
+        for told in
+            ["Use NNAPI: [1]", "Use Hexagon: [true]", "External delegate path: [libQnnTFLiteDelegate.so]"]
+        {
+            let error = of_text(&format!("INFO: {told}\n{TABLE}"), None).err().unwrap();
+            assert!(error.contains("ran on"), "{error}");
+        }
+        assert!(of_text(&format!("Use NNAPI: [0]\nExternal delegate path: []\n{TABLE}"), None).is_ok());
+        let result = |unit: &str| {
+            let content = r#"{ "model": "a.tflite", "accelerators": ["UNIT"], "num_threads": 1, "latency": { "median_ms": 1 } }"#;
+            of_json(&content.replace("UNIT", unit))
+        };
+        assert!(result("cpu").is_ok_and(|measured| !measured.on_gpu) && result("GPU").unwrap().on_gpu);
+        assert!(result("npu").err().unwrap().contains("ran on npu"));
     }
 
     #[test]

@@ -1,20 +1,12 @@
-//! How a language-model engine's CPU kernels run a layer, on all cores at once.
-//!
-//! Products with weights take the longer of their arithmetic and of reading the weights once; with
-//! one row that is reading. Products of activations, those over the context, are bound by
-//! arithmetic that finds few values in registers, with the rows of a single token fewer still.
-//! Everything else is bound by the tensors it reads and writes. Behind each operator the threads
-//! wait for each other.
+//! How a language-model engine's CPU kernels run a layer, on all cores at once: as `kernel::language` says, and behind each
+//! operator the threads wait for each other.
 
 use super::tally::Shares;
 use super::{CoreSet, Kernel, Makespan, NANOS_PER_MICRO, Tally, unsupported};
 use crate::device::{Cpu, LanguageRates};
 use crate::kernel::Result;
-use crate::workload::{Class, Layer};
-
-/// Rows of a product over the context, at most, that stand for one token: the query heads that
-/// share keys and values, 8 in the largest groups of the bundled models.
-const ROWS_OF_A_TOKEN: u32 = 8;
+use crate::kernel::language::{LanguageKernel, Work};
+use crate::workload::Layer;
 
 /// What `layer` costs on `cores`, which are all of them.
 pub(super) fn execute(layer: &Layer, cpu: &Cpu, rates: &LanguageRates, cores: &CoreSet) -> Result<Tally> {
@@ -22,29 +14,14 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, rates: &LanguageRates, cores: &C
         let reason = "the rates of integer weights are known on all cores together, not on some".to_owned();
         return Err(unsupported(layer, reason));
     }
-    // A gigabyte a second is a byte a nanosecond.
-    let nanos = |bytes: u64| bytes as f64 / rates.bandwidth_gbps.value;
-    let macs = layer.operator.macs() as f64;
-    let weights = layer.data_type.weight_bytes(layer.operator.parameters());
-    let arithmetic = |compute: f64| Shares { compute, ..Shares::default() };
-    let traffic = |memory: f64| Shares { memory, ..Shares::default() };
-    let (kernel, shares) = if let Some(product) = layer.operator.product_with_weights() {
-        let reading = nanos(weights.0);
-        let computing = macs / rates.multiply_accumulates_per_ns.value;
-        let kernel = if product.rows == 1 { Kernel::Gemv } else { Kernel::Gemm };
-        (kernel, if reading > computing { traffic(reading) } else { arithmetic(computing) })
-    } else if let Class::Product(product) = layer.operator.class() {
-        let is_token = product.rows <= ROWS_OF_A_TOKEN;
-        let rate = if is_token {
-            &rates.token_context_multiply_accumulates_per_ns
-        } else {
-            &rates.context_multiply_accumulates_per_ns
-        };
-        (Kernel::Gemm, arithmetic(macs / rate.value))
-    } else {
-        (Kernel::Elementwise, traffic(nanos(super::traffic::bytes(layer, None))))
-    };
-    let mut tally = Tally::new(kernel);
+    let Work { kernel, nanos, is_traffic } = Work::of(layer, rates);
+    let (memory, compute) = if is_traffic { (nanos, 0.0) } else { (0.0, nanos) };
+    let shares = Shares { compute, memory, ..Shares::default() };
+    let mut tally = Tally::new(match kernel {
+        LanguageKernel::MatrixVector => Kernel::Gemv,
+        LanguageKernel::MatrixMatrix | LanguageKernel::Attention => Kernel::Gemm,
+        LanguageKernel::Elementwise => Kernel::Elementwise,
+    });
     tally.threads = cores.threads();
     tally.fork = rates.operator_us.value * NANOS_PER_MICRO;
     tally.add_parallel(&Makespan::even(shares.nanos(), tally.threads), &shares);

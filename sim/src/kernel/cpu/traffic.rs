@@ -14,7 +14,7 @@ const INDEX_BYTES: u64 = 4;
 
 /// Bytes `layer` reads and writes when `library`, or an engine of language models, runs it: inputs, weights and
 /// outputs, and the tensors of linked functions that run as passes of their own.
-pub(super) fn bytes(layer: &Layer, library: Option<Library>) -> u64 {
+pub(in crate::kernel) fn bytes(layer: &Layer, library: Option<Library>) -> u64 {
     let element = layer.data_type.activation_bytes();
     let output = layer.operator.output().elements() * element;
     let weights = |count| layer.data_type.weight_bytes(count).0;

@@ -6,42 +6,11 @@
 //! figure 1: linear in the rows above a constant). Few rows are cheaper as that many products of one
 //! row. Everything else is bound by the tensors it reads and writes.
 
-use serde::Serialize;
-
 use crate::device::LanguageKernels;
+use crate::kernel::language::{LanguageKernel, LanguageLaunch};
 use crate::kernel::{Execution, Phase, PhaseKind, Phases};
 use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 use crate::workload::{Class, Layer};
-
-/// Which kernel runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
-#[serde(rename_all = "kebab-case")]
-pub enum LanguageKernel {
-    /// Each row times the weights, which stay integers.
-    #[strum(to_string = "matrix-vector product")]
-    MatrixVector,
-    /// All rows at once, after the weights became 16-bit numbers.
-    #[strum(to_string = "matrix product")]
-    MatrixMatrix,
-    /// A product of two activations.
-    #[strum(to_string = "product of activations")]
-    Attention,
-    /// Anything else: what it reads and writes.
-    #[strum(to_string = "element-wise kernel")]
-    Elementwise,
-}
-
-/// A launch of one such kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct LanguageLaunch {
-    /// The kernel.
-    pub kernel: LanguageKernel,
-    /// Bytes moved to and from memory.
-    pub bytes: Bytes,
-    /// What moving them takes at the kernels' bandwidth.
-    #[serde(rename = "traffic_time_ps")]
-    pub traffic_time: Picos,
-}
 
 /// How `layer` runs while nobody else uses the memory.
 pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLaunch> {

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::{Conversation, Generation, GenerationPlan, GenerationRun, StepPlan};
+use super::{Conversation, Generation, GenerationPlan, GenerationRun, Graphs, StepPlan};
 use crate::device::{AnswerPart, Basis, ProcessorKind};
 use crate::simulate::uncertainty::stated_of_language;
 use crate::simulate::{DRAWS, Drawn, Errors, Known, Result, known_in, latencies};
@@ -41,12 +41,17 @@ impl GenerationPlan {
         let format = task.data_type();
         let name = format.to_string();
         let bases = known_in(device, library, format);
-        let compiled = self.graphs_of(step).are_of_steps().then(|| device.npu.as_ref()?.compiled.as_ref());
-        let basis = |kind: ProcessorKind| match compiled.flatten() {
-            Some(_) if stated_of_language(device, kind, (&name, part)).is_some() => Basis::Transferred,
+        let npu = device.npu.as_ref();
+        let graphs = self.graphs_of(step);
+        let compiled = npu.and_then(|npu| npu.compiled.as_ref()).filter(|_| graphs.are_of_steps());
+        let kernels = npu.and_then(|npu| npu.language.as_ref()).filter(|_| graphs == Graphs::Kernels);
+        let basis = |kind: ProcessorKind| match (compiled, kernels) {
+            (Some(_), _) if stated_of_language(device, kind, (&name, part)).is_some() => Basis::Transferred,
             // Those are the rates of other graphs, whose errors say nothing of this one.
-            Some(compiled) => compiled.basis.max(Basis::Scaled),
-            None => bases[kind as usize],
+            (Some(compiled), _) => compiled.basis.max(Basis::Scaled),
+            // What is stated are errors of graphs.
+            (None, Some(kernels)) => kernels.basis.max(Basis::Scaled),
+            (None, None) => bases[kind as usize],
         };
         let is_used =
             |&kind: &ProcessorKind| step.parts().into_iter().flatten().any(|placement| placement.uses(kind));

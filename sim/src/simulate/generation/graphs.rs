@@ -3,6 +3,7 @@
 //! Responsible for: which steps are run where graphs are of fixed lengths. Not for: what a step costs. Invariant: a
 //! compiled graph holds the context of every turn.
 
+use crate::simulate::GraphMaking;
 use crate::workload::{DataType, GraphContexts, LanguageTask, StepStages, TokenStep};
 
 /// Which static graphs the NPU has.
@@ -13,6 +14,8 @@ pub enum Graphs {
     Standard,
     /// Those of each prompt's length, made when it arrives.
     MadeOnline,
+    /// None: each operator has a kernel.
+    Kernels,
     /// Those of all operators of a step, over a context of fixed length however many tokens there are.
     Compiled {
         /// Tokens of the longest context.
@@ -29,6 +32,8 @@ const COMPILED_PROMPT: u32 = 128;
 /// Least context of compiled graphs, of those that Qualcomm AI Hub publishes times for: 512 to 4096, doubled from
 /// one to the next.
 const LEAST_CONTEXT: u32 = 512;
+/// The longest of them, which exports of several contexts have whatever is asked.
+const LONGEST_CONTEXT: u32 = 4096;
 
 /// The least context with graphs that holds so many tokens.
 fn least_context(tokens: u32) -> u32 {
@@ -43,6 +48,15 @@ impl Graphs {
         Self::Compiled { context, contexts: task.model.graph_contexts }
     }
 
+    /// What of it the NPU's compiler makes.
+    pub(super) fn making(self) -> GraphMaking {
+        match self {
+            Self::Standard | Self::MadeOnline => GraphMaking::None,
+            Self::Kernels => GraphMaking::Kernels,
+            Self::Compiled { .. } => GraphMaking::TokenSteps,
+        }
+    }
+
     pub(super) fn are_of_steps(self) -> bool {
         matches!(self, Self::Compiled { .. })
     }
@@ -51,7 +65,7 @@ impl Graphs {
     pub(crate) fn prefill_steps(self, task: &LanguageTask, turn: usize) -> Vec<(TokenStep, u32)> {
         let step = task.prefill(turn);
         match self {
-            Self::Standard | Self::MadeOnline => vec![(step, 1)],
+            Self::Standard | Self::MadeOnline | Self::Kernels => vec![(step, 1)],
             Self::Compiled { context, contexts } => {
                 let before = task.context_before(turn);
                 let read = (0..step.tokens).step_by(COMPILED_PROMPT as usize);
@@ -66,7 +80,7 @@ impl Graphs {
         let first = task.first_decode(turn);
         let step = TokenStep { context: first.context.saturating_add(token), ..first };
         match self {
-            Self::Standard | Self::MadeOnline => step,
+            Self::Standard | Self::MadeOnline | Self::Kernels => step,
             Self::Compiled { context, contexts } => {
                 TokenStep { context: contexts.holding(step.context.saturating_sub(1), context), ..first }
             }
@@ -93,13 +107,15 @@ impl Graphs {
 }
 
 impl GraphContexts {
-    /// The context of the graph that reads or generates tokens after `before` others, where the longest is of
-    /// `longest`. A graph keeps room for a whole part of a prompt behind what was there, also where it generates one
+    /// The context of the graph that reads or generates tokens after `before` others, where `longest` holds
+    /// all. A graph keeps room for a whole part of a prompt behind what was there, also where it generates one
     /// token: with 384 tokens Genie leaves the graph of 512.
     fn holding(self, before: u32, longest: u32) -> u32 {
         match self {
             Self::One => longest,
-            Self::Several => least_context(before.saturating_add(COMPILED_PROMPT)).min(longest),
+            Self::Several => {
+                least_context(before.saturating_add(COMPILED_PROMPT)).min(longest.max(LONGEST_CONTEXT))
+            }
         }
     }
 }

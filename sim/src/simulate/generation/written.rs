@@ -33,10 +33,10 @@ pub(super) fn append(all: &mut Vec<Stage>, part: &[Stage]) -> usize {
 }
 
 impl GenerationPlan {
-    /// The placements of [`planned_stages`]; none where graphs are made online or operands
+    /// The placements of [`planned_stages`]; none where graphs are made online, there are none, or operands
     /// change places, which a plan file has no words for.
     pub fn flat(&self) -> Option<Plan> {
-        if self.graphs == Graphs::MadeOnline || self.order.is_some() {
+        if [Graphs::MadeOnline, Graphs::Kernels].contains(&self.graphs) || self.order.is_some() {
             return None;
         }
         let steps = self.prefill.iter().chain([&self.decode]);
