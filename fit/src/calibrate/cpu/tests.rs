@@ -226,6 +226,27 @@ fn rates_of_xnnpack_move_to_those_that_made_the_times_and_only_where_the_base_ha
 }
 
 #[test]
+fn the_times_of_the_bases_own_rates_lead_back_to_them() {
+    let base = coexec_sim::Profile::load("pixel4").unwrap().cpu;
+    let table = |core_sets: &[&str]| {
+        let mut table = runs(&base, core_sets, 1..9);
+        for run in &mut table {
+            run.measured_us = predict(run, &base, Library::Xnnpack).unwrap();
+        }
+        table
+    };
+    let options = Options { library: Library::Xnnpack, ..OPTIONS };
+    for (core_sets, most) in [(&["1med"][..], 0.002), (&["1med", "3med"], 0.01)] {
+        let table = table(core_sets);
+        let fitted = calibrate(&base, &table, &options, &|_, _| ()).cpu;
+        for run in &table {
+            let error = predict(run, &fitted, Library::Xnnpack).unwrap() / run.measured_us - 1.0;
+            assert!(error.abs() < most, "{} on {}: {error}", run.network, run.what.core_set);
+        }
+    }
+}
+
+#[test]
 fn clusters_that_only_ran_together_are_moved_by_one_factor_and_others_stay() {
     let base = Profile::load("pixel4").unwrap().cpu;
     let mut table = runs(&base, &["1large3med"], 1..9);

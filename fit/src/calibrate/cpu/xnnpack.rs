@@ -58,39 +58,50 @@ const EXPECTED_ERROR: f64 = 0.05;
 /// When a fit has converged: far below what two runs of one network differ by.
 const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-6 };
 
-/// A rate that adds less than a nanosecond to any network.
-const NEXT_TO_NOTHING_NS: f64 = 1e-15;
+/// By what part of itself a rate is larger where it is looked at what it adds: far above a picosecond of any network
+/// that it matters to, far below what lets another rate decide an operator.
+const STEP: f64 = 1e-3;
 
 /// How much of each rate a run of a network is made of, where no thread waits for another.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     /// Units of each rate, then forks.
     units: Vec<f64>,
+    /// What none of them decides, in nanoseconds.
+    fixed: f64,
     further_threads: f64,
 }
 
 impl Counts {
-    /// Of `run` on the cores of `group`: what it would take if one rate were a nanosecond and all others next to nothing.
+    /// Of `run` on the cores of `group`: what it takes longer by the base's rates where one of them is larger, over by
+    /// how much. Of several rates that bound an operator only the one that does so counts, so that the base's own times
+    /// lead back to the base.
     pub(super) fn of(run: &CpuRun, cpu: &Cpu, group: Group) -> Result<Self, String> {
         let base = table_of(&cpu.clusters[group.cluster], run.what.data_type)?;
         let mut cpu = cpu.clone();
         let table = as_toml(base);
-        let keys = rates_of(&table).map(|(key, _)| key).chain([FORK]);
-        let units = keys.map(|key| {
-            let value = |other: &str| match other {
-                FORK if other == key => Some(1.0 / NANOS_PER_MICRO),
-                _ if other == key => Some(1.0),
-                // Where there is no work at all no thread is woken.
-                _ if other.ends_with("_ns") => Some(NEXT_TO_NOTHING_NS),
-                FORK | CONTENTION | MEMORY_CONTENTION => Some(0.0),
+        let of_base = |key: &str| quantity_of(&table, key).expect(KEYS).value;
+        let mut nanos = |larger: Option<&str>| {
+            let value = |key: &str| match key {
+                CONTENTION | MEMORY_CONTENTION => Some(0.0),
+                _ if larger == Some(key) => Some((1.0 + STEP) * of_base(key)),
                 // What is not fitted stays the base's, as in the table that is written.
                 _ => None,
             };
             *table_mut(&mut cpu.clusters[group.cluster], run.what.data_type) = Some(with(base, value));
-            Ok(predict(run, &cpu, Library::Xnnpack)? * NANOS_PER_MICRO)
-        });
+            Ok::<_, String>(predict(run, &cpu, Library::Xnnpack)? * NANOS_PER_MICRO)
+        };
+        let all = nanos(None)?;
+        let mut fixed = all;
+        let mut units = Vec::new();
+        for key in rates_of(&table).map(|(key, _)| key).chain([FORK]) {
+            let added = (nanos(Some(key))? - all) / STEP;
+            fixed -= added;
+            let value = if key == FORK { of_base(key) * NANOS_PER_MICRO } else { of_base(key) };
+            units.push(if value > 0.0 { added / value } else { 0.0 });
+        }
         let further_threads = f64::from(group.threads.saturating_sub(1));
-        Ok(Self { units: units.collect::<Result<_, String>>()?, further_threads })
+        Ok(Self { units, fixed, further_threads })
     }
 
     /// Time in nanoseconds, with those values of the parameters.
@@ -98,7 +109,7 @@ impl Counts {
         let Some((forks, of_work)) = self.units.split_last() else { return 0.0 };
         let (rates, others) = values.split_at(of_work.len());
         let work: f64 = of_work.iter().zip(rates).map(|(units, value)| units * value).sum();
-        work * (1.0 + others[1] * self.further_threads) + forks * others[0]
+        self.fixed + work * (1.0 + others[1] * self.further_threads) + forks * others[0]
     }
 }
 
