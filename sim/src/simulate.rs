@@ -190,11 +190,6 @@ impl<'a> Simulator<'a> {
         Self { graphs: GraphMaking::None, ..self }
     }
 
-    /// From now on the NPU is given what `graphs` says.
-    fn take(&mut self, graphs: GraphMaking) {
-        self.graphs = graphs;
-    }
-
     /// The simulator, with times of operators by the host's clock: from its call, which
     /// fills the GPU's queue before anything else, until it knows of the end. Kernels take
     /// what they take alone.
@@ -255,7 +250,11 @@ impl<'a> Simulator<'a> {
     /// of what its compiler takes.
     fn hands_products_over(&self, format: DataType) -> bool {
         let has_compiler = || self.device.npu.as_ref().is_some_and(|npu| npu.compiler(format).is_some());
-        self.graphs == GraphMaking::None || self.graphs != GraphMaking::Kernels && !has_compiler()
+        match self.graphs {
+            GraphMaking::None => true,
+            GraphMaking::Networks | GraphMaking::TokenSteps => !has_compiler(),
+            GraphMaking::Kernels => false,
+        }
     }
 
     fn deviate(&self, phases: &mut Phases, kind: ProcessorKind) {

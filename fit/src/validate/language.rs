@@ -164,7 +164,7 @@ mod tests {
             let pairs = figures(stated).into_iter().zip(figures(found));
             assert!(pairs.into_iter().all(|(one, other)| (one - other).abs() < 0.01), "{found:#?}");
         }
-        // The limits that a model nobody has seen is held to.
+        // Also of the export that was fitted to least.
         let mean = |phase: &str| {
             let of = found.iter().filter(|group| group.name.to_string().ends_with(phase));
             of.map(|group| group.mape_percent).fold(0.0, f64::max)
@@ -269,7 +269,6 @@ mod tests {
         for (runs, count, limits) in [(of_cpu, 22, [12.0, 15.0]), (of_npu, 16, [9.0, 5.0])] {
             assert_eq!(runs.len(), count);
             let [first, next] = kept_out_of_kernels(&stated, &runs);
-            println!("KEPT {count} {first} {next}");
             assert!(first <= limits[0] && next <= limits[1], "{count}: {first} % and {next} %");
         }
     }

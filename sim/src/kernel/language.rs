@@ -1,8 +1,8 @@
-//! Kernels of an engine for language models (llama.cpp), which multiplies integer weights by activations that it
-//! brings to 8 bits: one for each operator, on all CPU cores or on an NPU.
+//! Kernels of engines for language models, one for each operator; and what one takes of llama.cpp's, which multiplies
+//! integer weights by activations that it brings to 8 bits, on all CPU cores or on an NPU.
 //!
 //! Responsible for: what an operator takes there. Not for: what it waits for before and behind, which its
-//! processor says, or the kernels of a GPU, which have other limits. Invariant: a product with weights takes the
+//! processor says, or what kernels of a GPU take, which have other limits. Invariant: a product with weights takes the
 //! longer of its arithmetic and of reading the weights once; with one row that is reading. Products of activations,
 //! those over the context, are bound by arithmetic that finds few values in registers, with the rows of a single
 //! token fewer still. Everything else is bound by the tensors it reads and writes.
@@ -25,7 +25,7 @@ pub enum LanguageKernel {
     /// Each row times the weights, which stay integers.
     #[strum(to_string = "matrix-vector product")]
     MatrixVector,
-    /// All rows at once, after the weights became 16-bit numbers.
+    /// All rows at once; on a GPU after the weights became 16-bit numbers.
     #[strum(to_string = "matrix product")]
     MatrixMatrix,
     /// A product of two activations.

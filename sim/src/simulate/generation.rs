@@ -236,7 +236,7 @@ impl<'a> GenerationRun<'a> {
     /// The operators of one step, for which the NPU takes what it is given from now on.
     fn stages(&mut self, step: TokenStep, plan: &StepPlan) -> StepStages {
         let graphs = self.plan.graphs_of(plan);
-        self.simulator.take(graphs.making());
+        self.simulator.graphs = graphs.making();
         graphs.stages(self.task, step)
     }
 

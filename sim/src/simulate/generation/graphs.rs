@@ -1,7 +1,7 @@
 //! The static graphs of an NPU, and the steps of a language model that they hold.
 //!
 //! Responsible for: which steps are run where graphs are of fixed lengths. Not for: what a step costs. Invariant: a
-//! compiled graph holds the context of every turn.
+//! compiled graph holds the context of its step.
 
 use crate::simulate::GraphMaking;
 use crate::workload::{DataType, GraphContexts, LanguageTask, StepStages, TokenStep};
@@ -18,9 +18,9 @@ pub enum Graphs {
     Kernels,
     /// Those of all operators of a step, over a context of fixed length however many tokens there are.
     Compiled {
-        /// Tokens of the longest context.
+        /// Tokens of the least context that holds the whole conversation.
         context: u32,
-        /// Whether there are shorter ones.
+        /// Whether there are others.
         contexts: GraphContexts,
     },
 }
@@ -41,8 +41,8 @@ fn least_context(tokens: u32) -> u32 {
 }
 
 impl Graphs {
-    /// Compiled for the least context that holds all turns of `task`, and for shorter ones where its model's engine
-    /// has them.
+    /// Compiled for the least context that holds all turns of `task`, and for others where its model's engine has
+    /// them.
     pub(crate) fn compiled(task: &LanguageTask) -> Self {
         let context = least_context(task.context_before(task.turns.len()));
         Self::Compiled { context, contexts: task.model.graph_contexts }
@@ -58,7 +58,7 @@ impl Graphs {
     }
 
     pub(super) fn are_of_steps(self) -> bool {
-        matches!(self, Self::Compiled { .. })
+        self.making() == GraphMaking::TokenSteps
     }
 
     /// Steps that read the prompt of a turn, each with how often it is run.
