@@ -11,10 +11,13 @@ use std::path::Path;
 use coexec_fit::calibrate::learning::LearningPoint;
 use coexec_fit::csv_rows;
 use coexec_fit::validate::cut;
+use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::score;
+use coexec_fit::validate::validate;
 use coexec_sim::device::calibration::{Calibration, ErrorGroup, Group};
 use coexec_sim::device::gpu::HostPath;
-use coexec_sim::{ProcessorKind, Profile};
+use coexec_sim::statistics::median;
+use coexec_sim::{Library, ProcessorKind, Profile};
 
 use crate::output::record;
 use crate::profile::kind;
@@ -36,6 +39,10 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
     }
 }
 
+/// How many times longer or shorter than a base predicts runs may be: networks take 17 times as long on the slowest phone's
+/// smallest core as on two of the fastest phone, and 15 times on its GPU (`data/mobile-ml-benchmark`). A wrong unit makes it 1,000.
+const LARGEST_RATIO: f64 = 30.0;
+
 /// Fits `profile` to the runs, and writes it to `out`.
 fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result {
     let prior = Chosen::of(&options.prior)?;
@@ -52,16 +59,18 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
         source: &source,
         prior: &prior,
         residual: !options.no_residual,
+        anew: measured.set(&profile),
         library: runs::library(&profile, &options.runs),
         seed: options.seed,
     };
     let stated = profile.calibration.as_ref().map_or(Vec::new(), |calibration| calibration.error.clone());
+    let implausible = implausible(&profile, &measured, how.library, common);
     let mut fitted = fit(&mut profile, &measured, &how, &progress)?;
     fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
     let errors = score(&fitted.held_out);
     drop(progress);
     runs::name_left_out("not fitted", &fitted.left_out, common);
-    let stated = still_true(stated, &fitted, common);
+    let stated = still_true(stated, &fitted, &implausible, common);
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {
         source,
@@ -97,8 +106,40 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     Ok(())
 }
 
-/// What the base states, without that of kernels on the GPU that inferences contradict, of which it warns.
-fn still_true(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<Group> {
+/// The processors whose runs are of other times than any device's of the base's kind, of which it warns.
+fn implausible(
+    profile: &Profile,
+    measured: &Measured,
+    library: Library,
+    common: &Common,
+) -> Vec<ProcessorKind> {
+    let points = validate(profile, &measured.runs, None, library).points;
+    let is_implausible = |processor: &ProcessorKind| {
+        let is_of_it =
+            |point: &&Point| ErrorGroup::from(point.group.as_str()).processor() == Some(*processor);
+        let of_it = points.iter().filter(is_of_it);
+        let ratios: Vec<f64> = of_it.map(|point| point.measured_us / point.predicted_us).collect();
+        let Some(ratio) = median(&ratios) else { return false };
+        let is_far = ratio.max(ratio.recip()) > LARGEST_RATIO;
+        if is_far {
+            common.note(format_args!(
+                "warning: runs on the {} take {ratio:.3} times what the base predicts, further than any two devices are \
+                 apart: are they in microseconds, and of this device?",
+                processor.label()
+            ));
+        }
+        is_far
+    };
+    ProcessorKind::ALL.into_iter().filter(is_implausible).collect()
+}
+
+/// What the base states, without that of kernels which the runs contradict; warns where inferences on the GPU do.
+fn still_true(
+    mut stated: Vec<Group>,
+    fitted: &Fitted,
+    implausible: &[ProcessorKind],
+    common: &Common,
+) -> Vec<Group> {
     if fitted.contradicts_kernels {
         let [least, most] = HostPath::KERNEL_FACTORS;
         common.note(format_args!(
@@ -106,10 +147,13 @@ fn still_true(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<G
              explain (gpu.host.kernel_factor is from {least} to {most}): kernels that were not measured now are moved with \
              them. Are the runs of this device, in the same precision?"
         ));
-        let is_other =
-            |name: &ErrorGroup| name.is_of_networks() || name.processor() != Some(ProcessorKind::Gpu);
-        stated.retain(|group| is_other(&group.name));
     }
+    let contradicts =
+        fitted.contradicts_kernels || fitted.tables.iter().any(|fit| fit.is_of_base == Some(false));
+    stated.retain(|Group { name, .. }| {
+        let is_of_kernels = name.processor() == Some(ProcessorKind::Gpu) && !name.is_of_networks();
+        !(contradicts && is_of_kernels || name.processor().is_some_and(|of| implausible.contains(&of)))
+    });
     stated
 }
 

@@ -193,7 +193,7 @@ fn fitted(made: Profile, runs: &ByProcessor, networks: &BTreeSet<&str>) -> Profi
     let cpu: Vec<CpuRun> =
         runs.cpu.iter().filter(|run| networks.contains(run.network.as_str())).cloned().collect();
     let source = "drawn networks";
-    let options = cpu::Options { folds: 2, seed: 0, others: &[], library: Library::Ruy, source };
+    let options = cpu::Options { folds: 2, seed: 0, others: &[], anew: true, library: Library::Ruy, source };
     let gpu = made.gpu.map(|gpu| gpu::few::fit(&gpu, &gpu_networks, source).unwrap_or(gpu));
     Profile { cpu: cpu::calibrate(&made.cpu, &cpu, &options, &|_, _| {}).cpu, gpu, ..made }
 }
@@ -243,7 +243,8 @@ fn kernels(sheet: &Profile, gpu: &Gpu, donors: &[Profile], source: &str) -> Resu
         (weights > 0.0).then(|| GpuRun { measured_us: (sum / weights).exp(), ..run.clone() })
     };
     let predicted: Vec<GpuRun> = SAMPLE.iter().filter_map(average).collect();
-    let options = Options { source: source.to_owned(), folds: 0, seed: 0, correctable: Vec::new() };
+    let options =
+        Options { source: source.to_owned(), folds: 0, seed: 0, correctable: Vec::new(), anew: true };
     let base = centre(donors.to_vec(), &bare)?;
     let mut fitted = gpu::calibrate(&base, &predicted, &options, &|_, _| {}).gpu;
     for &table in KernelTable::ALL {

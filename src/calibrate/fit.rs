@@ -5,6 +5,7 @@ use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableF
 use coexec_fit::calibrate::{host, npu};
 use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow};
 use coexec_fit::validate::point::Point;
+use coexec_sim::device::cpu::CoreSetSpread;
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::device::npu::Npu;
 use coexec_sim::{Basis, Calibration, KernelTable, Library, Profile};
@@ -22,6 +23,8 @@ pub(crate) struct Options<'a> {
     pub(crate) prior: &'a Chosen,
     /// Whether to learn what the equations leave.
     pub(crate) residual: bool,
+    /// Whether the profile was fitted to these very runs.
+    pub(crate) anew: bool,
     /// The CPU kernels that ran.
     pub(crate) library: Library,
     /// Seed of the cross-validation's folds.
@@ -85,14 +88,16 @@ impl Fit<'_> {
             folds: FOLDS,
             seed: self.options.seed,
             correctable: if self.options.residual { KernelTable::ALL.to_vec() } else { Vec::new() },
+            anew: self.options.anew,
         };
         let calibrated = gpu::calibrate(&base, runs, &fit, &|done, of| {
             self.progress.tell(&format!("GPU: {done} of {of} fits"));
         });
         let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out, .. } = calibrated;
         self.profile.gpu = Some(calibrated);
+        self.fitted.spreads.gpu_table.retain(|kept| spreads.iter().all(|new| new.table != kept.table));
+        self.fitted.spreads.gpu_table.extend(spreads);
         self.fitted.tables = tables;
-        self.fitted.spreads.gpu_table = spreads;
         self.fitted.spreads.gpu_inference = None;
         self.fitted.held_out.extend(held_out);
         self.fitted.left_out.extend(left_out);
@@ -150,6 +155,7 @@ impl Fit<'_> {
             folds: FOLDS,
             seed: self.options.seed,
             others: &others,
+            anew: self.options.anew || !self.options.prior.is_base(),
             library: self.options.library,
             source: self.options.source,
         };
@@ -157,7 +163,13 @@ impl Fit<'_> {
             self.progress.tell(&format!("CPU: {done} of {of} fits"));
         });
         self.fitted.held_out.extend(calibrated.held_out);
-        self.fitted.spreads.cpu_core_set = calibrated.spreads;
+        let is_found = |kept: &CoreSetSpread| {
+            let is_alike =
+                |new: &CoreSetSpread| (&new.core_set, new.data_type) == (&kept.core_set, kept.data_type);
+            calibrated.spreads.iter().any(is_alike)
+        };
+        self.fitted.spreads.cpu_core_set.retain(|kept| !is_found(kept));
+        self.fitted.spreads.cpu_core_set.extend(calibrated.spreads);
         self.profile.cpu = calibrated.cpu;
         self.fitted.cpu_tables = calibrated.tables;
         self.fitted.left_out.extend(calibrated.left_out);

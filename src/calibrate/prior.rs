@@ -37,6 +37,11 @@ impl Chosen {
         Ok(Self { name: name.to_owned(), prior })
     }
 
+    /// Whether it is what the base has.
+    pub(crate) fn is_base(&self) -> bool {
+        matches!(self.prior, Prior::Base)
+    }
+
     /// The prior in a word or two, for a legend.
     pub(crate) fn label(&self) -> &str {
         match &self.prior {

@@ -46,6 +46,8 @@ pub struct Options<'a> {
     /// CPUs of other devices, whose tables say what to expect of a core type
     /// before any run; generic figures of its class do where there are none.
     pub others: &'a [Cpu],
+    /// Whether tables that were measured on this device are fitted anew like others (`gpu::Options`).
+    pub anew: bool,
     /// The kernels that ran. XNNPACK's rates are moved from those that the base has.
     pub library: Library,
     /// What the tables' `source` says.

@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use super::Progress;
+use super::{Progress, is_same_device};
 use crate::measure::{GpuRun, SkippedRow, usable};
-use crate::validate::gpu::{Predictor, deviations};
+use crate::validate::gpu::{Predictor, deviations, predict};
 use crate::validate::point::Point;
-use coexec_sim::Operator;
-use coexec_sim::device::gpu::{Gpu, KernelTable, TableSpread};
+use coexec_sim::device::gpu::{Gpu, KernelTable, Parameters, Residual, ResidualTable, TableSpread};
 use coexec_sim::kernel::gpu::execute;
+use coexec_sim::{Basis, Operator};
 
 pub use fit::{Fitted, TableFit, TradeOff};
 use spread::HeldOut;
@@ -33,6 +33,8 @@ use spread::HeldOut;
 /// Standard deviation of a parameter's logarithm around the base's value: a factor
 /// of 4.5 either way is one deviation.
 const PRIOR_DEVIATION: f64 = 1.5;
+/// The same around values that were measured on the device itself.
+const SAME_DEVICE_DEVIATION: f64 = 0.1;
 /// The same for grouped convolution around the generic one it is a variant of.
 const GROUPED_DEVIATION: f64 = 0.5;
 
@@ -48,6 +50,9 @@ pub struct Options {
     pub seed: u64,
     /// Tables that may have a learned correction of what the fitted equations leave.
     pub correctable: Vec<KernelTable>,
+    /// Whether measured tables of the base are fitted anew like others: where it was fitted to these
+    /// very runs, they would only agree with themselves.
+    pub anew: bool,
 }
 
 /// A fitted GPU.
@@ -85,10 +90,12 @@ pub struct Fold {
 
 /// Fits the tables of `base` to `runs`. The values of `base` are the centre of the
 /// prior and decide what few runs do not; its counts and rules are taken as they
-/// are. A parameter that is 0 in `base` stays 0. `progress` is told how many fits are
+/// are. A parameter that is 0 in `base` stays 0. Where the base predicts the runs, they are of
+/// the device that it was measured on: a table stays near what it is, with its learned
+/// correction, unless a fit that starts anew is better. `progress` is told how many fits are
 /// done, and of how many.
 pub fn calibrate(base: &Gpu, runs: &[GpuRun], options: &Options, progress: Progress<'_>) -> Calibrated {
-    let mut base = base.without_residual();
+    let mut base = base.clone();
     base.grouped_conv.get_or_insert_with(|| base.conv_generic.clone());
     let (classified, left_out) = classify(&base, runs);
     let networks = classified.iter().map(|member| member.run.network.as_str());
@@ -99,8 +106,7 @@ pub fn calibrate(base: &Gpu, runs: &[GpuRun], options: &Options, progress: Progr
             held_out.is_none_or(|networks| !networks.contains(member.run.network.as_str()))
         };
         let used: Vec<Classified<'_>> = classified.iter().filter(is_used).copied().collect();
-        let mut fitted = fit_tables(&base, &used, &options.source);
-        fitted.0.residual = residual::fit(&fitted.0, &used, options);
+        let fitted = fit_tables(&base, &used, options);
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, folds.len() + 1);
         fitted
     };
@@ -139,15 +145,54 @@ fn classify<'a>(base: &Gpu, runs: &'a [GpuRun]) -> (Vec<Classified<'a>>, Vec<Ski
 
 /// Fits every table that has runs. Grouped convolution comes after the generic
 /// one, whose fit is the centre of its prior.
-fn fit_tables(base: &Gpu, classified: &[Classified<'_>], source: &str) -> (Gpu, Vec<TableFit>) {
-    let mut gpu = base.clone();
+fn fit_tables(base: &Gpu, classified: &[Classified<'_>], options: &Options) -> (Gpu, Vec<TableFit>) {
+    let mut gpu = base.without_residual();
     let mut fits = Vec::new();
+    let (mut kept, mut learned) = (Vec::new(), Vec::new());
+    let all: Vec<&GpuRun> = classified.iter().map(|member| member.run).collect();
+    let is_same_device = !options.anew && is_same_device(&pairs(base, &all));
     for &table in KernelTable::ALL {
         let runs: Vec<&GpuRun> =
             classified.iter().filter(|member| member.table == table).map(|member| member.run).collect();
+        let correction = base.residual.as_ref().and_then(|residual| residual.of(table));
         if runs.is_empty() {
+            kept.extend(correction.cloned());
             continue;
         }
+        let anew = Candidate::anew(&gpu, (table, &runs), options);
+        let was_measured = gpu.parameters_mut(table).is_some_and(|of| *of.basis == Basis::Measured);
+        let of_base = (was_measured && is_same_device)
+            .then(|| Candidate::of_base(&gpu, correction, (table, &runs), options))
+            .filter(|of_base| of_base.error.total_cmp(&anew.error).is_le());
+        let is_of_base = was_measured.then_some(of_base.is_some());
+        let (chosen, corrections) = match of_base {
+            Some(of_base) => (of_base, &mut kept),
+            None => (anew, &mut learned),
+        };
+        gpu = chosen.gpu;
+        fits.push(TableFit { is_of_base, ..chosen.fit });
+        corrections.extend(chosen.correction);
+    }
+    gpu.residual = Residual::of_tables([
+        (base.residual.as_ref().map_or("", |residual| &residual.source), kept),
+        (&options.source, learned),
+    ]);
+    (gpu, fits)
+}
+
+/// A GPU with a table that is fitted to its runs.
+struct Candidate {
+    gpu: Gpu,
+    fit: TableFit,
+    correction: Option<ResidualTable>,
+    /// Expected distance of the logarithms of predicted and measured time on runs like these.
+    error: f64,
+}
+
+impl Candidate {
+    /// Whatever the base is of: from a wide prior, with what is learned of the runs alone.
+    fn anew(gpu: &Gpu, (table, runs): (KernelTable, &[&GpuRun]), options: &Options) -> Self {
+        let mut gpu = gpu.clone();
         let deviation = if table == KernelTable::GroupedConv {
             gpu.grouped_conv = Some(gpu.conv_generic.clone());
             GROUPED_DEVIATION
@@ -155,9 +200,47 @@ fn fit_tables(base: &Gpu, classified: &[Classified<'_>], source: &str) -> (Gpu, 
             PRIOR_DEVIATION
         };
         gpu.switch_on_optional(table);
-        fits.push(fit::fit_table(&mut gpu, table, &fit::samples(&runs), deviation, source));
+        let samples = fit::samples(runs);
+        let fit = fit::fit_table(&mut gpu, table, &samples, deviation, &options.source);
+        let is_correctable = options.correctable.contains(&table);
+        let learned = is_correctable.then(|| residual::fit_table(&gpu, table, runs, options.seed)).flatten();
+        let Some((correction, error)) = learned else {
+            // As many layers as there are parameters are met however wrong the equations are.
+            let free = samples.len().saturating_sub(fit.parameters.len());
+            let error = mean_error(&gpu, runs) * samples.len() as f64 / free as f64;
+            return Self { gpu, fit, correction: None, error };
+        };
+        Self { gpu, fit, correction: Some(correction), error }
     }
-    (gpu, fits)
+
+    /// As the device that the base was measured on, with the `correction` that was learned there.
+    fn of_base(
+        gpu: &Gpu,
+        correction: Option<&ResidualTable>,
+        (table, runs): (KernelTable, &[&GpuRun]),
+        options: &Options,
+    ) -> Self {
+        let mut gpu = gpu.clone();
+        let moved = |of: Parameters<'_>| format!("{}; moved by the {}", of.source, options.source);
+        let source = gpu.parameters_mut(table).map_or_else(String::new, moved);
+        let correction = correction.filter(|_| options.correctable.contains(&table)).cloned();
+        gpu.residual = Residual::of_tables([("", correction.iter().cloned().collect())]);
+        let samples = fit::samples(runs);
+        let fit = fit::fit_table(&mut gpu, table, &samples, SAME_DEVICE_DEVIATION, &source);
+        let error = mean_error(&gpu, runs);
+        Self { gpu: gpu.without_residual(), fit, correction, error }
+    }
+}
+
+/// Predicted and measured times; of what has no prediction, no number.
+fn pairs(gpu: &Gpu, runs: &[&GpuRun]) -> Vec<(f64, f64)> {
+    runs.iter().map(|run| (predict(&run.what, gpu).unwrap_or(f64::NAN), run.measured_us)).collect()
+}
+
+/// Mean distance of the logarithms of predicted and measured times.
+fn mean_error(gpu: &Gpu, runs: &[&GpuRun]) -> f64 {
+    let errors = pairs(gpu, runs).into_iter().map(|(predicted, measured)| (predicted / measured).ln().abs());
+    errors.sum::<f64>() / runs.len() as f64
 }
 
 /// Deals networks into at most `folds` folds of one or more, shuffled by the seed;

@@ -68,7 +68,8 @@ pub(super) fn gpu(
     if runs.len() < MIN_LAYERS {
         return Err(ProbeError::TooLittleTime { what: "layers on the GPU" });
     }
-    let how = |folds, correctable| gpu::Options { source: source.to_owned(), folds, seed, correctable };
+    let how =
+        |folds, correctable| gpu::Options { source: source.to_owned(), folds, seed, correctable, anew: true };
     let all = if learns { KernelTable::ALL.to_vec() } else { Vec::new() };
     // Groups of errors have no place for functions of elements: their table is fitted
     // before the others, and without held-out figures.
@@ -109,7 +110,7 @@ pub(super) fn cpu(
         return Err(ProbeError::TooLittleTime { what: "layers on the CPU" });
     }
     budget.report("fitting the kernels of the CPU");
-    let how = cpu::Options { folds: FOLDS, seed, others: &[], library: Library::Coexec, source };
+    let how = cpu::Options { folds: FOLDS, seed, others: &[], anew: true, library: Library::Coexec, source };
     Ok(cpu::calibrate(base, &sorted.cpu, &how, &|_, _| {}))
 }
 

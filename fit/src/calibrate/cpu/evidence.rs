@@ -7,11 +7,12 @@ use super::rates::table_mut;
 use super::terms::Terms;
 use super::xnnpack::Counts;
 use super::{FittedTable, Options, coexec, mixed, rates, together, xnnpack};
+use crate::calibrate::is_same_device;
 use crate::measure::{CpuRun, SkippedRow};
-use crate::validate::cpu::cores;
+use crate::validate::cpu::{cores, predict};
 use coexec_sim::kernel::cpu::coexec::{Caches, Work as CoexecWork};
 use coexec_sim::kernel::cpu::{Library, NANOS_PER_MICRO};
-use coexec_sim::{Cpu, DataType};
+use coexec_sim::{Basis, Cpu, DataType};
 
 /// A run that can be used.
 #[derive(Clone, Copy)]
@@ -56,15 +57,24 @@ impl<'a> Evidence<'a> {
             tables: Vec::new(),
             left_out: Vec::new(),
         };
+        let pair = |run: &CpuRun| Some((predict(run, cpu, options.library).ok()?, run.measured_us));
+        let is_same_device =
+            !options.anew && is_same_device(&runs.iter().filter_map(pair).collect::<Vec<_>>());
         for run in runs {
-            if let Err(reason) = evidence.add(cpu, run, options.others) {
+            if let Err(reason) = evidence.add(cpu, run, options.others, is_same_device) {
                 evidence.left_out.push(SkippedRow { line: run.line, reason });
             }
         }
         evidence
     }
 
-    fn add(&mut self, cpu: &Cpu, run: &'a CpuRun, others: &[Cpu]) -> Result<(), String> {
+    fn add(
+        &mut self,
+        cpu: &Cpu,
+        run: &'a CpuRun,
+        others: &[Cpu],
+        is_same_device: bool,
+    ) -> Result<(), String> {
         let network = self.networks.partition_point(|name| *name < run.network.as_str());
         let (layers, data_type) = (&run.what.layers, run.what.data_type);
         let cores = cores(run, cpu)?;
@@ -92,8 +102,16 @@ impl<'a> Evidence<'a> {
         let table = self.tables.iter().position(is_here).unwrap_or(self.tables.len());
         if table == self.tables.len() {
             let prior = match work {
-                Work::Ruy(_) => rates::prior(cpu, cluster, data_type, others),
-                Work::Coexec(_) => coexec::prior(cpu, cluster),
+                Work::Ruy(_) => {
+                    let measured = rates::table_of(&cpu.clusters[cluster], data_type)
+                        .filter(|table| is_same_device && table.basis == Basis::Measured);
+                    rates::prior(cpu, cluster, data_type, others).around(measured)
+                }
+                Work::Coexec(_) => {
+                    let measured = cpu.clusters[cluster].coexec_f32.as_ref();
+                    coexec::prior(cpu, cluster)
+                        .around(measured.filter(|table| is_same_device && table.basis == Basis::Measured))
+                }
                 Work::Xnnpack(_) => xnnpack::prior(&cpu.clusters[cluster], data_type)?,
             };
             self.tables.push(TableRuns { cluster, data_type, prior, observations: Vec::new() });

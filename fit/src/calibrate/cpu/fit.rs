@@ -7,16 +7,25 @@
 
 use serde::Serialize;
 
+use super::rates::{KEYS, quantity_of};
 use super::xnnpack::Counts;
 use super::{coexec, terms::Terms};
 use crate::calibrate::least_squares::{DEVIATIONS_95, Solution, Stop, minimise, pseudo_huber};
 use coexec_sim::Quantity;
+use coexec_sim::kernel::cpu::NANOS_PER_MICRO;
 use coexec_sim::kernel::cpu::coexec::Work as CoexecWork;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
 /// A posterior deviation above this part of what is left where only the parameters
 /// of its kind are known says that the runs tell little about the parameter.
 const UNINFORMED: f64 = 0.5;
+
+/// Standard deviations of logarithms from what was measured on the device itself: of parameters together, as clocks and heat
+/// change from one day to the next, and of each alone.
+const SAME_DEVICE_DEVIATIONS: [f64; 2] = [0.05, 0.02];
+/// Relative error expected of a prediction by such values: networks kept out of a phone's fit are 2 to 5 % off
+/// (mobile-ml-benchmark), each on all its cores alike.
+const SAME_DEVICE_ERROR: f64 = 0.05;
 
 /// How a parameter stands in the search and in the profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +36,17 @@ pub(super) enum Scale {
     Nanoseconds,
     /// The search has the factor itself, which is held within a range.
     Factor([f64; 2]),
+}
+
+impl Scale {
+    /// The place in the search of a value of a profile.
+    fn place(self, value: f64) -> f64 {
+        match self {
+            Self::Logarithm => value.ln(),
+            Self::Nanoseconds => (value * NANOS_PER_MICRO).ln(),
+            Self::Factor(_) => value,
+        }
+    }
 }
 
 /// A parameter of a table and what is expected of it before any run.
@@ -144,6 +164,21 @@ impl Known {
 }
 
 impl Prior {
+    /// The prior of a table that was measured on the device itself, where it was: its values, which are off together if at all.
+    pub(super) fn around<T: Serialize>(mut self, measured: Option<&T>) -> Self {
+        let Some(measured) = measured else { return self };
+        let table = toml::Table::try_from(measured).expect(KEYS);
+        let [common, single] = SAME_DEVICE_DEVIATIONS;
+        for parameter in &mut self.parameters {
+            let Some(quantity) = quantity_of(&table, parameter.key) else { continue };
+            parameter.expected = parameter.scale.place(quantity.value);
+            parameter.deviation = parameter.deviation.min(single);
+        }
+        self.shared.fill(common);
+        self.expected_error = SAME_DEVICE_ERROR;
+        self
+    }
+
     /// What the runs tell of each parameter.
     pub(super) fn fit(&self, runs: &[&Observation]) -> Vec<Known> {
         let count = self.parameters.len();

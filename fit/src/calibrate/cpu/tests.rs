@@ -73,7 +73,7 @@ fn runs(cpu: &Cpu, core_sets: &[&str], widths: std::ops::Range<u32>) -> Vec<CpuR
 }
 
 const OPTIONS: Options<'static> =
-    Options { folds: 5, seed: 1, others: &[], library: Library::Ruy, source: "test" };
+    Options { folds: 5, seed: 1, others: &[], anew: false, library: Library::Ruy, source: "test" };
 
 #[test]
 fn the_terms_of_a_network_give_its_time_for_any_rates() {
@@ -116,6 +116,27 @@ fn times_the_model_made_are_predicted_for_networks_not_seen() {
         .map(|held| (held.predicted_us / held.measured_us - 1.0).abs())
         .fold(0.0, f64::max);
     assert!(worst < 0.04, "{worst}");
+}
+
+#[test]
+fn few_runs_of_a_device_that_was_measured_leave_what_many_said_and_those_of_another_do_not() {
+    let measured = cpu();
+    let fit = |truth: &Cpu, options: &Options<'_>| {
+        calibrate(&measured, &runs(truth, &["1med", "2med"], 1..2), options, &|_, _| ()).cpu
+    };
+    let table = runs(&measured, &["1med", "3med"], 5..12);
+    let worst = |cpu: &Cpu| {
+        let apart = |run: &CpuRun| (predict(run, cpu, Library::Ruy).unwrap() / run.measured_us).ln().abs();
+        table.iter().map(apart).fold(0.0, f64::max)
+    };
+    let kept = fit(&measured, &OPTIONS);
+    assert!(worst(&kept) < 0.005, "{}", worst(&kept));
+    assert!(worst(&fit(&measured, &Options { anew: true, ..OPTIONS })) > 0.02);
+    let mut slow = measured.clone();
+    let rates = slow.clusters[1].ruy_f32.as_mut().unwrap();
+    rates.multiply_accumulate_ns.value *= 3.0;
+    rates.pack_pixel_ns.value *= 3.0;
+    assert!(worst(&fit(&slow, &OPTIONS)) > 0.1);
 }
 
 #[test]

@@ -146,6 +146,9 @@ pub struct TableFit {
     pub layers: usize,
     /// Whether the optimiser ended at a minimum rather than at its last iteration.
     pub converged: bool,
+    /// Whether the values are those of a measured base, moved a little by the runs; none where the base's
+    /// were not measured.
+    pub is_of_base: Option<bool>,
     /// The parameters, in the order of the table.
     pub parameters: Vec<Fitted>,
     /// Pairs the runs hardly tell apart.
@@ -206,6 +209,7 @@ pub(super) fn fit_table(
         table,
         layers: samples.len(),
         converged: solution.converged,
+        is_of_base: None,
         parameters,
         trade_offs: trade_offs(&centre, &inverse),
         covariance: (0..count)

@@ -76,6 +76,10 @@ impl Prior {
             .map(|execution| execution.detail.kernel.table())
             .collect();
         return_tables(&mut gpu, base.gpu, &used);
+        // What was learned of the base's equations says nothing of others.
+        if let Some(residual) = &mut gpu.residual {
+            residual.table.retain(|of| !used.contains(&of.table));
+        }
         for table in KernelTable::ALL.iter().copied().filter(|table| used.contains(table)) {
             // A base that was fitted has these; one that was not must lead to the same fit.
             gpu.switch_on_optional(table);

@@ -8,15 +8,13 @@ use std::collections::{HashMap, HashSet};
 
 use nalgebra::{DMatrix, DVector};
 
+use super::deal;
 use super::fit::{Sample, samples};
 use super::kernel_ridge::{Examples, Normal, Smoothness, representatives, smoothness};
-use super::{Classified, Options, deal};
 use crate::measure::GpuRun;
 use crate::measure::draw::shuffled;
 use coexec_sim::Operator;
-use coexec_sim::device::gpu::{
-    Feature, Features, Gpu, KernelTable, LOG_FACTOR_RANGE, Points, Residual, ResidualTable,
-};
+use coexec_sim::device::gpu::{Feature, Features, Gpu, KernelTable, LOG_FACTOR_RANGE, Points, ResidualTable};
 use coexec_sim::kernel::gpu::{execute, features};
 use coexec_sim::statistics::rounded;
 
@@ -47,19 +45,14 @@ const WEIGHT_UNIT: f64 = 1e4;
 /// Significant digits of a length scale.
 const SCALE_DIGITS: i32 = 3;
 
-/// What the equations of `gpu` leave of the runs they were fitted on; none where no
-/// table gains.
-pub(super) fn fit(gpu: &Gpu, classified: &[Classified<'_>], options: &Options) -> Option<Residual> {
-    let tables = options.correctable.iter().filter_map(|&table| {
-        let runs: Vec<&GpuRun> =
-            classified.iter().filter(|member| member.table == table).map(|member| member.run).collect();
-        fit_table(gpu, table, &runs, options.seed)
-    });
-    let table: Vec<ResidualTable> = tables.collect();
-    (!table.is_empty()).then(|| Residual { source: options.source.clone(), table })
-}
-
-fn fit_table(gpu: &Gpu, table: KernelTable, runs: &[&GpuRun], seed: u64) -> Option<ResidualTable> {
+/// What the equations of `gpu` leave of the runs of a table that they were fitted on, and the mean
+/// error (distance of logarithms) of layers that the correction has not seen; none where it does not help.
+pub(super) fn fit_table(
+    gpu: &Gpu,
+    table: KernelTable,
+    runs: &[&GpuRun],
+    seed: u64,
+) -> Option<(ResidualTable, f64)> {
     let samples = samples(runs);
     if samples.len() < FEWEST_LAYERS {
         return None;
@@ -75,9 +68,7 @@ fn fit_table(gpu: &Gpu, table: KernelTable, runs: &[&GpuRun], seed: u64) -> Opti
     let among = smoothness.similarities(&points.features, &points.features);
     let alike = smoothness.similarities(&points.features, &examples.features);
     let normal = Normal::new(&alike, &examples, &smoothness);
-    if !helps(&normal, &alike, &among, &examples, &smoothness, &kept_out(&samples, runs, seed)) {
-        return None;
-    }
+    let error = lowered(&normal, &alike, &among, &examples, &smoothness, &kept_out(&samples, runs, seed))?;
     let weights = normal.weights(&among, smoothness.variance)?;
     let mut corrected = ResidualTable {
         table,
@@ -93,7 +84,7 @@ fn fit_table(gpu: &Gpu, table: KernelTable, runs: &[&GpuRun], seed: u64) -> Opti
     let points: Vec<Vec<i16>> = points.features.iter().map(|features| corrected.point(features)).collect();
     corrected.points = points.into();
     corrected.own = own(&corrected, &examples, &alike.tr_mul(&weights), &smoothness);
-    Some(corrected)
+    Some((corrected, error))
 }
 
 /// What repeated runs of the launch of each point take beyond the `smooth` correction
@@ -159,29 +150,30 @@ fn kept_out(samples: &[Sample<'_>], runs: &[&GpuRun], seed: u64) -> Vec<Vec<usiz
     folds.iter().map(of_fold).filter(|kept_out| !kept_out.is_empty()).collect()
 }
 
-/// Whether the correction lowers the error of layers kept out of its fit. Where too
-/// few layers tell, it does not.
-fn helps(
+/// The mean error of layers kept out of the correction's fit, where it is lower than without. Where
+/// too few layers tell, it is not.
+fn lowered(
     normal: &Normal,
     alike: &DMatrix<f64>,
     among: &DMatrix<f64>,
     examples: &Examples,
     smoothness: &Smoothness,
     kept_out: &[Vec<usize>],
-) -> bool {
+) -> Option<f64> {
     if kept_out.iter().map(Vec::len).sum::<usize>() < FEWEST_KEPT_OUT {
-        return false;
+        return None;
     }
-    let (mut corrected, mut uncorrected) = (0.0, 0.0);
+    let (mut corrected, mut uncorrected, mut all) = (0.0, 0.0, 0.0);
     for fold in kept_out {
         let held_out = examples.subset(fold);
         let to_points = alike.select_columns(fold);
         let others = normal.without(&Normal::new(&to_points, &held_out, smoothness));
-        let Some(weights) = others.weights(among, smoothness.variance) else { return false };
+        let weights = others.weights(among, smoothness.variance)?;
         let residuals = DVector::from_column_slice(&held_out.residuals);
         let runs = DVector::from_column_slice(&held_out.runs);
         uncorrected += residuals.abs().dot(&runs);
         corrected += (residuals - to_points.tr_mul(&weights)).abs().dot(&runs);
+        all += runs.sum();
     }
-    corrected < uncorrected
+    (corrected < uncorrected).then_some(corrected / all)
 }

@@ -133,6 +133,7 @@ mod tests {
             table: KernelTable::ConvGeneric,
             layers: 0,
             converged: true,
+            is_of_base: None,
             parameters: Vec::new(),
             trade_offs: Vec::new(),
             covariance: Vec::new(),

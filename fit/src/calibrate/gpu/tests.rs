@@ -4,8 +4,8 @@ use super::*;
 use crate::validate::figures;
 use crate::validate::gpu::predict;
 use crate::validate::score::score;
-use coexec_sim::Quantity;
 use coexec_sim::workload::{Conv2d, DataType, Layer, Linear, Shape, Window};
+use coexec_sim::{Profile, Quantity};
 
 fn pixel4() -> Gpu {
     coexec_sim::input::from_toml(include_str!("../../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
@@ -17,6 +17,7 @@ fn options() -> Options {
         folds: 3,
         seed: 7,
         correctable: KernelTable::ALL.to_vec(),
+        anew: false,
     }
 }
 
@@ -135,4 +136,27 @@ fn a_run_that_no_table_describes_is_named() {
     assert_eq!(calibrated.left_out.len(), 1);
     assert_eq!(calibrated.left_out[0].line, 44);
     assert!(calibrated.left_out[0].reason.contains("conv_constants"), "{:?}", calibrated.left_out);
+}
+
+#[test]
+fn few_runs_of_a_device_that_was_measured_keep_what_many_said_and_those_of_another_do_not() {
+    let phone = Profile::load("pixel4").unwrap().gpu.unwrap();
+    let learned = phone.residual.as_ref().and_then(|residual| residual.of(KernelTable::ConvGeneric));
+    let fit = |truth: &Gpu| {
+        let mut runs = runs(truth);
+        runs.retain(|run| run.network == "network1");
+        let calibrated = calibrate(&phone, &runs, &options(), &|_, _| ());
+        let is_of_base = calibrated.tables.iter().map(|fit| (fit.table, fit.is_of_base)).collect::<Vec<_>>();
+        (calibrated.gpu, is_of_base)
+    };
+    let (same, explained) = fit(&phone);
+    assert!(explained.contains(&(KernelTable::ConvGeneric, Some(true))), "{explained:?}");
+    assert_eq!(same.residual.as_ref().unwrap().of(KernelTable::ConvGeneric), learned);
+    for run in runs(&phone) {
+        let apart = predict(&run.what, &same).unwrap() / run.measured_us - 1.0;
+        assert!(apart.abs() < 0.02, "{apart} {run:?}");
+    }
+    let (other, explained) = fit(&slower(&phone.without_residual()));
+    assert!(explained.contains(&(KernelTable::ConvGeneric, Some(false))), "{explained:?}");
+    assert!(other.residual.is_none_or(|residual| residual.of(KernelTable::ConvGeneric).is_none()));
 }

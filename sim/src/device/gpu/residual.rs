@@ -221,6 +221,14 @@ pub struct Correction {
 }
 
 impl Residual {
+    /// Of tables with where they are from; none without any.
+    pub fn of_tables<'a>(parts: impl IntoIterator<Item = (&'a str, Vec<ResidualTable>)>) -> Option<Self> {
+        let parts = parts.into_iter().filter(|(_, tables)| !tables.is_empty());
+        let (sources, tables): (Vec<&str>, Vec<Vec<ResidualTable>>) = parts.unzip();
+        (!tables.is_empty())
+            .then(|| Self { source: sources.join("; other kernels "), table: tables.concat() })
+    }
+
     /// The correction of launches of `table`.
     pub fn of(&self, table: KernelTable) -> Option<&ResidualTable> {
         self.table.iter().find(|entry| entry.table == table)

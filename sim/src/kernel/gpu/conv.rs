@@ -191,7 +191,7 @@ impl<'a> Problem<'a> {
         let pixels = f64::from(dispatch.tile.pixels());
         let slices = f64::from(dispatch.tile.slices);
         let texels = f64::from(dispatch.tile.texels());
-        let stride = f64::from(self.horizontal_stride);
+        let apart = lanes::apart(self.horizontal_stride);
         let kernel = if trivial { ResidentKernel::Trivial } else { ResidentKernel::Other };
         let window = |factor: f64| if trivial { 1.0 } else { 1.0 + factor };
 
@@ -208,7 +208,7 @@ impl<'a> Problem<'a> {
         latency_us *= 1.0 + Self::spill(bytes, table);
         let throughput_us = (table.throughput_slice_us.value * slices
             + table.throughput_texel_us.value * texels
-            + table.throughput_pixel_read_us.value * lanes.pixels * pixels * stride
+            + table.throughput_pixel_read_us.value * lanes.pixels * pixels * apart
             + table.throughput_weight_read_us.value * lanes.weights * slices)
             * window(table.window_throughput_factor.value);
         let additions = f64::from(self.linked.additions());

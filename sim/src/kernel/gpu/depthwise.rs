@@ -37,7 +37,7 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
     let dispatch = Dispatch::over(kernel, output, tile, 1, gpu);
     let lanes = lanes::of_group(dispatch.work_group, gpu.simd_width);
     let shared_us =
-        table.throughput_pixel_read_us.value * lanes.pixels * reads * f64::from(conv.window.stride[1])
+        table.throughput_pixel_read_us.value * lanes.pixels * reads * lanes::apart(conv.window.stride[1])
             + table.throughput_weight_read_us.value * lanes.weights * taps;
 
     let weights = conv.window.taps() * u64::from(output.slices) * SLICE_BYTES;

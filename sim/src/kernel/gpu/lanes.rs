@@ -4,6 +4,11 @@
 //! Lanes that differ only in their output slice read the same source texels and
 //! different weights; lanes that differ only in their pixels the other way round.
 
+use crate::device::SLICE_BYTES;
+
+/// Bytes of a cache line: what Adreno and Mali GPUs report (`CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE`).
+const CACHE_LINE_BYTES: u64 = 64;
+
 /// Means over the waves of a work-group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lanes {
@@ -32,6 +37,12 @@ pub(super) fn of_group(work_group: [u32; 3], simd_width: u32) -> Lanes {
     }
 }
 
+/// How many cache lines the pixels that lanes read side by side lie in, over those of a `stride` of 1: pixels that are
+/// further apart than a line share none, however far they are.
+pub(super) fn apart(stride: u32) -> f64 {
+    f64::from(stride).min((CACHE_LINE_BYTES / SLICE_BYTES) as f64)
+}
+
 /// The lanes of a linear group of `threads` over planes of `plane` pixel blocks;
 /// `across_slices` where a group runs on into the next slice block.
 pub(super) fn of_linear(threads: u32, plane: u64, across_slices: bool) -> Lanes {
@@ -50,6 +61,11 @@ fn greatest_common_divisor(mut a: u32, mut b: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pixels_far_apart_lie_in_as_many_lines_as_there_are_pixels() {
+        assert_eq!([1, 2, 8, 9, 256].map(apart), [1.0, 2.0, 8.0, 8.0, 8.0]);
+    }
 
     /// Counts thread by thread.
     fn counted([x, y, z]: [u32; 3], simd_width: u32) -> Lanes {

@@ -1,6 +1,6 @@
 //! Kernels that reduce pixels: windowed pooling and the mean of a whole image.
 
-use super::{Cost, Dispatch, Kernel, Modelled, extent, work_group};
+use super::{Cost, Dispatch, Kernel, Modelled, extent, lanes, work_group};
 use crate::device::{Extent, Gpu, Quantity, Tile};
 use crate::workload::{Pool, PoolKind, Shape};
 
@@ -15,12 +15,12 @@ pub(super) fn pool(pool: &Pool, gpu: &Gpu) -> Modelled {
         PoolKind::Max => 1.0,
         PoolKind::Average => 1.0 + table.average_factor.value,
     };
-    let stride = f64::from(pool.window.stride[1]);
+    let apart = lanes::apart(pool.window.stride[1]);
     let dispatch = Dispatch::over(Kernel::Pool, output, tile, window, gpu);
     let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
     let cost = Cost {
         latency_us: table.latency_us.value,
-        throughput_us: table.throughput_us.value + table.throughput_stride_us.value * stride,
+        throughput_us: table.throughput_us.value + table.throughput_stride_us.value * apart,
         loop_factor: rise,
         epilogue_us: Quantity::or_zero(table.wave_us.as_ref()) * waves * rise,
         ..Cost::new(table.common(), bytes, bytes as f64)
