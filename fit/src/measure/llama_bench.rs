@@ -77,18 +77,19 @@ const SHORT_NAMES: [(&str, &str); 11] = [
     ("noh", "no_host"),
 ];
 
-/// Options that change what is measured, and their values that do not.
-const OPTIONS: [(&str, &[&str]); 9] = [
-    ("type_k", &["f16"]),
-    ("type_v", &["f16"]),
-    ("flash_attn", &["-1", "0", "false", "auto", "off"]),
-    ("no_kv_offload", &["0", "false"]),
-    ("tensor_buft_overrides", &["none"]),
-    ("embeddings", &["0", "false"]),
-    ("no_op_offload", &["0", "false"]),
-    ("no_host", &["0", "false"]),
-    ("cpu_mask", &["0x0", "0"]),
+/// Options that change what is measured, and what they say where they do not.
+const OPTIONS: [&str; 9] = [
+    "type_k",
+    "type_v",
+    "flash_attn",
+    "no_kv_offload",
+    "tensor_buft_overrides",
+    "embeddings",
+    "no_op_offload",
+    "no_host",
+    "cpu_mask",
 ];
+const USUAL: [&str; 8] = ["f16", "-1", "0", "false", "auto", "off", "none", "0x0"];
 
 /// A result: its cells by the names of the columns.
 #[derive(Debug)]
@@ -250,11 +251,10 @@ impl Row {
 
     /// Refuses what was measured with other options than those that are predicted.
     fn check(&self, [prompt, _, _]: [u32; 3]) -> Result<(), String> {
-        let is_other =
-            |(name, usual): &&(&str, &[&str])| self.cell(name).is_some_and(|value| !usual.contains(&value));
-        if let Some((name, _)) = OPTIONS.iter().find(is_other) {
-            let value = self.cell(name).unwrap_or_default();
-            return Err(format!("was measured with {name} {value}: llama-bench's default is predicted"));
+        for name in OPTIONS {
+            if let Some(value) = self.cell(name).filter(|value| !USUAL.contains(value)) {
+                return Err(format!("was measured with {name} {value}: llama-bench's default is predicted"));
+            }
         }
         let batches =
             [self.told::<u32>("n_batch")?, self.told("n_ubatch")?].map(|size| size.unwrap_or(u32::MAX));
