@@ -4,18 +4,18 @@
 use std::path::Path;
 
 use coexec_sim::explore::advice::CONFIDENCE;
-use coexec_sim::explore::language::{LanguageAnswer, explore_language, plan_language};
+use coexec_sim::explore::language::{LanguageAnswer, explore_language};
 use coexec_sim::simulate::generation::{
     Conversation, Generation, GenerationDrawn, GenerationPlan, Graphs, PhaseReport, StepPlan, generate,
     generation_timeline, planned_stages,
 };
-use coexec_sim::simulate::{self, Footprint};
+use coexec_sim::simulate::{self, Footprint, SimulateError};
 use coexec_sim::workload::{LanguageTask, Turn};
 use coexec_sim::{Picos, PlanFile, ProcessorKind, Scenario, Stage, Strategy};
 use serde::Serialize;
 
 use crate::explore::describe;
-use crate::output::{record, row};
+use crate::output::{listed, record, row};
 use crate::simulate::{found_by, memory, read_plan, timeline_files};
 use crate::trust::UNSURE;
 use crate::{
@@ -79,16 +79,12 @@ pub(crate) fn simulate(case: Case<'_>, options: &Simulate, common: &Common) -> R
         ));
     }
     let Case { scenario, task } = case;
-    let search = &scenario.options;
-    let (plan, origin) = match options.plan.as_deref() {
-        Some(path) => {
-            let written = read_plan(path, scenario, &planned_stages(task))?;
-            (GenerationPlan::of_flat(task, &written.plan), written.origin)
-        }
-        None => (
-            plan_language(case.conversation(), search.strategy, search.synchronisation)?,
-            found_by(search.strategy),
-        ),
+    let (plan, origin) = if let Some(path) = options.plan.as_deref() {
+        let written = read_plan(path, scenario, &planned_stages(task))?;
+        (GenerationPlan::of_flat(task, &written.plan), written.origin)
+    } else {
+        let best = case.answers(None).map_err(|error| case.refused(error))?.swap_remove(0);
+        (best.plan, found_by(best.strategy))
     };
     let generation = generate(case.conversation(), &plan)?;
     output::write(&case.timeline(&plan, options.plot.as_ref(), options.trace.as_deref())?)?;
@@ -111,7 +107,7 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
         ));
     }
     let Case { scenario, task } = case;
-    let answers = case.answers(options.place.strategy)?;
+    let answers = case.answers(options.place.strategy).map_err(|error| case.refused(error))?;
     let LanguageAnswer { strategy, plan, generation } = &answers[0];
     let file =
         plan.flat().map(|flat| PlanFile::new(&scenario.name, &scenario.device, &planned_stages(task), &flat));
@@ -178,6 +174,28 @@ impl<'a> Case<'a> {
             cost(one).total_cmp(&cost(other)).then_with(|| memory(one).cmp(&memory(other)))
         });
         Ok(answers)
+    }
+
+    /// Why there is no answer, and which strategies have one.
+    fn refused(self, error: SimulateError) -> Failure {
+        if matches!(error, SimulateError::TooLong { .. }) {
+            return error.into();
+        }
+        let Case { scenario, .. } = self;
+        let device = &scenario.device.name;
+        let can = |strategy: &Strategy| {
+            explore_language(self.conversation(), *strategy, scenario.options.synchronisation).is_ok()
+        };
+        let able = listed(Strategy::of_language_models().filter(can).map(Strategy::name));
+        let help = if able.is_empty() {
+            format!(
+                "nothing is known of this model on {device} by any strategy: choose another device (`coexec devices`), or \
+                 make a profile with its GPU (`coexec profile new`)"
+            )
+        } else {
+            format!("on {device} there are {able}: choose one of them, or another device (`coexec devices`)")
+        };
+        Failure::usage(error.to_string(), help)
     }
 
     /// The picture and the trace that were asked for.
@@ -274,11 +292,14 @@ fn check(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
         );
     }
     let device = &scenario.device.name;
-    let bench = format!(
-        "llama-bench -p {prompt_tokens} -n {generated_tokens} -o json > FILE, then coexec validate --profile {device} --runs FILE \
-         --format llama-bench"
-    );
     let first = plan.decode.layer.first().copied();
+    // Rates of the CPU are of all its cores.
+    let on_cores = first.is_some_and(|by| by.uses(ProcessorKind::Cpu));
+    let cores = if on_cores { format!(" -ngl 0 -t {}", scenario.device.cpu.cores()) } else { String::new() };
+    let bench = format!(
+        "llama-bench -p {prompt_tokens} -n {generated_tokens}{cores} -o json > FILE, then coexec validate --profile {device} \
+         --runs FILE --format llama-bench"
+    );
     let is_alike = |step: &StepPlan| step.parts().into_iter().flatten().all(|by| Some(*by) == first);
     let is_of_kernels = plan.graphs == Graphs::Kernels;
     if first.is_some_and(|by| is_of_kernels || !by.uses(ProcessorKind::Npu))

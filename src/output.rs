@@ -247,6 +247,9 @@ fn identity(named: &Path) -> Result<PathBuf> {
 fn target(named: &Path) -> Result<(PathBuf, PathBuf)> {
     // Behind a symbolic link it is the file that is replaced, not the link.
     let path = named.canonicalize().unwrap_or_else(|_| named.to_owned());
+    if named == Path::new("-") {
+        return Err(Failure::write(named, "give the name of a file: standard output takes none"));
+    }
     if path.exists() && !path.is_file() {
         let reason = "it is not a regular file, which alone can be replaced as a whole";
         return Err(Failure::write(named, reason));

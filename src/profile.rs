@@ -29,6 +29,10 @@ fn missing(constant: &MissingConstant) -> Failure {
 }
 
 fn new(options: &NewProfile, common: &Common) -> Result {
+    output::check(&options.out)?;
+    if let Some(bundled) = options.soc.as_deref().map(bundled).transpose()?.flatten() {
+        common.note(format_args!("note: a profile of that name is bundled: --device {bundled}"));
+    }
     let Some(specification) = specification(options)? else {
         list(common);
         return Ok(());
@@ -76,6 +80,13 @@ fn new(options: &NewProfile, common: &Common) -> Result {
         output::line(&format!("runs of the phone improve it: coexec calibrate --base {file} --runs RUNS"));
     }
     Ok(())
+}
+
+/// The bundled profile that is called so, blanks and hyphens aside.
+fn bundled(soc: &str) -> Result<Option<String>> {
+    let plain = |name: &str| name.to_lowercase().replace([' ', '-'], "");
+    let found = Profile::bundled()?.into_iter().find(|profile| plain(&profile.name) == plain(soc));
+    Ok(found.map(|profile| profile.name))
 }
 
 /// The hardware that was specified; what is none is as on a measured device with a GPU of the same maker.

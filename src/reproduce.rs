@@ -34,6 +34,12 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result {
             "leave out --every: it shortens EPEW25 alone",
         ));
     }
+    if options.data.is_some() && !papers.contains(&Paper::EdgeSys24) {
+        return Err(Failure::usage(
+            "--data names the data set of EdgeSys24, from which no other paper's numbers are recomputed",
+            "leave it out, or name EdgeSys24",
+        ));
+    }
     let mut entries = Vec::new();
     for paper in papers {
         common.note(format_args!("running what {} needs", paper.name()));

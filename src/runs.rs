@@ -180,7 +180,14 @@ pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &
     };
     let of_tool = |tool| tools::read(path, tool, &profile.cpu);
     let own_name = profile.name.as_str();
-    let (data, what, device, runs) = match format(path, options) {
+    let format = format(path, options);
+    if !matches!(format, RunFormat::MobileMlBenchmark | RunFormat::AiHub | RunFormat::AiHubLlm) {
+        let given = [("--device-column", options.device_column.is_some())];
+        let what =
+            "for runs of several devices (mobile-ml-benchmark, ai-hub, ai-hub-llm), and these are of one";
+        Failure::where_given(&given, what, "leave it out, or name another --format")?;
+    }
+    let (data, what, device, runs) = match format {
         RunFormat::MobileMlBenchmark => return benchmark(profile, path, device_column(options)?, common),
         RunFormat::Coexec => return own(profile, path, common),
         RunFormat::AiHub => {
@@ -193,7 +200,9 @@ pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &
             let chip = device_column(options)?;
             ("ai-hub-llm", OF_ANSWERS, chip, answers(ai_hub_llm::read(path, chip)?))
         }
-        RunFormat::LlamaBench => ("llama-bench", OF_ANSWERS, own_name, answers(llama_bench::read(path)?)),
+        RunFormat::LlamaBench => {
+            ("llama-bench", OF_ANSWERS, own_name, answers(llama_bench::read(path, profile)?))
+        }
         RunFormat::BenchmarkModel => ("LiteRT", OF_TOOL, own_name, of_tool(Tool::BenchmarkModel)?),
         RunFormat::LitertBenchmark => ("LiteRT", OF_TOOL, own_name, of_tool(Tool::LitertBenchmark)?),
         RunFormat::OnnxRuntime => ("ONNX Runtime", OF_TOOL, own_name, of_tool(Tool::OnnxRuntime)?),

@@ -354,9 +354,22 @@ mod tests {
         let gpu = |text: &str| problem(Specification { gpu: Some(Part::given(text)), ..good.clone() });
         assert!(gpu("adreno-750").contains("its name and its clock in MHz"));
         assert!(gpu("mali-g76@700").contains("mali-g76mc7@700"));
+        let memory = |text: &str| {
+            let given = Specification { memory: Part::given(text), ..good.clone() };
+            given.profile("mine", &like).unwrap_err()
+        };
         for text in ["lpddr5", "lpddr5xx-4800x64"] {
-            let memory = problem(Specification { memory: Part::given(text), ..good.clone() });
-            assert!(memory.contains(&format!("--memory is {text}")), "{memory}");
+            assert!(memory(text).to_string().contains(&format!("--memory is {text}")));
+        }
+        // Data rates.
+        for (rate, clock) in [
+            ("lpddr5x-8533x64", "lpddr5x-4266x64"),
+            ("lpddr4x-4266x64", "lpddr4x-2133x64"),
+            ("LPDDR5T-9600x64", "lpddr5t-4800x64"),
+            ("ddr5-4800x128", "ddr5-2400x128"),
+        ] {
+            assert!(memory(rate).help().ends_with(clock), "{}", memory(rate).help());
+            Specification { memory: Part::given(clock), ..good.clone() }.profile("mine", &like).unwrap();
         }
     }
 

@@ -106,6 +106,12 @@ pub fn today() -> Option<String> {
     date(SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
+/// Whether a text is a day of the calendar as [`today`] writes it.
+pub fn is_date(text: &str) -> bool {
+    let midnight = format!("{text} 00:00:00").parse::<MonotonicTime>();
+    midnight.is_ok_and(|time| time.to_string().get(..10) == Some(text))
+}
+
 /// The date so many seconds after the beginning of 1970, which the library counts without leap seconds as UTC does.
 fn date(seconds: u64) -> Option<String> {
     let time = MonotonicTime::try_from_unix_timestamp(i64::try_from(seconds).ok()?, 0, 0).ok()?;
@@ -124,6 +130,22 @@ mod tests {
             assert_eq!(date(noon).as_deref(), Some(expected));
         }
         assert_eq!(date(20_089 * 86_400).as_deref(), Some("2025-01-01"));
+    }
+
+    #[test]
+    fn a_date_is_a_day_of_the_calendar() {
+        assert!(["1970-01-01", "2024-02-29", "2026-12-31"].into_iter().all(is_date));
+        let others = [
+            "yesterday",
+            "",
+            "2026-02-29",
+            "2026-13-01",
+            "2026-1-01",
+            "2026-+1-01",
+            "2026-05-01 ",
+            "12026-05-01",
+        ];
+        assert!(!others.into_iter().any(is_date));
     }
 
     #[test]

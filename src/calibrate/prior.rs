@@ -32,6 +32,12 @@ impl Chosen {
         let prior = match name {
             "base" => Prior::Base,
             "hardware" => Prior::Hardware,
+            names if names.split(',').any(|name| ["base", "hardware"].contains(&name)) => {
+                return Err(Failure::usage(
+                    format!("--prior {names}: base and hardware are each a prior by itself"),
+                    "give one of them alone, or names of profiles with commas between",
+                ));
+            }
             names => Prior::Profiles(names.split(',').map(profile).collect::<Result<_, _>>()?),
         };
         Ok(Self { name: name.to_owned(), prior })

@@ -7,7 +7,7 @@ use clap::Args;
 use coexec_hw::execute::DeviceChoice;
 use coexec_sim::units::SECONDS_PER_DAY;
 
-use super::planning::limit;
+use super::planning::{date, limit};
 use crate::ScenarioOptions;
 
 /// The device that stands for the GPU.
@@ -94,7 +94,7 @@ pub(crate) struct Probe {
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=SECONDS_PER_DAY))]
     pub(crate) time_limit: Option<u64>,
     /// Date to write into the profile; today (UTC) unless given
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = date)]
     pub(crate) date: Option<String>,
     /// End with status 3 where layers kept out of a fit are predicted with a greater mean
     /// error than this, or where one layer's times spread more; the profile is written

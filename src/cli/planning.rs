@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use coexec_hw::fingerprint::is_date;
 use coexec_sim::explore::advice::{CONFIDENCE, Regret};
 use coexec_sim::{
     InputError, Library, Mechanism, Overrides, Plan, ProcessorKind, Profile, Scenario, Strategy,
@@ -70,9 +71,14 @@ impl ScenarioOptions {
     }
 
     /// What a search over operators may be told, and whether it was.
-    pub(crate) fn of_search(&self) -> [(&'static str, bool); 3] {
-        let Overrides { threads, step, effort, .. } = &self.overrides;
-        [("--threads", threads.is_some()), ("--step", step.is_some()), ("--effort", effort.is_some())]
+    pub(crate) fn of_search(&self) -> [(&'static str, bool); 4] {
+        let Overrides { threads, step, effort, library, .. } = &self.overrides;
+        [
+            ("--threads", threads.is_some()),
+            ("--step", step.is_some()),
+            ("--effort", effort.is_some()),
+            ("--library", library.is_some()),
+        ]
     }
 
     /// Whether --device was given.
@@ -213,6 +219,11 @@ pub(super) fn limit(text: &str) -> Result<f64, String> {
     within(text, 0.0..=1e9)
 }
 
+/// A day of the calendar, as it is written into a profile.
+pub(super) fn date(text: &str) -> Result<String, &'static str> {
+    if is_date(text) { Ok(text.to_owned()) } else { Err("expected a date as 2026-05-01") }
+}
+
 /// Errors beyond which a draw says nothing.
 fn percent(text: &str) -> Result<f64, String> {
     within(text, 0.0..=200.0)
@@ -279,7 +290,7 @@ const COMPARED_WITH: Strategy = Strategy::Codl;
 
 impl Compare {
     /// What a comparison of networks alone may be told, and whether it was.
-    pub(crate) fn of_networks(&self) -> [(&'static str, bool); 7] {
+    pub(crate) fn of_networks(&self) -> [(&'static str, bool); 8] {
         [
             ("--plot", self.plot.is_some()),
             ("--check", self.check),
@@ -288,6 +299,7 @@ impl Compare {
             ("--threads", self.threads.is_some()),
             ("--step", self.step.is_some()),
             ("--effort", self.effort.is_some()),
+            ("--library", self.library.is_some()),
         ]
     }
 

@@ -32,7 +32,7 @@ pub(crate) struct NewProfile {
     /// GPU and its clock in MHz; a Mali with its number of cores, as mali-g720mc12@1300; or none
     #[arg(long, value_name = "adreno-750@903")]
     pub(crate) gpu: Option<String>,
-    /// Type of memory, its clock in MHz and its bits
+    /// Type of memory, its clock in MHz (half of the data rate in MT/s) and its bits
     #[arg(long, value_name = "lpddr5x-4800x64")]
     pub(crate) memory: Option<String>,
     /// NPU, as data/socs/npus.csv names it; or none

@@ -7,7 +7,7 @@ use clap::Args;
 use coexec_sim::Library;
 
 use super::picture;
-use super::planning::limit;
+use super::planning::{date, limit};
 use crate::{Figure, PicturePath, RunFormat};
 
 /// Measured runs of one device.
@@ -48,7 +48,7 @@ pub(crate) struct Calibrate {
     #[arg(conflicts_with_all = ["points", "rows", "networks", "learning_curve"])]
     pub(crate) suggest: Option<u32>,
     /// Date to write into the profile
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = date)]
     pub(crate) date: Option<String>,
     /// Seed of the cross-validation's folds, and of what is drawn at random
     #[arg(long, value_name = "S", default_value_t = 0)]

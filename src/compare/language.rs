@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::show::{Timed, rank};
 use crate::language::{Case, decode_rate, first_token};
-use crate::output::row;
+use crate::output::{listed, row};
 use crate::trust::basis;
 use crate::{Column, output};
 
@@ -52,10 +52,15 @@ impl LanguageRow {
         Timed { model: &self.scenario, device: &self.device, latency: self.latency_ps, interval }
     }
 
+    /// Whether the device can hold it, as far as is known.
+    fn fits(&self) -> bool {
+        self.memory_bytes.is_none_or(|size| self.peak_memory_bytes <= size)
+    }
+
     fn memory(&self) -> String {
         let peak = self.peak_memory_bytes;
         match self.memory_bytes {
-            Some(size) if peak > size => format!("{peak}, more than its {size}"),
+            Some(size) if !self.fits() => format!("{peak}, more than its {size}"),
             Some(size) => format!("{peak} of {size}"),
             None => peak.to_string(),
         }
@@ -81,7 +86,12 @@ pub(super) fn show(rows: &[LanguageRow]) {
     ];
     let (header, cells) = output::cells(&columns, rows);
     output::keyed_table(&header, 2, cells);
-    rank("Devices by the time for all", &rows.iter().map(LanguageRow::timed).collect::<Vec<_>>());
+    let (held, others): (Vec<&LanguageRow>, Vec<_>) = rows.iter().partition(|row| row.fits());
+    rank("Devices by the time for all", &held.into_iter().map(LanguageRow::timed).collect::<Vec<_>>());
+    if !others.is_empty() {
+        let others = others.iter().map(|row| format!("{} on {}", row.scenario, row.device));
+        output::line(&format!("Without those whose memory cannot hold the model: {}", listed(others)));
+    }
     output::line("");
     let basis = |row: &LanguageRow| {
         let [prompt, answer] = [0, 1].map(|part| basis(&row.drawn.known[part], &row.drawn.errors[part]));

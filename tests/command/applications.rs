@@ -88,6 +88,12 @@ fn impossible_applications_are_refused_by_their_key() {
         ("device = \"snapdragon-8gen3\"", "device = \"apple-m1\"", "application[1].frames"),
         ("duration_s = 0.5", "duration_s = 0.5\nbatch = 2", "no such key beside [[application]]"),
         ("duration_s = 0.5", "network = \"vgg16\"", "no such key beside [[application]]"),
+        ("strategy = \"gpu-only\"", "strategy = \"npu-graphs\"", "application[0].strategy"),
+        (
+            "scenario = \"mobilenet-v2\"",
+            "language_model = { model = \"llama3-8b\", prompt_tokens = 0 }",
+            "several.toml:9:57: application[0].language_model.prompt_tokens",
+        ),
     ] {
         let text = SEVERAL.replace(from, to);
         assert_ne!(text, SEVERAL, "{from}");

@@ -64,11 +64,21 @@ fn energy_is_not_minimised_where_power_is_unknown() {
 
 #[test]
 fn what_would_change_nothing_is_refused() {
-    for option in ["--threads 1", "--step 8", "--effort quick", "--confidence 0.5", "--profile-error 1"] {
+    for option in [
+        "--threads 1",
+        "--step 8",
+        "--effort quick",
+        "--confidence 0.5",
+        "--profile-error 1",
+        "--library ruy",
+    ] {
         let name = option.split(' ').next().unwrap();
         refused(&format!("explore llama3.2-1b --device snapdragon-8gen3 {option}"), &[name, "leave"]);
     }
     refused("simulate llama3.2-1b --device snapdragon-8gen3 --threads 1", &["--threads"]);
+    refused("reproduce EPEW25 --data data", &["--data", "EdgeSys24"]);
+    let column = "validate --profile pixel4 --runs tiny.txt --format benchmark-model --device-column pixel4";
+    refused(column, &["--device-column", "leave it out"]);
     refused("explore camera-and-assistant --confidence 0.5", &["--confidence is for models"]);
     for line in ["simulate vit-b32-fc1", "run vit-b32-fc1 --out runs.csv"] {
         refused(&format!("{line} --strategy all"), &["--strategy all compares plans", "coexec explore"]);
@@ -90,6 +100,9 @@ fn what_the_parser_refuses_has_the_same_status() {
         "simulate vit-b32-fc1 --samples 0",
         "simulate vit-b32-fc1 --seed 7",
         "simulate vit-b32-fc1 --seed -1",
+        "calibrate --base pixel4 --runs runs.csv --out a.toml --date yesterday",
+        "calibrate --base pixel4 --runs runs.csv --out a.toml --date 2026-02-29",
+        "probe --out a.toml --date 2026-1-1",
         // A plan says all this; silence would hide that the option does nothing.
         "simulate vit-b32-fc1 --plan plan.toml --objective energy",
         "schema profiles",

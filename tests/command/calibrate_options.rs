@@ -28,6 +28,8 @@ fn a_prior_from_hardware_or_other_phones_fits_and_is_named_in_the_profile() {
         .assert_refused(&["no device profile named \"pixle4\"", "did you mean \"pixel4\"?"]);
     coexec_in(folder.path(), words(CALIBRATE).chain(["--prior", "hardwar"]))
         .assert_refused(&["did you mean \"hardware\"?", "base, hardware, "]);
+    coexec_in(folder.path(), words(CALIBRATE).chain(["--prior", "base,hardware"]))
+        .assert_refused(&["--prior base,hardware", "alone"]);
     // The OnePlus 11's profile does not say what its GPU can do in a cycle.
     let line = CALIBRATE.replace("pixel4", "oneplus11");
     coexec_in(folder.path(), words(&line).chain(["--prior", "hardware"]))

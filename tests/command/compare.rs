@@ -66,9 +66,15 @@ fn a_gain_below_the_limit_is_status_2() {
 fn what_cannot_be_compared_is_refused() {
     coexec(words("compare codl-conv --devices pixel4"))
         .assert_refused(&["is no model", "applications by itself"]);
-    for option in
-        ["--check", "--baseline epew", "--strategies optimal", "--threads 2", "--effort quick", "--step 8"]
-    {
+    for option in [
+        "--check",
+        "--baseline epew",
+        "--strategies optimal",
+        "--threads 2",
+        "--effort quick",
+        "--step 8",
+        "--library ruy",
+    ] {
         let name = option.split(' ').next().unwrap_or_default();
         coexec(words(&format!("compare qwen2.5-0.5b --devices pixel4 {option}")))
             .assert_refused(&[name, "not for language models"]);
@@ -97,6 +103,10 @@ fn devices_are_ranked_by_what_a_language_model_takes() {
     {
         assert!(told.contains(expected), "{expected}: {told}");
     }
+    // 4 GB of weights are more than an iPhone 7 has, however fast it would be.
+    let told = coexec(words("compare llama3-8b --devices iphone7,galaxy-s10,pixel4")).stdout;
+    assert!(told.contains("cannot hold the model: llama3-8b on iphone7"), "{told}");
+    assert!(told.contains("galaxy-s10 ~ pixel4\n"), "{told}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn times_of_whole_networks_move_the_rates_of_xnnpack() {
 #[test]
 fn the_rates_of_x86_are_those_of_single_operators_each_kept_out_once() {
     let folder = tempfile::tempdir().unwrap();
-    let line = "profile new --soc server --cpu 2xx86-64-v4@3.7 --gpu none --npu none --memory ddr5-4800x128 --out x86.toml --json";
+    let line = "profile new --soc server --cpu 2xx86-64-v4@3.7 --gpu none --npu none --memory ddr5-2400x128 --out x86.toml --json";
     coexec_in(folder.path(), words(line)).json();
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("device-profiles/runs/zen4-litert.csv");
     let line = format!(

@@ -10,7 +10,7 @@ fn a_phone_s_name_is_enough_for_a_plan_with_its_interval_and_what_it_rests_on() 
     let file = folder.path().join("mine.toml");
     let file = file.to_str().unwrap();
     let unknown = coexec(words(&format!("profile new --soc pixel-70-pro --out {file}")));
-    unknown.assert_refused(&["there is no system-on-chip or phone named \"pixel 70 pro\""]);
+    unknown.assert_refused(&["--soc pixel-70-pro: there is no such system-on-chip or phone"]);
     let text = coexec(["profile", "new", "--soc", "Pixel 7 Pro", "--out", file]).stdout;
     for expected in
         ["Tensor G2: CPU 2xX1@2.85", "GPU mali-g710mp7@848", "gpu/end_to_end/unseen", "NPU not known"]
@@ -50,6 +50,22 @@ fn parts_of_a_specification_take_the_place_of_what_is_known() {
 }
 
 #[test]
+fn a_system_is_found_without_blanks_and_a_bundled_profile_of_that_name_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    for (soc, found) in [("snapdragon-8gen3", "Snapdragon 8 Gen 3"), ("pixel4", "Snapdragon 855")] {
+        let outcome = coexec_in(folder.path(), words(&format!("profile new --soc {soc} --out mine.toml")));
+        assert!(outcome.stdout.contains(found), "{}{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stderr.contains(&format!("is bundled: --device {soc}")), "{}", outcome.stderr);
+    }
+    let bundled = coexec_in(folder.path(), words("profile new --soc xiaomi9 --out mine.toml"));
+    bundled.assert_refused(&["is bundled: --device xiaomi9", "no such system-on-chip"]);
+    for (out, why) in [(".", "not a regular file"), ("-", "name of a file")] {
+        let line = format!("profile new --soc pixel-5 --out {out}");
+        coexec_in(folder.path(), words(&line)).assert_refused(&[&format!("cannot write {out}"), why]);
+    }
+}
+
+#[test]
 fn half_a_specification_and_one_of_no_device_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |given: &str, words: &[&str]| {
@@ -59,6 +75,7 @@ fn half_a_specification_and_one_of_no_device_are_refused() {
     };
     let slow_first = "--cpu 1xX1@2.2,3xA78@2.9 --memory lpddr5x-4800x64";
     refused(slow_first, &["--cpu is 1xX1@2.2,3xA78@2.9", "fastest first"]);
+    refused("--soc pixel-9", &["did you mean \"Google Pixel 9 Pro\"?"]);
     refused("--cpu 4xA720@3", &["neither --memory nor --soc"]);
     refused("--memory lpddr5x-4800x64 --json", &["neither --cpu nor --soc"]);
     refused("--gpu adreno-750@903", &["neither --cpu and --memory nor --soc"]);

@@ -1,16 +1,19 @@
 //! Importer of the rates of language models that llama.cpp's `llama-bench` prints, as CSV, JSON, JSON lines or markdown.
 //!
 //! Responsible for: which bundled model, weights and unit a row is of, and which time of it. Not for: predictions
-//! (`validate::language`). Invariant: a row that is not used is handed back with its place and the reason.
+//! (`validate::language`). Invariant: a row that is not used is handed back with its line and the reason.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::str::FromStr;
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::ai_hub_llm::{Answer, OfLanguageModel, Phase};
 use super::{Run, Runs, usable};
-use coexec_sim::workload::{LanguageModel, WeightFormat, language_model, language_models};
-use coexec_sim::{InputError, ProcessorKind, Text};
+use coexec_sim::device::{Cluster, InstructionSet};
+use coexec_sim::workload::{LanguageModel, MAX_DIMENSION, WeightFormat, language_model, language_models};
+use coexec_sim::{InputError, ProcessorKind, Profile, Text};
 
 /// Who runs the models: the name of its groups.
 const RUNTIME: &str = "llama_cpp";
@@ -18,6 +21,8 @@ const RUNTIME: &str = "llama_cpp";
 const SAME_PARAMETERS: f64 = 0.01;
 /// What `ngl` says where all layers are on the accelerator.
 const ALL_LAYERS: i64 = -1;
+/// Tokens of a prompt that it computes at once unless told otherwise.
+const USUAL_BATCH: u32 = 512;
 
 /// llama.cpp's names of architectures, and how bundled models of them are called.
 const ARCHITECTURES: [(&str, &[&str]); 6] = [
@@ -38,142 +43,251 @@ const FORMATS: [(&str, WeightFormat); 5] = [
     ("F16", WeightFormat::F16),
 ];
 
-/// Its names of backends, and where they compute; the first that a row names counts.
-const BACKENDS: [(&str, ProcessorKind); 11] = [
-    ("HTP", ProcessorKind::Npu),
-    ("Hexagon", ProcessorKind::Npu),
-    ("QNN", ProcessorKind::Npu),
-    ("CUDA", ProcessorKind::Gpu),
-    ("ROCm", ProcessorKind::Gpu),
-    ("Vulkan", ProcessorKind::Gpu),
-    ("OpenCL", ProcessorKind::Gpu),
-    ("Metal", ProcessorKind::Gpu),
-    ("SYCL", ProcessorKind::Gpu),
-    ("CPU", ProcessorKind::Cpu),
-    ("BLAS", ProcessorKind::Cpu),
+/// Its names of backends, where they compute, and whose units they are made for where that is one maker's; the first that a
+/// row names counts.
+const BACKENDS: [(&str, ProcessorKind, Option<&str>); 11] = [
+    ("HTP", ProcessorKind::Npu, Some("Qualcomm")),
+    ("Hexagon", ProcessorKind::Npu, Some("Qualcomm")),
+    ("QNN", ProcessorKind::Npu, Some("Qualcomm")),
+    ("CUDA", ProcessorKind::Gpu, Some("NVIDIA")),
+    ("ROCm", ProcessorKind::Gpu, Some("AMD")),
+    ("Vulkan", ProcessorKind::Gpu, None),
+    ("OpenCL", ProcessorKind::Gpu, None),
+    ("Metal", ProcessorKind::Gpu, Some("Apple")),
+    ("SYCL", ProcessorKind::Gpu, Some("Intel")),
+    ("CPU", ProcessorKind::Cpu, None),
+    ("BLAS", ProcessorKind::Cpu, None),
 ];
 
-/// A result, as CSV and JSON have it.
-#[derive(Deserialize)]
-struct Row {
-    model_type: String,
-    model_n_params: f64,
-    backends: String,
-    n_gpu_layers: Option<i64>,
-    n_prompt: u32,
-    n_gen: u32,
-    #[serde(default)]
-    n_depth: u32,
-    /// Tokens a second.
-    avg_ts: f64,
-    stddev_ts: f64,
-}
+/// Those that multiply many tokens at once for the CPU, even where no layer is theirs (llama.cpp's `offload_op`).
+const FOR_THE_CPU: [&str; 6] = ["CUDA", "ROCm", "Vulkan", "Metal", "SYCL", "BLAS"];
 
-/// A result, as markdown has it.
-#[derive(Deserialize)]
-struct MarkdownRow {
-    model: String,
-    params: String,
-    backend: String,
-    ngl: Option<i64>,
-    test: String,
-    #[serde(rename = "t/s")]
-    rate: String,
-}
+/// Markdown's names of columns that CSV and JSON call otherwise.
+const SHORT_NAMES: [(&str, &str); 11] = [
+    ("model", "model_type"),
+    ("params", "model_n_params"),
+    ("backend", "backends"),
+    ("ngl", "n_gpu_layers"),
+    ("threads", "n_threads"),
+    ("fa", "flash_attn"),
+    ("nkvo", "no_kv_offload"),
+    ("ot", "tensor_buft_overrides"),
+    ("embd", "embeddings"),
+    ("nopo", "no_op_offload"),
+    ("noh", "no_host"),
+];
 
-/// The times in a file.
+/// Options that change what is measured, and what they say where they do not.
+const OPTIONS: [&str; 9] = [
+    "type_k",
+    "type_v",
+    "flash_attn",
+    "no_kv_offload",
+    "tensor_buft_overrides",
+    "embeddings",
+    "no_op_offload",
+    "no_host",
+    "cpu_mask",
+];
+const USUAL: [&str; 8] = ["f16", "-1", "0", "false", "auto", "off", "none", "0x0"];
+
+/// A result: its cells by the names of the columns.
+#[derive(Debug)]
+struct Row(BTreeMap<String, String>);
+
+/// A row and its line, or why it is none.
+type Rows = Vec<(u64, Result<Row, String>)>;
+
+/// The times in a file, on a device with `profile`.
 ///
 /// # Errors
 /// No such file, or nothing in it is a table of llama-bench.
-pub fn read(path: &Path) -> Result<Runs<OfLanguageModel>, InputError> {
+pub fn read(path: &Path, profile: &Profile) -> Result<Runs<OfLanguageModel>, InputError> {
     let text = Text::read(path)?;
-    let rows = rows(&text.content).map_err(|reason| {
-        text.refuse("", reason, "give what llama-bench prints, with -o md, csv, json or jsonl")
-    })?;
-    let answers = (1..).zip(rows).map(|(line, row)| (line, row.and_then(|row| row.answer(line))));
-    let (runs, left_out) = usable(answers);
+    let rows = rows(&text.content);
+    if rows.is_empty() {
+        let help = "give what llama-bench prints, with -o md, csv, json or jsonl";
+        return Err(text.refuse("", "there is no row of llama-bench", help));
+    }
+    let answers =
+        |(line, row): (u64, Result<Row, String>)| (line, row.and_then(|row| row.answer(line, profile)));
+    let (runs, left_out) = usable(rows.into_iter().map(answers));
     Ok(Runs { runs, left_out })
 }
 
-/// The rows of a text in any of the formats; why it is none.
-fn rows(content: &str) -> Result<Vec<Result<Row, String>>, String> {
-    match content.trim_start().chars().next() {
-        Some('[') => serde_json::from_str::<Vec<Row>>(content).map(|rows| rows.into_iter().map(Ok).collect()),
-        Some('{') => serde_json::Deserializer::from_str(content).into_iter().map(|row| row.map(Ok)).collect(),
-        _ => return tables(content),
+/// The rows of a text in any of the formats, whatever else was printed around them.
+fn rows(content: &str) -> Rows {
+    let begins_with = |mark| content.lines().any(|line| line.trim_start().starts_with(mark));
+    if begins_with('|') {
+        table(content, between_bars)
+    } else if begins_with('{') {
+        objects(content)
+    } else {
+        table(content, between_commas)
     }
-    .map_err(|error| error.to_string())
 }
 
-/// The rows of a table: of lines with bars where there are some, else of CSV.
-fn tables(content: &str) -> Result<Vec<Result<Row, String>>, String> {
-    let mut lines: Vec<&str> = content.lines().map(str::trim).filter(|line| line.starts_with('|')).collect();
-    if lines.is_empty() {
-        let rows = csv::Reader::from_reader(content.as_bytes()).into_deserialize::<Row>();
-        return rows.map(|row| row.map(Ok).map_err(|error| error.to_string())).collect();
+/// The objects of a list, or one behind the other; behind what is none, those that begin a line.
+fn objects(content: &str) -> Rows {
+    let (mut found, mut rest, mut line) = (Vec::new(), content, 1);
+    let lines = |text: &str| text.matches('\n').count() as u64;
+    let is_between = |letter: char| letter.is_whitespace() || "[,]".contains(letter);
+    while let Some(start) = rest.find(|letter| !is_between(letter)) {
+        line += lines(&rest[..start]);
+        rest = &rest[start..];
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<BTreeMap<String, Value>>();
+        let cell =
+            |(name, value)| (name, if let Value::String(text) = value { text } else { value.to_string() });
+        let row =
+            values.next().transpose().map(|object| Row(object.into_iter().flatten().map(cell).collect()));
+        let end = if row.is_ok() {
+            values.byte_offset()
+        } else {
+            let (first, others) = rest.split_at(rest.find('\n').unwrap_or(rest.len()));
+            let others = others.split_inclusive('\n').take_while(|line| !line.trim_start().starts_with('{'));
+            first.len() + others.map(str::len).sum::<usize>()
+        };
+        found.push((line, row.map_err(|error| format!("is no object of JSON: {error}"))));
+        line += lines(&rest[..end]);
+        rest = &rest[end..];
     }
-    lines.retain(|line| !line.starts_with("| -") && !line.starts_with("|-"));
-    let is_header = |line: &str| line.trim_start_matches(['|', ' ']).starts_with("model ");
-    let mut found = Vec::new();
-    for table in lines.chunk_by(|_, next| !is_header(next)) {
-        let table = table.join("\n");
-        let mut reader = csv::ReaderBuilder::new()
-            .delimiter(b'|')
-            .quoting(false)
-            .trim(csv::Trim::All)
-            .from_reader(table.as_bytes());
-        for row in reader.deserialize::<MarkdownRow>() {
-            found.push(row.map_err(|error| error.to_string())?.row());
-        }
-    }
-    Ok(found)
+    found
 }
 
-impl MarkdownRow {
-    fn row(self) -> Result<Row, String> {
-        let Self { model, params, backend, ngl, test, rate } = self;
-        let billions = params.strip_suffix(" B").map(|count| (count, 1e9));
-        let counted = billions.or_else(|| Some((params.strip_suffix(" M")?, 1e6)));
-        let parameters = counted.and_then(|(count, unit)| Some(count.parse::<f64>().ok()? * unit));
-        let (mean, deviation) = rate.split_once('±').ok_or("the rate has no deviation")?;
-        let [mean, deviation] = [mean, deviation].map(|number| number.trim().parse::<f64>());
-        // `pp512`, `tg 128`, `tg128 @ d512`
-        let (test, depth) = test.split_once("@ d").unwrap_or((&test, "0"));
-        let tokens = |kind| test.trim().strip_prefix(kind)?.trim().parse::<u32>().ok();
-        let [n_prompt, n_gen] = ["pp", "tg"].map(tokens);
-        if n_prompt.is_none() && n_gen.is_none() {
-            return Err(format!("the test {test:?} is not of a prompt or an answer alone"));
+/// The rows below lines that name the columns; `cells` are those of a line, none where it is not of a table.
+fn table(content: &str, cells: fn(&str) -> Vec<String>) -> Rows {
+    let (mut header, mut found) = (Vec::new(), Vec::new());
+    for (line, text) in (1..).zip(content.lines()) {
+        let cells = cells(text);
+        if cells.iter().any(|cell| ["model", "model_type"].contains(&cell.as_str())) {
+            header = cells;
+        } else if !header.is_empty() && !cells.is_empty() {
+            found.push((line, Row::of(&header, &cells)));
         }
-        Ok(Row {
-            model_type: model,
-            model_n_params: parameters.ok_or_else(|| format!("the parameters are {params:?}"))?,
-            backends: backend,
-            n_gpu_layers: ngl,
-            n_prompt: n_prompt.unwrap_or(0),
-            n_gen: n_gen.unwrap_or(0),
-            n_depth: depth.trim().parse().map_err(|_| format!("the depth is {depth:?}"))?,
-            avg_ts: mean.map_err(|_| format!("the rate is {rate:?}"))?,
-            stddev_ts: deviation.unwrap_or(0.0),
-        })
     }
+    found
+}
+
+fn between_bars(line: &str) -> Vec<String> {
+    let cells = line.trim().strip_prefix('|').filter(|cells| !cells.trim_start().starts_with(['-', ':']));
+    let cells = cells.map(|cells| cells.strip_suffix('|').unwrap_or(cells).split('|'));
+    cells.into_iter().flatten().map(|cell| cell.trim().to_owned()).collect()
+}
+
+fn between_commas(line: &str) -> Vec<String> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
+    let record = reader.records().next().and_then(Result::ok).unwrap_or_default();
+    record.iter().map(str::to_owned).collect()
+}
+
+/// The number that a text is.
+fn number<T: FromStr>(what: &str, text: &str) -> Result<T, String> {
+    text.trim().parse().map_err(|_| format!("{what} is {text:?}"))
+}
+
+/// A count of tokens, as many as a model may be asked for.
+fn tokens(what: &str, text: &str) -> Result<u32, String> {
+    let is_asked_for = |count: &u32| *count <= MAX_DIMENSION;
+    let count = number(what, text).ok().filter(is_asked_for);
+    count.ok_or_else(|| format!("{what} is {text:?}, expected at most {MAX_DIMENSION} tokens"))
 }
 
 impl Row {
-    fn answer(&self, line: u64) -> Result<Answer, String> {
-        let model = self.model().ok_or_else(|| format!("{}: the model is not bundled", self.model_type))?;
-        let format = FORMATS.iter().find(|(name, _)| self.model_type.contains(name));
+    fn of(header: &[String], cells: &[String]) -> Result<Self, String> {
+        if header.len() != cells.len() {
+            return Err(format!("has {} cells below {} columns", cells.len(), header.len()));
+        }
+        let named = |name: &String| {
+            let long = SHORT_NAMES.iter().find(|(short, _)| short == name);
+            long.map_or(name.as_str(), |(_, long)| long).to_owned()
+        };
+        Ok(Self(header.iter().map(named).zip(cells.iter().cloned()).collect()))
+    }
+
+    fn cell(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    fn needed(&self, name: &str) -> Result<&str, String> {
+        self.cell(name).ok_or_else(|| format!("has no {name}"))
+    }
+
+    /// A number that is not always told.
+    fn told<T: FromStr>(&self, name: &str) -> Result<Option<T>, String> {
+        self.cell(name).map(|text| number(name, text)).transpose()
+    }
+
+    /// Parameters of the model, which markdown abbreviates.
+    fn parameters(&self) -> Result<f64, String> {
+        let text = self.needed("model_n_params")?;
+        let mut units = [(" B", 1e9), (" M", 1e6)].into_iter();
+        let counted = units.find_map(|(end, unit)| Some((text.strip_suffix(end)?, unit)));
+        let (count, unit) = counted.unwrap_or((text, 1.0));
+        Ok(number::<f64>("the number of parameters", count)? * unit)
+    }
+
+    /// Tokens of the prompt, of the answer, and before both: of `pp512`, `tg 128` or `tg128 @ d512` in markdown.
+    fn tokens(&self) -> Result<[u32; 3], String> {
+        let Some(test) = self.cell("test") else {
+            let [prompt, answer] = ["n_prompt", "n_gen"].map(|name| tokens(name, self.needed(name)?));
+            return Ok([prompt?, answer?, tokens("n_depth", self.cell("n_depth").unwrap_or("0"))?]);
+        };
+        let (what, depth) = test.split_once("@ d").unwrap_or((test, "0"));
+        let [prompt, answer] = ["pp", "tg"].map(|kind| tokens(kind, what.trim().strip_prefix(kind)?).ok());
+        if prompt.is_none() && answer.is_none() {
+            return Err(format!("the test {test:?} is not of a prompt or an answer alone"));
+        }
+        Ok([prompt.unwrap_or(0), answer.unwrap_or(0), tokens("the depth", depth)?])
+    }
+
+    /// Tokens a second, and their deviation.
+    fn rate(&self) -> Result<[f64; 2], String> {
+        let (mean, deviation) = match self.cell("t/s") {
+            Some(rate) => rate.split_once('±').ok_or("the rate has no deviation")?,
+            None => (self.needed("avg_ts")?, self.needed("stddev_ts")?),
+        };
+        Ok([number("the rate", mean)?, number("the deviation", deviation)?])
+    }
+
+    /// Refuses what was measured with other options than those that are predicted.
+    fn check(&self, [prompt, _, _]: [u32; 3]) -> Result<(), String> {
+        for name in OPTIONS {
+            if let Some(value) = self.cell(name).filter(|value| !USUAL.contains(value)) {
+                return Err(format!("was measured with {name} {value}: llama-bench's default is predicted"));
+            }
+        }
+        let batches =
+            [self.told::<u32>("n_batch")?, self.told("n_ubatch")?].map(|size| size.unwrap_or(u32::MAX));
+        let at_once = match batches {
+            [batch, u32::MAX] => batch.min(USUAL_BATCH),
+            [batch, part] => batch.min(part),
+        };
+        if prompt.min(at_once) == prompt.min(USUAL_BATCH) {
+            return Ok(());
+        }
+        Err(format!(
+            "{at_once} tokens of the prompt were computed at once: {USUAL_BATCH} of them, the default, are predicted"
+        ))
+    }
+
+    fn answer(&self, line: u64, profile: &Profile) -> Result<Answer, String> {
+        let named = self.needed("model_type")?;
+        let model = self.model(named)?.ok_or_else(|| format!("{named}: the model is not bundled"))?;
+        let format = FORMATS.iter().find(|(name, _)| named.split(' ').any(|word| word == *name));
         let &(format, weights) =
-            format.ok_or_else(|| format!("{}: the number format is not predicted", self.model_type))?;
-        let unit = self.unit(&model)?;
+            format.ok_or_else(|| format!("{named}: the number format is not predicted"))?;
+        let tokens = self.tokens()?;
         // An answer is of tokens behind 0 to `n_gen` others; the middle stands for all.
-        let (phase, tokens) = match (self.n_prompt, self.n_gen, self.n_depth) {
-            (prompt, 0, 0) if prompt > 0 => (Phase::FirstToken(prompt), prompt),
-            (0, tokens, depth) if tokens > 0 => (Phase::NextToken(depth + tokens.div_ceil(2)), 1),
-            (prompt, 0, _) if prompt > 0 => return Err("a prompt behind others is not predicted".to_owned()),
+        let (phase, timed) = match tokens {
+            [prompt, 0, 0] if prompt > 0 => (Phase::FirstToken(prompt), prompt),
+            [0, tokens, depth] if tokens > 0 => (Phase::NextToken(depth + tokens.div_ceil(2)), 1),
+            [prompt, 0, _] if prompt > 0 => return Err("a prompt behind others is not predicted".to_owned()),
             _ => return Err("a test of a prompt and its answer together is not predicted".to_owned()),
         };
-        let Self { avg_ts: rate, stddev_ts: deviation, .. } = self;
-        let micros = 1e6 * f64::from(tokens) / rate;
+        self.check(tokens)?;
+        let unit = self.unit(&model, phase, profile)?;
+        let [rate, deviation] = self.rate()?;
+        let micros = 1e6 * f64::from(timed) / rate;
         let run = Run::timed(&model.name, (micros, Some(micros * deviation / rate)), line);
         let run = run.map_err(|reason| format!("at {rate:?} tokens a second {reason}"))?;
         Ok(run.of(OfLanguageModel {
@@ -183,37 +297,64 @@ impl Row {
             format: format.to_lowercase(),
             unit,
             runtime: RUNTIME.to_owned(),
-            context: self.n_depth + self.n_prompt + self.n_gen,
+            context: tokens.iter().sum(),
             phase,
         }))
     }
 
     /// The bundled model of that architecture with the nearest number of parameters. A file may hold the table of embeddings
     /// twice.
-    fn model(&self) -> Option<LanguageModel> {
-        let (_, names) =
-            ARCHITECTURES.iter().find(|(name, _)| self.model_type.split(' ').next() == Some(name))?;
+    fn model(&self, named: &str) -> Result<Option<LanguageModel>, String> {
+        let parameters = self.parameters()?;
+        let known = ARCHITECTURES.iter().find(|(name, _)| named.split(' ').next() == Some(name));
+        let Some((_, names)) = known else { return Ok(None) };
         let distance = |model: &LanguageModel| {
             let table = if model.tied_embedding { model.features * model.vocabulary } else { 0 };
             let counts = [0, table].map(|more| (model.parameters() + u64::from(more)) as f64);
-            counts.map(|count| (self.model_n_params / count).ln().abs()).into_iter().fold(f64::MAX, f64::min)
+            counts.map(|count| (parameters / count).ln().abs()).into_iter().fold(f64::MAX, f64::min)
         };
         let is_so = |model: &str| names.iter().any(|name| model.starts_with(name));
         let known = language_models().filter_map(|(name, _)| language_model(name).filter(|_| is_so(name)));
-        let nearest = known.min_by(|one, other| distance(one).total_cmp(&distance(other)))?;
-        (distance(&nearest) <= SAME_PARAMETERS).then_some(nearest)
+        let nearest = known.min_by(|one, other| distance(one).total_cmp(&distance(other)));
+        Ok(nearest.filter(|nearest| distance(nearest) <= SAME_PARAMETERS))
     }
 
-    /// Where all layers ran.
-    fn unit(&self, model: &LanguageModel) -> Result<ProcessorKind, String> {
-        let known = BACKENDS.iter().find(|(name, _)| self.backends.contains(name));
-        let &(_, unit) = known.ok_or_else(|| format!("the backend {} is not known", self.backends))?;
-        match (unit, self.n_gpu_layers.unwrap_or(ALL_LAYERS)) {
-            (ProcessorKind::Cpu, _) | (_, 0) => Ok(ProcessorKind::Cpu),
-            (unit, ALL_LAYERS) => Ok(unit),
-            (unit, layers) if layers > i64::from(model.layers) => Ok(unit),
-            (_, layers) => Err(format!("{layers} layers ran on {}, the others on the CPU", self.backends)),
+    /// Where all layers ran, which is a processor of the profile.
+    fn unit(&self, model: &LanguageModel, phase: Phase, profile: &Profile) -> Result<ProcessorKind, String> {
+        let backends = self.needed("backends")?;
+        let known = BACKENDS.iter().find(|(name, ..)| backends.contains(name));
+        let &(_, unit, made_for) = known.ok_or_else(|| format!("the backend {backends} is not known"))?;
+        let of_x86 = |cluster: &Cluster| cluster.instruction_set.is_some_and(InstructionSet::is_x86);
+        let is_x86 = profile.cpu.clusters.iter().any(of_x86);
+        let machine = self.cell("cpu_info").unwrap_or_default();
+        if !is_x86 && ["Intel", "AMD"].iter().any(|maker| machine.contains(maker)) {
+            return Err(format!("was measured on a machine with {machine}, which the profile's CPU is not"));
         }
+        let unit = match self.told("n_gpu_layers")?.unwrap_or(ALL_LAYERS) {
+            0 => ProcessorKind::Cpu,
+            layers if unit != ProcessorKind::Cpu && (1..=i64::from(model.layers)).contains(&layers) => {
+                return Err(format!("{layers} layers ran on {backends}, the others on the CPU"));
+            }
+            _ => unit,
+        };
+        if unit == ProcessorKind::Cpu {
+            let is_of_others = FOR_THE_CPU.iter().any(|name| backends.contains(name));
+            if is_of_others && matches!(phase, Phase::FirstToken(_)) {
+                return Err(format!("the prompt's products ran on {backends}, whatever layers it has"));
+            }
+            let cores = profile.cpu.cores();
+            let threads = self.told("n_threads")?.unwrap_or(cores);
+            if threads != cores {
+                return Err(format!(
+                    "{threads} threads ran: rates of language models are of all {cores} cores (-t {cores})"
+                ));
+            }
+        } else if let (Some(made_for), Some(gpu)) = (made_for, &profile.gpu)
+            && gpu.family.rules().maker != made_for
+        {
+            return Err(format!("ran on {backends}, which the profile has none of"));
+        }
+        Ok(unit)
     }
 }
 
@@ -221,16 +362,28 @@ impl Row {
 mod tests {
     use super::*;
 
-    fn input(name: &str) -> Runs<OfLanguageModel> {
-        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inputs").join(name)).unwrap()
+    /// A file's rows on a bundled device.
+    fn input(name: &str, device: &str) -> Runs<OfLanguageModel> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inputs").join(name);
+        read(&path, &Profile::load(device).unwrap()).unwrap()
+    }
+
+    /// The only row of a text, on a bundled device.
+    fn only(content: &str, device: &str) -> Result<Answer, String> {
+        let (line, row) = rows(content).remove(0);
+        row.and_then(|row| row.answer(line, &Profile::load(device).unwrap()))
     }
 
     #[test]
     fn every_format_says_the_same() {
-        for name in ["llama-bench.csv", "llama-bench.json"] {
-            let table = input(name);
+        for (name, lines) in [("llama-bench.csv", [2, 3]), ("llama-bench.json", [2, 21])] {
+            // Measured on a PC: neither the machine, which CSV names, nor CUDA is a phone's.
+            let table = input(name, "pixel4");
+            assert!(table.runs.is_empty() && table.left_out.len() == 2, "{name}");
+            let table = input(name, "h200");
             assert!(table.left_out.is_empty(), "{:?}", table.left_out);
             let [prompt, answer] = &table.runs[..] else { panic!("{name}: {:?}", table.runs) };
+            assert_eq!([prompt.line, answer.line], lines, "{name}");
             assert_eq!((prompt.network.as_str(), prompt.what.unit), ("qwen2.5-7b", ProcessorKind::Gpu));
             assert_eq!(
                 (prompt.what.phase, answer.what.phase),
@@ -245,7 +398,7 @@ mod tests {
 
     #[test]
     fn markdown_is_read_with_what_is_printed_around_it() {
-        let table = input("llama-bench-8elite.md");
+        let table = input("llama-bench-8elite.md", "snapdragon-8elite");
         let found: Vec<(&str, String, f64)> =
             table.runs.iter().map(|run| (&*run.network, run.what.group(), run.measured_us)).collect();
         let expected = [
@@ -256,27 +409,72 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_is_cut_off_or_broken_does_not_take_the_others_with_it() {
+        for (name, cut) in [
+            ("llama-bench.csv", ",\"100.064434\""),
+            ("llama-bench.json", "72135640"),
+            ("llama-bench-8elite.md", " 169.42 ± 1.75 |"),
+        ] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inputs").join(name);
+            let broken = std::fs::read_to_string(path).unwrap().replacen(cut, "", 1);
+            let found = rows(&broken);
+            assert_eq!(found.iter().map(|(_, row)| row.is_ok()).collect::<Vec<_>>(), [false, true], "{name}");
+            assert!(found[0].0 > 1 && found[1].0 > found[0].0, "{name}: {found:?}");
+        }
+    }
+
+    #[test]
     fn rows_of_what_is_not_predicted_say_why() {
-        let row = |model: &str, params: &str, backend: &str, ngl: &str, test: &str| {
-            format!("| {model} | 1 GiB | {params} | {backend} | {ngl} | {test} | 10.00 ± 0.10 |\n")
-        };
         let header = "| model | size | params | backend | ngl | test | t/s |\n| --- | ---: | ---: | --- | --: | ---: | ---: |\n";
+        let text = |[model, params, backend, ngl, test]: [&str; 5]| {
+            format!(
+                "log\n{header}| {model} | 1 GiB | {params} | {backend} | {ngl} | {test} | 10.00 ± 0.10 |\n"
+            )
+        };
         let cases = [
-            (row("bloom 7B Q4_0", "7.07 B", "CPU", "0", "tg128"), "not bundled"),
-            (row("llama 1B Q6_K", "1.24 B", "CPU", "0", "tg128"), "number format"),
-            (row("llama 1B Q4_0", "1.24 B", "OpenCL", "8", "tg128"), "8 layers ran on OpenCL"),
-            (row("llama 1B Q4_0", "1.24 B", "OpenCL", "99", "pp512 @ d128"), "behind others"),
-            (row("llama 1B Q4_0", "1.24 B", "OpenCL", "99", "pp512+tg128"), "not of a prompt"),
+            (["bloom 7B Q4_0", "7.07 B", "CPU", "0", "tg128"], "not bundled"),
+            (["llama 1B Q6_K", "1.24 B", "CPU", "0", "tg128"], "number format"),
+            (["llama 1B BF16", "1.24 B", "CPU", "0", "tg128"], "number format"),
+            (["llama 1B Q4_0", "1.24 B", "OpenCL", "8", "tg128"], "8 layers ran on OpenCL"),
+            (["llama 1B Q4_0", "1.24 B", "Vulkan", "0", "pp512"], "the prompt's products ran on Vulkan"),
+            (["llama 1B Q4_0", "1.24 B", "BLAS", "0", "pp512"], "the prompt's products ran on BLAS"),
+            (["llama 1B Q4_0", "1.24 B", "CUDA", "99", "tg128"], "the profile has none"),
+            (["llama 1B Q4_0", "1.24 B", "Metal,BLAS", "99", "tg128"], "the profile has none"),
+            (["llama 1B Q4_0", "1.24 B", "OpenCL", "99", "pp512 @ d128"], "behind others"),
+            (["llama 1B Q4_0", "1.24 B", "OpenCL", "99", "pp512+tg128"], "not of a prompt"),
         ];
-        for (line, reason) in cases {
-            let found =
-                rows(&format!("log\n{header}{line}")).unwrap().remove(0).and_then(|row| row.answer(1));
+        for (row, reason) in cases {
+            let found = only(&text(row), "snapdragon-8elite");
             assert!(found.as_ref().unwrap_err().contains(reason), "{reason}: {found:?}");
         }
         // On the CPU, and with a table of embeddings of its own.
-        let line = row("qwen2 1.5B Q8_0", "1.78 B", "Metal,BLAS", "0", "tg 32");
-        let found =
-            rows(&format!("{header}{line}")).unwrap().remove(0).and_then(|row| row.answer(1)).unwrap();
+        let row = ["qwen2 1.5B Q8_0", "1.78 B", "Metal,BLAS", "0", "tg 32"];
+        let found = only(&text(row), "apple-m4").unwrap();
         assert_eq!((found.network.as_str(), found.what.unit), ("qwen2.5-1.5b", ProcessorKind::Cpu));
+    }
+
+    #[test]
+    fn options_that_change_what_is_measured_are_told() {
+        let found = |backend: &str, prompt: u32, options: &str| {
+            let text = format!(
+                r#"{{"model_type": "llama 1B Q4_0", "model_n_params": 1235814400, "backends": "{backend}", "n_prompt": {prompt},
+                "n_gen": 0, {options}, "avg_ts": 10.0, "stddev_ts": 0.1}}"#
+            );
+            only(&text, "snapdragon-8elite").map(|answer| answer.what.unit)
+        };
+        let usual = r#""n_batch": 2048, "n_ubatch": 512, "n_threads": 8, "type_k": "f16", "flash_attn": -1, "embeddings": false"#;
+        assert_eq!(found("CPU", 1024, usual), Ok(ProcessorKind::Cpu));
+        assert_eq!(found("OpenCL", 128, r#""n_batch": 128, "n_threads": 4"#), Ok(ProcessorKind::Gpu));
+        for (prompt, options, reason) in [
+            (128, r#""n_threads": 4"#, "rates of language models are of all 8 cores"),
+            (128, r#""flash_attn": true"#, "with flash_attn true"),
+            (128, r#""flash_attn": 1"#, "with flash_attn 1"),
+            (128, r#""type_v": "q8_0""#, "with type_v q8_0"),
+            (512, r#""n_ubatch": 256"#, "256 tokens of the prompt"),
+            (1024, r#""n_batch": 2048, "n_ubatch": 1024"#, "1024 tokens of the prompt"),
+        ] {
+            let found = found("CPU", prompt, options);
+            assert!(found.as_ref().unwrap_err().contains(reason), "{reason}: {found:?}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 
 use coexec_sim::device::{Core, GpuFamily, InstructionSet};
+use coexec_sim::input::nearest;
 use coexec_sim::{InputError, Text};
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error, StrDeserializer};
@@ -45,19 +46,34 @@ pub struct System {
 }
 
 impl System {
-    /// The system-on-chip of that name, or of the phone of that name, in whatever case.
+    /// The system-on-chip of that name, or of the phone of that name, in whatever case, with or without blanks.
     ///
     /// # Errors
     /// There is none.
     pub fn find(name: &str) -> Result<&'static Self, InputError> {
-        let plain = |name: &str| name.trim().to_lowercase().replace('-', " ");
-        let name = plain(name);
+        let words = |name: &str| name.to_lowercase().split([' ', '-']).map(str::to_owned).collect::<Vec<_>>();
+        let wanted = words(name).concat();
         // A phone's maker may be left out.
-        let is_phone = |phone: &str| format!(" {}", plain(phone)).ends_with(&format!(" {name}"));
-        let is = |system: &&Self| plain(&system.soc) == name || system.phones.split(',').any(is_phone);
-        let found = SYSTEMS.iter().find(is);
-        found.ok_or_else(|| {
-            unknown("system-on-chip or phone", &name, SYSTEMS.iter().map(|system| system.soc.as_str()))
+        let is_phone = |phone: &str| {
+            let words = words(phone.trim());
+            (0..words.len()).any(|left_out| words[left_out..].concat() == wanted)
+        };
+        let is =
+            |system: &&Self| words(&system.soc).concat() == wanted || system.phones.split(',').any(is_phone);
+        SYSTEMS.iter().find(is).ok_or_else(|| {
+            let names =
+                |system: &'static Self| std::iter::once(&*system.soc).chain(system.phones.split(", "));
+            let known: Vec<String> = SYSTEMS.iter().flat_map(names).map(str::to_owned).collect();
+            let near = nearest(&words(name).join(" "), &known).map(|near| format!("did you mean {near:?}? "));
+            InputError::Unfit {
+                option: "--soc",
+                found: name.to_owned(),
+                message: "there is no such system-on-chip or phone".to_owned(),
+                help: format!(
+                    "{}`coexec profile new` lists those that are known; else give --cpu, --gpu and --memory",
+                    near.unwrap_or_default()
+                ),
+            }
         })
     }
 }

@@ -15,10 +15,27 @@ const ACHIEVED: [f64; 2] = [0.8, 0.9];
 const ROUNDED_CLOCKS: [(f64, f64); 3] = [(2133.0, 4266.0), (4266.0, 8533.0), (5333.0, 10_667.0)];
 const BITS_PER_BYTE: f64 = 8.0;
 
-/// Types of memory (JEDEC's names), so that a misspelt one is not taken for another.
-const TYPES: [&str; 18] = [
-    "lpddr3", "lpddr4", "lpddr4x", "lpddr5", "lpddr5x", "lpddr5t", "lpddr6", "ddr3", "ddr4", "ddr5", "gddr5",
-    "gddr6", "gddr6x", "gddr7", "hbm2", "hbm2e", "hbm3", "hbm3e",
+/// Types of memory (JEDEC's names), so that a misspelt one is not taken for another, and the fastest clocks that are sold, in
+/// MHz, so that a data rate is not taken for a clock.
+const TYPES: [(&str, f64); 18] = [
+    ("lpddr3", 1067.0),
+    ("lpddr4", 2134.0),
+    ("lpddr4x", 2134.0),
+    ("lpddr5", 3200.0),
+    ("lpddr5x", 5400.0),
+    ("lpddr5t", 4800.0),
+    ("lpddr6", 7200.0),
+    ("ddr3", 1200.0),
+    ("ddr4", 2000.0),
+    ("ddr5", 4400.0),
+    ("gddr5", 4500.0),
+    ("gddr6", 12_000.0),
+    ("gddr6x", 12_000.0),
+    ("gddr7", 20_000.0),
+    ("hbm2", 1200.0),
+    ("hbm2e", 1840.0),
+    ("hbm3", 3600.0),
+    ("hbm3e", 4900.0),
 ];
 
 /// How fast and how wide a memory is.
@@ -33,15 +50,29 @@ impl Interface {
     /// From text like `lpddr5x-4800x64`: type, clock in MHz, bits.
     pub(super) fn parse(text: &str) -> Result<Self, InputError> {
         let parts = text.trim_end_matches('?').split_once('-');
-        let known = parts.filter(|(kind, _)| TYPES.contains(&kind.to_ascii_lowercase().as_str()));
-        let parts = known.and_then(|(_, rest)| rest.split_once('x'));
-        let numbers = parts
-            .and_then(|(clock, bits)| Some((number_in(clock, 100.0..=2e4)?, number_in(bits, 8.0..=8192.0)?)));
-        let types = TYPES.join(", ");
+        let known = parts.and_then(|(kind, rest)| {
+            let (kind, most) = TYPES.iter().find(|(known, _)| kind.eq_ignore_ascii_case(known))?;
+            Some((kind, most, rest.split_once('x')?))
+        });
+        let numbers = known.and_then(|(.., (clock, bits))| {
+            Some((number_in(clock, 100.0..=2e4)?, number_in(bits, 8.0..=8192.0)?))
+        });
+        let types = TYPES.map(|(kind, _)| kind).join(", ");
         let expected = format!(
             "a memory as lpddr5x-4800x64: type ({types}), clock in MHz from 100 to 20000, 8 to 8192 bits"
         );
         let (clock_mhz, bits) = numbers.ok_or_else(|| refused("--memory", text, &expected))?;
+        if let Some((kind, most, (clock, bits))) = known.filter(|(_, most, _)| clock_mhz > **most) {
+            return Err(InputError::Unfit {
+                option: "--memory",
+                found: text.to_owned(),
+                message: format!("the fastest clock of {kind} is {most} MHz, of two transfers each"),
+                help: format!(
+                    "write the clock, half of {clock} MT/s: {kind}-{}x{bits}",
+                    (clock_mhz / 2.0).floor()
+                ),
+            });
+        }
         let exact = ROUNDED_CLOCKS.iter().find(|(name, _)| (name - clock_mhz).abs() < 1.0);
         Ok(Self { transfers: exact.map_or(2.0 * clock_mhz, |(_, transfers)| *transfers), bits })
     }

@@ -146,6 +146,8 @@ impl ApplicationTable {
         let (key, found) = match (&self.scenario, &self.language_model, &self.frames) {
             (Some(name), None, None) => ("scenario", ScenarioFile::named(name)),
             (None, Some(table), None) => {
+                // What is wrong in it stands here, not where a scenario of one model has it.
+                table.task(text, &format!("{at}.language_model"))?;
                 let (title, language_model) = (self.name.clone(), Some(table.clone()));
                 let file = ScenarioFile { title, language_model, ..ScenarioFile::default() };
                 ("language_model", Ok((self.name.clone(), text.clone(), file)))
@@ -157,7 +159,15 @@ impl ApplicationTable {
             }
         };
         let key = format!("{at}.{key}");
-        let refused = |error: InputError| text.refuse(&key, error.to_string(), error.help());
+        let refused = |error: InputError| match error {
+            InputError::Option { option: "--strategy", found, expected } => {
+                text.reject(Violation::new(format!("{at}.strategy"), format!("{found:?}"), expected))
+            }
+            InputError::Refused { message, help, .. } if self.language_model.is_some() => {
+                text.refuse(&format!("{key}.strategy"), message, help)
+            }
+            error => text.refuse(&key, error.to_string(), error.help()),
+        };
         let (name, own_text, file) = found.map_err(refused)?;
         // Before it is resolved: a scenario of applications may name itself.
         if file.application.is_some() {

@@ -40,27 +40,29 @@ pub struct LanguageTable {
     pub graph_contexts: Option<GraphContexts>,
     /// The turns of a conversation, whose keys and values are kept.
     pub turn: Option<Vec<Turn>>,
-    /// Who computes the model's products; `hetero-tensor` unless said otherwise.
+    /// Who computes the model's products; unless said otherwise the engine that answers soonest.
     pub strategy: Option<Strategy>,
 }
 
 impl LanguageTable {
-    /// The task this stands for.
+    /// The task this stands for; `at` is the key of the table.
     ///
     /// # Errors
     /// An unknown model, a bad configuration, or too many tokens.
-    pub(super) fn task(&self, text: &Text) -> Result<LanguageTask> {
-        let mut model = self.model(text)?;
+    pub(super) fn task(&self, text: &Text, at: &str) -> Result<LanguageTask> {
+        let mut model = self.model(text, at)?;
         model.graph_contexts = self.graph_contexts.unwrap_or(model.graph_contexts);
         let task =
-            LanguageTask { model, weights: self.weights.unwrap_or_default(), turns: self.turns(text)? };
+            LanguageTask { model, weights: self.weights.unwrap_or_default(), turns: self.turns(text, at)? };
         let last = task.turns.len().saturating_sub(1);
         for turn in 0..=last {
             let mut last_token = task.first_decode(turn);
             last_token.context = last_token.context.saturating_add(task.turns[turn].generated_tokens);
-            for step in [task.prefill(turn), last_token] {
+            for (key, step) in [("prompt_tokens", task.prefill(turn)), ("generated_tokens", last_token)] {
                 let refused = |error: OperatorError| {
-                    text.refuse("language_model.model", error.to_string(), error.help())
+                    let message =
+                        format!("{} tokens are too many for {}: {error}", step.context, task.model.name);
+                    text.refuse(&self.key_of_turn(at, turn, key), message, "ask for fewer tokens")
                 };
                 task.model.check(step).map_err(refused)?;
             }
@@ -68,23 +70,30 @@ impl LanguageTable {
         Ok(task)
     }
 
-    fn model(&self, text: &Text) -> Result<LanguageModel> {
+    /// The path of a turn's key.
+    fn key_of_turn(&self, at: &str, turn: usize, key: &str) -> String {
+        if self.turn.is_some() { format!("{at}.turn[{turn}].{key}") } else { format!("{at}.{key}") }
+    }
+
+    fn model(&self, text: &Text, at: &str) -> Result<LanguageModel> {
+        let key = format!("{at}.model");
         if let Some(model) = language_model(&self.model) {
             return Ok(model);
         }
         let Some(config) = Text::of_file(&self.model) else {
             let known = language_models().map(|(name, _)| name);
             let or = ", or the path of a config.json";
-            return Err(unknown(text, "language_model.model", &self.model, known, or));
+            return Err(unknown(text, &key, &self.model, known, or));
         };
         let config = config?;
         LanguageModel::from_config(&self.model, &config.content).map_err(|error| {
             let help = "give the config.json of a decoder such as Llama, Mistral or Qwen2".to_owned();
-            text.refuse("language_model.model", format!("{}: {error}", config.name), help)
+            text.refuse(&key, format!("{}: {error}", config.name), help)
         })
     }
 
-    fn turns(&self, text: &Text) -> Result<Vec<Turn>> {
+    fn turns(&self, text: &Text, at: &str) -> Result<Vec<Turn>> {
+        let of_turns = format!("{at}.turn");
         let turns: Vec<Turn> = match &self.turn {
             None => vec![Turn {
                 prompt_tokens: self.prompt_tokens.unwrap_or(PROMPT_TOKENS),
@@ -93,21 +102,19 @@ impl LanguageTable {
             Some(_) if self.prompt_tokens.is_some() || self.generated_tokens.is_some() => {
                 let message = "the task has turns and tokens of a single turn";
                 let help = "write prompt_tokens and generated_tokens inside each [[language_model.turn]]";
-                return Err(text.refuse("language_model.turn", message, help));
+                return Err(text.refuse(&of_turns, message, help));
             }
             Some(turns) => turns.clone(),
         };
         if turns.is_empty() || turns.len() > MOST_TURNS {
             let expected = format!("1 to {MOST_TURNS} turns");
-            return Err(text.reject(Violation::new("language_model.turn", turns.len(), expected)));
+            return Err(text.reject(Violation::new(of_turns, turns.len(), expected)));
         }
         for (index, turn) in turns.iter().enumerate() {
-            let at = |key: &str| match &self.turn {
-                Some(_) => format!("language_model.turn[{index}].{key}"),
-                None => format!("language_model.{key}"),
+            let reject = |key, found: u32, expected| {
+                let key = self.key_of_turn(at, index, key);
+                Err(text.reject(Violation::new(key, found, expected)))
             };
-            let reject =
-                |key, found: u32, expected| Err(text.reject(Violation::new(at(key), found, expected)));
             if !(1..=MAX_DIMENSION).contains(&turn.prompt_tokens) {
                 return reject("prompt_tokens", turn.prompt_tokens, format!("1 to {MAX_DIMENSION}"));
             }

@@ -34,7 +34,7 @@ impl ScenarioFile {
                 let graph = assemble::graph(text, name, data_type, inputs, operators)?;
                 Ok(Workload::Model(fuse(&self.batched(text, overrides, &graph)?)))
             }
-            (None, None, None, Some(table)) => Ok(Workload::Language(table.task(text)?)),
+            (None, None, None, Some(table)) => Ok(Workload::Language(table.task(text, "language_model")?)),
             (None, None, None, None) => Err(text.refuse("title", "the scenario has no workload", WORKLOADS)),
             _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
         }

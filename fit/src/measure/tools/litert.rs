@@ -7,7 +7,7 @@ use super::{Measured, OfNode};
 
 /// Microseconds of a millisecond.
 const MICROS_PER_MILLI: f64 = 1e3;
-/// Threads of `benchmark_model` where it prints none.
+/// Threads of `benchmark_model` where it prints none, or -1: what `CpuBackendContext` of TFLite then takes.
 const DEFAULT_THREADS: u32 = 1;
 
 /// A file of `litert-benchmark --result_json`.
@@ -55,6 +55,11 @@ const OTHER_DELEGATES: [(&str, &str); 3] =
 /// Reads what `benchmark_model` printed: the mean of the timed inferences, and of their operators. `table` is what it
 /// wrote into a file of its own (`--op_profiling_output_file`).
 pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, String> {
+    if content.matches("Graph: [").count() > 1 {
+        return Err(
+            "has the outputs of several runs of benchmark_model: put each into a file of its own".to_owned()
+        );
+    }
     let option = |name: &str| {
         let value = |line: &str| {
             let rest = line.trim().strip_prefix("INFO: ").unwrap_or(line.trim()).strip_prefix(name)?;
@@ -181,6 +186,14 @@ mod tests {
         };
         assert!(result("cpu").is_ok_and(|measured| !measured.on_gpu) && result("GPU").unwrap().on_gpu);
         assert!(result("npu").err().unwrap().contains("ran on npu"));
+    }
+
+    #[test]
+    fn two_outputs_in_one_file_are_refused_and_threads_left_to_tflite_are_one() {
+        assert!(of_text(&TABLE.repeat(2), None).unwrap_err().contains("a file of its own"));
+        let threads =
+            |count: &str| of_text(&format!("Num threads: [{count}]\n{TABLE}"), None).unwrap().threads;
+        assert_eq!([threads("-1"), threads("4")], [1, 4]);
     }
 
     #[test]
