@@ -31,7 +31,13 @@ fn part_of(stages: &[Stage], start: usize, count: usize) -> Vec<Stage> {
     (start..stages.len()).take(count).map(|stage| contention::within(stages, start, stage)).collect()
 }
 
-/// The least cost of plans on a random walk that goes on from about every better one, and some others; and
+/// Whether a bound covers a plan: it leaves out chains with the NPU.
+fn is_covered(plan: &Plan) -> bool {
+    let mut chained = (0..plan.placements.len()).filter(|&stage| plan.chain(stage).is_some());
+    !chained.any(|stage| plan.placements[stage].uses(ProcessorKind::Npu))
+}
+
+/// The least cost of covered plans on a random walk that goes on from about every better one, and some others; and
 /// how many could be simulated.
 fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed: u64) -> (f64, usize) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -42,9 +48,8 @@ fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed
     let mut known = f64::INFINITY;
     let (mut least, mut simulated) = (f64::INFINITY, 0);
     for _ in 0..steps {
-        let Some(changed) = walk::changed(model, &plan, walk::KINDS_OF_STREAMS, &mut random) else {
-            continue;
-        };
+        let changed = walk::changed(model, &plan, walk::KINDS_OF_STREAMS, &mut random);
+        let Some(changed) = changed.filter(is_covered) else { continue };
         let Ok(cost) = explorer.cost_of(&changed) else { continue };
         simulated += 1;
         least = least.min(cost);
@@ -192,11 +197,10 @@ proptest! {
             Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
         let found = explore(&mut simulator, &stages, &options).unwrap();
         let mut explorer = Explorer::new(&mut simulator, &stages, &options);
-        let order = found.plan.order.clone();
-        let model = Model::new(&explorer, order).unwrap();
+        let model = Model::new(&explorer, found.plan.order.clone()).unwrap();
         let bound = unlimited_bound(&explorer, &model);
-        let found = found.prediction.latency.as_seconds();
-        prop_assert!(bound <= found * (1.0 + 1e-12), "{bound}, {found} found");
+        let latency = found.prediction.latency.as_seconds();
+        prop_assert!(bound <= latency * (1.0 + 1e-12) || !is_covered(&found.plan), "{bound}, {latency} found");
         let model = Model::new(&explorer, Vec::new()).unwrap();
         let bound = unlimited_bound(&explorer, &model);
         let (least, simulated) = walked(&mut explorer, &model, 300, seed);
