@@ -48,7 +48,7 @@ pub use order::has_branches;
 use order::mirrored;
 use path::CriticalPaths;
 use program::{Limits, Outcome, Programme, Rest};
-use shares::{Members, NPU_RANGES, ShareTable, Shared, Sharing, WITH_NPU};
+use shares::{Members, ShareTable, Shared, Sharing, WITH_NPU};
 use sharing::shared_placement;
 use streaming::Streaming;
 use tables::{CutTable, OperatorTable, PRICED_CUTS, Priced, Pricing, Traffic, Way, Ways};

@@ -25,7 +25,7 @@ impl Mover<'_, '_, '_> {
         let (mut goes_on, cut);
         if self.is_relaxed() {
             goes_on = false;
-            cut = self.enter_relaxed(&mut step, (position, cutting.axis), reads, (ways, open))?;
+            cut = self.enter_relaxed(&mut step, (position, end, cutting), reads, (ways, open))?;
         } else {
             let given = open.map_or(0..ways.len(), |(first, _)| first..first + 1);
             let fitting = self.fitting(&step, (end, cutting), &ways[given.clone()], reads);
@@ -132,17 +132,19 @@ impl Mover<'_, '_, '_> {
         (!fitting.is_empty()).then_some(fitting)
     }
 
-    /// A chain's stages, relaxed: what they read from outside is charged at the least, as what a later one
-    /// reads may come while earlier ones are computed, and what is apart along the same axis may be of the same
+    /// A chain's stages, relaxed: what a later one reads from outside may come while earlier ones are computed, so
+    /// that only it and those behind it wait for that; what is apart along the same axis may be of the same
     /// chain; all ways in which a chain stays open are one.
     fn enter_relaxed(
         &self,
         step: &mut Step,
-        (position, axis): (usize, Axis),
+        (position, end, cutting): (usize, usize, Cutting),
         reads: &[Read],
         (ways, open): (&Ways, Option<(usize, usize)>),
     ) -> Option<u32> {
-        let goes_on = |place: &Place, ids| self.goes_on(place, ids, axis);
+        let goes_on = |place: &Place, ids| self.goes_on(place, ids, cutting.axis);
+        // From when on CPU and GPU can compute a later stage.
+        let mut late: Vec<(usize, [Picos; 2])> = Vec::new();
         let inputs = self.model.stages[position].inputs.iter().copied();
         for by in BOTH {
             self.read(step, by, inputs.clone(), |place, input| goes_on(place, [position, input]));
@@ -162,15 +164,19 @@ impl Mover<'_, '_, '_> {
                 }
                 continue;
             }
+            let mut starts = [place.ready; 2];
             for by in BOTH {
                 let place = &mut step.results[found].1;
                 if let At::With(holders) = place.at
                     && !holders.has(by)
                 {
-                    step.now.queues[by as usize] += self.model.meeting(input, true).wait(by, holders);
+                    let wait = self.model.meeting(input, true).wait(by, holders);
+                    step.now.queues[by as usize] += wait;
+                    starts[by as usize] += wait;
                     place.at = At::With(holders.with(by));
                 }
             }
+            late.push((stage, starts));
         }
         let least = |ways: &[Way]| {
             ways.iter().copied().reduce(|least, way| Way {
@@ -181,13 +187,28 @@ impl Mover<'_, '_, '_> {
             })
         };
         if let Some((first, behind)) = open {
-            return Some(Self::run(step, least(&ways[first..behind])?));
+            let cut = Self::run(step, least(&ways[first..behind])?);
+            for by in [CPU, GPU] {
+                let last = late.iter().map(|(_, starts)| starts[by]).max().unwrap_or_default();
+                step.now.queues[by] = step.now.queues[by].max(last);
+            }
+            return Some(cut);
         }
-        let even = best(ways, (step.now.queues[CPU], step.gpu_start()), (self.model, Weights::TIME))?;
+        let even = |ways: &Ways, [cpu, gpu]: [Picos; 2]| {
+            let way = best(ways, (cpu, gpu), (self.model, Weights::TIME))?;
+            Some(((cpu + way.cpu).max(gpu + way.gpu), way.cut))
+        };
+        let starts = [step.now.queues[CPU], step.gpu_start()];
+        let (mut computed, cut) = even(ways, starts)?;
+        late.retain(|(_, late)| late[CPU] > starts[CPU] || late[GPU] > starts[GPU]);
+        for (stage, late) in late {
+            let behind = even(self.chains.ways(cutting, end, end - stage)?, late)?;
+            computed = computed.max(behind.0);
+        }
         step.now.joules += least(ways)?.joules;
         // Later kernels of the GPU wait for the join, whatever its own part took.
-        step.now.queues[CPU] = (step.now.queues[CPU] + even.cpu).max(step.gpu_start() + even.gpu);
-        Some(even.cut)
+        step.now.queues[CPU] = computed;
+        Some(cut)
     }
 
     /// A chain's stages, exactly: where a later one waits for something, one after another.

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-use super::order::{completion_points, live, meeting_points, next, readers, reordered, runs};
-use super::{CutTable, OperatorTable, Price, Pricing, ShareTable, Weights};
+use super::order::{completion_points, last_ones, live, meeting_points, next, readers, reordered, runs};
+use super::{CutTable, OperatorTable, Price, Pricing, Progress, ShareTable, Weights};
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::explore::{Explorer, Objective, StartDelays};
 use crate::kernel::CoreSet;
@@ -83,6 +83,8 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) meets: Vec<usize>,
     /// Whether every stage from a position on waits for all before it.
     pub(super) completes: Vec<bool>,
+    /// Whether each stage waits for all before it.
+    pub(super) waits_for_all: Vec<bool>,
     /// Whether nothing else is computed while each stage is.
     pub(super) is_alone: Vec<bool>,
 }
@@ -132,7 +134,8 @@ impl<'e> Model<'e> {
         let [submission, read_back] = explorer.simulator.around_launches();
         let (run_start, run_end) = runs(&stages);
         let (meets, readers) = (meeting_points(&stages), readers(&stages));
-        let completes = completion_points(&meets, &readers);
+        let waits_for_all = last_ones(&readers);
+        let completes = completion_points(&meets, &waits_for_all);
         let meet = |position: usize| position == 0 || position == stages.len() || completes[position];
         let has_batches = explorer.period_counts().is_some();
         let is_alone =
@@ -156,6 +159,7 @@ impl<'e> Model<'e> {
             run_start,
             run_end,
             completes,
+            waits_for_all,
             is_alone,
             meets,
             readers,
@@ -206,6 +210,13 @@ impl<'e> Model<'e> {
         let Meeting { to_cpu, to_gpu, to_npu, beside_gpu, join, .. } = self.least_meeting;
         let times = |each: Picos| Picos(each.0.saturating_mul(results as u64));
         [times(to_cpu.max(beside_gpu) + join), times(to_gpu), times(to_npu.max(beside_gpu))]
+    }
+
+    /// When each queue can go on; that of a GPU that was not used is nobody's concern.
+    pub(super) fn used_queues(&self, now: &Progress) -> [Picos; 3] {
+        let [cpu, gpu, npu] = now.queues;
+        let gpu = if gpu > self.submission { gpu } else { Picos::ZERO };
+        [cpu, gpu.max(now.join), npu]
     }
 
     /// Whether some processor can compute a stage.

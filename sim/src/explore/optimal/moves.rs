@@ -47,8 +47,8 @@ pub(super) enum Trial {
     Gpu,
     Npu,
     Cut(Cutting),
-    /// Between the NPU and others; relaxed, with a range of what the NPU computes.
-    Shared(Cutting, Members, Option<usize>),
+    /// Between the NPU and others, and how many rows or channels the NPU computes at least and at most.
+    Shared(Cutting, Members, [u32; 2]),
     /// A chain up to a stage, whose parts are brought together behind it.
     Closing {
         end: usize,
@@ -67,6 +67,8 @@ pub(super) enum Trial {
 #[derive(Clone)]
 pub(super) struct Step {
     pub(super) now: Progress,
+    /// When the last of the queues ended before the move.
+    pub(super) before: Picos,
     pub(super) results: Vec<(usize, Place)>,
 }
 
@@ -112,14 +114,16 @@ impl Mover<'_, '_, '_> {
         trial: Trial,
     ) -> Option<(Progress, Vec<Place>, Move)> {
         let live = self.model.live[position].iter().copied();
-        let mut step = Step { now: label.now, results: live.zip(label.places.iter().copied()).collect() };
+        let results = live.zip(label.places.iter().copied()).collect();
+        let before = self.model.used_queues(&label.now).into_iter().max().unwrap_or_default();
+        let mut step = Step { now: label.now, before, results };
         let (own, decided) = match trial {
             Trial::Cpu(set) => (self.whole(&mut step, position, ProcessorKind::Cpu, set)?, Move::Cpu(set)),
             Trial::Gpu => (self.whole(&mut step, position, ProcessorKind::Gpu, 0)?, Move::Gpu),
             Trial::Npu => (self.whole(&mut step, position, ProcessorKind::Npu, 0)?, Move::Npu),
             Trial::Cut(cutting) => self.cut(&mut step, position, cutting)?,
-            Trial::Shared(cutting, members, range) => {
-                self.shared(&mut step, position, (cutting, members, range))?
+            Trial::Shared(cutting, members, of_npu) => {
+                self.shared(&mut step, position, (cutting, members, of_npu))?
             }
             Trial::Closing { end, cutting } => return self.chain(step, position, (end, cutting), None),
             Trial::Open { end, cutting, first, behind } => {
@@ -147,6 +151,9 @@ impl Mover<'_, '_, '_> {
             known.map_or_else(|| own(stage), |result| result.1)
         };
         let mut places: Vec<Place> = self.model.live[end].iter().map(place).collect();
+        if let Some(last) = places.last_mut().filter(|last| self.waits_for_all(last, end)) {
+            (last.ready, last.usable) = (last.ready.max(step.before), last.usable.max(step.before));
+        }
         let mut now = step.now;
         let is_of_gpu =
             |place: Place| matches!(place.at, At::With(holders) if holders.is_only(ProcessorKind::Gpu));
@@ -171,6 +178,15 @@ impl Mover<'_, '_, '_> {
             }
         }
         (now, places)
+    }
+
+    /// Relaxed: whether the last stage before a position waited for all before it, and its parts are not apart: then
+    /// nobody had anything left to do when it started. Of labels that were merged one may say that a processor was early,
+    /// and another that a result was.
+    fn waits_for_all(&self, last: &Place, end: usize) -> bool {
+        let is_of_last = self.model.live[end].last() == Some(&(end - 1));
+        let is_whole = matches!(last.at, At::With(_));
+        self.is_relaxed() && is_of_last && is_whole && self.model.waits_for_all[end - 1]
     }
 
     /// Relaxed: queues go on to where the next stage can start to compute, less what hand-overs and joins may

@@ -119,17 +119,25 @@ pub(super) fn meeting_points(stages: &[Stage]) -> Vec<usize> {
     meets
 }
 
-/// At each position, whether every stage from there on waits for all stages before it: each of them waits for the
-/// last one, which waits for all others, as each is read by it or before it.
-pub(super) fn completion_points(meets: &[usize], readers: &[Vec<(usize, usize)>]) -> Vec<bool> {
-    let count = readers.len();
-    // The latest of the first readers of all stages but the last before a position.
+/// Whether each stage waits for all before it, as each is read by it or before it.
+pub(super) fn last_ones(readers: &[Vec<(usize, usize)>]) -> Vec<bool> {
+    // The latest of the first readers of all stages before one.
     let mut latest = 0;
-    let is_complete = |position: usize| {
-        if position > 1 {
-            latest = latest.max(readers[position - 2].first().map_or(usize::MAX, |reader| reader.0));
+    let waits_for_all = |stage: usize| {
+        if stage > 0 {
+            latest = latest.max(readers[stage - 1].first().map_or(usize::MAX, |reader| reader.0));
         }
-        position > 0 && position < count && meets[position] == position && latest < position
+        latest <= stage
+    };
+    (0..readers.len()).map(waits_for_all).collect()
+}
+
+/// At each position, whether every stage from there on waits for all stages before it: each of them waits for the
+/// last one, which waits for all others.
+pub(super) fn completion_points(meets: &[usize], last_ones: &[bool]) -> Vec<bool> {
+    let count = last_ones.len();
+    let is_complete = |position: usize| {
+        position > 0 && position < count && meets[position] == position && last_ones[position - 1]
     };
     (0..=count).map(is_complete).collect()
 }

@@ -111,7 +111,7 @@ impl Model<'_> {
         for shares in table.shares.iter().flatten() {
             costs.extend(WITH_NPU.map(|members| {
                 let cost = |starts: [Picos; 3]| {
-                    let of_npu = shares.of_npu(None);
+                    let of_npu = [1, shares.all];
                     let shared = shares.balanced(&Sharing { members, starts, of_npu, is_alone: false });
                     let joules = shares.least_joules(members);
                     shared.map_or(f64::INFINITY, |shared| self.weights.of(shared.end + join, joules))

@@ -5,7 +5,7 @@
 //! bound no higher than what that plan costs.
 
 use super::{
-    ANYBODY, At, Changes, CriticalPaths, Cutting, Label, May, Model, Move, Mover, NPU_RANGES, Place, Price,
+    ANYBODY, At, Changes, CriticalPaths, Cutting, Label, May, Model, Move, Mover, NEVER, Place, Price,
     Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, leading, least_remaining, merged, only_state,
     squeezed, undominated,
 };
@@ -22,6 +22,11 @@ const HALVINGS: i32 = 6;
 /// Cuts of a chain that stays open, each of which leads to a label: exact ones, and relaxed buckets.
 const OPEN_CUTS: usize = 24;
 const OPEN_BUCKETS: usize = 64;
+
+/// Ranges of what the NPU computes of a stage that it shares, and how many more there are of all stages, by what each
+/// takes there: a bound counts the least of a range, which loses little of a stage that takes little.
+const FEWEST_RANGES: u32 = 3;
+const RANGES_OF_ALL: u64 = 40;
 
 /// Labels beside those that are kept before they are ranked, thinned out, or merged early.
 const BEFORE_DOMINANCE: usize = 4;
@@ -202,12 +207,11 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let best_set = model.best_core_set(position);
         trials.extend(best_set.map(Trial::Cpu));
         for axis in Axis::ALL {
-            if model.shares(position, axis).is_some() {
+            if let Some(shares) = model.shares(position, axis) {
                 let cutting = Cutting { axis, cores: best_set.unwrap_or_default() as u8 };
-                let ranges = if self.mover.is_relaxed() { NPU_RANGES } else { 1 };
-                for range in 0..ranges {
-                    let range = self.mover.is_relaxed().then_some(range);
-                    trials.extend(WITH_NPU.map(|members| Trial::Shared(cutting, members, range)));
+                let ranges = if self.mover.is_relaxed() { self.npu_ranges(position) } else { 1 };
+                for of_npu in shares.of_npu(ranges) {
+                    trials.extend(WITH_NPU.map(|members| Trial::Shared(cutting, members, of_npu)));
                 }
             }
             if model.cuts(position, axis).is_some() {
@@ -219,6 +223,14 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
             }
         }
         trials
+    }
+
+    /// In how many ranges it is decided, relaxed, how much the NPU computes of a stage that it shares.
+    fn npu_ranges(&self, position: usize) -> u32 {
+        let times = self.mover.model.on_npu.iter().map(|on_npu| on_npu.least.time);
+        let all: Picos = times.filter(|&time| time < NEVER).sum();
+        let own = self.mover.model.on_npu[position].least.time;
+        FEWEST_RANGES + (RANGES_OF_ALL * own.0.min(all.0) / all.0.max(1)) as u32
     }
 
     fn chain_trials(&self, position: usize, cutting: Cutting, trials: &mut Vec<Trial>) {
@@ -291,7 +303,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let model = self.mover.model;
         let so_far = model.weights.joule * now.joules;
         let picosecond = model.weights.picosecond;
-        let [cpu, gpu, npu] = self.used_queues(now).map(|queue| queue.0 as f64 * picosecond);
+        let [cpu, gpu, npu] = self.mover.model.used_queues(now).map(|queue| queue.0 as f64 * picosecond);
         let read_back = now.read_back.0 as f64 * picosecond;
         let (mut bound, mut rank) = ([self.cost_so_far(now); LANES], [0.0; LANES]);
         let larger = |one: f64, other: f64| if one > other { one } else { other };
@@ -327,17 +339,10 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     }
 
     fn cost_so_far(&self, now: &Progress) -> f64 {
-        let [cpu, gpu, npu] = self.used_queues(now);
+        let [cpu, gpu, npu] = self.mover.model.used_queues(now);
         let end = cpu.max(gpu + now.read_back).max(npu);
         let weights = self.mover.model.weights;
         weights.of(end, now.joules)
-    }
-
-    /// When each queue can go on; that of a GPU that was not used is nobody's concern.
-    fn used_queues(&self, now: &Progress) -> [Picos; 3] {
-        let [cpu, gpu, npu] = now.queues;
-        let gpu = if gpu > self.mover.model.submission { gpu } else { Picos::ZERO };
-        [cpu, gpu.max(now.join), npu]
     }
 
     /// The decisions that led to a label, in their order.

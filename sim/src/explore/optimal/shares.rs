@@ -49,13 +49,6 @@ pub(super) struct ShareTable {
     together: [f64; 2],
 }
 
-/// Relaxed, how much the NPU computes of what it shares is decided to be between two of these: otherwise a bound
-/// would not know how long the NPU is busy.
-const NPU_FRACTIONS: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 0.9, 1.0];
-
-/// Ranges of what the NPU may compute.
-pub(super) const NPU_RANGES: usize = NPU_FRACTIONS.len() - 1;
-
 /// Who shares one operator, and under which conditions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharing {
@@ -115,12 +108,11 @@ impl ShareTable {
         is_shared.then_some(Self { all, costs, rates, traffic, streaming, lightest, together })
     }
 
-    /// The rows or channels that the NPU may have in all, or in one of [`NPU_RANGES`].
-    pub(super) fn of_npu(&self, range: Option<usize>) -> [u32; 2] {
-        let part = |fraction: f64| (f64::from(self.all) * fraction) as u32;
-        let [first, last] =
-            range.map_or([0.0, 1.0], |range| [NPU_FRACTIONS[range], NPU_FRACTIONS[range + 1]]);
-        [part(first).max(1), part(last).max(1)]
+    /// How many rows or channels the NPU may have, at least and at most, in so many ranges about as large.
+    pub(super) fn of_npu(&self, ranges: u32) -> impl Iterator<Item = [u32; 2]> + use<> {
+        let (all, ranges) = (self.all, ranges.min(self.all));
+        let up_to = move |range: u32| ((u64::from(all) * u64::from(range) / u64::from(ranges)) as u32).max(1);
+        (0..ranges).map(move |range| [up_to(range), up_to(range + 1)])
     }
 
     /// The shares with which the last ends first. What is returned as the end is no later than that of any such

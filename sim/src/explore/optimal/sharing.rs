@@ -13,7 +13,7 @@ impl Mover<'_, '_, '_> {
         &mut self,
         step: &mut Step,
         stage: usize,
-        (cutting, members, range): (Cutting, Members, Option<usize>),
+        (cutting, members, of_npu): (Cutting, Members, [u32; 2]),
     ) -> Option<(Place, Move)> {
         let model = self.model;
         let shares = model.shares(stage, cutting.axis)?;
@@ -25,12 +25,12 @@ impl Mover<'_, '_, '_> {
         }
         let starts = [step.now.queues[CPU], step.gpu_start(), step.now.queues[NPU]];
         let is_alone = self.is_relaxed() && model.is_alone[stage];
-        let sharing = Sharing { members, starts, of_npu: shares.of_npu(range), is_alone };
+        let sharing = Sharing { members, starts, of_npu, is_alone };
         let shared = shares.balanced(&sharing)?;
         let (end, counts) = match &mut self.contention {
             None => {
                 // The GPU's next kernel waits for the join, the NPU's does not.
-                step.now.queues[NPU] = shares.ends(members, [0, 0, sharing.of_npu[0]], starts)[NPU];
+                step.now.queues[NPU] = shares.ends(members, [0, 0, of_npu[0]], starts)[NPU];
                 step.now.joules += shares.least_joules(members);
                 (shares.contended(&sharing, shared), shared.counts)
             }
