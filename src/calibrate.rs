@@ -11,7 +11,6 @@ use std::path::Path;
 use coexec_fit::calibrate::learning::LearningPoint;
 use coexec_fit::csv_rows;
 use coexec_fit::validate::cut;
-use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::score;
 use coexec_fit::validate::validate;
 use coexec_sim::device::calibration::{Calibration, ErrorGroup, Group};
@@ -63,14 +62,13 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
         library: runs::library(&profile, &options.runs),
         seed: options.seed,
     };
-    let stated = profile.calibration.as_ref().map_or(Vec::new(), |calibration| calibration.error.clone());
-    let implausible = implausible(&profile, &measured, how.library, common);
+    let stated = stated(&profile, &measured, how.library, common);
     let mut fitted = fit(&mut profile, &measured, &how, &progress)?;
     fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
     let errors = score(&fitted.held_out);
     drop(progress);
     runs::name_left_out("not fitted", &fitted.left_out, common);
-    let stated = still_true(stated, &fitted, &implausible, common);
+    let stated = still_true(stated, &fitted, common);
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {
         source,
@@ -106,40 +104,30 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     Ok(())
 }
 
-/// The processors whose runs are of other times than any device's of the base's kind, of which it warns.
-fn implausible(
-    profile: &Profile,
-    measured: &Measured,
-    library: Library,
-    common: &Common,
-) -> Vec<ProcessorKind> {
+/// The errors that the base states, without those of processors whose runs are of other times than any device's of its kind, of
+/// which it warns.
+fn stated(profile: &Profile, measured: &Measured, library: Library, common: &Common) -> Vec<Group> {
+    let mut stated = profile.calibration.as_ref().map_or(Vec::new(), |calibration| calibration.error.clone());
     let points = validate(profile, &measured.runs, None, library).points;
-    let is_implausible = |processor: &ProcessorKind| {
-        let is_of_it =
-            |point: &&Point| ErrorGroup::from(point.group.as_str()).processor() == Some(*processor);
-        let of_it = points.iter().filter(is_of_it);
+    for processor in ProcessorKind::ALL {
+        let is_of_it = |name: &ErrorGroup| name.processor() == Some(processor);
+        let of_it = points.iter().filter(|point| is_of_it(&ErrorGroup::from(point.group.as_str())));
         let ratios: Vec<f64> = of_it.map(|point| point.measured_us / point.predicted_us).collect();
-        let Some(ratio) = median(&ratios) else { return false };
-        let is_far = ratio.max(ratio.recip()) > LARGEST_RATIO;
-        if is_far {
+        let ratio = median(&ratios).unwrap_or(1.0);
+        if ratio.max(ratio.recip()) > LARGEST_RATIO {
             common.note(format_args!(
                 "warning: runs on the {} take {ratio:.3} times what the base predicts, further than any two devices are \
                  apart: are they in microseconds, and of this device?",
                 processor.label()
             ));
+            stated.retain(|group| !is_of_it(&group.name));
         }
-        is_far
-    };
-    ProcessorKind::ALL.into_iter().filter(is_implausible).collect()
+    }
+    stated
 }
 
 /// What the base states, without that of kernels which the runs contradict; warns where inferences on the GPU do.
-fn still_true(
-    mut stated: Vec<Group>,
-    fitted: &Fitted,
-    implausible: &[ProcessorKind],
-    common: &Common,
-) -> Vec<Group> {
+fn still_true(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<Group> {
     if fitted.contradicts_kernels {
         let [least, most] = HostPath::KERNEL_FACTORS;
         common.note(format_args!(
@@ -148,12 +136,11 @@ fn still_true(
              them. Are the runs of this device, in the same precision?"
         ));
     }
-    let contradicts =
-        fitted.contradicts_kernels || fitted.tables.iter().any(|fit| fit.is_of_base == Some(false));
-    stated.retain(|Group { name, .. }| {
-        let is_of_kernels = name.processor() == Some(ProcessorKind::Gpu) && !name.is_of_networks();
-        !(contradicts && is_of_kernels || name.processor().is_some_and(|of| implausible.contains(&of)))
-    });
+    if fitted.contradicts_kernels || fitted.tables.iter().any(|fit| fit.is_of_base == Some(false)) {
+        let is_other =
+            |name: &ErrorGroup| name.is_of_networks() || name.processor() != Some(ProcessorKind::Gpu);
+        stated.retain(|group| is_other(&group.name));
+    }
     stated
 }
 

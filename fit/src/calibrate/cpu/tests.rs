@@ -8,7 +8,7 @@ use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
 use coexec_sim::workload::{
     Conv2d, DepthwiseConv2d, Layer, Linear, Mean, Operator, Pool, PoolKind, Shape, Window,
 };
-use coexec_sim::{Profile, Quantity};
+use coexec_sim::{Basis, Profile, Quantity};
 
 fn cpu() -> Cpu {
     #[derive(serde::Deserialize)]
@@ -120,7 +120,8 @@ fn times_the_model_made_are_predicted_for_networks_not_seen() {
 
 #[test]
 fn few_runs_of_a_device_that_was_measured_leave_what_many_said_and_those_of_another_do_not() {
-    let measured = cpu();
+    let mut measured = cpu();
+    measured.clusters[1].ruy_f32.as_mut().unwrap().basis = Basis::Measured;
     let fit = |truth: &Cpu, options: &Options<'_>| {
         calibrate(&measured, &runs(truth, &["1med", "2med"], 1..2), options, &|_, _| ()).cpu
     };

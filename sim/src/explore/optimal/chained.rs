@@ -142,9 +142,50 @@ impl Mover<'_, '_, '_> {
         reads: &[Read],
         (ways, open): (&Ways, Option<(usize, usize)>),
     ) -> Option<u32> {
+        let mut late = self.read_relaxed(step, position, cutting, reads);
+        let least = |ways: &[Way]| {
+            ways.iter().copied().reduce(|least, way| Way {
+                cpu: least.cpu.min(way.cpu),
+                gpu: least.gpu.min(way.gpu),
+                joules: least.joules.min(way.joules),
+                cut: least.cut,
+            })
+        };
+        if let Some((first, behind)) = open {
+            let cut = Self::run(step, least(&ways[first..behind])?);
+            for by in [CPU, GPU] {
+                let last = late.iter().map(|(_, starts)| starts[by]).max().unwrap_or_default();
+                step.now.queues[by] = step.now.queues[by].max(last);
+            }
+            return Some(cut);
+        }
+        let even = |ways: &Ways, [cpu, gpu]: [Picos; 2]| {
+            let way = best(ways, (cpu, gpu), (self.model, Weights::TIME))?;
+            Some(((cpu + way.cpu).max(gpu + way.gpu), way.cut))
+        };
+        let starts = [step.now.queues[CPU], step.gpu_start()];
+        let (mut computed, cut) = even(ways, starts)?;
+        late.retain(|(_, late)| late[CPU] > starts[CPU] || late[GPU] > starts[GPU]);
+        for (stage, late) in late {
+            let behind = even(self.chains.ways(cutting, end, end - stage)?, late)?;
+            computed = computed.max(behind.0);
+        }
+        step.now.joules += least(ways)?.joules;
+        // Later kernels of the GPU wait for the join, whatever its own part took.
+        step.now.queues[CPU] = computed;
+        Some(cut)
+    }
+
+    /// What a chain reads from outside is where it is read; from when on CPU and GPU can compute each later stage that does.
+    fn read_relaxed(
+        &self,
+        step: &mut Step,
+        position: usize,
+        cutting: Cutting,
+        reads: &[Read],
+    ) -> Vec<(usize, [Picos; 2])> {
         let goes_on = |place: &Place, ids| self.goes_on(place, ids, cutting.axis);
-        // From when on CPU and GPU can compute a later stage.
-        let mut late: Vec<(usize, [Picos; 2])> = Vec::new();
+        let mut late = Vec::new();
         let inputs = self.model.stages[position].inputs.iter().copied();
         for by in BOTH {
             self.read(step, by, inputs.clone(), |place, input| goes_on(place, [position, input]));
@@ -178,37 +219,7 @@ impl Mover<'_, '_, '_> {
             }
             late.push((stage, starts));
         }
-        let least = |ways: &[Way]| {
-            ways.iter().copied().reduce(|least, way| Way {
-                cpu: least.cpu.min(way.cpu),
-                gpu: least.gpu.min(way.gpu),
-                joules: least.joules.min(way.joules),
-                cut: least.cut,
-            })
-        };
-        if let Some((first, behind)) = open {
-            let cut = Self::run(step, least(&ways[first..behind])?);
-            for by in [CPU, GPU] {
-                let last = late.iter().map(|(_, starts)| starts[by]).max().unwrap_or_default();
-                step.now.queues[by] = step.now.queues[by].max(last);
-            }
-            return Some(cut);
-        }
-        let even = |ways: &Ways, [cpu, gpu]: [Picos; 2]| {
-            let way = best(ways, (cpu, gpu), (self.model, Weights::TIME))?;
-            Some(((cpu + way.cpu).max(gpu + way.gpu), way.cut))
-        };
-        let starts = [step.now.queues[CPU], step.gpu_start()];
-        let (mut computed, cut) = even(ways, starts)?;
-        late.retain(|(_, late)| late[CPU] > starts[CPU] || late[GPU] > starts[GPU]);
-        for (stage, late) in late {
-            let behind = even(self.chains.ways(cutting, end, end - stage)?, late)?;
-            computed = computed.max(behind.0);
-        }
-        step.now.joules += least(ways)?.joules;
-        // Later kernels of the GPU wait for the join, whatever its own part took.
-        step.now.queues[CPU] = computed;
-        Some(cut)
+        late
     }
 
     /// A chain's stages, exactly: where a later one waits for something, one after another.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::order::{completion_points, last_ones, live, meeting_points, next, readers, reordered, runs};
-use super::{CutTable, OperatorTable, Price, Pricing, Progress, ShareTable, Weights};
+use super::{At, CutTable, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::explore::{Explorer, Objective, StartDelays};
 use crate::kernel::CoreSet;
@@ -217,6 +217,14 @@ impl<'e> Model<'e> {
         let [cpu, gpu, npu] = now.queues;
         let gpu = if gpu > self.submission { gpu } else { Picos::ZERO };
         [cpu, gpu.max(now.join), npu]
+    }
+
+    /// Whether the last stage before a position, whose result lies at a place, waited for all before it, and its parts are not
+    /// apart: then nobody had anything left to do when it started. Of labels that were merged one may say that a processor was
+    /// early, and another that a result was.
+    pub(super) fn is_behind_all(&self, last: &Place, position: usize) -> bool {
+        let is_of_last = self.live[position].last() == Some(&(position - 1));
+        is_of_last && matches!(last.at, At::With(_)) && self.waits_for_all[position - 1]
     }
 
     /// Whether some processor can compute a stage.

@@ -1,9 +1,8 @@
 //! From one label to the next: what a decision about the next stages does to queues and results.
 //!
-//! Responsible for: everything that the schedule of a plan has (hand-overs, joins, what waits for what), in
-//! the order in which `schedule` adds it. Not for: which decisions are worth trying (`program`).
-//! Invariant: exact moves time a plan as simulating it without contention does; relaxed moves never later,
-//! and are monotone: from a label that is no later they lead to one that is no later.
+//! Responsible for: everything that the schedule of a plan has (hand-overs, joins, what waits for what), in the order in which
+//! `schedule` adds it. Not for: which decisions are worth trying (`program`). Invariant: exact moves time a plan as simulating it
+//! without contention does; relaxed moves never later, and are monotone: from a label that is no later they lead to one that is no later.
 
 use super::{
     At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, Way, Weights,
@@ -113,8 +112,7 @@ impl Mover<'_, '_, '_> {
         position: usize,
         trial: Trial,
     ) -> Option<(Progress, Vec<Place>, Move)> {
-        let live = self.model.live[position].iter().copied();
-        let results = live.zip(label.places.iter().copied()).collect();
+        let results = self.model.live[position].iter().copied().zip(label.places.iter().copied()).collect();
         let before = self.model.used_queues(&label.now).into_iter().max().unwrap_or_default();
         let mut step = Step { now: label.now, before, results };
         let (own, decided) = match trial {
@@ -151,7 +149,8 @@ impl Mover<'_, '_, '_> {
             known.map_or_else(|| own(stage), |result| result.1)
         };
         let mut places: Vec<Place> = self.model.live[end].iter().map(place).collect();
-        if let Some(last) = places.last_mut().filter(|last| self.waits_for_all(last, end)) {
+        let is_behind_all = |last: &&mut Place| self.is_relaxed() && self.model.is_behind_all(last, end);
+        if let Some(last) = places.last_mut().filter(is_behind_all) {
             (last.ready, last.usable) = (last.ready.max(step.before), last.usable.max(step.before));
         }
         let mut now = step.now;
@@ -178,15 +177,6 @@ impl Mover<'_, '_, '_> {
             }
         }
         (now, places)
-    }
-
-    /// Relaxed: whether the last stage before a position waited for all before it, and its parts are not apart: then
-    /// nobody had anything left to do when it started. Of labels that were merged one may say that a processor was early,
-    /// and another that a result was.
-    fn waits_for_all(&self, last: &Place, end: usize) -> bool {
-        let is_of_last = self.model.live[end].last() == Some(&(end - 1));
-        let is_whole = matches!(last.at, At::With(_));
-        self.is_relaxed() && is_of_last && is_whole && self.model.waits_for_all[end - 1]
     }
 
     /// Relaxed: queues go on to where the next stage can start to compute, less what hand-overs and joins may
