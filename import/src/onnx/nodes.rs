@@ -80,9 +80,13 @@ pub(super) fn operand(kind: &str, attribute: &str) -> Option<usize> {
     match (kind, attribute) {
         ("Slice", "ends") | ("Split", "axis") => Some(2),
         ("Slice", "axes") => Some(3),
-        ("Slice", "starts") | ("Pad", "pads") | ("Split", "split") | ("Transpose", "perm") | (_, "axes") => {
-            Some(1)
-        }
+        // Of ONNX Runtime's own layout.
+        ("Upsample", "scales")
+        | ("Slice", "starts")
+        | ("Pad", "pads")
+        | ("Split", "split")
+        | ("Transpose", "perm")
+        | (_, "axes") => Some(1),
         _ => None,
     }
 }
