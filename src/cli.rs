@@ -130,7 +130,8 @@ pub(crate) struct Import {
 /// How a model of another tool is imported.
 #[derive(Debug, Args)]
 pub(crate) struct ModelOptions {
-    /// An extent that a model file leaves open, such as its batch or a sequence's length
+    /// An extent that a model file leaves open, such as its batch or a sequence's length, or the number in an input
+    /// of one element
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     dimensions: Vec<(String, u32)>,
     /// Which function of a .tflite file that offers several, such as a language model's prompt and its next token
@@ -139,8 +140,8 @@ pub(crate) struct ModelOptions {
     /// Put the closest operator in the place of one of a model file that has no counterpart
     #[arg(long)]
     skip_unknown: bool,
-    /// With --skip-unknown: how much of a model must have a counterpart, in percent of its nodes
-    /// and of what they read and write
+    /// With --skip-unknown: how much of a model must have a counterpart, in percent of its nodes,
+    /// of what they read and write and of their multiply-adds
     #[arg(
         long,
         value_name = "PERCENT",

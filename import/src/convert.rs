@@ -64,6 +64,14 @@ pub(super) struct Converted {
     pub(super) nodes: Vec<Node>,
     pub(super) skipped: Vec<Replacement>,
     pub(super) approximated: Vec<Replacement>,
+    /// Nodes that read extents which were guessed, or follow from such.
+    pub(super) following: HashSet<String>,
+    /// Operators and inputs of the graph that are for those, or for what was skipped.
+    pub(super) uncovered: HashSet<String>,
+    /// Whether any extents were guessed.
+    pub(super) is_guessed: bool,
+    /// How many numbers the constants have that skipped nodes read.
+    pub(super) skipped_weights: HashMap<TensorId, u64>,
     /// What the model's outputs are, and what stand-ins should have read.
     pub(super) wanted: Vec<Source>,
 }
@@ -103,6 +111,8 @@ pub(super) struct Converter<'a> {
     reshaped: HashSet<TensorId>,
     /// Where the nodes of each branch begin that is being converted.
     begun: Vec<usize>,
+    /// Tensors whose extents were guessed or follow from such, with the skipped node that is to blame.
+    guessed: HashMap<TensorId, Rc<str>>,
     /// Why a branch could not be converted, if one could not.
     refused: Option<ImportError>,
     at: AtWork,
@@ -166,6 +176,7 @@ impl<'a> Converter<'a> {
             images: read_by(&nodes, |work| !work.has_channels_last()),
             reshaped,
             begun: Vec::new(),
+            guessed: HashMap::new(),
             refused: None,
             at: AtWork::default(),
         }
@@ -201,19 +212,25 @@ impl<'a> Converter<'a> {
         let weights = self.weights_of(node);
         self.at = AtWork { name: node_name(&node.name), kind, data_type: node.data_type, weights };
         let (at, before) = (self.at.clone(), self.out.nodes.len());
+        let mut guess = self.guess_among(&node.reads);
         let done = if let Work::Rounds(rounds) = &node.work {
-            self.rounds(node, rounds)
+            self.follow_from(guess.clone(), &rounds.inputs);
+            let done = self.rounds(node, rounds);
+            guess = guess.or_else(|| self.guess_among(&rounds.outputs));
+            done
         } else {
-            self.once(node).map_err(|problem| at.refused(problem))
+            let done = self.once(node).map_err(|problem| self.explained(node, problem));
+            done.map_err(|problem| at.refused(problem.after(guess.as_deref())))
         };
         let is_unknown = matches!(done, Err(ImportError::Node { problem: Problem::Unknown(_), .. }));
         if !self.skip_unknown || !is_unknown {
+            self.follow(node, guess, before);
             return done;
         }
         // Nodes that were added on the way to the problem would have no reader.
         self.forget(before);
         self.at = at;
-        self.skip(node).map_err(|problem| self.at.refused(problem))
+        self.skip(node).map_err(|problem| self.at.refused(problem.after(guess.as_deref())))
     }
 
     /// A node that runs once, by its counterpart, or by its class where it has none.
@@ -236,6 +253,7 @@ impl<'a> Converter<'a> {
     fn forget(&mut self, first: usize) {
         for node in self.out.nodes.drain(first..) {
             self.names.remove(&node.name);
+            self.out.uncovered.remove(&node.name);
         }
         let is_kept = |source: &Source| !matches!(source, Source::Node(id) if id.index() >= first);
         self.moved.retain(|_, source| is_kept(source));

@@ -74,6 +74,24 @@ pub enum Problem {
     /// Its operands do not fit it.
     #[error("does not make sense: {0}")]
     Unsound(String),
+    /// Its operands do not fit it, and their extents were guessed.
+    #[error("follows from extents of {from}, which has no counterpart, and they are guessed: {reason}")]
+    Guessed {
+        /// The node that was skipped.
+        from: String,
+        /// What does not fit.
+        reason: String,
+    },
+}
+
+impl Problem {
+    /// The problem of a node whose operands' extents follow from a skipped one, if they do.
+    pub(super) fn after(self, skipped: Option<&str>) -> Self {
+        match (self, skipped) {
+            (Self::Unsound(reason), Some(from)) => Self::Guessed { from: from.to_owned(), reason },
+            (problem, _) => problem,
+        }
+    }
 }
 
 fn places(open: &OpenDimensions) -> String {
@@ -92,16 +110,21 @@ impl ImportError {
                                      and says so, or export the model without it"
                     .to_owned()
             }
-            Self::Node { problem: Problem::Unsound(_), .. } => {
+            Self::Node { problem: Problem::Unsound(_), .. } | Self::Graph(_) => {
                 "check that the runtime accepts the model, with the dimensions that --dim sets".to_owned()
+            }
+            Self::Node { problem: Problem::Guessed { from, .. }, .. } => {
+                format!("export the model without {from}, or so that the file says the extents of its results")
             }
             Self::OpenDimensions(open) => {
                 let set: Vec<String> = open.keys().map(|name| format!("--dim {name}=N")).collect();
-                format!("say how large they are: {}; one image at a time is 1", set.join(" "))
+                let batch = open.iter().find(|(_, place)| place.starts_with("axis 0 "));
+                let batch = batch.map(|(name, _)| format!("; where {name} is a batch, 1 is one input at a time"));
+                format!("say how large they are: {}{}", set.join(" "), batch.unwrap_or_default())
             }
             Self::Covered { .. } => {
-                "what is left out may be what takes the time; export the model without it, or \
-                                     ask for the rest with a lower --least-covered"
+                "what is left out may be what takes the time; export the model without it, or so that the file says \
+                 its extents, or ask for the rest with a lower --least-covered"
                     .to_owned()
             }
             Self::NoSuchDimension { known, .. } if known.is_empty() => {
@@ -118,7 +141,6 @@ impl ImportError {
                 "its graph has no other name than the file; leave --signature out".to_owned()
             }
             Self::NoSuchSignature { known, .. } => format!("it offers {}", known.join(", ")),
-            Self::Graph(error) => error.help().to_owned(),
         }
     }
 }

@@ -67,7 +67,7 @@ impl ModelFormat {
 /// How to import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// Extents that the file leaves open, by name.
+    /// Extents that the file leaves open, by name, and numbers of inputs that have one element.
     pub dimensions: BTreeMap<String, u32>,
     /// Which of several functions that a file offers under names (a language model's prompt and its next token, say).
     pub signature: Option<String>,
@@ -130,48 +130,65 @@ pub struct Coverage {
     pub nodes: usize,
     /// Those without a counterpart.
     pub skipped: usize,
-    /// Part of the elements read and written that others read and write, in percent.
-    pub elements_percent: f64,
+    /// Those that have one, and read extents that were guessed for others or follow from such.
+    pub following: usize,
+    /// Part of the elements read and written that others read and write, in percent; none where extents are guessed.
+    pub elements_percent: Option<f64>,
+    /// Part of the multiply-adds that is known to be theirs, in percent, where each weight of those without a
+    /// counterpart multiplies once: it is no larger. None where extents are guessed.
+    pub multiply_adds_percent: Option<f64>,
 }
 
 impl Coverage {
     fn new(nodes: usize, converted: &Converted) -> Self {
         let names: BTreeSet<&str> = converted.skipped.iter().map(|skipped| skipped.node.as_str()).collect();
-        // What stands for a node has its name, and a word behind it where it is more than one operator.
-        let stands_in =
-            |name: &str| names.iter().any(|known| name.strip_prefix(known).is_some_and(is_suffix));
-        let mut elements = [0_u64; 2];
+        let following = converted.following.iter().filter(|name| !names.contains(name.as_str())).count();
+        let (mut elements, mut macs) = ([0_u64; 2], 0);
         for node in &converted.nodes {
             let moved = node.operator.input_elements() + node.operator.output().elements();
-            elements[usize::from(stands_in(&node.name))] += moved;
+            elements[usize::from(converted.uncovered.contains(&node.name))] += moved;
+            macs += node.operator.macs();
         }
-        let given = converted.inputs.iter().filter(|input| stands_in(&input.name));
+        let given = converted.inputs.iter().filter(|input| converted.uncovered.contains(&input.name));
         elements[1] += given.map(|input| input.extent.elements()).sum::<u64>();
-        let [covered, skipped] = elements.map(|count| count as f64);
-        let elements_percent = if skipped > 0.0 { 100.0 * covered / (covered + skipped) } else { 100.0 };
-        Self { nodes, skipped: names.len(), elements_percent }
+        let skipped_macs =
+            converted.skipped_weights.values().fold(0, |sum: u64, &count| sum.saturating_add(count));
+        let percent = |[covered, skipped]: [u64; 2]| {
+            let part = 100.0 * covered as f64 / (covered as f64 + skipped as f64);
+            (!converted.is_guessed).then_some(if skipped > 0 { part } else { 100.0 })
+        };
+        let (elements_percent, multiply_adds_percent) = (percent(elements), percent([macs, skipped_macs]));
+        Self { nodes, skipped: names.len(), following, elements_percent, multiply_adds_percent }
     }
 
-    /// The smaller of both parts, in percent.
+    fn covered(&self) -> usize {
+        self.nodes - (self.skipped + self.following).min(self.nodes)
+    }
+
+    /// The smallest of the parts, in percent; 0 where one is not known.
     pub fn percent(&self) -> f64 {
         if self.nodes == 0 {
             return 100.0;
         }
-        let nodes = 100.0 * (self.nodes - self.skipped.min(self.nodes)) as f64 / self.nodes as f64;
-        nodes.min(self.elements_percent)
+        let nodes = 100.0 * self.covered() as f64 / self.nodes as f64;
+        [self.elements_percent, self.multiply_adds_percent]
+            .into_iter()
+            .fold(nodes, |least, part| least.min(part.unwrap_or_default()))
     }
 }
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nodes, skipped, elements_percent } = self;
-        let covered = nodes - skipped.min(nodes);
-        write!(f, "{covered} of {nodes} nodes, {elements_percent:.1} % of what they read and write")
+        write!(f, "{} of {} nodes, ", self.covered(), self.nodes)?;
+        if let (Some(elements), Some(macs)) = (self.elements_percent, self.multiply_adds_percent) {
+            write!(
+                f,
+                "{elements:.1} % of what they read and write, at most {macs:.1} % of their multiply-adds"
+            )
+        } else {
+            f.write_str("an unknown part of what they read, write and multiply, as extents are guessed")
+        }
     }
-}
-
-fn is_suffix(rest: &str) -> bool {
-    rest.is_empty() || rest.starts_with('.')
 }
 
 /// The workload of the model in `bytes`.
@@ -202,9 +219,11 @@ fn imported(
     (mut model, dimensions): (model::Model, OpenDimensions),
     options: &ImportOptions,
 ) -> Result<Imported, ImportError> {
-    if let Some(name) = options.dimensions.keys().find(|name| !dimensions.contains_key(*name)) {
-        let known = dimensions.into_keys().collect();
-        return Err(ImportError::NoSuchDimension { name: name.clone(), known });
+    for (name, &number) in options.dimensions.iter().filter(|(name, _)| !dimensions.contains_key(*name)) {
+        if !model.give_number(name, number) {
+            let known = dimensions.into_keys().collect();
+            return Err(ImportError::NoSuchDimension { name: name.clone(), known });
+        }
     }
     let mut open = dimensions;
     open.retain(|name, _| !options.dimensions.contains_key(name));

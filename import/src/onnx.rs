@@ -294,6 +294,8 @@ mod element {
     pub(super) const FLOAT16: i32 = 10;
     pub(super) const DOUBLE: i32 = 11;
     pub(super) const BFLOAT16: i32 = 16;
+    /// Integers of 16 bits.
+    pub(super) const WIDE: [i32; 2] = [4, 5];
     pub(super) const UINT4: i32 = 21;
     pub(super) const INT4: i32 = 22;
     pub(super) const FLOATS: [i64; 4] = [FLOAT as i64, FLOAT16 as i64, DOUBLE as i64, BFLOAT16 as i64];

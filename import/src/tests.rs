@@ -27,14 +27,29 @@ pub(super) struct Builder(GraphProto);
 impl Builder {
     /// A model that reads `x`; an extent of 0 is open and called `open`.
     pub(super) fn new(extents: &[i64]) -> Self {
+        Self(GraphProto { input: vec![Self::info("x", extents)], ..GraphProto::default() })
+    }
+
+    /// Another input.
+    pub(super) fn input(mut self, name: &str, extents: &[i64]) -> Self {
+        self.0.input.push(Self::info(name, extents));
+        self
+    }
+
+    /// What the file says of the extents of a tensor.
+    pub(super) fn said(mut self, name: &str, extents: &[i64]) -> Self {
+        self.0.value_info.push(Self::info(name, extents));
+        self
+    }
+
+    fn info(name: &str, extents: &[i64]) -> ValueInfoProto {
         let dim = |&extent: &i64| DimensionProto {
             dim_value: (extent > 0).then_some(extent),
             dim_param: (extent == 0).then(|| "open".to_owned()),
         };
         let shape = ShapeProto { dim: extents.iter().map(dim).collect() };
         let tensor_type = Some(TensorTypeProto { shape: Some(shape) });
-        let input = ValueInfoProto { name: "x".into(), r#type: Some(TypeProto { tensor_type }) };
-        Self(GraphProto { input: vec![input], ..GraphProto::default() })
+        ValueInfoProto { name: name.into(), r#type: Some(TypeProto { tensor_type }) }
     }
 
     /// Weights, whose values nobody reads.

@@ -112,6 +112,7 @@ impl Converter<'_> {
 
     /// One round, with what it reads.
     fn round(&mut self, body: &Rounds, round: usize, carried: Vec<Held>) -> Result<(), ImportError> {
+        self.follow_from(self.guess_among(&body.outputs), &body.inputs);
         let given = [round as f64, 1.0].map(|number| (Some(Value::Constant(Constant::number(number))), None));
         for (&tensor, held) in body.inputs.iter().zip(given.into_iter().chain(carried)) {
             self.hold(tensor, held);

@@ -1,7 +1,9 @@
 //! What stands in the place of a node that has no counterpart.
 
-use super::{Converter, Step, unsound};
-use crate::model::{SourceNode, as_extent, elements};
+use std::rc::Rc;
+
+use super::{Converter, Step, Value, unsound};
+use crate::model::{SourceNode, TensorId, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Function, Shape, Slice};
 
@@ -10,6 +12,7 @@ impl Converter<'_> {
     /// the extents stay; a part of the operand where the result is smaller; a tensor that
     /// is given where it is larger, or nothing is read.
     pub(super) fn skip(&mut self, node: &SourceNode) -> Step<()> {
+        let before = [self.out.nodes.len(), self.out.inputs.len()];
         let operand = node.reads.iter().flatten().find_map(|&tensor| self.values[tensor].as_ref()?.view());
         let operand = operand.cloned().map(|view| self.with_zeros(view)).transpose()?;
         self.out.wanted.extend(operand.as_ref().map(|view| view.source));
@@ -20,13 +23,59 @@ impl Converter<'_> {
             let said = self.model.tensors[tensor].said();
             let extents = said.or_else(|| operand.as_ref().map(|view| view.extents.clone()));
             let Some(extents) = extents else { return unsound("a result of unknown extents") };
+            if self.model.tensors[tensor].said().is_none() {
+                self.out.is_guessed = true;
+                self.guessed.insert(tensor, self.at.name.as_str().into());
+            }
             Self::check_extents(&extents)?;
             let (view, instead) = self.stand_in(operand.as_ref(), extents)?;
             let shape = view.shape;
             self.write(node, index, view);
             self.out.skipped.push(self.at.replaced(format!("{instead}, {shape}")));
         }
+        for &tensor in node.reads.iter().flatten() {
+            if let Some(Value::Constant(constant)) = &self.values[tensor] {
+                self.out.skipped_weights.insert(tensor, constant.elements());
+            }
+        }
+        self.uncover(before);
         Ok(())
+    }
+
+    /// Notes that the operators and inputs from those places on are no part of the model.
+    fn uncover(&mut self, [node, input]: [usize; 2]) {
+        let nodes = self.out.nodes[node..].iter().map(|node| &node.name);
+        let inputs = self.out.inputs[input..].iter().map(|input| &input.name);
+        self.out.uncovered.extend(nodes.chain(inputs).cloned());
+    }
+
+    /// The skipped node from which extents of some of these tensors follow.
+    pub(super) fn guess_among(&self, tensors: &[Option<TensorId>]) -> Option<Rc<str>> {
+        tensors.iter().flatten().find_map(|tensor| self.guessed.get(tensor)).cloned()
+    }
+
+    /// Notes that extents of these tensors follow from that skipped node.
+    pub(super) fn follow_from(&mut self, guess: Option<Rc<str>>, tensors: &[Option<TensorId>]) {
+        let Some(guess) = guess else { return };
+        self.guessed.extend(tensors.iter().flatten().map(|&tensor| (tensor, guess.clone())));
+    }
+
+    /// Notes what follows from guessed extents, if `node` reads such: its operators, from the first on, and its
+    /// results, unless they are as the file says.
+    pub(super) fn follow(&mut self, node: &SourceNode, guess: Option<Rc<str>>, first: usize) {
+        if guess.is_none() {
+            return;
+        }
+        self.uncover([first.min(self.out.nodes.len()), self.out.inputs.len()]);
+        self.out.following.insert(node.name.clone());
+        let is_as_said = |&tensor: &TensorId| {
+            let view = self.values[tensor].as_ref().and_then(Value::view);
+            let extents = view.map(|view| view.padded_extents(self.spatial_axes()));
+            extents.is_some() && extents == self.model.tensors[tensor].said()
+        };
+        let others = node.writes.iter().map(|tensor| tensor.filter(|tensor| !is_as_said(tensor)));
+        let others: Vec<Option<TensorId>> = others.collect();
+        self.follow_from(guess, &others);
     }
 
     fn stand_in(&mut self, operand: Option<&View>, extents: Vec<u32>) -> Step<(View, &'static str)> {

@@ -1,6 +1,6 @@
 //! Tensors of the model at work, and the operators that are emitted for them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::{Converter, MAX_RANK, MISSING, Step, Value, node_name, unknown, unsound};
 use crate::Replacement;
@@ -10,6 +10,9 @@ use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{
     DataType, Generic, GenericKind, MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source,
 };
+
+/// Most operators between a number and the inputs of the model that are named for it.
+const MAX_GIVERS: usize = 256;
 
 /// The node at work.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +64,44 @@ impl Converter<'_> {
             Some(numbers) => Ok(numbers),
             None => unknown(format!("its operand {operand} is computed by the network")),
         }
+    }
+
+    /// A problem of a node, with the inputs of the model from whose few numbers alone an operand is computed.
+    pub(super) fn explained(&self, node: &SourceNode, problem: Problem) -> Problem {
+        match (problem, &node.work) {
+            (Problem::Unknown(reason), work) if !matches!(work, Work::Unknown(_)) => {
+                let mut operands =
+                    (0..node.reads.len()).rev().filter_map(|operand| self.source(node, operand));
+                let names = operands.find_map(|source| self.givers(source)).unwrap_or_default();
+                Problem::Unknown(reason + &names)
+            }
+            (problem, _) => problem,
+        }
+    }
+
+    /// The inputs of the model from which a tensor is computed, if all on the way has as few numbers as extents.
+    fn givers(&self, source: Source) -> Option<String> {
+        let (mut rest, mut seen, mut names) = (vec![source], HashSet::from([source]), BTreeSet::new());
+        while let Some(source) = rest.pop() {
+            if self.shape(source).elements() > MAX_RANK as u64 || seen.len() > MAX_GIVERS {
+                return None;
+            }
+            match source {
+                Source::Input(index) => {
+                    let tensor = &self.model.tensors[*self.model.inputs.get(index as usize)?];
+                    let is_one = self.shape(source).elements() == 1;
+                    let name = tensor.name.escape_debug();
+                    let how = if is_one { format!(" (--dim {name}=N gives it)") } else { String::new() };
+                    names.insert(format!("{name}{how}"));
+                }
+                Source::Node(id) => {
+                    let inputs = &self.out.nodes[id.index()].inputs;
+                    rest.extend(inputs.iter().copied().filter(|&input| seen.insert(input)));
+                }
+            }
+        }
+        let names: Vec<String> = names.into_iter().collect();
+        Some(format!(", from the model's input {}, whose value is not known", names.join(" and ")))
     }
 
     /// An operand as the graph has it, zeros around it included.

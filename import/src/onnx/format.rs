@@ -46,6 +46,8 @@ type Weights<'a> = (DataType, &'a str, u64);
 struct Origin<'a> {
     constant: Option<&'a TensorProto>,
     is_quantised: bool,
+    /// To 16 bits.
+    is_wide: bool,
 }
 
 impl<'a> Formats<'a> {
@@ -63,7 +65,7 @@ impl<'a> Formats<'a> {
     /// The number format of a product: that of most of its weights; of one without weights, what its operands are in.
     pub(super) fn of_product(&self, node: &'a NodeProto) -> Option<DataType> {
         let own = most(FORMATS, self.weights(node).into_iter().map(|(format, _, count)| (format, count)));
-        let is_of_integers = self.is_static && self.of_most == DataType::I8;
+        let is_of_integers = self.is_static && [DataType::I8, DataType::W8A16].contains(&self.of_most);
         own.or_else(|| is_of_integers.then(|| self.of_quantised(node)))
     }
 
@@ -152,15 +154,17 @@ impl<'a> Formats<'a> {
 
     /// What a node computes in that reads quantised tensors: integers where its activations are quantised as well.
     fn of_quantised(&self, node: &'a NodeProto) -> DataType {
-        let is_integer = |name: &'a String| {
-            let origin = self.origin(name);
-            origin.constant.is_none() && origin.is_quantised
-        };
-        if self.is_static && node.input.iter().any(is_integer) { DataType::I8 } else { DataType::F32 }
+        let origins = node.input.iter().map(|name| self.origin(name));
+        let mut given = origins.filter(|origin| origin.constant.is_none() && origin.is_quantised);
+        match given.next() {
+            Some(first) if self.is_static && first.is_wide => DataType::W8A16,
+            Some(_) if self.is_static => DataType::I8,
+            Some(_) | None => DataType::F32,
+        }
     }
 
     fn origin(&self, name: &'a str) -> Origin<'a> {
-        let mut origin = Origin { constant: None, is_quantised: false };
+        let mut origin = Origin { constant: None, is_quantised: false, is_wide: false };
         let mut name = name;
         for _ in 0..=MOST_BETWEEN {
             origin.constant = self.tensors.get(name).copied();
@@ -169,6 +173,8 @@ impl<'a> Formats<'a> {
                 break;
             };
             origin.is_quantised |= writer.op_type == "DequantizeLinear";
+            let zero = writer.input.get(2).and_then(|zero| self.tensors.get(&zero[..]));
+            origin.is_wide |= zero.is_some_and(|zero| element::WIDE.contains(&zero.data_type));
             name = read;
         }
         origin

@@ -26,7 +26,9 @@ pub(super) fn take_apart(graph: &mut GraphProto) {
             "NhwcMaxPool" => {
                 nodes.extend(with_channels_outside(NodeProto { op_type: "MaxPool".to_owned(), ..node }));
             }
-            "FusedConv" if has_addend => nodes.extend(with_sum(node)),
+            // Of ONNX Runtime's own layout, convolutions may have an addend, too.
+            "FusedConv" | "Conv" if has_addend => nodes.extend(with_sum(node)),
+            "ReorderInput" | "ReorderOutput" => nodes.extend(reordered(node)),
             "GatherBlockQuantized" => {
                 unpack_table(&node, graph);
                 nodes.push(node);
@@ -38,6 +40,31 @@ pub(super) fn take_apart(graph: &mut GraphProto) {
         }
     }
     graph.node = nodes;
+}
+
+/// A node that turns images to ONNX Runtime's layout of blocks of channels or back, as every processor has one of its
+/// own: nothing moves but axes, and channels that filled the last block are left out behind.
+fn reordered(node: NodeProto) -> Vec<NodeProto> {
+    let attributes = Attributes(&node.attribute);
+    let (is_input, is_inside) = (node.op_type == "ReorderInput", attributes.flag("channels_last"));
+    let (Some(input), Some(output)) = (node.input.first(), node.output.first()) else { return vec![node] };
+    if is_input && is_inside {
+        return vec![transposition(input, output, INSIDE_TO_OUTSIDE)];
+    }
+    if is_input {
+        return vec![NodeProto { op_type: "Identity".to_owned(), attribute: Vec::new(), ..node }];
+    }
+    let kept = [("starts", 0), ("ends", attributes.integer("channels", i64::MAX)), ("axes", 1)];
+    let kept = kept.map(|(name, number)| AttributeProto {
+        name: name.to_owned(),
+        ints: vec![number],
+        ..AttributeProto::default()
+    });
+    let inner = if is_inside { format!("{output}/input") } else { output.clone() };
+    let behind = is_inside.then(|| transposition(&inner, output, OUTSIDE_TO_INSIDE));
+    let (op_type, attribute) = ("Slice".to_owned(), kept.to_vec());
+    let slice = NodeProto { op_type, attribute, output: vec![inner], ..node };
+    std::iter::once(slice).chain(behind).collect()
 }
 
 /// A table of bytes that hold two weights each is one of weights.

@@ -80,9 +80,13 @@ pub(super) fn operand(kind: &str, attribute: &str) -> Option<usize> {
     match (kind, attribute) {
         ("Slice", "ends") | ("Split", "axis") => Some(2),
         ("Slice", "axes") => Some(3),
-        ("Slice", "starts") | ("Pad", "pads") | ("Split", "split") | ("Transpose", "perm") | (_, "axes") => {
-            Some(1)
-        }
+        // Of ONNX Runtime's own layout.
+        ("Upsample", "scales")
+        | ("Slice", "starts")
+        | ("Pad", "pads")
+        | ("Split", "split")
+        | ("Transpose", "perm")
+        | (_, "axes") => Some(1),
         _ => None,
     }
 }
@@ -266,7 +270,16 @@ fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
 /// What an operator does of signals' frequencies, and of machine learning without networks; none of
 /// other kinds.
 fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
-    let rows = |numbers, has_kinds, kind| Work::once(kind, Extents::Rows { numbers, has_kinds });
+    let rows = |numbers, has_kinds, kind, passes: usize| Work::Generic {
+        kind,
+        extents: Extents::Rows { numbers, has_kinds },
+        passes: as_extent(passes.max(1)),
+    };
+    // Support vectors.
+    let vectors = || {
+        let kinds = attributes.counts("vectors_per_class").into_iter().fold(0, u32::saturating_add);
+        attributes.count("n_supports", kinds.into()) as usize
+    };
     // A fast transform of some hundreds of points goes over them about as often.
     let transform = |extents| Work::Generic { kind: GenericKind::Reduction, extents, passes: 8 };
     let frequencies = |spectrum| transform(Extents::Spectrum(spectrum));
@@ -284,11 +297,29 @@ fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
             is_half: attributes.flag("onesided"),
         }),
         "STFT" => frequencies(Spectrum::Windows { is_half: attributes.integer("onesided", 1) != 0 }),
-        "TreeEnsemble" | "TreeEnsembleRegressor" => rows(targets("n_targets"), false, GenericKind::Search),
-        "TreeEnsembleClassifier" => rows(kinds(), true, GenericKind::Search),
-        "LinearRegressor" => rows(targets("targets"), false, GenericKind::Reduction),
-        "SVMRegressor" => rows(1, false, GenericKind::Reduction),
-        "LinearClassifier" | "SVMClassifier" => rows(kinds(), true, GenericKind::Reduction),
+        "TreeEnsemble" | "TreeEnsembleRegressor" => {
+            rows(targets("n_targets"), false, GenericKind::Search, passes_of_trees(attributes))
+        }
+        "TreeEnsembleClassifier" => rows(kinds(), true, GenericKind::Search, passes_of_trees(attributes)),
+        // Each result is a product of its own with all features of the row.
+        "LinearRegressor" => {
+            let targets = targets("targets");
+            rows(targets, false, GenericKind::Reduction, targets as usize)
+        }
+        "LinearClassifier" => rows(kinds(), true, GenericKind::Reduction, kinds() as usize),
+        "SVMRegressor" => rows(1, false, GenericKind::Reduction, vectors()),
+        "SVMClassifier" => rows(kinds(), true, GenericKind::Reduction, vectors()),
         _ => return None,
     })
+}
+
+/// How often trees go over the features of a row: each from its root to a leaf, a comparison at each level, and as deep
+/// as one whose leaves are all at the same depth.
+fn passes_of_trees(attributes: &Attributes<'_>) -> usize {
+    let list = |name: &str| attributes.find(name).map_or(&[][..], |list| &list.ints[..]);
+    let most = |name: &str| list(name).iter().max().map_or(0, |&most| usize::try_from(most).unwrap_or(0) + 1);
+    let trees = list("tree_roots").len().max(most("nodes_treeids")).max(1);
+    let nodes = list("nodes_featureids").len();
+    let levels = (nodes / trees + 1).ilog2() as usize;
+    (trees.min(nodes) * levels).div_ceil(most("nodes_featureids").max(1))
 }

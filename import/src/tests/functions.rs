@@ -1,7 +1,7 @@
 //! Functions: found again, folded, approximated, unknown.
 
 use super::{Builder, described};
-use crate::{ImportError, ImportOptions, ModelFormat, Problem, import};
+use crate::{ImportError, ImportOptions, Imported, ModelFormat, Problem, import};
 
 fn tokens() -> Builder {
     Builder::new(&[1, 50, 64]).scalar("half", 0.5).scalar("one", 1.0).scalar("two", 2.0).scalar("root", 1.414)
@@ -227,16 +227,87 @@ fn an_operator_without_counterpart_is_named_or_on_demand_replaced() {
         "{error}"
     );
     assert!(error.help().contains("--skip-unknown"));
-    let options = ImportOptions { skip_unknown: true, ..ImportOptions::default() };
-    let error = import(ModelFormat::Onnx, "m", model().bytes(), &options).unwrap_err();
+    let model = || model().said("a", &[1, 50, 64]);
+    let error = skipping(model(), 90).unwrap_err();
     assert!(error.to_string().ends_with("without one: Unheard"), "{error}");
-    let options = ImportOptions { least_covered_percent: 30, ..options };
-    let imported = import(ModelFormat::Onnx, "m", model().bytes(), &options).unwrap();
+    let imported = skipping(model(), 30).unwrap();
     assert_eq!((imported.coverage.nodes, imported.coverage.skipped), (2, 1));
     // It reads and writes 50 x 64, the product 50 x 64 and 50 x 8.
-    assert!((imported.coverage.elements_percent - 36.0).abs() < 0.01, "{:?}", imported.coverage);
+    assert_eq!(
+        imported.coverage.to_string(),
+        "1 of 2 nodes, 36.0 % of what they read and write, at most 100.0 % of their multiply-adds"
+    );
     assert_eq!(described(&imported.graph), ["Relu 1x50x64", "linear 50x64 -> 8"]);
     assert_eq!(imported.skipped.len(), 1);
+}
+
+fn skipping(model: Builder, least_covered_percent: u32) -> Result<Imported, ImportError> {
+    let options = ImportOptions { skip_unknown: true, least_covered_percent, ..ImportOptions::default() };
+    import(ModelFormat::Onnx, "m", model.bytes(), &options)
+}
+
+#[test]
+fn weights_of_what_is_skipped_multiply_once_at_least() {
+    let model = tokens().weights("w", &[64, 8]).weights("v", &[640, 120]).said("a", &[1, 50, 64]);
+    let model = model.node("Unheard", &["x", "v"], "a", &[]).node("MatMul", &["a", "w"], "y", &[]);
+    // The product's 50 x 64 x 8 of those and 640 x 120.
+    let percent = skipping(model, 20).unwrap().coverage.multiply_adds_percent.unwrap();
+    assert!((percent - 25.0).abs() < 0.01, "{percent}");
+}
+
+#[test]
+fn what_follows_from_guessed_extents_is_not_covered() {
+    let model = |said: &[i64]| {
+        let model = tokens().weights("w", &[64, 64]).said("c", said).node("Unheard", &["x"], "a", &[]);
+        let model = model.node("MatMul", &["a", "w"], "b", &[]).node("Relu", &["b"], "c", &[]);
+        model.node("MatMul", &["c", "w"], "y", &[])
+    };
+    let error = skipping(model(&[1, 50, 64]), 1).unwrap_err().to_string();
+    assert!(error.contains("1 of 4 nodes, an unknown part of what they read, write and multiply"), "{error}");
+    // Where the file says other extents, all that follows does from the guess.
+    let coverage = skipping(model(&[1, 20, 64]), 0).unwrap().coverage;
+    assert_eq!((coverage.skipped, coverage.following, coverage.multiply_adds_percent), (1, 3, None));
+    // What does not go together then is no fault of the model.
+    let model = model(&[1, 20, 64]).input("z", &[1, 20, 64]).node("Add", &["y", "z"], "sum", &[]);
+    let error = skipping(model, 0).unwrap_err();
+    let said = format!("{error}; {}", error.help());
+    assert!(
+        said.contains("Add.sum (Add) follows from extents of Unheard.a, which has no counterpart"),
+        "{said}"
+    );
+    assert!(said.contains("export the model without Unheard.a"), "{said}");
+}
+
+#[test]
+fn numbers_that_the_caller_gives_can_be_said() {
+    let model = || {
+        let model = Builder::new(&[1, 64]).input("k", &[]).integers("one", &[1]).integers("axis", &[0]);
+        let model = model.node("Unsqueeze", &["k", "axis"], "row", &[]);
+        let model = model.node("Concat", &["row", "one"], "copies", &[("axis", &[0])]);
+        model.node("Tile", &["x", "copies"], "a", &[]).node("Relu", &["a"], "y", &[])
+    };
+    let error = model().import().unwrap_err().to_string();
+    assert!(
+        error.contains("from the model's input k (--dim k=N gives it), whose value is not known"),
+        "{error}"
+    );
+    assert_eq!(described(&model().import_with(&[("k", 20)]).unwrap().graph).last().unwrap(), "Relu 1x20x64");
+    assert!(model().import_with(&[("x", 4)]).is_err());
+}
+
+#[test]
+fn a_table_may_be_the_weights_of_a_product_too() {
+    let model = Builder::new(&[5]).weights("w", &[64, 64]).node("Gather", &["w", "x"], "a", &[]);
+    let graph = model.node("MatMul", &["a", "w"], "y", &[]).import().unwrap().graph;
+    assert_eq!(graph.parameters(), 64 * 64);
+}
+
+#[test]
+fn only_where_a_first_axis_is_open_one_at_a_time_is_offered() {
+    let help =
+        |extents: &[i64]| Builder::new(extents).node("Relu", &["x"], "y", &[]).import().unwrap_err().help();
+    assert_eq!(help(&[1, 0]), "say how large they are: --dim open=N");
+    assert!(help(&[0, 4]).ends_with("; where open is a batch, 1 is one input at a time"));
 }
 
 #[test]

@@ -63,6 +63,23 @@ fn trees_write_a_row_of_targets_for_each_row() {
 }
 
 #[test]
+fn models_without_layers_visit_what_they_hold_for_each_row() {
+    let visited = |kind: &str, attributes: &[(&str, &[i64])]| {
+        let graph = Builder::new(&[7, 40]).node(kind, &["x"], "y", attributes).import().unwrap().graph;
+        match &graph.nodes()[0].operator {
+            Operator::Generic(generic) => generic.visited(),
+            other => panic!("{other}"),
+        }
+    };
+    // Four trees of 1,023 nodes that ask for all 40 features, ten comparisons deep, are one pass.
+    let features: Vec<i64> = (0..4 * 1023).map(|node| node % 40).collect();
+    let trees: [(&str, &[i64]); 2] = [("tree_roots", &[0; 4]), ("nodes_featureids", &features)];
+    assert_eq!(visited("TreeEnsemble", &trees), 7 * 4 * 10);
+    assert_eq!(visited("SVMRegressor", &[("n_supports", &[12])]), 7 * 40 * 12);
+    assert_eq!(visited("LinearRegressor", &[("targets", &[3])]), 7 * 40 * 3);
+}
+
+#[test]
 fn masks_are_compared_and_chosen_by_without_copies() {
     let model = Builder::new(&[8, 500, 500])
         .weights("limits", &[500, 1])

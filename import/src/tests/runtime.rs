@@ -91,6 +91,39 @@ fn integer_weights_of_float_activations_are_dequantised_and_computed_with_in_flo
 }
 
 #[test]
+fn quantised_activations_may_have_16_bits() {
+    let model = Builder::new(&[1, 64])
+        .weights("s", &[1])
+        .quantised_weights("z", &[1])
+        .quantised_weights("w", &[64, 64]);
+    let mut model = model.weights("wide", &[1]);
+    model.0.initializer.last_mut().unwrap().data_type = 4;
+    let model = model.node("QuantizeLinear", &["x", "s", "wide"], "q", &[]);
+    let model = model.node("DequantizeLinear", &["q", "s", "wide"], "d", &[]);
+    let model = model.node("DequantizeLinear", &["w", "s", "z"], "dw", &[]);
+    assert_eq!(own_formats(model.node("MatMul", &["d", "dw"], "y", &[])), (DataType::W8A16, Vec::new()));
+}
+
+#[test]
+fn what_is_in_blocks_of_channels_costs_as_it_does_otherwise() {
+    let window: (&str, &[i64]) = ("kernel_shape", &[1, 1]);
+    let model = convolutions().weights("v", &[32, 32, 1, 1]);
+    let model = model.node("Conv", &["a", "v", "", "a"], "b", &[window]);
+    let model = model.node("ReorderOutput", &["b"], "c", &[("channels", &[24]), ("channels_last", &[1])]);
+    let model = model.node("ReorderInput", &["c"], "d", &[("channels_last", &[1])]);
+    let model = model.node("ReorderOutput", &["d"], "e", &[("channels", &[24])]);
+    let model = model.node("Upsample", &["e"], "y", &[("scales", &[1, 1, 2, 2])]);
+    let wanted = [
+        "conv2d 3x3 8x8x16 -> 8x8x32",
+        "conv2d 1x1 8x8x32 -> 8x8x32",
+        "Add 8x8x32",
+        "slice -> 8x8x24",
+        "resize -> 16x16x24",
+    ];
+    assert_eq!(model.operators(), wanted);
+}
+
+#[test]
 fn what_a_fused_convolution_adds_is_not_lost() {
     let apart = convolutions().weights("v", &[32, 16, 1, 1]).node("Conv", &["x", "v"], "b", &[]);
     let fused = apart.clone().node("FusedConv", &["x", "v", "", "a"], "y", &[]);

@@ -99,9 +99,8 @@ impl Graph {
             // Each term is at most MAX_WORK, far below where u64 ends.
             work += node.operator.macs();
             let own = node.operator.parameters();
-            // Of a shared convolution each use may have a bias of its own, or none.
-            let with_bias = node.operator.with_bias().map_or(own, |biased| biased.parameters());
-            if known.insert(with_bias) && node.shares_weights {
+            // Each use of shared weights may have a bias of its own, or none.
+            if known.insert(node.operator.weights()[0]) && node.shares_weights {
                 return Err(GraphError::NoneShares { node: node.name.clone() });
             }
             parameters += if node.shares_weights { 0 } else { own };
