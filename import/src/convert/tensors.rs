@@ -88,7 +88,9 @@ impl Converter<'_> {
             }
             match source {
                 Source::Input(index) => {
-                    let tensor = &self.model.tensors[*self.model.inputs.get(index as usize)?];
+                    // Behind the model's own inputs are constants.
+                    let Some(&tensor) = self.model.inputs.get(index as usize) else { continue };
+                    let tensor = &self.model.tensors[tensor];
                     let is_one = self.shape(source).elements() == 1;
                     let name = tensor.name.escape_debug();
                     let how = if is_one { format!(" (--dim {name}=N gives it)") } else { String::new() };
@@ -101,7 +103,9 @@ impl Converter<'_> {
             }
         }
         let names: Vec<String> = names.into_iter().collect();
-        Some(format!(", from the model's input {}, whose value is not known", names.join(" and ")))
+        let are_known = names.is_empty();
+        (!are_known)
+            .then(|| format!(", from the model's input {}, whose value is not known", names.join(" and ")))
     }
 
     /// An operand as the graph has it, zeros around it included.
