@@ -50,12 +50,11 @@ pub(super) struct Model {
 impl Model {
     /// Gives the input of that name its only number; false where there is none such.
     pub(super) fn give_number(&mut self, name: &str, number: u32) -> bool {
-        let tensors = &mut self.tensors;
-        let is_it = |tensor: &SourceTensor| {
-            tensor.name == name && tensor.extents.as_ref().is_some_and(|extents| elements(extents) == 1)
-        };
-        let Some(place) = self.inputs.iter().position(|&input| is_it(&tensors[input])) else { return false };
-        let tensor = &mut tensors[self.inputs.remove(place)];
+        let of_one = |extents: &Vec<u32>| elements(extents) == 1;
+        let is_it = |of: &SourceTensor| of.name == name && of.extents.as_ref().is_some_and(of_one);
+        let found = self.inputs.iter().position(|&input| is_it(&self.tensors[input]));
+        let Some(place) = found else { return false };
+        let tensor = &mut self.tensors[self.inputs.remove(place)];
         let extents = tensor.extents.clone().unwrap_or_default();
         tensor.constant = Some(Constant { extents, numbers: Some(vec![f64::from(number)]) });
         true
