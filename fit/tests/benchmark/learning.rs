@@ -187,8 +187,13 @@ fn with_all_runs_a_fit_hardly_depends_on_where_its_prior_comes_from() {
         let own = phone(&profiles[index]);
         let errors = |prior: &Prior| {
             let centre = prior.centre(own, &runs).unwrap();
-            let options =
-                gpu::Options { source: "test".to_owned(), folds: 5, seed: 0, correctable: Vec::new() };
+            let options = gpu::Options {
+                source: "test".to_owned(),
+                folds: 5,
+                seed: 0,
+                correctable: Vec::new(),
+                anew: true,
+            };
             score(&calibrate(&centre, &runs, &options, &|_, _| ()).held_out)
         };
         let hardware = errors(&Prior::Hardware);
