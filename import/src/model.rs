@@ -1,9 +1,8 @@
 //! A model as a file has it, in words that ONNX and TFLite share.
 //!
-//! Responsible for: the nodes of a model, what each does ([`Work`]), the tensors
-//! between them. Not for: reading a file, nor for what a node costs.
-//! Invariant: every tensor number of a node is an index into
-//! [`Model::tensors`]; nothing else is promised of what a file says.
+//! Responsible for: the nodes of a model, what each does ([`Work`]), the tensors between them. Not for: reading a file,
+//! nor for what a node costs. Invariant: every tensor number of a node is an index into [`Model::tensors`]; nothing else
+//! is promised of what a file says.
 
 use serde::Deserialize;
 
