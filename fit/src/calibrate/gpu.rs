@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use super::{Progress, is_same_device};
+use super::{Progress, SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{GpuRun, SkippedRow, usable};
 use crate::validate::gpu::{Predictor, deviations, predict};
 use crate::validate::point::Point;
@@ -150,7 +150,7 @@ fn fit_tables(base: &Gpu, classified: &[Classified<'_>], options: &Options) -> (
     let mut fits = Vec::new();
     let (mut kept, mut learned) = (Vec::new(), Vec::new());
     let all: Vec<&GpuRun> = classified.iter().map(|member| member.run).collect();
-    let is_same_device = !options.anew && is_same_device(&pairs(base, &all));
+    let is_same_device = !options.anew && mean_error(&pairs(base, &all)) <= SAME_DEVICE_ERROR;
     for &table in KernelTable::ALL {
         let runs: Vec<&GpuRun> =
             classified.iter().filter(|member| member.table == table).map(|member| member.run).collect();
@@ -204,13 +204,13 @@ impl Candidate {
         let fit = fit::fit_table(&mut gpu, table, &samples, deviation, &options.source);
         let is_correctable = options.correctable.contains(&table);
         let learned = is_correctable.then(|| residual::fit_table(&gpu, table, runs, options.seed)).flatten();
-        let Some((correction, error)) = learned else {
+        let learned = learned.map(|(correction, error)| (Some(correction), error));
+        let (correction, error) = learned.unwrap_or_else(|| {
             // As many layers as there are parameters are met however wrong the equations are.
             let free = samples.len().saturating_sub(fit.parameters.len());
-            let error = mean_error(&gpu, runs) * samples.len() as f64 / free as f64;
-            return Self { gpu, fit, correction: None, error };
-        };
-        Self { gpu, fit, correction: Some(correction), error }
+            (None, mean_error(&pairs(&gpu, runs)) * samples.len() as f64 / free as f64)
+        });
+        Self { gpu, fit, correction, error }
     }
 
     /// As the device that the base was measured on, with the `correction` that was learned there.
@@ -227,7 +227,7 @@ impl Candidate {
         gpu.residual = Residual::of_tables([("", correction.iter().cloned().collect())]);
         let samples = fit::samples(runs);
         let fit = fit::fit_table(&mut gpu, table, &samples, SAME_DEVICE_DEVIATION, &source);
-        let error = mean_error(&gpu, runs);
+        let error = mean_error(&pairs(&gpu, runs));
         Self { gpu: gpu.without_residual(), fit, correction, error }
     }
 }
@@ -235,12 +235,6 @@ impl Candidate {
 /// Predicted and measured times; of what has no prediction, no number.
 fn pairs(gpu: &Gpu, runs: &[&GpuRun]) -> Vec<(f64, f64)> {
     runs.iter().map(|run| (predict(&run.what, gpu).unwrap_or(f64::NAN), run.measured_us)).collect()
-}
-
-/// Mean distance of the logarithms of predicted and measured times.
-fn mean_error(gpu: &Gpu, runs: &[&GpuRun]) -> f64 {
-    let errors = pairs(gpu, runs).into_iter().map(|(predicted, measured)| (predicted / measured).ln().abs());
-    errors.sum::<f64>() / runs.len() as f64
 }
 
 /// Deals networks into at most `folds` folds of one or more, shuffled by the seed;

@@ -7,7 +7,7 @@ use super::rates::table_mut;
 use super::terms::Terms;
 use super::xnnpack::Counts;
 use super::{FittedTable, Options, coexec, mixed, rates, together, xnnpack};
-use crate::calibrate::is_same_device;
+use crate::calibrate::{SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{CpuRun, SkippedRow};
 use crate::validate::cpu::{cores, predict};
 use coexec_sim::kernel::cpu::coexec::{Caches, Work as CoexecWork};
@@ -58,8 +58,8 @@ impl<'a> Evidence<'a> {
             left_out: Vec::new(),
         };
         let pair = |run: &CpuRun| Some((predict(run, cpu, options.library).ok()?, run.measured_us));
-        let is_same_device =
-            !options.anew && is_same_device(&runs.iter().filter_map(pair).collect::<Vec<_>>());
+        let pairs: Vec<(f64, f64)> = runs.iter().filter_map(pair).collect();
+        let is_same_device = !options.anew && mean_error(&pairs) <= SAME_DEVICE_ERROR;
         for run in runs {
             if let Err(reason) = evidence.add(cpu, run, options.others, is_same_device) {
                 evidence.left_out.push(SkippedRow { line: run.line, reason });

@@ -25,7 +25,7 @@ const UNINFORMED: f64 = 0.5;
 const SAME_DEVICE_DEVIATIONS: [f64; 2] = [0.05, 0.02];
 /// Relative error expected of a prediction by such values: networks kept out of a phone's fit are 2 to 5 % off
 /// (mobile-ml-benchmark), each on all its cores alike.
-const SAME_DEVICE_ERROR: f64 = 0.05;
+const EXPECTED_SAME_DEVICE_ERROR: f64 = 0.05;
 
 /// How a parameter stands in the search and in the profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -175,7 +175,7 @@ impl Prior {
             parameter.deviation = parameter.deviation.min(single);
         }
         self.shared.fill(common);
-        self.expected_error = SAME_DEVICE_ERROR;
+        self.expected_error = EXPECTED_SAME_DEVICE_ERROR;
         self
     }
 
