@@ -108,7 +108,8 @@ impl Fit<'_> {
     /// inferences say that they are others.
     fn host(&mut self, networks: &[GpuNetwork], folds: &[Fold]) {
         let Some(gpu) = &mut self.profile.gpu else { return };
-        let Some(fit) = host::fit(gpu, networks, self.options.source) else { return };
+        let options = host::Options { source: self.options.source, anew: self.options.anew };
+        let Some(fit) = host::fit(gpu, networks, &options) else { return };
         let is_transferred = gpu.conv_generic.basis == Basis::Transferred;
         self.fitted.contradicts_kernels =
             !is_transferred && HostPath::KERNEL_FACTORS.contains(&fit.host.kernel_factor.value);
@@ -123,7 +124,7 @@ impl Fit<'_> {
         }
         gpu.host = Some(fit.host);
         self.fitted.host = fit.parameters;
-        let held_out = host::held_out(folds, networks, self.options.source);
+        let held_out = host::held_out(folds, networks, &options);
         self.fitted.spreads.gpu_inference = held_out.spread;
         self.fitted.held_out.extend(held_out.points);
         self.fitted.left_out.extend(fit.left_out);

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 
 use super::conformal::factor_interval;
 use super::gpu::{Fitted, Fold};
-use super::least_squares::{Stop, minimise, pseudo_huber};
+use super::least_squares::{DEVIATIONS_95, Stop, minimise, pseudo_huber};
+use super::{SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{GpuNetwork, SkippedRow, usable};
 use crate::validate::host::{Launches, Predictor, within};
 use crate::validate::point::Point;
+use coexec_sim::Quantity;
 use coexec_sim::device::gpu::{Gpu, HostPath, InferenceSpread};
 
 /// Error from which the loss grows linearly, as in the fits of kernels.
@@ -22,6 +24,10 @@ const LOSS_SCALE: f64 = 0.1;
 /// the repetitions of an inference differ by on the six phones of the data set (0.8
 /// to 9 %, median 2.5 %).
 const EXPECTED_ERROR: f64 = 0.025;
+
+/// Least standard deviation of a parameter's logarithm from what was measured on the device itself: clocks and heat change from
+/// one day to the next.
+const LEAST_DEVIATION: f64 = 0.02;
 
 /// What is expected of a parameter before any run.
 struct Prior {
@@ -63,12 +69,21 @@ pub struct HostFit {
     pub left_out: Vec<SkippedRow>,
 }
 
+/// How to fit.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// What the parameters' `source` says of the runs.
+    pub source: &'a str,
+    /// Whether a host path that was measured on this device is fitted from scratch, too.
+    pub anew: bool,
+}
+
 /// Fits the host path of `gpu` to the times of `networks`, by robust least squares
-/// of the logarithm of the time. The base's host path is the centre of the prior;
-/// `source` says what the runs are. None where no network can be used.
-pub fn fit(gpu: &Gpu, networks: &[GpuNetwork], source: &str) -> Option<HostFit> {
+/// of the logarithm of the time. The base's host path is the centre of the prior. None where no
+/// network can be used.
+pub fn fit(gpu: &Gpu, networks: &[GpuNetwork], options: &Options<'_>) -> Option<HostFit> {
     let (evidence, left_out) = evidence(gpu, networks);
-    (!evidence.is_empty()).then(|| HostFit { left_out, ..solve(gpu, &evidence, source) })
+    (!evidence.is_empty()).then(|| HostFit { left_out, ..solve(gpu, &evidence, options) })
 }
 
 /// The predictions of networks that neither their kernels' fit nor their host
@@ -84,7 +99,7 @@ pub struct HeldOut {
 
 /// Predicts each network by the fold that does not know it: its host path is
 /// fitted, with that fold's kernels, to the other networks.
-pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], source: &str) -> HeldOut {
+pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], options: &Options<'_>) -> HeldOut {
     let predict = |(number, fold): (usize, &Fold)| -> Vec<(usize, (usize, Point))> {
         let is_held_out = |network: &GpuNetwork| fold.held_out.contains(&network.network);
         let seen: Vec<&GpuNetwork> = networks.iter().filter(|network| !is_held_out(network)).collect();
@@ -92,7 +107,7 @@ pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], source: &str) -> HeldOu
         if evidence.is_empty() {
             return Vec::new();
         }
-        let host = solve(&fold.gpu, &evidence, source).host;
+        let host = solve(&fold.gpu, &evidence, options).host;
         let gpu = Gpu { host: Some(host), ..fold.gpu.clone() };
         let predictor = Predictor::new(&gpu, seen);
         let members = networks.iter().enumerate().filter(|(_, network)| is_held_out(network));
@@ -146,9 +161,29 @@ fn centre(base: Option<&HostPath>) -> ([f64; PRIORS.len()], f64) {
     (centre, if inference > 0.0 { host.submit_us.value / inference } else { HALF })
 }
 
+/// Standard deviations of the parameters' logarithms before any run, in the order of [`PRIORS`]: those of the base's own fit
+/// where the base was measured on the device of these runs, which it then predicts.
+fn deviations(base: Option<&HostPath>, evidence: &[Evidence], anew: bool) -> [f64; PRIORS.len()] {
+    let general = PRIORS.map(|prior| prior.deviation);
+    let Some(host) = base.filter(|_| !anew) else { return general };
+    let HostPath { kernel_factor, gap_us, traffic_us_per_byte, .. } = host;
+    let values = [host.inference_us(), kernel_factor.value, gap_us.value, traffic_us_per_byte.value];
+    let pairs = evidence.iter().map(|&(launches, log_us)| (inference_us(&values, launches), log_us.exp()));
+    if mean_error(&pairs.collect::<Vec<_>>()) > SAME_DEVICE_ERROR {
+        return general;
+    }
+    let of_fit = |quantity: &Quantity| {
+        let [low, high] = quantity.ci95.filter(|[low, _]| *low > 0.0)?;
+        Some(((high / low).ln() / (2.0 * DEVIATIONS_95)).max(LEAST_DEVIATION))
+    };
+    let fitted = [&host.submit_us, kernel_factor, gap_us, traffic_us_per_byte].map(of_fit);
+    std::array::from_fn(|index| fitted[index].map_or(general[index], |known| known.min(general[index])))
+}
+
 /// Fits the parameters to at least one network.
-fn solve(gpu: &Gpu, evidence: &[Evidence], source: &str) -> HostFit {
+fn solve(gpu: &Gpu, evidence: &[Evidence], options: &Options<'_>) -> HostFit {
     let (centre, before) = centre(gpu.host.as_ref());
+    let deviations = deviations(gpu.host.as_ref(), evidence, options.anew);
     let solution = minimise(vec![0.0; PRIORS.len()], Stop::default(), |coordinates| {
         let values = std::array::from_fn(|index| {
             let [least, most] = PRIORS[index].range;
@@ -157,17 +192,17 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], source: &str) -> HostFit {
         let error = |&(launches, log_us): &Evidence| {
             pseudo_huber(inference_us(&values, launches).ln() - log_us, LOSS_SCALE)
         };
-        let away = |(coordinate, prior): (&f64, &Prior)| EXPECTED_ERROR * coordinate / prior.deviation;
-        evidence.iter().map(error).chain(coordinates.iter().zip(&PRIORS).map(away)).collect()
+        let away = |(coordinate, deviation): (&f64, &f64)| EXPECTED_ERROR * coordinate / deviation;
+        evidence.iter().map(error).chain(coordinates.iter().zip(&deviations).map(away)).collect()
     });
-    let fitted = |(index, Prior { key, deviation, range, .. }): (usize, &Prior)| {
-        let known = solution.posterior(index, (*deviation, EXPECTED_ERROR), evidence.len());
+    let fitted = |(index, Prior { key, range, .. }): (usize, &Prior)| {
+        let known = solution.posterior(index, (deviations[index], EXPECTED_ERROR), evidence.len());
         Fitted::of(key, centre[index], known).within(*range)
     };
     let parameters: Vec<Fitted> = PRIORS.iter().enumerate().map(fitted).collect();
-    let quantity = |index: usize, part: f64| parameters[index].quantity(source, part);
+    let quantity = |index: usize, part: f64| parameters[index].quantity(options.source, part);
     let host = HostPath {
-        source: source.to_owned(),
+        source: options.source.to_owned(),
         submit_us: quantity(0, before),
         read_back_us: quantity(0, 1.0 - before),
         kernel_factor: quantity(1, 1.0),
@@ -194,6 +229,8 @@ mod tests {
     fn pixel4() -> Gpu {
         coexec_sim::input::from_toml(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
     }
+
+    const OPTIONS: Options<'_> = Options { source: "runs the model made", anew: false };
 
     fn host(submit_us: f64) -> HostPath {
         HostPath {
@@ -237,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_host_path_that_made_the_times_is_found() {
-        let fit = fit(&pixel4(), &networks(&host(600.0)), "runs the model made").unwrap();
+        let fit = fit(&pixel4(), &networks(&host(600.0)), &OPTIONS).unwrap();
         assert!(fit.left_out.is_empty(), "{fit:?}");
         for (found, made) in fit.parameters.iter().zip([1000.0, 1.1, 6.0, 2e-5]) {
             assert!((found.value / made - 1.0).abs() < 0.25, "{found:?}, made with {made}");
@@ -252,7 +289,7 @@ mod tests {
         for factor in [1.0 / 3.0, 3.0] {
             let others =
                 made.iter().map(|run| GpuNetwork { measured_us: factor * run.measured_us, ..run.clone() });
-            let fit = fit(&pixel4(), &others.collect::<Vec<_>>(), "runs").unwrap();
+            let fit = fit(&pixel4(), &others.collect::<Vec<_>>(), &OPTIONS).unwrap();
             let [least, most] = HostPath::KERNEL_FACTORS;
             let end = if factor > 1.0 { most } else { least };
             assert_eq!(fit.host.kernel_factor.value.to_bits(), end.to_bits(), "{fit:?}");
@@ -264,16 +301,39 @@ mod tests {
     #[test]
     fn only_the_sum_of_submission_and_read_back_is_fitted() {
         let base = Gpu { host: Some(host(1200.0)), ..pixel4() };
-        let found = fit(&base, &networks(&host(600.0)), "runs").unwrap().host;
+        let found = fit(&base, &networks(&host(600.0)), &OPTIONS).unwrap().host;
         assert!((found.submit_us.value / found.read_back_us.value - 3.0).abs() < 1e-3, "{found:?}");
     }
 
     #[test]
     fn no_network_makes_no_fit_and_few_stay_near_the_prior() {
-        assert_eq!(fit(&pixel4(), &[], "runs"), None);
-        let few = fit(&pixel4(), &networks(&host(600.0))[..2], "runs").unwrap();
+        assert_eq!(fit(&pixel4(), &[], &OPTIONS), None);
+        let few = fit(&pixel4(), &networks(&host(600.0))[..2], &OPTIONS).unwrap();
         assert!(few.parameters.iter().any(|parameter| !parameter.informed), "{few:?}");
         assert!((0.7..1.5).contains(&few.host.kernel_factor.value), "{few:?}");
+    }
+
+    #[test]
+    fn few_inferences_leave_a_path_that_was_measured_and_those_of_another_device_do_not() {
+        let known = fit(&pixel4(), &networks(&host(600.0)), &OPTIONS).unwrap().host;
+        let measured = Gpu { host: Some(known.clone()), ..pixel4() };
+        let moved = |runs: &[GpuNetwork], options| {
+            let parameters = fit(&measured, runs, options).unwrap().parameters;
+            let known = centre(Some(&known)).0;
+            let moved = parameters.iter().zip(known).map(|(found, known)| (found.value / known).ln().abs());
+            moved.fold(0.0, f64::max)
+        };
+        // Each 4 % off the path, in turns.
+        let few = |factor: f64| -> Vec<GpuNetwork> {
+            let off = |(run, factor): (GpuNetwork, f64)| GpuNetwork {
+                measured_us: run.measured_us * factor,
+                ..run
+            };
+            networks(&host(600.0)).into_iter().take(2).zip([1.04 * factor, 0.96 * factor]).map(off).collect()
+        };
+        assert!(moved(&few(1.0), &OPTIONS) < 0.05, "{}", moved(&few(1.0), &OPTIONS));
+        assert!(moved(&few(1.0), &Options { anew: true, ..OPTIONS }) > 0.1);
+        assert!(moved(&few(1.5), &OPTIONS) > 0.2);
     }
 
     #[test]
@@ -284,7 +344,7 @@ mod tests {
             let names = networks.iter().enumerate().filter(move |(index, _)| index % 4 == remainder);
             Fold { gpu: gpu.clone(), held_out: names.map(|(_, network)| network.network.clone()).collect() }
         };
-        let HeldOut { points, spread } = held_out(&(0..4).map(part).collect::<Vec<_>>(), &networks, "runs");
+        let HeldOut { points, spread } = held_out(&(0..4).map(part).collect::<Vec<_>>(), &networks, &OPTIONS);
         assert_eq!(points.len(), networks.len());
         assert!(points.iter().all(|point| point.unseen && point.flops_linear_us.is_some()));
         assert!(points.iter().all(|point| point.low_us < point.high_us));
@@ -300,7 +360,7 @@ mod tests {
         let names = |part: &[GpuNetwork]| part.iter().map(|network| network.network.clone()).collect();
         let folds =
             [&networks[..3], &networks[3..]].map(|part| Fold { gpu: gpu.clone(), held_out: names(part) });
-        let held_out = held_out(&folds, networks, "runs");
+        let held_out = held_out(&folds, networks, &OPTIONS);
         assert_eq!((held_out.points.len(), held_out.spread), (6, None));
         assert!(held_out.points.iter().all(|point| point.low_us.is_none()));
     }

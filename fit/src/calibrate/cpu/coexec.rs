@@ -66,6 +66,7 @@ pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
         parameters: CoexecUnit::ALL.into_iter().map(rate).chain(others).collect(),
         shared: vec![COMMON_DEVIATION],
         expected_error: EXPECTED_ERROR,
+        errs_by_network: false,
         stop: STOP,
     }
 }

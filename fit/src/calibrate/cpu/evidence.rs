@@ -142,7 +142,8 @@ impl<'a> Evidence<'a> {
                 Library::Xnnpack => xnnpack::write(cluster, *data_type, &parameters, source),
                 Library::Ruy => {
                     let is_used = |rate| observations.iter().any(|run| run.work.uses(rate));
-                    let table = rates::table(&mut parameters, is_used, source);
+                    let base = rates::table_of(cluster, *data_type);
+                    let table = rates::table(&mut parameters, base, is_used, source);
                     *table_mut(cluster, *data_type) = Some(table);
                 }
             }

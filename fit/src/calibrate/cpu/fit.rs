@@ -22,9 +22,9 @@ const UNINFORMED: f64 = 0.5;
 
 /// Standard deviations of logarithms from what was measured on the device itself: of parameters together, as clocks and heat
 /// change from one day to the next, and of each alone.
-const SAME_DEVICE_DEVIATIONS: [f64; 2] = [0.05, 0.02];
-/// Relative error expected of a prediction by such values: networks kept out of a phone's fit are 2 to 5 % off
-/// (mobile-ml-benchmark), each on all its cores alike.
+const SAME_DEVICE_DEVIATIONS: [f64; 2] = [0.03, 0.02];
+/// Relative error expected of predictions of one network by such values: held-out networks are 2 to 5 % off
+/// (mobile-ml-benchmark), each by about as much on any number of cores.
 const EXPECTED_SAME_DEVICE_ERROR: f64 = 0.05;
 
 /// How a parameter stands in the search and in the profile.
@@ -93,6 +93,8 @@ pub(super) struct Prior {
     /// Relative error expected of a prediction, and where the loss turns from squares to
     /// absolute values: a corrupt run pulls no harder than one twice as far off.
     pub(super) expected_error: f64,
+    /// Whether that error is common to all runs of a network, which then weigh as much as one run.
+    pub(super) errs_by_network: bool,
     pub(super) stop: Stop,
 }
 
@@ -176,6 +178,7 @@ impl Prior {
         }
         self.shared.fill(common);
         self.expected_error = EXPECTED_SAME_DEVICE_ERROR;
+        self.errs_by_network = true;
         self
     }
 
@@ -184,18 +187,26 @@ impl Prior {
         let count = self.parameters.len();
         let expected = self.parameters.iter().map(|parameter| parameter.expected);
         let start = expected.chain(self.shared.iter().map(|_| 0.0)).collect();
+        let of_network =
+            |run: &&Observation| runs.iter().filter(|other| other.network == run.network).count();
+        let expected_error = |run| {
+            let alike = if self.errs_by_network { of_network(run) } else { 1 };
+            self.expected_error * (alike as f64).sqrt()
+        };
+        let expected_errors: Vec<f64> = runs.iter().map(expected_error).collect();
         let solution = minimise(start, self.stop, |places| {
             let (places, common) = places.split_at(count);
             let placed = || self.parameters.iter().zip(places);
             let values: Vec<f64> = placed().map(|(parameter, &place)| parameter.value(place)).collect();
-            let error =
-                |run: &&Observation| (run.work.nanos(&values) / run.measured_ns).ln() / self.expected_error;
+            let error = |(run, expected): (&&Observation, &f64)| {
+                (run.work.nanos(&values) / run.measured_ns).ln() / expected
+            };
             let own = placed().map(|(parameter, place)| {
                 let shared: f64 = parameter.shares.iter().map(|&share| common[share]).sum();
                 (place - parameter.expected - shared) / parameter.deviation
             });
             let shared = common.iter().zip(&self.shared).map(|(place, deviation)| place / deviation);
-            let residuals = runs.iter().map(error).chain(own).chain(shared);
+            let residuals = runs.iter().zip(&expected_errors).map(error).chain(own).chain(shared);
             residuals.map(|residual| pseudo_huber(residual, 1.0)).collect()
         });
         // As many priors as unknowns: what is left of the degrees of freedom are the

@@ -203,6 +203,7 @@ pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]
         parameters: RATES.iter().enumerate().map(rate).chain(others).collect(),
         shared: [common].into_iter().chain([kind; KINDS]).collect(),
         expected_error: EXPECTED_ERROR,
+        errs_by_network: false,
         stop: STOP,
     }
 }
@@ -214,10 +215,20 @@ fn median(values: impl Iterator<Item = f64>, generic: f64) -> f64 {
 }
 
 /// The table of what is known, in the order of the prior, with that source. Special rates
-/// that no run is of are left out, of both.
-pub(super) fn table(known: &mut Vec<Known>, is_used: impl Fn(usize) -> bool, source: &str) -> RuyRates {
-    for (_, rate) in RATES.iter().enumerate().filter(|(index, _)| !is_used(*index)) {
-        known.retain(|known| rate.absent == Absent::Never || known.key != rate.key);
+/// that no run uses are left out of both, unless the base has them: without one, the general rate
+/// would stand in for it.
+pub(super) fn table(
+    known: &mut Vec<Known>,
+    base: Option<&RuyRates>,
+    is_used: impl Fn(usize) -> bool,
+    source: &str,
+) -> RuyRates {
+    let base = base.map(|table| toml::Table::try_from(table).expect(KEYS)).unwrap_or_default();
+    let is_kept = |(index, rate): (usize, &Rate)| {
+        rate.absent == Absent::Never || is_used(index) || base.contains_key(rate.key)
+    };
+    for (_, rate) in RATES.iter().enumerate().filter(|rate| !is_kept(*rate)) {
+        known.retain(|known| known.key != rate.key);
     }
     let table: RuyRates = made_of(known.iter().map(|known| (known.key, known.quantity())), source);
     RuyRates { basis: Basis::Measured, ..table }

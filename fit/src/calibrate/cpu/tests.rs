@@ -121,7 +121,8 @@ fn times_the_model_made_are_predicted_for_networks_not_seen() {
 #[test]
 fn few_runs_of_a_device_that_was_measured_leave_what_many_said_and_those_of_another_do_not() {
     let mut measured = cpu();
-    measured.clusters[1].ruy_f32.as_mut().unwrap().basis = Basis::Measured;
+    let rates = measured.clusters[1].ruy_f32.as_mut().unwrap();
+    (rates.basis, rates.concat_element_ns) = (Basis::Measured, Some(Quantity::plain(0.1)));
     let fit = |truth: &Cpu, options: &Options<'_>| {
         calibrate(&measured, &runs(truth, &["1med", "2med"], 1..2), options, &|_, _| ()).cpu
     };
@@ -132,6 +133,8 @@ fn few_runs_of_a_device_that_was_measured_leave_what_many_said_and_those_of_anot
     };
     let kept = fit(&measured, &OPTIONS);
     assert!(worst(&kept) < 0.005, "{}", worst(&kept));
+    let unused = kept.clusters[1].ruy_f32.as_ref().unwrap().concat_element_ns.as_ref().unwrap().value;
+    assert!((unused - 0.1).abs() < 0.001, "no run concatenates, but the base has a rate for it: {unused}");
     assert!(worst(&fit(&measured, &Options { anew: true, ..OPTIONS })) > 0.02);
     let mut slow = measured.clone();
     let rates = slow.clusters[1].ruy_f32.as_mut().unwrap();

@@ -132,6 +132,7 @@ pub(super) fn prior(cluster: &Cluster, data_type: DataType) -> Result<Prior, Str
         parameters: rates_of(&table).map(rate).chain(others).collect(),
         shared: [COMMON_DEVIATION].into_iter().chain([GROUP_DEVIATION; GROUPS]).collect(),
         expected_error: EXPECTED_ERROR,
+        errs_by_network: false,
         stop: STOP,
     })
 }
