@@ -190,7 +190,7 @@ impl Specification {
 
 /// Expected form of a cluster, for errors.
 const CLUSTER: &str =
-    "clusters as 5xA720@3.15: 1 to 256 cores of which type at what clock, in GHz from 0.1 to 10";
+    "clusters as 5xA720@3.15: number of cores (1 to 256), core type, and clock in GHz (0.1 to 10)";
 
 /// Count, type and clock in GHz of text like `5xA720@3.15`.
 fn cores_of(text: &str) -> Result<(u32, &'static CoreFacts, f64), InputError> {
@@ -233,8 +233,7 @@ fn gpu(part: &Part, like: &Gpu) -> Result<Gpu, InputError> {
     let parts = text.split_once('@').and_then(|(name, clock)| Some((name, number_in(clock, 10.0..=1e4)?)));
     let (name, clock_mhz) = parts.ok_or_else(|| refused("--gpu", text, expected))?;
     let (facts, units) = GpuFacts::find(name)?;
-    let missing =
-        |what: &str| refused("--gpu", text, &format!("a GPU whose {what} the tables know, or none"));
+    let missing = |what: &str| refused("--gpu", text, &format!("a GPU with a known {what}, or none"));
     let family: GpuFamily = facts.family().ok_or_else(|| missing("family"))?;
     // TFLite's delegate counts one compute unit for an Adreno that it does not know.
     let is_single = family.rules().maker == "Qualcomm";

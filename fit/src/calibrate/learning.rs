@@ -190,7 +190,8 @@ pub fn of_csv(text: &Text) -> Result<Vec<LearningPoint>, InputError> {
     let help = "give a file with columns series, rows, draw and mape_percent";
     csv_rows::read(text, help, |point: &LearningPoint| {
         let is_percentage = point.mape_percent >= 0.0 && point.mape_percent.is_finite();
-        let problem = || format!("the error of {} after {} rows is no percentage", point.series, point.rows);
+        let problem =
+            || format!("the error of {} after {} rows is not a percentage", point.series, point.rows);
         (!is_percentage).then(problem)
     })
 }

@@ -40,7 +40,9 @@ fn placement(ran: &ExecutedOn, profile: &Profile) -> Result<Placement, String> {
         }
         ExecutedOn::Cpu(cores) => Ok(Placement::cpu(cores_of(cores)?)),
         ExecutedOn::Gpu => Ok(Placement::GPU),
-        ExecutedOn::Npu | ExecutedOn::Plan(_) => Err(format!("a run on {ran} is not compared")),
+        ExecutedOn::Npu | ExecutedOn::Plan(_) => {
+            Err(format!("a run on {ran} cannot be compared with a prediction"))
+        }
     }
 }
 

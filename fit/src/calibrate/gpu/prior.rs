@@ -41,7 +41,7 @@ pub enum Prior {
 
 /// A profile lacks a hardware constant that the prior needs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the profile of the {gpu} has no {key} under [gpu], which the prior of its fit is made from")]
+#[error("the profile of the {gpu} has no {key} under [gpu], which the prior of its fit needs")]
 pub struct MissingConstant {
     /// Name of the GPU.
     pub gpu: String,
