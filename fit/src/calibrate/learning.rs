@@ -206,8 +206,8 @@ mod tests {
         coexec_sim::input::from_toml(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
     }
 
-    /// Convolutions of six networks, as `gpu` would run them; each network has shapes
-    /// of its own and one that all have.
+    /// Convolutions of six networks, timed by the model of `gpu`. Each network has three
+    /// shapes of its own and one that all networks share.
     fn runs(gpu: &Gpu) -> Vec<GpuRun> {
         let mut runs = Vec::new();
         for network in 0..6_u32 {

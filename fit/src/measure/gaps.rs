@@ -2,9 +2,9 @@
 //! recovered from the numbers that kernel names skip.
 //!
 //! Responsible for: the number of operations missing before a row, and the side of its
-//! input before padding (CPU model, recovery of hidden operations). Not for: the
-//! operators that stand for them, which differ between CPU and GPU. Invariant: rows are
-//! given in the order of the table.
+//! input before padding (CPU model, recovery of hidden operations). Not for: the operators
+//! assumed in their place, which differ between CPU and GPU. Invariant: rows are given in
+//! the order of the table.
 
 use std::collections::BTreeSet;
 

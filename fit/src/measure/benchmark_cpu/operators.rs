@@ -23,7 +23,7 @@ pub type Networks = (BTreeMap<String, Vec<Operator>>, Vec<SkippedRow>);
 /// The networks of the GPU table, by name.
 ///
 /// # Errors
-/// The text is no such table.
+/// The text is not such a table.
 pub(super) fn recover(text: &Text) -> Result<Networks, InputError> {
     let table = Table::of(text);
     // The kernel names of the most informative phone serve for all.

@@ -81,14 +81,14 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, St
             text.find(|letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | 'e' | '+' | '-')));
         text[..end.unwrap_or(text.len())].parse::<f64>().ok()
     };
-    let behind = |key: &str| {
+    let after = |key: &str| {
         let of_key =
             |(count, line): (u64, &str)| Some((count, number(line.rsplit_once(key)?.1.trim_start())?));
         (1..).zip(content.lines()).filter_map(of_key).last()
     };
     let model =
         option("Graph").ok_or("no line has `Graph: [..]`: is this the whole output of benchmark_model?")?;
-    let mean = behind("Inference (avg):").or_else(|| behind("no stats:"));
+    let mean = after("Inference (avg):").or_else(|| after("no stats:"));
     let (line, micros) = mean.ok_or("no line has `Inference (avg): ..`")?;
     let operators = match table {
         Some(table) => operators(table, b',', ["avg_ms", "name"]),
@@ -105,7 +105,7 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, St
             .filter(|&n| n > 0)
             .unwrap_or(DEFAULT_THREADS),
         micros,
-        deviation_us: behind("std=").map(|(_, deviation)| deviation),
+        deviation_us: after("std=").map(|(_, deviation)| deviation),
         unnamed: (!are_named).then(|| {
             "times of operators under XNNPACK do not name the operator: measure with --use_xnnpack=false, read with \
              --library ruy"
