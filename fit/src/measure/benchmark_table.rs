@@ -2,8 +2,8 @@
 //! the cells of the end-to-end table.
 //!
 //! Responsible for: finding them in a folder, flat or as the data set publishes them, and
-//! rejecting other files. Not for: the operator of a row. Invariant: no file
-//! makes it panic; a cell that is not a time is returned with its line and the reason.
+//! rejecting other files. Not for: the operator of a row. Invariant: no file makes it
+//! panic; a cell that is not a time is returned with its line and the reason.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -168,8 +168,7 @@ type Alike<'a> = (&'a Cluster, &'a RuyRates);
 
 /// The prior of the rates of `cpu.clusters[index]`. The centres are cycles at its clock: of its own
 /// table, if that was transferred from measured cores; else medians over the fitted tables of `others`
-/// of similar cores (see
-/// [`alike`]); else generic figures of the class.
+/// of similar cores (see [`alike`]); else generic figures of the class.
 pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]) -> Prior {
     let cluster = &cpu.clusters[index];
     let class = usize::from(is_in_order(cpu, index));

@@ -110,8 +110,7 @@ pub fn design_networks(gpu: &Gpu, of: &[Vec<Layer>], measured: &[Layer], count: 
     for place in measured.iter().filter_map(|layer| place_of[layer]) {
         observe(&mut known, place, NOISE_DEVIATION);
     }
-    // A network's time is a sum, so the derivative of its logarithm by each summand's is that summand's
-    // share.
+    // A network's time is a sum: the derivative of its log by the log of a summand is the summand's share.
     let (submit_us, gap_us) = (host.submit_us.value + host.read_back_us.value, host.gap_us.value);
     let rows = of.iter().enumerate().filter_map(|(index, layers)| {
         let places: Option<Vec<usize>> = layers.iter().map(|layer| place_of[layer]).collect();

@@ -40,7 +40,7 @@ const FOLDS: usize = 4;
 /// Runs of a launch from which its own deviation is distinguished from the noise of a run.
 const FEWEST_REPEATS: f64 = 2.0;
 
-/// Weights are logarithms; they are rounded to this fraction of one, 0.01 %.
+/// Weights are logarithms, rounded to multiples of the reciprocal of this: 0.01 %.
 const WEIGHT_UNIT: f64 = 1e4;
 /// Significant digits of a length scale.
 const SCALE_DIGITS: i32 = 3;

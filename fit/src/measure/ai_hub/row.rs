@@ -57,7 +57,7 @@ impl Row {
         let runtime =
             (cells.runtime.parse()).map_err(|_| format!("the runtime {:?} is not known", cells.runtime))?;
         let format = (cells.precision.parse())
-            .map_err(|_| format!("the number format {:?} is unknown, or several", cells.precision))?;
+            .map_err(|_| format!("the number format {:?} is unknown or mixed", cells.precision))?;
         let measured_us = time_in(&cells.time_us)?;
         Ok(Self { line, cells, unit, runtime, format, measured_us })
     }
