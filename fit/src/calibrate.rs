@@ -1,8 +1,8 @@
 //! Measured runs in, fitted parameters out.
 //!
-//! Responsible for: fitting kernel models to runs, and saying how well each
-//! parameter is known. Not for: reading runs, or judging predictions on other
-//! runs. Invariant: what is fitted is never validated on the same points.
+//! Responsible for: fitting kernel models to runs, with a confidence interval of each
+//! parameter. Not for: reading runs, or validating predictions on other runs.
+//! Invariant: no fit is validated on the points that it was fitted to.
 
 mod conformal;
 pub mod cpu;
@@ -16,28 +16,30 @@ pub mod npu;
 use crate::measure::draw::shuffled;
 use coexec_sim::Quantity;
 
-/// Mean error (distance of logarithms) up to which runs are taken for those of the device that was measured: six phones'
-/// profiles are 2 to 6 % off their own launches and 29 % or more off another phone's, on the CPU 2 to 4 and 23 %
-/// (mobile-ml-benchmark; of four networks at least 19 %).
+/// Mean absolute log error up to which runs are treated as runs of the device that the base was
+/// measured on. The profiles of six phones are 2 to 6 % off their own launches and at least 29 % off
+/// another phone's; on the CPU 2 to 4 % and 23 % (mobile-ml-benchmark; with only four networks at least
+/// 19 %).
 const SAME_DEVICE_ERROR: f64 = 0.15;
 
-/// What is told how many fits are done, and of how many.
+/// Callback that receives the number of finished fits and the number of all fits.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// Mean distance of the logarithms of predicted and measured times; no number without any.
+/// Mean absolute log error of pairs of predicted and measured times; NaN for no pairs.
 fn mean_error(pairs: &[(f64, f64)]) -> f64 {
     let errors = pairs.iter().map(|(predicted, measured)| (predicted / measured).ln().abs());
     errors.sum::<f64>() / pairs.len() as f64
 }
 
-/// Changes a value, and the ends of its interval with it.
+/// Applies `to` to a value and to both ends of its interval.
 fn change(quantity: &mut Quantity, to: impl Fn(f64) -> f64) {
     for value in quantity.ci95.iter_mut().flatten().chain([&mut quantity.value]) {
         *value = to(*value);
     }
 }
 
-/// The part that each of `networks` is in, in random order but of equal sizes.
+/// The fold of each of `networks` networks, dealt at random into folds whose sizes differ by at most
+/// one.
 fn deal(networks: usize, folds: usize, seed: u64) -> Vec<usize> {
     let mut fold_of = vec![0; networks];
     for (place, network) in shuffled(0..networks, seed, 0).into_iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Rows of CSV as values.
+//! Values as rows of CSV.
 //!
 //! Responsible for: writing values with a header, and reading them back, with the line of the
-//! first that is none. Not for: what the values mean.
+//! first invalid row. Not for: what the values mean.
 
 use coexec_sim::{InputError, Text};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 /// `rows` as CSV, with a header.
 ///
 /// # Errors
-/// Memory for the text cannot be had; nothing else can fail.
+/// A row cannot be serialised as CSV.
 pub fn write(rows: &[impl Serialize]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {
@@ -19,13 +19,13 @@ pub fn write(rows: &[impl Serialize]) -> Result<String, csv::Error> {
     text(writer)
 }
 
-/// What was written.
+/// The text that a writer has written.
 pub(crate) fn text(writer: csv::Writer<Vec<u8>>) -> Result<String, csv::Error> {
     let bytes = writer.into_inner().map_err(|error| std::io::Error::from(error.error().kind()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The rows of `text` with their lines; `help` says what file to give.
+/// The rows of `text` with their lines; the error's help is `help`.
 pub(crate) fn numbered<T: DeserializeOwned>(text: &Text, help: &str) -> Result<Vec<(u64, T)>, InputError> {
     let mut reader = csv::Reader::from_reader(text.content.as_bytes());
     let header = reader.headers().cloned();
@@ -42,7 +42,7 @@ pub(crate) fn numbered<T: DeserializeOwned>(text: &Text, help: &str) -> Result<V
     })
 }
 
-/// The rows of `text`, of which none may have a `problem`; `help` says what file to give.
+/// The rows of `text`; one with a `problem` is an error, whose help is `help`.
 pub(crate) fn read<T: DeserializeOwned>(
     text: &Text,
     help: &str,

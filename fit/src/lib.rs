@@ -1,10 +1,9 @@
-//! Measured runs, the profiles fitted to them, and how well predictions agree with them.
+//! Measured runs, the profiles fitted to them, and the errors of predictions against them.
 //!
-//! Responsible for: reading runs and naming what cannot be used ([`measure`]), fitting kernel
-//! tables to them ([`calibrate`]), error figures of predictions ([`validate`]), and the
-//! predictors of other work, fitted on the same runs ([`predictor`]). Not for: predicting, which
-//! is `coexec-sim`'s; nor for making measurements, which is `coexec-hw`'s.
-//! Invariant: what is fitted is never validated on the same points.
+//! Responsible for: reading runs and reporting unusable ones ([`measure`]), fitting kernel tables
+//! ([`calibrate`]), the errors of predictions ([`validate`]), and the predictors of other work, fitted
+//! to the same runs ([`predictor`]). Not for: predicting (`coexec-sim`), nor measuring (`coexec-hw`).
+//! Invariant: no fit is validated on the points that it was fitted to.
 
 #![forbid(unsafe_code)]
 

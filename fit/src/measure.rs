@@ -1,8 +1,8 @@
 //! Measured runs: what was executed, where, and how long it took.
 //!
 //! Responsible for: the records and the importers of public data sets. Not for:
-//! fitting (`calibrate`) or judging predictions (`validate`). Invariant: a row
-//! that cannot be used is handed back with its line and the reason, never dropped.
+//! fitting (`calibrate`) or validation (`validate`). Invariant: an unusable row is
+//! returned with its line and the reason, never dropped.
 
 pub mod ai_hub;
 pub mod ai_hub_llm;
@@ -31,10 +31,10 @@ use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, Reduction
 use coexec_sim::{InputError, Mechanism, Text};
 use runs::ExecutedOn;
 
-/// How long something took that is part of a network.
+/// The measured time of a network, or of a part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run<W> {
-    /// The network: what cross-validation keeps together.
+    /// The network, which cross-validation keeps in one fold.
     pub network: String,
     /// What ran.
     pub what: W,
@@ -42,12 +42,13 @@ pub struct Run<W> {
     pub measured_us: f64,
     /// Standard deviation over the repetitions, in microseconds.
     pub deviation_us: Option<f64>,
-    /// Line of the file it comes from, from 1.
+    /// Line of its file, from 1.
     pub line: u64,
 }
 
 impl Run<()> {
-    /// Something in `network` that took `measured_us`, or why that is no time; a deviation that is none is left out.
+    /// A run of `network`, or the reason that `measured_us` is not a time; an impossible deviation
+    /// becomes none.
     fn timed(
         network: &str,
         (measured_us, deviation_us): (f64, Option<f64>),
@@ -64,7 +65,7 @@ impl Run<()> {
 }
 
 impl<W> Run<W> {
-    /// The same time, of something else.
+    /// The same run with another `what`.
     fn of<V>(self, what: V) -> Run<V> {
         let Self { network, measured_us, deviation_us, line, .. } = self;
         Run { network, what, measured_us, deviation_us, line }
@@ -73,54 +74,54 @@ impl<W> Run<W> {
 
 /// A layer on a GPU: the time of its launch.
 pub type GpuRun = Run<Layer>;
-/// A network on a GPU from end to end: its launches, in order.
+/// A network on a GPU, end to end: its launches, in order.
 pub type GpuNetwork = Run<Vec<Layer>>;
-/// A network on CPU cores from end to end.
+/// A network on CPU cores, end to end.
 pub type CpuRun = Run<OnCores>;
-/// An operator that the host timed, from its call until it knew of the end.
+/// An operator that the host timed, from its call until it saw the end.
 pub type HostTimed = Run<ByHost>;
 
-/// What CPU cores ran.
+/// A network on CPU cores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OnCores {
     /// Core set as its table names it: `1large2med`.
     pub core_set: String,
     /// Number format of the model: [`DataType::F32`] or [`DataType::I8`].
     pub data_type: DataType,
-    /// The network's operators in order, each running as a pass of its own; activations that
-    /// the operator before applies for free are not listed. None where they are not known.
+    /// The network's operators in order, each of which runs as a pass of its own. Activations that
+    /// the operator before applies for free are not listed. Empty where the operators are unknown.
     pub layers: Arc<[Layer]>,
 }
 
-/// What the host timed.
+/// An operator that the host timed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ByHost {
     /// The whole operator.
     pub layer: Layer,
-    /// How it was cut, or that it was not.
+    /// Where it ran, whole or cut.
     pub ran: ExecutedOn,
-    /// How the processors learned of each other's results.
+    /// Synchronisation mechanism between the processors.
     pub synchronisation: Option<Mechanism>,
 }
 
 /// Runs of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runs<W> {
-    /// Those that can be used, in the order of the file.
+    /// The usable runs, in the order of the file.
     pub runs: Vec<Run<W>>,
-    /// What cannot; each with the line of its own file.
+    /// The unusable rows, each with the line of its own file.
     pub left_out: Vec<SkippedRow>,
 }
 
-/// Runs by the processor they were made on.
+/// Runs by processor and kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ByProcessor {
     /// Layers on the GPU.
     pub gpu: Vec<GpuRun>,
     /// Whole networks on the GPU.
     pub gpu_networks: Vec<GpuNetwork>,
-    /// Networks on the CPU. A layer that ran alone is a network of one, called by
-    /// what it computes: what cross-validation keeps together is its shape.
+    /// Networks on the CPU. A layer that ran alone is a network of one, named by what it
+    /// computes, so that cross-validation keeps equal shapes in one fold.
     pub cpu: Vec<CpuRun>,
     /// Operators that the host timed: cut between processors, or on the GPU alone from the
     /// host's memory and back.
@@ -129,20 +130,20 @@ pub struct ByProcessor {
     pub inferences: Vec<Inference>,
     /// Times of language models.
     pub answers: Vec<Answer>,
-    /// What is none of these, and why.
+    /// The unusable rows.
     pub left_out: Vec<SkippedRow>,
 }
 
 impl ByProcessor {
-    /// How many runs can be used.
+    /// Number of usable runs.
     pub fn count(&self) -> usize {
         let Self { gpu, gpu_networks, cpu, host_timed, inferences, answers, left_out: _ } = self;
         gpu.len() + gpu_networks.len() + cpu.len() + host_timed.len() + inferences.len() + answers.len()
     }
 }
 
-/// The kind of operation by which a GPU's error figures are grouped; none of one that has no
-/// group.
+/// The family of operations by which a GPU's error figures are grouped; none for operations
+/// without a group.
 pub fn family(operator: &Operator) -> Option<&'static str> {
     Some(match operator.class() {
         Class::Convolution(conv) if conv.groups > 1 => "grouped_conv2d",
@@ -162,18 +163,18 @@ pub fn family(operator: &Operator) -> Option<&'static str> {
     })
 }
 
-/// What a measured time may be, in microseconds: from a nanosecond, which no clock tells, to 1,000 s, beyond which no value of
-/// a profile lies.
+/// Accepted measured times, in microseconds: from a nanosecond, below any clock's resolution, to 1,000
+/// s, beyond any value of a profile.
 const TIMES_US: RangeInclusive<f64> = 1e-3..=1e9;
 
-/// A measured time in microseconds, which stands as `found`; why it is none otherwise.
+/// A measured time in microseconds, or the reason that it is not one; `found` is its text in the file.
 fn time(micros: f64, found: impl Display) -> Result<f64, String> {
     let (least, most) = (TIMES_US.start(), TIMES_US.end());
     let refused = || format!("the time is {found}, expected microseconds from {least} to {most:e}");
     if TIMES_US.contains(&micros) { Ok(micros) } else { Err(refused()) }
 }
 
-/// The same of a cell.
+/// The measured time in a cell.
 fn time_in(cell: &str) -> Result<f64, String> {
     time(cell.trim().parse().unwrap_or(f64::NAN), format_args!("{cell:?}"))
 }
@@ -183,11 +184,11 @@ fn time_in(cell: &str) -> Result<f64, String> {
 pub struct SkippedRow {
     /// Line of the file, from 1.
     pub line: u64,
-    /// Why.
+    /// Reason that it cannot be used.
     pub reason: String,
 }
 
-/// That a data set has no runs of a device, but of others: `chips`, `phones`.
+/// Error of a data set without runs of `device`; `what` names its devices, such as `chips` or `phones`.
 fn no_such_device<N: Into<String>>(
     text: &Text,
     device: &str,
@@ -202,7 +203,7 @@ fn no_such_device<N: Into<String>>(
     }
 }
 
-/// What became of rows, by their lines: what can be used, and which cannot.
+/// Separates rows, each with its line, into the usable ones and the others.
 pub(crate) fn usable<T, E: ToString>(
     rows: impl Iterator<Item = (u64, Result<T, E>)>,
 ) -> (Vec<T>, Vec<SkippedRow>) {
@@ -216,7 +217,7 @@ pub(crate) fn usable<T, E: ToString>(
     (usable, left_out)
 }
 
-/// The values of each key, both in the order in which they occur first.
+/// The values of each key. Keys are in the order of their first occurrence, values in their own.
 pub(crate) fn grouped<K: Hash + Eq + Clone, V>(pairs: impl Iterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     let mut places: HashMap<K, usize> = HashMap::new();

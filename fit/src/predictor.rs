@@ -1,12 +1,11 @@
-//! Latency predictors of other work, fitted on the same runs as ours.
+//! Latency predictors of other work, fitted to the same runs as coexec's models.
 //!
-//! Responsible for: the predictor of `CoDL` (MobiSys'22, section 5.2): equation 3 counts
-//! how often a kernel runs its basic unit, and a linear model of `(H, W, IC, OC)` says how
-//! long one takes; the same with a launch time, which equation 3 has not (`Launch`); and
-//! the same of whole networks, where runs tell no more. Not for: the
-//! simulator's own models, or error figures (`validate`).
-//! Invariant: a prediction depends on the runs it was fitted on and on counts alone; no
-//! parameter of a device profile that was fitted enters.
+//! Responsible for: the predictor of `CoDL` (MobiSys'22, section 5.2), in which equation 3
+//! counts how often a kernel runs its basic unit and a linear model of `(H, W, IC, OC)` gives
+//! the time of one; a variant with a launch time, which equation 3 lacks ([`Launch`]); and a
+//! variant for whole networks, where only these are timed. Not for: the simulator's own
+//! models, or error figures (`validate`). Invariant: a prediction depends only on counts and
+//! on the runs of its fit; no fitted parameter of a device profile enters.
 
 mod units;
 
@@ -20,27 +19,26 @@ pub use units::{Implementation, Job, KernelName, MAX_STEPS};
 /// Terms of the linear model of a basic unit's time: a constant, H, W, IC and OC.
 const TERMS: usize = 5;
 
-/// Damping of the normal equations, as a part of each unknown's own curvature: what
-/// runs do not tell apart (square feature maps: H and W) is shared evenly.
+/// Damping of the normal equations (ridge), relative to each unknown's own curvature. It shares
+/// evenly between coefficients that the runs do not distinguish (H and W of square feature maps).
 const DAMPING: f64 = 1e-9;
 
-/// The same where only whole networks are timed. Their time is linear in the same coefficients,
-/// but a few tens of networks have to tell as many unknowns: the windows of a kernel share theirs,
-/// and what the networks leave open is damped. The paper trains on operators; this is what its
-/// form is worth with less.
+/// The same where only whole networks are timed. Their time is linear in the same coefficients, but
+/// a few tens of networks must determine about as many unknowns. The windows of a kernel therefore
+/// share coefficients, and those that stay undetermined are damped. The paper trains on operators.
 const NETWORK_DAMPING: f64 = 1e-3;
 
-/// Whether a time per launch is fitted, too.
+/// Whether a time per launch is fitted too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launch {
-    /// Equation 3 as it is published: a kernel's time is that of its basic units.
+    /// Equation 3 as published: a kernel's time is that of its basic units.
     None,
-    /// A constant for each implementation besides, as small kernels need.
+    /// Plus a constant per implementation, as small kernels need.
     Fitted,
 }
 
 impl Launch {
-    /// Unknowns of an implementation besides those of its basic units.
+    /// Number of unknowns of an implementation in addition to those of its basic units.
     fn unknowns(self) -> usize {
         usize::from(self == Self::Fitted)
     }
@@ -51,12 +49,12 @@ impl Launch {
 #[derive(Clone, Debug, Default)]
 pub struct CodlPredictor {
     of_implementation: HashMap<Implementation, Regression>,
-    /// Where an implementation has too few runs: all windows and tiles of the kernel together.
+    /// Fallback for an implementation with too few runs: all windows and tiles of a kernel together.
     of_kernel: HashMap<Implementation, Regression>,
 }
 
 impl CodlPredictor {
-    /// Fits jobs and their measured microseconds.
+    /// Fits the predictor to jobs and their measured microseconds.
     pub fn fit(launch: Launch, runs: impl IntoIterator<Item = (Job, f64)>) -> Self {
         let runs: Vec<(Job, f64)> = runs.into_iter().collect();
         let by = |implementation: fn(&Implementation) -> Implementation| {
@@ -67,7 +65,7 @@ impl CodlPredictor {
         Self { of_implementation: by(Implementation::clone), of_kernel: by(Implementation::of_any_shape) }
     }
 
-    /// Time of a job, in microseconds; none for a kernel that too few runs show.
+    /// Predicted time of a job, in microseconds; none for a kernel with too few runs.
     pub fn predict(&self, job: &Job) -> Option<f64> {
         let of_kernel = || self.of_kernel.get(&job.implementation.of_any_shape());
         let regression = self.of_implementation.get(&job.implementation).or_else(of_kernel)?;
@@ -75,33 +73,33 @@ impl CodlPredictor {
     }
 }
 
-/// Equation 3 summed over the operators of a run: linear in the times of the basic units of
-/// each step of their kernels.
+/// Equation 3 summed over the operators of a run: a linear model in the times of the basic
+/// units of each step of their kernels.
 #[derive(Clone, Debug)]
 pub struct Regression {
-    /// Where the terms of a step of a kernel begin.
+    /// First column of each step of a kernel.
     columns: HashMap<(Implementation, usize), usize>,
     launch: Launch,
-    /// Microseconds a launch where that is fitted, then [`TERMS`] a step, in microseconds a unit.
+    /// Microseconds per launch where that is fitted, then [`TERMS`] per step, in microseconds per unit.
     coefficients: DVector<f64>,
 }
 
 impl Regression {
-    /// Fits networks, as the jobs of their operators, and their measured microseconds; none
-    /// where there are no networks, or their jobs have no units.
+    /// Fits networks, each as the jobs of its operators and its measured microseconds. None where
+    /// there are no networks, or their jobs have no units.
     pub fn of_networks(runs: &[(Vec<Job>, f64)]) -> Option<Self> {
         let runs = runs.iter().map(|(jobs, measured_us)| (jobs.as_slice(), *measured_us));
         Self::fit(Launch::None, NETWORK_DAMPING, &runs.collect::<Vec<_>>())
     }
 
-    /// Fits jobs of one kernel; none for fewer runs than unknowns.
+    /// Fits jobs of one kernel and their measured microseconds; none for fewer runs than unknowns.
     fn of_kernel(launch: Launch, runs: &[(Job, f64)]) -> Option<Self> {
         let unknowns = launch.unknowns() + TERMS * runs.first()?.0.units.len();
         let alone = runs.iter().map(|(job, measured_us)| (std::slice::from_ref(job), *measured_us));
         (runs.len() >= unknowns).then(|| Self::fit(launch, DAMPING, &alone.collect::<Vec<_>>()))?
     }
 
-    /// Least squares of the relative error.
+    /// Damped least squares on the relative error.
     fn fit(launch: Launch, damping: f64, runs: &[(&[Job], f64)]) -> Option<Self> {
         let mut columns = HashMap::new();
         for (step, _) in runs.iter().flat_map(|(jobs, _)| *jobs).flat_map(steps) {
@@ -119,15 +117,15 @@ impl Regression {
         Some(Self { coefficients, ..fitted })
     }
 
-    /// Time of those jobs, in microseconds, as far as their kernels occur in what was fitted. A
-    /// linear model knows no bound: what it says below nothing is nothing.
+    /// Predicted time of these jobs, in microseconds, at least 0. Kernels that do not occur in the
+    /// fitted runs add nothing.
     pub fn predict(&self, jobs: &[Job]) -> f64 {
         let terms = self.terms(jobs).into_iter();
         terms.map(|(column, value)| self.coefficients[column] * value).sum::<f64>().max(0.0)
     }
 
-    /// Columns and what the jobs add to them: one for a launch where that is fitted, and the
-    /// units of a step times each of its terms.
+    /// Columns and the jobs' values in them: 1 for a launch where that is fitted, and the units of
+    /// each step times each of its terms.
     fn terms(&self, jobs: &[Job]) -> Vec<(usize, f64)> {
         let mut terms = Vec::new();
         for job in jobs {
@@ -142,17 +140,18 @@ impl Regression {
     }
 }
 
-/// Each step of a job's kernel, whatever its shapes, and its units.
+/// The steps of a job's kernel, independent of window and tile, with their units.
 fn steps(job: &Job) -> impl Iterator<Item = ((Implementation, usize), f64)> {
     let kernel = job.implementation.of_any_shape();
     job.units.iter().enumerate().map(move |(step, units)| ((kernel.clone(), step), *units))
 }
 
-/// Coefficients of `rows` whose sum is nearest to 1: least squares of the relative error,
-/// `damping` as a part of each unknown's own curvature.
+/// Coefficients for which each row of `rows`, which hold predicted over measured time per unit
+/// coefficient, sums to nearly 1: least squares on the relative error, with `damping` relative to
+/// each unknown's own curvature.
 fn solve(rows: &DMatrix<f64>, damping: f64) -> Option<DVector<f64>> {
     let unknowns = rows.ncols();
-    // What no run shows has no scale, and stays at nothing.
+    // The coefficient of a column of zeros stays 0.
     let scale = |norm: f64| if norm > 0.0 { norm } else { 1.0 };
     let scale: Vec<f64> = rows.column_iter().map(|column| scale(column.norm())).collect();
     let mut normal = rows.transpose() * rows;
@@ -200,7 +199,7 @@ mod tests {
         jobs
     }
 
-    /// As if one kernel computed all shapes.
+    /// The job as if one tile computed all shapes.
     fn of_one_tile(mut job: Job) -> Job {
         job.implementation.tile = None;
         job

@@ -1,8 +1,8 @@
-//! A device as its specification describes it: cores, GPU and memory, by name or by system-on-chip.
+//! Profiles from a device's specification: cores, GPU, NPU and memory by name, or by system-on-chip.
 //!
-//! Responsible for: what the tables of `data/socs` say of a name, and a profile whose hardware that is. Not for:
-//! how long kernels take there, which [`crate::transfer`] predicts; until then they are another device's.
-//! Invariant: what a table marks as uncertain is named in the profile's sources.
+//! Responsible for: looking names up in the tables of `data/socs`, and a profile of that hardware. Not
+//! for: the times of its kernels, which are another device's until [`crate::transfer`] predicts them.
+//! Invariant: the profile's sources mark every value that a table marks as uncertain.
 
 mod known;
 mod memory;
@@ -18,57 +18,57 @@ use known::{CoreFacts, GpuFacts, NpuFacts};
 pub use known::{SYSTEMS, System, core_numbered};
 use memory::Interface;
 
-/// Names of clusters, fastest first, by how many there are.
+/// Names of clusters, fastest first, by the number of clusters.
 const CLUSTER_NAMES: [&[&str]; 4] =
     [&["large"], &["large", "small"], &["large", "med", "small"], &["large", "high", "med", "small"]];
 
-/// 32-bit multiply-accumulates that all cores of a Snapdragon 8 Elite do in a nanosecond: 16 a cycle on two at
-/// 4.32 GHz and six at 3.53 GHz.
+/// 32-bit multiply-accumulates per nanosecond of all cores of a Snapdragon 8 Elite: 16 per cycle on two
+/// at 4.32 GHz and six at 3.53 GHz.
 const ELITE_MULTIPLY_ACCUMULATES_PER_NS: f64 = 16.0 * (2.0 * 4.32 + 6.0 * 3.53);
 
-/// A part of a device in words, and where they are from.
+/// The description of a part of a device, with its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// What it is; ends with a question mark where that is uncertain.
+    /// Description; uncertain values in it end with a question mark.
     pub text: String,
-    /// Who says so.
+    /// Source of the description.
     pub source: String,
 }
 
 impl Part {
-    /// As somebody gave it.
+    /// A part as the user gave it.
     pub fn given(text: &str) -> Self {
         Self { text: text.to_owned(), source: "as given".to_owned() }
     }
 
-    /// The part with its source, as a profile says it.
+    /// The part and its source, as the source of a profile's value.
     fn cited(&self) -> String {
         let certainty = if self.text.contains('?') { "; nobody verified what ends in ?" } else { "" };
         format!("{} ({}{certainty})", self.text, self.source)
     }
 }
 
-/// A device in words, as a data sheet gives them.
+/// A device as a data sheet describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Specification {
     /// System-on-chip: `Snapdragon 8 Gen 2`.
     pub soc: String,
     /// Clusters of cores, fastest first: `1xX4@3.4,5xA720@3.15,2xA520@2.27`, clocks in GHz.
     pub cpu: Part,
-    /// GPU and its clock in MHz: `adreno-750@903`; behind the name of a Mali its cores, `mali-g720mc12@1300`. `none`
-    /// where it is not to be modelled.
+    /// GPU and its clock in MHz: `adreno-750@903`. The name of a Mali is followed by its number of
+    /// cores: `mali-g720mc12@1300`. `none` to model no GPU.
     pub gpu: Option<Part>,
-    /// NPU: `ane-m4`; `none` where it is not to be modelled.
+    /// NPU: `ane-m4`; `none` to model no NPU.
     pub npu: Option<Part>,
-    /// Type, clock in MHz and bits of the memory: `lpddr5x-4800x64`.
+    /// Type, clock in MHz and width in bits of the memory: `lpddr5x-4800x64`.
     pub memory: Part,
 }
 
 impl Specification {
-    /// What is known of a system-on-chip, or of a phone that has one.
+    /// The specification of a system-on-chip in the tables, or of that of a phone.
     ///
     /// # Errors
-    /// Nothing is known of that name.
+    /// The tables lack that name.
     pub fn of(name: &str) -> Result<Self, InputError> {
         let system = System::find(name)?;
         let part = |text: String, source: &str| Part { text, source: source.to_owned() };
@@ -86,10 +86,10 @@ impl Specification {
         })
     }
 
-    /// The profile of that hardware called `name`, with what is no hardware as `like` has it.
+    /// The profile of that hardware, called `name`; everything else is that of `like`.
     ///
     /// # Errors
-    /// The text has a part that is none, or the name of a core, GPU or NPU of which nothing is known.
+    /// A part is malformed, or the tables lack a core, GPU or NPU of its name.
     pub fn profile(&self, name: &str, like: &Profile) -> Result<Profile, InputError> {
         let interface = Interface::parse(&self.memory.text)?;
         let modelled = |part: &Option<Part>| part.clone().filter(|part| part.text != "none");
@@ -113,7 +113,8 @@ impl Specification {
         })
     }
 
-    /// Whether anything that times on the CPU, or on the GPU, are scaled by was not verified.
+    /// Whether a hardware constant that scales the times of a processor is unverified; always true for
+    /// an NPU.
     pub fn is_unverified(&self, on: ProcessorKind) -> bool {
         let is_uncertain = |part: &Part| part.text.contains('?');
         let fastest = self.cpu.text.split(['x', '@']).nth(1).and_then(|core| CoreFacts::find(core).ok());
@@ -129,8 +130,9 @@ impl Specification {
             }
     }
 
-    /// Rates of a language-model engine: those fitted on a Snapdragon 8 Elite, by the arithmetic of the fastest eight
-    /// cores and the memory's bandwidth; none where the arithmetic of a core is not known.
+    /// Rates of a language-model engine: those fitted on a Snapdragon 8 Elite, scaled by the arithmetic
+    /// rate of the eight fastest cores and the memory's peak bandwidth. None where the arithmetic rate
+    /// of a core is unknown.
     fn language(&self) -> Option<LanguageRates> {
         let fitted = Profile::load("snapdragon-8elite").ok()?;
         let (mut left, mut rate) = (MAX_THREADS as u32, 0.0);
@@ -170,7 +172,7 @@ impl Specification {
     fn cpu(&self, like: &Profile) -> Result<Cpu, InputError> {
         let texts: Vec<&str> = self.cpu.text.split(',').collect();
         let refused = |expected| refused("--cpu", &self.cpu.text, expected);
-        // Text without a comma, even an empty one, is one part.
+        // Splitting text without a comma, even empty text, gives one part.
         let names = CLUSTER_NAMES.get(texts.len() - 1);
         let names = names.ok_or_else(|| refused("1 to 4 clusters, separated by commas"))?;
         let named = texts.iter().zip(*names);
@@ -186,9 +188,9 @@ impl Specification {
     }
 }
 
-/// What text of a cluster is like.
+/// Expected form of a cluster, for errors.
 const CLUSTER: &str =
-    "clusters as 5xA720@3.15: 1 to 256 cores of which type at what clock, in GHz from 0.1 to 10";
+    "clusters as 5xA720@3.15: number of cores (1 to 256), core type, and clock in GHz (0.1 to 10)";
 
 /// Count, type and clock in GHz of text like `5xA720@3.15`.
 fn cores_of(text: &str) -> Result<(u32, &'static CoreFacts, f64), InputError> {
@@ -231,10 +233,9 @@ fn gpu(part: &Part, like: &Gpu) -> Result<Gpu, InputError> {
     let parts = text.split_once('@').and_then(|(name, clock)| Some((name, number_in(clock, 10.0..=1e4)?)));
     let (name, clock_mhz) = parts.ok_or_else(|| refused("--gpu", text, expected))?;
     let (facts, units) = GpuFacts::find(name)?;
-    let missing =
-        |what: &str| refused("--gpu", text, &format!("a GPU whose {what} the tables know, or none"));
+    let missing = |what: &str| refused("--gpu", text, &format!("a GPU with a known {what}, or none"));
     let family: GpuFamily = facts.family().ok_or_else(|| missing("family"))?;
-    // Of an Adreno that it does not know the delegate counts one unit.
+    // TFLite's delegate counts one compute unit for an Adreno that it does not know.
     let is_single = family.rules().maker == "Qualcomm";
     let units = units.or(facts.units()).or(is_single.then_some(1));
     let many_sizes =
@@ -263,7 +264,7 @@ fn gpu(part: &Part, like: &Gpu) -> Result<Gpu, InputError> {
     })
 }
 
-/// The number that a text is, which may end in a question mark; none outside of `range`, where no device is.
+/// The number in a text that may end in question marks; none outside of `range`.
 fn number_in(text: &str, range: RangeInclusive<f64>) -> Option<f64> {
     text.trim().trim_end_matches('?').parse().ok().filter(|value| range.contains(value))
 }
@@ -361,7 +362,7 @@ mod tests {
         for text in ["lpddr5", "lpddr5xx-4800x64"] {
             assert!(memory(text).to_string().contains(&format!("--memory is {text}")));
         }
-        // Data rates.
+        // A data rate in place of the clock.
         for (rate, clock) in [
             ("lpddr5x-8533x64", "lpddr5x-4266x64"),
             ("lpddr4x-4266x64", "lpddr4x-2133x64"),

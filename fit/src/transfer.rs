@@ -1,14 +1,13 @@
-//! A device that nobody measured, from what measured ones predict.
+//! Kernel times of an unmeasured device, transferred from measured ones (donors).
 //!
-//! Parameters of kernel models cannot be told apart by runs (a latency trades against a throughput), so that
-//! averages of several phones' parameters predict badly. Averages of their predictions do not: each measured
-//! phone's kernels are carried over by clock, arithmetic rate and bandwidth, the logarithms of what they predict
-//! for a sample of launches are averaged, and one set of parameters is fitted to that. It predicts as the average
-//! does; the correction that is learned of measured runs gains nothing here.
+//! Runs do not identify the parameters of kernel models (a latency trades off against a throughput), so
+//! averages of several phones' parameters predict badly. Averages of their predictions predict well:
+//! each donor's kernels are scaled by clock, arithmetic rate and bandwidth, their log times for a
+//! sample of launches are averaged, and one set of parameters is fitted to the averages, which it
+//! reproduces. A learned correction gains nothing here.
 //!
-//! Responsible for: times of kernels, and of an inference beside its launches; how far they are off. Not for: the
-//! device's hardware, which a specification says ([`crate::specification`]). Invariant: nothing measured on the device
-//! is used.
+//! Responsible for: the times of kernels and of the host path, and their errors. Not for: the device's
+//! hardware ([`crate::specification`]). Invariant: nothing measured on the device is used.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -33,15 +32,16 @@ use crate::validate::gpu::predict;
 use crate::validate::point::Point;
 use crate::validate::{ErrorGroup, Group, validate};
 
-/// Weight of a GPU of the same maker; others have 1 (few-runs study, section 2).
+/// Weight of a donor's GPU of the same maker; others have 1 (few-runs study, section 2).
 const SAME_MAKER: f64 = 8.0;
-/// Power of the fastest core's arithmetic rate by which an inference takes less beside its launches (the same).
+/// Exponent of the fastest core's arithmetic rate with which the host time of an inference falls (same
+/// study).
 const HOST_POWER: f64 = 0.75;
-/// Groups of the grouped convolutions of the sample, which bundled networks do not have.
+/// Number of groups of the sample's grouped convolutions, which bundled networks lack.
 const GROUPS: u32 = 8;
 
-/// The launches whose predictions are averaged: those of the bundled networks, each once, and their dense
-/// convolutions in groups.
+/// The launches whose predictions are averaged: the distinct ones of the bundled networks, and grouped
+/// variants of their dense convolutions.
 static SAMPLE: LazyLock<Vec<GpuRun>> = LazyLock::new(|| {
     let mut known = HashSet::new();
     let layers = bundled_layers().flat_map(|layer| {
@@ -52,7 +52,8 @@ static SAMPLE: LazyLock<Vec<GpuRun>> = LazyLock::new(|| {
     layers.filter(|layer| known.insert(layer.clone())).map(run).collect()
 });
 
-/// A convolution in groups, where its channels make whole ones.
+/// The grouped variant of a convolution; none where its channels do not divide into groups of whole
+/// slices.
 fn grouped(layer: &Layer) -> Option<Layer> {
     let Operator::Conv2d(conv) = &layer.operator else { return None };
     let divides = |channels: u32| channels.is_multiple_of(4 * GROUPS);
@@ -60,7 +61,7 @@ fn grouped(layer: &Layer) -> Option<Layer> {
     whole.then(|| Layer { operator: Operator::Conv2d(Conv2d { groups: GROUPS, ..*conv }), ..layer.clone() })
 }
 
-/// The bundled devices whose kernels were measured under TFLite, on CPU and GPU, and whole inferences too.
+/// The bundled devices whose CPU and GPU kernels and whole inferences were measured under TFLite.
 ///
 /// # Panics
 /// Never: a test holds that bundled profiles parse.
@@ -73,8 +74,8 @@ pub fn donors() -> Vec<Profile> {
     bundled.into_iter().filter(is_measured).collect()
 }
 
-/// The errors of profiles made so, each measured device left out of the others in turn, all together: what
-/// `coexec profile error` computes.
+/// The pooled errors of transferred profiles, each measured device held out from the donors in turn, as
+/// `coexec profile error` computes them.
 ///
 /// # Panics
 /// Never: a test holds that the bundled file is what the command writes.
@@ -83,14 +84,15 @@ pub fn errors() -> Vec<Group> {
     table.error
 }
 
-/// How far times are off, in percent, for a value that they are scaled by and that nobody verified. Assumed: where
-/// sources of such values conflict, they differ by 8 to 67 % (`data/socs`), and times go with a part of that.
+/// Additional MAPE due to unverified hardware constants, in percent. Assumed: sources of such constants
+/// conflict by 8 to 67 % (`data/socs`), and times depend on them only in part.
 const UNVERIFIED_PERCENT: f64 = 20.0;
-/// The 95th percentile and the median of absolute values of a normal distribution over their mean.
+/// Ratios of the 95th percentile and of the median to the mean of the absolute value of a normal
+/// variable.
 const P95_OVER_MEAN: f64 = 2.456;
 const MEDIAN_OVER_MEAN: f64 = 0.845;
 
-/// [`errors`], with those of each processor wider whose specification `is_unverified`.
+/// [`errors`], widened for each processor whose specification `is_unverified`.
 pub fn errors_of(is_unverified: impl Fn(ProcessorKind) -> bool) -> Vec<Group> {
     let mut errors = errors();
     for kind in ProcessorKind::ALL.into_iter().filter(|kind| is_unverified(*kind)) {
@@ -99,7 +101,7 @@ pub fn errors_of(is_unverified: impl Fn(ProcessorKind) -> bool) -> Vec<Group> {
                 rounded(percent.hypot(over_mean * UNVERIFIED_PERCENT), VALUE_DIGITS)
             };
             let mape_percent = wider(group.mape_percent, 1.0);
-            // About as many fewer are near as all are further off.
+            // The density of errors near zero falls in proportion to their spread.
             group.within_10_percent =
                 rounded(group.within_10_percent * group.mape_percent / mape_percent, VALUE_DIGITS);
             group.mape_percent = mape_percent;
@@ -117,7 +119,7 @@ pub struct Errors {
     pub error: Vec<Group>,
 }
 
-/// `sheet`, whose hardware alone counts, with kernel times as `donors` predict them.
+/// `sheet`, of which only the hardware is used, with kernel times transferred from `donors`.
 ///
 /// # Errors
 /// A profile lacks a hardware constant of its GPU.
@@ -133,13 +135,15 @@ pub fn transfer(sheet: &Profile, donors: &[Profile]) -> Result<Profile, MissingC
     Ok(Profile { cpu, gpu, calibration: None, used_fact: Vec::new(), ..sheet.clone() })
 }
 
-/// Student's t of five devices, the six measured ones without one: 95 % of its draws are below.
+/// 95 % quantile of Student's t distribution with five degrees of freedom, the number of other measured
+/// devices.
 const STUDENT_95: f64 = 2.015;
 
-/// Predictions of each device beside its runs, by the profile that [`transfer`] makes of it with the others as
-/// donors, and that is then fitted to whole inferences of `networks` networks, drawn with each of `seeds`, on GPU and
-/// CPU; those have no prediction. By draw, then by device. The 90 % intervals are of the others' errors: a bias that
-/// devices have, and what each spreads around its own (few-runs study, section 2).
+/// Leave-one-out validation: the profile that [`transfer`] makes of each device with the others as
+/// donors is fitted to whole inferences of `networks` networks, drawn with each of `seeds`, on GPU and
+/// CPU; it then predicts the device's runs of all other networks. Returns points by draw, then by
+/// device. The 90 % intervals come from the errors on the other devices: their bias, and the spread
+/// around it (few-runs study, section 2).
 ///
 /// # Errors
 /// As [`transfer`].
@@ -168,7 +172,7 @@ pub fn leave_one_out(
     Ok(seeds.into_par_iter().map(of_draw).collect())
 }
 
-/// The points of each device with intervals of the others' errors.
+/// The points of each device with intervals from the errors on the others.
 fn within_the_errors_of_others(points: &[Vec<Point>]) -> Vec<Vec<Point>> {
     let within = |(index, own): (usize, &Vec<Point>)| {
         let others =
@@ -186,7 +190,7 @@ fn within_the_errors_of_others(points: &[Vec<Point>]) -> Vec<Vec<Point>> {
     points.iter().enumerate().map(within).collect()
 }
 
-/// The profile, fitted to whole inferences of some networks.
+/// The profile, fitted to whole inferences of these networks.
 fn fitted(made: Profile, runs: &ByProcessor, networks: &BTreeSet<&str>) -> Profile {
     let gpu_networks: Vec<GpuNetwork> =
         runs.gpu_networks.iter().filter(|run| networks.contains(run.network.as_str())).cloned().collect();
@@ -198,7 +202,8 @@ fn fitted(made: Profile, runs: &ByProcessor, networks: &BTreeSet<&str>) -> Profi
     Profile { cpu: cpu::calibrate(&made.cpu, &cpu, &options, &|_, _| {}).cpu, gpu, ..made }
 }
 
-/// What errors are alike: of a GPU's kernels of a kind, of networks in a format on whatever cores.
+/// The class of errors from which a group's interval is made: the group itself, except on a CPU, where all
+/// core sets of a number format are one class.
 fn error_class(group: &str) -> ErrorGroup {
     match ErrorGroup::from(group) {
         ErrorGroup::On { processor: processor @ ProcessorKind::Cpu, runs, .. } => {
@@ -208,12 +213,13 @@ fn error_class(group: &str) -> ErrorGroup {
     }
 }
 
-/// Half the width of an interval in logarithms, of the errors of some devices' points.
+/// Half-width of the interval in log time, from the errors of these devices' points; none without
+/// points of the class.
 fn half_width<'a>(devices: impl Iterator<Item = &'a Vec<Point>>, of: &ErrorGroup) -> Option<f64> {
     let squares = devices.filter_map(|points| {
         let alike = points.iter().filter(|point| error_class(&point.group) == *of);
         let errors: Vec<f64> = alike.map(|point| (point.measured_us / point.predicted_us).ln()).collect();
-        // Bias and spread together are the mean square.
+        // The mean square is squared bias plus variance.
         (!errors.is_empty())
             .then(|| errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64)
     });
@@ -221,7 +227,7 @@ fn half_width<'a>(devices: impl Iterator<Item = &'a Vec<Point>>, of: &ErrorGroup
     (!squares.is_empty()).then(|| STUDENT_95 * (squares.iter().sum::<f64>() / squares.len() as f64).sqrt())
 }
 
-/// The GPU with kernel tables that predict as the donors' do on average.
+/// The GPU with kernel tables fitted to the donors' average predictions.
 fn kernels(sheet: &Profile, gpu: &Gpu, donors: &[Profile], source: &str) -> Result<Gpu, MissingConstant> {
     let bare = Gpu { residual: None, residency: Vec::new(), ..gpu.clone() };
     let centre = |others: Vec<Profile>, base: &Gpu| {
@@ -230,7 +236,7 @@ fn kernels(sheet: &Profile, gpu: &Gpu, donors: &[Profile], source: &str) -> Resu
     let mut carried: Vec<(f64, Gpu)> = Vec::new();
     for donor in donors {
         let Some(own) = &donor.gpu else { continue };
-        // What fits into its registers was fitted together with its times.
+        // The donor's residency was fitted together with its times.
         let base = Gpu { residency: own.residency.clone(), ..bare.clone() };
         let weight = if own.family.rules().maker == gpu.family.rules().maker { SAME_MAKER } else { 1.0 };
         carried.push((weight, centre(vec![donor.clone()], &base)?));
@@ -251,7 +257,7 @@ fn kernels(sheet: &Profile, gpu: &Gpu, donors: &[Profile], source: &str) -> Resu
         if let Some(parameters) = fitted.parameters_mut(table) {
             *parameters.basis = Basis::Transferred;
             for (_, quantity) in parameters.quantities {
-                // How well the fit to the average knows a parameter says nothing of the device.
+                // The intervals of a fit to average predictions do not apply to the device.
                 *quantity = Quantity::plain(quantity.value);
             }
         }
@@ -259,7 +265,8 @@ fn kernels(sheet: &Profile, gpu: &Gpu, donors: &[Profile], source: &str) -> Resu
     Ok(fitted)
 }
 
-/// What an inference takes beside its launches: medians over the donors.
+/// The host path: medians over the donors, with the time of an inference scaled by the fastest core's
+/// rate.
 fn host(sheet: &Profile, donors: &[Profile], source: &str) -> Option<HostPath> {
     let rate = |cpu: &Cpu| cpu.clusters.first().map(|cluster| cluster.clock_mhz.value * cpu::width(cpu, 0));
     let own = rate(&sheet.cpu)?;

@@ -1,9 +1,8 @@
-//! Predicted against measured: the error figures and nothing else.
+//! Predicted against measured: the error figures.
 //!
-//! Responsible for: the figures, the groups they are given for, and what to
-//! compare them with: models linear in FLOPs or of a roofline, and the noise of the measurement
-//! itself. Not for: fitting, or reading runs. Invariant: a pair without a
-//! prediction is counted and named, never skipped in silence.
+//! Responsible for: the figures, their groups, and what to compare them with: baselines that are
+//! linear in FLOPs or a roofline, and the noise of the measurement. Not for: fitting the profile, or
+//! reading runs. Invariant: a run without a prediction is reported, never skipped silently.
 
 pub mod choice;
 pub mod cpu;
@@ -28,27 +27,27 @@ use coexec_sim::statistics::quantile;
 use coexec_sim::{Library, Profile};
 use point::Point;
 
-/// A prediction counts as close within this part of the measured time.
+/// Largest relative error of a prediction that counts as close.
 const CLOSE: f64 = 0.10;
-/// Part of the errors that the 95th percentile covers.
+/// The 95th percentile, as a fraction.
 const HIGH_PERCENTILE: f64 = 0.95;
 
-/// Predictions of a profile beside runs.
+/// A profile's predictions of runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Validation {
-    /// Each prediction beside its run, in the order of the runs.
+    /// Each prediction with its measurement, in the order of the runs.
     pub points: Vec<Point>,
-    /// Runs the profile cannot predict.
+    /// Runs that the profile cannot predict.
     pub left_out: Vec<SkippedRow>,
 }
 
 impl Validation {
-    /// Of `runs`, each of which `point` predicts.
+    /// The validation on `runs`, each predicted by `point`.
     fn of<W, E: ToString>(runs: &[Run<W>], point: impl FnMut(&Run<W>) -> Result<Point, E>) -> Self {
         Self::found(runs, runs.iter().map(point).collect())
     }
 
-    /// Of `runs`, whose predictions are known.
+    /// The validation on `runs`, given their predictions.
     fn found<W, E: ToString>(runs: &[Run<W>], found: Vec<Result<Point, E>>) -> Self {
         let (points, left_out) = usable(runs.iter().map(|run| run.line).zip(found));
         Self { points, left_out }
@@ -60,8 +59,8 @@ impl Validation {
     }
 }
 
-/// Compares predictions of `profile` with `runs`. `seen` holds the runs that it was fitted on,
-/// which the baselines are fitted on too; `library` made the runs on the CPU.
+/// Compares predictions of `profile` with `runs`. `seen` are the runs that it was fitted to, to which
+/// the baselines are fitted too; `library` ran on the CPU.
 pub fn validate(
     profile: &Profile,
     runs: &ByProcessor,
@@ -84,13 +83,14 @@ pub fn validate(
     validation
 }
 
-/// Whether the fit had not seen a run's network, where it is known what it saw.
+/// Whether a run's network is not among the runs that the fit has `seen`; false where these are
+/// unknown.
 fn is_unseen<W>(seen: Option<&[Run<W>]>) -> impl Fn(&Run<W>) -> bool {
     let names: Option<HashSet<&str>> = seen.map(|seen| seen.iter().map(|run| run.network.as_str()).collect());
     move |run| names.as_ref().is_some_and(|names| !names.contains(run.network.as_str()))
 }
 
-/// The error figures of pairs of predicted and measured times, in one unit.
+/// The error figures of pairs of predicted and measured times in the same unit; NaN for no pairs.
 pub fn figures(name: impl Into<ErrorGroup>, pairs: &[(f64, f64)]) -> Group {
     let errors = || pairs.iter().map(|&(predicted, measured)| predicted / measured - 1.0);
     let mut absolute: Vec<f64> = errors().map(f64::abs).collect();

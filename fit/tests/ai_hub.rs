@@ -1,4 +1,4 @@
-//! The bundled measurements of Qualcomm AI Hub: what counts of them, and that each has its network.
+//! The bundled measurements of Qualcomm AI Hub: which are used, and that each has its network.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use coexec_fit::measure::ai_hub::OnUnit;
 use coexec_fit::measure::{Inference, Runs, ai_hub};
 
-/// Chip, format, networks and their times together in milliseconds, counted without coexec.
+/// Chip, format, number of networks and sum of their times in milliseconds, counted without coexec.
 const COUNTED: [(&str, &str, usize, f64); 10] = [
     ("8elite", "float", 4, 28.555),
     ("8elite", "w8a8", 3, 4.308),

@@ -1,5 +1,5 @@
-//! Whole inferences: the host path beside the launches, the same in the simulator
-//! and in validation, and absent where operators are timed.
+//! Whole inferences: launches and host path, which must agree between simulator and
+//! validation, and be absent where operators are timed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -51,7 +51,7 @@ fn run(profile: &Profile, stages: &[Stage], placements: Vec<Placement>, measure:
 #[test]
 fn a_simulated_inference_takes_what_validation_predicts() {
     let mut profile = pixel4(true);
-    // Validation knows no memory; the simulator holds a launch below its peak.
+    // Validation does not model the memory; the simulator limits a launch to its peak bandwidth.
     let plenty = Quantity::plain(1e4);
     profile.memory.peak_bandwidth_gbps = plenty.clone();
     profile.memory.concurrent_bandwidth_gbps = vec![plenty];
@@ -114,7 +114,7 @@ fn an_inference_pays_once_however_many_operators_are_cut() {
         prediction.processors.iter().find(|usage| usage.processor == ProcessorKind::Gpu).unwrap().overhead
     };
     let both_cut = vec![cut(&stages[0]), cut(&stages[1])];
-    // The caller already has what a join has brought together.
+    // After a join the host already has the result, so no read-back follows.
     assert_eq!(overhead(both_cut), Picos::from_micros(SUBMIT_US));
     let first_cut = vec![cut(&stages[0]), Placement::GPU];
     assert_eq!(overhead(first_cut), Picos::from_micros(SUBMIT_US + READ_BACK_US));

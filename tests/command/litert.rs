@@ -124,14 +124,14 @@ fn results_that_cannot_be_used_are_named_with_why() {
     let line = "validate --profile pixel4 --runs . --format litert-benchmark";
     let outcome = coexec_in(folder.path(), words(line));
     for expected in
-        ["absent.tflite is not in the folder", "is no result of litert-benchmark", "has no 64 cores"]
+        ["absent.tflite is not in the folder", "is not a result of litert-benchmark", "has no 64 cores"]
     {
         assert!(outcome.stderr.contains(expected), "{expected}: {}", outcome.stderr);
     }
     let empty = folder_with(&[]);
     let outcome =
         coexec_in(empty.path(), words("validate --profile pixel4 --runs . --format benchmark-model"));
-    outcome.assert_refused(&["beside NAME.tflite"]);
+    outcome.assert_refused(&["next to NAME.tflite"]);
 }
 
 fn inputs() -> std::path::PathBuf {

@@ -1,19 +1,20 @@
-//! Intervals of predictions from the errors on networks kept out of the fit.
+//! Conformal prediction intervals from the errors of held-out networks.
 //!
-//! Responsible for: intervals that are a factor either way, the same for every
-//! network. Not for: those of single layers, which widen with the distance from
-//! what was measured (`gpu::spread`).
+//! Responsible for: one interval of factors that applies to every network. Not for:
+//! the intervals of single layers, which widen with the distance from the measured
+//! layers (`gpu::spread`).
 
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
-/// Part of the networks beyond each end of an interval.
+/// Probability beyond each end of an interval.
 const TAIL: f64 = 0.05;
-/// Fewest networks an interval is made of: the extremes of 10 hold 9 of 11 more.
+/// Fewest networks for an interval: the next lies between the extremes of 10 with probability 9/11.
 const LEAST_NETWORKS: usize = 10;
 
-/// The ends, as factors of a prediction, of the interval that holds one more network with 90 % (conformal
-/// prediction: the ends are values that occurred, counted as if one more had); none
-/// of too few networks.
+/// The 90 % conformal interval of measured over predicted time of one more network, from those
+/// `factors` of held-out networks. Its ends are order statistics with ranks counted among one
+/// network more; below 19 networks they are the extremes, which cover less than 90 %. None of
+/// fewer than 10 networks.
 pub(super) fn factor_interval(mut factors: Vec<f64>) -> Option<[f64; 2]> {
     let count = factors.len();
     if count < LEAST_NETWORKS {

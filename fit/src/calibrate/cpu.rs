@@ -1,12 +1,11 @@
-//! Fits the rates of TFLite's CPU kernels, or of coexec's own, to times of networks or
-//! single layers.
+//! Fit of the rates of TFLite's CPU kernels, of XNNPACK's, or of coexec's own, to times of
+//! networks or single layers.
 //!
-//! Responsible for: one table per core type and number format, each from the
-//! runs on all its core counts at once, or one factor where its cores never ran alone; what mixed core sets cost; the errors on
-//! networks kept out of the fit, and the intervals they give. Not for: the kernel model, whose
-//! equations are only evaluated. Invariant: a held-out prediction comes from a
-//! fit that saw no run of its network; the result depends on the runs, the
-//! options and nothing else.
+//! Responsible for: one table per core type and number format, from the runs on all its core counts
+//! at once, or one factor where its cores never ran alone; the overheads of mixed core sets; the
+//! errors on held-out networks, and the intervals from them. Not for: the kernel model, whose
+//! equations are only evaluated. Invariants: a held-out prediction comes from a fit that has seen
+//! no run of its network; the result depends only on the base, the runs and the options.
 
 mod coexec;
 mod evidence;
@@ -38,19 +37,18 @@ pub use transfer::{transfer, width};
 /// How to calibrate.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Parts the networks are divided into; each is predicted by a fit on the
-    /// others. At least 2.
+    /// Folds of the cross-validation by network; at least 2.
     pub folds: usize,
-    /// Seed of the division.
+    /// Seed of the partition of the networks into folds.
     pub seed: u64,
-    /// CPUs of other devices, whose tables say what to expect of a core type
-    /// before any run; generic figures of its class do where there are none.
+    /// CPUs of other devices, whose tables are the prior of a core type. Where there are none, the
+    /// prior is generic figures of the core's class.
     pub others: &'a [Cpu],
-    /// Whether tables that were measured on this device are fitted anew like others (`gpu::Options`).
+    /// Whether to refit tables that were measured on this device from scratch too (see `gpu::Options`).
     pub anew: bool,
-    /// The kernels that ran. XNNPACK's rates are moved from those that the base has.
+    /// The library whose kernels ran. A fit of XNNPACK's rates starts from the base's.
     pub library: Library,
-    /// What the tables' `source` says.
+    /// The `source` of the fitted tables.
     pub source: &'a str,
 }
 
@@ -61,33 +59,33 @@ pub struct FittedTable {
     pub cluster: String,
     /// Number format: [`DataType::F32`] or [`DataType::I8`].
     pub data_type: DataType,
-    /// The kernels whose rates it holds.
+    /// The library whose kernels' rates it holds.
     pub library: Library,
-    /// Runs it was fitted to.
+    /// Number of runs in the fit.
     pub runs: usize,
-    /// How well its parameters are known.
+    /// The fitted parameters.
     pub parameters: Vec<Known>,
 }
 
 /// A calibrated CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
-    /// The CPU with the fitted tables, from all networks.
+    /// The CPU with the tables fitted to all networks.
     pub cpu: Cpu,
     /// The tables that were fitted.
     pub tables: Vec<FittedTable>,
-    /// Each run, predicted by a fit that did not see its network, with an interval
-    /// from the errors on networks of the other parts.
+    /// Each run, predicted by a fit that has not seen its network, with an interval from the errors
+    /// on the networks of the other folds.
     pub held_out: Vec<Point>,
-    /// How far predictions on each core set may be off, from all `held_out`.
+    /// Interval of the prediction error on each core set, from all `held_out`.
     pub spreads: Vec<CoreSetSpread>,
-    /// Runs that were not used, and why.
+    /// Runs that were not used, with the reason.
     pub left_out: Vec<SkippedRow>,
 }
 
-/// Fits `cpu` to `runs`. Of clusters that ran only together with others, tables are moved as a whole or, for TFLite's own
-/// kernels, stay while what mixed core sets cost is fitted; those of clusters that did not run stay as they are.
-/// `progress` is told how many fits of the CPU are done, and of how many.
+/// Fits `cpu` to `runs`. The table of a cluster that ran only together with others is scaled by one
+/// factor; with TFLite's own kernels it keeps its values, and the overheads of mixed core sets are
+/// fitted instead. A cluster that did not run keeps its tables.
 pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Progress<'_>) -> Calibration {
     let evidence = Evidence::of(cpu, runs, options);
     let folds = options.folds.max(2);
@@ -117,7 +115,7 @@ pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Pr
     Calibration { cpu, tables, held_out, spreads, left_out }
 }
 
-/// Each usable run, predicted by the fit without the part its network is in.
+/// Each usable run, predicted by the fit that holds its network out.
 fn held_out<'a>(
     evidence: &Evidence<'a>,
     fold_of: &[usize],
@@ -131,16 +129,15 @@ fn held_out<'a>(
     let predicted = |usable: &Usable<'a>| {
         let Usable { run, network, .. } = *usable;
         let fold = fold_of[network];
-        // Only a mixed core set can lack a table: of a cluster that never ran alone.
+        // Only a mixed core set can lack a table: that of a cluster that never ran alone.
         let predicted_us = predict(run, &without_fold[fold], evidence.library).ok()?;
         let point = Point { unseen: true, ..point(run, predicted_us) };
-        Some((*usable, baselines[fold].beside(run, point)))
+        Some((*usable, baselines[fold].added_to(run, point)))
     };
     evidence.runs.iter().filter_map(predicted).collect()
 }
 
-/// The intervals of core sets with enough networks, in the order of the runs, from runs of networks kept
-/// out.
+/// The intervals of core sets with enough networks, in the order of the held-out runs.
 fn spreads<'a>(held_out: impl Iterator<Item = &'a (Usable<'a>, Point)>) -> Vec<CoreSetSpread> {
     let of_cores = |(usable, point): &'a (Usable<'a>, Point)| {
         let what = &usable.run.what;

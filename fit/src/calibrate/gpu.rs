@@ -1,9 +1,9 @@
 //! Fit of a GPU's kernel tables to measured layers.
 //!
 //! Responsible for: which run belongs to which table, the order of the fits, and
-//! cross-validation. Not for: the fit of one table (`fit`). Invariants: the
-//! cross-validated errors are those of networks a fit has not seen; the result is
-//! the same for a seed, on any number of threads.
+//! cross-validation by network. Not for: the fit of one table (`fit`). Invariants:
+//! cross-validated errors are of networks that the fit has not seen; a seed gives the
+//! same result on any number of threads.
 
 pub mod design;
 mod deviations;
@@ -30,28 +30,27 @@ use coexec_sim::{Basis, Operator};
 pub use fit::{Fitted, TableFit, TradeOff};
 use spread::HeldOut;
 
-/// Standard deviation of a parameter's logarithm around the base's value: a factor
-/// of 4.5 either way is one deviation.
+/// Prior standard deviation of a log parameter around the base's value: one deviation
+/// is a factor of 4.5.
 const PRIOR_DEVIATION: f64 = 1.5;
 /// The same around values that were measured on the device itself.
 const SAME_DEVICE_DEVIATION: f64 = 0.1;
-/// The same for grouped convolution around the generic one it is a variant of.
+/// The same of grouped convolution around generic convolution, whose variant it is.
 const GROUPED_DEVIATION: f64 = 0.5;
 
 /// How to calibrate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// What the runs are, for the source of each fitted value.
+    /// Description of the runs, for the source of each fitted value.
     pub source: String,
-    /// Folds of the cross-validation, no more than there are networks; fewer than two
-    /// for none.
+    /// Folds of the cross-validation, at most one per network; fewer than two to skip it.
     pub folds: usize,
     /// Seed of the partition of the networks into folds.
     pub seed: u64,
-    /// Tables that may have a learned correction of what the fitted equations leave.
+    /// Tables that may have a learned correction of the residuals of their fitted equations.
     pub correctable: Vec<KernelTable>,
-    /// Whether measured tables of the base are fitted anew like others: where it was fitted to these
-    /// very runs, they would only agree with themselves.
+    /// Whether to refit measured tables of the base from scratch too. Needed where the base was fitted
+    /// to these very runs, which would otherwise validate themselves.
     pub anew: bool,
 }
 
@@ -60,40 +59,39 @@ pub struct Options {
 pub struct Calibrated {
     /// The base with its fitted tables.
     pub gpu: Gpu,
-    /// What was fitted, table by table.
+    /// The fit of each table.
     pub tables: Vec<TableFit>,
-    /// Each run beside the prediction of the fit that had not seen its network, in the
-    /// order of the folds; none without folds, or where all runs are of one network.
-    /// The 90 % interval is scaled on the errors of the other folds.
+    /// Each run with its prediction by the fit that has not seen its network, in the
+    /// order of the folds; empty without folds, or where all runs are of one network.
+    /// The 90 % interval is calibrated on the errors of the other folds.
     pub held_out: Vec<Point>,
     /// The fits of the cross-validation.
     pub folds: Vec<Fold>,
-    /// How far the predictions of `gpu` may be off, from the cross-validated errors:
-    /// what the profile's `[calibration]` keeps for intervals.
+    /// Spread of the prediction errors of each table of `gpu`, from the cross-validated
+    /// errors: the profile's `[calibration]`, from which intervals are made.
     pub spreads: Vec<TableSpread>,
-    /// What the learned correction of each table that has one is worth: the part of the
-    /// held-out error (mean distance of logarithms) of the equations alone that it takes
-    /// away, below zero where it adds some. None without folds.
+    /// Benefit of each table's learned correction: the fraction by which it lowers the
+    /// held-out error (mean absolute log error) of the equations alone, negative where it
+    /// raises the error. Empty without folds.
     pub gains: Vec<(KernelTable, f64)>,
     /// Runs that no table of the base describes.
     pub left_out: Vec<SkippedRow>,
 }
 
-/// A fit that saw the runs of all networks but some.
+/// A fit that holds some networks out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fold {
     /// The base with the tables of that fit.
     pub gpu: Gpu,
-    /// The networks it did not see.
+    /// Names of the held-out networks.
     pub held_out: HashSet<String>,
 }
 
 /// Fits the tables of `base` to `runs`. The values of `base` are the centre of the
-/// prior and decide what few runs do not; its counts and rules are taken as they
-/// are. A parameter that is 0 in `base` stays 0. Where the base predicts the runs, they are of
-/// the device that it was measured on: a table stays near what it is, with its learned
-/// correction, unless a fit that starts anew is better. `progress` is told how many fits are
-/// done, and of how many.
+/// prior; its counts and rules are not fitted. A parameter that is 0 in `base` stays 0.
+/// Where `base` predicts the runs to within `SAME_DEVICE_ERROR`, they are treated as runs of the
+/// device that it was measured on: a measured table then keeps a tight prior and its learned
+/// correction, unless a refit from scratch has a lower error.
 pub fn calibrate(base: &Gpu, runs: &[GpuRun], options: &Options, progress: Progress<'_>) -> Calibrated {
     let mut base = base.clone();
     base.grouped_conv.get_or_insert_with(|| base.conv_generic.clone());
@@ -143,8 +141,8 @@ fn classify<'a>(base: &Gpu, runs: &'a [GpuRun]) -> (Vec<Classified<'a>>, Vec<Ski
     }))
 }
 
-/// Fits every table that has runs. Grouped convolution comes after the generic
-/// one, whose fit is the centre of its prior.
+/// Fits every table that has runs. Grouped convolution comes after generic convolution,
+/// whose fit is the centre of its prior.
 fn fit_tables(base: &Gpu, classified: &[Classified<'_>], options: &Options) -> (Gpu, Vec<TableFit>) {
     let mut gpu = base.without_residual();
     let mut fits = Vec::new();
@@ -159,15 +157,15 @@ fn fit_tables(base: &Gpu, classified: &[Classified<'_>], options: &Options) -> (
             kept.extend(correction.cloned());
             continue;
         }
-        let anew = Candidate::anew(&gpu, (table, &runs), options);
+        let refit = Candidate::refit(&gpu, (table, &runs), options);
         let was_measured = gpu.parameters_mut(table).is_some_and(|of| *of.basis == Basis::Measured);
-        let of_base = (was_measured && is_same_device)
-            .then(|| Candidate::of_base(&gpu, correction, (table, &runs), options))
-            .filter(|of_base| of_base.error.total_cmp(&anew.error).is_le());
-        let is_of_base = was_measured.then_some(of_base.is_some());
-        let (chosen, corrections) = match of_base {
-            Some(of_base) => (of_base, &mut kept),
-            None => (anew, &mut learned),
+        let near_base = (was_measured && is_same_device)
+            .then(|| Candidate::near_base(&gpu, correction, (table, &runs), options))
+            .filter(|near_base| near_base.error.total_cmp(&refit.error).is_le());
+        let is_of_base = was_measured.then_some(near_base.is_some());
+        let (chosen, corrections) = match near_base {
+            Some(near_base) => (near_base, &mut kept),
+            None => (refit, &mut learned),
         };
         gpu = chosen.gpu;
         fits.push(TableFit { is_of_base, ..chosen.fit });
@@ -180,18 +178,19 @@ fn fit_tables(base: &Gpu, classified: &[Classified<'_>], options: &Options) -> (
     (gpu, fits)
 }
 
-/// A GPU with a table that is fitted to its runs.
+/// A GPU with one table fitted to its runs.
 struct Candidate {
     gpu: Gpu,
     fit: TableFit,
     correction: Option<ResidualTable>,
-    /// Expected distance of the logarithms of predicted and measured time on runs like these.
+    /// Expected mean absolute log error on further runs of this kind.
     error: f64,
 }
 
 impl Candidate {
-    /// Whatever the base is of: from a wide prior, with what is learned of the runs alone.
-    fn anew(gpu: &Gpu, (table, runs): (KernelTable, &[&GpuRun]), options: &Options) -> Self {
+    /// Fitted from a wide prior, whichever device the base is of, with a correction learned from
+    /// these runs alone.
+    fn refit(gpu: &Gpu, (table, runs): (KernelTable, &[&GpuRun]), options: &Options) -> Self {
         let mut gpu = gpu.clone();
         let deviation = if table == KernelTable::GroupedConv {
             gpu.grouped_conv = Some(gpu.conv_generic.clone());
@@ -206,15 +205,17 @@ impl Candidate {
         let learned = is_correctable.then(|| residual::fit_table(&gpu, table, runs, options.seed)).flatten();
         let learned = learned.map(|(correction, error)| (Some(correction), error));
         let (correction, error) = learned.unwrap_or_else(|| {
-            // As many layers as there are parameters are met however wrong the equations are.
+            // Corrected for the degrees of freedom: as many parameters as layers meet all times,
+            // however wrong the equations are.
             let free = samples.len().saturating_sub(fit.parameters.len());
             (None, mean_error(&pairs(&gpu, runs)) * samples.len() as f64 / free as f64)
         });
         Self { gpu, fit, correction, error }
     }
 
-    /// As the device that the base was measured on, with the `correction` that was learned there.
-    fn of_base(
+    /// Fitted from a tight prior around the base, which was measured on this device, with the
+    /// `correction` that was learned then.
+    fn near_base(
         gpu: &Gpu,
         correction: Option<&ResidualTable>,
         (table, runs): (KernelTable, &[&GpuRun]),
@@ -232,13 +233,13 @@ impl Candidate {
     }
 }
 
-/// Predicted and measured times; of what has no prediction, no number.
+/// Predicted and measured times; NaN for a run without a prediction.
 fn pairs(gpu: &Gpu, runs: &[&GpuRun]) -> Vec<(f64, f64)> {
     runs.iter().map(|run| (predict(&run.what, gpu).unwrap_or(f64::NAN), run.measured_us)).collect()
 }
 
-/// Deals networks into at most `folds` folds of one or more, shuffled by the seed;
-/// into none where fewer than two would have any.
+/// Deals networks into at most `folds` non-empty folds, shuffled by the seed; no folds
+/// where there would be fewer than two.
 fn deal<'a>(networks: impl Iterator<Item = &'a str>, folds: usize, seed: u64) -> Vec<HashSet<&'a str>> {
     let networks: BTreeSet<&str> = networks.collect();
     let folds = folds.min(networks.len());
@@ -252,7 +253,7 @@ fn deal<'a>(networks: impl Iterator<Item = &'a str>, folds: usize, seed: u64) ->
     dealt
 }
 
-/// The held-out runs of each fold, predicted by the fit without it.
+/// The held-out runs of each fold, predicted by the fit that has not seen them.
 fn held_out(
     classified: &[Classified<'_>],
     folds: &[HashSet<&str>],
@@ -277,7 +278,7 @@ fn held_out(
     folds.par_iter().zip(fits).map(predict).collect()
 }
 
-/// What the correction of each table of `gpu` that has one is worth on held-out runs.
+/// Fraction of the held-out error that the correction of each corrected table of `gpu` removes.
 fn gains(gpu: &Gpu, held_out: &[Vec<HeldOut>]) -> Vec<(KernelTable, f64)> {
     let corrected = gpu.residual.iter().flat_map(|residual| &residual.table);
     let gain = |table: KernelTable| {

@@ -1,9 +1,9 @@
 //! Fit of the host path to the times of whole inferences.
 //!
-//! Responsible for: the parameters of `[gpu.host]`, given the kernel models of
-//! their launches, and the predictions of networks kept out of both fits. Not
-//! for: the kernel models (`gpu`). Invariant: a held-out prediction comes from a
-//! kernel fit and a host fit that saw nothing of its network.
+//! Responsible for: the parameters of `[gpu.host]`, given the kernel models, and the
+//! predictions of networks held out of both fits. Not for: the kernel models (`gpu`).
+//! Invariant: neither the kernel fit nor the host fit behind a held-out prediction has
+//! seen the network.
 
 use std::collections::BTreeMap;
 
@@ -20,36 +20,36 @@ use coexec_sim::device::gpu::{Gpu, HostPath, InferenceSpread};
 /// Error from which the loss grows linearly, as in the fits of kernels.
 const LOSS_SCALE: f64 = 0.1;
 
-/// Error that is expected of a good fit, against which the prior is weighed: what
-/// the repetitions of an inference differ by on the six phones of the data set (0.8
-/// to 9 %, median 2.5 %).
+/// Expected error of a good fit, which weighs the prior against the runs: the median
+/// variation between repetitions of an inference on the six phones of the data set
+/// (0.8 to 9 %).
 const EXPECTED_ERROR: f64 = 0.025;
 
-/// Least standard deviation of a parameter's logarithm from what was measured on the device itself: clocks and heat change from
-/// one day to the next.
-const LEAST_DEVIATION: f64 = 0.02;
+/// Smallest prior deviation of a log parameter around a value that was measured on the device
+/// itself: clock and temperature change from day to day.
+const MIN_SAME_DEVICE_DEVIATION: f64 = 0.02;
 
-/// What is expected of a parameter before any run.
+/// Prior of a parameter.
 struct Prior {
     key: &'static str,
     /// Centre, where the base has no host path.
     value: f64,
     /// Standard deviation of its logarithm.
     deviation: f64,
-    /// What a profile may say.
+    /// Values that a profile may hold.
     range: [f64; 2],
 }
 
-/// Key of the time of an inference without launches: only the sum of its two
-/// parts shows in a time from end to end.
+/// Key of the host time of an inference apart from its launches: end-to-end times
+/// determine only the sum of submission and read-back.
 const INFERENCE: &str = "submit_us + read_back_us";
 
-/// A range that no time of a measurement leads out of.
+/// No bounds on a time.
 const ANY: [f64; 2] = [0.0, f64::INFINITY];
 
-/// The parameters, in the order of the search. The centres are what Adreno, Mali,
-/// `PowerVR` and Apple phones have in common: 0.6 to 3.8 ms an inference, launches
-/// up to 1.26 times as long, gaps below one launch, and what 100 GB/s leaves.
+/// The parameters, in the order of the search. The centres are typical of Adreno, Mali,
+/// `PowerVR` and Apple phones: 0.6 to 3.8 ms per inference, launches up to 1.26 times as
+/// long as alone, gaps shorter than a launch, and traffic at 100 GB/s.
 const PRIORS: [Prior; 4] = [
     Prior { key: INFERENCE, value: 1500.0, deviation: 1.5, range: ANY },
     Prior { key: "kernel_factor", value: 1.05, deviation: 0.15, range: HostPath::KERNEL_FACTORS },
@@ -62,8 +62,8 @@ const PRIORS: [Prior; 4] = [
 pub struct HostFit {
     /// The parameters.
     pub host: HostPath,
-    /// How well they are known. Of an inference's time without launches only the
-    /// sum is; it is divided as the base divides it, in halves where it does not.
+    /// The parameters with their intervals. Submission and read-back are fitted as their
+    /// sum, which `host` divides in the base's proportion, or in halves without a base.
     pub parameters: Vec<Fitted>,
     /// Networks with a launch that the profile does not describe.
     pub left_out: Vec<SkippedRow>,
@@ -74,31 +74,30 @@ pub struct HostFit {
 pub struct Options<'a> {
     /// What the parameters' `source` says of the runs.
     pub source: &'a str,
-    /// Whether a host path that was measured on this device is fitted from scratch, too.
+    /// Whether to refit a host path that was measured on this device, too.
     pub anew: bool,
 }
 
-/// Fits the host path of `gpu` to the times of `networks`, by robust least squares
-/// of the logarithm of the time. The base's host path is the centre of the prior. None where no
+/// Fits the host path of `gpu` to the times of `networks`, by robust least squares on
+/// log times. The host path of `gpu`, if any, is the centre of the prior. None where no
 /// network can be used.
 pub fn fit(gpu: &Gpu, networks: &[GpuNetwork], options: &Options<'_>) -> Option<HostFit> {
     let (evidence, left_out) = evidence(gpu, networks);
     (!evidence.is_empty()).then(|| HostFit { left_out, ..solve(gpu, &evidence, options) })
 }
 
-/// The predictions of networks that neither their kernels' fit nor their host
-/// path's saw.
+/// Predictions of networks that neither the kernel fit nor the host fit has seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeldOut {
-    /// Each network of a fold beside its prediction, in the order of the table. The
-    /// 90 % interval comes from the errors of the other folds.
+    /// Measured and predicted time of each network that a fold holds out, in the order of the
+    /// table. The 90 % interval comes from the errors of the other folds.
     pub points: Vec<Point>,
-    /// How far predictions may be off, from all `points`; none of too few networks.
+    /// Interval of the prediction error, from all `points`; none of too few networks.
     pub spread: Option<InferenceSpread>,
 }
 
-/// Predicts each network by the fold that does not know it: its host path is
-/// fitted, with that fold's kernels, to the other networks.
+/// Predicts each network by the fold that holds it out: the host path is fitted, with
+/// that fold's kernels, to the other networks.
 pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], options: &Options<'_>) -> HeldOut {
     let predict = |(number, fold): (usize, &Fold)| -> Vec<(usize, (usize, Point))> {
         let is_held_out = |network: &GpuNetwork| fold.held_out.contains(&network.network);
@@ -111,7 +110,7 @@ pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], options: &Options<'_>) 
         let gpu = Gpu { host: Some(host), ..fold.gpu.clone() };
         let predictor = Predictor::new(&gpu, seen);
         let members = networks.iter().enumerate().filter(|(_, network)| is_held_out(network));
-        // What the fold has no kernel for is left out of the fit on all networks, too.
+        // A network without a kernel in the fold is left out of the fit to all networks too.
         let point = |(index, network)| {
             let point = predictor.point(network).ok()?;
             Some((index, (number, Point { unseen: true, ..point })))
@@ -127,7 +126,7 @@ pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], options: &Options<'_>) 
     HeldOut { points: predicted.values().map(bounded).collect(), spread: spread(predicted.values()) }
 }
 
-/// How far the predictions of `points` are off.
+/// Interval of the prediction errors of `points`.
 fn spread<'a>(points: impl Iterator<Item = &'a (usize, Point)>) -> Option<InferenceSpread> {
     let factors: Vec<f64> = points.map(|(_, point)| point.measured_us / point.predicted_us).collect();
     let networks = factors.len() as u32;
@@ -135,7 +134,7 @@ fn spread<'a>(points: impl Iterator<Item = &'a (usize, Point)>) -> Option<Infere
     Some(InferenceSpread { networks, low_factor, high_factor })
 }
 
-/// What a network says of the host path: its launches, and the logarithm of its time.
+/// An observation of the host path: a network's launches and log time.
 type Evidence = (Launches, f64);
 
 fn evidence<'a>(
@@ -148,21 +147,21 @@ fn evidence<'a>(
     }))
 }
 
-/// The centre of the prior, in the order of [`PRIORS`], and the part of an
-/// inference's time without launches that comes before the first.
+/// The centre of the prior, in the order of [`PRIORS`], and the share of submission in
+/// submission plus read-back.
 fn centre(base: Option<&HostPath>) -> ([f64; PRIORS.len()], f64) {
     const HALF: f64 = 0.5;
     let Some(host) = base else { return (PRIORS.map(|prior| prior.value), HALF) };
     let inference = host.inference_us();
     let known = [inference, host.kernel_factor.value, host.gap_us.value, host.traffic_us_per_byte.value];
     let mut centre = PRIORS.map(|prior| prior.value);
-    // What is 0 has no logarithm.
+    // A value of 0 has no logarithm.
     centre.iter_mut().zip(known).filter(|(_, known)| *known > 0.0).for_each(|(value, known)| *value = known);
     (centre, if inference > 0.0 { host.submit_us.value / inference } else { HALF })
 }
 
-/// Standard deviations of the parameters' logarithms before any run, in the order of [`PRIORS`]: those of the base's own fit
-/// where the base was measured on the device of these runs, which it then predicts.
+/// Prior deviations of the log parameters, in the order of [`PRIORS`]: those of the base's own fit where the base
+/// predicts these runs well enough to be of the same device.
 fn deviations(base: Option<&HostPath>, evidence: &[Evidence], anew: bool) -> [f64; PRIORS.len()] {
     let general = PRIORS.map(|prior| prior.deviation);
     let Some(host) = base.filter(|_| !anew) else { return general };
@@ -174,7 +173,7 @@ fn deviations(base: Option<&HostPath>, evidence: &[Evidence], anew: bool) -> [f6
     }
     let of_fit = |quantity: &Quantity| {
         let [low, high] = quantity.ci95.filter(|[low, _]| *low > 0.0)?;
-        Some(((high / low).ln() / (2.0 * DEVIATIONS_95)).max(LEAST_DEVIATION))
+        Some(((high / low).ln() / (2.0 * DEVIATIONS_95)).max(MIN_SAME_DEVICE_DEVIATION))
     };
     let fitted = [&host.submit_us, kernel_factor, gap_us, traffic_us_per_byte].map(of_fit);
     std::array::from_fn(|index| fitted[index].map_or(general[index], |known| known.min(general[index])))
@@ -212,7 +211,7 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], options: &Options<'_>) -> HostFit {
     HostFit { host, parameters, left_out: Vec::new() }
 }
 
-/// The equation of [`HostPath`], of values in the order of [`PRIORS`].
+/// The equation of [`HostPath`] for values in the order of [`PRIORS`].
 fn inference_us(values: &[f64; PRIORS.len()], launches: Launches) -> f64 {
     let [inference, factor, gap, traffic] = values;
     inference + factor * launches.alone_us + gap * launches.count as f64 + traffic * launches.bytes as f64

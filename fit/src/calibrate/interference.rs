@@ -1,11 +1,10 @@
-//! Fit of how the memory's clients suffer from each other, to co-run measurements.
+//! Fit of the slowdown of memory clients by each other's traffic, to co-run measurements.
 //!
-//! Responsible for: the parameters of `[[memory.interference]]`, and the errors of
-//! slowdowns that the fit had not seen, beside those of plain max-min sharing. Not
-//! for: measuring, or the capacity the clients share (`concurrent_bandwidth_gbps`).
-//! Invariants: a curve is fitted to its own client's runs alone; a held-out
-//! prediction is the engine's, with curves that saw no run at that level of
-//! traffic.
+//! Responsible for: the parameters of `[[memory.interference]]`, and their errors on
+//! held-out slowdowns compared with plain max-min sharing. Not for: measuring, or the
+//! capacity that the clients share (`concurrent_bandwidth_gbps`). Invariants: a curve is
+//! fitted to its own client's runs alone; a held-out prediction is the engine's, with
+//! curves that have seen no run at that level of traffic.
 
 mod predict;
 
@@ -20,23 +19,23 @@ use coexec_sim::simulate::memory::curve;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use serde::Serialize;
 
-/// One client's time beside others' traffic, against its time alone.
+/// The slowdown of one client by others' traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoRun {
-    /// Who is slowed: `cpu`, `gpu`, `npu`, or a CPU cluster.
+    /// The slowed client: `cpu`, `gpu`, `npu`, or a CPU cluster.
     pub client: String,
-    /// What it moves alone, in gigabytes a second.
+    /// Its bandwidth alone, in gigabytes per second.
     pub own_gbps: f64,
     /// Threads that share its traffic; 1 for an accelerator.
     pub streams: u32,
-    /// Who makes the other traffic.
+    /// The client that makes the other traffic.
     pub others: String,
-    /// What the others move alone, in gigabytes a second.
+    /// The others' bandwidth alone, in gigabytes per second.
     pub others_gbps: f64,
     /// Threads that share the others' traffic.
     pub others_streams: u32,
-    /// Which setting of the others' traffic it was measured under: runs of one level
-    /// are held out together.
+    /// Index of the setting of the others' traffic: runs of one level are held out
+    /// together.
     pub level: u32,
     /// Time over time alone.
     pub slowdown: f64,
@@ -47,51 +46,52 @@ pub struct CoRun {
 pub struct HeldOut {
     /// The client.
     pub client: String,
-    /// Runs predicted.
+    /// Number of predicted runs.
     pub runs: usize,
-    /// Mean error of the curves, in percent of the slowdown.
+    /// Mean absolute error of the curves, in percent of the slowdown.
     pub error_percent: f64,
-    /// Mean error of max-min sharing alone, in percent of the slowdown.
+    /// The same of max-min sharing alone.
     pub plain_error_percent: f64,
-    /// Mean error of predicting no slowdown at all, in percent of the slowdown.
+    /// The same of predicting no slowdown.
     pub idle_error_percent: f64,
 }
 
-/// Parameters of a curve, in the order of the search.
+/// Number of parameters of a curve.
 const PARAMETERS: usize = 5;
 
-/// Fewest runs of a client that can say where a curve of five parameters lies.
+/// Fewest runs of a client for a curve.
 pub const FEWEST_RUNS: usize = 2 * PARAMETERS;
 
 /// Error from which the loss grows linearly, as in the fits of kernels.
 const LOSS_SCALE: f64 = 0.1;
 
-/// Error expected of a good fit, against which the prior is weighed: what PCCS
-/// (MICRO'21) reached on CPUs.
+/// Error expected of a good fit, which weighs the prior against the runs: that of PCCS
+/// (MICRO'21) on CPUs.
 const EXPECTED_ERROR: f64 = 0.037;
 
-/// Deviation of a coordinate before any run: wide enough for a factor of seven
-/// either way, so that only what the runs say nothing of is held by it.
+/// Prior deviation of a coordinate: a factor of seven, wide enough that the prior decides
+/// only parameters that the runs do not inform.
 const PRIOR_DEVIATION: f64 = 2.0;
 
-/// Step of the derivatives that carry the coordinates' covariance to the values.
+/// Step of the derivatives that propagate the coordinates' covariance to the values.
 const DERIVATIVE_STEP: f64 = 1e-4;
 
-/// Where the search starts: onset and way to the saturation, as parts of the most
-/// others wanted. The loss has a kink at each point, and so more than one minimum.
+/// Starting points: onset, and distance from onset to saturation, both as fractions of the
+/// others' largest bandwidth. A curve's two kinks give the loss several local minima.
 const STARTS: [[f64; 2]; 6] = [[0.02, 0.3], [0.02, 1.0], [0.2, 0.3], [0.2, 0.8], [0.5, 0.2], [0.5, 0.5]];
 
-/// Part of its bandwidth left to a crowded client, and its slowdown, at the start.
+/// Fraction of its bandwidth that a crowded client keeps, and its further relative
+/// slowdown, at every start.
 const START_CROWDED: [f64; 2] = [0.5, 0.05];
 
-/// Fits a curve to the runs of each client that has [`FEWEST_RUNS`]; `source` says
-/// what the runs are.
+/// Fits a curve to the runs of each client with at least [`FEWEST_RUNS`]; `source`
+/// describes the runs.
 pub fn fit(runs: &[CoRun], source: &str) -> Vec<Interference> {
     fit_each(&usable(runs), source)
 }
 
-/// Predicts the runs of each level by curves fitted to the other levels. `memory`
-/// says what clients get together.
+/// Predicts the runs of each level by curves fitted to the other levels. The clients share
+/// the capacity of `memory`.
 pub fn held_out(memory: &Memory, runs: &[CoRun]) -> Vec<HeldOut> {
     let usable = usable(runs);
     let levels: BTreeSet<u32> = usable.iter().map(|run| run.level).collect();
@@ -119,7 +119,7 @@ fn summary((client, errors): (&str, Vec<[f64; 3]>)) -> HeldOut {
     HeldOut { client, runs, error_percent, plain_error_percent, idle_error_percent }
 }
 
-/// The runs of which every number is one that can be.
+/// The runs whose values are all possible.
 fn usable(runs: &[CoRun]) -> Vec<&CoRun> {
     let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
     let is_usable = |run: &&CoRun| {
@@ -133,20 +133,20 @@ fn usable(runs: &[CoRun]) -> Vec<&CoRun> {
     runs.iter().filter(is_usable).collect()
 }
 
-/// One curve a client.
+/// One curve per client.
 fn fit_each(runs: &[&CoRun], source: &str) -> Vec<Interference> {
     let clients: BTreeSet<&str> = runs.iter().map(|run| run.client.as_str()).collect();
     clients
         .into_iter()
         .filter_map(|client| {
             let own: Vec<&CoRun> = runs.iter().copied().filter(|run| run.client == client).collect();
-            let is_told = own.len() >= FEWEST_RUNS && own.iter().any(|run| run.others_gbps > 0.0);
-            is_told.then(|| fit_one(client, &own, source))
+            let is_determined = own.len() >= FEWEST_RUNS && own.iter().any(|run| run.others_gbps > 0.0);
+            is_determined.then(|| fit_one(client, &own, source))
         })
         .collect()
 }
 
-/// Units of a client's coordinates: the most it moved, and the most others wanted.
+/// Units of a client's coordinates: its own largest bandwidth, and that of the others.
 #[derive(Clone, Copy)]
 struct Scale {
     own_gbps: f64,
@@ -159,8 +159,8 @@ impl Scale {
         Self { own_gbps: most(|run| run.own_gbps), others_gbps: most(|run| run.others_gbps) }
     }
 
-    /// Onset, saturation, bandwidth alone, bandwidth crowded, slowdown: any
-    /// coordinates stand for a possible curve.
+    /// Onset, saturation, bandwidth alone, bandwidth crowded, and slowdown. Any coordinates
+    /// map to a possible curve.
     fn values(self, coordinates: &[f64]) -> [f64; PARAMETERS] {
         let part = |coordinate: f64| 1.0 / (1.0 + (-coordinate).exp());
         let onset = self.others_gbps * part(coordinates[0]);
@@ -174,7 +174,7 @@ impl Scale {
         ]
     }
 
-    /// Coordinates of a start.
+    /// Coordinates of a starting point.
     fn start([onset, way]: [f64; 2]) -> [f64; PARAMETERS] {
         let logit = |part: f64| (part / (1.0 - part)).ln();
         let [crowded, slowdown] = START_CROWDED;
@@ -182,7 +182,7 @@ impl Scale {
     }
 }
 
-/// The table of a client; its values are possible, rounded or not.
+/// The table of a client.
 fn table(client: &str, values: [Quantity; PARAMETERS], source: &str) -> Interference {
     let [onset_gbps, saturation_gbps, alone_gbps, crowded_gbps, crowded_slowdown_factor] = values;
     Interference {
@@ -220,17 +220,16 @@ fn search(runs: &[&CoRun], scale: Scale, start: [f64; PARAMETERS]) -> Solution {
     })
 }
 
-/// Whether rounding and range of `f64` left a curve of the values.
+/// Whether the values are a curve despite the rounding and range of `f64`.
 fn is_possible([onset, saturation, alone, crowded, slowdown]: [f64; PARAMETERS]) -> bool {
     let are_finite = saturation.is_finite() && alone.is_finite() && slowdown.is_finite();
     are_finite && onset < saturation && 0.0 < crowded && crowded <= alone
 }
 
-/// The values with their intervals, by the covariance of the coordinates.
+/// The values with their 95 % intervals, from the covariance of the coordinates (delta method).
 fn quantities(solution: &Solution, scale: Scale, runs: usize, source: &str) -> [Quantity; PARAMETERS] {
     let values = scale.values(&solution.parameters);
-    // The prior's rows stand for one observation a parameter, so that as many
-    // degrees of freedom are left as there are runs.
+    // The prior adds one row per parameter, so the degrees of freedom are the number of runs.
     let variance = 2.0 * solution.cost / runs as f64;
     let gradient = |parameter: usize| {
         DVector::from_fn(PARAMETERS, |coordinate, _| {

@@ -1,10 +1,9 @@
-//! Learning curves: how well convolutions of shapes nobody measured are predicted,
-//! by the number of measured ones a fit has seen.
+//! Learning curves: the error on layers of unseen shapes against the number of runs in the fit.
 //!
-//! Responsible for: which runs a fit sees, and the error of its predictions of the
-//! others. Not for: the fits, which the caller hands in. Invariants: the networks
-//! predicted are in no fit, and of their layers only those count whose shape is in no
-//! other network; every fit of a curve predicts the same layers.
+//! Responsible for: which runs a fit sees, and its error on the held-out layers. Not for:
+//! the fit itself (`gpu`). Invariants: no fit sees a held-out network; of the held-out
+//! networks only layers count whose shape no other network has; every fit of a curve
+//! predicts the same layers.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,20 +19,20 @@ use crate::validate::gpu::validate;
 use crate::validate::score::score;
 use coexec_sim::{Gpu, InputError, KernelTable, Operator, Text};
 
-/// Name of the series of the model linear in FLOPs.
+/// Name of the series of the baseline that is linear in FLOPs.
 pub const FLOPS_LINEAR: &str = "FLOPs-linear";
 
-/// The error after one fit to few runs.
+/// Held-out error of one fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LearningPoint {
-    /// What was fitted.
+    /// Name of the series, which states what was fitted.
     pub series: String,
-    /// Runs the fit saw.
+    /// Number of runs in the fit.
     pub rows: usize,
-    /// Which random choice of that many runs, from 0.
+    /// Index of the random draw of that many runs, from 0.
     pub draw: usize,
-    /// MAPE of the layers kept out.
+    /// MAPE of the held-out layers.
     pub mape_percent: f64,
 }
 
@@ -44,17 +43,18 @@ pub struct Series<'a> {
     pub name: String,
     /// The GPU, whose values are the prior's centre.
     pub centre: &'a Gpu,
-    /// Whether what the equations leave is learned, too.
+    /// Whether a correction of the equations' residuals is learned too.
     pub residual: bool,
-    /// How so many runs are chosen out of a random half, where they are not just the first of it.
+    /// Experimental design that selects the runs from a random half of them; none to draw them at
+    /// random.
     pub choose: Option<Choose>,
 }
 
-/// Chooses so many of some runs of a GPU.
+/// Selects the given number of runs of a GPU from a pool.
 pub type Choose = fn(&Gpu, &[GpuRun], usize) -> Vec<GpuRun>;
 
 impl Series<'_> {
-    /// The runs of a choice, as they are or chosen from its pool.
+    /// The runs to fit: those of the random draw, or as many selected from its pool.
     fn runs(&self, choice: &Choice) -> Vec<GpuRun> {
         match self.choose {
             Some(choose) if !choice.pool.is_empty() => choose(self.centre, &choice.pool, choice.runs.len()),
@@ -76,31 +76,31 @@ impl Series<'_> {
 pub struct Options {
     /// Family of operations, as [`family`] names it.
     pub family: &'static str,
-    /// Networks kept out of every fit.
+    /// Number of networks held out of every fit.
     pub held_out: usize,
-    /// Numbers of runs to fit to; of those that are no fewer than there are, one fit to all.
+    /// Numbers of runs to fit. All that reach the number of available runs become one fit of all of
+    /// them.
     pub rows: Vec<usize>,
-    /// Random choices of each number of runs.
+    /// Random draws for each number of runs.
     pub draws: usize,
-    /// Seed of the networks kept out and of the choices.
+    /// Seed of the held-out networks and of the draws.
     pub seed: u64,
 }
 
 impl Default for Options {
-    /// The learning curve of the GPU model's paper trail: 20 networks kept out, 10 to
-    /// 300 rows, three draws of each, and all of them.
+    /// The learning curve of the GPU model's study: 20 networks held out, three draws
+    /// each of 10 to 300 rows, and one fit of all rows.
     fn default() -> Self {
         let rows = vec![10, 30, 100, 300, usize::MAX];
         Self { family: "conv2d", held_out: 20, rows, draws: 3, seed: 0 }
     }
 }
 
-/// Fits each series to random choices of the convolutions in `runs` and predicts
-/// those of networks kept out. The points come series by series, the FLOPs-linear
-/// model last, by rising rows and draws.
-/// `progress` is told how many fits are done, and of how many.
+/// Fits each series to random draws of the runs of one family of operations and predicts
+/// those of the held-out networks. The points are ordered by series (the FLOPs-linear
+/// baseline last), rows and draw.
 ///
-/// No point where there are no more networks than are kept out.
+/// Empty where no network is left to fit, or no held-out layer has an unseen shape.
 pub fn learning_curve(
     runs: &[GpuRun],
     series: &[Series<'_>],
@@ -130,12 +130,12 @@ pub fn learning_curve(
         (point(&series.name, mape_percent), linear.map(|mape_percent| point(FLOPS_LINEAR, mape_percent)))
     };
     let (mut points, linear): (Vec<_>, Vec<_>) = jobs.par_iter().map(of_job).unzip();
-    // The model linear in FLOPs is the same beside every series.
+    // Each series yields a FLOPs-linear baseline fitted to its runs; that of the first is kept.
     points.extend(linear.into_iter().take(choices.len()).flatten());
     points
 }
 
-/// The convolutions a fit may see, and those it is to predict.
+/// The runs that a fit may see, and the held-out runs of unseen shapes.
 struct Split {
     fit: Vec<GpuRun>,
     predict: Vec<GpuRun>,
@@ -156,11 +156,11 @@ impl Split {
     }
 }
 
-/// A random choice of the runs a fit may see.
+/// A random draw of the runs that a fit may see.
 struct Choice {
     draw: usize,
     runs: Vec<GpuRun>,
-    /// Half of all, from which a series may choose; none where all are seen.
+    /// A random half of all runs, from which a series may select; empty where the fit sees all.
     pool: Vec<GpuRun>,
 }
 
@@ -173,7 +173,7 @@ fn choices(fit: &[GpuRun], options: &Options) -> Vec<Choice> {
             continue;
         }
         for draw in 0..options.draws {
-            // A stream of its own for each draw: a larger choice contains the smaller one.
+            // Each draw has a random stream of its own, so its larger choices contain its smaller ones.
             let shuffled = draw::shuffled(fit, options.seed, 1 + draw as u64);
             let first = |count: usize| shuffled.iter().take(count).copied().cloned().collect();
             choices.push(Choice { draw, runs: first(rows), pool: first(fit.len() / 2) });
@@ -182,15 +182,16 @@ fn choices(fit: &[GpuRun], options: &Options) -> Vec<Choice> {
     choices
 }
 
-/// Parses the points of a file of CSV.
+/// Parses learning points from CSV.
 ///
 /// # Errors
-/// The first row that is no point, with its line.
+/// The first row that is not a valid point, with its line.
 pub fn of_csv(text: &Text) -> Result<Vec<LearningPoint>, InputError> {
     let help = "give a file with columns series, rows, draw and mape_percent";
     csv_rows::read(text, help, |point: &LearningPoint| {
         let is_percentage = point.mape_percent >= 0.0 && point.mape_percent.is_finite();
-        let problem = || format!("the error of {} after {} rows is no percentage", point.series, point.rows);
+        let problem =
+            || format!("the error of {} after {} rows is not a percentage", point.series, point.rows);
         (!is_percentage).then(problem)
     })
 }
@@ -205,8 +206,8 @@ mod tests {
         coexec_sim::input::from_toml(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
     }
 
-    /// Convolutions of six networks, as `gpu` would run them; each network has shapes
-    /// of its own and one that all have.
+    /// Convolutions of six networks, timed by the model of `gpu`. Each network has three
+    /// shapes of its own and one that all networks share.
     fn runs(gpu: &Gpu) -> Vec<GpuRun> {
         let mut runs = Vec::new();
         for network in 0..6_u32 {

@@ -1,32 +1,31 @@
 //! Nonlinear least squares: Levenberg-Marquardt with a numerical Jacobian.
 //!
-//! The damping scales each parameter by its own curvature (Marquardt 1963), and
-//! the step is accepted or the damping raised by the gain ratio rule of Nielsen
-//! (1999). Robust losses are the caller's: it hands in residuals already bent by
-//! [`pseudo_huber`]. Invariant: the cost never rises from one iteration to the
-//! next.
+//! The damping scales each parameter by its own curvature (Marquardt 1963); the gain
+//! ratio rule of Nielsen (1999) lowers it after an accepted step and raises it after a
+//! rejected one. For a robust loss, the caller transforms its residuals by
+//! [`pseudo_huber`]. Invariant: the cost never rises from one iteration to the next.
 
 use nalgebra::{Cholesky, DMatrix, DVector};
 
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
 /// Relative step of the numerical derivative: near the cube root of the machine
-/// epsilon, where truncation and rounding errors of a central difference meet.
+/// epsilon, which balances truncation and rounding error of a central difference.
 const DERIVATIVE_STEP: f64 = 6e-6;
 
-/// First damping, relative to the largest curvature.
+/// Initial damping, relative to each parameter's curvature.
 const FIRST_DAMPING: f64 = 1e-3;
 
-/// Deviations either side of the mean that hold 95 % of a normal distribution.
+/// Half-width of the 95 % interval of a normal distribution, in standard deviations.
 pub const DEVIATIONS_95: f64 = 1.96;
 
-/// Part of the prior's variance above which the runs say too little of a value.
+/// Ratio of posterior to prior variance from which a parameter counts as not informed by the runs.
 pub const UNINFORMED: f64 = 0.5;
 
-/// When to stop.
+/// Stopping criteria.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stop {
-    /// Most iterations (Jacobians).
+    /// Maximum number of iterations; each evaluates one Jacobian.
     pub iterations: usize,
     /// Relative decrease of the cost below which the fit has converged.
     pub relative_decrease: f64,
@@ -38,37 +37,37 @@ impl Default for Stop {
     }
 }
 
-/// Where a fit ended.
+/// Result of a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
     /// The parameters.
     pub parameters: Vec<f64>,
     /// Half the sum of squared residuals.
     pub cost: f64,
-    /// Inverse of the normal matrix at the end, `(J' J)^-1`; none where the
+    /// Inverse of the normal matrix of the last iteration, `(J' J)^-1`; none where the
     /// residuals do not determine the parameters.
     pub inverse_normal: Option<DMatrix<f64>>,
-    /// Whether the cost had stopped falling.
+    /// Whether the cost stopped falling before the last allowed iteration.
     pub converged: bool,
 }
 
-/// What runs say of the logarithm of a parameter over its base.
+/// Posterior of the logarithm of a parameter's ratio to its base.
 #[derive(Clone, Copy, Debug)]
 pub struct Posterior {
-    /// The logarithm.
+    /// Mode of the logarithm.
     pub log: f64,
-    /// Its standard deviation, at most the prior's.
+    /// Standard deviation of the logarithm, at most the prior's.
     pub deviation: f64,
-    /// Whether the runs say more of it than the prior does.
+    /// Whether the runs inform the parameter; see [`UNINFORMED`].
     pub informed: bool,
 }
 
 impl Solution {
-    /// Of a parameter that is searched as its logarithm, with its distance from the base over the prior's deviation,
-    /// times the `expected` error, as one more residual beside those of the runs.
+    /// Posterior of the parameter at `index`, which is searched as the logarithm of its ratio to the
+    /// base. Besides those of the `runs`, the residuals must hold one row per parameter for its prior:
+    /// that logarithm over the deviation `prior`, times the `expected` error of a run.
     pub fn posterior(&self, index: usize, (prior, expected): (f64, f64), runs: usize) -> Posterior {
-        // The prior's rows stand for one observation a parameter, so that as many degrees
-        // of freedom are left as there are runs.
+        // The prior adds one row per parameter, so the degrees of freedom are the number of runs.
         let variance = 2.0 * self.cost / runs.max(1) as f64;
         let inverse = self.inverse_normal.as_ref().map(|inverse| inverse[(index, index)]);
         let prior_left = inverse.map_or(1.0, |inverse| inverse * (expected / prior).powi(2));
@@ -78,7 +77,7 @@ impl Solution {
 }
 
 impl Posterior {
-    /// A value that is `centre` where the logarithm is 0, and its 95 % interval.
+    /// The value and its 95 % interval; a logarithm of 0 is the value `centre`.
     pub fn value(self, centre: f64) -> (f64, [f64; 2]) {
         let end =
             |deviations: f64| rounded(centre * (self.log + deviations * self.deviation).exp(), VALUE_DIGITS);
@@ -87,17 +86,17 @@ impl Posterior {
     }
 }
 
-/// Bends a residual so that its square grows linearly beyond `scale`: the square
-/// root of the pseudo-Huber loss, with the residual's sign.
+/// Transforms a residual so that half its square is the pseudo-Huber loss, which is
+/// quadratic well below `scale` and linear well above. The sign is kept.
 pub fn pseudo_huber(residual: f64, scale: f64) -> f64 {
     let ratio = residual / scale;
-    // hypot - 1 loses digits for small ratios; this form does not.
+    // Equals hypot(ratio, 1) - 1, without its cancellation for small ratios.
     let loss = ratio * ratio / (1.0 + ratio.hypot(1.0));
     (2.0 * loss).sqrt() * scale * residual.signum()
 }
 
-/// Minimises half the sum of squares of the `residuals` of parameters, starting from
-/// `start`. There are always as many residuals; one that is not finite rejects the step.
+/// Minimises half the sum of squares of `residuals`, a function of the parameters, from
+/// `start`. It must always return equally many residuals; one that is not finite rejects the step.
 pub fn minimise(start: Vec<f64>, stop: Stop, mut residuals: impl FnMut(&[f64]) -> Vec<f64>) -> Solution {
     let mut at = |parameters: &DVector<f64>| DVector::from_vec(residuals(parameters.as_slice()));
     let mut normal = DMatrix::zeros(start.len(), start.len());
@@ -168,13 +167,13 @@ fn jacobian(
     jacobian
 }
 
-/// The step that solves the damped normal equations; none where they are not
-/// positive definite.
+/// The step that solves the damped normal equations; none where their matrix is not
+/// positive definite or the step is not finite.
 fn damped_step(normal: &DMatrix<f64>, gradient: &DVector<f64>, damping: f64) -> Option<DVector<f64>> {
     let largest = normal.diagonal().max();
     let mut damped = normal.clone();
     for index in 0..damped.nrows() {
-        // A parameter nothing depends on is held by a sliver of the largest curvature.
+        // A parameter on which no residual depends would leave the matrix singular.
         let curvature = normal[(index, index)].max(largest * f64::EPSILON);
         damped[(index, index)] += damping * curvature;
     }

@@ -1,13 +1,13 @@
-//! Fit of an NPU's compiled graphs to the times of whole models.
+//! Fit of the rates of an NPU's compiled graphs to the times of whole models.
 //!
-//! Responsible for: the rates of `[npu.compiled]`, their intervals, and the predictions of models
-//! whose family was kept out. Not for: the rules (`coexec_sim::kernel::npu::compiled`), or
-//! reading measurements. Invariant: a held-out prediction comes from a fit that saw no model of
-//! its family.
+//! Responsible for: the rates of `[npu.compiled]`, their intervals, and the predictions of held-out
+//! families of models. Not for: the equations (`coexec_sim::kernel::npu::compiled`), or reading
+//! measurements. Invariant: a held-out prediction comes from a fit that has seen no model of its
+//! family.
 //!
-//! The rates of an NPU that nothing is known of are fitted each on their own, from what those of
-//! one maker have in common. A chip whose base has rates is a faster or slower one of the same
-//! make: five factors say how much, and stay near 1 where few models are measured.
+//! Without a base, every rate is a parameter, with a prior common to one maker's NPUs. With a base,
+//! the chip is treated as a faster or slower one of the same make: the parameters are five speeds
+//! relative to the base, which stay near 1 where few models are measured.
 
 mod parameters;
 
@@ -25,14 +25,14 @@ use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::kernel::npu::compiled::Graph;
 use coexec_sim::{DataType, ProcessorKind};
 
-/// Error from which the loss grows linearly, and that is expected of a good fit: the same model
-/// differs by 5.6 % between two versions of the compiler (`data/aihub`).
+/// Error from which the loss grows linearly, also the expected error of a good fit: two versions of
+/// the compiler differ by 5.6 % on the same model (`data/aihub`).
 const LOSS_SCALE: f64 = 0.1;
 
-/// Iterations after which a fit ends: more change no prediction by a tenth of a percent.
+/// Iterations after which a fit stops: more change no prediction by a tenth of a percent.
 const ITERATIONS: usize = 30;
 
-/// A model measured whole on an NPU.
+/// A whole model measured on an NPU.
 #[derive(Clone, Debug)]
 pub struct MeasuredGraph<'a> {
     /// The measurement.
@@ -51,8 +51,8 @@ impl MeasuredGraph<'_> {
     }
 }
 
-/// The runs by which a model counts on an NPU, with their graphs, and those of them that are not
-/// understood.
+/// The reference runs of models on an NPU with their graphs, and the runs whose graph cannot be
+/// compiled.
 pub fn measured<'a>(
     base: Option<&CompiledGraphs>,
     runs: &'a [Inference],
@@ -70,19 +70,19 @@ pub fn measured<'a>(
 pub struct NpuFit {
     /// The rates.
     pub compiled: CompiledGraphs,
-    /// How well each is known; of a chip scaled from its base, the five factors.
+    /// The fitted parameters: each rate, or the five speeds relative to a base.
     pub parameters: Vec<Fitted>,
 }
 
-/// Fits rates to `graphs`, from those of `base` where there are some; `source` says what the
-/// runs are. None without a run.
+/// Fits rates to `graphs`, relative to those of `base` if any; `source` describes the runs. None
+/// without a run.
 pub fn fit(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], source: &str) -> Option<NpuFit> {
     let references: Vec<&MeasuredGraph<'_>> = graphs.iter().collect();
     (!references.is_empty()).then(|| solve(base, &references, source))
 }
 
-/// Predictions of models by fits that saw none of their family, in the order of `graphs`; the
-/// 90 % interval of each comes from the errors of the other families.
+/// Predictions of models by fits that have seen none of their family, in the order of `graphs`. The
+/// 90 % interval of each comes from the errors of the other families in its number format.
 pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], source: &str) -> Vec<Point> {
     let families: BTreeSet<&str> = graphs.iter().map(MeasuredGraph::family).collect();
     let predict = |family: &str| -> Vec<(usize, f64)> {
@@ -109,8 +109,9 @@ pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], sou
     predicted.iter().map(point).collect()
 }
 
-/// The rates of a chip that is as many times faster than that of `base`: at products in floats and with integers, in
-/// its vector unit, its memory, and what is paid whatever the extents. Sources and intervals stay the base's.
+/// The rates of a chip that is `times_faster` than that of `base` in multiply-accumulates with floats
+/// and with integers, its vector unit, its memory, and its fixed costs. Sources and intervals stay the
+/// base's.
 pub fn at_speeds(base: &CompiledGraphs, times_faster: [f64; 5]) -> CompiledGraphs {
     Setting::of(Some(base), false, false).at(&times_faster.map(f64::ln))
 }

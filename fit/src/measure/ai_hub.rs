@@ -1,10 +1,10 @@
 //! Importer of Qualcomm AI Hub's measurements: whole inferences of networks on one unit of a
-//! chip, as a runtime ran them, beside the networks' graphs.
+//! chip under a runtime, with the networks' graphs.
 //!
-//! Responsible for: which rows of `measurements.csv` can be used (`row`), which of several of one
-//! model counts (`choice`), and the networks, each imported once. Not for: how long a
-//! network is predicted to take. Invariant: a row that is not used is handed back with its line
-//! and the reason, never dropped.
+//! Responsible for: which rows of `measurements.csv` are usable (`row`), which of several rows of a
+//! model is used (`choice`), and the networks, each imported once. Not for: predictions
+//! (`validate::inference`). Invariant: an unused row is returned with its line and the reason,
+//! never dropped.
 
 mod choice;
 mod normalisation;
@@ -27,65 +27,64 @@ use row::Row;
 
 /// Name of the table in its folder.
 const TABLE: &str = "measurements.csv";
-/// Folder of the graphs beside it.
+/// Folder of the graphs, next to the table.
 const GRAPHS: &str = "graphs";
 
-/// A whole inference of a network on one unit. Its network's name is that of the graph: what
-/// cross-validation keeps together.
+/// A whole inference of a network on one unit. Its network's name is that of the graph.
 pub type Inference = Run<OnUnit>;
 
 /// What a runtime ran on one unit of a chip.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OnUnit {
-    /// The model's family of architectures, which cross-validation may keep together.
+    /// The model's family of architectures, which cross-validation may keep in one fold.
     pub family: String,
     /// The unit that ran all layers.
     pub unit: ProcessorKind,
-    /// Who compiled and ran the network.
+    /// The runtime that compiled and ran the network.
     pub runtime: Runtime,
     /// The number format.
     pub format: Format,
-    /// Whether it is the time by which the model counts on that unit and in that format; others
-    /// are told by their runtime.
+    /// Whether it is the reference time of the model on that unit and in that format; other times
+    /// are grouped by their runtime.
     pub is_reference: bool,
-    /// The measurement, by which copies of it are known.
+    /// Id of the measurement, by which copies are recognised.
     pub job: String,
-    /// What was computed.
+    /// The network that was computed.
     pub network: Arc<Network>,
 }
 
 /// A network in one number format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
-    /// As its file has it.
+    /// The graph, unfused.
     pub graph: Graph,
-    /// The layers that it is fused to.
+    /// The stages to which it is fused.
     pub stages: Vec<Stage>,
 }
 
-/// Who compiles and runs a network.
+/// A runtime that compiles and runs networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum Runtime {
-    /// Qualcomm's, from its container of a model, compiled on the device.
+    /// Qualcomm's, from its model container, compiled on the device.
     QnnDlc,
-    /// Qualcomm's, compiled before.
+    /// Qualcomm's, compiled ahead of time.
     QnnContextBinary,
-    /// TensorFlow Lite (`LiteRT`), which hands the network to Qualcomm's or has its own kernels.
+    /// TensorFlow Lite (`LiteRT`), which delegates to Qualcomm's runtime or uses its own kernels.
     Tflite,
-    /// ONNX Runtime, likewise.
+    /// ONNX Runtime, which delegates to Qualcomm's runtime or uses its own kernels.
     Onnx,
-    /// ONNX Runtime with what Qualcomm's has compiled before.
+    /// ONNX Runtime with a network that Qualcomm's runtime compiled ahead of time.
     PrecompiledQnnOnnx,
     /// Qualcomm's for speech.
     VoiceAi,
-    /// Qualcomm's of earlier versions.
+    /// Earlier versions of Qualcomm's.
     Qnn,
 }
 
 impl Runtime {
-    /// Place among the runtimes by which a model counts, the first that there is; none of those
-    /// that are only told by themselves.
+    /// Rank among the runtimes whose time can be a model's reference, lowest first; none for runtimes
+    /// that are only grouped by themselves.
     pub fn preference(self) -> Option<u32> {
         match self {
             Self::QnnDlc => Some(0),
@@ -101,7 +100,7 @@ impl Runtime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum Format {
-    /// Floating point, of as many bits as the unit computes in.
+    /// Floating point, in the unit's width.
     Float,
     /// 8-bit integers.
     W8a8,
@@ -112,8 +111,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// What a network in that format is to a unit: an NPU computes floating point in 16 bits;
-    /// what a GPU computes it in is its profile's.
+    /// The number format in which a unit computes: on an NPU, floating point has 16 bits; on a GPU,
+    /// the profile decides.
     pub fn data_type(self, unit: ProcessorKind) -> DataType {
         match (self, unit) {
             (Self::Float, ProcessorKind::Npu) => DataType::F16,
@@ -126,7 +125,7 @@ impl Format {
 }
 
 impl OnUnit {
-    /// Name of the group that its error is told in.
+    /// Name of its group of error figures.
     pub fn group(&self) -> String {
         let Self { unit, runtime, format, .. } = self;
         let what = if self.is_reference { Computed::Networks } else { Computed::Kind(runtime.to_string()) };
@@ -134,24 +133,24 @@ impl OnUnit {
     }
 }
 
-/// Whether `folder` holds such measurements.
+/// Whether `folder` holds AI Hub's measurements.
 pub fn is_in(folder: &Path) -> bool {
     folder.join(TABLE).is_file()
 }
 
-/// The inferences on `chip` in the table of `folder`, whose graphs are beside it.
+/// The inferences on `chip` in the table of `folder`, with the graphs of that folder.
 ///
 /// # Errors
-/// No such file, no table, or no such chip in it.
+/// The file does not exist, is not such a table, or has no such chip.
 pub fn read(folder: &Path, chip: &str) -> Result<Runs<OnUnit>, InputError> {
     let graphs = folder.join(GRAPHS);
     parse(&Text::read(&folder.join(TABLE))?, chip, |graph| import(&graphs, graph))
 }
 
-/// Parses the table; `import` has the graph of a name. See [`read`].
+/// Parses the table; `import` returns the graph of a name. See [`read`].
 ///
 /// # Errors
-/// No table, or no such chip in it.
+/// The text is not such a table, or has no such chip.
 pub fn parse(
     text: &Text,
     chip: &str,
@@ -181,7 +180,7 @@ pub fn parse(
     Ok(Runs { runs, left_out })
 }
 
-/// The rows of `chip` that say what ran, each measurement once, and the others.
+/// The usable rows of `chip`, each measurement once, and the others.
 fn rows_of(text: &Text, chip: &str) -> Result<(Vec<Row>, Vec<SkippedRow>), InputError> {
     let rows = csv_rows::numbered::<row::Cells>(text, row::HELP)?;
     let chips: BTreeSet<&str> = rows.iter().map(|(_, cells)| cells.chip.as_str()).collect();
@@ -192,12 +191,12 @@ fn rows_of(text: &Text, chip: &str) -> Result<(Vec<Row>, Vec<SkippedRow>), Input
     let of_chip = rows.into_iter().filter(|(_, cells)| cells.chip == chip);
     Ok(usable(of_chip.map(|(line, cells)| {
         let is_copy = !jobs.insert(cells.job_id.clone()) && !cells.job_id.is_empty();
-        let copy = || Err("a copy of a measurement that is listed before".to_owned());
+        let copy = || Err("a copy of a measurement that is listed above".to_owned());
         (line, if is_copy { copy() } else { Row::of(cells, line) })
     })))
 }
 
-/// The graph of that name in a folder, whole.
+/// The graph of that name in a folder, with the normalisation of its pictures.
 fn import(folder: &Path, name: &str) -> Result<Graph, String> {
     let path: PathBuf = folder.join(format!("{name}.onnx"));
     match ImportedScenario::load(&path, &ImportOptions::default()) {

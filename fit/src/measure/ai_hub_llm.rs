@@ -1,9 +1,9 @@
 //! Importer of the rates of language models that Qualcomm AI Hub publishes: the time to the first
-//! token, and that of a token behind it, each on one unit of a chip, as a runtime ran it.
+//! token and per further token, on one unit of a chip under a runtime.
 //!
-//! Responsible for: which rows of `aihub_llm.csv` can be used, and which bundled model each is of.
-//! Not for: predictions (`validate::language`). Invariant: a row that is not used is handed back
-//! with its line and the reason, never dropped.
+//! Responsible for: which rows of `aihub_llm.csv` are usable, and the bundled model of each. Not
+//! for: predictions (`validate::language`). Invariant: an unused row is returned with its line and
+//! the reason, never dropped.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -22,11 +22,11 @@ use coexec_sim::{InputError, ProcessorKind, Text};
 const TABLE: &str = "aihub_llm.csv";
 const OF_APPLE: &str = "apple_llm_bench.csv";
 
-/// Tokens of the prompt that the shortest time is of: the longest of 2048 tokens and more are
-/// whole multiples of it, by the context over 128.
+/// Tokens of the prompt with the shortest time to the first token: with contexts of 2048 tokens and
+/// more, the longest time is the shortest times the context over 128.
 const SHORT_PROMPT_TOKENS: u32 = 128;
 
-/// How a published name begins, and the bundled model of the same dimensions.
+/// The bundled model of the same dimensions, by the prefix of the published name.
 static MODELS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     from_toml(include_str!("ai_hub_llm/models.toml")).expect("a test reads the table, which is bundled")
 });
@@ -34,38 +34,38 @@ static MODELS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 /// A time of a language model.
 pub type Answer = Run<OfLanguageModel>;
 
-/// What of a language model took a time.
+/// A phase of a language model on one unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfLanguageModel {
-    /// The model, as it is published.
+    /// The model's published name.
     pub title: String,
-    /// The bundled one of the same dimensions.
+    /// The bundled model of the same dimensions.
     pub model: LanguageModel,
-    /// How its weights are stored.
+    /// Storage format of its weights.
     pub weights: WeightFormat,
-    /// The same, as it is published: `w4a16`, `q4_0`.
+    /// The published name of that format: `w4a16`, `q4_0`.
     pub format: String,
     /// The unit that computes the products.
     pub unit: ProcessorKind,
-    /// Who ran it, as published: `genie`.
+    /// The published name of the runtime: `genie`.
     pub runtime: String,
-    /// Tokens of the context that it was compiled for.
+    /// Context for which it was compiled, in tokens.
     pub context: u32,
-    /// What took the time.
+    /// The timed phase.
     pub phase: Phase,
 }
 
-/// What of an answer a time is of.
+/// A timed phase of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Reading a prompt of so many tokens.
+    /// Time to the first token: prefill of a prompt of this many tokens.
     FirstToken(u32),
-    /// A token behind the first, with so many tokens of context.
+    /// Time per further token (decode), with this many tokens of context.
     NextToken(u32),
 }
 
 impl OfLanguageModel {
-    /// A prompt, and an answer that fills the context.
+    /// A turn whose prompt and answer together fill the context.
     pub fn whole_context(&self) -> Turn {
         let prompt_tokens = match self.phase {
             Phase::FirstToken(tokens) => tokens,
@@ -74,7 +74,7 @@ impl OfLanguageModel {
         Turn { prompt_tokens, generated_tokens: self.context.saturating_sub(prompt_tokens) }
     }
 
-    /// Name of the group that its error is told in.
+    /// Name of its group of error figures.
     pub fn group(&self) -> String {
         let answer = match self.phase {
             Phase::FirstToken(_) => AnswerPart::FirstToken,
@@ -93,7 +93,7 @@ struct Cells {
     runtime: String,
     compute_unit: String,
     context_length: u32,
-    /// To the first token, with the shortest prompt.
+    /// Time to the first token with the shortest prompt.
     ttft_min_ms: f64,
     /// The same with a prompt of the whole context.
     ttft_max_ms: f64,
@@ -108,12 +108,12 @@ impl Cells {
         problem.map(|problem| format!("{}: {problem}", self.model))
     }
 
-    /// The chip as `measurements.csv` calls it: `8elite`.
+    /// The chip's name in `measurements.csv`: `8elite`.
     fn chip(&self) -> String {
         self.chipset.trim_start_matches("qualcomm-snapdragon-").replace('-', "")
     }
 
-    /// Where it ran; the runtime says so where the row does not.
+    /// The unit; the runtime's name determines it where the row does not.
     fn unit(&self) -> Result<ProcessorKind, String> {
         let unit = if self.compute_unit.is_empty() {
             self.runtime.strip_prefix("llama_cpp_").unwrap_or("npu")
@@ -146,11 +146,12 @@ impl Cells {
             };
             Ok::<_, String>(Run::timed(&model.name, (micros, None), line)?.of(what))
         };
-        // The longest time is that of a prompt of the whole context; where it is the only one, so is
-        // the shortest. An engine without compiled graphs takes longer the more there is in front: its shortest
-        // time is stated as a part of the longest, which alone was measured.
+        // The longest time is that of a prompt of the whole context; if only one is given, it is that
+        // too. With an engine without compiled graphs, a token takes longer the more context precedes
+        // it, but its shortest time is published as a fraction of the longest, and only the longest was
+        // measured.
         let is_whole = self.ttft_max_ms <= self.ttft_min_ms || self.runtime.contains("llama");
-        // How many of the shortest prompts fill the context.
+        // Number of shortest prompts that fill the context.
         let prompts = f64::from(self.context_length) / f64::from(SHORT_PROMPT_TOKENS);
         if self.ttft_max_ms > self.ttft_min_ms && 2.0 * self.ttft_max_ms < self.ttft_min_ms * prompts {
             return Err("the times of its shortest and its longest prompt contradict each other".to_owned());
@@ -167,31 +168,30 @@ impl Cells {
     }
 }
 
-/// The times on `chip` in a folder's table; of several that differ in their dates alone, the
-/// newest.
+/// The times on `chip` in a folder's table; of rows that differ only in their dates, the newest.
 ///
 /// # Errors
-/// No such file, no table, or no such chip in it.
+/// The file does not exist, is not such a table, or has no such chip.
 pub fn read(folder: &Path, chip: &str) -> Result<Runs<OfLanguageModel>, InputError> {
     let text = Text::read(&folder.join(TABLE))?;
-    let rows = csv_rows::read(&text, "give a folder as data/aihub is one", Cells::problem)?;
+    let rows = csv_rows::read(&text, "give a folder such as data/aihub", Cells::problem)?;
     let known: BTreeSet<String> = rows.iter().map(Cells::chip).collect();
     if !known.contains(chip) {
         return Err(no_such_device(&text, chip, "chips", known));
     }
     let mut seen = HashSet::new();
     let of_chip = rows.iter().enumerate().filter(|(_, row)| row.chip() == chip);
-    // The newest stands last.
+    // The newest row is the last.
     let (mut answers, mut left_out) = usable(of_chip.rev().map(|(index, row)| {
         let line = index as u64 + 2;
         let key = (&row.model, &row.precision, &row.runtime, row.unit().ok(), row.context_length);
         let is_newest = seen.insert(key);
-        (line, if is_newest { row.answers(line) } else { Err("a newer one is listed".to_owned()) })
+        (line, if is_newest { row.answers(line) } else { Err("a newer measurement is listed".to_owned()) })
     }));
     answers.reverse();
     left_out.reverse();
     if let Ok(text) = Text::read(&folder.join(OF_APPLE)) {
-        let reason = format!("of {OF_APPLE}, whose chips have no profile");
+        let reason = format!("in {OF_APPLE}, whose chips have no profile");
         let rows = (2..).zip(text.content.lines().skip(1));
         left_out.extend(rows.map(|(line, _)| SkippedRow { line, reason: reason.clone() }));
     }

@@ -2,9 +2,9 @@
 //! per network, with mean and deviation for each phone, core set and number
 //! format.
 //!
-//! Responsible for: which of its cells are runs on CPU cores. Not for: what operators a
-//! network consists of (`operators`), the cells themselves (`benchmark_table`), or which
-//! cores a core set names on a phone.
+//! Responsible for: which of its cells are runs on CPU cores. Not for: the operators of a
+//! network (`operators`), the cells themselves (`benchmark_table`), or the cores of a core
+//! set.
 
 mod operators;
 
@@ -17,12 +17,12 @@ use super::{OnCores, Runs};
 use coexec_sim::{DataType, InputError, Layer, Operator, Text};
 pub use operators::Networks;
 
-/// Reads the end-to-end table in `folder` for the phone whose columns are called
+/// Reads the end-to-end table in `folder` for the phone whose columns start with
 /// `device` (`pixel4` for `pixel4|1large|float|mean`), and the operators of its
-/// networks from the GPU table beside it.
+/// networks from the GPU table in the same folder.
 ///
 /// # Errors
-/// No such file, no table, or no such phone in it.
+/// A file does not exist, is not such a table, or has no such phone.
 pub fn read(folder: &Path, device: &str) -> Result<Runs<OnCores>, InputError> {
     let mut table = parse(&benchmark_table::read(folder, TIMES)?, device)?;
     let (networks, left_out) = networks(folder)?;
@@ -38,16 +38,16 @@ pub fn read(folder: &Path, device: &str) -> Result<Runs<OnCores>, InputError> {
     Ok(table)
 }
 
-/// What a CPU runs of each network of the GPU table in `folder`, by name, and the rows that
-/// cannot be used.
+/// The operators that a CPU runs for each network of the GPU table in `folder`, by name, and the
+/// unusable rows.
 ///
 /// # Errors
-/// No such file, or no table.
+/// The file does not exist, or is not such a table.
 pub fn networks(folder: &Path) -> Result<Networks, InputError> {
     operators::recover(&benchmark_table::read(folder, OPERATIONS)?)
 }
 
-/// Operators as layers of that number format.
+/// Operators as layers in a number format.
 pub(super) fn layers(operators: &[Operator], data_type: DataType) -> Arc<[Layer]> {
     operators.iter().map(|operator| Layer::new(operator.clone(), data_type)).collect()
 }
@@ -57,10 +57,10 @@ pub fn is_in(folder: &Path) -> bool {
     TIMES.iter().any(|name| folder.join(name).is_file())
 }
 
-/// Parses the end-to-end table; see [`read`]. It names no operators.
+/// Parses the end-to-end table, without the operators; see [`read`].
 ///
 /// # Errors
-/// No table, or no such phone in it.
+/// The text is not such a table, or has no such phone.
 pub fn parse(text: &Text, device: &str) -> Result<Runs<OnCores>, InputError> {
     end_to_end(text, device, |core_set, _| core_set != GPU)
 }

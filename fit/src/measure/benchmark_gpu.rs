@@ -2,9 +2,9 @@
 //! operation of a network, with the time and the kernel that TFLite 2.15 reported
 //! on each phone.
 //!
-//! Responsible for: the CSV and which of its rows are runs. Not for: the operator that a
-//! row stands for (`operators`), or the end-to-end tables. Invariant: no
-//! file makes it panic; each row becomes a run or a [`SkippedRow`].
+//! Responsible for: the table and which of its rows are runs. Not for: the operator of a
+//! row (`operators`), or the end-to-end table. Invariant: no file makes it panic; each
+//! row becomes a run or a [`SkippedRow`].
 
 pub(super) mod operators;
 
@@ -20,33 +20,33 @@ use coexec_sim::workload::{DataType, Layer, Linked, Operator};
 use coexec_sim::{InputError, Text};
 use operators::{Feature, MAX_SIDE, linked, operator};
 
-/// What follows the device's name in the columns of its times.
+/// Suffix of the names of a device's column of times.
 const TIME_SUFFIX: &str = "|gpu|float";
-/// What follows the device's name in the columns of its kernels.
+/// Suffix of the names of a device's column of kernels.
 pub(super) const KERNEL_SUFFIX: &str = "|gpu|kernel";
-/// Name of the Metal kernel that runs a depthwise convolution and the pointwise
-/// one behind it: no single layer describes it.
+/// Name of the Metal kernel that runs a depthwise convolution and the pointwise one
+/// after it. No single layer describes it.
 pub(super) const FUSED_KERNEL: &str = "depthwise_conv_plus_1x1_conv";
 
-/// Reads the table in `folder`, with the times of the phone whose columns are
-/// called `device` (`pixel4` for `pixel4|gpu|float`).
+/// Reads the table in `folder`, with the times of the phone whose columns start with
+/// `device` (`pixel4` for `pixel4|gpu|float`).
 ///
 /// # Errors
-/// No such file, no table, or no such phone in it.
+/// The file does not exist, is not such a table, or has no such phone.
 pub fn read(folder: &Path, device: &str) -> Result<Runs<Layer>, InputError> {
     parse(&benchmark_table::read(folder, OPERATIONS)?, device)
 }
 
-/// The phones that the table in `folder` has times of.
+/// The phones with times in the table in `folder`.
 ///
 /// # Errors
-/// No such file.
+/// The file does not exist.
 pub fn devices(folder: &Path) -> Result<Vec<String>, InputError> {
     let text = benchmark_table::read(folder, OPERATIONS)?;
     Ok(phones(&Table::of(&text)).into_iter().map(str::to_owned).collect())
 }
 
-/// The phones that a table has times of.
+/// The phones with times in a table.
 fn phones<'a>(table: &'a Table<'_>) -> Vec<&'a str> {
     table.header.iter().filter_map(|name| name.strip_suffix(TIME_SUFFIX)).collect()
 }
@@ -63,7 +63,7 @@ pub fn parse(text: &Text, device: &str) -> Result<Runs<Layer>, InputError> {
     Ok(Runs { runs, left_out })
 }
 
-/// Where in a record things are.
+/// Indices of a record's cells.
 pub(super) struct Columns {
     network: usize,
     operation: usize,
@@ -72,16 +72,16 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// The columns, with the kernel names of that one.
+    /// The columns, with kernel names in column `kernel`.
     pub(super) fn of(table: &Table<'_>, kernel: usize) -> Result<Self, InputError> {
         let needed = |name: &str| table.needed(name);
         let (network, operation, feature) = (needed("model")?, needed("operation")?, needed("feature")?);
         Ok(Self { network, operation, feature, kernel })
     }
 
-    /// The columns with the kernel names of a phone, and that with its times.
+    /// The columns with the kernel names of a phone, and the column of its times.
     pub(super) fn of_phone(table: &Table<'_>, device: &str) -> Result<(Self, usize), InputError> {
-        // What is no such table has no phones.
+        // Checks first that this is such a table, so that the error for an unknown phone lists phones.
         let columns = Self::of(table, 0)?;
         let of = |suffix: &str| table.column(&format!("{device}{suffix}"));
         match (of(TIME_SUFFIX), of(KERNEL_SUFFIX)) {
@@ -90,7 +90,7 @@ impl Columns {
         }
     }
 
-    /// Name of the network that a row is of.
+    /// Name of a row's network.
     fn network<'a>(&self, record: &'a StringRecord) -> &'a str {
         record.get(self.network).unwrap_or_default()
     }
@@ -119,23 +119,19 @@ impl Columns {
         Ok(operator)
     }
 
-    /// A row as a part of its network, of which `gaps` knows the rows before.
-    fn part<'a>(
-        &self,
-        record: &'a StringRecord,
-        telling: &Self,
-        gaps: &mut Gaps,
-    ) -> Result<Part<'a>, String> {
+    /// A row as a part of its network; `gaps` is the state after the rows before. The kernel names in
+    /// `names` determine the missing operations.
+    fn part<'a>(&self, record: &'a StringRecord, names: &Self, gaps: &mut Gaps) -> Result<Part<'a>, String> {
         let kernel = self.kernel(record)?;
         let operator = self.operator(record)?;
         let linked = linked(kernel)?;
         let input_side = self.input_side(record);
-        let gap = gaps.before(&operator, input_side, telling.kernel(record)?)?;
+        let gap = gaps.before(&operator, input_side, names.kernel(record)?)?;
         let channels = operator.input_shapes().next().map_or(0, |input| input.channels);
         Ok(Part { operator, input_side, channels, kernel, linked, gap })
     }
 
-    /// Side of the image a row reads, padding included; 0 where it reads none.
+    /// Side of the image that a row reads, padding included; 0 where it reads none.
     fn input_side(&self, record: &StringRecord) -> u32 {
         Feature(record.get(self.feature).unwrap_or_default()).count("Input_shape", MAX_SIDE).unwrap_or(0)
     }
@@ -146,30 +142,31 @@ pub(super) struct Part<'a> {
     pub(super) operator: Operator,
     /// Side of the image it reads, padding included; 0 where it reads none.
     pub(super) input_side: u32,
-    /// Channels it reads.
+    /// Channels that it reads.
     pub(super) channels: u32,
     /// Name of the kernel that ran it, and the functions that it links.
     pub(super) kernel: &'a str,
     pub(super) linked: Linked,
-    /// What is missing before it.
+    /// The gap before it.
     pub(super) gap: Gap,
 }
 
-/// What `add` makes of the rows of each network that is known whole, by name, and the rows
-/// that broke others. The kernel names of `telling` say what is missing.
+/// Each network whose rows are all usable, by name, built from its rows by `add`, and the
+/// unusable rows, which exclude their networks. The kernel names in column `names` determine the
+/// missing operations.
 pub(super) fn whole_networks<N: Default>(
     table: &Table<'_>,
     columns: &Columns,
-    telling: usize,
+    names: usize,
     add: impl Fn(&mut N, Part<'_>),
 ) -> (BTreeMap<String, N>, Vec<SkippedRow>) {
-    let telling = Columns { kernel: telling, ..*columns };
+    let names = Columns { kernel: names, ..*columns };
     let (mut networks, mut broken) = (BTreeMap::<String, (N, Gaps)>::new(), Vec::new());
     let mut left_out = Vec::new();
     for &(line, ref record) in &table.records {
         let name = columns.network(record);
         let (network, gaps) = networks.entry(name.to_owned()).or_default();
-        match columns.part(record, &telling, gaps) {
+        match columns.part(record, &names, gaps) {
             Ok(part) => add(network, part),
             Err(reason) => {
                 broken.push(name);

@@ -1,12 +1,13 @@
 //! Importer of whole networks timed on a GPU: the launches of each, from the GPU
-//! table of the mobile-ml-benchmark data set, beside the time of an inference,
-//! from its end-to-end table.
+//! table of the mobile-ml-benchmark data set, with the time of an inference from its
+//! end-to-end table.
 //!
-//! Responsible for: the launches in order, with those that have no row of their
-//! own. Element-wise operations that the delegate merges into no neighbour show
-//! only as numbers that kernel names skip; Metal's merged depthwise and pointwise
-//! convolution has two rows, each with the time of the whole. Not for: times of
-//! single launches (`benchmark_gpu`). Invariant: a network is listed with all its
+//! Element-wise operations that the delegate does not merge into a neighbour appear only
+//! as gaps in the numbers of kernel names. Metal's merged depthwise and pointwise
+//! convolution has two rows, each with the time of the whole.
+//!
+//! Responsible for: the launches in order, including those without a row. Not for: times
+//! of single launches (`benchmark_gpu`). Invariant: a network is listed with all its
 //! launches or, with line and reason, not at all.
 
 use std::collections::BTreeMap;
@@ -20,19 +21,19 @@ use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Linked, Opera
 use coexec_sim::{InputError, Text};
 
 /// Element-wise operations that one launch merges: a product and a sum (a scaled
-/// residual, or a normalisation by trained statistics) and the activation behind
-/// them. With this count the sums of Mi 8 SE, whose times repeat best, explain its
-/// inferences to 0.7 %; with a launch for each operation they do to 0.75 %.
+/// residual, or a normalisation by trained statistics) and the activation after them.
+/// With this number, sums of launches explain the inferences of the Mi 8 SE, whose
+/// times repeat best, to 0.7 %; with one launch per operation, to 0.75 %.
 const MERGED: usize = 3;
-/// What such a launch runs, in order.
+/// The functions of such a launch, in order.
 const MERGED_FUNCTIONS: [Function; MERGED] = [Function::Multiply, Function::Add, Function::Relu];
 
 /// Reads the two tables in `folder`, flat or as the data set publishes them, for
-/// the phone whose columns are called `device` (`pixel4` for `pixel4|gpu|kernel`
+/// the phone whose columns start with `device` (`pixel4` for `pixel4|gpu|kernel`
 /// and `pixel4|gpu|float|mean`).
 ///
 /// # Errors
-/// No such file, no table, or no such phone in it.
+/// A file does not exist, is not such a table, or has no such phone.
 pub fn read(folder: &Path, device: &str) -> Result<Runs<Vec<Layer>>, InputError> {
     let operations = benchmark_table::read(folder, OPERATIONS)?;
     parse(&operations, &benchmark_table::read(folder, TIMES)?, device)
@@ -56,7 +57,7 @@ pub fn parse(operations: &Text, times: &Text, device: &str) -> Result<Runs<Vec<L
     Ok(Runs { runs, left_out })
 }
 
-/// The launches of each network that is known whole, and the rows that broke others.
+/// The launches of each network whose rows are all usable, and the unusable rows.
 type Launches = (BTreeMap<String, Network>, Vec<SkippedRow>);
 
 /// The launches of each network, from the GPU table.
@@ -70,12 +71,12 @@ fn launches(text: &Text, device: &str) -> Result<Launches, InputError> {
 #[derive(Default)]
 struct Network {
     layers: Vec<Layer>,
-    /// The merged kernel of the row before, whose second row is yet to come.
+    /// The merged kernel of the row before, if its second row is still to come.
     merged: Option<String>,
 }
 
 impl Network {
-    /// Adds the launch of a row, after those that have no row.
+    /// Adds the launch of a row, after the launches without a row before it.
     fn add(&mut self, part: Part<'_>) {
         let Part { operator, channels, kernel, linked, gap, .. } = part;
         let side = gap.side.max(1);
@@ -95,8 +96,8 @@ impl Network {
     }
 }
 
-/// A launch of the first `functions` of [`MERGED_FUNCTIONS`] on a tensor. The
-/// second operands are one value a channel, which move next to nothing.
+/// A launch of the first `functions` of [`MERGED_FUNCTIONS`] on a tensor. The second
+/// operands have one value per channel and hardly any traffic.
 fn element_wise(input: Shape, functions: usize) -> Layer {
     let [first, behind @ ..] = MERGED_FUNCTIONS;
     let other = Some(Shape { height: 1, width: 1, ..input });

@@ -1,9 +1,9 @@
-//! The tables of the mobile-ml-benchmark data set as such: their files, records and
-//! columns, and the cells of the end-to-end table.
+//! The tables of the mobile-ml-benchmark data set: their files, records and columns, and
+//! the cells of the end-to-end table.
 //!
-//! Responsible for: where a folder has them, flat or as the data set publishes them, and
-//! what is refused. Not for: what a row of operations stands for. Invariant: no file makes
-//! it panic; a cell that is no time is handed back with its line and the reason.
+//! Responsible for: finding them in a folder, flat or as the data set publishes them, and
+//! rejecting other files. Not for: the operator of a row. Invariant: no file makes it
+//! panic; a cell that is not a time is returned with its line and the reason.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ pub(super) const TIMES: [&str; 3] =
 /// Core set under which the end-to-end table lists the GPU.
 pub(super) const GPU: &str = "gpu";
 
-/// The first of these files that is there; the error of the first where none is.
+/// The first of these files that exists; the error of the first where none does.
 ///
 /// # Errors
-/// None is there, or one cannot be read.
+/// None exists, or one cannot be read.
 pub fn read<const NAMES: usize>(folder: &Path, names: [&str; NAMES]) -> Result<Text, InputError> {
     let mut text = Text::read(&folder.join(names[0]));
     for name in &names[1..] {
@@ -45,11 +45,11 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The records of `text`, whatever they hold.
+    /// The records of `text`, unchecked.
     pub fn of(text: &'a Text) -> Self {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
         let header = reader.headers().cloned().unwrap_or_default();
-        // A record of a text is never broken: it may have any length, and its bytes are UTF-8.
+        // No record of a text is an error: any length is allowed, and the bytes are UTF-8.
         let records = reader.into_records().filter_map(Result::ok);
         let records = records.map(|record| (record.position().map_or(0, Position::line), record)).collect();
         Self { text, header, records }
@@ -59,7 +59,7 @@ impl<'a> Table<'a> {
         self.header.iter().position(|column| column == name)
     }
 
-    /// A column without which it is no such table.
+    /// A required column; an error where it is missing.
     pub(super) fn needed(&self, name: &str) -> Result<usize, InputError> {
         self.column(name).ok_or_else(|| {
             self.text.refuse(
@@ -70,7 +70,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// The numbers above 0 in a column, record by record.
+    /// The numbers of a column by record; none for a cell without a number above 0.
     ///
     /// # Errors
     /// There is no such column.
@@ -93,10 +93,10 @@ struct Column<'a> {
 }
 
 /// The runs of `device` in the end-to-end table, on the core sets and in the number formats
-/// that are wanted, and the cells that hold no time. What the networks consist of stands elsewhere.
+/// that are wanted, and the cells that are not times. The runs have no layers yet.
 ///
 /// # Errors
-/// No table, or no such column of the phone.
+/// The text is not such a table, or has no such column of the phone.
 pub(super) fn end_to_end(
     text: &Text,
     device: &str,
@@ -135,7 +135,7 @@ pub(super) fn end_to_end(
 }
 
 impl Column<'_> {
-    /// The run in a row; none where the cell is empty: not measured.
+    /// The run in a row; none where the cell is empty, as the run was not measured.
     fn run(&self, record: &StringRecord, network: usize, line: u64) -> Result<Option<CpuRun>, String> {
         let name = record.get(network).map_or("", str::trim);
         if name.is_empty() {

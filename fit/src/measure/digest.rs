@@ -1,7 +1,7 @@
-//! What tells whether two tables hold the same runs.
+//! Digests of runs, by which tables of the same runs are recognised.
 //!
 //! Responsible for: a short digest of runs, the same on every machine and for any order
-//! of rows. Not for: security; whoever wants two tables to look alike can have that.
+//! of rows. Not for: security; the hash is not cryptographic, so collisions can be made.
 
 use super::runs::Measurement;
 use super::{ByProcessor, Run};
@@ -10,7 +10,7 @@ use super::{ByProcessor, Run};
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// The digest of measurements of coexec's own, in hexadecimal digits.
+/// The digest of measurements in coexec's own format, in hexadecimal digits.
 pub fn of_measurements(measurements: &[Measurement]) -> String {
     of_lines(measurements.iter().flat_map(|measurement| {
         measurement.repetitions.iter().map(|repetition| {
@@ -20,7 +20,7 @@ pub fn of_measurements(measurements: &[Measurement]) -> String {
     }))
 }
 
-/// The digest of one device's runs in a data set, likewise.
+/// The digest of one device's runs in a data set, in hexadecimal digits.
 pub fn of_runs(runs: &ByProcessor) -> String {
     fn line<W>(on: &str, run: &Run<W>) -> String {
         format!("{on} {} {} {}", run.network, run.line, run.measured_us)

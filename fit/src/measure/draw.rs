@@ -1,5 +1,4 @@
-//! A few of many runs, drawn at random: what a calibration from few measurements
-//! sees.
+//! Random draws of few runs out of many, for calibrations from few measurements.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::GpuRun;
 
-/// The items in an order that depends on the seed and its stream alone.
+/// The items shuffled; the order depends only on the seed and its stream.
 pub(crate) fn shuffled<T>(items: impl IntoIterator<Item = T>, seed: u64, stream: u64) -> Vec<T> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(stream);
@@ -18,7 +17,7 @@ pub(crate) fn shuffled<T>(items: impl IntoIterator<Item = T>, seed: u64, stream:
     items
 }
 
-/// `count` of the runs, in their order; all where there are no more.
+/// A random draw of `count` runs, in their order; all where there are no more.
 pub fn rows(runs: &[GpuRun], count: usize, seed: u64) -> Vec<GpuRun> {
     let mut indices = shuffled(0..runs.len(), seed, 0);
     indices.truncate(count);
@@ -26,7 +25,7 @@ pub fn rows(runs: &[GpuRun], count: usize, seed: u64) -> Vec<GpuRun> {
     indices.into_iter().map(|index| runs[index].clone()).collect()
 }
 
-/// `count` of the networks of these names; all where there are no more.
+/// A random draw of `count` of the distinct names; all where there are no more.
 pub fn networks<'a>(names: impl Iterator<Item = &'a str>, count: usize, seed: u64) -> BTreeSet<&'a str> {
     let distinct: BTreeSet<&str> = names.collect();
     shuffled(distinct, seed, 0).into_iter().take(count).collect()

@@ -1,10 +1,10 @@
-//! What a network of the mobile-ml-benchmark data set runs without a row in its
-//! GPU table: the numbers that kernel names skip.
+//! Operations without a row in the GPU table of the mobile-ml-benchmark data set,
+//! recovered from the numbers that kernel names skip.
 //!
-//! Responsible for: how many operations are missing before a row, and from which
-//! side its input was padded (CPU model, recovery of hidden operations). Not for:
-//! what they are taken to be, which differs between a CPU and a GPU.
-//! Invariant: rows are given in the order of the table.
+//! Responsible for: the number of operations missing before a row, and the side of its
+//! input before padding (CPU model, recovery of hidden operations). Not for: the operators
+//! assumed in their place, which differ between CPU and GPU. Invariant: rows are given in
+//! the order of the table.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ use coexec_sim::{InputError, Operator};
 
 /// Side of the images that all networks of the data set read.
 const IMAGE_SIDE: u32 = 224;
-/// Most rows that padding adds to an image: a side that is larger by more comes
-/// from an operation without a row.
+/// Most rows that padding adds to an image. A side that is larger by more comes from an
+/// operation without a row.
 const MOST_PADDED_ROWS: u32 = 8;
-/// What the smallest window that needs padding, 3x3, adds to a side.
+/// Rows that the smallest padded window, 3x3, adds to a side.
 const LEAST_PADDED_ROWS: u32 = 2;
-/// Most operations without a row between two rows; the data set has six.
+/// Most operations without a row between two rows; the data set has at most six.
 const MOST_HIDDEN: u32 = 64;
 
-/// The column with the kernel names that link the most functions: of the phones'
-/// names these say most, as Winograd and merged kernels name fewer.
+/// The column whose kernel names link the most functions: the most informative phone, as
+/// Winograd and merged kernels name fewer.
 ///
 /// # Errors
 /// The table names no kernels.
@@ -34,28 +34,28 @@ pub(super) fn most_linked_column(table: &Table<'_>) -> Result<usize, InputError>
         names.map(|name| name.matches(LINK).count()).sum()
     };
     let is_kernel = |column: &usize| table.header[*column].ends_with(KERNEL_SUFFIX);
-    // The last of equals is what `max_by_key` gives: of reversed columns, the first.
+    // `max_by_key` returns the last of equals, which is the first column once reversed.
     let most = (0..table.header.len()).rev().filter(is_kernel).max_by_key(|&column| links(column));
     most.map_or_else(|| table.needed(KERNEL_SUFFIX), Ok)
 }
 
-/// What lies between a row and the one before it.
+/// The gap between a row and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
-    /// Side of the tensor that was there before the row's padding.
+    /// Side of the row's input before its padding.
     pub(super) side: u32,
-    /// Whether a padding of a known tensor leads from that side to the row's.
+    /// Whether the row's input is a padded one of that side.
     pub(super) padded: bool,
-    /// Operations without a row, beside the padding.
+    /// Number of operations without a row, not counting the padding.
     pub(super) missing: u32,
 }
 
-/// One network's rows so far.
+/// State after the rows of a network so far.
 #[derive(Clone, Debug)]
 pub(super) struct Gaps {
     /// Sides of the tensors so far.
     sides: BTreeSet<u32>,
-    /// Number in the graph of the next operation, if none is missing.
+    /// Number of the next operation in the graph, if none is missing.
     next: u32,
 }
 
@@ -66,11 +66,11 @@ impl Default for Gaps {
 }
 
 impl Gaps {
-    /// What is missing before `operator`, which reads an image of `input_side`
-    /// (padding included) and is run by the kernel of that name.
+    /// The gap before `operator`, which reads an image of `input_side` (padding included)
+    /// and runs as the kernel of that name.
     ///
     /// # Errors
-    /// The name has no number, or too much is missing.
+    /// The name has no number, or too many operations are missing.
     pub(super) fn before(
         &mut self,
         operator: &Operator,
@@ -86,7 +86,7 @@ impl Gaps {
         if operator.window().is_some() && input_side > 1 && !self.sides.contains(&input_side) {
             let before = self.sides.range(..input_side).next_back();
             let unpadded = before.copied().unwrap_or(input_side.saturating_sub(LEAST_PADDED_ROWS));
-            // The padding has a number, too.
+            // The padding has a number too.
             gap.missing = gap.missing.saturating_sub(1);
             if input_side - unpadded <= MOST_PADDED_ROWS {
                 gap = Gap { side: unpadded, padded: true, ..gap };
@@ -102,8 +102,8 @@ impl Gaps {
     }
 }
 
-/// The number at the end of a name: `relu_2`. A merged kernel has the numbers of
-/// all that it merges.
+/// The number at the end of a name: `relu_2`. A merged kernel has the numbers of all
+/// operations that it merges.
 fn numbers(name: &str) -> Vec<u32> {
     match name.strip_prefix(FUSED_KERNEL) {
         Some(merged) => merged.split('_').filter_map(|digits| digits.parse().ok()).collect(),

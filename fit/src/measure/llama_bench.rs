@@ -1,7 +1,9 @@
-//! Importer of the rates of language models that llama.cpp's `llama-bench` prints, as CSV, JSON, JSON lines or markdown.
+//! Importer of the rates of language models that llama.cpp's `llama-bench` prints, as CSV, JSON, JSON
+//! lines or markdown.
 //!
-//! Responsible for: which bundled model, weights and unit a row is of, and which time of it. Not for: predictions
-//! (`validate::language`). Invariant: a row that is not used is handed back with its line and the reason.
+//! Responsible for: the bundled model, the weights, the unit and the phase of each row. Not for:
+//! predictions (`validate::language`). Invariant: an unused row is returned with its line and the
+//! reason.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,16 +17,17 @@ use coexec_sim::device::{Cluster, InstructionSet};
 use coexec_sim::workload::{LanguageModel, MAX_DIMENSION, WeightFormat, language_model, language_models};
 use coexec_sim::{InputError, ProcessorKind, Profile, Text};
 
-/// Who runs the models: the name of its groups.
+/// Name of the runtime in groups of error figures.
 const RUNTIME: &str = "llama_cpp";
-/// How far parameters may be off those of a bundled model: markdown rounds a billion to two digits.
+/// Largest log ratio of numbers of parameters for the same model: markdown rounds billions to two
+/// decimals.
 const SAME_PARAMETERS: f64 = 0.01;
-/// What `ngl` says where all layers are on the accelerator.
+/// Value of `ngl` for all layers on the accelerator.
 const ALL_LAYERS: i64 = -1;
-/// Tokens of a prompt that it computes at once unless told otherwise.
+/// Default number of prompt tokens that are computed at once.
 const USUAL_BATCH: u32 = 512;
 
-/// llama.cpp's names of architectures, and how bundled models of them are called.
+/// llama.cpp's names of architectures, and the prefixes of bundled models of them.
 const ARCHITECTURES: [(&str, &[&str]); 6] = [
     ("gemma", &["gemma"]),
     ("internlm2", &["internlm2"]),
@@ -34,7 +37,7 @@ const ARCHITECTURES: [(&str, &[&str]); 6] = [
     ("qwen3", &["qwen3"]),
 ];
 
-/// Its names of number formats, and the nearest that is predicted.
+/// llama.cpp's names of number formats, and the nearest supported format.
 const FORMATS: [(&str, WeightFormat); 5] = [
     ("Q4_0", WeightFormat::W4a16),
     ("Q4_1", WeightFormat::W4a16),
@@ -43,8 +46,8 @@ const FORMATS: [(&str, WeightFormat); 5] = [
     ("F16", WeightFormat::F16),
 ];
 
-/// Its names of backends, where they compute, and whose units they are made for where that is one maker's; the first that a
-/// row names counts.
+/// llama.cpp's names of backends, the processor that they use, and its maker where they support only
+/// one. The first that occurs in a row counts.
 const BACKENDS: [(&str, ProcessorKind, Option<&str>); 11] = [
     ("HTP", ProcessorKind::Npu, Some("Qualcomm")),
     ("Hexagon", ProcessorKind::Npu, Some("Qualcomm")),
@@ -59,10 +62,11 @@ const BACKENDS: [(&str, ProcessorKind, Option<&str>); 11] = [
     ("BLAS", ProcessorKind::Cpu, None),
 ];
 
-/// Those that multiply many tokens at once for the CPU, even where no layer is theirs (llama.cpp's `offload_op`).
+/// Backends that compute products of many tokens even where all layers are on the CPU (llama.cpp's
+/// `offload_op`).
 const FOR_THE_CPU: [&str; 6] = ["CUDA", "ROCm", "Vulkan", "Metal", "SYCL", "BLAS"];
 
-/// Markdown's names of columns that CSV and JSON call otherwise.
+/// Names of columns in markdown that differ from those in CSV and JSON, with the latter.
 const SHORT_NAMES: [(&str, &str); 11] = [
     ("model", "model_type"),
     ("params", "model_n_params"),
@@ -77,7 +81,7 @@ const SHORT_NAMES: [(&str, &str); 11] = [
     ("noh", "no_host"),
 ];
 
-/// Options that change what is measured, and what they say where they do not.
+/// Options that change the measurement, and their default values.
 const OPTIONS: [&str; 9] = [
     "type_k",
     "type_v",
@@ -95,13 +99,13 @@ const USUAL: [&str; 8] = ["f16", "-1", "0", "false", "auto", "off", "none", "0x0
 #[derive(Debug)]
 struct Row(BTreeMap<String, String>);
 
-/// A row and its line, or why it is none.
+/// Lines with their rows, or the reasons that they are unusable.
 type Rows = Vec<(u64, Result<Row, String>)>;
 
-/// The times in a file, on a device with `profile`.
+/// The times in a file, measured on the device of `profile`.
 ///
 /// # Errors
-/// No such file, or nothing in it is a table of llama-bench.
+/// The file does not exist, or has no row of llama-bench.
 pub fn read(path: &Path, profile: &Profile) -> Result<Runs<OfLanguageModel>, InputError> {
     let text = Text::read(path)?;
     let rows = rows(&text.content);
@@ -115,7 +119,7 @@ pub fn read(path: &Path, profile: &Profile) -> Result<Runs<OfLanguageModel>, Inp
     Ok(Runs { runs, left_out })
 }
 
-/// The rows of a text in any of the formats, whatever else was printed around them.
+/// The rows of a text in any of the formats; other output around them is ignored.
 fn rows(content: &str) -> Rows {
     let begins_with = |mark| content.lines().any(|line| line.trim_start().starts_with(mark));
     if begins_with('|') {
@@ -127,7 +131,8 @@ fn rows(content: &str) -> Rows {
     }
 }
 
-/// The objects of a list, or one behind the other; behind what is none, those that begin a line.
+/// JSON objects in a list or in sequence. After text that is not an object, the search resumes at the
+/// next line that starts with one.
 fn objects(content: &str) -> Rows {
     let (mut found, mut rest, mut line) = (Vec::new(), content, 1);
     let lines = |text: &str| text.matches('\n').count() as u64;
@@ -147,14 +152,15 @@ fn objects(content: &str) -> Rows {
             let others = others.split_inclusive('\n').take_while(|line| !line.trim_start().starts_with('{'));
             first.len() + others.map(str::len).sum::<usize>()
         };
-        found.push((line, row.map_err(|error| format!("is no object of JSON: {error}"))));
+        found.push((line, row.map_err(|error| format!("is not a JSON object: {error}"))));
         line += lines(&rest[..end]);
         rest = &rest[end..];
     }
     found
 }
 
-/// The rows below lines that name the columns; `cells` are those of a line, none where it is not of a table.
+/// The rows below a header. `cells` splits a line into its cells, none where the line is not part of a
+/// table.
 fn table(content: &str, cells: fn(&str) -> Vec<String>) -> Rows {
     let (mut header, mut found) = (Vec::new(), Vec::new());
     for (line, text) in (1..).zip(content.lines()) {
@@ -180,12 +186,12 @@ fn between_commas(line: &str) -> Vec<String> {
     record.iter().map(str::to_owned).collect()
 }
 
-/// The number that a text is.
+/// Parses the number `what`.
 fn number<T: FromStr>(what: &str, text: &str) -> Result<T, String> {
     text.trim().parse().map_err(|_| format!("{what} is {text:?}"))
 }
 
-/// A count of tokens, as many as a model may be asked for.
+/// Parses a number of tokens, which is limited to a model's maximum.
 fn tokens(what: &str, text: &str) -> Result<u32, String> {
     let is_asked_for = |count: &u32| *count <= MAX_DIMENSION;
     let count = number(what, text).ok().filter(is_asked_for);
@@ -212,12 +218,12 @@ impl Row {
         self.cell(name).ok_or_else(|| format!("has no {name}"))
     }
 
-    /// A number that is not always told.
-    fn told<T: FromStr>(&self, name: &str) -> Result<Option<T>, String> {
+    /// An optional number.
+    fn optional<T: FromStr>(&self, name: &str) -> Result<Option<T>, String> {
         self.cell(name).map(|text| number(name, text)).transpose()
     }
 
-    /// Parameters of the model, which markdown abbreviates.
+    /// Number of parameters of the model, which markdown abbreviates.
     fn parameters(&self) -> Result<f64, String> {
         let text = self.needed("model_n_params")?;
         let mut units = [(" B", 1e9), (" M", 1e6)].into_iter();
@@ -226,7 +232,8 @@ impl Row {
         Ok(number::<f64>("the number of parameters", count)? * unit)
     }
 
-    /// Tokens of the prompt, of the answer, and before both: of `pp512`, `tg 128` or `tg128 @ d512` in markdown.
+    /// Tokens of the prompt, of the answer, and of the context before both; in markdown from `pp512`,
+    /// `tg 128` or `tg128 @ d512`.
     fn tokens(&self) -> Result<[u32; 3], String> {
         let Some(test) = self.cell("test") else {
             let [prompt, answer] = ["n_prompt", "n_gen"].map(|name| tokens(name, self.needed(name)?));
@@ -240,7 +247,7 @@ impl Row {
         Ok([prompt.unwrap_or(0), answer.unwrap_or(0), tokens("the depth", depth)?])
     }
 
-    /// Tokens a second, and their deviation.
+    /// Tokens per second, and their standard deviation.
     fn rate(&self) -> Result<[f64; 2], String> {
         let (mean, deviation) = match self.cell("t/s") {
             Some(rate) => rate.split_once('±').ok_or("the rate has no deviation")?,
@@ -249,15 +256,15 @@ impl Row {
         Ok([number("the rate", mean)?, number("the deviation", deviation)?])
     }
 
-    /// Refuses what was measured with other options than those that are predicted.
+    /// Rejects measurements with options other than the predicted defaults.
     fn check(&self, [prompt, _, _]: [u32; 3]) -> Result<(), String> {
         for name in OPTIONS {
             if let Some(value) = self.cell(name).filter(|value| !USUAL.contains(value)) {
                 return Err(format!("was measured with {name} {value}: llama-bench's default is predicted"));
             }
         }
-        let batches =
-            [self.told::<u32>("n_batch")?, self.told("n_ubatch")?].map(|size| size.unwrap_or(u32::MAX));
+        let batches = [self.optional::<u32>("n_batch")?, self.optional("n_ubatch")?]
+            .map(|size| size.unwrap_or(u32::MAX));
         let at_once = match batches {
             [batch, u32::MAX] => batch.min(USUAL_BATCH),
             [batch, part] => batch.min(part),
@@ -277,11 +284,13 @@ impl Row {
         let &(format, weights) =
             format.ok_or_else(|| format!("{named}: the number format is not predicted"))?;
         let tokens = self.tokens()?;
-        // An answer is of tokens behind 0 to `n_gen` others; the middle stands for all.
+        // The tokens of an answer follow 0 to `n_gen` others; the middle one represents them.
         let (phase, timed) = match tokens {
             [prompt, 0, 0] if prompt > 0 => (Phase::FirstToken(prompt), prompt),
             [0, tokens, depth] if tokens > 0 => (Phase::NextToken(depth + tokens.div_ceil(2)), 1),
-            [prompt, 0, _] if prompt > 0 => return Err("a prompt behind others is not predicted".to_owned()),
+            [prompt, 0, _] if prompt > 0 => {
+                return Err("a prompt at a depth above 0 is not predicted".to_owned());
+            }
             _ => return Err("a test of a prompt and its answer together is not predicted".to_owned()),
         };
         self.check(tokens)?;
@@ -302,8 +311,8 @@ impl Row {
         }))
     }
 
-    /// The bundled model of that architecture with the nearest number of parameters. A file may hold the table of embeddings
-    /// twice.
+    /// The bundled model of that architecture with the nearest number of parameters. A file may contain
+    /// a tied embedding table twice.
     fn model(&self, named: &str) -> Result<Option<LanguageModel>, String> {
         let parameters = self.parameters()?;
         let known = ARCHITECTURES.iter().find(|(name, _)| named.split(' ').next() == Some(name));
@@ -319,7 +328,7 @@ impl Row {
         Ok(nearest.filter(|nearest| distance(nearest) <= SAME_PARAMETERS))
     }
 
-    /// Where all layers ran, which is a processor of the profile.
+    /// The processor of the profile that ran all layers.
     fn unit(&self, model: &LanguageModel, phase: Phase, profile: &Profile) -> Result<ProcessorKind, String> {
         let backends = self.needed("backends")?;
         let known = BACKENDS.iter().find(|(name, ..)| backends.contains(name));
@@ -328,9 +337,9 @@ impl Row {
         let is_x86 = profile.cpu.clusters.iter().any(of_x86);
         let machine = self.cell("cpu_info").unwrap_or_default();
         if !is_x86 && ["Intel", "AMD"].iter().any(|maker| machine.contains(maker)) {
-            return Err(format!("was measured on a machine with {machine}, which the profile's CPU is not"));
+            return Err(format!("was measured on a machine with {machine}, which is not the profile's CPU"));
         }
-        let unit = match self.told("n_gpu_layers")?.unwrap_or(ALL_LAYERS) {
+        let unit = match self.optional("n_gpu_layers")?.unwrap_or(ALL_LAYERS) {
             0 => ProcessorKind::Cpu,
             layers if unit != ProcessorKind::Cpu && (1..=i64::from(model.layers)).contains(&layers) => {
                 return Err(format!("{layers} layers ran on {backends}, the others on the CPU"));
@@ -340,19 +349,19 @@ impl Row {
         if unit == ProcessorKind::Cpu {
             let is_of_others = FOR_THE_CPU.iter().any(|name| backends.contains(name));
             if is_of_others && matches!(phase, Phase::FirstToken(_)) {
-                return Err(format!("the prompt's products ran on {backends}, whatever layers it has"));
+                return Err(format!("the prompt's products ran on {backends}, though no layers are there"));
             }
             let cores = profile.cpu.cores();
-            let threads = self.told("n_threads")?.unwrap_or(cores);
+            let threads = self.optional("n_threads")?.unwrap_or(cores);
             if threads != cores {
                 return Err(format!(
-                    "{threads} threads ran: rates of language models are of all {cores} cores (-t {cores})"
+                    "{threads} threads ran: language models are predicted on all {cores} cores, measure with -t {cores}"
                 ));
             }
         } else if let (Some(made_for), Some(gpu)) = (made_for, &profile.gpu)
             && gpu.family.rules().maker != made_for
         {
-            return Err(format!("ran on {backends}, which the profile has none of"));
+            return Err(format!("ran on {backends}, which the profile's device lacks"));
         }
         Ok(unit)
     }

@@ -1,10 +1,10 @@
-//! The project's own measured runs: a CSV file with one row a repetition, and the
-//! conditions it was measured under in a table beside it.
+//! coexec's own measured runs: a CSV file with one row per repetition, and a table of the
+//! measurement conditions next to it.
 //!
-//! Responsible for: the record, its columns, reading and writing. Not for:
-//! executing anything, or what a phone's cores are called. Invariants: raw
-//! repetitions are kept, outliers too; what is written reads back as the same
-//! measurements; a row that cannot be used is handed back with its line.
+//! Responsible for: the record, its columns, reading and writing. Not for: executing
+//! anything, or the names of a phone's cores. Invariants: raw repetitions are kept,
+//! outliers included; written measurements read back as the same measurements; an
+//! unusable row is returned with its line.
 
 mod fingerprint;
 mod medians;
@@ -27,20 +27,20 @@ pub use fingerprint::{Fingerprint, fingerprints_of_toml, fingerprints_path, fing
 pub(super) use medians::OnCpu;
 pub use row::{COLUMNS, Row};
 
-/// What stands behind counts of rows, rather than of channels.
+/// Suffix of counts of rows; counts of channels have none.
 const ROWS: &str = "rows";
-/// Name of the runs in a folder.
+/// Name of the file of runs in a folder.
 const FILE_NAME: &str = "runs.csv";
-/// Largest file of runs that is read: 30 repetitions of 10,000 operators, at 250
-/// bytes a row, fit in half of it.
+/// Largest file of runs that is read. 30 repetitions of 10,000 operators, at 250 bytes
+/// per row, fit in half of it.
 const MAX_RUNS_BYTES: u64 = 160 << 20;
 
-/// What was executed, where, and how long each repetition took.
+/// What was executed, where, and the time of each repetition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// What its rows have in common: unique in a file.
+    /// Id that its rows share, unique in a file.
     pub run: String,
-    /// Network or scenario it is part of: what cross-validation keeps together.
+    /// Its network or scenario, which cross-validation keeps in one fold.
     pub network: String,
     /// The operator's name and layer; none where the whole network ran.
     pub operator: Option<(String, Layer)>,
@@ -48,15 +48,15 @@ pub struct Measurement {
     pub data_type: DataType,
     /// Where it ran.
     pub processor: ExecutedOn,
-    /// How the host and another processor learned of each other's results, where the host
-    /// took the time: from its call until it knew of the end. An operator on the GPU alone
-    /// without one was timed by events.
+    /// Synchronisation mechanism between the host and another processor, where the host took
+    /// the time, from its call until it saw the end. An operator on the GPU alone without one
+    /// was timed by events.
     pub synchronisation: Option<Mechanism>,
-    /// Kernel, as whoever ran it names it.
+    /// Kernel, as the tool that ran it names it.
     pub kernel: Option<String>,
     /// Dispatch of a GPU kernel.
     pub dispatch: Option<Dispatch>,
-    /// Conditions, by their id in the table of fingerprints.
+    /// Id of the measurement conditions in the table of fingerprints.
     pub fingerprint: Option<String>,
     /// The repetitions, in the order of the file.
     pub repetitions: Vec<Repetition>,
@@ -67,11 +67,11 @@ pub struct Measurement {
 /// One execution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Repetition {
-    /// Which, from 0.
+    /// Number, from 0.
     pub number: u32,
     /// Time in microseconds.
     pub measured_us: f64,
-    /// Whether whoever measured holds it for disturbed: kept, but in no median.
+    /// Whether it was marked as disturbed; it is kept, but excluded from medians.
     pub outlier: bool,
 }
 
@@ -96,27 +96,27 @@ pub enum ExecutedOn {
         /// Channels or rows that the GPU computed.
         gpu: u32,
     },
-    /// Under the plan in a file of that name beside the runs: `plan:NAME`.
+    /// Under the plan in a file of that name next to the runs: `plan:NAME`.
     Plan(String),
 }
 
 /// How a GPU kernel was launched: `56x56x32/8x4x4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dispatch {
-    /// Threads in each direction.
+    /// Threads in each dimension.
     pub grid: [u32; 3],
-    /// Threads of a work-group in each direction.
+    /// Threads of a work-group in each dimension.
     pub work_group: [u32; 3],
 }
 
 /// A file of runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunTable {
-    /// What was measured, in the order of the file.
+    /// The measurements, in the order of the file.
     pub measurements: Vec<Measurement>,
-    /// The conditions they name.
+    /// The measurement conditions that they refer to.
     pub fingerprints: Vec<Fingerprint>,
-    /// Networks that ran as a whole and whose layers are known.
+    /// Networks that ran as a whole and have known layers.
     pub networks: Vec<Network>,
     /// Rows that cannot be used.
     pub left_out: Vec<SkippedRow>,
@@ -131,17 +131,17 @@ pub struct Network {
     pub layers: Vec<Layer>,
 }
 
-/// The file that `path` names: itself, or the `runs.csv` in the folder it is.
+/// The file of runs at `path`: `path` itself, or the `runs.csv` in it if it is a folder.
 pub fn file_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() }
 }
 
 /// Reads the runs at `path` (a file, or a folder that holds `runs.csv`), the
-/// fingerprints beside them, and the layers of whole networks that ran: of
-/// bundled ones, and of scenario files beside the runs.
+/// fingerprints next to them, and the layers of the networks that ran as a whole: of
+/// bundled ones, and of scenario files next to the runs.
 ///
 /// # Errors
-/// No such file, no table of runs, or a bad table of fingerprints.
+/// The file does not exist or is not a table of runs, or the table of fingerprints is bad.
 pub fn read(path: &Path) -> Result<RunTable, InputError> {
     let file = file_of(path);
     let text = Text::read_up_to(&file, MAX_RUNS_BYTES)?;
@@ -153,10 +153,10 @@ pub fn read(path: &Path) -> Result<RunTable, InputError> {
     Ok(table)
 }
 
-/// Parses runs; see [`read`]. It looks for no networks.
+/// Parses runs, without looking for networks; see [`read`].
 ///
 /// # Errors
-/// A column is missing, unknown, or there twice.
+/// A column is missing, unknown, or duplicated.
 pub fn parse(text: &Text, fingerprints: Vec<Fingerprint>) -> Result<RunTable, InputError> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
     let header = reader.headers().cloned().unwrap_or_default();
@@ -166,7 +166,7 @@ pub fn parse(text: &Text, fingerprints: Vec<Fingerprint>) -> Result<RunTable, In
     let (known, fingerprints) = (HashMap::new(), beside.display().to_string());
     let mut parser = Parser { table, header, fingerprints, known };
     let mut before = StringRecord::new();
-    // A record of a text is never broken: it may have any length, and its bytes are UTF-8.
+    // No record of a text is an error: any length is allowed, and the bytes are UTF-8.
     for record in reader.into_records().filter_map(Result::ok) {
         let line = record.position().map_or(0, csv::Position::line);
         let row = row::of_record(&record, &mut before, &parser.header);
@@ -180,7 +180,7 @@ pub fn parse(text: &Text, fingerprints: Vec<Fingerprint>) -> Result<RunTable, In
 /// The measurements as CSV, with a header.
 ///
 /// # Errors
-/// Memory for the text cannot be had; nothing else can fail.
+/// A row cannot be serialised as CSV.
 pub fn to_csv(measurements: &[Measurement]) -> Result<String, csv::Error> {
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
     writer.write_record(&*COLUMNS)?;
@@ -196,18 +196,18 @@ pub fn to_csv(measurements: &[Measurement]) -> Result<String, csv::Error> {
     csv_rows::text(writer)
 }
 
-/// The table as read so far.
+/// State of parsing a file.
 struct Parser {
     table: RunTable,
     header: StringRecord,
-    /// File that the fingerprints are in.
+    /// Path of the file of fingerprints.
     fingerprints: String,
     /// Index of each measurement in the table, and its first row, by its id.
     known: HashMap<String, (usize, StringRecord)>,
 }
 
 impl Parser {
-    /// Adds a row, to the measurement it belongs to or as the first of one.
+    /// Adds a row to its measurement, or as the first row of a new one.
     fn add(&mut self, row: &Row, record: &StringRecord, line: u64) -> Result<(), String> {
         let table = &mut self.table;
         let repetition = row.repetition()?;
@@ -215,12 +215,12 @@ impl Parser {
             let measurement = &mut table.measurements[*index];
             if let Some(column) = row::differing(record, first, &self.header) {
                 return Err(format!(
-                    "the {column} of run {} is not the one on line {}",
+                    "the {column} of run {} differs from that on line {}",
                     row.run, measurement.line
                 ));
             }
             if measurement.repetitions.iter().any(|known| known.number == repetition.number) {
-                return Err(format!("repetition {} of run {} is there twice", repetition.number, row.run));
+                return Err(format!("repetition {} of run {} is duplicated", repetition.number, row.run));
             }
             measurement.repetitions.push(repetition);
             return Ok(());
@@ -230,7 +230,7 @@ impl Parser {
             && !table.fingerprints.iter().any(|fingerprint| fingerprint.id == *id)
         {
             return Err(format!(
-                "there is no fingerprint {id:?} in {}, the table beside the runs",
+                "there is no fingerprint {id:?} in {}, the table next to the runs",
                 self.fingerprints
             ));
         }
@@ -256,7 +256,7 @@ impl fmt::Display for ExecutedOn {
 }
 
 impl ExecutedOn {
-    /// What computes an operator there; none where it is cut otherwise than between a CPU and a GPU.
+    /// The processors of a placement; none where it is cut other than between a CPU and a GPU.
     pub fn of(placement: Placement) -> Option<Self> {
         match (placement.only(), placement.cpu_and_gpu_extents(), placement.cores()) {
             (Some(Processor::Cpu(cores)), ..) => Some(Self::Cpu(cores.to_string())),
@@ -269,7 +269,7 @@ impl ExecutedOn {
         }
     }
 
-    /// Reads what [`Display`](fmt::Display) writes; what was expected otherwise.
+    /// Parses the format that [`Display`](fmt::Display) writes; the error states what was expected.
     fn parse(text: &str) -> Result<Self, String> {
         let is_name = |name: &str| !name.is_empty() && !name.contains([':', '+', ' ']);
         let part = |text: &str| {
@@ -307,7 +307,7 @@ impl fmt::Display for Dispatch {
 }
 
 impl Dispatch {
-    /// Reads what [`Display`](fmt::Display) writes; what is wrong otherwise.
+    /// Parses the format that [`Display`](fmt::Display) writes; the error states what is wrong.
     fn parse(text: &str) -> Result<Self, String> {
         let three = |text: &str| {
             <[u32; 3]>::try_from(operator::numbers(text)?).map_err(|_| "three numbers are needed".to_owned())

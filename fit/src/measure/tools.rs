@@ -1,9 +1,9 @@
-//! Importer of whole networks, and of operators in them, timed by other frameworks' own tools: TFLite's and LiteRT's, ONNX
-//! Runtime's, ncnn's.
+//! Importer of whole networks, and of operators in them, timed by other frameworks' tools: TFLite's and
+//! LiteRT's, ONNX Runtime's, and ncnn's.
 //!
-//! Responsible for: which model ran on what, and how long an inference and its operators took. Not for: how a model is imported
-//! (`coexec-import`), or which kernels ran: those of XNNPACK are taken for them unless told otherwise. Invariant: a result that
-//! cannot be used is handed back with its file and the reason.
+//! Responsible for: which model ran on which processor, and the times of an inference and its
+//! operators. Not for: importing the model (`coexec-import`), or which library's kernels ran.
+//! Invariant: an unusable result is returned with its file and the reason.
 
 mod litert;
 mod ncnn;
@@ -19,10 +19,10 @@ use coexec_import::{ImportOptions, ImportedScenario, node_name};
 use coexec_sim::workload::{Class, Graph, Movement, Stage, fuse, network};
 use coexec_sim::{CoreSet, Cpu, DataType, InputError, Layer, Text};
 
-/// Endings of models' files.
+/// File name extensions of models.
 const MODELS: [&str; 2] = ["tflite", "onnx"];
 
-/// Who wrote the results.
+/// The tool that wrote the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     /// `benchmark_model`: text, `NAME.txt` or `NAME.log`.
@@ -36,7 +36,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Endings of its results' files.
+    /// File name extensions of its results.
     fn endings(self) -> &'static [&'static str] {
         match self {
             Self::BenchmarkModel | Self::Ncnn => &["txt", "log"],
@@ -44,21 +44,21 @@ impl Tool {
         }
     }
 
-    /// What has its results.
+    /// Description of the expected files, for errors.
     fn expected(self) -> &'static str {
         match self {
             Self::BenchmarkModel => {
-                "a folder with the text of benchmark_model in NAME.txt, beside NAME.tflite"
+                "a folder with the text of benchmark_model in NAME.txt, next to NAME.tflite"
             }
             Self::LitertBenchmark => {
-                "a folder with NAME.json of litert-benchmark --result_json, beside NAME.tflite"
+                "a folder with NAME.json of litert-benchmark --result_json, next to NAME.tflite"
             }
-            Self::OnnxRuntime => "a folder with a profile of ONNX Runtime in NAME.json, beside NAME.onnx",
+            Self::OnnxRuntime => "a folder with a profile of ONNX Runtime in NAME.json, next to NAME.onnx",
             Self::Ncnn => "the text of benchncnn, or a folder with it in NAME.txt",
         }
     }
 
-    /// What a result says of one model or of several.
+    /// Reads a result of one or several models.
     fn read(self, path: &Path) -> Result<Vec<Result<Measured, String>>, InputError> {
         let content = Text::read(path)?.content;
         Ok(match self {
@@ -74,39 +74,41 @@ impl Tool {
     }
 }
 
-/// What a tool measured of one model.
+/// A tool's measurement of one model.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Measured {
-    /// Line of the result that its time stands on; 0 where it has no lines.
+    /// Line of the time in the result; 0 where the result has no lines.
     line: u64,
-    /// Name of the model, or its path where it was measured; none where its result is called as it is.
+    /// Name of the model, or its path on the measured device; none where the result's file has the
+    /// model's name.
     model: Option<String>,
     /// Number format, where the tool chose it.
     data_type: Option<DataType>,
     on_gpu: bool,
     threads: u32,
-    /// Of an inference.
+    /// Time of an inference, in microseconds.
     micros: f64,
     deviation_us: Option<f64>,
-    /// The nodes that can be told apart.
+    /// The nodes that the result identifies.
     operators: Vec<OfNode>,
-    /// Why there are others.
+    /// Reason that it does not identify others.
     unnamed: Option<String>,
 }
 
-/// What a node took in an inference.
+/// The time of a node in an inference.
 #[derive(Clone, Debug, PartialEq)]
 struct OfNode {
-    /// Name in the model, or of what it computes.
+    /// Name in the model, or of its result.
     node: String,
-    /// Of its result, where that is said.
+    /// Number of elements of its result, where the tool states it.
     elements: Option<u64>,
-    /// Whether it is a product or a convolution, whatever it is called after: one that was merged with what follows.
+    /// Whether it is a product or a convolution, even if it has the name of a node that was merged into
+    /// it.
     multiplies: bool,
     micros: f64,
 }
 
-/// A model that was measured.
+/// A measured model.
 struct Model {
     name: String,
     graph: Graph,
@@ -119,8 +121,8 @@ impl Model {
         Self { name, graph, stages }
     }
 
-    /// What each stage took whose operator is among `operators`, and why the others tell nothing: those that were merged into
-    /// one, or ran one after another, make it together.
+    /// The time of each stage whose operator is among `operators`, and the reasons that others are
+    /// unusable. The times of nodes of one stage add up.
     fn timed(&self, operators: &[OfNode]) -> (Vec<(&Layer, f64)>, Vec<String>) {
         let of_stage = |(index, stage): (usize, &Stage)| {
             stage.nodes.iter().map(|&id| (self.graph.node(id).name.as_str(), index)).collect::<Vec<_>>()
@@ -135,7 +137,7 @@ impl Model {
             };
             let operator = &self.stages[stage].layer.operator;
             if elements.is_some_and(|elements| elements != operator.output().elements()) {
-                others.push("an operator whose result has another extent in the model".to_owned());
+                others.push("an operator whose result has a different extent in the model".to_owned());
             } else if let Class::Movement(Movement::Rearranged(_)) = operator.class() {
                 others.push("an operator that computes nothing".to_owned());
             } else {
@@ -145,17 +147,17 @@ impl Model {
             }
         }
         let (whole, rests): (Vec<_>, Vec<_>) = times.into_iter().partition(|(_, (_, is_there))| *is_there);
-        others.extend(rests.iter().map(|_| "functions behind an operator that is not told".to_owned()));
+        others.extend(rests.iter().map(|_| "functions fused to an operator without a time".to_owned()));
         let whole = whole.into_iter().map(|(stage, (micros, _))| (&self.stages[stage].layer, micros));
         (whole.collect(), others)
     }
 }
 
-/// The results of `tool` at `path`, a folder or one of its files, whose models lie there too or are bundled, on a device
-/// with `cpu`: `n` threads are taken to have run on its `n` fastest cores.
+/// The results of `tool` at `path`, a folder or one of its files. The models must be in that folder or
+/// be bundled. `n` threads are assumed to have run on the `n` fastest cores of `cpu`.
 ///
 /// # Errors
-/// The folder or a file in it cannot be read, or it has no results of that tool.
+/// The folder or a file in it cannot be read, or the folder has no results of that tool.
 pub fn read(path: &Path, tool: Tool, cpu: &Cpu) -> Result<ByProcessor, InputError> {
     let is_file = path.is_file();
     let folder = if is_file { path.parent().unwrap_or(Path::new("")) } else { path };
@@ -181,7 +183,7 @@ pub fn read(path: &Path, tool: Tool, cpu: &Cpu) -> Result<ByProcessor, InputErro
     Ok(reader.runs)
 }
 
-/// The files of a tool, by name.
+/// The result files of a tool, sorted by name.
 fn results(folder: &Path, tool: Tool) -> Result<Vec<PathBuf>, InputError> {
     let unreadable = |error: std::io::Error| InputError::Unreadable {
         file: folder.display().to_string(),
@@ -199,7 +201,7 @@ fn results(folder: &Path, tool: Tool) -> Result<Vec<PathBuf>, InputError> {
 struct Reader<'a> {
     folder: &'a Path,
     cpu: &'a Cpu,
-    /// The models so far, by file or name.
+    /// The models loaded so far, by file or name.
     models: BTreeMap<PathBuf, Result<Arc<Model>, String>>,
     on_cpu: OnCpu,
     runs: ByProcessor,
@@ -238,11 +240,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The model that a tool named, else the one that its result is called after.
+    /// The model that the tool named, else the one with the name of the result's file.
     fn model(&mut self, result: &Path, named: Option<&str>) -> Result<Arc<Model>, String> {
         let name = named.and_then(|name| name.rsplit(['/', '\\']).next());
         let beside = result.file_stem().unwrap_or_default().to_string_lossy();
-        // ONNX Runtime puts a date behind the name.
+        // ONNX Runtime appends a date to the name.
         let file = |name: &str| {
             let exact = self.folder.join(name);
             let files = MODELS.map(|ending| self.folder.join(format!("{name}.{ending}")));

@@ -1,9 +1,9 @@
-//! How often a kernel runs its basic unit: `CoDL`'s equation 3 and Table 1.
+//! The number of basic units that a kernel runs: `CoDL`'s equation 3 and Table 1.
 //!
-//! `ceil(output / (block * cores)) * ceil(block / unit)`: a block is what one core gets at
-//! a time (a GPU's work-group, a CPU library's block), a unit what it runs at once (a
-//! wave, a micro-kernel's tile). Both are given by the inference runtime, as the
-//! simulator's dispatch rules restate it.
+//! `ceil(output / (block * cores)) * ceil(block / unit)`: a block is the work that one core
+//! gets at a time (a GPU's work-group, a CPU library's block), a unit the work that it runs at
+//! once (a wave, a micro-kernel's tile). The inference runtime decides both; the simulator's
+//! dispatch rules reproduce its choice.
 
 use arrayvec::ArrayVec;
 
@@ -12,13 +12,13 @@ use coexec_sim::kernel::{Unsupported, gpu};
 use coexec_sim::workload::{Class, DataType, Layer, Operator};
 use coexec_sim::{Cpu, Gpu};
 
-/// Most kernels an operator runs one after the other: Winograd's two transforms and
-/// its product.
+/// Largest number of kernels that one operator runs in sequence: Winograd's two transforms
+/// and its product.
 pub const MAX_STEPS: usize = 3;
 
-/// Elements that a lane of the transforms handles: one slice of channels.
+/// Elements per lane of Winograd's transforms: one slice of channels.
 const SLICE: u64 = 4;
-/// Elements of a CPU's basic unit where no tile says otherwise: a 128-bit vector.
+/// Elements of a CPU's basic unit for a kernel without a tile: a 128-bit vector.
 const VECTOR: u64 = 4;
 
 /// A kernel of either processor.
@@ -30,39 +30,39 @@ pub enum KernelName {
     Cpu(cpu::Kernel),
 }
 
-/// A kernel implementation: what has a basic unit of its own. Frameworks have kernels
-/// for some windows (MACE: 1x1 and 3x3), so a window makes one; and a kernel that
-/// computes another tile a thread is compiled anew (TFLite's GPU delegate).
+/// A kernel implementation with a basic unit of its own. Each window is one, as frameworks
+/// have kernels for particular windows (MACE: 1x1 and 3x3), and so is each tile per thread,
+/// as TFLite's GPU delegate compiles a kernel for each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Implementation {
     /// The kernel.
     pub kernel: KernelName,
     /// Number format.
     pub data_type: DataType,
-    /// Window height and width; none for an operator without, or for all windows.
+    /// Window height and width; none for an operator without a window, or for all windows.
     pub window: Option<[u32; 2]>,
-    /// What a thread of a GPU computes: columns, rows, slices; none on a CPU, or for all.
+    /// Tile of a GPU thread: columns, rows, slices; none on a CPU, or for all tiles.
     pub tile: Option<[u32; 3]>,
     /// Cores, on a CPU.
     pub cores: Option<CoreSet>,
 }
 
 impl Implementation {
-    /// The same kernel, whatever its window and tile.
+    /// The same kernel for all windows and tiles.
     #[must_use]
     pub fn of_any_shape(&self) -> Self {
         Self { window: None, tile: None, ..self.clone() }
     }
 }
 
-/// What a predictor knows of a layer on a processor.
+/// A layer on a processor, as the predictor's input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The kernel.
     pub implementation: Implementation,
-    /// Basic units that each of its steps runs one after the other on a core.
+    /// Basic units that a core runs in sequence, for each step of the kernel.
     pub units: ArrayVec<f64, MAX_STEPS>,
-    /// H, W, IC and OC: the output's extent and the channels.
+    /// H, W, IC and OC: height and width (times batch) of the output, input and output channels.
     pub features: [f64; 4],
 }
 
@@ -118,7 +118,7 @@ impl Job {
         Ok(Self::new(layer, KernelName::Cpu(schedule.kernel), (None, Some(*cores)), units))
     }
 
-    /// `layer` with that kernel, with the tile of a GPU's thread or the CPU's cores.
+    /// The job of `layer` with that kernel, and the tile of a GPU thread or the CPU's cores.
     fn new(
         layer: &Layer,
         kernel: KernelName,
@@ -146,7 +146,7 @@ impl Job {
     }
 }
 
-/// Whether the kernel is `CoDL`'s GEMM: packing, then a product of matrices.
+/// Whether the kernel is `CoDL`'s GEMM: packing, then a matrix product.
 fn is_product(kernel: cpu::Kernel) -> bool {
     matches!(
         kernel,

@@ -1,7 +1,7 @@
-//! The tables of `data/socs`: what is publicly known of cores, GPUs and systems-on-chip.
+//! The tables of `data/socs`: published facts of cores, GPUs, NPUs and systems-on-chip.
 //!
-//! Responsible for: their rows, and finding one by a name as people write it. Not for: what follows from a row.
-//! Invariant: a cell that says `?` is not known, one that ends so is known but uncertain.
+//! Responsible for: their rows, and finding a row by a name as users write it. Not for: profiles (the
+//! parent module). Invariant: a cell of `?` is unknown; one that ends in `?` is known but uncertain.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::de::value::{Error, StrDeserializer};
 use serde::{Deserialize, Serialize};
 
-/// The systems-on-chip there are facts of.
+/// The known systems-on-chip.
 pub static SYSTEMS: LazyLock<Vec<System>> =
     LazyLock::new(|| table(include_str!("../../../data/socs/socs.csv")));
 static CORES: LazyLock<Vec<CoreFacts>> =
@@ -32,7 +32,7 @@ fn table<T: DeserializeOwned>(content: &str) -> Vec<T> {
 pub struct System {
     /// Its name: `Snapdragon 8 Gen 2`.
     pub soc: String,
-    /// Some phones that have it, separated by commas.
+    /// Some phones with it, separated by commas.
     pub phones: String,
     pub(super) cpu: String,
     pub(super) cpu_source: String,
@@ -46,17 +46,18 @@ pub struct System {
 }
 
 impl System {
-    /// The system-on-chip of that name, or of the phone of that name, in whatever case, with or without blanks.
+    /// The system-on-chip of that name, or of the phone of that name. Case, blanks and hyphens do not
+    /// matter.
     ///
     /// # Errors
-    /// There is none.
+    /// The tables lack that name.
     pub fn find(name: &str) -> Result<&'static Self, InputError> {
         let words = |name: &str| name.to_lowercase().split([' ', '-']).map(str::to_owned).collect::<Vec<_>>();
         let wanted = words(name).concat();
-        // A phone's maker may be left out.
+        // The maker's name at the start of a phone's name is optional.
         let is_phone = |phone: &str| {
             let words = words(phone.trim());
-            (0..words.len()).any(|left_out| words[left_out..].concat() == wanted)
+            (0..words.len()).any(|omitted| words[omitted..].concat() == wanted)
         };
         let is =
             |system: &&Self| words(&system.soc).concat() == wanted || system.phones.split(',').any(is_phone);
@@ -83,9 +84,9 @@ impl System {
 pub(super) struct CoreFacts {
     #[serde(rename = "core")]
     pub(super) name: String,
-    /// The core that it is by another name.
+    /// The core of which this is another name.
     base_core: String,
-    /// The core before, which kernel libraries do not tell it from.
+    /// The earlier core from which kernel libraries do not distinguish it.
     kernels_like: String,
     vendor: String,
     f32_fma_per_cycle: String,
@@ -95,16 +96,16 @@ pub(super) struct CoreFacts {
     pub(super) isa_source: String,
 }
 
-/// The number under which cores tell what they are.
+/// A core's entry in the main identification register (MIDR).
 #[derive(Debug, Deserialize)]
 struct PartNumber {
     implementer: String,
-    /// Empty where all parts of the implementer are alike.
+    /// Empty where it applies to all parts of the implementer.
     part: String,
     core: Core,
 }
 
-/// The core of an implementer and part number in the main identification register.
+/// The core with this implementer and part number in the main identification register (MIDR).
 pub fn core_numbered((implementer, part): (u32, u32)) -> Core {
     let is = |cell: &str, number: u32| u32::from_str_radix(cell, 16) == Ok(number);
     let is_known = |known: &&PartNumber| {
@@ -114,7 +115,7 @@ pub fn core_numbered((implementer, part): (u32, u32)) -> Core {
 }
 
 impl CoreFacts {
-    /// The core of that name; Arm's without `cortex-` too.
+    /// The core of that name; Arm's `cortex-` prefix is optional.
     pub(super) fn find(name: &str) -> Result<&'static Self, InputError> {
         let name = name.to_lowercase();
         let arm = format!("cortex-{name}");
@@ -124,8 +125,9 @@ impl CoreFacts {
         if found.isa_source.is_empty() { Self::find(&found.base_core) } else { Ok(found) }
     }
 
-    /// Multiply-accumulates of integers a cycle, as a multiple of those in 32 bits that is the same for all cores with
-    /// the int8 matrix product; the dot product alone does half as many, and 16-bit products a quarter.
+    /// Integer multiply-accumulates per cycle, in units in which a core with the int8 matrix product
+    /// has its rate in 32-bit floats. The dot product alone does half as many, and 16-bit products a
+    /// quarter.
     pub(super) fn integer_rate(&self) -> Option<f64> {
         let share = if self.has(&self.i8mm) {
             1.0
@@ -137,7 +139,7 @@ impl CoreFacts {
         Some(share * number(&self.f32_fma_per_cycle)?)
     }
 
-    /// Whether its arithmetic rate was not verified.
+    /// Whether its arithmetic rate is unverified.
     pub(super) fn is_uncertain(&self) -> bool {
         self.f32_fma_per_cycle.contains('?')
     }
@@ -146,7 +148,7 @@ impl CoreFacts {
         answer.starts_with("yes") && !self.isa_source.is_empty()
     }
 
-    /// Its vector instructions, where they are not those of its architecture's first level.
+    /// Its vector instructions, for x86-64 levels; none for other cores.
     pub(super) fn instruction_set(&self) -> Option<InstructionSet> {
         match self.name.as_str() {
             "x86-64" => Some(InstructionSet::Avx2),
@@ -155,7 +157,7 @@ impl CoreFacts {
         }
     }
 
-    /// Its micro-architecture, as kernel libraries tell them apart.
+    /// Its micro-architecture, as kernel libraries distinguish them.
     pub(super) fn core(&self) -> Core {
         let family = self.name.split('-').next().unwrap_or_default();
         let named = [self.kernels_like.as_str(), &self.name, family].into_iter().find_map(parsed);
@@ -174,12 +176,12 @@ pub(super) struct GpuFacts {
     f32_fma_per_cycle_per_unit: String,
     f32_fma_per_cycle_total: String,
     pub(super) fma_source: String,
-    /// Multiply-accumulates in 16 bits for one in 32.
+    /// Multiply-accumulates per cycle in 16-bit floats over those in 32-bit floats.
     f16_ratio: String,
 }
 
 impl GpuFacts {
-    /// The GPU of that name, and how many cores the name says it has: `mali-g720mc12`.
+    /// The GPU of that name, and the number of cores if the name has one: `mali-g720mc12`.
     pub(super) fn find(name: &str) -> Result<(&'static Self, Option<u32>), InputError> {
         let name = name.to_lowercase();
         let cores = ["mc", "mp"].into_iter().find_map(|letters| {
@@ -188,7 +190,7 @@ impl GpuFacts {
             Some((model.trim_end_matches('-').to_owned(), count))
         });
         let (model, units) = cores.map_or((name.clone(), None), |(model, count)| (model, Some(count)));
-        // Arm calls a Mali with ray tracing Immortalis.
+        // Immortalis is Arm's name for a Mali with ray tracing.
         let plain = model.replace("immortalis", "mali");
         let found = GPUS.iter().find(|gpu| gpu.gpu == model || gpu.gpu == plain);
         let found = found.ok_or_else(|| unknown("GPU", &name, GPUS.iter().map(|gpu| gpu.gpu.as_str())))?;
@@ -199,18 +201,18 @@ impl GpuFacts {
         parsed(self.coexec_family.trim_end_matches('?'))
     }
 
-    /// Compute units, where the model alone says how many.
+    /// Compute units, where the model determines their number.
     pub(super) fn units(&self) -> Option<u32> {
         number(&self.compute_units).map(|units| units as u32)
     }
 
-    /// Multiply-accumulates in 16 bits a cycle.
+    /// Multiply-accumulates per cycle of the whole GPU in 16-bit floats.
     pub(super) fn multiply_accumulates_per_cycle(&self, compute_units: u32) -> Option<f64> {
         let by_unit = || Some(number(&self.f32_fma_per_cycle_per_unit)? * f64::from(compute_units));
         Some(number(&self.f32_fma_per_cycle_total).or_else(by_unit)? * number(&self.f16_ratio)?)
     }
 
-    /// Whether anything that times are scaled by was not verified.
+    /// Whether a hardware constant that scales times is unverified.
     pub(super) fn is_uncertain(&self) -> bool {
         let cells = [
             &self.coexec_family,
@@ -227,14 +229,14 @@ impl GpuFacts {
 pub(super) struct NpuFacts {
     pub(super) npu: String,
     pub(super) vendor: String,
-    /// Peaks, in 10^12 operations a second, of which two are a multiply-accumulate.
+    /// Peak rates, in 10^12 operations per second; a multiply-accumulate is two operations.
     pub(super) f16_tflops: String,
     pub(super) int8_tops: String,
     pub(super) rate_source: String,
-    /// Memory that tensors stay in between operators.
+    /// On-chip memory, in which tensors stay between operators.
     pub(super) on_chip_mib: String,
     pub(super) on_chip_source: String,
-    /// From handing over a graph to its end, beside its work.
+    /// Fixed time of a graph from its submission to its end, in addition to its work.
     pub(super) graph_us: String,
     pub(super) graph_source: String,
     pub(super) bandwidth_gbps: String,
@@ -249,7 +251,7 @@ impl NpuFacts {
     }
 }
 
-/// The number that a cell begins with.
+/// The number at the start of a cell; none where it starts otherwise.
 pub(super) fn number(cell: &str) -> Option<f64> {
     let digits = cell.find(|character: char| !character.is_ascii_digit() && character != '.');
     cell[..digits.unwrap_or(cell.len())].parse().ok()

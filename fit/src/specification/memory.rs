@@ -1,22 +1,23 @@
-//! A memory as its interface describes it.
+//! A memory from the description of its interface.
 //!
-//! Responsible for: reading type, clock and width, and what of the peak is reached. Not for: capacities. Invariant: a
-//! memory of the same text is the same memory.
+//! Responsible for: parsing type, clock and width, and the bandwidths from them. Not for: capacities.
+//! Invariant: equal descriptions give equal memories.
 
 use coexec_sim::device::memory::Memory;
 use coexec_sim::{InputError, Quantity};
 
 use super::{number_in, refused};
 
-/// What one client, and two together, reach of a memory's peak (as the bundled phones' profiles assume).
+/// Fraction of a memory's peak bandwidth that one client, and two together, achieve (as the bundled
+/// phones' profiles assume).
 const ACHIEVED: [f64; 2] = [0.8, 0.9];
 
-/// Transfers a second of memories whose name rounds their clock, by that name, in 10^6.
+/// Clocks that are rounded in names, in MHz, with the exact transfers per second, in 10^6.
 const ROUNDED_CLOCKS: [(f64, f64); 3] = [(2133.0, 4266.0), (4266.0, 8533.0), (5333.0, 10_667.0)];
 const BITS_PER_BYTE: f64 = 8.0;
 
-/// Types of memory (JEDEC's names), so that a misspelt one is not taken for another, and the fastest clocks that are sold, in
-/// MHz, so that a data rate is not taken for a clock.
+/// Types of memory (JEDEC's names), so that misspelt ones are rejected, each with the fastest clock on
+/// the market, in MHz, so that data rates in place of clocks are rejected.
 const TYPES: [(&str, f64); 18] = [
     ("lpddr3", 1067.0),
     ("lpddr4", 2134.0),
@@ -38,16 +39,16 @@ const TYPES: [(&str, f64); 18] = [
     ("hbm3e", 4900.0),
 ];
 
-/// How fast and how wide a memory is.
+/// Data rate and width of a memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interface {
-    /// Transfers a second, in 10^6.
+    /// Transfers per second, in 10^6.
     transfers: f64,
     bits: f64,
 }
 
 impl Interface {
-    /// From text like `lpddr5x-4800x64`: type, clock in MHz, bits.
+    /// Parses text like `lpddr5x-4800x64`: type, clock in MHz, width in bits.
     pub(super) fn parse(text: &str) -> Result<Self, InputError> {
         let parts = text.trim_end_matches('?').split_once('-');
         let known = parts.and_then(|(kind, rest)| {
@@ -77,14 +78,15 @@ impl Interface {
         Ok(Self { transfers: exact.map_or(2.0 * clock_mhz, |(_, transfers)| *transfers), bits })
     }
 
-    /// How many times faster a processor behind it is taken to be: as the transfers, as the width where that is less,
-    /// and as its root where it is more, as nothing says that the processor's port is wider too.
+    /// Assumed bandwidth of a processor's port, relative to one at the `other` memory: proportional to
+    /// the transfers, and to the width where this is narrower. A wider memory counts by the square root
+    /// of the width, as the port need not be wider too.
     pub(super) fn faster_than(self, other: Self) -> f64 {
         let width = self.bits / other.bits;
         self.transfers / other.transfers * width.min(width.sqrt())
     }
 
-    /// The memory; `source` says where the text is from.
+    /// The memory; `source` is that of the description.
     pub(super) fn memory(self, source: &str) -> Memory {
         let peak = self.transfers * self.bits / BITS_PER_BYTE / 1e3;
         let share = |part: f64| Quantity::plain((part * peak * 10.0).round() / 10.0);

@@ -1,8 +1,9 @@
-//! The NPU of a device that nobody measured, from one that was measured.
+//! The NPU of an unmeasured device, scaled from a measured one.
 //!
-//! Responsible for: how fast its products, vector unit and memory are beside that one's, by what is published of it.
-//! Not for: the rates themselves, or which of them goes with what ([`at_speeds`] knows both). Invariant: whatever is not
-//! published is assumed, and the profile says so.
+//! Responsible for: the speeds of its multiply-accumulates, vector unit and memory relative to the
+//! measured NPU's, from published figures. Not for: the rates, and how each scales with the speeds
+//! ([`at_speeds`]). Invariant: every value that is not published is assumed, and the profile's source
+//! states that.
 
 use std::sync::LazyLock;
 
@@ -15,12 +16,13 @@ use super::known::{NpuFacts, number};
 use super::memory::Interface;
 use crate::calibrate::npu::at_speeds;
 
-/// Power of the memory's speed by which everything else is faster: of the Hexagons of the Snapdragon 8 Gen 1, 8 Gen 2
-/// and 8 Elite over the 8 Gen 3's, fitted to their whole models (compiled-graph study, section 4). A trend of one maker.
+/// Exponent of the memory's speed that gives all other speeds where no peaks are published: fitted to
+/// whole models on the Hexagons of the Snapdragon 8 Gen 1, 8 Gen 2 and 8 Elite, relative to the 8 Gen
+/// 3's (compiled-graph study, section 4). It is a trend of one maker.
 const POWER_OF_MEMORY: f64 = 2.22;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
-/// The measured NPU, and the memory beside it.
+/// The measured NPU and its device's memory.
 static MEASURED: LazyLock<(CompiledGraphs, Interface)> = LazyLock::new(|| {
     let profile = Profile::load("snapdragon-8gen3").expect("a bundled profile parses");
     let compiled = profile.npu.and_then(|npu| npu.compiled);
@@ -28,10 +30,10 @@ static MEASURED: LazyLock<(CompiledGraphs, Interface)> = LazyLock::new(|| {
     (compiled.expect("the bundled profile has compiled graphs"), memory.expect("the tables have its system"))
 });
 
-/// The NPU of that name beside a memory.
+/// The NPU of that name in a device with this memory.
 ///
 /// # Errors
-/// Nothing is known of that name.
+/// The tables lack that name.
 pub(super) fn npu(name: &str, memory: Interface) -> Result<Npu, InputError> {
     let facts = NpuFacts::find(name)?;
     let (measured, its_memory) = &*MEASURED;
@@ -64,7 +66,7 @@ pub(super) fn npu(name: &str, memory: Interface) -> Result<Npu, InputError> {
         integers.vector_rate_factor = scale(&measured.vector_rate_factor, integer / float);
     }
     if let Some(weights) = &mut compiled.integer_weights {
-        // Weights that are expanded to 16 bits on their way cost no product time.
+        // Expanding integer weights to 16 bits on the way adds no time to products.
         weights.product_rate_factor.value = weights.product_rate_factor.value.max(1.0);
     }
     if let Some(micros) = number(&facts.graph_us) {
@@ -84,7 +86,8 @@ pub(super) fn npu(name: &str, memory: Interface) -> Result<Npu, InputError> {
     })
 }
 
-/// By how much products in 16-bit floats and in 8-bit integers are faster, where their peaks are published.
+/// Speed of multiply-accumulates in 16-bit floats and in 8-bit integers relative to the measured NPU;
+/// none where a peak is not published.
 fn products(facts: &NpuFacts, measured: &CompiledGraphs) -> Option<[f64; 2]> {
     let [float, integer] = [&facts.f16_tflops, &facts.int8_tops].map(|tera| number(tera));
     let rate = &measured.multiply_accumulates_per_ns.value;
@@ -94,7 +97,7 @@ fn products(facts: &NpuFacts, measured: &CompiledGraphs) -> Option<[f64; 2]> {
     Some([per_ns(float?) / rate, per_ns(integer?) / of_integers])
 }
 
-/// The rates with one source and basis, without the sources and intervals that were the measured chip's.
+/// The rates with one source and basis, without the sources and intervals of the measured chip.
 fn bare(compiled: &CompiledGraphs, source: &str) -> CompiledGraphs {
     let written = toml::Table::try_from(compiled).map(|mut table| {
         plain(&mut table, source);
@@ -107,7 +110,7 @@ fn bare(compiled: &CompiledGraphs, source: &str) -> CompiledGraphs {
     }
 }
 
-/// Leaves of each value its number, and of the tables one source.
+/// Replaces each quantity by its number, and sets the source of each table.
 fn plain(table: &mut toml::Table, source: &str) {
     for value in table.iter_mut().map(|(_, value)| value) {
         let number = value.get("value").unwrap_or(value).as_float();

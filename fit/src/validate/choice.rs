@@ -1,12 +1,10 @@
-//! What choosing by prediction is worth, where several ways to run an operator were
-//! measured.
+//! The benefit of choosing by prediction, where several ways to run an operator were measured.
 //!
-//! Responsible for: the way that is predicted to be the fastest, beside the fastest. Not
-//! for: ways that nobody measured (`explore`). Invariant: all ways of an operator are of one
-//! session, and compared as from the host's call until it knows of the end. Where only an
-//! event timed a GPU alone, the profile's way there and back is added to it, in the measured
-//! as in the predicted time; of a GPU with memory of its own, whose copies no event times,
-//! such a time is left out.
+//! Responsible for: the measured time of the way that is predicted to be fastest, compared with
+//! the fastest measured. Not for: unmeasured ways (`explore`). Invariant: all ways of an operator
+//! are of one session, and are compared from the host's call until it sees the end. Where only an
+//! event timed the GPU alone, the host overhead that the profile predicts is added to the measured
+//! time. For a GPU with memory of its own such a time is left out, as no event times its copies.
 
 use serde::Serialize;
 
@@ -18,40 +16,40 @@ use coexec_sim::explore::advice::CONFIDENCE;
 use coexec_sim::simulate::{DRAWS, Drawn, Errors, Simulator, known};
 use coexec_sim::{CoreSet, Library, Plan, Profile, Stage};
 
-/// Means over operators that were measured both cut and on each processor alone.
+/// Figures over operators that were measured both cut and on a processor alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Choices {
-    /// How many, each once a session.
+    /// Number of operators, each counted once per session.
     pub operators: usize,
-    /// Geometric mean of the fastest measured time over that of the way predicted to be the
-    /// fastest, in percent: how much of the best speedup the choice reaches.
+    /// Geometric mean of the fastest measured time over the measured time of the choice (the way
+    /// predicted to be fastest), in percent: the share of the best speedup that the choice reaches.
     pub reached_percent: f64,
     /// Geometric mean speedup of the choice over the faster processor alone.
     pub speedup: f64,
     /// The same of the fastest measured way.
     pub best_speedup: f64,
-    /// What never cutting reaches, always on the faster processor: what the choice is
-    /// worth without any prediction of cuts.
+    /// Baseline for `reached_percent`: the share that always using the faster processor alone
+    /// reaches, without any prediction of cuts.
     pub uncut_percent: f64,
-    /// Operators of which the choice reaches less than nine tenths of it.
+    /// Operators whose choice reaches less than 90 % of the best speedup.
     pub poor: usize,
-    /// Operators that are advised to be cut: where the choice is a cut that is faster than the best processor
+    /// Operators with the advice to cut: the choice is a cut that is faster than the best processor
     /// alone in enough draws of the profile's errors.
     pub advised: usize,
-    /// Of them, those that took more than 2 % longer so than on the faster processor alone.
+    /// Those of them whose cut took over 2 % longer than the faster processor alone.
     pub harmed: usize,
-    /// Geometric mean speedup over the faster processor alone of following the advice.
+    /// Geometric mean speedup of following the advice over the faster processor alone.
     pub advised_speedup: f64,
 }
 
-/// Part of the best speedup below which a choice is a poor one.
+/// Share of the best speedup below which a choice is poor.
 const GOOD: f64 = 0.9;
 
-/// Part of the faster processor's time beyond which advice that takes longer does harm: what repetitions of
-/// one way differ by on a quiet machine.
+/// Time relative to the faster processor's from which advice does harm: the difference between
+/// repetitions of one way on a quiet machine.
 pub(super) const HARMLESS: f64 = 1.02;
 
-/// A way to run an operator, in microseconds.
+/// A way to run an operator, with its times in microseconds.
 #[derive(Clone)]
 pub(super) struct Way<'m> {
     pub(super) run: &'m Measurement,
@@ -61,11 +59,12 @@ pub(super) struct Way<'m> {
     is_alone: bool,
 }
 
-/// The worth of choosing among `measurements`; none where no operator was measured both
-/// ways.
+/// The benefit of choosing among `measurements`; none where no operator was measured both cut and
+/// on a processor alone. `library` ran on the CPU cores.
 pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library) -> Option<Choices> {
     let mut simulator = Simulator::new(profile, library).from_the_call();
-    // Of [best over choice, faster processor over choice, faster processor over best, and over the advice].
+    // Ratios of times: best/choice, faster processor/choice, faster processor/best, faster
+    // processor/advice.
     let mut ratios: Vec<[f64; 4]> = Vec::new();
     let (mut advised, mut harmed) = (0, 0);
     for group in by_operator(measurements) {
@@ -103,7 +102,8 @@ fn predicted_fastest<'w, 'm>(ways: &'w [Way<'m>], of: fn(&Way<'_>) -> bool) -> O
     ways.iter().filter(|way| of(way)).min_by(|one, other| one.predicted.total_cmp(&other.predicted))
 }
 
-/// The way predicted to be the fastest, where it is sure to be; else the processor alone that is.
+/// The way predicted to be fastest if it is a cut that is faster with enough confidence; else the
+/// processor alone predicted to be fastest.
 fn advice<'w, 'm>(ways: &'w [Way<'m>], simulator: &Simulator<'_>) -> Option<&'w Way<'m>> {
     let (chosen, single) = (predicted_fastest(ways, |_| true)?, predicted_fastest(ways, |way| way.is_alone)?);
     let (_, layer) = chosen.run.operator.as_ref()?;
@@ -120,8 +120,8 @@ fn advice<'w, 'm>(ways: &'w [Way<'m>], simulator: &Simulator<'_>) -> Option<&'w 
     Some(if !chosen.is_alone && is_sure() { chosen } else { single })
 }
 
-/// The ways of one operator in one session that may be compared; none of a GPU with memory of its own whose
-/// copies nobody timed.
+/// The comparable ways of one operator in one session; none for a GPU with memory of its own whose
+/// copies were not timed.
 pub(super) fn ways<'m>(group: &[&'m Measurement], simulator: &mut Simulator<'_>) -> Option<Vec<Way<'m>>> {
     let gpu: Vec<bool> = group.iter().filter_map(|run| by_host_on_gpu(run)).collect();
     let is_by_host = gpu.contains(&true);
@@ -132,12 +132,12 @@ pub(super) fn ways<'m>(group: &[&'m Measurement], simulator: &mut Simulator<'_>)
     Some(counted.filter_map(|run| way(run, simulator)).collect())
 }
 
-/// Of an operator on the GPU alone: whether the host timed it, rather than an event.
+/// For an operator on the GPU alone, whether the host timed it rather than an event.
 fn by_host_on_gpu(measurement: &Measurement) -> Option<bool> {
     (measurement.processor == ExecutedOn::Gpu).then_some(measurement.synchronisation.is_some())
 }
 
-/// Measurements of one operator in one session.
+/// The measurements grouped by operator and session.
 pub(super) fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>> {
     let of_operators = measurements.iter().filter(|measurement| measurement.operator.is_some());
     let keyed = of_operators.map(|measurement| {
@@ -146,7 +146,8 @@ pub(super) fn by_operator(measurements: &[Measurement]) -> Vec<Vec<&Measurement>
     grouped(keyed).into_iter().map(|(_, group)| group).collect()
 }
 
-/// None where the profile has no kernel for it, or every repetition was disturbed.
+/// A measurement as a way; none where the profile has no kernel for it, or every repetition is an
+/// outlier.
 fn way<'m>(measurement: &'m Measurement, simulator: &mut Simulator<'_>) -> Option<Way<'m>> {
     let profile = simulator.device();
     let (_, layer) = measurement.operator.as_ref()?;
@@ -198,7 +199,7 @@ mod tests {
             cpu,
             gpu: 3072 - cpu,
         };
-        // The profile takes a small part on the CPU for the fastest way, whatever was measured.
+        // The profile predicts the cut with the small CPU part to be fastest, whatever was measured.
         let runs = [
             measurement(3072, ExecutedOn::Cpu("1small".to_owned()), 4_000.0),
             measurement(3072, cut(512), 1_000.0),

@@ -1,7 +1,6 @@
-//! The error figures of a CPU model, per core set and number format.
+//! Validation of networks on CPU cores, per core set and number format.
 //!
-//! A run is unseen where its network does not occur among those the profile was
-//! fitted on.
+//! A run is unseen where its network is not among those that the profile was fitted to.
 
 mod baselines;
 
@@ -14,8 +13,8 @@ use coexec_sim::{Calibration, DataType};
 
 pub(crate) use baselines::Baselines;
 
-/// Time of a run as the kernel model says, operator after operator, in
-/// microseconds; why there is none otherwise.
+/// Predicted time of a run, the sum over its operators, in microseconds; an error that states
+/// why there is none otherwise.
 pub(crate) fn predict(run: &CpuRun, cpu: &Cpu, library: Library) -> Result<f64, String> {
     let cores = cores(run, cpu)?;
     let mut micros = 0.0;
@@ -34,9 +33,9 @@ pub(crate) fn cores(run: &CpuRun, cpu: &Cpu) -> Result<CoreSet, String> {
     CoreSet::parse(&run.what.core_set, cpu).map_err(|error| error.to_string())
 }
 
-/// Compares predictions of `cpu` with `runs`, which `library` made. `calibration` is that of
-/// the profile, for the intervals; `seen` holds the runs it was fitted on, which the
-/// baselines are fitted on too.
+/// Compares predictions of `cpu` with `runs` of `library`. The intervals come from
+/// `calibration`, that of the profile; `seen` are the runs that it was fitted to, to which the
+/// baselines are fitted too.
 pub fn validate(
     cpu: &Cpu,
     calibration: Option<&Calibration>,
@@ -50,14 +49,14 @@ pub fn validate(
     Validation::of(runs, |run| {
         let point = Point { unseen: is_unseen(run), ..point(run, predict(run, cpu, library)?) };
         let point = match &baselines {
-            Some(baselines) => baselines.beside(run, point),
+            Some(baselines) => baselines.added_to(run, point),
             None => point,
         };
         Ok::<_, String>(within(point, run, spreads))
     })
 }
 
-/// A prediction beside its run.
+/// A run with its prediction, without an interval and marked as seen.
 pub(crate) fn point(run: &CpuRun, predicted_us: f64) -> Point {
     Point::of(run, group_name(run), run.network.clone(), predicted_us)
 }
@@ -72,7 +71,7 @@ pub(crate) fn within(point: Point, run: &CpuRun, spreads: &[CoreSetSpread]) -> P
     point.within(interval)
 }
 
-/// Name of the group a run is in: `cpu/1large2med/float`.
+/// Name of a run's group, such as `cpu/1large2med/float`.
 fn group_name(run: &CpuRun) -> String {
     let format = if run.what.data_type == DataType::I8 { "quant" } else { "float" };
     format!("cpu/{}/{format}", run.what.core_set)

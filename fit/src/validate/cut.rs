@@ -1,8 +1,8 @@
-//! The error figures of work that is shared, given what each processor takes for it alone.
+//! Validation of shared work, given the measured times of each processor alone.
 //!
-//! Responsible for: what sharing takes beyond its parts, wherever an operator or a network was measured shared
-//! and on both processors alone in one session. Not for: errors of the parts (`host_timed`, `gpu`, `cpu`). Invariant: a
-//! prediction has seen both processors alone, and no cut.
+//! Responsible for: the error that sharing adds, where an operator or a network was measured shared and
+//! on both processors alone in one session. Not for: the errors of the processors alone (`host_timed`,
+//! `gpu`, `cpu`). Invariant: a prediction has seen the times of both processors alone, and no cut.
 
 use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::{CoreSet, Library, Picos, Placement, Plan, Profile, Simulator, Stage};
@@ -11,10 +11,11 @@ use super::choice::{Way, by_operator, ways};
 use super::point::Point;
 use crate::measure::runs::Measurement;
 
-/// Least part of its predicted time that a kernel is taken to need.
+/// Lower bound of the factor on a processor's predicted kernel times.
 const LEAST_FACTOR: f64 = 0.05;
 
-/// Each cut beside its prediction by what both processors took alone; `library` computed on the CPU.
+/// Each cut with its prediction from the measured times of both processors alone; `library` ran on the
+/// CPU.
 pub fn points(profile: &Profile, measurements: &[Measurement], library: Library) -> Vec<Point> {
     let mut simulator = Simulator::new(profile, library).from_the_call();
     let mut points = Vec::new();
@@ -47,8 +48,8 @@ pub fn points(profile: &Profile, measurements: &[Measurement], library: Library)
     points
 }
 
-/// What a plan takes, in microseconds, where `cores` and the GPU alone take so many; none where the profile has no
-/// kernel for it.
+/// Time of a plan in microseconds, with kernel times scaled so that `cores` and the GPU alone take
+/// `cpu_us` and `gpu_us`; none where the profile has no kernel for it.
 pub fn given_alone(
     simulator: &Simulator<'_>,
     (stages, plan): (&[Stage], &Plan),
@@ -62,7 +63,7 @@ pub fn given_alone(
     let factor = |placement: Placement, measured_us: f64| {
         let alone = Plan::new(plan.synchronisation, vec![placement; stages.len()]);
         let (once, twice) = (takes(&alone, [1.0; 3])?, takes(&alone, [2.0; 3])?);
-        // What the host adds to a launch stays what it is.
+        // Only kernel times scale; the host's overhead of a launch does not.
         Some((1.0 + (measured_us - once) / (twice - once)).max(LEAST_FACTOR))
     };
     let cpu = factor(Placement::cpu(cores), cpu_us)?;
@@ -85,7 +86,8 @@ mod tests {
 
     const SYNCHRONISATION: Mechanism = Mechanism::SvmPolling;
 
-    /// Operators that a machine ran cut and on both processors alone, every second one apart.
+    /// Operators that a machine ran cut and on both processors alone, dealt alternately into two
+    /// halves.
     fn halves(device: &str) -> [Vec<Measurement>; 2] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../device-profiles/runs");
         let measurements = read(&folder.join(format!("{device}-cuts.csv"))).unwrap().measurements;
@@ -96,7 +98,7 @@ mod tests {
         halves
     }
 
-    /// What is advised for one half of the operators by a profile that knows the errors of the other's cuts.
+    /// The advice for one half of the operators by a profile with the errors of the other half's cuts.
     fn advised(device: &str) -> Choices {
         let [seen, others] = halves(device);
         let mut profile = Profile::load(device).unwrap();

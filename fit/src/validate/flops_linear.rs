@@ -1,4 +1,4 @@
-//! The model everybody starts with: a constant plus a time per operation.
+//! The FLOPs-linear baseline: a constant plus a time per operation.
 
 use std::collections::HashMap;
 
@@ -15,19 +15,19 @@ pub struct FlopsLinear {
 }
 
 impl FlopsLinear {
-    /// Least squares of the relative error, of pairs of operations and measured
-    /// microseconds; none where there are no pairs, or all have as many operations.
+    /// Least squares on the relative error, for pairs of operations and measured
+    /// microseconds; none where there are no pairs, or all have equally many operations.
     pub fn fit(pairs: impl Iterator<Item = (f64, f64)>) -> Option<Self> {
         Self::weighted(pairs, |measured_us| 1.0 / measured_us)
     }
 
-    /// Least squares of the error in microseconds: long layers decide.
+    /// Least squares on the error in microseconds, which long layers dominate.
     pub fn fit_absolute(pairs: impl Iterator<Item = (f64, f64)>) -> Option<Self> {
         Self::weighted(pairs, |_| 1.0)
     }
 
     fn weighted(pairs: impl Iterator<Item = (f64, f64)>, weight: fn(f64) -> f64) -> Option<Self> {
-        // Normal equations of `launch + slope * operations = measured`, each times its weight.
+        // Normal equations of `launch + slope * operations = measured`, each row times its weight.
         let (mut normal, mut right) = (Matrix2::zeros(), Vector2::zeros());
         for (operations, measured_us) in pairs {
             let weight = weight(measured_us);
@@ -35,35 +35,35 @@ impl FlopsLinear {
             normal += row * row.transpose();
             right += row * (measured_us * weight);
         }
-        // With one number of operations the two columns are one, up to rounding.
+        // If all pairs have equally many operations, the two columns are collinear up to rounding.
         let independent = normal.determinant() > f64::EPSILON.sqrt() * normal[(0, 0)] * normal[(1, 1)];
         let solution = independent.then(|| normal.try_inverse())?? * right;
         Some(Self { launch_us: solution[0], us_per_operation: solution[1] })
     }
 
-    /// Time of so many operations, in microseconds.
+    /// Predicted time of a number of operations, in microseconds.
     pub fn predict(&self, operations: f64) -> f64 {
         self.launch_us + self.us_per_operation * operations
     }
 }
 
-/// A model for each group of runs that has one.
+/// A FLOPs-linear baseline per group of runs.
 pub(crate) struct ByGroup(HashMap<String, FlopsLinear>);
 
 impl ByGroup {
-    /// Fitted to operations and measured microseconds, by group.
+    /// Fits each group's pairs of operations and measured microseconds.
     pub(crate) fn fit(runs: impl Iterator<Item = (String, (f64, f64))>) -> Self {
         let fit = |(group, pairs): (String, Vec<_>)| Some((group, FlopsLinear::fit(pairs.into_iter())?));
         Self(grouped(runs).into_iter().filter_map(fit).collect())
     }
 
-    /// Time of so many operations in a group, in microseconds.
+    /// Predicted time of a number of operations, in microseconds; none for a group without a fit.
     pub(crate) fn predict(&self, group: &str, operations: f64) -> Option<f64> {
         Some(self.0.get(group)?.predict(operations))
     }
 }
 
-/// Multiply-adds of a layer; elements read where it has none.
+/// Multiply-adds of a layer, or the elements that it reads where it has none.
 pub fn operations(layer: &Layer) -> f64 {
     match layer.operator.macs() {
         0 => layer.operator.input_elements() as f64,

@@ -1,4 +1,4 @@
-//! The error figures of a GPU model, per family of operations.
+//! Validation of a GPU's layers, per family of operations.
 
 mod predictor;
 
@@ -23,7 +23,7 @@ pub fn predict(layer: &Layer, gpu: &Gpu) -> Result<f64, Unsupported> {
 
 /// Compares predictions of `gpu` with `runs`. A run is unseen where its operator
 /// (operation and shape) does not occur in `seen`, the runs that the profile was
-/// fitted on. `calibration` is that of the profile, for the intervals.
+/// fitted to. The intervals come from `calibration`, that of the profile.
 pub fn validate(
     gpu: &Gpu,
     calibration: Option<&Calibration>,
@@ -36,14 +36,14 @@ pub fn validate(
         seen.unwrap_or_default().iter().map(|run| &run.what.operator).collect();
     let deviation = deviations(runs.iter());
     Validation::of(runs, |run| {
-        let (point, doubt) = predictor.point(run)?;
+        let (point, uncertainty) = predictor.point(run)?;
         let unseen = seen.is_some() && !seen_operators.contains(&run.what.operator);
         let point = Point { unseen, deviation_us: deviation(run), ..point };
-        Ok::<_, Unsupported>(point.within_spreads(&doubt, spreads))
+        Ok::<_, Unsupported>(point.within_spreads(&uncertainty, spreads))
     })
 }
 
-/// How far a run is from the median of its layer in `runs`, in microseconds; none where the
+/// Distance of a run from the median of its layer in `runs`, in microseconds; none where the
 /// layer was measured once.
 pub(crate) fn deviations<'a>(
     runs: impl Iterator<Item = &'a GpuRun>,
@@ -107,7 +107,7 @@ mod tests {
     fn the_repeat_noise_is_the_deviation_from_the_median_of_a_layer() {
         let runs = [run(100, 0.8), run(100, 1.0), run(100, 1.25), run(200, 5.0)];
         let groups = scored(&runs, None);
-        // A quarter, nothing and a fifth of the measured times.
+        // A quarter, zero and a fifth of the measured times.
         assert!((groups[0].repeat_noise_percent.unwrap() - 15.0).abs() < 1e-9);
         assert!(scored(&runs[2..], None)[0].repeat_noise_percent.is_none());
     }

@@ -1,9 +1,8 @@
-//! The error figures of whole inferences on a GPU: launches and host path.
+//! Validation of whole inferences on a GPU: launches and host path.
 //!
-//! An inference is unseen where its network does not occur among those the
-//! profile was fitted on. With a profile that knows no host path, the sum of the
-//! launches stands for the inference: it falls short, and the figures say by how
-//! much.
+//! An inference is unseen where its network is not among those that the profile was
+//! fitted to. Without a host path in the profile, the prediction is the sum of the
+//! launches, which is too short.
 
 use super::flops_linear::{self, FlopsLinear};
 use super::point::Point;
@@ -16,14 +15,14 @@ use coexec_sim::{Calibration, Unsupported};
 /// Group of whole inferences.
 const GROUP: &str = "gpu/end_to_end";
 
-/// What the model says of the launches of one network, without the host path.
+/// Predicted totals of the launches of one network, without the host path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Launches {
-    /// Sum of their times, each alone, in microseconds.
+    /// Sum of the launches' times alone, in microseconds.
     pub alone_us: f64,
-    /// Bytes of tensors and weights they move.
+    /// Bytes of tensors and weights that they move.
     pub bytes: u64,
-    /// How many there are.
+    /// Number of launches.
     pub count: usize,
 }
 
@@ -42,8 +41,8 @@ impl Launches {
         Ok(launches)
     }
 
-    /// The inference, in microseconds; the sum of the launches where the profile
-    /// knows no host path.
+    /// Time of the inference, in microseconds; the sum of the launches where the profile
+    /// has no host path.
     pub fn inference_us(&self, gpu: &Gpu) -> f64 {
         gpu.host.as_ref().map_or(self.alone_us, |host| {
             let launches =
@@ -61,9 +60,9 @@ pub fn predict(network: &GpuNetwork, gpu: &Gpu) -> Result<f64, Unsupported> {
     Ok(Launches::of(network, gpu)?.inference_us(gpu))
 }
 
-/// Compares predictions of `gpu` with the times of `networks`. `seen` names the
-/// networks the profile was fitted on, which the FLOPs-linear baseline is fitted
-/// on too; `calibration` is that of the profile, for the intervals.
+/// Compares predictions of `gpu` with the times of `networks`. `seen` are the networks
+/// that the profile was fitted to, to which the FLOPs-linear baseline is fitted too. The
+/// intervals come from `calibration`, that of the profile.
 pub fn validate(
     gpu: &Gpu,
     calibration: Option<&Calibration>,
@@ -87,14 +86,13 @@ pub(crate) struct Predictor<'a> {
 }
 
 impl<'a> Predictor<'a> {
-    /// Of `gpu`, which was fitted on `seen`.
+    /// A predictor for `gpu`, with the FLOPs-linear baseline fitted to `seen`.
     pub(crate) fn new<'b>(gpu: &'a Gpu, seen: impl IntoIterator<Item = &'b GpuNetwork>) -> Self {
         let pairs = seen.into_iter().map(|network| (operations(network), network.measured_us));
         Self { gpu, physics: gpu.without_residual(), baseline: FlopsLinear::fit(pairs) }
     }
 
-    /// The prediction beside `network`, without its interval and as if the network
-    /// were seen.
+    /// The prediction of `network`, without an interval and marked as seen.
     pub(crate) fn point(&self, network: &GpuNetwork) -> Result<Point, Unsupported> {
         let predicted_us = predict(network, self.gpu)?;
         let physics_us = match self.gpu.residual {
@@ -114,7 +112,7 @@ fn operations(network: &GpuNetwork) -> f64 {
     network.what.iter().map(flops_linear::operations).sum()
 }
 
-/// The point with its 90 % interval, where `spread` tells one.
+/// The point with the 90 % interval of `spread`, if any.
 pub(crate) fn within(point: Point, spread: Option<&InferenceSpread>) -> Point {
     let interval = spread.map(|spread| spread.interval(point.predicted_us));
     point.within(interval)

@@ -1,9 +1,9 @@
-//! The error figures of operators that the host timed: cut between processors, or on the
-//! GPU alone from the host's memory and back.
+//! Validation of operators that the host timed: cut between processors, or on the GPU alone
+//! from the host's memory and back.
 //!
-//! Responsible for: what the simulator predicts from the call until the host knows of the
-//! end, beside the time that took. Not for: which way to choose. Invariant: nothing is
-//! fitted to these runs, so every one of them is held out.
+//! Responsible for: predicted against measured time from the host's call until the host sees
+//! the end. Not for: the choice between placements (`choice`). Invariant: nothing is fitted to
+//! these runs, so all of them are held out.
 
 use super::Validation;
 use super::point::Point;
@@ -11,14 +11,13 @@ use crate::measure::runs::ExecutedOn;
 use crate::measure::{ByHost, HostTimed};
 use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Simulator, Stage};
 
-/// Each prediction beside its run, and the runs the profile cannot predict. `library` is
-/// what computed on the CPU cores.
+/// Compares predictions of `profile` with `runs`; `library` ran on the CPU cores.
 pub fn validate(profile: &Profile, runs: &[HostTimed], library: Library) -> Validation {
     let mut simulator = Simulator::new(profile, library).from_the_call();
     Validation::of(runs, |run| Ok::<_, String>(point(run, predict(&run.what, &mut simulator)?)))
 }
 
-/// Microseconds from the host's call until it knows of the end.
+/// Predicted time from the host's call until it sees the end, in microseconds.
 pub(super) fn predict(run: &ByHost, simulator: &mut Simulator<'_>) -> Result<f64, String> {
     let plan = plan(run, simulator.device())?;
     let stage = Stage::single(String::new(), run.layer.clone());
@@ -26,13 +25,13 @@ pub(super) fn predict(run: &ByHost, simulator: &mut Simulator<'_>) -> Result<f64
     Ok(time.as_micros())
 }
 
-/// How an operator ran, as a plan.
+/// The plan under which an operator ran.
 pub(super) fn plan(run: &ByHost, profile: &Profile) -> Result<Plan, String> {
     let synchronisation = run.synchronisation.unwrap_or(Mechanism::EventWait);
     Ok(Plan::new(synchronisation, vec![placement(&run.ran, profile)?]))
 }
 
-/// Where an operator ran; why a plan of one operator cannot say so otherwise.
+/// The placement of an operator; an error where a plan of one operator cannot express it.
 fn placement(ran: &ExecutedOn, profile: &Profile) -> Result<Placement, String> {
     let cores_of = |text: &str| CoreSet::parse(text, &profile.cpu).map_err(|error| error.to_string());
     match ran {
@@ -41,7 +40,9 @@ fn placement(ran: &ExecutedOn, profile: &Profile) -> Result<Placement, String> {
         }
         ExecutedOn::Cpu(cores) => Ok(Placement::cpu(cores_of(cores)?)),
         ExecutedOn::Gpu => Ok(Placement::GPU),
-        ExecutedOn::Npu | ExecutedOn::Plan(_) => Err(format!("a run on {ran} is not compared")),
+        ExecutedOn::Npu | ExecutedOn::Plan(_) => {
+            Err(format!("a run on {ran} cannot be compared with a prediction"))
+        }
     }
 }
 

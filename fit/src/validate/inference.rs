@@ -1,8 +1,9 @@
-//! The error figures of whole inferences on one unit: the simulator's, of a plan that gives
-//! everything to that unit.
+//! Validation of whole inferences on one unit, simulated under a plan that places every
+//! operator there.
 //!
-//! Beside each stand two models that know totals alone, fitted to the other networks of its
-//! group: each predicts a network that it has not seen. Not for: fitting a unit's parameters.
+//! Each prediction comes with two baselines from totals alone (FLOPs-linear and roofline), fitted
+//! to the other networks of its group, so that they have not seen the network either. Not for:
+//! fitting a unit's parameters.
 
 use std::collections::HashMap;
 
@@ -16,14 +17,14 @@ use crate::measure::ai_hub::{Network, OnUnit};
 use crate::measure::{Inference, grouped};
 use coexec_sim::{CoreSet, Library, Measure, Mechanism, Placement, Plan, ProcessorKind, Profile, Simulator};
 
-/// Threads of an inference on the CPU, on its fastest cores: AI Hub does not publish them, and
-/// four are what LiteRT's delegate for CPUs and its benchmark are commonly given.
+/// Threads of an inference on the CPU, on its fastest cores: AI Hub does not publish their number,
+/// and four is common for LiteRT's CPU delegate and its benchmark.
 const CPU_THREADS: u32 = 4;
 
-/// Fewer other networks than this make no model of totals.
+/// Fewest other networks for a baseline.
 const FEWEST_OTHERS: usize = 5;
 
-/// How long an inference takes by the profile, in microseconds; why nothing says so otherwise.
+/// Predicted time of an inference, in microseconds.
 ///
 /// # Errors
 /// The device lacks the unit, or the unit a kernel for an operator.
@@ -50,13 +51,13 @@ pub fn validate(profile: &Profile, runs: &[Inference], library: Library) -> Vali
     let point = |run: &Inference| {
         let predicted_us = predict(profile, &run.what, library)?;
         let point = Point::of(run, run.what.group(), run.network.clone(), predicted_us);
-        Ok::<_, String>(beside(run, &groups[&point.group], point))
+        Ok::<_, String>(with_baselines(run, &groups[&point.group], point))
     };
     Validation::found(runs, runs.par_iter().map(point).collect())
 }
 
-/// The point of `run` with what models of totals say that know the other networks of its group.
-fn beside(run: &Inference, group: &[&Inference], point: Point) -> Point {
+/// The point of `run` with the predictions of baselines fitted to the other networks of its group.
+fn with_baselines(run: &Inference, group: &[&Inference], point: Point) -> Point {
     let own = totals(&run.what.network);
     let point = Point { bytes: Some(own.bytes as u64), ..point };
     let others = group.iter().filter(|other| other.network != run.network);
@@ -73,7 +74,7 @@ fn beside(run: &Inference, group: &[&Inference], point: Point) -> Point {
     }
 }
 
-/// What a network computes and moves, each tensor as often as it is read or written.
+/// Operations and bytes of a network; each tensor counts as often as it is read or written.
 fn totals(network: &Network) -> Totals {
     let data_type = network.graph.data_type();
     let nodes = network.graph.nodes().iter();

@@ -1,11 +1,10 @@
-//! How far a prediction may be off: its 90 % interval.
+//! The 90 % interval of a prediction.
 //!
-//! The deviation of the logarithm of a prediction has a part that remains beside
-//! measured launches, and one that grows with the distance from them: what the
-//! equations miss, and how uncertain their parameters are. Both are scaled so that
-//! 90 % of the cross-validated errors lie within (split conformal prediction, with
-//! the deviation as the scale of the scores). Not responsible for: the scaling
-//! (`calibrate::gpu`).
+//! The standard deviation of a predicted log time has a part that remains even next to
+//! measured launches, and one that grows with the distance from them: the residual of the
+//! equations and the uncertainty of their parameters. Both are scaled so that 90 % of the
+//! cross-validated errors lie within (split conformal prediction, with scores normalised by
+//! the deviation). Not responsible for: that scaling (`calibrate::gpu`).
 
 use nalgebra::{DMatrix, DVector};
 
@@ -14,32 +13,33 @@ use coexec_sim::device::gpu::{Gpu, KernelTable, TableSpread};
 use coexec_sim::kernel::gpu::{correction, execute};
 use coexec_sim::kernel::{Execution, Unsupported};
 
-/// Step of a parameter's logarithm in numerical derivatives: 1 %, far above the
-/// rounding to picoseconds.
+/// Step of a log parameter in numerical derivatives: 1 %, far above the rounding to
+/// picoseconds.
 const STEP: f64 = 0.01;
 
-/// What decides the deviation of a prediction.
+/// What the deviation of a prediction depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Uncertainty {
-    /// The kernel table behind it.
+    /// The table of the kernel.
     pub(crate) table: KernelTable,
-    /// Similarity to the nearest point of the residual; 0 without one.
+    /// Similarity to the nearest point of the learned residual; 0 without one.
     pub(crate) similarity: f64,
-    /// Variance of the logarithm of the time that the parameters leave.
+    /// Variance of the log time due to the uncertainty of the parameters.
     pub(crate) parameter_variance: f64,
     /// Prediction of the equations alone, in microseconds.
     pub(crate) physics_us: f64,
 }
 
 impl Uncertainty {
-    /// Deviation of the logarithm of the time.
+    /// Standard deviation of the log time, for the deviations of a table near to and far from
+    /// its measured launches.
     pub(crate) fn deviation(&self, near: f64, far: f64) -> f64 {
         let apart = 1.0 - self.similarity * self.similarity;
         (near * near + apart * (far * far + self.parameter_variance)).sqrt()
     }
 }
 
-/// The uncertainties of a GPU's predictions: prepared once for many layers.
+/// The uncertainties of a GPU's predictions, prepared once for many layers.
 #[derive(Clone, Debug)]
 pub(crate) struct Uncertainties<'a> {
     gpu: &'a Gpu,
@@ -47,27 +47,27 @@ pub(crate) struct Uncertainties<'a> {
     tables: Vec<Covariance>,
 }
 
-/// The parameters of a table whose covariance is known.
+/// The covariance of the log parameters of a table.
 #[derive(Clone, Debug)]
 struct Covariance {
     table: KernelTable,
-    /// Places in the table's list of parameters.
+    /// Indices in the table's list of parameters, in the order of the matrix.
     places: Vec<usize>,
     matrix: DMatrix<f64>,
 }
 
 impl<'a> Uncertainties<'a> {
-    /// Of the predictions of `gpu`, whose parameters spread as `spreads` say.
+    /// The uncertainties of `gpu`, whose parameters have the covariances of `spreads`.
     pub(crate) fn new<'b>(gpu: &'a Gpu, spreads: impl Iterator<Item = &'b TableSpread>) -> Self {
         let mut physics = gpu.without_residual();
         let tables = spreads.filter_map(|spread| Covariance::of(spread, &mut physics)).collect();
         Self { gpu, physics, tables }
     }
 
-    /// Of the prediction of `layer`.
+    /// The uncertainty of the prediction of `layer`.
     ///
     /// # Errors
-    /// The profile lacks its kernel.
+    /// The profile lacks the layer's kernel.
     pub(crate) fn of(&mut self, layer: &Layer) -> Result<Uncertainty, Unsupported> {
         let Execution { phases, detail: launch } = execute(layer, &self.physics)?;
         let table = launch.kernel.table();
@@ -83,7 +83,7 @@ impl<'a> Uncertainties<'a> {
 }
 
 impl Covariance {
-    /// None where the profile has not all the parameters of the entry any more.
+    /// None where the profile no longer has all parameters of the entry.
     fn of(spread: &TableSpread, gpu: &mut Gpu) -> Option<Self> {
         let keys: Vec<&str> =
             gpu.parameters_mut(spread.table)?.quantities.into_iter().map(|(key, _)| key).collect();
@@ -96,17 +96,17 @@ impl Covariance {
         Some(Self { table: spread.table, places, matrix })
     }
 
-    /// Variance of the logarithm of the time of `layer`.
+    /// Variance of the log time of `layer`, to first order.
     fn variance(&self, layer: &Layer, gpu: &mut Gpu) -> f64 {
         let slopes = self.places.iter().map(|&place| slope(gpu, (self.table, place), layer));
         let gradient = DVector::from_iterator(self.places.len(), slopes);
-        // Rounded entries may leave the matrix a little indefinite.
+        // Rounded entries may make the matrix slightly indefinite.
         gradient.dot(&(&self.matrix * &gradient)).max(0.0)
     }
 }
 
-/// Derivative of the logarithm of the time of `layer` in that of a parameter, which is at a place in the list of
-/// a table; 0 where there is none. The GPU is left as it was.
+/// Derivative of the log time of `layer` by the log parameter at `place` in the list of `table`; 0
+/// where there is no such parameter or time. The GPU is unchanged afterwards.
 pub(crate) fn slope(gpu: &mut Gpu, (table, place): (KernelTable, usize), layer: &Layer) -> f64 {
     let Some(value) = parameter(gpu, table, place).map(|value| *value) else { return 0.0 };
     let mut log_at = |log_factor: f64| {
@@ -127,7 +127,7 @@ fn parameter(gpu: &mut Gpu, table: KernelTable, place: usize) -> Option<&mut f64
     Some(&mut quantity.value)
 }
 
-/// The 90 % interval around a prediction, in its unit.
+/// The 90 % interval around a prediction, in its unit; none where its table has no spread.
 pub(crate) fn around(predicted: f64, uncertainty: &Uncertainty, spreads: &[TableSpread]) -> Option<[f64; 2]> {
     let spread = spreads.iter().find(|spread| spread.table == uncertainty.table)?;
     let half_width = spread.quantile * uncertainty.deviation(spread.near, spread.far);

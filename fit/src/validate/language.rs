@@ -1,9 +1,8 @@
-//! The error figures of language models: predicted against measured times to the first token and of
-//! the tokens behind it.
+//! Validation of language models: the time to the first token, and the time per further token.
 //!
-//! Responsible for: which strategy stands for a unit. Not for: how a plan is priced
-//! (`coexec_sim::simulate::generation`). What a runtime does beside the graphs is not modelled:
-//! each has groups of its own.
+//! Responsible for: the strategy that represents a unit. Not for: how a plan is priced
+//! (`coexec_sim::simulate::generation`). A runtime's overhead outside its graphs is not modelled, so
+//! each runtime has groups of its own.
 
 use coexec_sim::simulate::Conversation;
 use rayon::prelude::*;
@@ -15,9 +14,9 @@ use coexec_sim::explore::language::{LanguageAnswer, explore_language};
 use coexec_sim::workload::{LanguageTask, Turn};
 use coexec_sim::{Library, Mechanism, Picos, ProcessorKind, Profile, Strategy};
 
-/// How long it takes by the profile, in microseconds, and, where that `is_drawn`, what 90 % of draws of the
-/// profile's errors lie between; why nothing says so otherwise. On an NPU
-/// the products are in static graphs that are filled, as engines of language models run them.
+/// Predicted time of `run` in microseconds and, where the interval `is_drawn`, the 90 % interval over
+/// draws of the profile's errors. On an NPU the products run as static graphs that are padded to their
+/// size, as in engines for language models.
 ///
 /// # Errors
 /// The device lacks the unit, or the unit language models.
@@ -27,7 +26,7 @@ pub fn predict(
     library: Library,
     is_drawn: bool,
 ) -> Result<(f64, Option<[f64; 2]>), String> {
-    // An engine that hands products over one by one, or one that compiles whole steps.
+    // llama.cpp hands over one product at a time; other engines compile whole steps.
     let is_compiled = run.unit == ProcessorKind::Npu && !run.runtime.contains("llama");
     let strategy = match run.unit {
         ProcessorKind::Npu if is_compiled => Strategy::NpuGraphs,
@@ -82,9 +81,10 @@ mod tests {
     use crate::validate::score::{coverage_percent, score};
     use crate::validate::{Group, figures};
 
-    /// A bandwidth of weights in graphs of whole steps, and the values of it that are tried, in gigabytes a second.
+    /// A bandwidth of weights in graphs of whole steps, with the values to try, in gigabytes per
+    /// second.
     struct Rate {
-        /// What it decides of an answer.
+        /// The phase of an answer that it determines.
         phase: &'static str,
         tried: RangeInclusive<u32>,
         of: fn(&mut CompiledGraphs) -> &mut Option<Quantity>,
@@ -101,7 +101,7 @@ mod tests {
             (self.of)(compiled).as_ref().unwrap().value
         }
 
-        /// The published rows in 4 bits of engines that compile whole steps.
+        /// The published rows with 4-bit weights of engines that compile whole steps.
         fn published(&self) -> Vec<Answer> {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
             let mut runs = read(&folder, "8elite").unwrap().runs;
@@ -109,7 +109,7 @@ mod tests {
             runs
         }
 
-        /// Predictions of each row by each value.
+        /// Predictions of all rows for each value.
         fn predicted(&self, runs: &[Answer], errors: &[Group]) -> Vec<Vec<Point>> {
             let by = |value: u32| {
                 let mut profile = Profile::load("snapdragon-8elite").unwrap();
@@ -122,8 +122,8 @@ mod tests {
         }
     }
 
-    /// The index of the value with the least mean error on the models that count, as the profile's was fitted: to
-    /// exports of two runtimes.
+    /// The index of the value with the least MAPE on the models that count, fitted as the profile's
+    /// value was: to the exports of both Genie runtimes.
     fn best(by_value: &[Vec<Point>], counts: impl Fn(&str) -> bool) -> usize {
         let is_fitted = |point: &&Point| point.group.starts_with("npu/genie") && counts(&point.network);
         let error = |points: &Vec<Point>| {
@@ -138,8 +138,8 @@ mod tests {
         (0..errors.len()).min_by(|&one, &other| errors[one].total_cmp(&errors[other])).unwrap()
     }
 
-    /// Each row by the value that was fitted without its model.
-    fn kept_out(by_value: &[Vec<Point>]) -> Vec<Point> {
+    /// Each row predicted by the value fitted without its model.
+    fn held_out(by_value: &[Vec<Point>]) -> Vec<Point> {
         let without = |model: &str| best(by_value, |other| other != model);
         let of = |(index, point): (usize, &Point)| by_value[without(&point.network)][index].clone();
         by_value[0].iter().enumerate().map(of).collect()
@@ -154,7 +154,7 @@ mod tests {
             let by_value = rate.predicted(&rate.published(), &[]);
             let fitted = rate.tried.clone().nth(best(&by_value, |_| true)).unwrap();
             assert!((f64::from(fitted) - rate.of(&mut profile)).abs() <= 1.0, "{} {fitted}", rate.phase);
-            found.extend(score(&kept_out(&by_value)).into_iter().map(|scored| scored.group));
+            found.extend(score(&held_out(&by_value)).into_iter().map(|scored| scored.group));
         }
         assert_eq!(stated.len(), found.len(), "{found:#?}");
         for found in &found {
@@ -164,7 +164,7 @@ mod tests {
             let pairs = figures(stated).into_iter().zip(figures(found));
             assert!(pairs.into_iter().all(|(one, other)| (one - other).abs() < 0.01), "{found:#?}");
         }
-        // Also of the export that was fitted to least.
+        // The worst group.
         let mean = |phase: &str| {
             let of = found.iter().filter(|group| group.name.to_string().ends_with(phase));
             of.map(|group| group.mape_percent).fold(0.0, f64::max)
@@ -177,7 +177,7 @@ mod tests {
         let outside_of = |rate: &Rate| {
             let runs = rate.published();
             let by_value = rate.predicted(&runs, &[]);
-            let points = kept_out(&by_value);
+            let points = held_out(&by_value);
             let models: BTreeSet<&str> = points.iter().map(|point| point.network.as_str()).collect();
             let mut outside = Vec::new();
             for &model in &models {
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((points.len(), coverage_percent(points.iter())), (4, Some(100.0)), "{points:#?}");
     }
 
-    /// What the profile says of a unit's kernels for language models.
+    /// The rates of a unit's kernels for language models.
     fn rates(profile: &mut Profile, of: ProcessorKind) -> [&mut f64; 5] {
         let kernels = match of {
             ProcessorKind::Cpu => &mut profile.cpu.language,
@@ -228,7 +228,7 @@ mod tests {
         ]
     }
 
-    /// Mean logarithm of the factor by which `profile` is off.
+    /// Mean absolute log error of `profile`.
     fn misfit(profile: &Profile, runs: &[Answer]) -> f64 {
         let error = |run: &Answer| {
             let (micros, _) = predict(profile, &run.what, Library::Xnnpack, false).unwrap();
@@ -237,7 +237,7 @@ mod tests {
         runs.iter().map(error).sum::<f64>() / runs.len() as f64
     }
 
-    /// `profile` with rates that a descent along each of them, step by step, finds best for `runs`.
+    /// `profile` with its rates fitted to `runs` by coordinate descent.
     fn fitted(mut profile: Profile, runs: &[Answer]) -> Profile {
         let mut least = misfit(&profile, runs);
         for step in [1.2_f64, 1.05, 1.02] {
@@ -262,31 +262,31 @@ mod tests {
         let is_of_kernels =
             |run: &Answer| run.what.runtime.contains("llama") && run.what.unit != ProcessorKind::Gpu;
         let mut runs = read(&folder, "8elite").unwrap().runs;
-        // A model larger than a session of the NPU has no prediction there.
+        // A model larger than an NPU session has no prediction there.
         runs.retain(|run| is_of_kernels(run) && predict(&stated, &run.what, Library::Xnnpack, false).is_ok());
         let (of_cpu, of_npu): (Vec<_>, Vec<_>) =
             runs.into_iter().partition(|run| run.what.unit == ProcessorKind::Cpu);
         for (runs, count, limits) in [(of_cpu, 22, [12.0, 15.0]), (of_npu, 16, [9.0, 5.0])] {
             assert_eq!(runs.len(), count);
-            let [first, next] = kept_out_of_kernels(&stated, &runs);
+            let [first, next] = held_out_of_kernels(&stated, &runs);
             assert!(first <= limits[0] && next <= limits[1], "{count}: {first} % and {next} %");
         }
     }
 
-    /// Mean errors, in percent, of the first and of the next token, each model kept out of a fit of the rates.
-    fn kept_out_of_kernels(stated: &Profile, runs: &[Answer]) -> [f64; 2] {
+    /// MAPE of the first and of the next token, each model predicted by a fit of the rates without it.
+    fn held_out_of_kernels(stated: &Profile, runs: &[Answer]) -> [f64; 2] {
         let in_sample = misfit(stated, runs);
         assert!(in_sample < 1.05 * misfit(&fitted(stated.clone(), runs), runs), "{in_sample}");
         let models: BTreeSet<&str> = runs.iter().map(|run| run.network.as_str()).collect();
-        let mut kept_out = [Vec::new(), Vec::new()];
+        let mut held_out = [Vec::new(), Vec::new()];
         for left in models {
             let (tested, seen): (Vec<_>, Vec<_>) = runs.iter().cloned().partition(|run| run.network == left);
             for point in validate(&fitted(stated.clone(), &seen), &tested, Library::Xnnpack).points {
                 let is_token = usize::from(point.group.ends_with("next_token"));
-                kept_out[is_token].push(100.0 * (point.predicted_us / point.measured_us - 1.0).abs());
+                held_out[is_token].push(100.0 * (point.predicted_us / point.measured_us - 1.0).abs());
             }
         }
-        kept_out.map(|errors| errors.iter().sum::<f64>() / errors.len() as f64)
+        held_out.map(|errors| errors.iter().sum::<f64>() / errors.len() as f64)
     }
 
     #[test]

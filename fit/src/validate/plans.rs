@@ -1,7 +1,7 @@
-//! What plans of whole networks took, where they ran beside each processor alone.
+//! Measured times of plans for whole networks, relative to each processor alone.
 //!
-//! Responsible for: how far following a plan was faster than the faster processor. Not for: single operators
-//! (`choice`). Invariant: times that are compared are of one session.
+//! Responsible for: the speedup of following a plan over the faster processor. Not for: single
+//! operators (`choice`). Invariant: only times of one session are compared.
 
 use serde::Serialize;
 
@@ -14,18 +14,18 @@ use crate::measure::runs::{ExecutedOn, Measurement};
 pub struct PlannedNetwork {
     /// The network.
     pub network: String,
-    /// The plan's median time over that of the faster processor alone.
+    /// The plan's median time relative to that of the faster processor alone.
     pub relative: f64,
 }
 
 impl PlannedNetwork {
-    /// Whether the plan did harm: it took more than 2 % longer.
+    /// Whether the plan did harm: it took over 2 % longer than the faster processor alone.
     pub fn is_harmed(&self) -> bool {
         self.relative > HARMLESS
     }
 }
 
-/// The networks of some runs that ran under a plan and on processors alone, each once a session, the worst first.
+/// The networks that ran under a plan and on processors alone, each once per session, worst first.
 pub fn planned_networks(measurements: &[Measurement]) -> Vec<PlannedNetwork> {
     let whole = measurements.iter().filter(|run| run.operator.is_none());
     let of_session = |((_, network), runs): ((_, &String), Vec<&Measurement>)| {

@@ -1,9 +1,9 @@
-//! One prediction beside its measurement: what figures are drawn from and error
-//! figures computed from, as a row of a CSV file.
+//! One prediction and its measurement, as a row of a CSV file: the data of plots and
+//! error figures.
 //!
-//! Responsible for: the record and its file. Not for: where predictions come from
-//! (`gpu`, `host`, `cpu`) or what is made of them (`score`, the plots). Invariant: what
-//! is written reads back as the same points.
+//! Responsible for: the record and its file. Not for: the predictions (`gpu`, `host`,
+//! `cpu`) or the error figures (`score`). Invariant: written points read back as the same
+//! points.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,60 +11,59 @@ use crate::csv_rows;
 use crate::measure::Run;
 use coexec_sim::{InputError, Text};
 
-/// A prediction and the run it stands beside. Times are microseconds.
+/// A prediction and the run that it predicts. Times are in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// `gpu/<family>`, `cpu/<core set>/<float|quant>`, `split/<operator>`,
-    /// `host_to_host/<operator>`, `cut/all`, or of whole networks as a runtime compiled them
-    /// `<npu|gpu|cpu>/<end_to_end|runtime>/<format>`, of language models with
+    /// `host_to_host/<operator>` or `cut/all`; for whole networks compiled by a runtime
+    /// `<npu|gpu|cpu>/<end_to_end|runtime>/<format>`; for language models followed by
     /// `/<first_token|next_token>`.
     pub group: String,
-    /// Network the run is part of.
+    /// Network of the run.
     pub network: String,
     /// The layer, or the network again where the run is a whole inference.
     pub what: String,
-    /// Whether the fit behind the prediction had not seen this layer (of a whole
-    /// inference: this network).
+    /// Whether the fit has not seen this layer, or this network where the run is a whole
+    /// inference.
     pub unseen: bool,
     /// Measured time.
     pub measured_us: f64,
-    /// What repeated measurements differ by: for a layer, from the median of its runs,
-    /// where there are several; for a network, the standard deviation of its
-    /// repetitions.
+    /// Measurement noise: for a layer with several runs, the distance from their median; for
+    /// a network, the standard deviation of its repetitions.
     pub deviation_us: Option<f64>,
     /// Predicted time.
     pub predicted_us: f64,
-    /// Prediction of the same profile without its residual.
+    /// Prediction of the same profile without its learned residual.
     pub physics_us: f64,
     /// Lower end of the 90 % interval.
     pub low_us: Option<f64>,
     /// Upper end of the 90 % interval.
     pub high_us: Option<f64>,
-    /// Prediction of a model linear in FLOPs, fitted on the same runs; of whole networks as a
-    /// runtime compiled them, on the others of the group.
+    /// Prediction of the FLOPs-linear baseline, fitted to the same runs; for whole networks
+    /// compiled by a runtime, to the other networks of the group.
     pub flops_linear_us: Option<f64>,
-    /// Prediction of a roofline, fitted on the other networks of the group.
+    /// Prediction of a roofline, fitted to the other networks of the group.
     pub roofline_us: Option<f64>,
-    /// Prediction of `CoDL`'s predictor, fitted on the same runs.
+    /// Prediction of `CoDL`'s predictor, fitted to the same runs.
     pub codl_us: Option<f64>,
-    /// The same with a launch time fitted, too, which `CoDL`'s equation 3 has not.
+    /// The same with a fitted launch time, which `CoDL`'s equation 3 lacks.
     pub codl_launch_us: Option<f64>,
     /// Kernel of a GPU launch.
     pub kernel: Option<String>,
     /// Work-groups of a GPU launch.
     pub groups: Option<u32>,
-    /// Waves a compute unit gets of a GPU launch.
+    /// Waves of a GPU launch per compute unit.
     pub waves_per_unit: Option<f64>,
-    /// Trips of the main loop of a GPU launch.
+    /// Iterations of the main loop of a GPU launch.
     pub iterations: Option<u32>,
-    /// Texels of a thread's tile of a GPU launch.
+    /// Texels in a thread's tile of a GPU launch.
     pub tile_size: Option<u32>,
     /// Bytes of inputs, outputs and weights.
     pub bytes: Option<u64>,
 }
 
 impl Point {
-    /// The prediction beside `run`, without its interval and as if the run were seen.
+    /// The prediction of `run`, without an interval and marked as seen.
     pub(crate) fn of<W>(run: &Run<W>, group: String, what: String, predicted_us: f64) -> Self {
         Self {
             group,
@@ -78,16 +77,16 @@ impl Point {
         }
     }
 
-    /// The point with its 90 % interval, where there is one.
+    /// The point with this 90 % interval, if any.
     pub(crate) fn within(self, interval: Option<[f64; 2]>) -> Self {
         Self { low_us: interval.map(|[low, _]| low), high_us: interval.map(|[_, high]| high), ..self }
     }
 }
 
-/// Parses the points of a file of CSV.
+/// Parses points from CSV.
 ///
 /// # Errors
-/// The first row that is no point, with its line.
+/// The first row that is not a valid point, with its line.
 pub fn of_csv(text: &Text) -> Result<Vec<Point>, InputError> {
     csv_rows::read(text, "give a file that `coexec validate --points` wrote", |point: &Point| {
         let is_sound = point.measured_us > 0.0 && point.predicted_us > 0.0;

@@ -1,9 +1,9 @@
-//! A roofline: the model that knows of a network how much it computes and how much it moves.
+//! The roofline baseline: the time of a network from its totals of operations and bytes.
 //!
-//! Responsible for: two rates, of arithmetic and of memory, of which the slower decides. Not for:
-//! anything between them: no launch, no kernel, no shape.
+//! Responsible for: the two rates, of arithmetic and of memory, of which the slower bounds the
+//! time. It models no launches, kernels or shapes.
 
-/// What a roofline knows of a network.
+/// The totals of a network.
 #[derive(Clone, Copy, Debug)]
 pub struct Totals {
     /// Multiply-adds.
@@ -20,8 +20,9 @@ pub struct Roofline {
 }
 
 impl Roofline {
-    /// The pair of rates, each reached by one of the networks, with the least mean error of the logarithm;
-    /// none where there are no networks with work. Each has its totals and its measured microseconds.
+    /// Fits the rates to the totals and measured microseconds of networks: the pair with the least mean
+    /// absolute log error, each rate being that of one of the networks. None where no network has
+    /// operations or none has bytes.
     pub fn fit(networks: &[(Totals, f64)]) -> Option<Self> {
         let rates = |of: fn(&Totals) -> f64| {
             let has_work = networks.iter().filter(move |(totals, _)| of(totals) > 0.0);
@@ -39,7 +40,7 @@ impl Roofline {
         scored.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, line)| line)
     }
 
-    /// Microseconds of a network.
+    /// Predicted time of a network, in microseconds.
     pub fn predict(&self, totals: Totals) -> f64 {
         (self.us_per_operation * totals.operations).max(self.us_per_byte * totals.bytes)
     }

@@ -1,9 +1,8 @@
-//! The error figures of points, beside what they are to be held against.
+//! The error figures of points, with baselines to compare them to.
 //!
-//! Responsible for: the groups of points, and for each what its errors would be
-//! without the residual, with a model linear in FLOPs and with `CoDL`'s predictor, what its measurements
-//! differ by, and how many intervals hold. Not for: predictions. Invariant: the
-//! figures are a function of the points alone.
+//! Responsible for: the groups of points, and for each the errors without the learned residual, of
+//! the baselines and of `CoDL`'s predictor, the measurement noise, and the coverage of the
+//! intervals. Not for: predictions. Invariant: the figures are a function of the points alone.
 
 use std::collections::BTreeSet;
 
@@ -15,46 +14,45 @@ use coexec_sim::device::calibration::{ErrorGroup, Which};
 use super::point::Point;
 use super::{Group, figures};
 
-/// The figures of a group and what to hold them against.
+/// The error figures of a group, with those of its baselines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scored {
     /// The errors of the predictions.
     #[serde(flatten)]
     pub group: Group,
-    /// MAPE of the same profile without its residual; none where it has none.
+    /// MAPE of the same profile without its learned residual; none where it has none.
     pub physics_mape_percent: Option<f64>,
-    /// MAPE of a fixed time plus a time per FLOP, fitted on the seen runs of the group;
-    /// none where a point has no such prediction.
+    /// MAPE of the FLOPs-linear baseline, fitted to the seen runs of the group; none where a
+    /// point has no such prediction.
     pub flops_linear_mape_percent: Option<f64>,
-    /// Its predictions within 10 %: what `CoDL` calls accuracy (MobiSys'22, Table 3).
+    /// Percentage of its predictions within 10 %, which `CoDL` calls accuracy (MobiSys'22, Table 3).
     pub flops_linear_within_10_percent: Option<f64>,
-    /// Spearman's correlation of the ranks that predicted and measured times have: 1 where the
-    /// order is right. None of fewer than three points.
+    /// Spearman's rank correlation of predicted and measured times; none for fewer than three
+    /// points, or where all predictions or all measurements are equal.
     pub rank_correlation: Option<f64>,
     /// MAPE of a roofline; none where a point has no such prediction.
     pub roofline_mape_percent: Option<f64>,
-    /// Its predictions within 10 %.
+    /// Percentage of its predictions within 10 %.
     pub roofline_within_10_percent: Option<f64>,
-    /// MAPE of `CoDL`'s predictor (MobiSys'22, section 5.2), fitted on the same runs;
+    /// MAPE of `CoDL`'s predictor (MobiSys'22, section 5.2), fitted to the same runs;
     /// none where a point has no such prediction.
     pub codl_mape_percent: Option<f64>,
-    /// Its predictions within 10 %.
+    /// Percentage of its predictions within 10 %.
     pub codl_within_10_percent: Option<f64>,
-    /// MAPE of the same with a launch time fitted, too.
+    /// MAPE of the same with a fitted launch time.
     pub codl_launch_mape_percent: Option<f64>,
-    /// Its predictions within 10 %.
+    /// Percentage of its predictions within 10 %.
     pub codl_launch_within_10_percent: Option<f64>,
-    /// What repeated measurements differ by, as a mean part of the measured time over
-    /// the points of which it is known: no model can do better. None where it is
-    /// known of none.
+    /// Mean deviation of repeated measurements, in percent of the measured time, over the points
+    /// with a known deviation: a model's error is not expected to be lower. None without such points.
     pub repeat_noise_percent: Option<f64>,
-    /// Points whose measured time is in their 90 % interval, of those that have one;
-    /// none where none has.
+    /// Percentage of points whose measured time is in their 90 % interval, of those with an
+    /// interval; none without such points.
     pub interval_coverage_percent: Option<f64>,
 }
 
-/// The points by group, worst first: `gpu/<family>/all` and, of what the fit had not
-/// seen, `gpu/<family>/unseen`; other groups as they are called.
+/// The error figures by group, worst first. GPU groups are split into `gpu/<family>/all` and,
+/// for points that the fit has not seen, `gpu/<family>/unseen`; other groups keep their names.
 pub fn score(points: &[Point]) -> Vec<Scored> {
     let names: BTreeSet<&str> = points.iter().map(|point| point.group.as_str()).collect();
     let mut scored = Vec::new();
@@ -69,7 +67,7 @@ pub fn score(points: &[Point]) -> Vec<Scored> {
                     scored.push(Scored::of(of(Which::Unseen), &unseen));
                 }
             }
-            // Whole networks by format have no layers that a fit may have seen.
+            // Other groups are not split into seen and unseen.
             other => scored.push(Scored::of(other, &all)),
         }
     }
@@ -92,7 +90,7 @@ impl Scored {
         let codl_launch = errors(|point| point.codl_launch_us);
         let pairs: Vec<(f64, f64)> =
             points.iter().map(|point| (point.predicted_us, point.measured_us)).collect();
-        // A prediction to the bit that of the physics has no residual in it.
+        // A prediction that equals the physics to the bit contains no residual.
         let has_residual =
             points.iter().any(|point| point.physics_us.to_bits() != point.predicted_us.to_bits());
         Self {
@@ -113,7 +111,7 @@ impl Scored {
     }
 }
 
-/// Spearman's correlation of pairs: that of their ranks, of which equal values share the middle one.
+/// Spearman's rank correlation of pairs; equal values share their mean rank.
 fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.len() < 3 {
         return None;
@@ -140,15 +138,15 @@ fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     (spread > 0.0).then(|| covariance(&left, &right) / spread)
 }
 
-/// Mean deviation of the measurements, of the points where it is known.
+/// Mean deviation of the measurements relative to their times, over the points where it is known.
 fn repeat_noise_percent(points: &[&Point]) -> Option<f64> {
     let parts: Vec<f64> =
         points.iter().filter_map(|point| Some(point.deviation_us? / point.measured_us)).collect();
     (!parts.is_empty()).then(|| 100.0 * parts.iter().sum::<f64>() / parts.len() as f64)
 }
 
-/// Part of the points whose measured time lies in their 90 % interval, in percent, of
-/// those that have one; none where none has.
+/// Percentage of points whose measured time lies in their 90 % interval, of those with an
+/// interval; none without such points.
 pub fn coverage_percent<'a>(points: impl Iterator<Item = &'a Point>) -> Option<f64> {
     let (mut within, mut count) = (0_u32, 0_u32);
     for point in points {
@@ -159,14 +157,14 @@ pub fn coverage_percent<'a>(points: impl Iterator<Item = &'a Point>) -> Option<f
     (count > 0).then(|| 100.0 * f64::from(within) / f64::from(count))
 }
 
-/// Whether a point is in the group of that name, or in one whose name begins so:
+/// Whether a point is in the group of that name, or in one whose name starts with it:
 /// `gpu/conv2d`, `gpu/conv2d/unseen`, `cpu/1large`.
 pub fn is_in(point: &Point, prefix: &str) -> bool {
     let of = |suffix: &str| prefix.strip_suffix(suffix).is_some_and(|group| point.group == group);
     point.group.starts_with(prefix) || of("/all") || (point.unseen && of("/unseen"))
 }
 
-/// The points that are furthest off, worst first.
+/// The `count` points with the largest relative error, worst first.
 pub fn worst(points: &[Point], count: usize) -> Vec<&Point> {
     let mut sorted: Vec<&Point> = points.iter().collect();
     sorted.sort_by(|a, b| error(b).abs().total_cmp(&error(a).abs()));
@@ -174,7 +172,7 @@ pub fn worst(points: &[Point], count: usize) -> Vec<&Point> {
     sorted
 }
 
-/// Predicted over measured time, less one.
+/// Relative error: predicted over measured time, minus one.
 pub fn error(point: &Point) -> f64 {
     point.predicted_us / point.measured_us - 1.0
 }

@@ -1,5 +1,5 @@
-//! The CPU half on the mobile-ml-benchmark data set: what is recovered of its
-//! networks, and the errors on networks kept out of the fit.
+//! The CPU on the mobile-ml-benchmark data set: the recovered networks, and the errors on
+//! held-out networks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -28,7 +28,7 @@ fn cpu(text: &str) -> Cpu {
     coexec_sim::input::from_toml::<Document>(text).unwrap().cpu
 }
 
-/// The phones and their clusters; rates in these files are not used as priors.
+/// The phones with their clusters; the rates in these files are not used as priors.
 fn phones() -> [(&'static str, Cpu); 6] {
     [
         ("pixel4", cpu(include_str!("../../../sim/tests/golden/cpu_pixel4.toml"))),
@@ -40,7 +40,7 @@ fn phones() -> [(&'static str, Cpu); 6] {
     ]
 }
 
-/// An operator as a line of `cpu_networks.csv` lists it.
+/// An operator as a line of `cpu_networks.csv`.
 fn line(operator: &Operator) -> String {
     let windowed = |name: &str, kernel: u32, stride: u32, input: u32, output: Shape, groups: u32| {
         format!("{name},{kernel},{stride},{input},{},{groups},{},0", output.channels, output.height)
@@ -94,7 +94,7 @@ fn the_recovered_networks_are_those_of_the_cpu_model() {
         let line = line(operator);
         *kinds.entry(line.split(',').next().unwrap().to_owned()).or_default() += 1;
     }
-    // What the prototype of the CPU model finds in these 82 networks.
+    // Counts of the prototype of the CPU model in these 82 networks.
     let expected = [
         ("concat", 273),
         ("conv", 3193),
@@ -123,7 +123,7 @@ fn the_recovered_networks_are_those_of_the_cpu_model() {
     assert!(compared >= 3, "{compared} networks of the golden lists are in the data set");
 }
 
-/// A group's kind of core set.
+/// Kind of a core set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Single,
@@ -142,7 +142,7 @@ impl Kind {
     }
 }
 
-/// Means of the groups' MAPE, in percent, by number format and kind of core set.
+/// Mean MAPE of the groups, in percent, by number format and kind of core set.
 fn mean_mapes(points: &[Point], cpu: &Cpu) -> BTreeMap<(String, Kind), f64> {
     let mut sums: BTreeMap<(String, Kind), (f64, f64)> = BTreeMap::new();
     for Scored { group, .. } in score(points) {
@@ -157,7 +157,7 @@ fn mean_mapes(points: &[Point], cpu: &Cpu) -> BTreeMap<(String, Kind), f64> {
 const OPTIONS: Options<'static> =
     Options { folds: 5, seed: 7, others: &[], anew: true, library: Library::Ruy, source: "test" };
 
-/// The runs of networks in `names`, or of all others.
+/// The runs of the networks in `names` if `within`, else of all others.
 fn part(runs: &[CpuRun], names: &[&str], within: bool) -> Vec<CpuRun> {
     runs.iter().filter(|run| names.contains(&run.network.as_str()) == within).cloned().collect()
 }
@@ -166,7 +166,7 @@ fn read(folder: &Path, device: &str) -> Vec<CpuRun> {
     benchmark_cpu::read(folder, device).unwrap().runs
 }
 
-/// The networks of the runs whose operators are known, in random order.
+/// The networks with known operators, in random order.
 fn shuffled(runs: &[CpuRun], seed: u64) -> Vec<&str> {
     let known = runs.iter().filter(|run| !run.what.layers.is_empty());
     let names: BTreeSet<&str> = known.map(|run| run.network.as_str()).collect();
@@ -175,13 +175,13 @@ fn shuffled(runs: &[CpuRun], seed: u64) -> Vec<&str> {
     names
 }
 
-/// Random choices of few networks that are averaged over.
+/// Random draws of few networks to average.
 const DRAWS: u64 = 3;
-/// Limits of the mean over phones of the float MAPE after a fit to ten networks, in
-/// percent: one core, several equal ones.
+/// Limits of the float MAPE after a fit to ten networks, averaged over phones, in percent:
+/// on one core, and on several equal ones.
 const TEN_NETWORKS_LIMITS: [f64; 2] = [4.0, 7.0];
 
-/// Mean errors over phones and draws after fits to so many networks.
+/// Mean MAPE over phones and draws after fits to this many networks.
 fn after_few(
     networks: usize,
     phones: &[(&str, Cpu)],
@@ -229,15 +229,15 @@ fn ten_networks_calibrate_a_cpu() {
     }
 }
 
-/// Part of the runs of networks kept out that a 90 % interval holds, in percent.
+/// Accepted coverage of 90 % intervals on runs of held-out networks, in percent.
 const COVERAGE_LIMITS: std::ops::RangeInclusive<f64> = 85.0..=95.0;
-/// Parts that the networks are divided into; each is predicted by a fit of the others.
+/// Number of folds of networks; each is predicted by a fit to the others.
 const PARTS: usize = 5;
 
 #[test]
 fn intervals_hold_nine_in_ten_networks_kept_out() {
     let folder = crate::data();
-    // Those with core sets of one kind and of several; the accuracy page has all phones.
+    // These two have core sets of one cluster and of several; the accuracy page covers all phones.
     for (device, cpu) in phones().into_iter().take(2) {
         let table = read(&folder, device);
         let names = shuffled(&table, 1);

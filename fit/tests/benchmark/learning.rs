@@ -12,10 +12,10 @@ use coexec_fit::validate::score::score;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::{Gpu, Layer};
 
-/// A phone, and two pairs of MAPEs of convolutions of unseen shapes, in percent, after
-/// 30 and after 100 random ones: what the reference implementation of the model
-/// reached on another split, and the most that is tolerated here. Splits differ: where
-/// the second is the larger, fits to all rows differ by as much.
+/// A phone, and two pairs of MAPEs on convolutions of unseen shapes, in percent, after fits to
+/// 30 and to 100 random ones: those of the model's reference implementation on another split,
+/// and the limits of this test. Where a limit is higher, fits to all rows differ between the
+/// splits by as much.
 type Phone30And100 = (&'static str, [f64; 2], [f64; 2]);
 
 const PHONES: [Phone30And100; 6] = [
@@ -27,10 +27,10 @@ const PHONES: [Phone30And100; 6] = [
     ("iphonexs", [9.1, 6.2], [9.8, 7.8]),
 ];
 
-/// Numbers of rows of the limits.
+/// Numbers of rows that the limits apply to.
 const ROWS: [usize; 2] = [30, 100];
 
-/// Splits whose errors are averaged: one's figures move with its networks.
+/// Seeds of the splits whose errors are averaged, as those of one split depend on its networks.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
 fn profiles() -> Vec<Profile> {
@@ -41,7 +41,7 @@ fn phone(profile: &Profile) -> Phone<'_> {
     Phone { gpu: profile.gpu.as_ref().unwrap(), memory: &profile.memory }
 }
 
-/// Mean over splits and draws.
+/// Mean MAPE of a series over splits and draws.
 fn mean(points: &[LearningPoint], series: &str, rows: usize) -> f64 {
     let found: Vec<f64> = points
         .iter()
@@ -51,7 +51,7 @@ fn mean(points: &[LearningPoint], series: &str, rows: usize) -> f64 {
     found.iter().sum::<f64>() / found.len() as f64
 }
 
-/// The phones but one, as what is known of that one.
+/// All phones except one, as the donors of its prior.
 fn others(profiles: &[Profile], index: usize) -> Vec<Profile> {
     let is_other = |&(other, _): &(usize, &Profile)| other != index;
     profiles.iter().enumerate().filter(is_other).map(|(_, profile)| profile.clone()).collect()
@@ -97,7 +97,7 @@ fn a_hundred_measured_convolutions_suffice_on_six_phones() {
             best[place].push(least);
         }
     }
-    // Over the phones, splits matter less: here the published figures hold.
+    // Averaged over the phones, splits matter less, so the reference's errors are the limit.
     for (place, rows) in ROWS.into_iter().enumerate() {
         let limit = PHONES.iter().map(|(_, limits, _)| limits[place]).sum::<f64>() / PHONES.len() as f64;
         let found = best[place].iter().sum::<f64>() / PHONES.len() as f64;
@@ -106,7 +106,7 @@ fn a_hundred_measured_convolutions_suffice_on_six_phones() {
     }
 }
 
-/// Families, numbers of rows, and the most that the mean error over the phones after that many designed ones may be.
+/// Family, number of designed rows, and the limit of the mean MAPE over the phones after a fit to them.
 const DESIGNED: [(&str, usize, f64); 4] = [
     ("conv2d", 30, 8.8),
     ("conv2d", 100, 7.3),
@@ -114,13 +114,13 @@ const DESIGNED: [(&str, usize, f64); 4] = [
     ("depthwise_conv2d", 100, 7.8),
 ];
 
-/// Splits of which the mean is taken: one, or as many as `COEXEC_SPLITS` says.
+/// Number of splits to average: one, or the value of `COEXEC_SPLITS`.
 fn splits() -> usize {
     std::env::var("COEXEC_SPLITS").map_or(1, |splits| splits.parse().unwrap()).min(SEEDS.len())
 }
 
-/// The runs whose launches tell most.
-fn most_telling(gpu: &Gpu, runs: &[GpuRun], count: usize) -> Vec<GpuRun> {
+/// The runs whose launches an experimental design selects.
+fn designed(gpu: &Gpu, runs: &[GpuRun], count: usize) -> Vec<GpuRun> {
     let mut candidates: Vec<(Layer, f64)> = Vec::new();
     let mut place_of: HashMap<&Layer, usize> = HashMap::new();
     for run in runs {
@@ -143,7 +143,7 @@ fn designed_launches_tell_more_than_random_ones() {
     for (index, (name, ..)) in PHONES.iter().enumerate() {
         let runs = read(&folder, name).unwrap().runs;
         let lent = Prior::Profiles(others(&profiles, index)).centre(phone(&profiles[index]), &runs).unwrap();
-        let series = [("random", None), ("designed", Some(most_telling as Choose))]
+        let series = [("random", None), ("designed", Some(designed as Choose))]
             .map(|(name, choose)| Series { name: name.to_owned(), centre: &lent, residual: true, choose });
         for &seed in &SEEDS[..splits()] {
             for family in ["conv2d", "depthwise_conv2d"] {
@@ -171,10 +171,10 @@ fn designed_launches_tell_more_than_random_ones() {
     }
 }
 
-/// Phones whose fits are compared, and by how much the prior may move the error of convolutions
-/// and of depthwise convolutions of unseen shapes, relative. Convolutions hardly feel it (0.6 %
-/// at most). Depthwise ones do on the Mi 8 SE: 10.6 % with the hardware's prior, 8.9 % with
-/// the other phones', so that no more than this is claimed of them.
+/// Phones whose fits are compared, with the limits of the relative change of the error on
+/// convolutions and on depthwise convolutions of unseen shapes between the priors. Convolutions
+/// hardly depend on the prior (at most 0.6 %). Depthwise ones do on the Mi 8 SE: their error is
+/// 10.6 % with the hardware prior and 8.9 % with the other phones'.
 const PRIOR_EFFECTS: [(&str, f64, f64); 2] = [("pixel4", 0.02, 0.1), ("mi8se", 0.02, 0.25)];
 
 #[test]

@@ -1,7 +1,7 @@
-//! The accuracy of fits on real phones: the bundled mobile-ml-benchmark measurements, and fits
-//! kept from seeing what they are judged by. The accuracy page holds the rest.
+//! The held-out accuracy of fits to the bundled mobile-ml-benchmark measurements of real
+//! phones. The accuracy page has the other figures.
 //!
-//! Minutes of fits: in release only, by its name.
+//! Takes minutes: run it in release mode only, by its name.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,8 +1,7 @@
-//! The rates of coexec's own kernels: what is expected of them before any run, and the
-//! table of what was fitted.
+//! The rates of coexec's own kernels: their prior, and the fitted table.
 //!
-//! Unlike with the rates of TFLite's kernels the time is not a sum of terms, as the slowest
-//! thread depends on rates, so a fit evaluates the equation itself.
+//! Unlike with TFLite's kernels, the time is not linear in the rates, as they decide which
+//! thread is slowest; a fit evaluates the kernel model itself.
 
 use super::fit::{Known, Parameter, Prior, Scale};
 use super::rates::made_of;
@@ -11,36 +10,36 @@ use coexec_sim::Basis;
 use coexec_sim::device::cpu::{CoexecRates, CoexecUnit, Core, Cpu, InstructionSet};
 use coexec_sim::kernel::cpu::coexec::Costs;
 
-/// Relative error expected of a prediction: the same layer on two machines of one kind
-/// differs by 5 %.
+/// Relative error expected of a prediction: the same layer differs by 5 % between two
+/// machines of one kind.
 const EXPECTED_ERROR: f64 = 0.05;
-/// Deviation of the logarithm that all rates have in common, and of each on top.
+/// Prior deviation of the logarithm that all rates share, and of each rate in addition.
 const COMMON_DEVIATION: f64 = 0.7;
 const SINGLE_DEVIATION: f64 = 0.7;
-/// Expected cost of waking a worker, and what each further one adds, in nanoseconds (a
-/// fork and join of a server's cores).
+/// Expected cost of waking the first worker, and of each further one, in nanoseconds (fork-join on
+/// a server's cores).
 const FORK_NS: f64 = 1_500.0;
 const FURTHER_THREAD_NS: f64 = 500.0;
-/// Deviation of their logarithms.
+/// Prior deviation of their logarithms.
 const FORK_DEVIATION: f64 = 1.0;
-/// Weights that are expected to be near, in bytes (a last-level cache), and the deviation
-/// of the logarithm.
+/// Expected capacity for near weights, in bytes (a last-level cache), and the prior deviation
+/// of its logarithm.
 const NEAR_WEIGHT_BYTES: f64 = 32e6;
 const NEAR_WEIGHT_DEVIATION: f64 = 1.0;
-/// Expected contention and spread between threads, and their deviations.
+/// Expected contention and straggler factor, and their prior deviation.
 const CONTENTION: f64 = 0.03;
 const STRAGGLER: f64 = 0.1;
 const FACTOR_DEVIATION: f64 = 0.2;
-/// What a fit may find for the two: within the profile's ranges, and the slowest thread not
-/// faster than the others.
+/// Ranges of both in a fit: within the profile's, and the slowest thread no faster than the
+/// others.
 const CONTENTION_RANGE: [f64; 2] = [-0.1, 10.0];
 const STRAGGLER_RANGE: [f64; 2] = [0.0, 10.0];
-/// When a fit has converged: far below what two runs of one layer differ by.
+/// Stopping criteria: far below the difference of two runs of one layer.
 const STOP: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
-/// How many times the cycles a core needs that executes in order.
+/// Factor on the cycles of a core that executes in order.
 const IN_ORDER: f64 = 3.0;
 
-/// What is expected of cores like those of `cpu.clusters[index]`.
+/// The prior of the rates of `cpu.clusters[index]`.
 pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
     let cluster = &cpu.clusters[index];
     let ghz = cluster.clock_mhz.value / 1e3;
@@ -71,8 +70,8 @@ pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
     }
 }
 
-/// Cycles expected of a unit on a core that executes out of order, with two pipes of
-/// `lanes` numbers (what the loops are made of, and fits on servers with AVX-512).
+/// Expected cycles per unit on a core that executes out of order, with two vector pipes of
+/// `lanes` values (from the loops' instructions, and fits on servers with AVX-512).
 fn cycles(unit: CoexecUnit, lanes: f64) -> f64 {
     match unit {
         CoexecUnit::MultiplyAccumulate => 0.5 / lanes,
@@ -100,7 +99,7 @@ fn cycles(unit: CoexecUnit, lanes: f64) -> f64 {
     }
 }
 
-/// What the kernels cost by values in the order of the prior.
+/// The kernel model's costs from values in the order of the prior.
 pub(super) fn costs(values: &[f64]) -> Costs {
     let (nanos, others) = values.split_at(CoexecUnit::ALL.len());
     Costs {
@@ -113,7 +112,7 @@ pub(super) fn costs(values: &[f64]) -> Costs {
     }
 }
 
-/// The table of what is known, with that source.
+/// The table of the fitted values, with that source.
 pub(super) fn table(known: &[Known], source: &str) -> CoexecRates {
     let values = known.iter().map(|known| (known.key, known.quantity()));
     CoexecRates { basis: Basis::Measured, ..made_of(values, source) }

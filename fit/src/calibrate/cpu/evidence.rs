@@ -1,4 +1,4 @@
-//! What there is to fit to: the usable runs, sorted by the table they tell of.
+//! The usable runs, sorted by the table that they inform.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(super) struct Usable<'a> {
     pub(super) run: &'a CpuRun,
     /// Index of its network.
     pub(super) network: usize,
-    /// Whether cores of two or more clusters worked together.
+    /// Whether it used cores of two or more clusters.
     pub(super) mixed: bool,
 }
 
@@ -33,21 +33,21 @@ struct TableRuns {
     observations: Vec<Observation>,
 }
 
-/// All that can be used of a table of runs.
+/// The usable runs of a calibration.
 pub(super) struct Evidence<'a> {
     /// Names of the networks, in order.
     pub(super) networks: Vec<&'a str>,
     /// The runs, in the order of the table.
     pub(super) runs: Vec<Usable<'a>>,
-    /// The kernels that ran.
+    /// The library whose kernels ran.
     pub(super) library: Library,
     tables: Vec<TableRuns>,
-    /// Runs that cannot be used, and why.
+    /// Runs that cannot be used, with the reason.
     pub(super) left_out: Vec<SkippedRow>,
 }
 
 impl<'a> Evidence<'a> {
-    /// Of `runs` for a fit of `cpu`, with what the CPUs of other devices let expect.
+    /// The evidence of `runs` for a fit of `cpu`, with priors from the CPUs of other devices.
     pub(super) fn of(cpu: &Cpu, runs: &'a [CpuRun], options: &Options<'_>) -> Self {
         let names: BTreeSet<&str> = runs.iter().map(|run| run.network.as_str()).collect();
         let mut evidence = Self {
@@ -122,7 +122,7 @@ impl<'a> Evidence<'a> {
         Ok(())
     }
 
-    /// `cpu` with every table fitted to the runs of the networks that were `seen`.
+    /// `cpu` with every table fitted to the runs of the networks that are `seen`.
     pub(super) fn fit(
         &self,
         cpu: &Cpu,

@@ -1,9 +1,9 @@
-//! The fit of one table of rates: of one core type for one number format, over all its
-//! core counts at once.
+//! The fit of one table of rates: of one core type and number format, over all its core
+//! counts at once.
 //!
-//! Every parameter but factors is fitted as its logarithm, with what is expected of it
-//! before any run as one more residual. Invariant: the order of a prior's parameters is that
-//! of the values, of what is known of them, and of the model's rates.
+//! Every parameter except factors is fitted as its logarithm; its prior is one more residual.
+//! Invariant: a prior's parameters, their values and posteriors, and the model's rates have
+//! one order.
 
 use serde::Serialize;
 
@@ -16,30 +16,30 @@ use coexec_sim::kernel::cpu::NANOS_PER_MICRO;
 use coexec_sim::kernel::cpu::coexec::Work as CoexecWork;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
-/// A posterior deviation above this part of what is left where only the parameters
-/// of its kind are known says that the runs tell little about the parameter.
+/// Ratio of a parameter's posterior deviation to its prior deviation given the shared offsets
+/// from which it counts as not informed by the runs.
 const UNINFORMED: f64 = 0.5;
 
-/// Standard deviations of logarithms from what was measured on the device itself: of parameters together, as clocks and heat
-/// change from one day to the next, and of each alone.
+/// Prior deviations of log parameters around values that were measured on the device itself: of the
+/// shared offsets, as clock and temperature change from day to day, and of each parameter alone.
 const SAME_DEVICE_DEVIATIONS: [f64; 2] = [0.03, 0.02];
-/// Relative error expected of predictions of one network by such values: held-out networks are 2 to 5 % off
-/// (mobile-ml-benchmark), each by about as much on any number of cores.
+/// Relative error expected of predictions of one network from such values: held-out networks of a phone
+/// are 2 to 5 % off (mobile-ml-benchmark), each by about the same on all its cores.
 const EXPECTED_SAME_DEVICE_ERROR: f64 = 0.05;
 
-/// How a parameter stands in the search and in the profile.
+/// The unit of a parameter in the search and in the profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scale {
-    /// The search has the logarithm.
+    /// The search uses the logarithm of the profile's value.
     Logarithm,
-    /// The search has the logarithm of nanoseconds, the profile microseconds.
+    /// The search uses the logarithm in nanoseconds, the profile microseconds.
     Nanoseconds,
-    /// The search has the factor itself, which is held within a range.
+    /// The search uses the factor itself, clamped to a range.
     Factor([f64; 2]),
 }
 
 impl Scale {
-    /// The place in the search of a value of a profile.
+    /// The search coordinate of a profile's value.
     fn place(self, value: f64) -> f64 {
         match self {
             Self::Logarithm => value.ln(),
@@ -49,27 +49,27 @@ impl Scale {
     }
 }
 
-/// A parameter of a table and what is expected of it before any run.
+/// A parameter of a table and its prior.
 #[derive(Clone, Debug)]
 pub(super) struct Parameter {
     /// Key in the profile.
     pub(super) key: &'static str,
     pub(super) scale: Scale,
-    /// Where the search starts.
+    /// Prior mean, as a search coordinate; the search starts there.
     pub(super) expected: f64,
-    /// Standard deviation around that and what it shares with others.
+    /// Prior standard deviation around the mean plus the shared offsets.
     pub(super) deviation: f64,
-    /// What it shares with others, as indices in [`Prior::shared`].
+    /// The offsets that it shares with other parameters, as indices into [`Prior::shared`].
     pub(super) shares: Vec<usize>,
 }
 
 impl Parameter {
-    /// One that shares nothing with others.
+    /// A parameter without shared offsets.
     pub(super) fn alone(key: &'static str, scale: Scale, expected: f64, deviation: f64) -> Self {
         Self { key, scale, expected, deviation, shares: Vec::new() }
     }
 
-    /// The value at a place of the search, in the model's unit.
+    /// The value at a search coordinate, in the model's unit.
     fn value(&self, place: f64) -> f64 {
         match self.scale {
             Scale::Logarithm | Scale::Nanoseconds => place.exp(),
@@ -77,40 +77,40 @@ impl Parameter {
         }
     }
 
-    /// The same in the profile's unit.
+    /// The same, rounded, in the profile's unit.
     fn written(&self, place: f64) -> f64 {
         let unit = if self.scale == Scale::Nanoseconds { 1e-3 } else { 1.0 };
         rounded(self.value(place) * unit, VALUE_DIGITS)
     }
 }
 
-/// What is expected of a table before any run.
+/// The prior of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Prior {
     pub(super) parameters: Vec<Parameter>,
-    /// Standard deviations of what parameters share: how far off they are together.
+    /// Standard deviations of the offsets that parameters share (a hierarchical prior).
     pub(super) shared: Vec<f64>,
-    /// Relative error expected of a prediction, and where the loss turns from squares to
-    /// absolute values: a corrupt run pulls no harder than one twice as far off.
+    /// Relative error expected of a prediction, from which the loss grows linearly, so that a
+    /// corrupt run has a bounded influence.
     pub(super) expected_error: f64,
-    /// Whether that error is common to all runs of a network, which then weigh as much as one run.
+    /// Whether all runs of a network share that error, so that together they weigh as much as one run.
     pub(super) errs_by_network: bool,
     pub(super) stop: Stop,
 }
 
-/// The work of a run, which a model times.
+/// The work of a run, as its library's model counts it.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
-    /// Of TFLite's kernels on ruy.
+    /// With TFLite's kernels on ruy.
     Ruy(Box<Terms>),
-    /// Of coexec's own.
+    /// With coexec's own kernels.
     Coexec(Vec<CoexecWork>),
-    /// Of XNNPACK.
+    /// With XNNPACK.
     Xnnpack(Counts),
 }
 
 impl Work {
-    /// Its time in nanoseconds, with those values of the parameters.
+    /// Time in nanoseconds for these values of the parameters.
     fn nanos(&self, values: &[f64]) -> f64 {
         match self {
             Self::Ruy(terms) => terms.nanos(values),
@@ -122,7 +122,7 @@ impl Work {
         }
     }
 
-    /// Whether any of it is what a rate is for.
+    /// Whether the time depends on a rate.
     pub(super) fn uses(&self, rate: usize) -> bool {
         match self {
             Self::Ruy(terms) => terms.uses(rate),
@@ -141,24 +141,24 @@ pub(super) struct Observation {
     pub(super) measured_ns: f64,
 }
 
-/// How well a parameter is known.
+/// A fitted parameter and its uncertainty.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Known {
-    /// Key in the profile: `tile_ns`; `times_factor` of what all times of a table are multiplied by.
+    /// Key in the profile, such as `tile_ns`; `times_factor` for a factor on all times of a table.
     pub key: &'static str,
     /// Fitted value, in the key's unit.
     pub value: f64,
     /// 95 % interval; none where the fit does not determine the parameters.
     pub ci95: Option<[f64; 2]>,
-    /// Whether the runs tell the parameter: its interval is less than half as
-    /// wide as the others of its kind alone would leave it.
+    /// Whether the runs inform the parameter: its posterior deviation is less than half of that
+    /// which the other parameters of its kind alone would leave it.
     pub informed: bool,
-    /// The parameter it trades off against most, and their correlation.
+    /// The parameter most correlated with it, and their correlation.
     pub trades_with: Option<(&'static str, f64)>,
 }
 
 impl Known {
-    /// The value as a profile has it.
+    /// The value as a quantity of a profile.
     pub(super) fn quantity(&self) -> Quantity {
         let source = if self.informed { "fit" } else { "fit, mostly its prior" };
         Quantity { value: self.value, source: Some(source.to_owned()), ci95: self.ci95 }
@@ -166,7 +166,8 @@ impl Known {
 }
 
 impl Prior {
-    /// The prior of a table that was measured on the device itself, where it was: its values, which are off together if at all.
+    /// The prior moved to the values of a table that was measured on the device itself, if any:
+    /// tight around each value, a little wider for the shared offsets.
     pub(super) fn around<T: Serialize>(mut self, measured: Option<&T>) -> Self {
         let Some(measured) = measured else { return self };
         let table = toml::Table::try_from(measured).expect(KEYS);
@@ -182,7 +183,7 @@ impl Prior {
         self
     }
 
-    /// What the runs tell of each parameter.
+    /// The posterior of each parameter given the runs.
     pub(super) fn fit(&self, runs: &[&Observation]) -> Vec<Known> {
         let count = self.parameters.len();
         let expected = self.parameters.iter().map(|parameter| parameter.expected);
@@ -209,13 +210,13 @@ impl Prior {
             let residuals = runs.iter().zip(&expected_errors).map(error).chain(own).chain(shared);
             residuals.map(|residual| pseudo_huber(residual, 1.0)).collect()
         });
-        // As many priors as unknowns: what is left of the degrees of freedom are the
-        // runs. Times better than expected may be luck, and say nothing of the priors.
+        // There are as many prior rows as unknowns, so the degrees of freedom are the number of
+        // runs. A fit that is better than expected may be luck and does not narrow the intervals.
         let scale = (2.0 * solution.cost / runs.len().max(1) as f64).max(1.0);
         (0..count).map(|index| self.known(index, &solution, scale)).collect()
     }
 
-    /// What is known of a parameter, the variances of `solution` multiplied by `scale`.
+    /// The posterior of a parameter, with the variances of `solution` multiplied by `scale`.
     fn known(&self, index: usize, solution: &Solution, scale: f64) -> Known {
         let parameter = &self.parameters[index];
         let variance = solution.inverse_normal.as_ref();

@@ -1,5 +1,5 @@
-//! What it costs that cores of several clusters work together: a slowdown and a
-//! fork cost for each number format, fitted to the runs of mixed core sets.
+//! Overheads of cores of several clusters that work together: a slowdown and a fork
+//! cost per number format, fitted to the runs of mixed core sets.
 
 use super::rates::table_of;
 use crate::calibrate::least_squares::{DEVIATIONS_95, Solution, Stop, minimise, pseudo_huber};
@@ -9,21 +9,21 @@ use coexec_sim::device::cpu::{Cpu, MixedClusters};
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{DataType, Library, Quantity};
 
-/// Relative error expected of a prediction, and where the loss turns from squares
-/// to absolute values: mixed core sets repeat to 3 to 9 % on the phone where they
-/// repeat worst (mobile-ml-benchmark, Galaxy S10).
+/// Relative error expected of a prediction, from which the loss grows linearly: runs of
+/// mixed core sets repeat to 3 to 9 % on the phone with the worst repeatability
+/// (mobile-ml-benchmark, Galaxy S10).
 const EXPECTED_ERROR: f64 = 0.05;
-/// Deviation of the logarithm of the slowdown from no slowdown: the largest known is
+/// Prior deviation of the log slowdown around no slowdown: the largest known slowdown is
 /// 1.4 (CPU model, table 4).
 const SLOWDOWN_DEVIATION: f64 = 0.2;
-/// Deviation of the logarithm of the fork cost from the largest of the clusters'.
+/// Prior deviation of the log fork cost around the largest of the clusters'.
 const FORK_DEVIATION: f64 = 1.0;
-/// Least fork cost, in microseconds: a logarithm of zero is none.
+/// Lower bound of the expected fork cost, in microseconds, as zero has no logarithm.
 const LEAST_FORK_US: f64 = 0.1;
-/// When a fit has converged: far below what two runs of one network differ by.
+/// Stopping criteria: far below the difference of two runs of one network.
 const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-6 };
 
-/// A run of a mixed core set, as far as the two parameters matter.
+/// A run of a mixed core set, as a function of the two parameters.
 struct Observation {
     /// Time without slowdown and with free forks, in microseconds.
     work_us: f64,
@@ -32,8 +32,8 @@ struct Observation {
     measured_us: f64,
 }
 
-/// Fits `cpu`, whose clusters have been fitted alone, to `runs` of mixed core sets,
-/// one number format after the other.
+/// Fits `cpu`, whose clusters have been fitted on their own, to `runs` of mixed core sets,
+/// one number format at a time.
 pub(super) fn fit(cpu: &mut Cpu, runs: &[&CpuRun], source: &str) {
     for data_type in [DataType::F32, DataType::I8] {
         let of_format = runs.iter().filter(|run| run.what.data_type == data_type);
@@ -49,7 +49,7 @@ fn mixed_mut(cpu: &mut Cpu, data_type: DataType) -> &mut Option<MixedClusters> {
     if data_type == DataType::I8 { &mut cpu.mixed_ruy_i8 } else { &mut cpu.mixed_ruy_f32 }
 }
 
-/// A run taken apart; none where a cluster has no table.
+/// A run's time as work and forks; none where a cluster has no table.
 fn observe(cpu: &Cpu, run: &CpuRun) -> Option<Observation> {
     let mut probe = cpu.clone();
     let mut time = |fork_us: f64| {
@@ -64,7 +64,7 @@ fn observe(cpu: &Cpu, run: &CpuRun) -> Option<Observation> {
     Some(Observation { work_us, forks: time(1.0)? - work_us, measured_us: run.measured_us })
 }
 
-/// The largest fork cost of the clusters.
+/// The prior centre of the fork cost: the largest of the clusters', in microseconds.
 fn expected_fork_us(cpu: &Cpu, data_type: DataType) -> f64 {
     let tables = cpu.clusters.iter().filter_map(|cluster| table_of(cluster, data_type));
     tables.map(|table| table.fork_us.value).fold(LEAST_FORK_US, f64::max)
@@ -89,7 +89,7 @@ fn fit_format(observations: &[Observation], expected_fork_us: f64, source: &str)
     }
 }
 
-/// A fitted value and its interval.
+/// A fitted value and its 95 % interval.
 fn quantity(solution: &Solution, index: usize) -> Quantity {
     let value_at = |away: f64| rounded((solution.parameters[index] + away).exp(), VALUE_DIGITS);
     let ci95 = solution.inverse_normal.as_ref().map(|variance| {

@@ -1,4 +1,4 @@
-//! The rates of a table as a list, and what is expected of them before any run.
+//! The rates of a table of TFLite's kernels as a list, and their prior.
 
 use serde::de::DeserializeOwned;
 
@@ -9,11 +9,11 @@ use coexec_sim::{Basis, DataType, Quantity, statistics};
 
 /// Number of rates in a table.
 pub(super) const COUNT: usize = 22;
-/// Keys of the table's other parameters, which come behind the rates in a fit.
+/// Keys of the table's other parameters, which follow the rates in a fit.
 const OTHERS: [&str; 3] = ["fork_us", "contention_factor", "whole_cluster_slowdown_factor"];
 
-/// What a rate has in common with others: on a core that is slower than its class
-/// at one of a kind, expect all of the kind to be slow.
+/// Groups of rates with a shared offset: a core that is slower than its class at one rate of a
+/// kind is expected to be slow at all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Arithmetic of matrix products.
@@ -35,7 +35,7 @@ pub(super) struct Rate {
     pub(super) key: &'static str,
     /// Its kind.
     kind: Kind,
-    /// What a table does without it.
+    /// Its value in a table that lacks it.
     absent: Absent,
     /// Cycles per unit on a core that executes out of order and on one that
     /// executes in order (CPU model: generic priors, 32-bit floating point; a
@@ -43,14 +43,14 @@ pub(super) struct Rate {
     cycles: [f64; 2],
 }
 
-/// What stands for a rate that a table does not have.
+/// The value of a rate that a table lacks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Absent {
-    /// Every table has it.
+    /// Every table has the rate.
     Never,
-    /// Nothing: it is free.
+    /// Zero.
     Free,
-    /// The general rate of that key.
+    /// That of the general rate with this key.
     As(&'static str),
 }
 
@@ -88,10 +88,10 @@ pub(super) const RATES: [Rate; COUNT] = [
     rate("operator_ns", Kind::Other, [1500.0, 4000.0]),
 ];
 
-/// Why a table can be made of keys and read by them.
+/// Panic message of conversions between tables and keys.
 pub(super) const KEYS: &str = "a test holds that the keys are those of a table";
 
-/// A table with these values, in which everything else is free.
+/// A table with these values and zeros for all others.
 pub(super) fn with(values: &[(&str, f64)]) -> RuyRates {
     let free = RATES.iter().map(|rate| rate.key).chain(OTHERS).map(|key| (key, 0.0));
     let values = free.chain(values.iter().copied());
@@ -111,7 +111,7 @@ pub(super) fn made_of<'a, T: DeserializeOwned>(
     table.try_into().expect(KEYS)
 }
 
-/// The quantity of that key, where a table has one.
+/// The quantity of that key, if the table has one.
 pub(super) fn quantity_of(table: &toml::Table, key: &str) -> Option<Quantity> {
     table.get(key).map(|value| value.clone().try_into().expect(KEYS))
 }
@@ -137,39 +137,38 @@ pub(super) fn table_of(cluster: &Cluster, data_type: DataType) -> Option<&RuyRat
     if data_type == DataType::I8 { cluster.ruy_i8.as_ref() } else { cluster.ruy_f32.as_ref() }
 }
 
-// How far the logarithms of rates are expected to be from what is known of cores
-// like these: of all rates together, of those of a kind on top, and of each on top of both
-// (standard deviations; chosen by cross-validation on fits to 5, 10, 30 and all
-// networks, with and without other devices).
+// Prior standard deviations of the log rates: of the offset of all rates, of the offset of each
+// kind in addition, and of each rate in addition to both (chosen by cross-validation on fits to 5,
+// 10, 30 and all networks, with and without other devices).
 
-/// Where only the class of the cores is known: nobody measured cores like these.
+/// Around generic figures of the class of core, where similar cores are unmeasured.
 const CLASS_DEVIATIONS: [f64; 3] = [1.0, 0.5, 0.5];
-/// Where other devices' fitted rates say what such cores need.
+/// Around the fitted rates of similar cores of other devices.
 const PROFILES_DEVIATIONS: [f64; 3] = [0.5, 0.5, 0.3];
-/// Where the base's own rates were carried over from measured cores (few-runs study, section 5).
+/// Around the base's own rates, where these were transferred from measured cores (few-runs study,
+/// section 5).
 const TRANSFERRED_DEVIATIONS: [f64; 3] = [0.3, 0.25, 0.3];
 
 /// Relative error expected of a prediction; cross-validated errors are flat from 1 to 2.5 %.
 const EXPECTED_ERROR: f64 = 0.02;
-/// Fork cost expected before any run, in microseconds, and the deviation of its logarithm
-/// (CPU model).
+/// Prior centre of the fork cost, in microseconds, and the deviation of its logarithm (CPU
+/// model).
 const FORK_US: f64 = 8.0;
 const FORK_DEVIATION: f64 = 1.0;
-/// Expected contention and whole-cluster slowdown, their standard deviation (CPU model), and
-/// the profile's range of both.
+/// Prior centre of the contention factor and of the whole-cluster slowdown, their deviation (CPU
+/// model), and their range in a profile.
 const FACTOR: f64 = 0.03;
 const FACTOR_DEVIATION: f64 = 0.1;
 const FACTOR_RANGE: [f64; 2] = [-0.1, 10.0];
-/// When a fit has converged: far below what two runs of one network differ by.
+/// Stopping criteria: far below the difference of two runs of one network.
 const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-6 };
 
-/// A fitted table of another device and the cluster it is of.
+/// A similar cluster and its table.
 type Alike<'a> = (&'a Cluster, &'a RuyRates);
 
-/// What cores like those of `cpu.clusters[index]` need, in cycles, at its clock: what its own table carries over from
-/// measured cores, where it does; else medians over
-/// the fitted tables of `others` that are of the same micro-architecture, or else of the same
-/// class; generic figures of the class where there are none.
+/// The prior of the rates of `cpu.clusters[index]`. The centres are cycles at its clock: of its own
+/// table, if that was transferred from measured cores; else medians over the fitted tables of `others`
+/// of similar cores (see [`alike`]); else generic figures of the class.
 pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]) -> Prior {
     let cluster = &cpu.clusters[index];
     let class = usize::from(is_in_order(cpu, index));
@@ -208,15 +207,15 @@ pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]
     }
 }
 
-/// The median of the logarithms of what has one; `generic` where nothing has.
+/// The median of the finite logarithms of `values`; `generic` where there are none.
 fn median(values: impl Iterator<Item = f64>, generic: f64) -> f64 {
     let finite: Vec<f64> = values.map(f64::ln).filter(|value| value.is_finite()).collect();
     statistics::median(&finite).unwrap_or(generic)
 }
 
-/// The table of what is known, in the order of the prior, with that source. Special rates
-/// that no run uses are left out of both, unless the base has them: without one, the general rate
-/// would stand in for it.
+/// The table of the fitted values `known`, in the order of the prior, with that source. Special
+/// rates that neither a run uses nor the base has are removed from both: a table without a special
+/// rate falls back to the general one.
 pub(super) fn table(
     known: &mut Vec<Known>,
     base: Option<&RuyRates>,
@@ -234,9 +233,9 @@ pub(super) fn table(
     RuyRates { basis: Basis::Measured, ..table }
 }
 
-/// The tables of `others` that tell most of `cpu.clusters[index]`: where 8-bit
-/// products run on the same instructions, of the same micro-architecture; then of
-/// the same class; then those with other instructions.
+/// The tables of `others` whose clusters are most similar to `cpu.clusters[index]`, all of the same
+/// class. In order of preference: the same micro-architecture and the same instructions for 8-bit
+/// products; the same instructions; the same micro-architecture; any.
 fn alike<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) -> Vec<Alike<'a>> {
     let cluster = &cpu.clusters[index];
     let class = is_in_order(cpu, index);
@@ -254,13 +253,13 @@ fn alike<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) ->
     choices.into_iter().find(|choice| !choice.is_empty()).unwrap_or(of_class)
 }
 
-/// The clusters of CPUs, as their places in them.
+/// All clusters of `cpus`, each as its CPU and its index there.
 pub(super) fn clusters(cpus: &[Cpu]) -> impl Iterator<Item = (&Cpu, usize)> {
     cpus.iter().flat_map(|cpu| (0..cpu.clusters.len()).map(move |index| (cpu, index)))
 }
 
-/// Whether the cores of a cluster execute in order, or as slowly: Arm's little
-/// cores, and all but the fastest of cores that have no name to tell by.
+/// Whether the cores of a cluster execute in order, or are as slow: Arm's little cores, and all but
+/// the fastest cluster of Apple or of unknown cores.
 pub(super) fn is_in_order(cpu: &Cpu, index: usize) -> bool {
     let core = cpu.clusters[index].core;
     matches!(core, Core::CortexA53 | Core::CortexA55 | Core::CortexA510 | Core::CortexA520)

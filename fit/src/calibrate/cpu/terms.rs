@@ -1,9 +1,9 @@
-//! A network's time on equal cores, taken apart by what it is proportional to.
+//! A network's time on the cores of one cluster, as a linear function of the rates.
 //!
-//! The kernel model stays the only place of its equations: it is evaluated with
-//! one rate at a time set to a nanosecond and all others to zero, with and
-//! without contention. Invariant: put together again, the terms give the kernel
-//! model's time (up to its rounding to picoseconds), for any rates.
+//! The equations stay in the kernel model alone: it is evaluated with one rate at a
+//! time set to a nanosecond and all others to zero, with and without contention.
+//! Invariant: for any rates, the terms give the kernel model's time, up to its rounding
+//! to picoseconds.
 
 use super::rates::{COUNT, RATES, table_mut, with};
 use coexec_sim::kernel::cpu::{CoreSet, Group, Library, execute};
@@ -14,18 +14,18 @@ const PICOS_PER_NANO: f64 = 1e3;
 /// A nanosecond, in microseconds.
 const NANO_IN_MICROS: f64 = 1e-3;
 
-/// Units of work by rate, and what else the time depends on.
+/// Units of work by rate, and the other terms of the time.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Terms {
-    /// Units whose time other threads do not stretch.
+    /// Units of each rate that contention does not affect.
     alone: [f64; COUNT],
-    /// Units whose time each further thread stretches by the contention factor.
+    /// Units of each rate whose time grows by the contention factor per further thread.
     contended: [f64; COUNT],
     /// Parallel regions with more than one thread.
     forks: f64,
     /// Threads besides the main one.
     further_threads: f64,
-    /// 1 where all cores of the cluster work, else 0.
+    /// Multiple of the whole-cluster slowdown: 1 where all cores of the cluster work, else 0.
     whole_cluster: f64,
 }
 
@@ -72,13 +72,13 @@ impl Terms {
         })
     }
 
-    /// Whether any of the work is the rate's.
+    /// Whether the time depends on a rate.
     pub(super) fn uses(&self, rate: usize) -> bool {
         self.alone[rate] > 0.0 || self.contended[rate] > 0.0
     }
 
-    /// The time in nanoseconds, with the rates, fork cost, contention and slowdown of the
-    /// whole cluster in `values`.
+    /// The time in nanoseconds; `values` are the rates, then fork cost, contention factor and
+    /// whole-cluster slowdown.
     pub(super) fn nanos(&self, values: &[f64]) -> f64 {
         let (rates, others) = values.split_at(COUNT);
         let (fork_ns, contention, slowdown) = (others[0], others[1], others[2]);

@@ -49,7 +49,7 @@ fn layers(width: u32, data_type: DataType) -> std::sync::Arc<[Layer]> {
     network(width).into_iter().map(|operator| Layer::new(operator, data_type)).collect()
 }
 
-/// Runs that take exactly as long as `cpu` says.
+/// Runs whose times are exactly those that `cpu` predicts.
 fn runs(cpu: &Cpu, core_sets: &[&str], widths: std::ops::Range<u32>) -> Vec<CpuRun> {
     let mut runs = Vec::new();
     for width in widths {
@@ -199,7 +199,7 @@ fn a_rate_no_network_uses_moves_only_with_its_kind_and_is_called_uninformed() {
     let calibration = calibrate(&cpu(), &table, &OPTIONS, &|_, _| ());
     let pool = calibration.tables[0].parameters.iter().find(|known| known.key == "pool_tap_ns").unwrap();
     assert!(!pool.informed, "{pool:?}");
-    // 1.2 cycles of the class at 2.84 GHz; what its kind has in common moves it a little.
+    // 1.2 cycles of the class at 2.84 GHz; the shared offset of its kind moves it a little.
     let away = (pool.value / (1.2 / 2.84)).ln();
     assert!(away.abs() < 0.5, "{pool:?}");
 }
@@ -287,7 +287,7 @@ fn clusters_that_only_ran_together_are_moved_by_one_factor_and_others_stay() {
     let is_right = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs() < 0.01;
     assert!(fitted.held_out.len() == 8 && fitted.held_out.iter().all(is_right), "{:?}", fitted.held_out);
 
-    // Where the fastest core ran alone too, its table is fitted, and the other's moved.
+    // Where the fastest core ran alone too, its table is fitted and only the other's is scaled.
     let mut alone = runs(&base, &["1large"], 1..9);
     for run in &mut alone {
         run.measured_us = 1.5 * predict(run, &base, Library::Xnnpack).unwrap();

@@ -1,11 +1,12 @@
-//! Clusters that worked only together with others: one factor on all times of their tables.
+//! Clusters that ran only together with others: one factor on all times of their tables.
 //!
-//! Whole networks on several clusters do not tell whose rates are off, let alone which: what they tell is whether all
-//! times together are longer than expected (few-runs study, sections 3 and 5). Times of TFLite's own kernels rest on
-//! measured cores, and what is off of several clusters is what it costs them to work together (`mixed`).
+//! Times of whole networks on several clusters do not identify single rates, nor even the cluster that
+//! is slower than expected; they determine one common factor (few-runs study, sections 3 and 5). With
+//! TFLite's own kernels, whose rates come from measured cores, the error on several clusters is
+//! attributed to mixed core sets instead (`mixed`).
 //!
-//! Responsible for: the factor, one a number format. Not for: clusters that ran alone, whose tables are fitted. Invariant: a
-//! table keeps the proportions of its times.
+//! Responsible for: that factor, one per number format. Not for: clusters that ran alone, whose tables
+//! are fitted. Invariant: a table keeps the proportions of its times.
 
 use std::collections::BTreeSet;
 
@@ -20,18 +21,18 @@ use coexec_sim::kernel::cpu::rate_table;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{Cpu, DataType, Quantity};
 
-/// Key under which the factor is told.
+/// Key under which the factor is reported.
 const FACTOR: &str = "times_factor";
-/// Standard deviation of its logarithm: that of what all rates of a table have in common where a base may be another class of
-/// core (`xnnpack`).
+/// Prior deviation of its logarithm: that of all rates of a table together where the base may be
+/// another class of core (`xnnpack`).
 const DEVIATION: f64 = 0.7;
-/// Relative error expected of a prediction, and where the loss turns from squares to absolute values.
+/// Relative error expected of a prediction, from which the loss grows linearly.
 const EXPECTED_ERROR: f64 = 0.05;
-/// When a fit has converged: far below what two runs of one network differ by.
+/// Stopping criteria: far below the difference of two runs of one network.
 const STOP: Stop = Stop { iterations: 30, relative_decrease: 1e-6 };
 
-/// Moves the tables of `cpu` that are not `alone` (of a cluster, in a number format, fitted to runs on it alone) to the `runs`
-/// on several clusters at once; the tables that it moved.
+/// Scales tables of `cpu` to `runs` on several clusters at once, except those of a cluster and number
+/// format that are `alone`: fitted to runs on that cluster alone. Returns the scaled tables.
 pub(super) fn fit(
     cpu: &mut Cpu,
     runs: &[&CpuRun],
@@ -76,8 +77,8 @@ pub(super) fn fit(
     moved
 }
 
-/// The CPU with all times of the tables at that key of those clusters as `to` makes them, and what their sources say with
-/// `remark` behind.
+/// The CPU with `to` applied to all times of the table `key` of `clusters`, and `remark` appended to
+/// its source.
 fn changed(
     cpu: &Cpu,
     (key, clusters): (&str, &BTreeSet<usize>),

@@ -1,8 +1,9 @@
-//! The tables of a core that nobody measured, from those of measured cores.
+//! Transfer of rates from measured cores to an unmeasured one.
 //!
-//! A CPU's time is a sum of rates times counts, so that rates, unlike a GPU's parameters, can be averaged one by one.
+//! A CPU's time is a sum of rates times counts, so rates can be averaged one by one, unlike a GPU's
+//! parameters.
 //!
-//! Responsible for: which measured cores speak for another, and how their rates change with clock and
+//! Responsible for: the choice of donor cores, and the scaling of their rates with clock and vector
 //! width. Not for: fitting. Invariant: a core that is its own only donor keeps its rates.
 
 use super::rates::{COUNT, RATES, clusters, is_in_order, made_of, table_of, values};
@@ -12,11 +13,11 @@ use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
 use coexec_sim::{Basis, Cpu, DataType, InstructionSet, Library, Quantity};
 use serde::Deserialize;
 
-/// Weight of a core of the same micro-architecture; others have 1 (few-runs study, section 5).
+/// Weight of a donor core of the same micro-architecture; others have 1 (few-runs study, section 5).
 const SAME_CORE: f64 = 8.0;
 
-/// Multiply-accumulates in 32-bit floating point that a core of `cpu.clusters[index]` completes in a cycle
-/// (vendors' and LLVM's pipeline descriptions; `data/socs` names them one by one).
+/// Multiply-accumulates per cycle of a core of `cpu.clusters[index]` in 32-bit floating point (from
+/// vendors' and LLVM's pipeline descriptions, which `data/socs` lists).
 pub fn width(cpu: &Cpu, index: usize) -> f64 {
     match cpu.clusters[index].core {
         Core::CortexA53
@@ -44,7 +45,7 @@ pub fn width(cpu: &Cpu, index: usize) -> f64 {
         | Core::NeoverseV1
         | Core::NeoverseV2
         | Core::Oryon => 16.0,
-        // A generation's small cores have the half of its large ones, or a third.
+        // The small cores of a generation have a half or a third of its large ones' width.
         Core::Apple if index > 0 => 4.0,
         Core::Apple | Core::ExynosM1 | Core::ExynosM2 | Core::ExynosM3 | Core::ExynosM4 | Core::ExynosM5 => {
             12.0
@@ -52,12 +53,14 @@ pub fn width(cpu: &Cpu, index: usize) -> f64 {
     }
 }
 
-/// Whether a core executes in order. Apple's small ones do not: they belong with the others.
+/// Whether a core is in the donor pool of in-order cores. Apple's small cores are not: they execute out
+/// of order.
 fn is_little(cpu: &Cpu, index: usize) -> bool {
     cpu.clusters[index].core != Core::Apple && is_in_order(cpu, index)
 }
 
-/// By what power of the width of a core's vectors a rate falls, and whether by that of the products' format.
+/// Exponent with which a rate falls with a core's vector width, and whether that is the width in the
+/// number format rather than in 32-bit floating point.
 fn widths(key: &str) -> (f64, bool) {
     match key {
         "multiply_accumulate_ns" => (1.0, true),
@@ -71,9 +74,10 @@ fn widths(key: &str) -> (f64, bool) {
     }
 }
 
-/// Products that a core of `cpu.clusters[index]` completes in a cycle with a library's kernels: of 8 bits, four times
-/// those of 32 with the dot product's instructions, and eight times with those of the 8-bit matrix product, which
-/// XNNPACK has kernels for.
+/// Multiply-accumulates per cycle of a core of `cpu.clusters[index]` with a library's kernels. With
+/// 8-bit integers they are twice those in 32-bit floating point, four times with dot product
+/// instructions, and eight times with 8-bit matrix product instructions, for which only XNNPACK has
+/// kernels.
 fn products(cpu: &Cpu, index: usize, library: Library, data_type: DataType) -> f64 {
     let cluster = &cpu.clusters[index];
     let values = match data_type {
@@ -90,7 +94,8 @@ fn products(cpu: &Cpu, index: usize, library: Library, data_type: DataType) -> f
     values * width(cpu, index)
 }
 
-/// Times of each rate in units of what hardware makes to expect, in the order of [`RATES`].
+/// Scale of each rate by clock and vector width, in the order of [`RATES`]: its ratio between two cores
+/// is expected to be the ratio of their scales.
 fn expected(cpu: &Cpu, index: usize, data_type: DataType) -> [f64; COUNT] {
     let (cluster, width) = (&cpu.clusters[index], width(cpu, index));
     let products = products(cpu, index, Library::Ruy, data_type);
@@ -100,8 +105,8 @@ fn expected(cpu: &Cpu, index: usize, data_type: DataType) -> [f64; COUNT] {
     })
 }
 
-/// The donors' clusters that speak for `cpu.clusters[index]`, with their weights: those that execute in order, or those
-/// that do not.
+/// The donors' clusters in the pool of `cpu.clusters[index]` (in order, or the rest), with their
+/// weights.
 fn alike<'a>(cpu: &Cpu, index: usize, donors: &'a [Cpu]) -> Vec<(f64, &'a Cpu, usize)> {
     let core = cpu.clusters[index].core;
     let of_class =
@@ -110,7 +115,8 @@ fn alike<'a>(cpu: &Cpu, index: usize, donors: &'a [Cpu]) -> Vec<(f64, &'a Cpu, u
     of_class.map(|(donor, other)| (weight(donor.clusters[other].core), donor, other)).collect()
 }
 
-/// What measured cores expect of the cores of `cpu.clusters[index]`: the weighted mean of the logarithms of their rates.
+/// TFLite's rates of `cpu.clusters[index]`: the weighted geometric mean of the donors' scaled rates.
+/// None where no donor has a table.
 fn ruy(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu], source: &str) -> Option<RuyRates> {
     let own = expected(cpu, index, data_type);
     let (mut sums, mut weights) = ([0.0; COUNT], [0.0; COUNT]);
@@ -143,7 +149,7 @@ fn ruy(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu], source: &st
     is_known.then(|| RuyRates { basis: Basis::Transferred, ..made_of(quantities, source) })
 }
 
-/// XNNPACK's rates on an x86-64 core, and the clock that it ran at.
+/// XNNPACK's rates on a measured x86-64 core, and its clock.
 #[derive(Deserialize)]
 struct MeasuredX86 {
     clock_mhz: f64,
@@ -156,8 +162,8 @@ impl MeasuredX86 {
     }
 }
 
-/// XNNPACK's rates on the donors' core that is most alike, by clock, and products by what a core completes in a cycle.
-/// In floats, cores of x86-64 have rates of their own.
+/// XNNPACK's rates of the most similar donor core, scaled by clock, and those of products also by
+/// multiply-accumulates per cycle. In 32-bit floating point, x86-64 cores have a donor of their own.
 fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Option<XnnpackRates> {
     if data_type == DataType::F32 && cpu.clusters[index].instruction_set.is_some_and(InstructionSet::is_x86) {
         let MeasuredX86 { clock_mhz, xnnpack_f32 } = MeasuredX86::bundled();
@@ -174,7 +180,8 @@ fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Opti
     carried(table, cluster.clock_mhz.value, cpu.clusters[index].clock_mhz.value, products)
 }
 
-/// `table` of a core at `from_mhz` on one at `to_mhz`, whose products take `products` times as long for what a cycle completes.
+/// `table` of a core at `from_mhz`, scaled to one at `to_mhz` whose products take `products` times as
+/// many cycles.
 fn carried(table: &XnnpackRates, from_mhz: f64, to_mhz: f64, products: f64) -> Option<XnnpackRates> {
     let slower = from_mhz / to_mhz;
     let mut written = toml::Table::try_from(table).ok()?;
@@ -189,7 +196,8 @@ fn carried(table: &XnnpackRates, from_mhz: f64, to_mhz: f64, products: f64) -> O
     written.try_into().ok()
 }
 
-/// `cpu` with tables of TFLite's own kernels as measured cores predict them, and of XNNPACK as theirs scale.
+/// `cpu` with rates of TFLite's own kernels and of XNNPACK's transferred from the CPUs `donors`;
+/// `source` is that of the former.
 pub fn transfer(cpu: &Cpu, donors: &[Cpu], source: &str) -> Cpu {
     let mut carried = cpu.clone();
     for (index, cluster) in carried.clusters.iter_mut().enumerate() {

@@ -1,10 +1,11 @@
-//! The rates of XNNPACK: how far they are from those of the base, and the table of what was fitted.
+//! The rates of XNNPACK: their prior around the base's, and the fitted table.
 //!
-//! Nobody publishes times of single layers under XNNPACK, and whole networks do not tell sixteen rates apart: the fit
-//! moves the base's rates, all together, in groups that work alike, and hardly each by itself.
+//! No times of single layers under XNNPACK are published, and times of whole networks cannot identify
+//! all rates. The fit moves the base's rates: all together, in groups of similar work, and each by
+//! itself only a little.
 //!
-//! Responsible for: what is expected, and how much of each rate a run is made of. Not for: the fit (`fit`). Invariant: a
-//! rate that no run is of moves with its group alone.
+//! Responsible for: the prior, and the units of each rate in a run. Not for: the fit (`fit`).
+//! Invariant: a rate that no run uses moves only with its group.
 
 use super::fit::{Known, Parameter, Prior, Scale};
 use super::rates::{KEYS, quantity_of};
@@ -15,7 +16,7 @@ use coexec_sim::device::cpu::{Cluster, Cpu, XnnpackRates};
 use coexec_sim::kernel::cpu::{Group, Library, NANOS_PER_MICRO};
 use coexec_sim::{Basis, DataType};
 
-/// Rates that are slow together, by the number of their group; a table may lack some.
+/// The rates with the index of their group, whose rates are slow together; a table may lack some.
 const RATES: [(&str, usize); 19] = [
     ("multiply_accumulate_ns", 0),
     ("window_multiply_accumulate_ns", 0),
@@ -38,44 +39,46 @@ const RATES: [(&str, usize); 19] = [
     ("convolution_ns", 4),
 ];
 const GROUPS: usize = 5;
-/// Keys of the parameters behind the rates.
+/// Keys of the parameters after the rates.
 const FORK: &str = "fork_us";
 const CONTENTION: &str = "contention_factor";
 const MEMORY_CONTENTION: &str = "memory_contention_factor";
 
-/// Standard deviations of logarithms: of all rates together (a base may be another class of core), of a group and of each
-/// (few-runs study, section 5: 0.3, 0.25 and 0.3 for rates carried over from measured cores; the first two are wider here, as
-/// XNNPACK's were never measured); of a fork, and of the contention itself.
+/// Prior standard deviations of logarithms: of all rates together (the base may be another class of
+/// core), of a group and of each rate (few-runs study, section 5: 0.3, 0.25 and 0.3 for rates
+/// transferred from measured cores; the first two are wider here, as XNNPACK's were never measured),
+/// and of a fork; and of the contention factor itself.
 const COMMON_DEVIATION: f64 = 0.7;
 const GROUP_DEVIATION: f64 = 0.4;
 const SINGLE_DEVIATION: f64 = 0.3;
 const FORK_DEVIATION: f64 = 1.0;
 const CONTENTION_DEVIATION: f64 = 0.06;
-/// What a fit may find for the contention: the profile's range.
+/// Range of the contention factor in a profile.
 const CONTENTION_RANGE: [f64; 2] = [-0.1, 10.0];
 /// Relative error expected of a prediction.
 const EXPECTED_ERROR: f64 = 0.05;
-/// When a fit has converged: far below what two runs of one network differ by.
+/// Stopping criteria: far below the difference of two runs of one network.
 const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-6 };
 
-/// By what part of itself a rate is larger where it is looked at what it adds: far above a picosecond of any network
-/// that it matters to, far below what lets another rate decide an operator.
+/// Relative step of a rate in the numerical derivative of a time: far above the rounding to picoseconds
+/// in any network to which the rate matters, and small enough that the rate that bounds an operator
+/// stays the same.
 const STEP: f64 = 1e-3;
 
-/// How much of each rate a run of a network is made of, where no thread waits for another.
+/// A run's time as a linear function of the rates, without contention.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     /// Units of each rate, then forks.
     units: Vec<f64>,
-    /// What none of them decides, in nanoseconds.
+    /// Time that depends on none of them, in nanoseconds.
     fixed: f64,
     further_threads: f64,
 }
 
 impl Counts {
-    /// Of `run` on the cores of `group`: what it takes longer by the base's rates where one of them is larger, over by
-    /// how much. Of several rates that bound an operator only the one that does so counts, so that the base's own times
-    /// lead back to the base.
+    /// The counts of `run` on the cores of `group`: the derivative of the time by each rate at the
+    /// base's rates. Where an operator's time is the maximum over several rates, only the one that
+    /// bounds it counts, so that runs with the base's own times lead back to the base.
     pub(super) fn of(run: &CpuRun, cpu: &Cpu, group: Group) -> Result<Self, String> {
         let base = table_of(&cpu.clusters[group.cluster], run.what.data_type)?;
         let mut cpu = cpu.clone();
@@ -85,7 +88,7 @@ impl Counts {
             let value = |key: &str| match key {
                 CONTENTION | MEMORY_CONTENTION => Some(0.0),
                 _ if larger == Some(key) => Some((1.0 + STEP) * of_base(key)),
-                // What is not fitted stays the base's, as in the table that is written.
+                // Values that are not fitted stay the base's, as in the written table.
                 _ => None,
             };
             *table_mut(&mut cpu.clusters[group.cluster], run.what.data_type) = Some(with(base, value));
@@ -104,7 +107,7 @@ impl Counts {
         Ok(Self { units, fixed, further_threads })
     }
 
-    /// Time in nanoseconds, with those values of the parameters.
+    /// Time in nanoseconds for these values of the parameters.
     pub(super) fn nanos(&self, values: &[f64]) -> f64 {
         let Some((forks, of_work)) = self.units.split_last() else { return 0.0 };
         let (rates, others) = values.split_at(of_work.len());
@@ -113,7 +116,7 @@ impl Counts {
     }
 }
 
-/// What is expected of a cluster: the base's rates.
+/// The prior of a cluster's rates, around the base's.
 pub(super) fn prior(cluster: &Cluster, data_type: DataType) -> Result<Prior, String> {
     let table = as_toml(table_of(cluster, data_type)?);
     let value = |key: &str| quantity_of(&table, key).expect(KEYS).value;
@@ -137,7 +140,7 @@ pub(super) fn prior(cluster: &Cluster, data_type: DataType) -> Result<Prior, Str
     })
 }
 
-/// Writes what is known into the cluster's table.
+/// Writes the fitted values into the cluster's table.
 pub(super) fn write(cluster: &mut Cluster, data_type: DataType, known: &[Known], source: &str) {
     let Some(base) = table_mut(cluster, data_type).take() else { return };
     let value = |key: &str| {
@@ -149,7 +152,7 @@ pub(super) fn write(cluster: &mut Cluster, data_type: DataType, known: &[Known],
     *table_mut(cluster, data_type) = Some(fitted);
 }
 
-/// The table as a file has it.
+/// The table as TOML.
 fn as_toml(rates: &XnnpackRates) -> toml::Table {
     toml::Table::try_from(rates).expect(KEYS)
 }
@@ -159,7 +162,7 @@ fn rates_of(table: &toml::Table) -> impl Iterator<Item = (&'static str, usize)> 
     RATES.into_iter().filter(|(key, _)| table.contains_key(*key))
 }
 
-/// The base with the values that there are.
+/// The base with the entries replaced for which there is a value.
 fn with(base: &XnnpackRates, value: impl Fn(&str) -> Option<f64>) -> XnnpackRates {
     let mut table = as_toml(base);
     for (key, entry) in table.iter_mut().filter(|(key, _)| !matches!(key.as_str(), "source" | "basis")) {
@@ -170,7 +173,7 @@ fn with(base: &XnnpackRates, value: impl Fn(&str) -> Option<f64>) -> XnnpackRate
     table.try_into().expect(KEYS)
 }
 
-/// The rates of a cluster in `data_type`, or why there are none.
+/// The rates of a cluster in `data_type`, or the reason that there are none.
 pub(super) fn table_of(cluster: &Cluster, data_type: DataType) -> Result<&XnnpackRates, String> {
     let table = match data_type {
         DataType::F32 => &cluster.xnnpack_f32,

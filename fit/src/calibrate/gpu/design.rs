@@ -1,12 +1,14 @@
-//! Which launches of a GPU to measure: those that tell most of the others.
+//! Experimental design: the launches of a GPU whose measurement informs most about all others.
 //!
-//! Before any run the logarithm of a launch's time is known up to what its kernel's parameters may be off and what the
-//! equations leave; both are Gaussian here, with the deviations by which measured phones differ (few-runs study, sections
-//! 3 and 4). The design is greedy and A-optimal: each launch is the one that lowers the weighted sum of all variances most. It
-//! needs no measured time, only where the kernels' equations lean.
+//! Before any run, the log time of a launch is uncertain by its kernel's parameters and by the residual
+//! of the kernel's equations. Both are Gaussian here, with standard deviations as measured phones
+//! differ (few-runs study, sections 3 and 4). The design is greedy and A-optimal: each step takes the
+//! launch that most lowers the weighted sum of all variances. It needs no measured time, only the
+//! equations' derivatives.
 //!
-//! Responsible for: that choice. Not for: the fit to what was measured, whose prior is wider so that a poor base does not bind
-//! it. Invariant: no randomness; equal candidates give equal choices, in an order whose first ones are the best few.
+//! Responsible for: that choice. Not for: the fit to the measurements, whose prior is wider so that a
+//! poor base does not bind it. Invariant: no randomness; equal candidates give equal choices, and a
+//! prefix of a design is the design of that length.
 
 use std::collections::HashMap;
 
@@ -21,51 +23,54 @@ use coexec_sim::kernel::gpu::{execute, features};
 use coexec_sim::workload::{fuse, network, networks};
 use coexec_sim::{Gpu, KernelTable, Layer};
 
-/// What a parameter's key says it is, and the deviations of its logarithm: shared by the kernels of a device, and the kernel's own.
+/// Kinds of parameters: a part of their keys, and the prior deviations of the log parameter, first that
+/// shared by all kernels of a device, then each kernel's own.
 const KINDS: [(&str, f64, f64); 4] = [
     ("launch", deviations::LAUNCHES, 0.22),
     ("latency", deviations::LATENCIES, 0.64),
     ("throughput", deviations::THROUGHPUT, 0.74),
     ("bytes", deviations::TRAFFIC, 0.57),
 ];
-/// The last of them is any other, which no two kernels share.
+/// Prior deviation of a log parameter of any other kind, each kernel's own.
 const OTHER_DEVIATION: f64 = 0.69;
-/// What the equations leave: what launches that are alike share, over what distance in features, and each one's own.
-const LEFT_DEVIATION: f64 = 0.17;
+/// Residual of the equations: deviation that similar launches share, the length scale of that
+/// similarity in units of features, and each launch's own deviation (nugget).
+const RESIDUAL_DEVIATION: f64 = 0.17;
 const LENGTH_SCALE: f64 = 7.1;
-const OWN_DEVIATION: f64 = 0.09;
-/// Deviation of one run.
+const NUGGET_DEVIATION: f64 = 0.09;
+/// Noise of one run of a launch: standard deviation of its log time.
 const NOISE_DEVIATION: f64 = 0.065;
-/// The same of a whole network.
+/// The same for a run of a whole network.
 const NETWORK_NOISE_DEVIATION: f64 = 0.03;
 
-/// Something to measure.
+/// A measurement of the design.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// Which of the candidates.
+    /// Index of the candidate.
     pub candidate: usize,
-    /// Expected error of all candidates once it is measured, weighted by how often they occur: root of the mean square of
-    /// logarithms.
+    /// Expected error of all candidates after this measurement and those before it: root mean square of
+    /// the log error, weighted by how often each candidate occurs.
     pub left: f64,
 }
 
-/// A candidate: its kernel, and how its time answers to parameters.
+/// A candidate with the sensitivity of its time to its kernel's parameters.
 struct Launch {
     table: KernelTable,
     features: Features,
-    /// Its time.
+    /// Predicted time, in microseconds.
     micros: f64,
-    /// Keys of the kernel's parameters, and the derivatives by their logarithms.
+    /// Key of each parameter, and the derivative of the log time by the log parameter.
     slopes: Vec<(&'static str, f64)>,
 }
 
-/// The layers of the bundled networks, each as often as it occurs.
+/// The layers of the bundled networks, repeated as often as they occur.
 pub(crate) fn bundled_layers() -> impl Iterator<Item = Layer> {
     let graphs = networks().filter_map(|(name, _)| network(name));
     graphs.flat_map(|graph| fuse(&graph)).map(|stage| stage.layer)
 }
 
-/// The launches of the bundled networks that have a group of errors and read one tensor, and how often each occurs.
+/// The distinct launches of the bundled networks that belong to an [operation family](family) and read
+/// one tensor, each with how often it occurs.
 pub fn candidates() -> Vec<(Layer, f64)> {
     let counts = |layer: &Layer| family(&layer.operator).is_some() && layer.operator.inputs().len() == 1;
     let bare = |layer: Layer| (Layer::new(layer.operator, layer.data_type), ());
@@ -73,8 +78,8 @@ pub fn candidates() -> Vec<(Layer, f64)> {
     occurrences.into_iter().map(|(layer, times)| (layer, times.len() as f64)).collect()
 }
 
-/// The `count` of `candidates`, each with how often it occurs, to measure on `gpu` where `measured` are known already, the
-/// most telling first; fewer where there are no more that it can run.
+/// The `count` most informative of `candidates` (each with how often it occurs) to measure on `gpu` in
+/// addition to `measured`, the best first; fewer where `gpu` cannot run that many.
 pub fn design(gpu: &Gpu, candidates: &[(Layer, f64)], measured: &[Layer], count: usize) -> Vec<Choice> {
     let all = candidates.iter().map(|(layer, _)| layer).chain(measured);
     let runs = |(index, layer)| Some((index, launch(gpu, layer)?));
@@ -89,8 +94,9 @@ pub fn design(gpu: &Gpu, candidates: &[(Layer, f64)], measured: &[Layer], count:
     chosen.map(|(place, left)| Choice { candidate: places[place], left }).collect()
 }
 
-/// The `count` of these networks to time on `gpu` as a whole once the launches `measured` are known, the most telling first.
-/// None where it has no host path; those that it cannot run are no choice.
+/// The `count` most informative of these networks to time as a whole on `gpu` in addition to the
+/// launches `measured`, the best first. Empty where `gpu` has no host path; networks that it cannot run
+/// are not chosen.
 pub fn design_networks(gpu: &Gpu, of: &[Vec<Layer>], measured: &[Layer], count: usize) -> Vec<Choice> {
     let Some(host) = &gpu.host else { return Vec::new() };
     let (mut launches, mut place_of): (Vec<Launch>, HashMap<&Layer, Option<usize>>) = Default::default();
@@ -104,7 +110,7 @@ pub fn design_networks(gpu: &Gpu, of: &[Vec<Layer>], measured: &[Layer], count: 
     for place in measured.iter().filter_map(|layer| place_of[layer]) {
         observe(&mut known, place, NOISE_DEVIATION);
     }
-    // A network is a sum: each launch counts by its part of it, as does what the host adds.
+    // A network's time is a sum: the derivative of its log by the log of a summand is the summand's share.
     let (submit_us, gap_us) = (host.submit_us.value + host.read_back_us.value, host.gap_us.value);
     let rows = of.iter().enumerate().filter_map(|(index, layers)| {
         let places: Option<Vec<usize>> = layers.iter().map(|layer| place_of[layer]).collect();
@@ -130,7 +136,9 @@ pub fn design_networks(gpu: &Gpu, of: &[Vec<Layer>], measured: &[Layer], count: 
     chosen.map(|(row, left)| Choice { candidate: rows[row].0, left }).collect()
 }
 
-/// The `count` observations, of those that occur, that lower the sum of variances most, one after another; what is left then.
+/// Greedy A-optimal design: the `count` observations that, one after another, most lower the weighted
+/// sum of variances, each with the root of the weighted mean variance after it. Only candidates that
+/// occur are chosen.
 fn greedy(
     mut covariance: DMatrix<f64>,
     occurs: &DVector<f64>,
@@ -152,14 +160,14 @@ fn greedy(
     chosen
 }
 
-/// What is known of all launches once one of them was measured.
+/// Conditions the covariance on one noisy observation.
 fn observe(covariance: &mut DMatrix<f64>, place: usize, noise: f64) {
     let column = covariance.column(place).clone_owned();
     let variance = column[place] + noise.powi(2);
     covariance.ger(-variance.recip(), &column, &column, 1.0);
 }
 
-/// How a layer's time answers to parameters; none where the GPU has no kernel for it.
+/// A layer as a candidate; none where the GPU has no kernel for it.
 fn launch(gpu: &Gpu, layer: &Layer) -> Option<Launch> {
     let execution = execute(layer, gpu).ok()?;
     let table = execution.detail.kernel.table();
@@ -171,15 +179,16 @@ fn launch(gpu: &Gpu, layer: &Layer) -> Option<Launch> {
     Some(Launch { table, features: features(layer, &execution.detail, gpu), micros, slopes })
 }
 
-/// What is known of the launches before any run.
+/// Prior covariance of the log times of launches.
 fn covariance(launches: &[Launch]) -> DMatrix<f64> {
-    // By launch: what moves all times, what moves each kind of parameter in all kernels, and each parameter of its own.
-    let answers = launches.iter().map(|launch| {
+    // Loadings of each launch: on the common shift, on the shift of each kind of parameter in all
+    // kernels, and on each parameter of its own kernel.
+    let loadings = launches.iter().map(|launch| {
         let mut shared = [0.0; KINDS.len() + 1];
         let mut own = Vec::new();
         for (key, slope) in &launch.slopes {
             let kind = KINDS.iter().position(|(kind, ..)| key.contains(kind));
-            // A throughput is no time: it falls where all times rise.
+            // Where all times rise, a parameter that shortens them as it rises falls.
             shared[0] += deviations::COMMON * slope.abs();
             if let Some(kind) = kind {
                 shared[1 + kind] += KINDS[kind].1 * slope;
@@ -188,17 +197,18 @@ fn covariance(launches: &[Launch]) -> DMatrix<f64> {
         }
         (shared, own)
     });
-    let answers: Vec<([f64; KINDS.len() + 1], Vec<f64>)> = answers.collect();
+    let loadings: Vec<([f64; KINDS.len() + 1], Vec<f64>)> = loadings.collect();
     DMatrix::from_fn(launches.len(), launches.len(), |row, column| {
         let [one, other] = [&launches[row], &launches[column]];
-        let shared = product(&answers[row].0, &answers[column].0);
+        let shared = product(&loadings[row].0, &loadings[column].0);
         if one.table != other.table {
             return shared;
         }
         let squares = one.features.iter().zip(&other.features).map(|(a, b)| (a - b).powi(2));
         let alike = (-squares.sum::<f64>().sqrt() / LENGTH_SCALE).exp();
-        let left = LEFT_DEVIATION.powi(2) * alike + if row == column { OWN_DEVIATION.powi(2) } else { 0.0 };
-        shared + product(&answers[row].1, &answers[column].1) + left
+        let nugget = if row == column { NUGGET_DEVIATION.powi(2) } else { 0.0 };
+        let residual = RESIDUAL_DEVIATION.powi(2) * alike + nugget;
+        shared + product(&loadings[row].1, &loadings[column].1) + residual
     })
 }
 
@@ -255,7 +265,7 @@ mod tests {
         let chosen = design_networks(&gpu, &of, &[], 3);
         assert_eq!(chosen.len(), 3);
         assert!(chosen[1].left < chosen[0].left);
-        // Twice the same tells less than another.
+        // Measuring the same network twice informs less than measuring another.
         assert_ne!(of[chosen[0].candidate], of[chosen[1].candidate]);
         gpu.host = None;
         assert!(design_networks(&gpu, &of, &[], 3).is_empty());

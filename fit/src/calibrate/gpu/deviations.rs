@@ -1,16 +1,17 @@
-//! By how much measured phones differ: standard deviations of logarithms (few-runs study, section 3).
+//! Variation between measured phones: prior standard deviations of log parameters
+//! (few-runs study, section 3).
 //!
-//! Responsible for: what the fit to few networks (`few`) and the design of launches (`design`) both expect of a device
-//! that nobody measured. Not for: what either adds of its own.
+//! Responsible for: the priors of an unmeasured device that the fit to few networks (`few`) and
+//! the design of measurements (`design`) share. Not for: the priors that only one of them needs.
 
-/// All times together.
+/// Shift common to all times.
 pub(super) const COMMON: f64 = 0.21;
-/// What all kernels of a device share: launches, latencies of loops, arithmetic and reads, bytes.
+/// Shifts that all kernels of a device share: launches, loop latencies, arithmetic and reads, traffic.
 pub(super) const LAUNCHES: f64 = 0.42;
 pub(super) const LATENCIES: f64 = 0.30;
 pub(super) const THROUGHPUT: f64 = 0.26;
 pub(super) const TRAFFIC: f64 = 0.67;
-/// What the host adds: to an inference, between launches, and how much longer than alone they take.
+/// Host path: time per inference, gaps between launches, and the factor on kernel times.
 pub(super) const INFERENCE: f64 = 1.0;
 pub(super) const GAPS: f64 = 1.3;
 pub(super) const KERNELS: f64 = 0.08;

@@ -1,11 +1,12 @@
-//! Fit of carried-over kernels to whole inferences alone.
+//! Fit of transferred kernel tables to the times of whole inferences alone.
 //!
-//! A few times of networks do not tell the parameters of ten kernel tables apart. What they tell is whether a device is
-//! faster than expected, at launches, at waiting, at arithmetic or at moving bytes, or at convolutions of a kind: each is one
-//! factor on many parameters.
+//! A few network times cannot identify the parameters of ten kernel tables. They do show whether the
+//! device is faster or slower than expected: in general, in launches, latencies, arithmetic or memory
+//! traffic, or in one class of kernels. Each of these is one factor on many parameters.
 //!
-//! Responsible for: these factors and the host path. Not for: kernels that are timed one by one (`fit`), nor launches' errors,
-//! which such a fit says nothing of. Invariant: a held-out prediction comes from a fit that saw nothing of its network.
+//! Responsible for: these factors and the host path. Not for: kernels that are timed one by one
+//! (`fit`), nor the errors of single launches, which network times do not determine. Invariant: a
+//! held-out prediction comes from a fit that has not seen its network.
 
 use super::deviations;
 use rayon::prelude::*;
@@ -18,31 +19,32 @@ use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, HostPath, KernelTable};
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
-/// What a factor is on, in the order of [`FACTORS`].
+/// The parameters that a factor multiplies, in the order of [`FACTORS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
-    /// All times.
+    /// All times of all kernels.
     All,
-    /// Launches.
+    /// Launch overheads.
     Launches,
     /// Latencies of loops.
     Latencies,
-    /// Arithmetic and reads.
+    /// Times of arithmetic and reads.
     Throughput,
-    /// Bytes.
+    /// Times per byte of memory traffic.
     Traffic,
-    /// All times of convolutions, of depthwise ones, of other kernels.
+    /// All times of convolutions, of depthwise convolutions, of other kernels.
     Convolutions,
     Depthwise,
     Others,
-    /// An inference beside its launches, the gaps between them, and how much longer than alone they take.
+    /// Host path: time per inference, gaps between launches, and the factor on kernel times.
     Inference,
     Gaps,
     Kernels,
 }
 
-/// The factors with the standard deviations of their logarithms, as measured phones' kernels differ. Those of kinds of kernels, and the noise below, were chosen on fits to 1, 3 and 10 networks of the six
-/// phones, of 0.1, 0.2, 0.4 and of 0.03, 0.06, 0.1: the error after ten is 4.4 to 5.2 % with any.
+/// The factors with the prior standard deviations of their logarithms. The deviations of kernel classes
+/// (of 0.1, 0.2 and 0.4) and [`NOISE`] (of 0.03, 0.06 and 0.1) were chosen on fits to 1, 3 and 10
+/// networks of the six phones: with any of them the error after ten is 4.4 to 5.2 %.
 const FACTORS: [(On, f64); 11] = [
     (On::All, deviations::COMMON),
     (On::Launches, deviations::LAUNCHES),
@@ -57,20 +59,20 @@ const FACTORS: [(On, f64); 11] = [
     (On::Kernels, deviations::KERNELS),
 ];
 
-/// What is expected to be left of an inference's error, and the error from which the loss grows linearly.
+/// Expected log error of an inference after the fit, and the error from which the loss grows linearly.
 const NOISE: f64 = 0.06;
 const LOSS_SCALE: f64 = 0.1;
-/// Iterations after which a fit ends: more change no prediction by a tenth of a percent.
+/// Stops a fit: further iterations change no prediction by a tenth of a percent.
 const STOP: Stop = Stop { iterations: 20, relative_decrease: 1e-4 };
 
-/// `gpu` with its kernels and its host path moved to the times of `networks`. None where it has no host path, or nothing to
-/// predict a network with.
+/// `gpu` with its kernels and its host path fitted to the times of `networks`. None where it has no
+/// host path, or can predict none of them.
 pub fn fit(gpu: &Gpu, networks: &[GpuNetwork], source: &str) -> Option<Gpu> {
     let known: Vec<&GpuNetwork> = networks.iter().filter(|network| predict(network, gpu).is_ok()).collect();
     (gpu.host.is_some() && !known.is_empty()).then(|| solve(gpu, &known, source))
 }
 
-/// Each network beside the prediction of a fit to all others.
+/// Leave-one-out: each network's measured time and its prediction by a fit to all others.
 pub fn held_out(gpu: &Gpu, networks: &[GpuNetwork], source: &str) -> Vec<Point> {
     let point = |index: usize| {
         let mut others = networks.to_vec();
@@ -106,7 +108,7 @@ fn solve(gpu: &Gpu, networks: &[&GpuNetwork], source: &str) -> Gpu {
     fitted
 }
 
-/// The GPU with those logarithms of factors.
+/// The GPU with its parameters multiplied by the factors of these logarithms.
 fn moved(gpu: &Gpu, logs: &[f64]) -> Gpu {
     let factor = |on: On| logs[on as usize].exp();
     let mut moved = gpu.clone();
@@ -129,7 +131,7 @@ fn moved(gpu: &Gpu, logs: &[f64]) -> Gpu {
     moved
 }
 
-/// What kind of kernels a table is of.
+/// The factor of the table's class of kernels.
 fn kind(table: KernelTable) -> On {
     match table {
         KernelTable::ConvGeneric
@@ -145,7 +147,7 @@ fn kind(table: KernelTable) -> On {
     }
 }
 
-/// What a parameter is a time of; nothing of a factor or of a number of bytes.
+/// The factor of a parameter that is a time; none for a factor or a number of bytes.
 fn time(key: &str) -> Option<On> {
     if key == "launch_us" {
         Some(On::Launches)

@@ -1,8 +1,8 @@
-//! Fit of one kernel table: robust least squares of the logarithm of the time, in
-//! the logarithms of the parameters, with a Gaussian prior around the base.
+//! Fit of one kernel table: robust least squares on log times, over the log parameters,
+//! with a Gaussian prior around the base.
 //!
-//! Invariant: every parameter stays positive, and one that the runs do not inform
-//! stays where the base has it.
+//! Invariant: every parameter stays positive, and one that the runs do not inform keeps
+//! the base's value.
 
 use nalgebra::DMatrix;
 use serde::Serialize;
@@ -17,60 +17,60 @@ use coexec_sim::{Basis, Gpu, KernelTable, Layer, Quantity};
 
 /// Error from which the loss grows linearly: 10 %, a few times the repeat noise.
 const LOSS_SCALE: f64 = 0.1;
-/// Scales of the successive fits. The first is almost least squares, which pulls a
-/// poor base into the valley; the last is the loss itself.
+/// Loss scales of the two successive fits. The first is nearly ordinary least squares,
+/// which pulls a poor base into the right valley; the second is the loss itself.
 const LOSS_STAGES: [f64; 2] = [1.0, LOSS_SCALE];
 
-/// When the first fit ends: it only has to find the valley.
+/// Stops the first fit, which only has to find the valley.
 const ROUGH: Stop = Stop { iterations: 100, relative_decrease: 1e-3 };
-/// When the last fit ends: further decreases change no prediction by a thousandth.
+/// Stops the last fit: further iterations change no prediction by a thousandth.
 const FINE: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
 
-/// Where the fits of a table start: by how much the logarithms of its latencies lie
-/// above the prior's centre and those of its throughputs below. The two explain the
-/// same times in part, and a fit that starts with too much of one may stay there.
+/// Starting points of a table's fit: how far its log latencies lie above the prior's
+/// centre and its log throughputs below it. Both explain part of the same times, so a
+/// fit can end in a local minimum with too much of one.
 const STARTS: [f64; 3] = [0.0, 2.0, -2.0];
-/// Distinct layers from which a table is fitted from every start: fewer leave minima
-/// that they cannot tell apart, and the centre is then the better guide (reference
+/// Distinct layers from which a table is fitted from every start. Fewer layers cannot
+/// distinguish the minima, and the prior's centre is then the better guide (reference
 /// implementation of the GPU model).
 const MANY_LAYERS: usize = 60;
 
-/// What the names of latencies start with.
+/// Prefix of the keys of latencies.
 const LATENCY: &str = "latency_";
 
-/// A parameter that no run tells of until it is nearly right, as only layers about as
-/// large as the cache change with it: values on this grid are tried too.
-const TRIED: &str = "cache_bytes";
-/// Ratio of neighbours on that grid, and how many lie on either side of the centre.
-const TRIED_RATIO: f64 = 1.1;
-const TRIED_STEPS: i32 = 30;
-/// When the fit from one of them ends: the other parameters only have to follow.
-const TRY: Stop = Stop { iterations: 2, relative_decrease: 1e-3 };
+/// A parameter that is searched on a grid too: only layers about as large as the cache
+/// depend on it, so its gradient vanishes until it is nearly right.
+const GRID_SEARCHED: &str = "cache_bytes";
+/// Ratio of neighbouring grid values, and the number of steps either side of the centre.
+const GRID_RATIO: f64 = 1.1;
+const GRID_STEPS: i32 = 30;
+/// Stops the fit from a grid value, in which the other parameters only have to follow.
+const GRID_STOP: Stop = Stop { iterations: 2, relative_decrease: 1e-3 };
 
-/// Units of log-parameter in one coordinate of the search. Predictions are whole
-/// picoseconds; with this unit, the optimiser's derivative step moves a parameter
-/// by 0.06 %, far above what rounding hides.
+/// Units of the log parameter in one search coordinate. Predictions are whole
+/// picoseconds; in this unit, the step of the numerical derivative changes a parameter
+/// by 0.06 %, far above their rounding.
 const COORDINATE: f64 = 100.0;
 
-/// Range of a parameter's logarithm: what a profile may hold, less a margin.
+/// Range of a log parameter: what a profile may hold, less a margin.
 const LOG_RANGE: [f64; 2] = [-40.0, 20.0];
 
 /// Significant digits of the ends of an interval.
 const INTERVAL_DIGITS: i32 = 3;
 
-/// Correlation from which two parameters count as trading off.
+/// Absolute correlation from which two parameters count as trading off.
 const TRADING_OFF: f64 = 0.9;
 
-/// A distinct layer: the median of its runs.
+/// A distinct layer with the median time of its runs.
 pub(super) struct Sample<'a> {
     pub(super) layer: &'a Layer,
     pub(super) log_us: f64,
-    /// Square root of the number of runs.
+    /// Weight of its loss: the square root of the number of runs.
     weight: f64,
 }
 
 impl Sample<'_> {
-    /// Runs of the layer.
+    /// Number of runs of the layer.
     pub(super) fn runs(&self) -> f64 {
         self.weight * self.weight
     }
@@ -92,30 +92,30 @@ pub(super) fn samples<'a>(runs: &[&'a GpuRun]) -> Vec<Sample<'a>> {
 pub struct Fitted {
     /// Key in its table.
     pub key: &'static str,
-    /// Value in the base.
+    /// Value in the base: the centre of the prior.
     pub base: f64,
-    /// Value.
+    /// Fitted value.
     pub value: f64,
     /// 95 % interval.
     pub ci95: [f64; 2],
-    /// Whether the runs say more of it than the base did.
+    /// Whether the runs inform it; otherwise its value is mostly the prior's.
     pub informed: bool,
 }
 
 impl Fitted {
-    /// The parameter of that key, whose logarithm is 0 at `base`.
+    /// The parameter of that key, from the posterior of its log ratio to `base`.
     pub(in crate::calibrate) fn of(key: &'static str, base: f64, known: Posterior) -> Self {
         let (value, ci95) = known.value(base);
         Self { key, base, value, ci95, informed: known.informed }
     }
 
-    /// The parameter in a range that its fit kept to.
+    /// The parameter and its interval, clamped to the range that its fit kept to.
     pub(in crate::calibrate) fn within(self, [least, most]: [f64; 2]) -> Self {
         let held = |value: f64| value.clamp(least, most);
         Self { value: held(self.value), ci95: self.ci95.map(held), ..self }
     }
 
-    /// This part of the parameter as a profile has it, fitted to the runs that `source` says.
+    /// The parameter times `part` as a quantity of a profile; `source` describes the runs.
     pub(in crate::calibrate) fn quantity(&self, source: &str, part: f64) -> Quantity {
         let source = if self.informed {
             source.to_owned()
@@ -128,7 +128,7 @@ impl Fitted {
     }
 }
 
-/// Two parameters of which one can rise as the other falls.
+/// Two parameters that the runs hardly distinguish: changes of one make up for changes of the other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TradeOff {
     /// The parameters.
@@ -146,20 +146,20 @@ pub struct TableFit {
     pub layers: usize,
     /// Whether the optimiser ended at a minimum rather than at its last iteration.
     pub converged: bool,
-    /// Whether the values are those of a measured base, moved a little by the runs; none where the base's
-    /// were not measured.
+    /// Whether the values were fitted close to the base's measured ones rather than from scratch; none
+    /// where the base's were not measured.
     pub is_of_base: Option<bool>,
     /// The parameters, in the order of the table.
     pub parameters: Vec<Fitted>,
-    /// Pairs the runs hardly tell apart.
+    /// Pairs of parameters that the runs hardly distinguish.
     pub trade_offs: Vec<TradeOff>,
-    /// Covariance of the logarithms of the parameters: rows of the lower triangle.
+    /// Covariance of the log parameters: rows of the lower triangle.
     #[serde(skip)]
     pub covariance: Vec<Vec<f64>>,
 }
 
-/// Fits `table` of `gpu` to `samples`. `deviation` is the prior's, of the logarithm
-/// of a parameter.
+/// Fits `table` of `gpu` to `samples` and writes the fitted values into it. `deviation`
+/// is the prior's standard deviation of a log parameter.
 pub(super) fn fit_table(
     gpu: &mut Gpu,
     table: KernelTable,
@@ -170,11 +170,10 @@ pub(super) fn fit_table(
     let centre = centre(gpu, table);
     let count = centre.len();
     let solution = solve(gpu, table, samples, &centre, deviation);
-    // The prior's rows count as one observation a parameter, so that as many degrees of freedom
-    // are left as there are samples. The unit of a residual is the loss's scale.
+    // The prior adds one row per parameter, so the degrees of freedom are the number of samples.
     let variance = 2.0 * solution.cost / samples.len().max(1) as f64;
-    // In logarithms of parameters. The prior's rows make the normal matrix positive definite;
-    // rounding may not.
+    // Of the log parameters. The prior's rows make the normal matrix positive definite; where
+    // rounding undoes that, the prior is all that is known.
     let inverse = solution.inverse_normal.as_ref().map_or_else(
         || DMatrix::from_diagonal_element(count, count, (deviation / LOSS_SCALE).powi(2)),
         |inverse| inverse * COORDINATE * COORDINATE,
@@ -196,7 +195,7 @@ pub(super) fn fit_table(
         .collect();
     if let Some(written) = gpu.parameters_mut(table) {
         source.clone_into(written.source);
-        // Runs that decide nothing leave what the prior's values are.
+        // Runs that inform no parameter leave the basis of the prior's values.
         if parameters.iter().any(|fitted| fitted.informed) {
             *written.basis = Basis::Measured;
         }
@@ -218,12 +217,13 @@ pub(super) fn fit_table(
     }
 }
 
-/// The parameters of `table` that are fitted: their places in it, keys and values.
+/// The parameters of `table` that are fitted: index in the table, key and value.
 fn centre(gpu: &mut Gpu, table: KernelTable) -> Vec<(usize, &'static str, f64)> {
-    // A core of a CPU device runs one thread after the other: a loop's time is its threads' together, whose
-    // number times what one takes would pass for a latency, as most groups have the same number.
+    // A core of a CPU device runs the threads of a group one after another, so a loop takes the sum of
+    // their times. As most groups have equally many threads, a latency could not be distinguished from
+    // it.
     let hides_latency = !gpu.family.rules().runs_threads_in_turn;
-    // What is 0 is switched off, and has no logarithm.
+    // A parameter of 0 is switched off, and has no logarithm.
     gpu.parameters_mut(table)
         .map(|parameters| parameters.quantities)
         .unwrap_or_default()
@@ -235,12 +235,12 @@ fn centre(gpu: &mut Gpu, table: KernelTable) -> Vec<(usize, &'static str, f64)> 
         .collect()
 }
 
-/// Logarithm of a parameter at a coordinate of the search.
+/// The log parameter at a coordinate of the search.
 fn log_of(base: f64, coordinate: f64) -> f64 {
     (base.ln() + COORDINATE * coordinate).clamp(LOG_RANGE[0], LOG_RANGE[1])
 }
 
-/// Where a fit starts that leans towards latency by `lean`; see [`STARTS`].
+/// Starting point that shifts log latencies up by `lean` and log throughputs down; see [`STARTS`].
 fn start(centre: &[(usize, &'static str, f64)], lean: f64) -> Vec<f64> {
     let coordinate = |&(_, key, _): &(usize, &str, f64)| {
         let direction = match key {
@@ -253,7 +253,7 @@ fn start(centre: &[(usize, &'static str, f64)], lean: f64) -> Vec<f64> {
     centre.iter().map(coordinate).collect()
 }
 
-/// Minimises the loss, stage by stage, and keeps the best of the starts.
+/// Minimises the loss in stages from each start, and returns the best solution.
 fn solve(
     gpu: &Gpu,
     table: KernelTable,
@@ -270,7 +270,7 @@ fn solve(
                 }
             }
             let error = |sample: &Sample<'_>| {
-                // What has no prediction makes the residual no number, which rejects the step.
+                // A layer without a prediction makes the residual NaN, which rejects the step.
                 let log_us = predict(sample.layer, &trial).map_or(f64::NAN, f64::ln);
                 sample.weight.sqrt() * pseudo_huber(log_us - sample.log_us, scale)
             };
@@ -289,17 +289,17 @@ fn solve(
         for lean in others {
             best = better(best, from(lean));
         }
-        // Phones' tables have such a size for depthwise convolutions, whose layers are of
-        // all sizes and find it.
-        let tried = centre.iter().position(|&(_, key, _)| key == TRIED && table != KernelTable::Depthwise);
-        if let Some(position) = tried {
-            let tries = (-TRIED_STEPS..=TRIED_STEPS).map(|step| {
+        // Depthwise convolutions are of all sizes, so the gradient finds their cache size.
+        let position =
+            centre.iter().position(|&(_, key, _)| key == GRID_SEARCHED && table != KernelTable::Depthwise);
+        if let Some(position) = position {
+            let grid = (-GRID_STEPS..=GRID_STEPS).map(|step| {
                 let mut at = best.parameters.clone();
-                at[position] = f64::from(step) * TRIED_RATIO.ln() / COORDINATE;
-                stage(at, last, TRY)
+                at[position] = f64::from(step) * GRID_RATIO.ln() / COORDINATE;
+                stage(at, last, GRID_STOP)
             });
-            if let Some(tried) = tries.min_by(|a, b| a.cost.total_cmp(&b.cost)) {
-                best = better(best, stage(tried.parameters, last, FINE));
+            if let Some(least) = grid.min_by(|a, b| a.cost.total_cmp(&b.cost)) {
+                best = better(best, stage(least.parameters, last, FINE));
             }
         }
     }
@@ -311,7 +311,7 @@ fn better(one: Solution, other: Solution) -> Solution {
     if other.cost < one.cost { other } else { one }
 }
 
-/// The pairs of parameters that trade off, by the inverse normal matrix of their logarithms.
+/// The pairs of parameters that trade off, from the inverse normal matrix of the log parameters.
 fn trade_offs(centre: &[(usize, &'static str, f64)], inverse: &DMatrix<f64>) -> Vec<TradeOff> {
     let pairs = (0..centre.len()).flat_map(|row| (row + 1..centre.len()).map(move |column| (row, column)));
     let trade_off = |(row, column)| {

@@ -1,58 +1,59 @@
-//! Kernel ridge regression on few points: how similar launches must be to err
-//! alike, which launches represent the others, and their weights.
+//! Kernel ridge regression on inducing points: the kernel's length scales and variances,
+//! the choice of the points, and their weights.
 //!
-//! Length scales maximise the marginal likelihood of a Gaussian process with the
-//! same kernel (Rasmussen and Williams 2006, section 5.4) under a prior that holds
-//! what the examples do not inform. Invariant: no randomness; equal examples give
-//! equal answers.
+//! Length scales maximise the marginal likelihood of a Gaussian process with the same
+//! kernel (Rasmussen and Williams 2006, section 5.4), under a prior that decides those
+//! that the examples do not inform. Invariant: no randomness; equal examples give equal
+//! results.
 
 use nalgebra::{Cholesky, DMatrix, DVector};
 use rayon::prelude::*;
 
 use coexec_sim::device::gpu::{Feature, Features, similarity};
 
-/// Features, and with them length scales.
+/// Number of features; each has a length scale.
 const FEATURES: usize = Feature::ALL.len();
-/// Length scales, the variance of the residual and the two of its noise.
+/// Hyperparameters: the length scales, the variance of the residual and the two of its noise.
 const UNKNOWNS: usize = FEATURES + 3;
 
 /// Centre of the prior of a length scale, in units of its feature: most features
 /// are logarithms that span 10 to 15.
 const LENGTH_SCALE: f64 = 5.0;
-/// Centre of the prior of the residual's deviation: the physics errs by 5 to 15 %.
+/// Centre of the prior of the residual's deviation: the equations err by 5 to 15 %.
 const DEVIATION: f64 = 0.1;
 /// Centre of the prior of both deviations of the noise: repeated runs differ by 0.7
 /// to 3 %.
 const NOISE_DEVIATION: f64 = 0.02;
 
-/// Steps of the search for length scales; more change no cross-validated error by
-/// a tenth of a point.
+/// Steps of the search for hyperparameters; more change no cross-validated error by a
+/// tenth of a percentage point.
 const STEPS: usize = 20;
-/// First and largest step of a logarithm.
+/// First and largest step of a log hyperparameter.
 const FIRST_STEP: f64 = 0.3;
 const LARGEST_STEP: f64 = 1.0;
-/// Factors on a step after a gradient kept or changed its sign (Riedmiller and
-/// Braun 1993 have 1.2 and 0.5; few steps want a faster start).
+/// Factors on a step whose gradient kept or changed its sign (resilient propagation;
+/// Riedmiller and Braun 1993 use 1.2 and 0.5, but few steps need a faster start).
 const LONGER: f64 = 1.3;
 const SHORTER: f64 = 0.5;
 
-/// Rows of a matrix from which on its inverse is made of those of its halves.
+/// Largest matrix, in rows, that is inverted by one Cholesky factorisation instead of by blocks.
 const COLUMN_BY_COLUMN: usize = 32;
 
-/// Part of the variance below which a candidate repeats the points chosen already.
+/// Conditional variance of a candidate, relative to the prior variance, up to which it is redundant
+/// to the points chosen before it.
 const REPEATED: f64 = 1e-3;
-/// Weight of spreading out against explaining the residual in the choice of points.
+/// Weight of information gain (spreading out) against the residual explained, in the choice of points.
 const SPREADING: f64 = 0.5;
-/// Addend to the diagonal of normal equations, relative to their largest entry.
+/// Addend to the diagonal of the normal equations, relative to its largest entry.
 const JITTER: f64 = 1e-10;
 
-/// Launches and what the physics leaves of their times.
+/// Launches with the residuals of the equations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Examples {
     pub(super) features: Vec<Features>,
-    /// Logarithms of measured over predicted time.
+    /// Logarithm of measured over predicted time.
     pub(super) residuals: Vec<f64>,
-    /// Runs that a residual is the median of.
+    /// Number of runs, of which the residual is the median.
     pub(super) runs: Vec<f64>,
 }
 
@@ -67,7 +68,7 @@ impl Examples {
     }
 }
 
-/// How residuals vary from launch to launch.
+/// Hyperparameters: how residuals vary from launch to launch.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Smoothness {
     /// Inverse length scale of each feature.
@@ -76,7 +77,7 @@ pub(super) struct Smoothness {
     pub(super) variance: f64,
     /// Variance of the noise of one run.
     run_noise: f64,
-    /// Variance of what no feature explains, whatever the number of runs.
+    /// Variance between layers that no feature explains and no repetition lowers (nugget).
     layer_noise: f64,
 }
 
@@ -90,18 +91,18 @@ impl Smoothness {
         }
     }
 
-    /// Variance of the noise of an example of so many runs.
+    /// Noise variance of an example of this many runs.
     pub(super) fn noise(&self, runs: f64) -> f64 {
         self.run_noise / runs + self.layer_noise
     }
 
-    /// Part of what the mean of so many runs differs from its neighbours by that is
-    /// the layer's own rather than noise of the runs.
+    /// Shrinkage factor: the expected part of the deviation of an example from the smooth
+    /// correction that is the layer's own rather than noise of its runs.
     pub(super) fn kept(&self, runs: f64) -> f64 {
         self.layer_noise / self.noise(runs)
     }
 
-    /// Similarities of launches.
+    /// Kernel matrix: similarity of each row's launch to each column's.
     pub(super) fn similarities(&self, rows: &[Features], columns: &[Features]) -> DMatrix<f64> {
         DMatrix::from_fn(rows.len(), columns.len(), |row, column| {
             let pairs = rows[row].iter().zip(&columns[column]).zip(&self.rates);
@@ -110,9 +111,9 @@ impl Smoothness {
     }
 }
 
-/// The smoothness behind `examples`: the geometric mean of what is most likely for
-/// each of `parts`, which divide them. Less wilful than what is most likely for one
-/// part, and cheaper than for all: the cost is cubic in examples.
+/// The hyperparameters of `examples`: the geometric mean of the maximum a posteriori
+/// estimates of `parts`, which partition them. It varies less than the estimate of one
+/// part, and takes less time than one of all examples, which is cubic in their number.
 pub(super) fn smoothness(examples: &Examples, parts: &[Vec<usize>]) -> Smoothness {
     let likeliest: Vec<[f64; UNKNOWNS]> =
         parts.par_iter().map(|part| most_likely(&examples.subset(part))).collect();
@@ -120,8 +121,8 @@ pub(super) fn smoothness(examples: &Examples, parts: &[Vec<usize>]) -> Smoothnes
     Smoothness::of(&std::array::from_fn(mean))
 }
 
-/// Logarithms of the most likely unknowns: resilient steps up the gradient of the
-/// marginal likelihood.
+/// Maximum a posteriori estimate of the log hyperparameters, by resilient propagation on
+/// the gradient of the marginal likelihood and the prior.
 fn most_likely(examples: &Examples) -> [f64; UNKNOWNS] {
     let mut centre = [-LENGTH_SCALE.ln(); UNKNOWNS];
     centre[FEATURES] = 2.0 * DEVIATION.ln();
@@ -131,7 +132,7 @@ fn most_likely(examples: &Examples) -> [f64; UNKNOWNS] {
     for _ in 0..STEPS {
         let Some(mut slopes) = slopes(examples, &logs) else { break };
         for index in 0..UNKNOWNS {
-            // The prior of each logarithm has a deviation of 1.
+            // The prior standard deviation of each logarithm is 1.
             slopes[index] += logs[index] - centre[index];
             let turned = slopes[index] * last[index];
             if turned > 0.0 {
@@ -149,8 +150,8 @@ fn most_likely(examples: &Examples) -> [f64; UNKNOWNS] {
     logs
 }
 
-/// Derivative of the negative logarithm of the marginal likelihood in each unknown's
-/// logarithm; none where rounding has made the covariance indefinite.
+/// Gradient of the negative log marginal likelihood by the log hyperparameters; none where
+/// rounding has made the covariance indefinite.
 fn slopes(examples: &Examples, logs: &[f64; UNKNOWNS]) -> Option<[f64; UNKNOWNS]> {
     let smoothness = Smoothness::of(logs);
     let count = examples.residuals.len();
@@ -185,8 +186,8 @@ fn slopes(examples: &Examples, logs: &[f64; UNKNOWNS]) -> Option<[f64; UNKNOWNS]
     Some(slopes)
 }
 
-/// The inverse of a positive definite matrix, by halves: almost all of it are products of matrices, which take a
-/// fraction of the time of a factor made column by column. None where rounding has made it indefinite.
+/// Block-wise inverse of a positive definite matrix: nearly all the work is matrix products, a fraction
+/// of the time of a factorisation column by column. None where rounding has made the matrix indefinite.
 fn inverse(matrix: &DMatrix<f64>) -> Option<DMatrix<f64>> {
     let size = matrix.nrows();
     if size <= COLUMN_BY_COLUMN {
@@ -207,14 +208,14 @@ fn inverse(matrix: &DMatrix<f64>) -> Option<DMatrix<f64>> {
     Some(whole)
 }
 
-/// The examples whose launches represent all, at most `most`: one after the other
-/// the one that explains most of what is left of the residuals, or of the variance.
+/// Indices of at most `most` examples as inducing points, chosen greedily: each has the
+/// largest [`merit`] given those before it.
 pub(super) fn representatives(examples: &Examples, smoothness: &Smoothness, most: usize) -> Vec<usize> {
     let count = examples.residuals.len();
     let precision =
         DVector::from_iterator(count, examples.runs.iter().map(|&runs| smoothness.noise(runs).recip()));
-    // What the points chosen so far leave of the covariance, and of the residuals
-    // over their variance.
+    // Covariance conditional on the points chosen so far, and the residuals that they do not
+    // explain, over their noise variance.
     let mut left = smoothness.similarities(&examples.features, &examples.features) * smoothness.variance;
     let mut unexplained = DVector::from_column_slice(&examples.residuals).component_mul(&precision);
     let mut explained: Vec<DVector<f64>> = Vec::new();
@@ -239,7 +240,8 @@ pub(super) fn representatives(examples: &Examples, smoothness: &Smoothness, most
     chosen
 }
 
-/// What a point more would explain.
+/// Merit of `candidate` as the next inducing point: the residual that it explains, plus its
+/// information gain times [`SPREADING`].
 fn merit(left: &DMatrix<f64>, candidate: usize, precision: &DVector<f64>, unexplained: &DVector<f64>) -> f64 {
     let column = left.column(candidate);
     let own = left[(candidate, candidate)];
@@ -249,7 +251,7 @@ fn merit(left: &DMatrix<f64>, candidate: usize, precision: &DVector<f64>, unexpl
     column.dot(unexplained).powi(2) / own / (1.0 + informed) + SPREADING * informed.ln_1p()
 }
 
-/// Normal equations of the weights of points.
+/// Normal equations of the weights of inducing points.
 #[derive(Clone, Debug)]
 pub(super) struct Normal {
     matrix: DMatrix<f64>,
@@ -257,7 +259,7 @@ pub(super) struct Normal {
 }
 
 impl Normal {
-    /// Of the `examples` whose similarities to the points are the columns of `alike`.
+    /// Normal equations of `examples`; the columns of `alike` are their similarities to the points.
     pub(super) fn new(alike: &DMatrix<f64>, examples: &Examples, smoothness: &Smoothness) -> Self {
         let mut scaled = alike.clone();
         for (index, mut column) in scaled.column_iter_mut().enumerate() {
@@ -269,13 +271,13 @@ impl Normal {
         }
     }
 
-    /// Without what `other` was made of.
+    /// The normal equations without the examples of `other`.
     pub(super) fn without(&self, other: &Self) -> Self {
         Self { matrix: &self.matrix - &other.matrix, right: &self.right - &other.right }
     }
 
-    /// The weights of points that are as similar to each other as `points`; none where
-    /// rounding has made the equations indefinite.
+    /// The weights of the inducing points, whose similarities to each other are `points`; none
+    /// where rounding has made the equations indefinite.
     pub(super) fn weights(&self, points: &DMatrix<f64>, variance: f64) -> Option<DVector<f64>> {
         let mut matrix = points / variance + &self.matrix;
         let addend = JITTER * matrix.diagonal().max();

@@ -1,9 +1,9 @@
-//! What to expect of a GPU's kernels before any run: from its clock, arithmetic
-//! rate and memory bandwidth, or from what other phones' kernels were found to need.
+//! Priors of a GPU's kernel parameters: from its clock, arithmetic rate and memory
+//! bandwidth, or from the fitted values of other phones.
 //!
-//! Responsible for: the centre of the prior of each parameter. Not for: how far a
-//! fit may leave it, nor the fit. Invariants: a centre never depends on a run's time,
-//! and tables that no run belongs to stay as the base has them.
+//! Responsible for: the centre of each parameter's prior. Not for: its deviation, nor the
+//! fit. Invariants: a centre never depends on a measured time; tables without runs keep
+//! the base's values.
 
 mod hardware;
 
@@ -17,12 +17,12 @@ use coexec_sim::kernel::gpu::execute;
 use coexec_sim::{Basis, Gpu, KernelTable, Profile, Quantity};
 use hardware::Hardware;
 
-/// A phone as its profile has it.
+/// The parts of a phone's profile that a prior is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Phone<'a> {
     /// Its GPU.
     pub gpu: &'a Gpu,
-    /// Its memory, whose peak bandwidth bounds the GPU's traffic.
+    /// Its memory, whose peak bandwidth bounds the traffic of a GPU without memory of its own.
     pub memory: &'a Memory,
 }
 
@@ -34,28 +34,27 @@ pub enum Prior {
     Base,
     /// The phone's clock, arithmetic rate and memory bandwidth.
     Hardware,
-    /// The fitted values of other phones, each parameter scaled as the hardware
-    /// prior changes from them to this phone: their geometric mean.
+    /// The geometric mean of other phones' fitted values, each scaled by the ratio of the
+    /// hardware prior of this phone to that of the other.
     Profiles(Vec<Profile>),
 }
 
-/// A hardware constant the prior needs is not in a profile.
+/// A profile lacks a hardware constant that the prior needs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the profile of the {gpu} has no {key} under [gpu], which the prior of its fit is made from")]
+#[error("the profile of the {gpu} has no {key} under [gpu], which the prior of its fit needs")]
 pub struct MissingConstant {
     /// Name of the GPU.
     pub gpu: String,
-    /// Key that is missing.
+    /// The missing key.
     pub key: &'static str,
 }
 
 impl Prior {
-    /// `base` with the prior's centre in each table that a run belongs to; what a fit
-    /// takes as its base. A table of the other phones that the runs need and the base
-    /// does not have is added.
+    /// `base` with the prior's centre in each table that has runs, as the base of a fit. A
+    /// table that the runs need and only the other phones have is added.
     ///
     /// # Errors
-    /// A profile lacks a hardware constant the prior is made from.
+    /// A profile lacks a hardware constant that the prior needs.
     pub fn centre(&self, base: Phone<'_>, runs: &[GpuRun]) -> Result<Gpu, MissingConstant> {
         let mut gpu = base.gpu.clone();
         let others: &[Profile] = match self {
@@ -76,12 +75,13 @@ impl Prior {
             .map(|execution| execution.detail.kernel.table())
             .collect();
         return_tables(&mut gpu, base.gpu, &used);
-        // What was learned of the base's equations says nothing of others.
+        // A correction learned on the base's equations does not apply to other parameters.
         if let Some(residual) = &mut gpu.residual {
             residual.table.retain(|of| !used.contains(&of.table));
         }
         for table in KernelTable::ALL.iter().copied().filter(|table| used.contains(table)) {
-            // A base that was fitted has these; one that was not must lead to the same fit.
+            // A fitted base has the optional parameters; one that was not fitted must lead to the same
+            // fit.
             gpu.switch_on_optional(table);
             set_centre(&mut gpu, table, &hardware, &others);
         }
@@ -89,7 +89,7 @@ impl Prior {
     }
 }
 
-/// Adds the tables that the GPU does not have and another phone does.
+/// Adds the tables that the GPU lacks and another phone has.
 fn lend_tables(gpu: &mut Gpu, others: &[(Gpu, Hardware)]) {
     for (other, _) in others {
         gpu.grouped_conv = gpu.grouped_conv.take().or_else(|| other.grouped_conv.clone());
@@ -98,7 +98,7 @@ fn lend_tables(gpu: &mut Gpu, others: &[(Gpu, Hardware)]) {
     }
 }
 
-/// Takes back the added tables that no run belongs to.
+/// Removes the added tables that have no runs.
 fn return_tables(gpu: &mut Gpu, base: &Gpu, used: &HashSet<KernelTable>) {
     if !used.contains(&KernelTable::GroupedConv) {
         gpu.grouped_conv.clone_from(&base.grouped_conv);
@@ -111,8 +111,8 @@ fn return_tables(gpu: &mut Gpu, base: &Gpu, used: &HashSet<KernelTable>) {
     }
 }
 
-/// Writes the prior's centre into a table. A parameter that is 0 is switched off and
-/// stays so; one that neither hardware nor another phone speaks of keeps its value.
+/// Writes the prior's centre into a table. A parameter that is 0 is switched off and stays
+/// so; one that neither the hardware nor another phone informs keeps its value.
 fn set_centre(gpu: &mut Gpu, table: KernelTable, hardware: &Hardware, others: &[(Gpu, Hardware)]) {
     let mut others: Vec<(Gpu, &Hardware)> =
         others.iter().map(|(gpu, hardware)| (gpu.clone(), hardware)).collect();
@@ -145,7 +145,7 @@ fn set_centre(gpu: &mut Gpu, table: KernelTable, hardware: &Hardware, others: &[
     }
 }
 
-/// A parameter of another phone; none where it does not have it, or has it switched off.
+/// A parameter of another phone; none where the phone lacks it or has it switched off.
 fn value_of(gpu: &mut Gpu, table: KernelTable, key: &str) -> Option<f64> {
     let parameters = gpu.parameters_mut(table)?.quantities;
     let (_, quantity) = parameters.into_iter().find(|(other, _)| *other == key)?;

@@ -1,8 +1,8 @@
-//! Fit of the learned correction of a GPU: kernel ridge regression of what the
-//! fitted equations leave, table by table.
+//! Fit of the learned correction of a GPU: kernel ridge regression of the residuals of the
+//! fitted equations, table by table.
 //!
-//! Invariant: a table is corrected only where that lowers the error of layers
-//! whose networks the correction has not seen.
+//! Invariant: a table is corrected only where that lowers the error of layers whose networks
+//! the correction has not seen.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,35 +18,35 @@ use coexec_sim::device::gpu::{Feature, Features, Gpu, KernelTable, LOG_FACTOR_RA
 use coexec_sim::kernel::gpu::{execute, features};
 use coexec_sim::statistics::rounded;
 
-/// Fewest distinct layers to learn from, and fewest that some fold keeps out.
+/// Fewest distinct layers to learn from, and fewest held-out layers over all folds.
 const FEWEST_LAYERS: usize = 20;
-const FEWEST_KEPT_OUT: usize = 8;
+const FEWEST_HELD_OUT: usize = 8;
 
-/// Most examples among which length scales are searched at a time.
+/// Largest number of examples in one search for length scales.
 const SEARCH_EXAMPLES: usize = 250;
 
-/// Points of a table: one for so many layers, within bounds. Twice as many lower
-/// the error by about 0.1 points of MAPE.
+/// Inducing points of a table: one per this many layers, within bounds. Twice as many
+/// lower the MAPE by about 0.1 percentage points.
 const LAYERS_PER_POINT: usize = 3;
 const FEWEST_POINTS: usize = 40;
 const MOST_POINTS: usize = 240;
 
-/// Least part of a length scale that a feature varies by, to count.
+/// Smallest range of a feature that counts, in its length scales.
 const LEAST_VARIATION: f64 = 0.15;
 
-/// Folds, by network, that decide whether a correction helps.
+/// Folds, by network, of the decision whether a correction helps.
 const FOLDS: usize = 4;
 
-/// Runs from which on a launch tells what is its own from the noise of a run.
+/// Runs of a launch from which its own deviation is distinguished from the noise of a run.
 const FEWEST_REPEATS: f64 = 2.0;
 
-/// Decimals of a weight, a logarithm: 0.01 %.
+/// Weights are logarithms, rounded to multiples of the reciprocal of this: 0.01 %.
 const WEIGHT_UNIT: f64 = 1e4;
 /// Significant digits of a length scale.
 const SCALE_DIGITS: i32 = 3;
 
-/// What the equations of `gpu` leave of the runs of a table that they were fitted on, and the mean
-/// error (distance of logarithms) of layers that the correction has not seen; none where it does not help.
+/// The correction of the residuals of `gpu`'s equations on the runs that they were fitted to, and its
+/// mean absolute log error on held-out layers; none where it does not lower that error.
 pub(super) fn fit_table(
     gpu: &Gpu,
     table: KernelTable,
@@ -68,7 +68,8 @@ pub(super) fn fit_table(
     let among = smoothness.similarities(&points.features, &points.features);
     let alike = smoothness.similarities(&points.features, &examples.features);
     let normal = Normal::new(&alike, &examples, &smoothness);
-    let error = lowered(&normal, &alike, &among, &examples, &smoothness, &kept_out(&samples, runs, seed))?;
+    let folds = held_out(&samples, runs, seed);
+    let error = lowered_error(&normal, &alike, &among, &examples, &smoothness, &folds)?;
     let weights = normal.weights(&among, smoothness.variance)?;
     let mut corrected = ResidualTable {
         table,
@@ -87,8 +88,8 @@ pub(super) fn fit_table(
     Some((corrected, error))
 }
 
-/// What repeated runs of the launch of each point take beyond the `smooth` correction
-/// of the examples, as far as it is more than the noise of runs.
+/// The own deviation of the launch of each inducing point from the `smooth` correction of
+/// the examples, shrunk by the noise of its runs; 0 for a launch that was not repeated.
 fn own(
     table: &ResidualTable,
     examples: &Examples,
@@ -108,7 +109,7 @@ fn own(
     table.points.rows().iter().map(|point| (of_repeated(point) * WEIGHT_UNIT).round() / WEIGHT_UNIT).collect()
 }
 
-/// The layers with what the equations leave; none where one has no prediction.
+/// The layers with the residuals of the equations; none where a layer has no prediction.
 fn examples(gpu: &Gpu, samples: &[Sample<'_>]) -> Option<Examples> {
     let mut examples = Examples::default();
     for sample in samples {
@@ -121,8 +122,8 @@ fn examples(gpu: &Gpu, samples: &[Sample<'_>]) -> Option<Examples> {
     Some(examples)
 }
 
-/// The features in which the examples differ by a part of a length scale; the
-/// others are switched off.
+/// The features that vary by at least [`LEAST_VARIATION`] length scales; the rates of the
+/// others are set to 0.
 fn varying(smoothness: &mut Smoothness, examples: &Examples) -> Vec<Feature> {
     let range = |feature: Feature| {
         let values = || examples.features.iter().map(|features: &Features| features[feature as usize]);
@@ -137,34 +138,34 @@ fn varying(smoothness: &mut Smoothness, examples: &Examples) -> Vec<Feature> {
     varying
 }
 
-/// The samples that each fold keeps out: those whose operator occurs in networks
-/// of that fold only.
-fn kept_out(samples: &[Sample<'_>], runs: &[&GpuRun], seed: u64) -> Vec<Vec<usize>> {
+/// The samples that each fold holds out: those whose operator occurs only in networks of
+/// that fold.
+fn held_out(samples: &[Sample<'_>], runs: &[&GpuRun], seed: u64) -> Vec<Vec<usize>> {
     let of_fold = |fold: &HashSet<&str>| -> Vec<usize> {
         let others = runs.iter().filter(|run| !fold.contains(run.network.as_str()));
         let elsewhere: HashSet<&Operator> = others.map(|run| &run.what.operator).collect();
-        let is_kept_out = |&index: &usize| !elsewhere.contains(&samples[index].layer.operator);
-        (0..samples.len()).filter(is_kept_out).collect()
+        let is_held_out = |&index: &usize| !elsewhere.contains(&samples[index].layer.operator);
+        (0..samples.len()).filter(is_held_out).collect()
     };
     let folds = deal(runs.iter().map(|run| run.network.as_str()), FOLDS, seed);
-    folds.iter().map(of_fold).filter(|kept_out| !kept_out.is_empty()).collect()
+    folds.iter().map(of_fold).filter(|held_out| !held_out.is_empty()).collect()
 }
 
-/// The mean error of layers kept out of the correction's fit, where it is lower than without. Where
-/// too few layers tell, it is not.
-fn lowered(
+/// The cross-validated mean error of the correction, where it is lower than that of the equations
+/// alone; none where it is not, or too few layers are held out.
+fn lowered_error(
     normal: &Normal,
     alike: &DMatrix<f64>,
     among: &DMatrix<f64>,
     examples: &Examples,
     smoothness: &Smoothness,
-    kept_out: &[Vec<usize>],
+    folds: &[Vec<usize>],
 ) -> Option<f64> {
-    if kept_out.iter().map(Vec::len).sum::<usize>() < FEWEST_KEPT_OUT {
+    if folds.iter().map(Vec::len).sum::<usize>() < FEWEST_HELD_OUT {
         return None;
     }
     let (mut corrected, mut uncorrected, mut all) = (0.0, 0.0, 0.0);
-    for fold in kept_out {
+    for fold in folds {
         let held_out = examples.subset(fold);
         let to_points = alike.select_columns(fold);
         let others = normal.without(&Normal::new(&to_points, &held_out, smoothness));

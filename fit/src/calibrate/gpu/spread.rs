@@ -1,6 +1,6 @@
-//! How far a calibrated GPU's predictions may be off, from the cross-validated
-//! errors: the near and far deviation of each kernel table and the quantile that
-//! holds 90 % of the errors.
+//! Spread of the prediction errors of a calibrated GPU, from cross-validation: the near and
+//! far deviation of each kernel table, and the conformal quantile of the errors in units of
+//! them.
 
 use std::collections::HashMap;
 
@@ -10,29 +10,29 @@ use crate::validate::point::Point;
 use coexec_sim::device::gpu::TableSpread;
 use coexec_sim::statistics::rounded;
 
-/// Part of the errors an interval holds.
+/// Nominal coverage of an interval.
 const COVERAGE: f64 = 0.9;
 
-/// Deviations to choose from, in logarithms of a time: 0.5 to 50 %.
+/// Candidate deviations of the log time: 0.5 to 50 %.
 const DEVIATIONS: [f64; 14] =
     [0.005, 0.007, 0.01, 0.014, 0.02, 0.03, 0.04, 0.055, 0.08, 0.11, 0.15, 0.21, 0.3, 0.5];
 
-/// Errors of layers nobody had seen that decide alone; where there are fewer, those
-/// of seen layers join in.
+/// Number of errors on unseen layers from which only these count; with fewer, the errors
+/// on seen layers count too.
 const ENOUGH_UNSEEN: usize = 20;
-/// Fewest errors that say anything.
+/// Fewest errors for a spread.
 const FEWEST: usize = 5;
 
-/// Networks from which on each layer counts for itself: their differences then
-/// average out.
+/// Number of networks from which each layer counts as an independent error: the
+/// differences between networks then average out.
 const ENOUGH_NETWORKS: usize = 12;
-/// Part of a network that sums of weights may be short of.
+/// Tolerance on sums of weights, in networks.
 const ROUNDING: f64 = 1e-6;
 
 /// Significant digits of a covariance and of a quantile.
 const DIGITS: i32 = 3;
 
-/// A run of a network that the fit had not seen, beside its prediction.
+/// A held-out run with its prediction.
 #[derive(Clone, Debug)]
 pub(super) struct HeldOut {
     pub(super) point: Point,
@@ -40,14 +40,14 @@ pub(super) struct HeldOut {
 }
 
 impl HeldOut {
-    /// Distance of the logarithms of measured and predicted time.
+    /// Absolute log error.
     fn error(&self) -> f64 {
         (self.point.measured_us / self.point.predicted_us).ln().abs()
     }
 }
 
-/// The spread of the predictions of each table in `fits`, from the errors of fits on
-/// parts of the runs. A table of which hardly any network was held out has none.
+/// The spread of each table in `fits`, from cross-validated errors. A table with fewer than
+/// [`FEWEST`] errors has none.
 pub(super) fn spreads(fits: &[TableFit], held_out: &[&HeldOut]) -> Vec<TableSpread> {
     fits.iter().filter_map(|fit| spread(fit, held_out)).collect()
 }
@@ -61,12 +61,13 @@ fn spread(fit: &TableFit, held_out: &[&HeldOut]) -> Option<TableSpread> {
         return None;
     }
     let candidates = DEVIATIONS.iter().flat_map(|&near| DEVIATIONS.iter().map(move |&far| (near, far)));
-    let (near, far) = candidates.min_by(|&a, &b| surprise(&errors, a).total_cmp(&surprise(&errors, b)))?;
+    let loss = |deviations| negative_log_likelihood(&errors, deviations);
+    let (near, far) = candidates.min_by(|&a, &b| loss(a).total_cmp(&loss(b)))?;
     let quantile = rounded(quantile(&errors, near, far), DIGITS);
     Some(TableSpread { near, far, quantile, ..known(fit) })
 }
 
-/// What a fit alone tells: the covariance of the parameters.
+/// The part of a spread that comes from the fit alone: the covariance of the parameters.
 pub(super) fn known(fit: &TableFit) -> TableSpread {
     let row = |row: &Vec<f64>| row.iter().map(|&value| rounded(value, DIGITS)).collect();
     TableSpread {
@@ -79,9 +80,9 @@ pub(super) fn known(fit: &TableFit) -> TableSpread {
     }
 }
 
-/// Negative log-likelihood of errors that are Laplace distributed, as absolute
-/// percentage errors suggest: outliers do not set the deviations.
-fn surprise(errors: &[&HeldOut], (near, far): (f64, f64)) -> f64 {
+/// Negative log-likelihood of Laplace distributed errors, up to a constant. Its heavy tails
+/// keep outliers from setting the deviations, and it matches the absolute percentage error.
+fn negative_log_likelihood(errors: &[&HeldOut], (near, far): (f64, f64)) -> f64 {
     errors
         .iter()
         .map(|held_out| {
@@ -91,13 +92,13 @@ fn surprise(errors: &[&HeldOut], (near, far): (f64, f64)) -> f64 {
         .sum()
 }
 
-/// Deviations that hold 90 % of the errors, and of one more that counts as larger
-/// than all: the finite-sample correction of conformal prediction.
+/// The smallest number of deviations that holds 90 % of the errors plus one that counts as
+/// infinite: the finite-sample correction of conformal prediction.
 ///
-/// Layers of a network err alike. Where there are few networks, the next one is
-/// drawn from networks rather than layers: each counts the same, however many
-/// layers it has, and so does the one more. Nine leave the largest error; it is all
-/// that fewer have to say.
+/// The errors of a network's layers are dependent. Where there are few networks, networks
+/// rather than layers are exchangeable: each has the same weight however many layers it
+/// has, and so has the infinite error. With nine networks or fewer, this is the largest
+/// error; fewer than nine cannot guarantee the coverage.
 fn quantile(errors: &[&HeldOut], near: f64, far: f64) -> f64 {
     let mut layers: HashMap<&str, f64> = HashMap::new();
     for held_out in errors {
@@ -113,7 +114,7 @@ fn quantile(errors: &[&HeldOut], near: f64, far: f64) -> f64 {
         })
         .collect();
     scores.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Thirds of networks do not add up to whole ones in binary.
+    // Weights such as 1/3 do not add up exactly.
     let wanted = COVERAGE * (drawn + 1.0) - ROUNDING;
     let mut held = 0.0;
     let reached = scores.iter().find(|(_, weight)| {
@@ -140,7 +141,7 @@ mod tests {
         }
     }
 
-    /// A point of that error.
+    /// A point with that log error.
     fn off(error: f64) -> Point {
         Point { measured_us: error.exp(), predicted_us: 1.0, ..Point::default() }
     }
@@ -153,7 +154,7 @@ mod tests {
         super::quantile(&errors.iter().collect::<Vec<_>>(), near, far)
     }
 
-    /// Errors that are ten times as large far from the points as beside them.
+    /// Errors that are ten times as large far from the residual's points as next to them.
     fn errors(unseen: bool) -> Vec<HeldOut> {
         (0..200)
             .map(|index| {

@@ -59,9 +59,8 @@ fn runs(gpu: &Gpu) -> Vec<GpuRun> {
     runs
 }
 
-/// The phone with other values in the tables that [`runs`] touches, and with a
-/// grouped convolution that differs from the generic one by its launch only: the
-/// prior holds them together.
+/// The phone with other values in the tables that [`runs`] uses. Its grouped convolution
+/// differs from the generic one only by its launch, as the prior ties them together.
 fn slower(gpu: &Gpu) -> Gpu {
     let mut gpu = gpu.clone();
     for table in [KernelTable::ConvGeneric, KernelTable::FullyConnected] {

@@ -1,4 +1,4 @@
-//! Slowdowns of co-runs: by one curve, and by the engine with all of them.
+//! Slowdowns of co-runs, predicted by one curve alone and by the engine with all curves.
 
 use super::CoRun;
 use coexec_sim::device::memory::{Interference, Memory};
@@ -9,7 +9,7 @@ use coexec_sim::units::{Bytes, PICOS_PER_SECOND, Picos};
 
 const BYTES_PER_GIGABYTE: f64 = 1e9;
 
-/// What the curve alone says a run takes over its time alone.
+/// Time of a run over its time alone, by the curve.
 pub(super) fn by_curve(curve: &engine::Interference, run: &CoRun) -> f64 {
     let per_picosecond = BYTES_PER_GIGABYTE / PICOS_PER_SECOND;
     1.0 / curve.kept(run.own_gbps * per_picosecond, run.others_gbps * per_picosecond)
@@ -23,8 +23,7 @@ pub(super) struct Sharing<'a> {
 
 impl<'a> Sharing<'a> {
     pub(super) fn new(memory: &Memory, curves: &'a [Interference]) -> Self {
-        // Both clients of a run that have no curve follow the last number, which is
-        // nobody's.
+        // Clients without a curve share the last id, which has no interference.
         let curves = &curves[..curves.len().min(MAX_CLIENTS - 1)];
         let capacity = (0..).zip(curves).fold(totals(memory), |capacity, (client, table)| {
             capacity.with_interference(ClientId(client), curve(table))
@@ -32,7 +31,7 @@ impl<'a> Sharing<'a> {
         Self { capacity, clients: curves.iter().map(|curve| curve.client.as_str()).collect() }
     }
 
-    /// What the engine says a run takes over its time alone, while both flows last.
+    /// Time of a run over its time alone, by the engine's rates while both flows last.
     pub(super) fn slowdown(&self, run: &CoRun) -> f64 {
         const OWN: TaskId = TaskId(0);
         const OTHERS: TaskId = TaskId(1);

@@ -5,7 +5,7 @@ use rand_distr::{Distribution, StandardNormal};
 use super::*;
 use coexec_sim::device::check::Checker;
 
-/// A memory that moves 60 GB/s at best, whoever shares it.
+/// A memory of 60 GB/s, for one client and for several.
 fn memory() -> Memory {
     Memory {
         capacity_gb: None,
@@ -21,14 +21,14 @@ fn interference(client: &str, values: [f64; PARAMETERS]) -> Interference {
     table(client, values.map(Quantity::plain), "made up")
 }
 
-/// A GPU that loses half its bandwidth to a CPU's 10 to 30 GB/s, and a CPU that
+/// A GPU that loses half its bandwidth as the CPU's traffic rises from 10 to 30 GB/s, and a CPU that
 /// mostly waits longer.
 fn truth() -> [Interference; 2] {
     [interference("gpu", [10.0, 30.0, 36.0, 17.0, 1.03]), interference("cpu", [5.0, 25.0, 30.0, 20.0, 1.12])]
 }
 
-/// Each client at six demands beside nine levels of the other, timed by `curves`
-/// with errors of a standard deviation of `noise`.
+/// Each client at six demands under nine levels of the other's traffic, timed by `curves`
+/// with log errors of standard deviation `noise`.
 fn measured(curves: &[Interference], noise: f64) -> Vec<CoRun> {
     let sharing = predict::Sharing::new(&memory(), curves);
     let mut random = ChaCha8Rng::seed_from_u64(7);
@@ -108,7 +108,7 @@ fn few_runs_or_impossible_ones_make_no_curve() {
     let runs = measured(&truth(), 0.0);
     assert_eq!(fit(&[], "runs"), []);
     assert_eq!(fit(&runs[..FEWEST_RUNS - 1], "runs"), []);
-    // Nobody else moved anything.
+    // Without other traffic there is nothing to fit.
     assert_eq!(fit(&vec![runs[0].clone(); FEWEST_RUNS], "runs"), []);
     let broken: Vec<CoRun> = runs.iter().map(|run| CoRun { slowdown: f64::NAN, ..run.clone() }).collect();
     assert_eq!(fit(&broken, "runs"), []);

@@ -1,8 +1,7 @@
-//! The parameters of compiled graphs: what is expected of each before any run, and which of a
-//! chip's speeds it is.
+//! The parameters of compiled graphs: the prior of each, and the speeds of a chip that scale it.
 //!
-//! Deviations are those of the Hexagon NPUs of four Snapdragons (`data/aihub`), chosen before
-//! the fits that they take part in; the centres are in `expected.toml`.
+//! The prior deviations are those between the Hexagon NPUs of four Snapdragons (`data/aihub`),
+//! chosen before the fits that use them; the centres are in `expected.toml`.
 
 use crate::calibrate::gpu::Fitted;
 use crate::calibrate::least_squares::Posterior;
@@ -11,26 +10,27 @@ use coexec_sim::input::from_toml;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use coexec_sim::{Basis, Quantity};
 
-/// Rate of the vector unit over that of products, both for 8-bit integers over floats: near its
-/// free value on `data/aihub`.
+/// Gain of 8-bit integers over floats of the vector unit, relative to that of products: near the value
+/// of a free fit on `data/aihub`.
 const VECTOR_OVER_PRODUCTS: f64 = 0.87;
 
-/// A speed of a chip, which scales several parameters.
+/// A speed of a chip relative to its base, which scales several parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Speed {
-    /// Products in 16-bit floats.
+    /// Multiply-accumulates in 16-bit floats.
     FloatProducts,
-    /// Products with integers.
+    /// Multiply-accumulates with integers.
     IntegerProducts,
     /// The vector unit, and layout changes.
     Vector,
     /// The memory.
     Memory,
-    /// What is paid whatever the extents.
+    /// Costs that do not depend on an operator's extents.
     FixedCosts,
 }
 
-/// The speeds in their order, and the deviation of the logarithm of each between chips of one make.
+/// The speeds in the order of [`Speed`], their keys, and the standard deviation of the logarithm of
+/// each between chips of one make.
 pub(super) const SPEEDS: [(Speed, &str, f64); 5] = [
     (Speed::FloatProducts, "float_product_speed", 0.5),
     (Speed::IntegerProducts, "integer_product_speed", 0.5),
@@ -40,18 +40,18 @@ pub(super) const SPEEDS: [(Speed, &str, f64); 5] = [
 ];
 
 impl Speed {
-    /// Its own of values that are in the order of [`SPEEDS`].
+    /// The speed's own of values in the order of [`SPEEDS`].
     fn of<T>(self, values: &[T]) -> &T {
         &values[self as usize]
     }
 }
 
-/// A parameter that is fitted.
+/// A fitted parameter.
 pub(super) struct Parameter {
     key: &'static str,
-    /// Standard deviation of its logarithm.
+    /// Prior standard deviation of its logarithm.
     deviation: f64,
-    /// The speeds that it grows with, each to a power: that of a cost, which falls, is -1.
+    /// The speeds that scale it, each with its exponent; -1 for a cost, which falls with speed.
     speeds: &'static [(Speed, f64)],
     of: fn(&mut CompiledGraphs) -> Option<&mut Quantity>,
 }
@@ -79,7 +79,7 @@ const COST: &[(Speed, f64)] = &[(Speed::FixedCosts, -1.0)];
 const VECTOR: &[(Speed, f64)] = &[(Speed::Vector, 1.0)];
 const MEMORY: &[(Speed, f64)] = &[(Speed::Memory, 1.0)];
 const PRODUCTS: &[(Speed, f64)] = &[(Speed::FloatProducts, 1.0)];
-/// Factors over the rate for floats.
+/// Factors relative to the rate for floats.
 const INTEGERS: &[(Speed, f64)] = &[(Speed::IntegerProducts, 1.0), (Speed::FloatProducts, -1.0)];
 
 pub(super) const PARAMETERS: [Parameter; 24] = [
@@ -109,30 +109,30 @@ pub(super) const PARAMETERS: [Parameter; 24] = [
     parameter!(integer_weights.product_rate_factor, 0.3, INTEGERS),
 ];
 
-/// The logarithm by which a chip's speeds move a parameter.
+/// The log factor of a chip's speeds on a parameter.
 fn scaled_log(parameter: &Parameter, coordinates: &[f64]) -> f64 {
     parameter.speeds.iter().map(|(speed, power)| power * speed.of(coordinates)).sum()
 }
 
-/// What is known of a parameter that a chip's speeds move.
+/// The posterior of a parameter that a chip's speeds scale, with their covariance neglected.
 fn scaled(parameter: &Parameter, coordinates: &[f64], known: &[Posterior]) -> Posterior {
     let variances = parameter.speeds.iter().map(|(speed, power)| (power * speed.of(known).deviation).powi(2));
     let variance = variances.sum::<f64>();
     Posterior { log: scaled_log(parameter, coordinates), deviation: variance.sqrt(), informed: true }
 }
 
-/// What a fit starts from, and which of its parameters it moves.
+/// The starting point of a fit, and its parameters.
 pub(super) struct Setting {
     base: CompiledGraphs,
-    /// Whether five speeds are moved, rather than each parameter.
+    /// Whether the five speeds are fitted rather than each parameter.
     scales: bool,
     /// Parameters that the base has.
     present: Vec<&'static Parameter>,
 }
 
 impl Setting {
-    /// From `base`, or from what is expected of any NPU; with tables for integers where there
-    /// are runs of them, or the base has them.
+    /// From `base`, or from the rates expected of any NPU. Tables for integers are added where there
+    /// are runs with integers.
     pub(super) fn of(base: Option<&CompiledGraphs>, has_integers: bool, has_integer_weights: bool) -> Self {
         let CompiledGraphs { integer, integer_weights, .. } = expected();
         let mut start = base.cloned().unwrap_or_else(|| CompiledGraphs {
@@ -151,7 +151,7 @@ impl Setting {
         Self { base: start, scales: base.is_some(), present }
     }
 
-    /// Deviations of the coordinates that are fitted, logarithms over the base.
+    /// Prior deviations of the fitted coordinates, which are log ratios to the base.
     pub(super) fn deviations(&self) -> Vec<f64> {
         if self.scales {
             return SPEEDS.map(|(_, _, deviation)| deviation).to_vec();
@@ -159,7 +159,7 @@ impl Setting {
         self.present.iter().map(|parameter| parameter.deviation).collect()
     }
 
-    /// The logarithm by which a parameter is off its base, of which it is the one at `index`.
+    /// The log ratio of the parameter at `index` to its base.
     fn log(&self, index: usize, parameter: &Parameter, coordinates: &[f64]) -> f64 {
         if self.scales { scaled_log(parameter, coordinates) } else { coordinates[index] }
     }
@@ -183,7 +183,7 @@ impl Setting {
         compiled
     }
 
-    /// The rates, rounded, with their source and, where each was fitted, their intervals.
+    /// The rounded rates at these coordinates, with source and intervals.
     pub(super) fn rounded_at(
         &self,
         coordinates: &[f64],
@@ -217,7 +217,7 @@ impl Setting {
         compiled
     }
 
-    /// The parameters as a report shows them.
+    /// The fitted parameters with their intervals: the speeds, or each parameter.
     pub(super) fn fitted(&self, known: &[Posterior]) -> Vec<Fitted> {
         if self.scales {
             let speeds = SPEEDS.iter().zip(known);
@@ -232,12 +232,12 @@ impl Setting {
     }
 }
 
-/// What is known of the graphs of language models' steps, which no other model's times are of.
+/// The bandwidths of language models' steps, which the times of other models do not inform.
 fn of_language(compiled: &mut CompiledGraphs) -> impl Iterator<Item = &mut Quantity> {
     [&mut compiled.token_bandwidth_gbps, &mut compiled.prompt_bandwidth_gbps].into_iter().flatten()
 }
 
-/// Sets the values that follow from others.
+/// Sets the values that are derived from others.
 fn tie(compiled: &mut CompiledGraphs, keeps_vector: bool) {
     let Some(integer) = &mut compiled.integer else { return };
     if !keeps_vector {
@@ -248,7 +248,7 @@ fn tie(compiled: &mut CompiledGraphs, keeps_vector: bool) {
     }
 }
 
-/// What is expected of any NPU.
+/// The rates expected of any NPU: the centres of the priors.
 pub(super) fn expected() -> CompiledGraphs {
     from_toml(include_str!("expected.toml")).expect("the table is part of the program, and a test reads it")
 }

@@ -40,7 +40,7 @@ fn runs(compiled: &CompiledGraphs) -> Vec<Inference> {
     runs
 }
 
-/// Worst error of the rates on runs.
+/// Largest relative error of the rates on the runs.
 fn worst(compiled: &CompiledGraphs, graphs: &[MeasuredGraph<'_>]) -> f64 {
     let error = |graph: &MeasuredGraph<'_>| {
         (graph.graph.micros(compiled).unwrap() / graph.run.measured_us - 1.0).abs()
@@ -82,13 +82,13 @@ fn a_chip_of_the_same_make_is_a_few_models_away() {
     let few: Vec<MeasuredGraph<'_>> = graphs.iter().step_by(3).cloned().collect();
     let prior = CompiledGraphs { token_bandwidth_gbps: Some(Quantity::plain(50.0)), ..expected() };
     let fit = fit(Some(&prior), &few, "runs").unwrap();
-    // What no model tells follows the speed that others tell.
+    // A rate that no model informs follows the speed that others determine.
     let tokens = fit.compiled.token_bandwidth_gbps.as_ref().unwrap().value / 50.0;
     let weights = fit.compiled.bandwidth_gbps.value / expected().bandwidth_gbps.value;
     assert!(tokens < 1.0 && (tokens / weights - 1.0).abs() < 0.001, "{tokens} {weights}");
     let speed = |key: &str| fit.parameters.iter().find(|known| known.key == key).unwrap().value;
     assert!((speed("float_product_speed") - 0.5).abs() < 0.1, "{:?}", fit.parameters);
-    // Seven models do not tell fixed costs from the vector unit.
+    // Seven models hardly distinguish fixed costs from the vector unit.
     assert!(speed("fixed_cost_speed") < 0.8, "{:?}", fit.parameters);
     assert!(worst(&fit.compiled, &few) < 0.1);
 }

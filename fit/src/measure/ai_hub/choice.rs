@@ -1,9 +1,9 @@
-//! Which row of a model counts.
+//! The choice among several rows of a model.
 //!
-//! A model has times of several runtimes, devices and versions. It counts once on a unit and in a
-//! format: by a time of the present state of the models before one of an older, with the input
-//! checked before one without, of the runtime that is preferred, the newest, the first listed. So
-//! is each other runtime's time chosen, to tell runtimes apart.
+//! A model has times of several runtimes, devices and versions. For each unit and format, one is
+//! its reference. Preferred are, in this order: times of the current version of the models, times
+//! with a checked input, the preferred runtime, the newest, and the first listed. Each other
+//! runtime's time is chosen by the same rules, so that runtimes can be compared.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -15,11 +15,11 @@ use crate::measure::{SkippedRow, grouped};
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) row: Row,
-    /// Whether the model counts by it.
+    /// Whether it is the model's reference.
     pub(super) is_reference: bool,
 }
 
-/// Those of `rows` that are used, in their order, and the others.
+/// The rows that are used, in their order, and the others.
 pub(super) fn chosen(rows: Vec<Row>) -> (Vec<Chosen>, Vec<SkippedRow>) {
     // A model on a unit, in a format.
     let places = grouped(rows.into_iter().map(|row| ((row.cells.graph.clone(), row.unit, row.format), row)));
@@ -32,13 +32,15 @@ pub(super) fn chosen(rows: Vec<Row>) -> (Vec<Chosen>, Vec<SkippedRow>) {
         });
         let reference = rows.iter().find(|row| row.runtime.preference().is_some()).map(|row| row.line);
         let mut seen = HashSet::new();
-        // The reference is not the first where a runtime without preference has the only newer row.
+        // A runtime without a preference may have the first row, for example a newer one, which is not
+        // the reference.
         rows.sort_by_key(|row| Some(row.line) != reference);
         for row in rows {
             if seen.insert(row.runtime) {
                 chosen.push(Chosen { is_reference: Some(row.line) == reference, row });
             } else {
-                let reason = "another time of the model counts: of this runtime, and newer or better known";
+                let reason =
+                    "another time of this model and runtime is used, which is newer or better verified";
                 others.push(SkippedRow { line: row.line, reason: reason.to_owned() });
             }
         }

@@ -1,21 +1,21 @@
-//! What the measured models do that their graphs leave out: AI Hub normalises pictures inside
-//! the model it compiles, the graphs start behind that.
+//! Normalisation of pictures, which the measured models contain and their graphs lack: AI Hub
+//! normalises inside the model that it compiles, and the graphs start after it.
 
 use coexec_sim::workload::{Elementwise, Function, Graph, GraphError, Node, NodeId, Operator, Shape, Source};
 
-/// Words in the names of models that take pictures as they are: detectors, restoration, models whose
-/// weights have the normalisation in them, and those that read no picture (AI Hub's own code of
-/// each, in which the class `ImageNetClassifier` and its like normalise).
+/// Substrings of the names of models that do not normalise: detectors, restoration, models with the
+/// normalisation folded into their weights, and models without pictures (from AI Hub's code of each,
+/// in which the class `ImageNetClassifier` and similar ones normalise).
 const TAKES_PICTURES_AS_THEY_ARE: &str = include_str!("normalisation/taken_as_they_are.txt");
 
 /// Channels of a picture.
 const CHANNELS: u32 = 3;
 
-/// The graph with mean and deviation of each picture that it reads, where the model of that name
-/// has them.
+/// The graph with an addition (of the mean) and a multiplication (by the deviation) for each picture
+/// that it reads, if the model of that name normalises.
 ///
 /// # Errors
-/// The graph becomes larger than one may be.
+/// The graph would exceed the maximum size.
 pub(super) fn with_normalisation(name: &str, graph: Graph) -> Result<Graph, GraphError> {
     if TAKES_PICTURES_AS_THEY_ARE.lines().any(|word| name.contains(word)) {
         return Ok(graph);

@@ -8,10 +8,10 @@ use super::super::{Run, time_in};
 use super::{Format, Inference, Network, OnUnit, Runtime};
 use coexec_sim::ProcessorKind;
 
-/// What to give where the table is none.
-pub(super) const HELP: &str = "give the folder of AI Hub's measurements, as data/aihub is one";
+/// Help of an error in the table.
+pub(super) const HELP: &str = "give a folder of AI Hub's measurements, such as data/aihub";
 
-/// The cells of a row that are read, as they are.
+/// The relevant cells of a row, unparsed.
 #[derive(Debug, Deserialize)]
 pub(super) struct Cells {
     pub(super) family: String,
@@ -22,14 +22,14 @@ pub(super) struct Cells {
     time_us: String,
     unit: String,
     pub(super) date: String,
-    /// `head` for the present state of the models.
+    /// `head` for the current version of the models.
     pub(super) origin: String,
-    /// `head spec` where the graph is known to have the input that was measured.
+    /// `head spec` where the graph is known to have the measured input.
     pub(super) input_checked: String,
     pub(super) job_id: String,
 }
 
-/// A row that says what ran and how long it took.
+/// A usable row.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) line: u64,
@@ -41,7 +41,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Of the cells of a row, or why they are not used.
+    /// Parses the cells of a row, or returns the reason that it is unusable.
     pub(super) fn of(cells: Cells, line: u64) -> Result<Self, String> {
         let unit = match ProcessorKind::named(&cells.unit) {
             Some(unit) => unit,
@@ -52,17 +52,17 @@ impl Row {
             return Err("there is no graph of the model".to_owned());
         }
         if cells.graph.contains(['/', '\\']) {
-            return Err(format!("the graph {:?} is no name", cells.graph));
+            return Err(format!("the graph {:?} is a path, not a name", cells.graph));
         }
         let runtime =
             (cells.runtime.parse()).map_err(|_| format!("the runtime {:?} is not known", cells.runtime))?;
         let format = (cells.precision.parse())
-            .map_err(|_| format!("the number format {:?} is none, or several", cells.precision))?;
+            .map_err(|_| format!("the number format {:?} is unknown or mixed", cells.precision))?;
         let measured_us = time_in(&cells.time_us)?;
         Ok(Self { line, cells, unit, runtime, format, measured_us })
     }
 
-    /// The inference, of a network.
+    /// The row as an inference of `network`.
     pub(super) fn inference(&self, is_reference: bool, network: Arc<Network>) -> Inference {
         let Self { line, cells, unit, runtime, format, measured_us } = self;
         Run {

@@ -98,7 +98,7 @@ fn what_is_not_used_says_why() {
         "mixed",
         "soon",
         "broken",
-        "no name",
+        "not a name",
         "another time",
     ]) {
         assert!(row.reason.contains(word), "{row:?}");

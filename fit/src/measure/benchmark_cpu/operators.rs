@@ -1,12 +1,12 @@
-//! What a CPU runs of a network, out of the GPU table's rows.
+//! The operators that a CPU runs for a network, recovered from the rows of the GPU table.
 //!
-//! The GPU delegate fuses what TFLite's CPU kernels run one by one. Three kinds
-//! of operations have no row of their own: padding, which a window's input gives
-//! away by a side that no tensor before it has; functions that a kernel's name
-//! links; and operations merged beyond recognition, whose numbers are missing
-//! from the sequence that kernel names count (CPU model, recovery of hidden
-//! operations). Responsible for: bringing them back. Not for: times.
-//! Invariant: a network is listed whole or, with the reason, not at all.
+//! The GPU delegate fuses operations that TFLite's CPU kernels run one by one. Three kinds
+//! of operations have no row of their own: padding, recognised by an input side that no
+//! earlier tensor has; functions linked in a kernel's name; and merged operations that only
+//! leave a gap in the numbers of kernel names (CPU model, recovery of hidden operations).
+//!
+//! Responsible for: recovering them. Not for: times. Invariant: a network is listed whole
+//! or, with the reason, not at all.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +23,20 @@ pub type Networks = (BTreeMap<String, Vec<Operator>>, Vec<SkippedRow>);
 /// The networks of the GPU table, by name.
 ///
 /// # Errors
-/// The text is no such table.
+/// The text is not such a table.
 pub(super) fn recover(text: &Text) -> Result<Networks, InputError> {
     let table = Table::of(text);
-    // Of the phones' kernel names those that say most serve.
-    let telling = most_linked_column(&table)?;
-    Ok(whole_networks(&table, &Columns::of(&table, telling)?, telling, add))
+    // The kernel names of the most informative phone serve for all.
+    let names = most_linked_column(&table)?;
+    Ok(whole_networks(&table, &Columns::of(&table, names)?, names, add))
 }
 
-/// Adds the operator of a row, with what is hidden before it and linked behind it.
+/// Adds the operator of a row, with the hidden operations before it and the functions linked to it.
 fn add(operators: &mut Vec<Operator>, part: Part<'_>) {
     let Part { operator, input_side, channels, linked, gap, .. } = part;
     if gap.padded {
         let input = Shape::image(input_side, input_side, channels);
-        // Padding copies as much as a slice that takes everything.
+        // Padding copies as much as a slice of the whole tensor.
         operators.push(Operator::Slice(Slice::of_channels(input, 0, channels)));
     }
     let side = gap.side.max(1);
@@ -54,8 +54,8 @@ fn add(operators: &mut Vec<Operator>, part: Part<'_>) {
     }
 }
 
-/// Element-wise operations among so many missing numbers. One of three and more
-/// is an activation that the operation before it applies for free.
+/// Number of element-wise passes among the missing numbers. One of three to five is an
+/// activation that the operation before it applies for free.
 fn hidden_operations(missing: u32) -> u32 {
     match missing {
         0..=2 => missing,
@@ -64,8 +64,8 @@ fn hidden_operations(missing: u32) -> u32 {
     }
 }
 
-/// A function of tensors of that extent. The CPU model asks nothing of the
-/// second operand.
+/// A function of a tensor of that extent. The CPU model does not depend on the second
+/// operand.
 fn element_wise(function: Function, input: Shape) -> Operator {
     let other = match function {
         Function::Add => Some(input),
@@ -123,7 +123,7 @@ mod tests {
     fn activations_are_free_behind_what_clamps_its_results() {
         let kernel = "convolution_2d_0_linked_:_add_1_linked_:_relu_2_linked_:_hard_swish_3_linked_:_relu_4";
         let names = names(&[("CONV_2D", FIRST, kernel)]);
-        // The sum, the hard swish and the relu behind it run; the first relu does not.
+        // The sum, the hard swish and the relu after it run; the first relu does not.
         assert_eq!(names.len(), 4, "{names:?}");
     }
 

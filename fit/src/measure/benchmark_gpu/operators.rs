@@ -1,18 +1,18 @@
-//! What a row of the data set's GPU table computed: the dictionary in its `feature`
-//! column, its operation and the functions linked to its kernel.
+//! The operator of a row of the data set's GPU table, from the dictionary in its `feature`
+//! column, its operation and the functions linked in its kernel's name.
 //!
-//! Responsible for: operators. Not for: rows, times or whole networks. Invariant: no
-//! text makes it panic; what it does not know is refused with the reason.
+//! Responsible for: operators. Not for: rows, times or whole networks. Invariant: no text
+//! makes it panic; unknown text is rejected with the reason.
 
 use coexec_sim::workload::{
     CHANNELS_PER_SLICE, Concat, Conv2d, DepthwiseConv2d, Function, Linear, Linked, Mean, Operator, Padding,
     Pool, PoolKind, Shape, Window,
 };
 
-/// What stands between a kernel and each function linked to it.
+/// Separator of a kernel's name and each function linked to it.
 pub(in crate::measure) const LINK: &str = "_linked_:_";
 /// Largest image side, window, stride or number of inputs: far beyond any phone's
-/// network, and small enough that products of four stay exact.
+/// network, and small enough that products of four do not overflow.
 pub(in crate::measure) const MAX_SIDE: u32 = 1 << 14;
 /// Largest number of channels, likewise.
 pub(in crate::measure) const MAX_CHANNELS: u32 = 1 << 20;
@@ -54,7 +54,7 @@ pub(in crate::measure) fn operator(operation: &str, feature: &Feature<'_>) -> Re
     })
 }
 
-/// The square image that a row reads first.
+/// The first input of a row, a square image.
 fn image(feature: &Feature<'_>) -> Result<Shape, String> {
     let side = feature.count("Input_shape", MAX_SIDE)?;
     Ok(Shape::image(side, side, feature.count("Input_channel", MAX_CHANNELS)?))
@@ -78,8 +78,8 @@ impl Square {
         })
     }
 
-    /// The window, with the padding that turns the input into the output: none where the
-    /// input is large enough (the network padded it before), else "SAME".
+    /// The window, with the padding that gives the output's extent: none where the input is
+    /// large enough (the network padded it before), else "SAME".
     fn window(&self) -> Result<Window, String> {
         let input = self.input.height;
         let needed = (self.output - 1) * self.stride + self.side;
@@ -109,8 +109,8 @@ fn conv(feature: &Feature<'_>, groups: u32) -> Result<Conv2d, String> {
 
 fn depthwise(feature: &Feature<'_>) -> Result<DepthwiseConv2d, String> {
     let mut square = Square::of(feature)?;
-    // The delegate merges a padding operation into the 3x3 kernel; the table lists
-    // the padded input, and the kernel it names is the one of padded convolutions.
+    // The delegate merges a padding operation into the 3x3 kernel. The table lists the
+    // padded input, but names the kernel of convolutions with padding.
     if (square.side, square.stride) == (3, 1) && square.output + 2 == square.input.height {
         square.input = Shape::image(square.output, square.output, square.input.channels);
     }
@@ -131,9 +131,9 @@ fn pool(feature: &Feature<'_>, kind: PoolKind) -> Result<Pool, String> {
     Ok(Pool { kind, input: square.input, window: square.window()? })
 }
 
-/// A concatenation: the table lists the first input's channels, the number of
-/// inputs and the output's channels. The others share what is left evenly, in pairs
-/// of slices, or whole slices, where first input and output are such: networks give
+/// A concatenation. The table lists only the channels of the first input and of the output,
+/// and the number of inputs. The other inputs are assumed to share the rest evenly, in units
+/// of two slices or one where first input and output are multiples of them: networks give
 /// their branches round numbers of channels, and the kernel copies slices in pairs.
 fn concat(feature: &Feature<'_>) -> Result<Concat, String> {
     let input = image(feature)?;
@@ -151,7 +151,7 @@ fn concat(feature: &Feature<'_>) -> Result<Concat, String> {
     Ok(Concat::of_channels(Shape { channels: 0, ..input }, std::iter::once(first).chain(rest).collect()))
 }
 
-/// The functions linked behind the kernel of that name: `..._linked_:_relu_2`.
+/// The functions linked in the name of a kernel: `..._linked_:_relu_2`.
 pub(in crate::measure) fn linked(kernel: &str) -> Result<Linked, String> {
     let mut linked = Linked::default();
     for name in kernel.split(LINK).skip(1) {
@@ -160,7 +160,7 @@ pub(in crate::measure) fn linked(kernel: &str) -> Result<Linked, String> {
             "add" => Function::Add,
             "mul" => Function::Multiply,
             "relu" => Function::Relu,
-            // An upper bound, which precedes a relu: what the converter leaves of relu6.
+            // The converter writes relu6 as an upper bound before a relu.
             "relu6" | "minimum" => Function::Relu6,
             "hard_swish" => Function::HardSwish,
             "sigmoid" => Function::Sigmoid,

@@ -1,4 +1,4 @@
-//! Rows in every format, and what is refused of them.
+//! Rows in every format, and which of them are rejected.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn every_format_says_the_same() {
         assert_eq!((prompt.network.as_str(), prompt.what.unit), ("qwen2.5-7b", ProcessorKind::Gpu));
         assert_eq!((prompt.what.phase, answer.what.phase), (Phase::FirstToken(512), Phase::NextToken(64)));
         assert_eq!(prompt.what.format, "q4_k");
-        // Within the spread of the runs: nanoseconds of each, beside the mean of their rates.
+        // The mean of the rates and the rate of the mean time agree within the spread of the runs.
         assert!((prompt.measured_us / 71e3 - 1.0).abs() < 0.03, "{name}: {prompt:?}");
         assert!((answer.measured_us / 8.4e3 - 1.0).abs() < 0.02, "{name}: {answer:?}");
     }
@@ -73,16 +73,16 @@ fn rows_of_what_is_not_predicted_say_why() {
         (["llama 1B Q4_0", "1.24 B", "OpenCL", "8", "tg128"], "8 layers ran on OpenCL"),
         (["llama 1B Q4_0", "1.24 B", "Vulkan", "0", "pp512"], "the prompt's products ran on Vulkan"),
         (["llama 1B Q4_0", "1.24 B", "BLAS", "0", "pp512"], "the prompt's products ran on BLAS"),
-        (["llama 1B Q4_0", "1.24 B", "CUDA", "99", "tg128"], "the profile has none"),
-        (["llama 1B Q4_0", "1.24 B", "Metal,BLAS", "99", "tg128"], "the profile has none"),
-        (["llama 1B Q4_0", "1.24 B", "OpenCL", "99", "pp512 @ d128"], "behind others"),
+        (["llama 1B Q4_0", "1.24 B", "CUDA", "99", "tg128"], "the profile's device lacks"),
+        (["llama 1B Q4_0", "1.24 B", "Metal,BLAS", "99", "tg128"], "the profile's device lacks"),
+        (["llama 1B Q4_0", "1.24 B", "OpenCL", "99", "pp512 @ d128"], "at a depth above 0"),
         (["llama 1B Q4_0", "1.24 B", "OpenCL", "99", "pp512+tg128"], "not of a prompt"),
     ];
     for (row, reason) in cases {
         let found = only(&text(row), "snapdragon-8elite");
         assert!(found.as_ref().unwrap_err().contains(reason), "{reason}: {found:?}");
     }
-    // On the CPU, and with a table of embeddings of its own.
+    // On the CPU, and with the tied embedding table stored twice.
     let row = ["qwen2 1.5B Q8_0", "1.78 B", "Metal,BLAS", "0", "tg 32"];
     let found = only(&text(row), "apple-m4").unwrap();
     assert_eq!((found.network.as_str(), found.what.unit), ("qwen2.5-1.5b", ProcessorKind::Cpu));
@@ -101,7 +101,7 @@ fn options_that_change_what_is_measured_are_told() {
     assert_eq!(found("CPU", 1024, usual), Ok(ProcessorKind::Cpu));
     assert_eq!(found("OpenCL", 128, r#""n_batch": 128, "n_threads": 4"#), Ok(ProcessorKind::Gpu));
     for (prompt, options, reason) in [
-        (128, r#""n_threads": 4"#, "rates of language models are of all 8 cores"),
+        (128, r#""n_threads": 4"#, "language models are predicted on all 8 cores"),
         (128, r#""flash_attn": true"#, "with flash_attn true"),
         (128, r#""flash_attn": 1"#, "with flash_attn 1"),
         (128, r#""type_v": "q8_0""#, "with type_v q8_0"),

@@ -1,4 +1,4 @@
-//! The conditions of runs: a TOML table beside them.
+//! The measurement conditions of runs: a TOML table next to them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use coexec_sim::input::{InputError, Text, Violation};
 
-/// What identifies the conditions of runs. What could not be read is absent.
+/// The conditions of a measurement. Values that could not be read are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fingerprint {
-    /// What runs name it by.
+    /// Id by which runs refer to it.
     pub id: String,
     /// The device: maker, model, system-on-chip.
     pub device: String,
@@ -19,7 +19,7 @@ pub struct Fingerprint {
     pub tool_version: String,
     /// GPU driver.
     pub driver: Option<String>,
-    /// What the GPU's platform calls its version: `OpenCL 3.0`.
+    /// Version of the GPU's platform, as it reports it: `OpenCL 3.0`.
     pub opencl_version: Option<String>,
     /// Cores that threads were bound to.
     pub affinity: Option<String>,
@@ -33,7 +33,7 @@ pub struct Fingerprint {
     pub date: Option<String>,
 }
 
-/// The table as it is written.
+/// The file's format.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FingerprintFile {
@@ -41,7 +41,7 @@ struct FingerprintFile {
     fingerprint: Vec<Fingerprint>,
 }
 
-/// The table beside a file of runs: `runs.fingerprints.toml` of `runs.csv`.
+/// The path of the table for a file of runs: `runs.fingerprints.toml` next to `runs.csv`.
 pub fn fingerprints_path(runs: &Path) -> PathBuf {
     runs.with_extension("fingerprints.toml")
 }
@@ -49,7 +49,7 @@ pub fn fingerprints_path(runs: &Path) -> PathBuf {
 /// The table as TOML.
 ///
 /// # Errors
-/// A value that TOML cannot say; those above all can be said.
+/// A value cannot be serialised as TOML; all fields above can.
 pub fn fingerprints_to_toml(fingerprints: &[Fingerprint]) -> Result<String, toml::ser::Error> {
     toml::to_string(&FingerprintFile { fingerprint: fingerprints.to_vec() })
 }
@@ -57,7 +57,7 @@ pub fn fingerprints_to_toml(fingerprints: &[Fingerprint]) -> Result<String, toml
 /// Parses the table.
 ///
 /// # Errors
-/// Bad TOML, an unknown or missing key, an id that is empty or there twice.
+/// Bad TOML, an unknown or missing key, or an id that is empty or duplicated.
 pub fn fingerprints_of_toml(text: &Text) -> Result<Vec<Fingerprint>, InputError> {
     let file: FingerprintFile = text.parse()?;
     let mut ids = HashSet::new();

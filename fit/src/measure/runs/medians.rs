@@ -1,4 +1,4 @@
-//! From raw repetitions to one time a run, as calibration and validation take it.
+//! From raw repetitions to one time per run, as calibration and validation use it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use coexec_sim::workload::{DataType, Elementwise, Layer, Operator, Stage, fuse, 
 use coexec_sim::{Overrides, Scenario, Workload};
 
 impl RunTable {
-    /// The runs by processor, each with the median of its repetitions that are no outliers.
+    /// The runs by processor, each with the median of its repetitions that are not outliers.
     pub fn by_processor(&self) -> ByProcessor {
         let operators = |network: &Network| network.layers.iter().flat_map(passes).collect::<Vec<_>>();
         let mut on_cpu = OnCpu::default();
@@ -29,7 +29,7 @@ impl RunTable {
         sorted
     }
 
-    /// Repetitions that are marked as outliers.
+    /// Number of repetitions that are marked as outliers.
     pub fn outliers(&self) -> usize {
         let repetitions = self.measurements.iter().flat_map(|measurement| &measurement.repetitions);
         repetitions.filter(|repetition| repetition.outlier).count()
@@ -37,12 +37,12 @@ impl RunTable {
 }
 
 impl Measurement {
-    /// Median of the repetitions that are no outliers, in microseconds; none of none.
+    /// Median of the repetitions that are not outliers, in microseconds; none where all are.
     pub fn median_us(&self) -> Option<f64> {
         median(&self.times_us())
     }
 
-    /// Times of the repetitions that are no outliers, in microseconds.
+    /// Times of the repetitions that are not outliers, in microseconds.
     pub fn times_us(&self) -> Vec<f64> {
         let sound = self.repetitions.iter().filter(|repetition| !repetition.outlier);
         sound.map(|repetition| repetition.measured_us).collect()
@@ -50,8 +50,7 @@ impl Measurement {
 }
 
 impl ByProcessor {
-    /// Adds a measurement; whole networks on the GPU are made of the layers that
-    /// `networks` knows.
+    /// Adds a measurement; whole networks on the GPU get their layers from `networks`.
     fn add(
         &mut self,
         measurement: &Measurement,
@@ -99,7 +98,9 @@ impl ByProcessor {
                 check_cut(&ran, layer)?;
                 self.host_timed.push(run.of(ByHost { layer: layer.clone(), ran, synchronisation }));
             }
-            (processor, _) => return Err(format!("a run on {processor} is not compared")),
+            (processor, _) => {
+                return Err(format!("a run on {processor} cannot be compared with a prediction"));
+            }
         }
         Ok(())
     }
@@ -109,24 +110,24 @@ impl ByProcessor {
 #[derive(Default)]
 pub(in crate::measure) struct OnCpu {
     known: HashMap<String, Vec<Operator>>,
-    /// What each list of operators is called.
+    /// Name of each list of operators.
     names: HashMap<Vec<Operator>, String>,
 }
 
 impl OnCpu {
-    /// Remembers a network; the first of a name, and of a list of operators, is the one.
+    /// Adds a network; for equal names, or equal lists of operators, the first one is kept.
     fn add(&mut self, name: &str, operators: Vec<Operator>) {
         self.names.entry(operators.clone()).or_insert_with(|| name.to_owned());
         self.known.entry(name.to_owned()).or_insert(operators);
     }
 
-    /// The network of that name with its layers; without where they are not known.
+    /// The network of that name with its layers, which are empty where they are unknown.
     fn network(&self, name: &str, data_type: DataType) -> (String, Arc<[Layer]>) {
         let layers = self.known.get(name).map(|operators| in_format(operators, data_type));
         (name.to_owned(), layers.unwrap_or_default())
     }
 
-    /// The network that consists of that layer.
+    /// The network that consists of that layer alone.
     pub(in crate::measure) fn layer(&mut self, layer: &Layer, data_type: DataType) -> (String, Arc<[Layer]>) {
         let operators = passes(layer);
         let layers = in_format(&operators, data_type);
@@ -136,7 +137,7 @@ impl OnCpu {
         let is_known = |name: &str| self.known.contains_key(name);
         let parts: Vec<String> = operators.iter().map(ToString::to_string).collect();
         let mut name = parts.join(" then ");
-        // Operators of several extents are called by their output alone.
+        // Descriptions of operators state only the output, so different inputs can share one.
         if is_known(&name) {
             let inputs: Vec<String> = layer.operator.inputs().iter().map(ToString::to_string).collect();
             name = format!("{name} of {}", inputs.join(" and "));
@@ -149,13 +150,13 @@ impl OnCpu {
     }
 }
 
-/// Layers in a number format of the CPU's kernels; none in another.
+/// Layers in a number format; empty where the CPU's kernels do not have it.
 fn in_format(operators: &[Operator], data_type: DataType) -> Arc<[Layer]> {
     let is_known = matches!(data_type, DataType::F32 | DataType::I8);
     if is_known { layers(operators, data_type) } else { Arc::default() }
 }
 
-/// That the parts of a cut are all of the layer.
+/// Checks that the parts of a cut add up to the layer.
 fn check_cut(ran: &ExecutedOn, layer: &Layer) -> Result<(), String> {
     let ExecutedOn::Split { axis, cpu, gpu, .. } = ran else { return Ok(()) };
     if axis.extent(&layer.operator).map(u64::from) == Some(u64::from(*cpu) + u64::from(*gpu)) {
@@ -164,7 +165,7 @@ fn check_cut(ran: &ExecutedOn, layer: &Layer) -> Result<(), String> {
     Err(format!("the shares of {ran} do not add up to a {}", layer.operator.name()))
 }
 
-/// Standard deviation of repetitions around their mean; none of a single one.
+/// Sample standard deviation of repetitions; none of a single one.
 fn deviation(times: &[f64]) -> Option<f64> {
     let count = times.len() as f64;
     let mean = times.iter().sum::<f64>() / count;
@@ -172,8 +173,7 @@ fn deviation(times: &[f64]) -> Option<f64> {
     (times.len() > 1).then(|| (squares / (count - 1.0)).sqrt())
 }
 
-/// The networks that ran as a whole and whose layers can be found: bundled ones, and
-/// those of scenario files in `folder`.
+/// The networks that ran as a whole and are bundled, or have a scenario file in `folder`.
 pub(super) fn networks(measurements: &[Measurement], folder: &Path) -> Vec<Network> {
     let whole = measurements.iter().filter(|run| run.operator.is_none());
     let network = |(name, _): (&String, Vec<()>)| {
@@ -183,12 +183,12 @@ pub(super) fn networks(measurements: &[Measurement], folder: &Path) -> Vec<Netwo
     grouped(whole.map(|run| (&run.network, ()))).into_iter().filter_map(network).collect()
 }
 
-/// The stages of a network or scenario of that name.
+/// The stages of the bundled network or scenario file of that name.
 fn stages(name: &str, folder: &Path) -> Option<Vec<Stage>> {
     if let Some(graph) = network(name) {
         return Some(fuse(&graph));
     }
-    // A name of a row must not lead out of the folder.
+    // The name comes from a row and must not lead out of the folder.
     if Path::new(name).file_name() != Some(name.as_ref()) {
         return None;
     }
@@ -200,8 +200,8 @@ fn stages(name: &str, folder: &Path) -> Option<Vec<Stage>> {
     }
 }
 
-/// The operators of a layer that a CPU runs one after the other: its own, and each
-/// function linked to it that the one before does not apply for free.
+/// The operators of a layer that a CPU runs as separate passes: its own, and each linked
+/// function that the operator before does not apply for free.
 fn passes(layer: &Layer) -> Vec<Operator> {
     let output = layer.operator.output();
     let passes = separate_passes(layer).map(|function| {

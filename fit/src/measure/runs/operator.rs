@@ -1,5 +1,5 @@
-//! The operator of a run as the file has it: the scenario's syntax for the
-//! operator, and beside it the extents it reads and the functions linked to it.
+//! The operator of a run in its file: the operator in the scenario's syntax, and in further
+//! cells the extents that it reads and the functions linked to it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,30 +7,30 @@ use super::Row;
 use coexec_sim::input::from_toml_value;
 use coexec_sim::workload::{Function, Layer, Linked, Operator, OperatorTable, Shape};
 
-/// What stands between extents, and between functions.
+/// Separator of extents, and of functions.
 const SEPARATOR: &str = ";";
-/// What stands between the numbers of an extent.
+/// Separator of the numbers of an extent.
 const TIMES: char = 'x';
 
-/// Why all of an operator can be written.
-const SAYABLE: &str = "TOML can say words and whole numbers";
+/// Panic message of serialising an operator.
+const SERIALISABLE: &str = "TOML can express words and whole numbers";
 
-/// The row with the cells that say what a layer of that name is.
+/// The row with the cells of a layer of that name.
 pub(super) fn write(name: &str, layer: &Layer, row: Row) -> Row {
     let table = OperatorTable::new(name, &layer.operator);
-    let value = table.serialize(toml_edit::ser::ValueSerializer::new()).expect(SAYABLE);
+    let value = table.serialize(toml_edit::ser::ValueSerializer::new()).expect(SERIALISABLE);
     let inputs = layer.operator.takes_extents().then(|| extents(&layer.operator));
     let names: Vec<String> = layer.linked.functions().iter().map(|function| name_of(*function)).collect();
     let linked = (!names.is_empty()).then(|| names.join(SEPARATOR));
     Row { operator: Some(value.to_string()), inputs, linked, ..row }
 }
 
-/// The name and the layer that the cells of `row` say, whose operator is `text`, or what is
-/// wrong with them.
+/// The name and the layer in the cells of `row`, whose operator is `text`, or an error that
+/// states what is wrong.
 pub(super) fn read(text: &str, row: &Row) -> Result<(String, Layer), String> {
     let table: OperatorTable = from_toml_value(text).map_err(|misfit| {
         let first_line = misfit.message.lines().next().unwrap_or_default();
-        format!("the operator is no inline table of a scenario: {first_line}")
+        format!("the operator is not an inline table of a scenario: {first_line}")
     })?;
     for (key, is_there) in [("from", table.from.is_some()), ("data_type", table.data_type.is_some())] {
         if is_there {
@@ -62,7 +62,7 @@ fn split(cell: Option<&str>) -> impl Iterator<Item = &str> {
     cell.into_iter().flat_map(|cell| cell.split(SEPARATOR)).map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// `1x56x56x64`, batch, height, width and channels, of each input.
+/// Extents of the inputs: batch, height, width and channels of each, as `1x56x56x64`.
 fn extents(operator: &Operator) -> String {
     let extent = |shape: Shape| {
         let Shape { batch, height, width, channels } = shape;
@@ -74,14 +74,14 @@ fn extents(operator: &Operator) -> String {
 fn shape(text: &str) -> Result<Shape, String> {
     match numbers(text)?[..] {
         [batch, height, width, channels] => Ok(Shape { batch, height, width, channels }),
-        _ => Err(format!("{text:?} is no extent, expected batch x height x width x channels")),
+        _ => Err(format!("{text:?} is not an extent, expected batch x height x width x channels")),
     }
 }
 
 /// The whole numbers of `8x4x1`.
 pub(super) fn numbers(text: &str) -> Result<Vec<u32>, String> {
     text.split(TIMES)
-        .map(|number| number.parse().map_err(|_| format!("{text:?} is no product of whole numbers")))
+        .map(|number| number.parse().map_err(|_| format!("{text:?} is not a product of whole numbers")))
         .collect()
 }
 
@@ -91,8 +91,8 @@ fn function(name: &str) -> Result<Function, String> {
     Function::deserialize(deserializer).map_err(|error| format!("the linked function: {error}"))
 }
 
-/// The name a scenario has for a function.
+/// The name of a function in a scenario.
 fn name_of(function: Function) -> String {
-    let value = function.serialize(toml_edit::ser::ValueSerializer::new()).expect(SAYABLE);
-    value.as_str().expect(SAYABLE).to_owned()
+    let value = function.serialize(toml_edit::ser::ValueSerializer::new()).expect(SERIALISABLE);
+    value.as_str().expect(SERIALISABLE).to_owned()
 }

@@ -11,61 +11,62 @@ use crate::csv_rows;
 use crate::measure::time;
 use coexec_sim::{DataType, InputError, Mechanism, Text};
 
-/// Columns of a repetition alone; the others are the same in all rows of a run.
+/// Columns that differ between repetitions; the others are the same in all rows of a run.
 const OF_REPETITION: [&str; 3] = ["repetition", "measured_us", "outlier"];
 
-/// The columns, which are the fields of a [`Row`], in the order they are written; a file may have them in any order.
+/// The columns (the fields of a [`Row`]) in the order in which they are written; a file may have them
+/// in any order.
 pub static COLUMNS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let written = csv_rows::write(&[Row::default()]).expect("a row can be written to memory");
     let header = written.lines().next().unwrap_or_default();
     header.split(',').map(str::to_owned).collect()
 });
 
-/// A row of a file of runs: one repetition. Rows of one run differ in
-/// `repetition`, `measured_us` and `outlier` only; a row whose `network` is empty
-/// repeats the other columns of the row before it, which is of the same run.
+/// A row of a file of runs: one repetition. Rows of one run differ only in
+/// `repetition`, `measured_us` and `outlier`; a row with an empty `network` repeats
+/// the other columns of the row before it, which is of the same run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
     /// Id of the run, unique in the file.
     pub run: String,
-    /// Network or scenario it is part of: what cross-validation keeps together.
+    /// Network or scenario of the run, which cross-validation keeps in one fold.
     pub network: String,
     /// The operator as an inline table of a scenario file,
     /// `{ name = "fc1", linear = { rows = 50, input_features = 768, output_features = 3072 } }`;
     /// empty where the whole network ran.
     pub operator: Option<String>,
-    /// Extents of what the operator reads, `1x7x7x960;1x7x7x64` (batch, height,
-    /// width, channels), where it has none of its own.
+    /// Extents of the operator's inputs (batch, height, width, channels), where its
+    /// table does not contain them: `1x7x7x960;1x7x7x64`.
     pub inputs: Option<String>,
-    /// Functions linked behind the operator, in order: `add;relu`.
+    /// Functions linked to the operator, in order: `add;relu`.
     pub linked: Option<String>,
     /// Number format of the model.
     pub data_type: DataType,
     /// `gpu`, `npu`, a core set (`1large2med`), an operator's cut
     /// (`1large2med:1016+gpu:2056`, output channels, or `1large2med:12rows+gpu:36rows`), or
-    /// `plan:` and the name of a plan file beside the runs.
+    /// `plan:` and the name of a plan file next to the runs.
     pub processor: String,
-    /// How the host and another processor learned of each other's results, where the host
-    /// took the time, from its call until it knew of the end; an operator on the GPU alone
-    /// was timed by events where this is empty.
+    /// Synchronisation mechanism between the host and another processor, where the host took
+    /// the time, from its call until it saw the end. Empty for an operator on the GPU alone
+    /// that was timed by events.
     pub synchronisation: Option<Mechanism>,
-    /// Kernel, as whoever ran it names it.
+    /// Kernel, as the tool that ran it names it.
     pub kernel: Option<String>,
     /// Grid and work-group of a GPU kernel, in threads: `56x56x32/8x4x4`.
     pub dispatch: Option<String>,
-    /// Which repetition, from 0.
+    /// Number of the repetition, from 0.
     pub repetition: u32,
     /// Time in microseconds.
     pub measured_us: f64,
-    /// Whether the repetition was disturbed: it is kept, but in no median.
+    /// Whether the repetition was disturbed; it is kept, but excluded from medians.
     pub outlier: bool,
-    /// Id in the table of fingerprints beside the runs; empty where the conditions
-    /// are not known.
+    /// Id in the table of fingerprints next to the runs; empty where the conditions are
+    /// unknown.
     pub fingerprint: Option<String>,
 }
 
-/// Refuses a header that lacks a column or has others.
+/// Rejects a header with a missing, unknown or duplicated column.
 pub(super) fn check_header(header: &StringRecord, text: &Text) -> Result<(), InputError> {
     let help = || format!("the columns are {}", COLUMNS.join(", "));
     let refuse = |span, message: String| Err(text.refuse_at(span, 1, message, help()));
@@ -76,7 +77,7 @@ pub(super) fn check_header(header: &StringRecord, text: &Text) -> Result<(), Inp
     let is_known = |name: &str| COLUMNS.iter().any(|column| column == name);
     match header.iter().find(|name| !is_known(name) || times(name) > 1) {
         Some(name) => {
-            // Where it is there twice, the second.
+            // The second of a duplicated column.
             let span = text.content.lines().next().and_then(|line| line.rfind(name));
             let problem = if times(name) > 1 { "there twice" } else { "unknown" };
             refuse(span.map(|start| start..start + name.len()), format!("the column {name:?} is {problem}"))
@@ -97,8 +98,8 @@ pub(super) fn repeated(row: &Row) -> Vec<String> {
     COLUMNS.iter().map(cell).collect()
 }
 
-/// The row in a record, or what is wrong with it. `before` is the record before it, and
-/// becomes this one.
+/// The row in a record, or an error that states what is wrong. `before` is the record before
+/// it, and becomes this one, filled in.
 pub(super) fn of_record(
     record: &StringRecord,
     before: &mut StringRecord,
@@ -113,8 +114,7 @@ pub(super) fn of_record(
         && cell(before, header, "network").is_some_and(str::is_empty)
     {
         return Err(format!(
-            "the row continues run {run:?} (its network is empty), but no row of that run with all its columns \
-             stands above it"
+            "the row continues run {run:?} (its network is empty), but no complete row of that run precedes it"
         ));
     }
     let record = &*before;
@@ -129,7 +129,7 @@ pub(super) fn of_record(
     })
 }
 
-/// Whether a record leaves it to the one `before` it what their run is.
+/// Whether a record repeats the columns of the one `before` it, of the same run.
 fn repeats(record: &StringRecord, before: &StringRecord, header: &StringRecord) -> bool {
     let run = cell(record, header, "run").unwrap_or_default();
     let is_open = cell(record, header, "network").is_none_or(str::is_empty);
@@ -141,20 +141,20 @@ fn cell<'a>(record: &'a StringRecord, header: &StringRecord, name: &str) -> Opti
     record.get(header.iter().position(|column| column == name)?)
 }
 
-/// The record with what the one `before` it says of their run.
+/// The record with the columns of the run filled in from the one `before` it.
 fn filled(record: &StringRecord, before: &StringRecord, header: &StringRecord) -> StringRecord {
     let cells = header.iter().zip(record).zip(before);
     cells.map(|((name, own), before)| if OF_REPETITION.contains(&name) { own } else { before }).collect()
 }
 
 impl Row {
-    /// What is of this repetition alone, or what is wrong with it.
+    /// The repetition in this row, or an error that states what is wrong.
     pub(super) fn repetition(&self) -> Result<Repetition, String> {
         let (number, measured_us) = (self.repetition, time(self.measured_us, self.measured_us)?);
         Ok(Repetition { number, measured_us, outlier: self.outlier })
     }
 
-    /// The measurement that this row is the first of, or what is wrong with it.
+    /// The measurement that starts with this row, or an error that states what is wrong.
     pub(super) fn measurement(&self, line: u64) -> Result<Measurement, String> {
         if self.run.is_empty() || self.network.is_empty() {
             return Err("the run has no id or no network".to_owned());
@@ -175,7 +175,7 @@ impl Row {
     }
 }
 
-/// A column in which records of one run must agree and these do not.
+/// The first column in which records of one run must agree but differ.
 pub(super) fn differing<'a>(
     record: &StringRecord,
     first: &StringRecord,

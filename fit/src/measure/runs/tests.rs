@@ -13,7 +13,7 @@ fn text(content: String) -> Text {
     Text { name: "runs.csv".into(), content }
 }
 
-/// Text with everything that CSV and TOML quote.
+/// Text with all characters that CSV and TOML quote.
 const AWKWARD: &str = "[a-z0-9 ,;:'\"{}=\\[\\]\\\\\n\r\u{e9}]{0,12}[a-z0-9]";
 
 fn repetitions() -> impl Strategy<Value = Vec<Repetition>> {
@@ -27,7 +27,7 @@ fn repetitions() -> impl Strategy<Value = Vec<Repetition>> {
     })
 }
 
-/// Any measurement but for its id.
+/// Any measurement, with an empty id.
 fn any_measurement() -> impl Strategy<Value = Measurement> {
     let operator = option::of((AWKWARD, any_operator(), functions()));
     let data_type = prop::sample::select(vec![DataType::F32, DataType::F16, DataType::I8, DataType::W4A16]);
@@ -179,7 +179,7 @@ fn a_layer_alone_on_the_cpu_is_a_network_of_its_passes() {
     let sorted = RunTable { measurements, ..RunTable::default() }.by_processor();
     assert_eq!(sorted.cpu.len(), 2);
     assert_eq!(sorted.cpu[0].network, sorted.cpu[1].network);
-    // The relu is free; the swish behind it is a pass of its own.
+    // The relu is free; the swish after it is a pass of its own.
     assert_eq!(sorted.cpu[0].what.layers.len(), 2);
     assert!((sorted.cpu[0].deviation_us.unwrap() - 2.0_f64.sqrt()).abs() < 1e-12);
     assert_eq!(sorted.cpu[1].deviation_us, None);
@@ -221,7 +221,7 @@ fn a_whole_network_is_a_bundled_one_or_a_scenario_beside_the_runs() {
     assert_eq!((sorted.cpu.len(), sorted.cpu[1].what.layers.len()), (5, 2));
     let on_gpu = Measurement { processor: ExecutedOn::Gpu, ..whole("g", "mine", "", 7.0) };
     let sorted = RunTable { measurements: vec![on_gpu], ..table }.by_processor();
-    // The function is linked behind the layer: one launch.
+    // The function is linked to the layer: one launch.
     assert_eq!((sorted.gpu_networks[0].what.len(), sorted.gpu_networks[0].measured_us), (1, 7.0));
 }
 
@@ -257,7 +257,7 @@ fn a_row_that_cannot_be_used_says_its_line_and_why() {
         ("rows = 50", "row = 50", "unknown field `row`"),
         ("}\",,", "\",,", "no inline table"),
         ("}\",,", "}\",1x1x1x5,", "the operator reads 1x1x50x768"),
-        ("}\",,", "}\",1x1x5,", "is no extent"),
+        ("}\",,", "}\",1x1x5,", "is not an extent"),
         ("relu;silu", "relu;swish", "unknown variant `swish`"),
         ("relu;silu", "add;add;add;add;add;add;add", "more functions are linked"),
         ("a,vit-b32,", ",vit-b32,", "no id"),
@@ -282,12 +282,11 @@ fn rows_of_one_run_agree_and_count_on() {
     let with = |second: &str| parse(&text([lines[0], lines[1], second].join("\n")), Vec::new()).unwrap();
     assert_eq!(with(&second), with(lines[2]), "it may be said again");
     for (second, reason) in [
-        (lines[2].replace(",1,2,", ",0,2,"), "repetition 0 of run a is there twice"),
-        (second.replace(",gpu,", ",npu,"), "the processor of run a is not the one on line 2"),
+        (lines[2].replace(",1,2,", ",0,2,"), "repetition 0 of run a is duplicated"),
+        (second.replace(",gpu,", ",npu,"), "the processor of run a differs from that on line 2"),
         (
             lines[2].replace("a,,", "b,,"),
-            "the row continues run \"b\" (its network is empty), but no row of that run with all its columns \
-             stands above it",
+            "the row continues run \"b\" (its network is empty), but no complete row of that run precedes it",
         ),
         ("a,1".to_owned(), "2 cells, expected 14"),
     ] {

@@ -1,13 +1,14 @@
-//! What LiteRT's tools say of a model: the text that TFLite's `benchmark_model` prints, with the table of its operators or
-//! beside that table as CSV, and the JSON that `litert-benchmark --result_json` writes.
+//! The results of LiteRT's tools: the text of TFLite's `benchmark_model`, with its table of operators
+//! in the text or in a CSV file, and the JSON of `litert-benchmark --result_json`.
 
 use serde::Deserialize;
 
 use super::{Measured, OfNode};
 
-/// Microseconds of a millisecond.
+/// Microseconds in a millisecond.
 const MICROS_PER_MILLI: f64 = 1e3;
-/// Threads of `benchmark_model` where it prints none, or -1: what `CpuBackendContext` of TFLite then takes.
+/// Threads of `benchmark_model` where it prints none, or -1: the default of TFLite's
+/// `CpuBackendContext`.
 const DEFAULT_THREADS: u32 = 1;
 
 /// A file of `litert-benchmark --result_json`.
@@ -25,10 +26,10 @@ struct Latency {
     std_ms: Option<f64>,
 }
 
-/// Reads what `litert-benchmark` wrote.
+/// Reads a result of `litert-benchmark`.
 pub(super) fn of_json(content: &str) -> Result<Measured, String> {
     let ResultJson { model, accelerators, num_threads, latency } = serde_json::from_str(content)
-        .map_err(|error| format!("is no result of litert-benchmark: {error}"))?;
+        .map_err(|error| format!("is not a result of litert-benchmark: {error}"))?;
     let is = |name: &String, unit: &str| name.eq_ignore_ascii_case(unit);
     if let Some(other) = accelerators.iter().find(|name| !is(name, "cpu") && !is(name, "gpu")) {
         return Err(on_another_unit(other));
@@ -43,17 +44,17 @@ pub(super) fn of_json(content: &str) -> Result<Measured, String> {
     })
 }
 
-/// Why a run of another processor than those that the tools' results are read of is none.
+/// Reason that a run on another processor than CPU or GPU is unusable.
 fn on_another_unit(unit: &str) -> String {
-    format!("ran on {unit}: of LiteRT's tools, results of CPU and GPU are read")
+    format!("ran on {unit}: only results of CPU and GPU are read from LiteRT's tools")
 }
 
-/// What `benchmark_model` hands a model to, of which it does not say the processor.
+/// Options of `benchmark_model` for delegates to other processors, with the delegate's name.
 const OTHER_DELEGATES: [(&str, &str); 3] =
     [("Use NNAPI", "NNAPI"), ("Use Hexagon", "Hexagon"), ("Use CoreML", "CoreML")];
 
-/// Reads what `benchmark_model` printed: the mean of the timed inferences, and of their operators. `table` is what it
-/// wrote into a file of its own (`--op_profiling_output_file`).
+/// Reads the output of `benchmark_model`: the mean time of the inferences, and of their operators.
+/// `table` is the table of operators, if it was written to a file (`--op_profiling_output_file`).
 pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, String> {
     if content.matches("Graph: [").count() > 1 {
         return Err(
@@ -80,20 +81,20 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, St
             text.find(|letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | 'e' | '+' | '-')));
         text[..end.unwrap_or(text.len())].parse::<f64>().ok()
     };
-    let behind = |key: &str| {
+    let after = |key: &str| {
         let of_key =
             |(count, line): (u64, &str)| Some((count, number(line.rsplit_once(key)?.1.trim_start())?));
         (1..).zip(content.lines()).filter_map(of_key).last()
     };
     let model =
-        option("Graph").ok_or("no line says `Graph: [..]`: is it the whole output of benchmark_model?")?;
-    let mean = behind("Inference (avg):").or_else(|| behind("no stats:"));
-    let (line, micros) = mean.ok_or("no line says `Inference (avg): ..`")?;
+        option("Graph").ok_or("no line has `Graph: [..]`: is this the whole output of benchmark_model?")?;
+    let mean = after("Inference (avg):").or_else(|| after("no stats:"));
+    let (line, micros) = mean.ok_or("no line has `Inference (avg): ..`")?;
     let operators = match table {
         Some(table) => operators(table, b',', ["avg_ms", "name"]),
         None => operators(content, b'\t', ["[avg ms]", "[Name]"]),
     };
-    // Its delegate names kernels, not the model's tensors.
+    // XNNPACK's delegate names kernels, not the model's tensors.
     let are_named = operators.is_empty() || is_set("Use xnnpack") == Some(false);
     Ok(Measured {
         line,
@@ -104,9 +105,9 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, St
             .filter(|&n| n > 0)
             .unwrap_or(DEFAULT_THREADS),
         micros,
-        deviation_us: behind("std=").map(|(_, deviation)| deviation),
+        deviation_us: after("std=").map(|(_, deviation)| deviation),
         unnamed: (!are_named).then(|| {
-            "times of operators under XNNPACK do not say which operator: measure with --use_xnnpack=false, read with \
+            "times of operators under XNNPACK do not name the operator: measure with --use_xnnpack=false, read with \
              --library ruy"
                 .to_owned()
         }),
@@ -115,7 +116,7 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, St
     })
 }
 
-/// The operators of a table of them, in the order of the run: the first of the tables that begin with these titles.
+/// The operators in the first table with these column titles, in the order of the run.
 fn operators(content: &str, delimiter: u8, titles: [&str; 2]) -> Vec<OfNode> {
     let lines = content.lines().skip_while(|line| !titles.iter().all(|title| line.contains(title)));
     let table: Vec<&str> = lines.take_while(|line| !line.trim().is_empty()).collect();
@@ -129,7 +130,7 @@ fn operators(content: &str, delimiter: u8, titles: [&str; 2]) -> Vec<OfNode> {
     let column = |title: &str| header.iter().position(|known| known == title);
     let [Some(time), Some(name)] = titles.map(column) else { return Vec::new() };
     let operator = |row: csv::StringRecord| {
-        // `[tensor]:3`, the first result of the model's operator 3.
+        // `[tensor]:3` is the first result of the model's operator 3.
         let (tensors, _) = row.get(name)?.rsplit_once(':')?;
         let tensor = tensors.trim_start_matches('[').trim_end_matches(']').split(", ").next()?;
         let millis: f64 = row.get(time)?.parse().ok()?;

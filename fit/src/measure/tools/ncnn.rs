@@ -1,15 +1,15 @@
-//! What ncnn's `benchncnn` prints: for each of its networks the least, the greatest and the mean time.
+//! The output of ncnn's `benchncnn`: the minimum, maximum and mean time of each of its networks.
 
 use coexec_sim::DataType;
 
 use super::Measured;
 
-/// Microseconds of a millisecond.
+/// Microseconds in a millisecond.
 const MICROS_PER_MILLI: f64 = 1e3;
-/// The value of `powersave` by which small cores alone run.
+/// The value of `powersave` that uses only the small cores.
 const SMALL_CORES: i64 = 1;
 
-/// Reads one or several outputs behind each other; each network on its own.
+/// Reads one or several concatenated outputs; each network is a result.
 pub(super) fn of_text(content: &str) -> Vec<Result<Measured, String>> {
     let (mut threads, mut powersave, mut gpu_device) = (None, 0, -1);
     let mut found = Vec::new();

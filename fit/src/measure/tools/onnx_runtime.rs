@@ -1,5 +1,5 @@
-//! A profile of ONNX Runtime (`SessionOptions.enable_profiling`, `onnxruntime_perf_test -p`): events of whole inferences and
-//! of nodes, under the names that they have once its optimiser has merged them.
+//! A profile of ONNX Runtime (`SessionOptions.enable_profiling`, `onnxruntime_perf_test -p`): events of
+//! whole inferences and of nodes, under the names that its optimiser gives merged nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,17 @@ use super::{Measured, OfNode};
 use crate::measure::grouped;
 use coexec_sim::statistics::median;
 
-/// Providers that compute on CPU cores.
+/// Execution providers on CPU cores.
 const ON_CPU: [&str; 2] = ["CPUExecutionProvider", "XnnpackExecutionProvider"];
-/// What the name of a node's event ends with.
+/// Suffix of the names of node events.
 const KERNEL: &str = "_kernel_time";
-/// What its names of products and convolutions have in them, alone and merged with others.
+/// Substrings of operator names that mark products and convolutions, alone or merged with others.
 const PRODUCTS: [&str; 3] = ["Conv", "Gemm", "MatMul"];
-/// What it puts behind the name of a product that it merged with the addition of a bias.
+/// Suffix of the name of a product that was merged with the addition of a bias.
 const WITH_BIAS: &str = "/MatMulAddFusion";
-/// What a node in blocks of channels, as its CPU kernels want them, has behind its name.
+/// Suffix of the name of a node in the blocked channel layout of the CPU kernels.
 const BLOCKED: &str = "_nchwc";
-/// What an exporter of PyTorch puts between a node's name and the number of its result.
+/// Separator of a node's name and the number of its result, from PyTorch's exporter.
 const RESULT: &str = "_output_";
 
 #[derive(Default, Deserialize)]
@@ -36,33 +36,33 @@ struct Event {
 struct Arguments {
     provider: Option<String>,
     op_name: String,
-    /// Extents of the results, each by its number format.
+    /// Number format and extents of each result.
     output_type_shape: Vec<BTreeMap<String, Vec<u64>>>,
-    /// What the threads of the pool did; a text of nothing where there was one.
+    /// Statistics of the thread pool; an empty string where there was one thread.
     thread_scheduling_stats: serde_json::Value,
 }
 
-/// The median inference and its nodes, without the first, which warms up.
+/// The median times of the inference and of its nodes, without the first inference, which is the
+/// warm-up.
 pub(super) fn of_profile(content: &str) -> Result<Measured, String> {
-    let events: Vec<Event> = serde_json::from_str(content)
-        .map_err(|error| format!("is no profile of ONNX Runtime, or its session never ended it: {error}"))?;
+    let events: Vec<Event> = serde_json::from_str(content).map_err(|error| {
+        format!("is not a profile of ONNX Runtime, or its session did not finish it: {error}")
+    })?;
     let runs: Vec<f64> =
         events.iter().filter(|event| event.name == "model_run").map(|event| event.dur).collect();
-    let micros = steady(&runs).ok_or("no event is a model_run")?;
+    let micros = steady(&runs).ok_or("has no event model_run")?;
     let nodes = || events.iter().filter_map(|event| Some((event.name.strip_suffix(KERNEL)?, event)));
     let providers: BTreeSet<&str> = nodes().filter_map(|(_, event)| event.args.provider.as_deref()).collect();
     if let Some(other) = providers.iter().find(|provider| !ON_CPU.contains(provider)) {
-        return Err(format!(
-            "a part ran by {other}, whose times are not predicted: measure on CPU cores alone"
-        ));
+        return Err(format!("a part ran on {other}, which is not predicted: measure on CPU cores alone"));
     }
     let helpers = nodes().filter_map(|(_, event)| event.args.thread_scheduling_stats.get("sub_threads"));
     let helpers = helpers.filter_map(|threads| threads.as_object()).map(serde_json::Map::len).max();
-    // Others are of a loop, or were not run each time.
+    // Nodes with another count are in a loop, or did not run in each inference.
     let each_time = grouped(nodes()).into_iter().filter(|(_, events)| events.len() == runs.len());
     let operators = each_time.filter_map(|(name, events)| {
         let Arguments { op_name, output_type_shape, .. } = &events.first()?.args;
-        // Channels in blocks are filled up to whole ones.
+        // Blocked channels are padded to whole blocks, so their extents differ from the model's.
         let extents = output_type_shape.first().filter(|_| !name.ends_with(BLOCKED));
         let extents = extents.and_then(|shape| shape.values().next());
         let times: Vec<f64> = events.iter().map(|event| event.dur).collect();
@@ -81,12 +81,12 @@ pub(super) fn of_profile(content: &str) -> Result<Measured, String> {
     })
 }
 
-/// The median of all but the first; none of none.
+/// The median without the first of several times; none for no times.
 fn steady(times: &[f64]) -> Option<f64> {
     median(&times[usize::from(times.len() > 1)..])
 }
 
-/// The node of the model that an event is of.
+/// The name in the model of an event's node.
 fn node(name: &str) -> &str {
     let name = name.strip_prefix("fused ").unwrap_or(name);
     let name = name.strip_suffix(WITH_BIAS).unwrap_or(name);

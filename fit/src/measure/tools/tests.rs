@@ -24,7 +24,8 @@ fn nodes_that_onnx_runtime_merged_are_found_again_in_the_model() {
     let (whole, parts): (Vec<_>, Vec<_>) = runs.cpu.iter().partition(|run| run.network == "squeezenet1_1");
     let [whole] = whole[..] else { panic!("{whole:?}") };
     assert_eq!(whole.what.core_set, "1large");
-    // 26 convolutions, three pools and a mean, eight joins; one node changes the order of channels, one none at all.
+    // 26 convolutions, three pools and a mean, eight joins; the reorder of channels and the flatten are
+    // not in the model.
     assert_eq!(parts.len(), 38);
     let reasons: Vec<&str> = runs.left_out.iter().map(|row| row.reason.as_str()).collect();
     assert_eq!(reasons, ["an operator that is not in the model as it was imported"; 2]);
@@ -46,7 +47,7 @@ fn threads_are_counted_and_parts_on_accelerators_refused() {
     assert_eq!((found.threads, found.micros, found.operators), (3, 9.0, vec![operator]));
     let error = onnx_runtime::of_profile(&node("QNNExecutionProvider", stats)).unwrap_err();
     assert!(error.contains("QNNExecutionProvider"), "{error}");
-    assert!(onnx_runtime::of_profile("[{\"cat\":").unwrap_err().contains("is no profile"));
+    assert!(onnx_runtime::of_profile("[{\"cat\":").unwrap_err().contains("is not a profile"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! What a CPU's predictions are compared with, fitted to the same runs: models linear in
-//! FLOPs, and `CoDL`'s predictor, of single operators as it is defined, of whole networks as
-//! the sum over their operators.
+//! Baselines of a CPU's predictions, fitted to the same runs: models linear in FLOPs, and
+//! `CoDL`'s predictor, for single operators as published, for whole networks as the sum over
+//! their operators.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use crate::validate::flops_linear;
 use crate::validate::point::Point;
 use coexec_sim::{Cpu, Library};
 
-/// The baselines; those of networks for each core set and number format.
+/// The baselines. Those of networks are fitted per core set and number format.
 pub(crate) struct Baselines<'a> {
     cpu: &'a Cpu,
-    /// The kernels that ran.
+    /// The library whose kernels ran.
     library: Library,
     flops_linear: flops_linear::ByGroup,
     operators: CodlPredictor,
@@ -22,7 +22,7 @@ pub(crate) struct Baselines<'a> {
 }
 
 impl<'a> Baselines<'a> {
-    /// Fitted to `runs`.
+    /// Fits the baselines to `runs`.
     pub(crate) fn fit<'b>(
         cpu: &'a Cpu,
         library: Library,
@@ -49,9 +49,8 @@ impl<'a> Baselines<'a> {
         }
     }
 
-    /// The point of `run` with what the baselines predict; nothing where nothing like it was
-    /// fitted.
-    pub(crate) fn beside(&self, run: &CpuRun, point: Point) -> Point {
+    /// The point of `run` with the baselines' predictions, where similar runs were fitted.
+    pub(crate) fn added_to(&self, run: &CpuRun, point: Point) -> Point {
         let codl_us = match jobs(run, self.cpu, self.library).as_deref() {
             None => None,
             Some([job]) => self.operators.predict(job),
@@ -62,7 +61,7 @@ impl<'a> Baselines<'a> {
     }
 }
 
-/// The jobs of a run, one an operator; none where one has no kernel.
+/// The jobs of a run, one per operator; none where an operator has no kernel.
 fn jobs(run: &CpuRun, cpu: &Cpu, library: Library) -> Option<Vec<Job>> {
     let cores = cores(run, cpu).ok()?;
     run.what.layers.iter().map(|layer| Job::on_cpu(layer, cpu, &cores, library).ok()).collect()

@@ -1,4 +1,4 @@
-//! Predictions of a profile as points: with physics, baselines and interval.
+//! A GPU's predictions as points, with those of the equations alone and of the baselines.
 
 use crate::measure::{GpuRun, family};
 use crate::predictor::{CodlPredictor, Job, Launch};
@@ -19,8 +19,8 @@ pub(crate) struct Predictor<'a> {
 }
 
 impl<'a> Predictor<'a> {
-    /// Of `gpu`, whose parameters spread as `spreads` say and which was fitted on
-    /// `seen`.
+    /// A predictor for `gpu`, whose parameters have the covariances of `spreads`; the
+    /// baselines are fitted to `seen`.
     pub(crate) fn new<'b>(
         gpu: &'a Gpu,
         spreads: &[TableSpread],
@@ -39,8 +39,8 @@ impl<'a> Predictor<'a> {
         }
     }
 
-    /// The prediction beside `run`, without its interval and as if the run were seen,
-    /// and what its interval depends on.
+    /// The prediction of `run`, without an interval and marked as seen, and its
+    /// uncertainty, from which the interval is made.
     pub(crate) fn point(&mut self, run: &GpuRun) -> Result<(Point, Uncertainty), Unsupported> {
         let layer = &run.what;
         let execution = execute(layer, self.gpu)?;
@@ -67,19 +67,19 @@ impl<'a> Predictor<'a> {
 }
 
 impl Point {
-    /// The point with its 90 % interval, where `spreads` tell one.
+    /// The point with its 90 % interval, where `spreads` has that of its table.
     pub(crate) fn within_spreads(self, uncertainty: &Uncertainty, spreads: &[TableSpread]) -> Self {
         let interval = around(self.predicted_us, uncertainty, spreads);
         self.within(interval)
     }
 }
 
-/// The group a layer is in: `gpu/conv2d`. One of no family has the name of its operator.
+/// The group of a layer, such as `gpu/conv2d`; a layer of no family is grouped by its operator's name.
 fn group_name(layer: &Layer) -> String {
     format!("gpu/{}", family(&layer.operator).unwrap_or(layer.operator.name()))
 }
 
-/// A layer in words: the operator and what is linked behind it.
+/// Description of a layer: the operator and the functions linked to it.
 fn described(layer: &Layer) -> String {
     let mut text = layer.operator.to_string();
     for function in layer.linked.functions() {

@@ -1,4 +1,4 @@
-//! What the constants of a GPU make to expect of its kernels, before any was timed.
+//! Expected kernel parameters of a GPU before any run, from its hardware constants.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::{MissingConstant, Phone};
 use coexec_sim::device::gpu::family::Family;
 use coexec_sim::{KernelTable, Quantity};
 
-/// What the constants of a phone make to expect of its kernels.
+/// Hardware constants of a phone's GPU that its expected kernel parameters derive from.
 #[derive(Clone, Debug)]
 pub(super) struct Hardware {
     clock_mhz: f64,
@@ -27,56 +27,56 @@ impl fmt::Display for Hardware {
     }
 }
 
-// The figures below are the hardware prior of the GPU model (reference implementation
-// fitted on the mobile-ml-benchmark data set), the same for all phones.
+// The constants below are the hardware prior of the GPU model (reference implementation
+// fitted on the mobile-ml-benchmark data set). They are the same for all phones.
 
 /// Latency of each term of a loop iteration, in cycles.
 const LATENCY_CYCLES: f64 = 75.0;
-/// Multiply-accumulates of one lane for a texel of its tile: four channels from four.
+/// Multiply-accumulates per lane and texel of its tile: four output channels from four input channels.
 const TEXEL_PRODUCTS: f64 = 16.0;
-/// Time of a texel relative to that of its products at the peak rate.
+/// Time of a texel relative to its multiply-accumulates at the peak rate.
 const TEXEL_OVER_PEAK: f64 = 1.3;
-/// Time of a distinct pixel read, relative to the products of a texel.
+/// Time of a distinct pixel read, relative to the multiply-accumulates of a texel.
 const PIXEL_READ: f64 = 0.01;
-/// Time of a distinct weight read, relative to the products of a texel.
+/// Time of a distinct weight read, relative to the multiply-accumulates of a texel.
 const WEIGHT_READ: f64 = 0.03;
-/// Prologue and epilogue of a wave that writes a tile, relative to the products of a texel.
+/// Prologue and epilogue of a wave that writes a tile, relative to the multiply-accumulates of a texel.
 const WAVE: f64 = 1.5;
-/// Time per byte relative to that at the peak bandwidth: half, as caches serve much.
+/// Time per byte relative to the peak bandwidth's: half, as caches serve much of the traffic.
 const TRAFFIC: f64 = 0.5;
 /// Sharpness of the soft maximum.
 const SHARPNESS: f64 = 1.5;
-/// Relative rise of a loop by a window, a linked function or an average, and the
-/// power of the unroll.
+/// Relative increase of a loop's time by a window, a linked function or an average, and the
+/// exponent of the unroll.
 const SMALL_FACTOR: f64 = 0.06;
-/// Relative rise of a loop's pixels that a window's neighbours or a tile's second row
-/// read again.
+/// Reuse of a tile's pixels by neighbouring taps of a window, and by a tile's second row; the
+/// latency of the pixels is divided by one plus the reuse.
 const REUSE: f64 = 0.3;
-/// Part by which the last round's waves count as rounded up.
+/// Fraction to which the waves of the last round count as rounded up.
 const TAIL_ROUNDING: f64 = 0.5;
-/// Relative rise of a latency by dot products whose terms wait for one another.
+/// Relative increase of a latency by dot products, whose terms depend on one another.
 const DOT_FACTOR: f64 = 0.3;
 /// Traffic of a second operand relative to the output's.
 const OPERAND_TRAFFIC: f64 = 1.0;
-/// What alignment and linked functions do to a concatenation.
+/// Effect of misalignment and of linked functions on a concatenation.
 const CONCAT_FACTOR: f64 = 0.6;
-/// Products of a 3x3 window over the 2x2 pixels of a slice, in those of a texel.
+/// Multiply-accumulates of a 3x3 window over the 2x2 pixels of a slice, relative to a texel's.
 const TILE_PRODUCTS: f64 = 9.0;
-/// Waking a core more, in microseconds.
+/// Waking one more core, in microseconds.
 const UNIT_US: f64 = 1.0;
 /// Start of a work-group, in microseconds.
 const GROUP_US: f64 = 0.02;
-/// Constants of means and matrix-vector products that hardware says nothing of, in
+/// Constants of means and matrix-vector products that no hardware constant informs, in
 /// microseconds.
 const SMALL_US: f64 = 0.3;
-/// Bytes up to which a cache serves overlapping windows.
+/// Working set of overlapping windows up to which a cache serves them, in bytes.
 const CACHE_BYTES: f64 = 1e6;
-/// The same of the last-level cache of a GPU that keeps whole layers there.
+/// The same for the last-level cache of a GPU that keeps whole layers there.
 const LAST_LEVEL_BYTES: f64 = 1e7;
-/// Relative rise of a latency where data come from memory rather than from that cache.
+/// Relative increase of a latency where data come from memory rather than from that cache.
 const SPILL_FACTOR: f64 = 0.5;
-/// Power of a GPU's arithmetic rate by which its launches take less time than another's
-/// (few-runs study, section 2: of 0, 0.3, 0.5, 0.8 and 1 phones prefer the last two).
+/// Exponent of the arithmetic rate with which the launch overhead falls from one GPU to another
+/// (few-runs study, section 2: of 0, 0.3, 0.5, 0.8 and 1 the phones prefer the last two).
 const LAUNCH_POWER: f64 = 0.8;
 /// Bytes a microsecond in 1 GB/s.
 const BYTES_PER_MICRO: f64 = 1e3;
@@ -101,7 +101,7 @@ impl Hardware {
         })
     }
 
-    /// Time a compute unit takes for the products of one texel of one wave, at the
+    /// Time of one compute unit for the multiply-accumulates of one texel of one wave at the
     /// peak rate, in microseconds.
     pub(super) fn texel_us(&self) -> f64 {
         self.simd_width * TEXEL_PRODUCTS * self.compute_units / self.rate_per_us()
@@ -112,7 +112,8 @@ impl Hardware {
         self.multiply_accumulates_per_cycle * self.clock_mhz
     }
 
-    /// What a parameter changes in proportion to from one phone to another; none where nothing is known of its kind.
+    /// Scale of a parameter: its ratio between two phones is the ratio of their scales. None for a key
+    /// that the hardware does not inform.
     pub(super) fn scale(&self, table: KernelTable, key: &str) -> Option<f64> {
         if key == "launch_us" {
             return Some(self.rate_per_us().powf(-LAUNCH_POWER));
@@ -120,7 +121,7 @@ impl Hardware {
         self.expected(table, key)
     }
 
-    /// What to expect of a parameter; none where nothing is known of its kind.
+    /// Expected value of a parameter; none for a key that the hardware does not inform.
     pub(super) fn expected(&self, table: KernelTable, key: &str) -> Option<f64> {
         let writes_tiles = matches!(
             table,
@@ -134,9 +135,9 @@ impl Hardware {
             "throughput_pixel_read_us" => PIXEL_READ * self.texel_us(),
             "throughput_weight_read_us" => WEIGHT_READ * self.texel_us(),
             "wave_us" if writes_tiles => WAVE * self.texel_us(),
-            // A wave is a thread, one of many that a core runs one after another.
+            // A wave is one thread, and a core runs its threads one after another.
             "wave_us" | "reduction_step_us" if in_turn => WAVE * self.texel_us(),
-            // Beside the waves of many other groups it takes no longer than a read.
+            // Hidden by the waves of many other groups, it takes no longer than a read.
             "wave_us" | "reduction_step_us" if self.rules.hides_wave_start => LATENCY_CYCLES / self.clock_mhz,
             "throughput_3x3_us" | "throughput_stride_h2_us" if in_turn => TILE_PRODUCTS * self.texel_us(),
             "unit_us" => UNIT_US,
@@ -157,7 +158,7 @@ impl Hardware {
             | "average_factor"
             | "unroll_exponent" => SMALL_FACTOR,
             _ if key.ends_with("_us_per_byte") => TRAFFIC / (self.bandwidth_gbps * BYTES_PER_MICRO),
-            // A core runs one thread after another: no wave waits while others run.
+            // A core runs one thread after another, so no wave waits while others run.
             _ if key.starts_with("latency_") && key.ends_with("us") && in_turn => self.texel_us(),
             _ if key.starts_with("latency_") && key.ends_with("us") => LATENCY_CYCLES / self.clock_mhz,
             _ if key.starts_with("throughput_") && key.ends_with("us") => self.texel_us(),

@@ -1,4 +1,4 @@
-//! Any operator and any place to run it.
+//! Proptest strategies for operators and the processors that run them.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
