@@ -77,7 +77,7 @@ fn each_core_of_a_cpu_device_that_takes_part_has_to_be_woken() {
     let mut asleep = cores.clone();
     asleep.conv_generic.unit_us = Some(Quantity::plain(2.0));
     let waking = |features| micros(&asleep, features) - micros(&cores, features);
-    // Groups of up to 16 blocks of four slices: one group, then four, then many.
+    // Each group covers up to 16 blocks of four slices: one group, then four, then many.
     assert!(waking(256).abs() < 1e-9);
     assert!((waking(1_024) - 3.0 * 2.0).abs() < 1e-9, "{}", waking(1_024));
     assert!((waking(8_192) - 7.0 * 2.0).abs() < 1e-9);
@@ -85,7 +85,7 @@ fn each_core_of_a_cpu_device_that_takes_part_has_to_be_woken() {
 
 #[test]
 fn the_newest_unroll_of_grouped_convolutions_matters_little_on_measured_phones() {
-    // Of ResNeXt-50, RegNet and ShuffleNet.
+    // From ResNeXt-50, RegNet and ShuffleNet: side, channels, groups, kernel.
     let convs = [
         (56, 128, 32, 3),
         (28, 256, 32, 3),
