@@ -143,7 +143,7 @@ fn what_is_missing_is_named() {
     let reason = |layer: &Layer| execute(layer, &cpu, &cores, Library::Coexec).unwrap_err().to_string();
     assert!(reason(&linear(1, 8, 8)).contains("no table `coexec_f32`"));
     let half = Layer { data_type: DataType::F16, ..linear(1, 8, 8) };
-    assert!(reason(&half).contains("of f32, not of f16"));
+    assert!(reason(&half).contains("in f32, not in f16"));
     assert_eq!(Library::default_for(&cpu), Library::Xnnpack);
     assert_eq!([Library::default_for(&server()), Library::of_runs(&server())], [Library::Coexec; 2]);
 }
