@@ -92,7 +92,7 @@ pub enum PhaseKind {
     OnChip,
     /// Notifying another processor, and mapping or transforming its result.
     Synchronise,
-    /// Copying between a GPU's own memory and the host's.
+    /// Copying between a GPU's dedicated memory and the host's.
     Transfer,
 }
 

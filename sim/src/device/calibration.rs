@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_written_as_it_was_read_and_names_that_nobody_knows_stay_text() {
+    fn groups_survive_writing_and_reading_and_unknown_names_stay_text() {
         let names = [
             "cut/all",
             "plan/all",

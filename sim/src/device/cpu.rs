@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_stand_fastest_first() {
+    fn clusters_are_listed_fastest_first() {
         assert_eq!(violations(&cpu(2840.0, 1800.0, "small")), [""; 0]);
         assert_eq!(violations(&cpu(1800.0, 2840.0, "small")), ["cluster[1].clock_mhz"]);
     }

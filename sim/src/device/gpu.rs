@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn depthwise_kernels_have_a_residency_of_their_own() {
+    fn depthwise_kernels_have_their_own_residency() {
         let mut gpu = pixel4();
         assert_eq!(gpu.resident_waves(8, ResidentKernel::Depthwise), None);
         let waves = Quantity::plain(16.0);

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_disturb_each_other_are_a_possible_memory() {
+    fn capacity_may_fall_with_more_clients() {
         let mut memory = snapdragon_8_gen_3();
         memory.concurrent_bandwidth_gbps.swap(0, 1);
         assert!(violations(&memory).is_empty());
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_the_curve_that_is_written_for_it() {
+    fn a_client_has_its_own_interference_entry() {
         let memory = with_interference();
         assert!(violations(&memory).is_empty());
         assert!(memory.interference_of("cpu").is_none());
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn company_that_helps_is_no_interference() {
+    fn interference_never_speeds_up_its_client() {
         let mut memory = with_interference();
         memory.interference.push(memory.interference[0].clone());
         let entry = &mut memory.interference[0];

@@ -123,8 +123,8 @@ pub struct ColumnBlock {
 /// x bytes / bandwidth x max(1, in / long_row_elements)`.
 ///
 /// The slowdown depends on the row's length, not on its ratio to the outputs: a split by
-/// outputs does not shorten the rows, yet `HeteroInfer`'s solver gains from halving a
-/// square matrix (Table 3).
+/// outputs leaves the row length unchanged, and `HeteroInfer`'s solver does gain from
+/// halving a square matrix (Table 3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Decode {

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_is_called_what_its_file_is_and_found_by_its_aliases() {
+    fn a_profile_has_the_name_of_its_file_and_is_found_by_its_aliases() {
         let mut taken = std::collections::HashSet::new();
         for bundled in BUNDLED {
             let profile = parse_bundled(bundled).unwrap();

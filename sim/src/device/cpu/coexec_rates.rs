@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_stand_in_the_order_of_their_units() {
+    fn rates_are_in_the_order_of_their_units() {
         let mut table = toml::Table::try_from(fitted()).unwrap();
         for (index, unit) in CoexecUnit::ALL.into_iter().enumerate() {
             table.insert(unit.key().to_owned(), (index as f64).into());

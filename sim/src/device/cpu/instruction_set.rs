@@ -42,7 +42,7 @@ impl InstructionSet {
     /// All sets, narrower vectors first.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// Whether the set is of x86-64.
+    /// Whether this is an x86-64 set.
     pub const fn is_x86(self) -> bool {
         matches!(self, Self::Avx2 | Self::Avx512)
     }

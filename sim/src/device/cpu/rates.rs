@@ -140,8 +140,8 @@ pub struct XnnpackRates {
     pub pool_tap_ns: Quantity,
     /// Copying one element: concat, slice (`cat`).
     pub copy_element_ns: Quantity,
-    /// Overhead per call of a row-wise micro-kernel: a padded row, a row of a broadcast,
-    /// an output pixel of a window; 0 if absent.
+    /// Overhead per call of a row-wise micro-kernel, such as for a padded row, a broadcast row
+    /// or an output pixel of a depthwise convolution; 0 if absent.
     pub call_ns: Option<Quantity>,
     /// Dispatching one operator (`op`).
     pub operator_ns: Quantity,

@@ -3,11 +3,11 @@
 //!
 //! In the equations, `pixels` and `slices` are those of one thread's tile, `lanes` and `weights` the
 //! distinct pixel blocks and output-slice blocks of a wave, `iterations` those of a thread's loop,
-//! `stride` the horizontal one, and `rounds(L, c)` is the sum over all occupancy rounds of the soft
-//! maximum of the latency `L` and the throughput cost `c` times the waves resident on a compute unit. A
-//! table with `unit_us` adds `unit_us * (compute units that get a group - 1)` to `launch_us`. Bytes
-//! count whole slices of 8 bytes (four 16-bit channels). The structure is the white-box model fitted on
-//! the mobile-ml-benchmark data set.
+//! `stride` the horizontal one (at most 8, the pixels of a cache line), and `rounds(L, c)` is the sum
+//! over all occupancy rounds of the soft maximum of the latency `L` and the throughput cost `c` times
+//! the waves resident on a compute unit. A table with `unit_us` adds `unit_us * (compute units that get
+//! a group - 1)` to `launch_us`. Bytes count whole slices of 8 bytes (four 16-bit channels). The
+//! structure is the white-box model fitted on the mobile-ml-benchmark data set.
 
 use super::parameters::kernel_table;
 
@@ -27,9 +27,10 @@ kernel_table! {
     ///      + throughput_weight_read_us * weights * slices)
     ///     * (1 + window_throughput_factor, unless trivial)
     /// time = launch_us + iterations * rounds(L, c)
-    ///          * (1 + addition_factor, if trivial and a sum is linked
+    ///          * (1 + addition_factor, if trivial and an addition is linked
     ///               + activation_factor, if an activation is linked)
-    ///      + traffic_us_per_byte * (input + output * (1 + addition_traffic_factor * sums) + weights)
+    ///      + traffic_us_per_byte
+    ///          * (input + output * (1 + addition_traffic_factor * additions) + weights)
     ///      + wave_us * waves per compute unit * pixels * slices
     /// ```
     ConvGenericKernel {
@@ -46,7 +47,7 @@ kernel_table! {
         latency_weight_us,
         /// Cost of a wave's iteration per output slice of the tile (c).
         throughput_slice_us,
-        /// Cost of a wave's iteration per texel of the tile: 16 multiply-adds a lane (c).
+        /// Cost of a wave's iteration per texel of the tile: 16 multiply-adds per lane (c).
         throughput_texel_us,
         /// Cost of a wave's iteration per distinct pixel block, pixel of the tile and step
         /// of the stride (c).
@@ -69,7 +70,7 @@ kernel_table! {
         wave_us,
         /// Time per byte of tensor and weights.
         traffic_us_per_byte,
-        /// Traffic of a linked sum's second operand, relative to the output's.
+        /// Traffic of a linked addition's second operand, relative to the output's.
         addition_traffic_factor,
     }
     optional {
@@ -139,7 +140,8 @@ kernel_table! {
     /// c = throughput_read_us * reads + throughput_product_us * window * input channels * output slices
     ///     + throughput_slice_us * output slices
     /// time = launch_us + rounds(L, c)
-    ///      + traffic_us_per_byte * (input + output * (1 + addition_traffic_factor * sums) + weights)
+    ///      + traffic_us_per_byte
+    ///          * (input + output * (1 + addition_traffic_factor * additions) + weights)
     /// ```
     ConvConstantsKernel {
         /// Launch of the kernel (t0).
@@ -158,7 +160,7 @@ kernel_table! {
         roofline_sharpness,
         /// Time per byte of tensor and weights.
         traffic_us_per_byte,
-        /// Traffic of a linked sum's second operand, relative to the output's.
+        /// Traffic of a linked addition's second operand, relative to the output's.
         addition_traffic_factor,
     }
     optional {
@@ -212,7 +214,7 @@ kernel_table! {
         traffic_us_per_byte,
         /// Relative rise of the loop time with a linked activation.
         activation_factor,
-        /// Traffic of a linked sum's second operand, relative to the output's.
+        /// Traffic of a linked addition's second operand, relative to the output's.
         addition_traffic_factor,
         /// Start of a work-group.
         group_us,

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_s_words_name_the_family() {
+    fn a_driver_description_identifies_the_family() {
         for (words, family) in [
             ("QUALCOMM Adreno(TM) QUALCOMM OpenCL 2.0 Adreno(TM) 640", GpuFamily::Adreno6xx),
             ("QUALCOMM Adreno(TM) 740 QUALCOMM OpenCL 3.0", GpuFamily::Adreno7xx),

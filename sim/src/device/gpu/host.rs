@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn invalid_values_are_reported_by_key() {
         let mut host = host();
         host.kernel_factor = Quantity::plain(3.0);
         host.gap_us = Quantity::plain(-1.0);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_takes_its_latency_and_the_way_s_bandwidth() {
+    fn a_transfer_takes_its_latency_and_bytes_over_the_bandwidth_of_its_direction() {
         let link = memory().link;
         let transfer = LinkTransfer::whole(Bytes(1_000_000));
         assert_eq!(link.transfer(transfer, Direction::ToGpu), Picos::from_micros(28.0));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_apart_from_each_other_cost_more_than_the_same_bytes_in_one_piece() {
+    fn a_strided_transfer_takes_longer_than_the_same_bytes_in_one_piece() {
         let mut link = memory().link;
         let transfer = |pieces| LinkTransfer { bytes: Bytes(1_000_000), pieces };
         let times = |link: &Link| [1, 2_000].map(|pieces| link.transfer(transfer(pieces), Direction::ToHost));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_is_arranged_for_the_kernels_and_what_leaves_is_not() {
+    fn only_transfers_to_the_gpu_are_rearranged() {
         let mut link = memory().link;
         link.arrange = Some(Transfer {
             source: "test".to_owned(),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_costs_the_link_energy_where_that_is_known() {
+    fn the_link_uses_energy_per_byte_if_known() {
         let mut link = memory().link;
         assert!(link.energy(Bytes(1_000)).0.abs() < f64::EPSILON);
         link.picojoules_per_byte = Some(Quantity::plain(50.0));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn invalid_values_are_reported_by_key() {
         let mut memory = memory();
         memory.capacity_gb = Quantity::plain(0.0);
         memory.link.to_host_gbps = Quantity::plain(-1.0);

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_families_that_have_them_get_a_last_level_cache_and_cores_to_wake() {
+    fn only_nvidia_gets_a_last_level_cache_and_only_cpu_devices_cores_to_wake() {
         let pixel4: Gpu =
             crate::input::from_toml(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
         let switched_on = |family: GpuFamily| {

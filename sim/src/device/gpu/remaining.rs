@@ -104,7 +104,8 @@ kernel_table! {
     ///     * (misaligned_latency_factor, if misaligned)
     /// c = throughput_us * work + throughput_input_us * inputs / iterations
     ///     + throughput_misaligned_us * work, if misaligned
-    /// time = launch_us + iterations * rounds(L, c) * (1 + linked_factor, if a sum or product is linked)
+    /// time = launch_us
+    ///      + iterations * rounds(L, c) * (1 + linked_factor, if a binary function is linked)
     ///      + traffic_us_per_byte * (input + output * (1 + linked_traffic_factor * second operands))
     /// ```
     /// A linked multiplication with the addition after it is a batch normalisation, whose
@@ -131,7 +132,7 @@ kernel_table! {
         misaligned_latency_factor,
         /// Traffic of a linked function's second operand, relative to the output's.
         linked_traffic_factor,
-        /// Relative rise of the loop time with a linked addition or multiplication.
+        /// Relative rise of the loop time with a linked function of two tensors.
         linked_factor,
     }
     optional {
@@ -147,7 +148,7 @@ kernel_table! {
     ///
     /// ```text
     /// time = launch_us + iterations * rounds(latency_us, throughput_us)
-    ///      + traffic_us_per_byte * (input + output * (1 + sums) + weights)
+    ///      + traffic_us_per_byte * (input + output * (1 + additions) + weights)
     /// ```
     ElementwiseKernel {
         /// Launch of the kernel (t0).

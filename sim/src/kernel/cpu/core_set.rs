@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_set_reads_as_it_shows_and_stands_fastest_first() {
+    fn a_core_set_prints_as_it_parses_with_the_fastest_cluster_first() {
         let cpu = pixel4();
         let cores = CoreSet::parse("2small1large", &cpu).unwrap();
         assert_eq!(cores.to_string(), "1large2small");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_set_the_cpu_lacks_is_refused_with_what_it_has() {
+    fn a_core_set_that_the_cpu_lacks_is_refused_with_the_available_ones() {
         let cpu = pixel4();
         let expected = |text| CoreSet::parse(text, &cpu).unwrap_err().expected;
         assert_eq!(expected("2large"), "1 to 1 cores of cluster large");

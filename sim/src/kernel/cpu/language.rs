@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn some_of_the_cores_have_no_rates() {
+    fn a_subset_of_the_cores_has_no_rates() {
         assert!(nanos(1, 3).unwrap_err().to_string().contains("all cores together"));
     }
 }

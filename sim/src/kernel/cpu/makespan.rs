@@ -48,7 +48,7 @@ impl Makespan {
 ///
 /// Thread `i` takes blocks at multiples of its block time, so the schedule is the first
 /// `blocks` of these instants over all threads. All but the last few are counted in
-/// closed form; the rest, about one per thread, are assigned one by one.
+/// closed form; the rest, at most as many as threads, are assigned one by one.
 pub(super) fn self_scheduled(blocks: u64, block_nanos: &[f64]) -> Makespan {
     let threads = block_nanos.len() as u64;
     let mut taken = [0_u64; MAX_THREADS];

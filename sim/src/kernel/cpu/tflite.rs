@@ -265,7 +265,7 @@ impl<'a> Kernels<'a> {
     /// A product with weights.
     fn linear(&self, product: workload::Product) -> Tally {
         let product = one_product(product.outputs, product.rows, product.inner);
-        // The GEMV path has its own kernel, whose vectors pay no cache misses.
+        // The GEMV path has its own kernel; its vectors are not charged for cache misses.
         let beyond_cache = if product.pixels == 1 { 0.0 } else { self.product_beyond_cache(product) };
         self.product(product, &[beyond_cache], Kernel::Gemm)
     }

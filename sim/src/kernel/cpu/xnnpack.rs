@@ -246,8 +246,8 @@ impl<'a> Kernels<'a> {
         self.run(kernel, &[], |member| evenly(member, all), self.threads)
     }
 
-    /// An operator with `serial` work of the main thread and parallel work in `pieces`; `shares` is
-    /// the time of all parallel work on a single core of the given cluster.
+    /// An operator with `serial` work of the main thread and parallel work in `pieces`; `shares` is the
+    /// time of all parallel work on one core of the given cluster, under contention.
     fn run(
         &self,
         kernel: Kernel,
@@ -308,7 +308,7 @@ fn contended(member: &Member<'_, XnnpackRates>) -> f64 {
     contention(member.rates.contention_factor.value, member.threads)
 }
 
-/// Arithmetic that takes `nanos` on a single core with the given rates.
+/// Arithmetic that takes `nanos` on a single core with the given rates, slowed down by contention.
 fn evenly(member: &Member<'_, XnnpackRates>, nanos: impl Fn(&XnnpackRates) -> f64) -> Shares {
     Shares { compute: nanos(member.rates) * contended(member), ..Shares::default() }
 }

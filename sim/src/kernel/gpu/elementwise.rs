@@ -268,7 +268,7 @@ mod tests {
     use crate::workload::{DataType, GenericKind, Norm, NormKind};
 
     #[test]
-    fn a_normalisation_behind_a_concatenation_reads_no_tensor() {
+    fn a_batch_norm_linked_to_a_concatenation_reads_no_tensor() {
         let operands = |functions: &[Function]| tensor_operands(&functions.iter().copied().collect());
         assert_eq!(operands(&[Function::Add]), 1);
         assert_eq!(operands(&[Function::Multiply, Function::Add, Function::Relu]), 0);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_norm_by_mean_squares_takes_three_launches_but_in_engines_of_language_models() {
+    fn an_rms_norm_takes_three_launches_except_in_language_model_engines() {
         let gpu = crate::device::profile::Profile::load("pixel4").unwrap().gpu.unwrap();
         let micros = |kind, data_type| {
             let norm = Norm { kind, input: Shape::tokens(64, 512) };
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_without_a_kernel_reads_as_many_texels_as_it_visits_for_one_of_its_output() {
+    fn an_operator_without_a_kernel_reads_all_texels_that_an_output_texel_depends_on() {
         let gpu = crate::device::profile::Profile::load("pixel4").unwrap().gpu.unwrap();
         let inputs = vec![Shape::image(8, 8, 32)];
         let of = |kind, passes| {

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn prefill_products_take_what_table_3_of_heteroinfer_says() {
+    fn prefill_products_agree_with_table_3_of_heteroinfer() {
         for (rows, input, output, published, tolerance) in [
             (128, 4096, 4096, 7306.0, 0.002),
             (256, 4096, 4096, 10841.0, 0.002),

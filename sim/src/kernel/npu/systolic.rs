@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fold_of_a_32_by_32_array_takes_94_cycles_more_than_it_has_rows() {
+    fn a_fold_of_a_32_by_32_array_takes_94_cycles_more_than_its_rows() {
         // SCALE-Sim v3, 32 x 32, weight stationary: ceil(N/32) ceil(K/32) (M + 94) - 1.
         assert_eq!(systolic_cycles(1, 32, 32, 32), 94);
         assert_eq!(systolic_cycles(4096, 4096, 256, 32), 128 * 8 * (4096 + 94) - 1);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_array_of_128_takes_382_cycles_more_than_it_has_rows() {
+    fn a_fold_of_an_array_of_128_takes_382_cycles_more_than_its_rows() {
         assert_eq!(systolic_cycles(1024, 256, 128, 128), 2 * (1024 + 382) - 1);
     }
 }

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_hold_thirty_two_threads_where_the_grid_lets_them() {
+    fn groups_have_32_threads_if_the_grid_allows() {
         assert_eq!(work_group([56, 56, 16]), [8, 8, 1]);
         assert_eq!(work_group([7, 7, 40]), [8, 8, 1]);
         assert_eq!(work_group([3, 3, 40]), [4, 4, 2]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_are_joined_only_where_that_saves_groups() {
+    fn axes_are_flattened_only_if_that_saves_groups() {
         let map = |threads, family: &Family| {
             (family.map_convolution)(&ConvGrid { threads, folded: false, row_weights: false }).linearisation
         };

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pixel_of_a_transposed_convolution_is_a_tile_of_its_own_on_x86() {
+    fn on_x86_a_transposed_convolution_has_tiles_of_one_pixel() {
         let base = pixel4().clusters.remove(0);
         let wide =
             Cluster { core: Core::Other, instruction_set: Some(InstructionSet::Avx512), ..base.clone() };
