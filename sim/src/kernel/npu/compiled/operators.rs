@@ -1,8 +1,8 @@
 //! Lowering of layers to the compiler's operators, and the tensors between them.
 //!
-//! A layer is an operator with linked functions. Clamps (`relu`) fuse into the kernel that writes
-//! the result and cost nothing; an addition, a gate or a nonlinear function is a separate operator.
-//! Reshapes that do not move elements are no operators.
+//! A layer is an operator with linked functions. A clamp (`relu`) after most kernels fuses and costs
+//! nothing ([`Kernel::applies_bounds`]); an addition, a gate or a nonlinear function is a separate
+//! operator. A reshape that does not move elements is not an operator.
 
 use std::collections::{HashMap, HashSet};
 

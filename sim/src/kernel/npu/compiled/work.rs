@@ -257,8 +257,10 @@ impl Work {
         let taps = pool.window.taps();
         let is_in_floats = matches!(layer.data_type, DataType::F32 | DataType::F16);
         if pool.kind == PoolKind::Average && is_in_floats && taps > MAX_AVERAGE_WINDOW {
-            let reason = "averages over windows this large run up to twenty times slower in floats than any \
-                          rate explains; place it on the GPU or the CPU";
+            let reason = format!(
+                "average pooling in floating point over windows of more than {MAX_AVERAGE_WINDOW} elements takes \
+                 up to 20 times as long as any rate explains; place it on the GPU or the CPU"
+            );
             return Err(Unsupported::new("NPU", &layer.operator, reason));
         }
         Ok(Self { kernel: Kernel::Window, taps: taps as f64 * self.written, ..self })
