@@ -1,10 +1,10 @@
 //! WHERE it runs: the device profile.
 //!
 //! Responsible for: the profile's schema, its validation, the provenance of
-//! every value and the bundled profiles. Not for: any formula; parameters are
-//! named after the terms of the kernel models that read them.
+//! every value and the bundled profiles. Not for: formulas; parameters are
+//! named after terms of the kernel models that read them.
 //! Invariant: every value has its unit in its key and a source, its own or its
-//! table's; a profile that breaks a rule is rejected with the key's path.
+//! table's; a profile that breaks a rule is rejected with the path of the key.
 
 pub mod basis;
 pub mod calibration;

@@ -1,10 +1,10 @@
 //! HOW one operator runs on one processor: operator and device in, phases out.
 //!
 //! Responsible for: dispatch rules and latency models of the CPU cores, the GPU
-//! and the NPU. Not for: other processors; a model sees its own processor and an
-//! idle memory system. Contention exists only in `engine`.
-//! Invariant: the phases' durations are what the layer takes alone; the engine,
-//! with one processor active, returns their sum to the picosecond.
+//! and the NPU. Not for: interaction between processors; a kernel model sees one
+//! processor and an idle memory system. Contention exists only in `engine`.
+//! Invariant: phase durations are contention-free; with one processor active, the
+//! engine returns their sum to the picosecond.
 
 pub mod cpu;
 pub mod gpu;
@@ -20,14 +20,15 @@ use thiserror::Error;
 
 use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 
-/// What pricing gives: phases or which processor has no time for the layer.
+/// Result of a kernel model; the error is [`Unsupported`] unless stated otherwise.
 pub type Result<T, E = Unsupported> = std::result::Result<T, E>;
 
-/// A processor has no kernel for a layer, or the profile no rates of it: nothing is known of that time.
+/// A layer cannot be timed: the processor has no kernel for it, or the profile has no
+/// rates for that kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the {processor} has no time for {operator}: {reason}")]
+#[error("the time of {operator} on the {processor} cannot be predicted: {reason}")]
 pub struct Unsupported {
-    /// The processor asked.
+    /// The processor, as in messages: `GPU`.
     pub processor: &'static str,
     /// The operator, with its dimensions.
     pub operator: String,
@@ -35,24 +36,25 @@ pub struct Unsupported {
     pub reason: String,
 }
 
-/// How one layer runs on one processor, and why it takes that long.
+/// How one layer runs on one processor, with the counts that explain its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Execution<Detail> {
-    /// What happens, in order.
+    /// The phases, in order.
     pub phases: Phases,
-    /// The kernel chosen and the counts that decide its time: a GPU launch, a
+    /// The chosen kernel and the counts that decide its time: a GPU launch, a
     /// CPU schedule or an NPU schedule.
     pub detail: Detail,
 }
 
 impl<Detail> Execution<Detail> {
-    /// Its phases, and its detail as `told` among those of other processors.
-    pub(crate) fn detailed<Told>(self, told: impl FnOnce(Detail) -> Told) -> (Phases, Told) {
-        (self.phases, told(self.detail))
+    /// Splits into the phases and the detail, the latter wrapped by `wrap` into a type
+    /// common to all processors.
+    pub(crate) fn detailed<Wrapped>(self, wrap: impl FnOnce(Detail) -> Wrapped) -> (Phases, Wrapped) {
+        (self.phases, wrap(self.detail))
     }
 }
 
-/// Most phases one execution has.
+/// Upper bound on the phases of one execution.
 pub const MAX_PHASES: usize = 8;
 
 /// What a processor does during a phase.
@@ -68,40 +70,40 @@ pub enum PhaseKind {
     LastRound,
     /// Prologues and epilogues of waves.
     Epilogue,
-    /// Traffic that a kernel's loop does not hide.
+    /// Memory traffic that the kernel's main loop does not overlap.
     MemoryTraffic,
-    /// A transform before or after the main kernel (Winograd).
+    /// Separate launches before or after the main kernel, such as Winograd's transforms.
     Transform,
-    /// Work only the main CPU thread does.
+    /// Work that runs on the main CPU thread only.
     Serial,
-    /// Work shared by the threads of a core set.
+    /// Work divided among the threads of a core set.
     Parallel,
     /// Waking the worker threads and waiting for the last of them.
     ForkJoin,
-    /// Stationary tiles on their way into systolic arrays, of all folds together.
+    /// Loading stationary tiles into the systolic arrays, summed over all folds.
     StationaryLoad,
-    /// Operands streaming through systolic arrays, of all folds together; in decode,
-    /// weights on their way from memory.
+    /// Operands streaming through the systolic arrays, summed over all folds; in decode,
+    /// weights streaming from memory.
     Stream,
-    /// The last results leaving systolic arrays, of all folds together.
+    /// Draining the last results from the systolic arrays, summed over all folds.
     Drain,
-    /// Units of an NPU at work on a layer of a compiled graph, and its weights and spilled
-    /// tensors on their way.
+    /// An NPU executing one layer of a compiled graph, including the transfer of its weights
+    /// and spilled tensors.
     OnChip,
     /// Notifying another processor, and mapping or transforming its result.
     Synchronise,
-    /// Copying between a GPU's own memory and the host's.
+    /// Copying between a GPU's dedicated memory and the host's.
     Transfer,
 }
 
-/// A stretch of an execution with one rate of work and one rate of traffic.
+/// A part of an execution in which the rates of work and of memory traffic are constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// What happens.
+    /// What the processor does.
     pub kind: PhaseKind,
-    /// Length while nobody else uses the memory.
+    /// Duration without memory contention.
     pub duration: Picos,
-    /// Bytes moved to and from memory, evenly over the phase.
+    /// Bytes moved to and from memory, spread evenly over the phase.
     pub bytes: Bytes,
     /// Equal, consecutive steps the phase consists of (occupancy rounds, folds).
     pub steps: u32,
@@ -114,11 +116,11 @@ impl Phase {
     }
 }
 
-/// How a layer runs on one processor: phases in order, with nothing between.
+/// The phases of a layer on one processor, back to back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phases(ArrayVec<Phase, MAX_PHASES>);
 
-/// Those that take time or move bytes, as [`Phases::push`] says.
+/// Drops empty phases, as [`Phases::push`] does.
 impl FromIterator<Phase> for Phases {
     fn from_iter<I: IntoIterator<Item = Phase>>(phases: I) -> Self {
         let mut all = Self::default();
@@ -128,10 +130,10 @@ impl FromIterator<Phase> for Phases {
 }
 
 impl Phases {
-    /// Appends a phase; one that takes no time and moves no bytes is left out.
+    /// Appends a phase, unless it has neither duration nor bytes.
     ///
     /// # Panics
-    /// Beyond [`MAX_PHASES`], which no kernel model reaches.
+    /// If there are [`MAX_PHASES`] already, which no kernel model reaches.
     pub fn push(&mut self, phase: Phase) {
         if phase.duration > Picos::ZERO || phase.bytes > Bytes::ZERO {
             self.0.push(phase);
@@ -143,18 +145,19 @@ impl Phases {
         &self.0
     }
 
-    /// What the layer takes while nobody else uses the memory.
+    /// Total duration without memory contention.
     pub fn duration(&self) -> Picos {
         self.0.iter().map(|phase| phase.duration).sum()
     }
 
-    /// Bytes moved to and from memory.
+    /// Total bytes moved to and from memory.
     pub fn bytes(&self) -> Bytes {
         self.0.iter().map(|phase| phase.bytes).sum()
     }
 
-    /// Stretches phases that would move their bytes faster than `rate`, the memory
-    /// interface's: fits on layers that fit a cache say nothing of larger ones.
+    /// Stretches phases that would move their bytes faster than `rate`, the bandwidth of
+    /// the memory interface. Rates fitted on cache-resident layers would otherwise exceed
+    /// it on larger ones.
     pub fn limit_rate(&mut self, rate: BytesPerSecond) {
         for phase in &mut self.0 {
             let least = phase.bytes.0 as f64 / rate.0 * PICOS_PER_SECOND;
@@ -175,7 +178,7 @@ impl Phases {
         self.0.iter().copied().filter(|phase| phase.kind != PhaseKind::Launch).collect()
     }
 
-    /// Adds to the first phase of the same kind, or behind all.
+    /// Adds `phase` to the first phase of the same kind, or appends it if there is none.
     pub fn merge(&mut self, phase: Phase) {
         match self.0.iter_mut().find(|own| own.kind == phase.kind) {
             Some(own) => {
@@ -187,7 +190,7 @@ impl Phases {
         }
     }
 
-    /// The same phases so many times over.
+    /// Scales durations, bytes and steps to `times` repetitions.
     pub fn repeat(&mut self, times: u32) {
         for phase in &mut self.0 {
             phase.duration = Picos(phase.duration.0.saturating_mul(u64::from(times)));
@@ -197,7 +200,7 @@ impl Phases {
     }
 
     /// Spreads `bytes` over the phases that `carries` selects, in proportion to
-    /// their durations; the last of them takes what rounding leaves.
+    /// their durations; the last of them takes the rounding remainder.
     pub fn spread(&mut self, bytes: Bytes, carries: impl Fn(PhaseKind) -> bool) {
         let total: Picos = self.0.iter().filter(|p| carries(p.kind)).map(|p| p.duration).sum();
         if total == Picos::ZERO {
@@ -221,18 +224,18 @@ impl Phases {
 }
 
 impl Unsupported {
-    /// What `processor` has no time for, and why.
+    /// `reason` completes the message: what is missing and how to supply it.
     pub(crate) fn new(processor: &'static str, operator: impl Display, reason: impl Into<String>) -> Self {
         Self { processor, operator: operator.to_string(), reason: reason.into() }
     }
 }
 
-/// Narrows a count; what is beyond 2^32 is no phone's business.
+/// Narrows a count, saturating at `u32::MAX`, which no layer of a phone reaches.
 fn saturated(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// What has the largest of the times; the first of equals.
+/// The limit with the largest time; the first one on a tie.
 fn largest<Limit: Copy>(times: &[(Limit, f64)]) -> Limit {
     times[1..].iter().fold(times[0], |most, next| if next.1 > most.1 { *next } else { most }).0
 }

@@ -1,26 +1,26 @@
-//! What the values of a table rest on.
+//! Evidence behind the values of a table.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
-/// What the times that a table gives rest on, the best first. A table that does not say is taken
-/// to be assumed: what nobody vouches for must not pass for a measurement.
+/// Evidence behind a table's times, best first. A table that does not state its basis is treated as
+/// assumed, so that an unverified value never passes for a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[derive(Serialize, Deserialize, JsonSchema, Display)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "lowercase")]
 pub enum Basis {
-    /// Runs on this device.
+    /// Measured on this device.
     Measured,
-    /// What measured devices predict, carried over by the hardware; the error of doing so was measured.
+    /// Predicted from measured devices and hardware data; the error of that transfer was measured.
     Transferred,
-    /// Rates of other devices, formats or kernels, by clocks, widths and instructions.
+    /// Scaled from other devices, formats or kernels by clocks, widths and instructions.
     Scaled,
-    /// What nobody measured.
+    /// Unmeasured.
     #[default]
     Assumed,
-    /// Nothing: there are no times. No table says so.
+    /// No times exist. Not used in tables.
     #[serde(skip_deserializing)]
     #[strum(serialize = "not known")]
     NotKnown,

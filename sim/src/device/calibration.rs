@@ -1,8 +1,7 @@
-//! Where a profile's values come from: the fit behind them, and the published numbers.
+//! Provenance of a profile's values: the fit behind them, and the published numbers.
 //!
-//! Responsible for: what a profile says of its own accuracy and origin. Not for: fitting,
-//! or computing an error figure. Invariant: nothing here changes a prediction, but for the
-//! intervals around it.
+//! Responsible for: the schema of a profile's accuracy and provenance. Not for: fitting, or computing
+//! errors. Invariant: nothing here changes a prediction, only the intervals around it.
 
 use std::fmt;
 
@@ -20,19 +19,19 @@ use super::{Checker, ProcessorKind};
 pub struct Calibration {
     /// The measured runs.
     pub source: String,
-    /// Digest of the runs, by which `validate` knows them again.
+    /// Digest of the runs, by which `validate` recognises them.
     pub runs_digest: Option<String>,
-    /// When the fit was made, as its maker wrote it.
+    /// Date of the fit, as its author wrote it.
     pub date: Option<String>,
-    /// Cross-validated errors: each network predicted by a fit without it. Worst first.
+    /// Cross-validated errors, with each network held out of the fit that predicts it. Worst first.
     #[serde(default)]
     pub error: Vec<Group>,
-    /// How far predictions of each GPU kernel table may be off.
+    /// Error model of predictions by each GPU kernel table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_table: Vec<TableSpread>,
-    /// How far predictions of whole inferences on the GPU may be off.
+    /// Error model of predictions of whole inferences on the GPU.
     pub gpu_inference: Option<InferenceSpread>,
-    /// How far predictions on each CPU core set may be off.
+    /// Error model of predictions on each CPU core set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpu_core_set: Vec<CoreSetSpread>,
 }
@@ -46,35 +45,36 @@ impl Calibration {
     }
 }
 
-/// What the errors of a group are of, which is its name in files.
+/// A group of predictions with common error statistics; written in files as its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum ErrorGroup {
-    /// `cut/all`: operators that are cut, given what both processors take for them alone.
+    /// `cut/all`: split operators, given the measured times of the whole operator on both processors.
     Cuts,
-    /// `plan/all`: networks under a plan of several processors, given what each takes for them alone.
+    /// `plan/all`: networks under a plan of several processors, given the measured times of each
+    /// processor alone.
     Plans,
-    /// `<cpu|gpu|npu>/<what>`, and `/<which>` where not all runs are alike.
+    /// `<cpu|gpu|npu>/<what>`, followed by `/<which>` if runs are distinguished further.
     On {
-        /// Who computed.
+        /// The processor.
         processor: ProcessorKind,
         /// What it computed.
         what: Computed,
-        /// Which runs of it.
+        /// The subset of runs; `None` for an undivided group.
         runs: Option<Which>,
     },
     /// `<cpu|gpu|npu>/<runtime>/<format>/<first_token|next_token>`.
     LanguageModel {
-        /// Who computed.
+        /// The processor.
         processor: ProcessorKind,
-        /// Who ran it.
+        /// The runtime, such as `genie`.
         runtime: String,
-        /// How the weights are stored.
+        /// Number format, such as `w4a16`.
         format: String,
-        /// Which time.
+        /// The time that is predicted.
         answer: AnswerPart,
     },
-    /// What a file calls so.
+    /// An unknown group, by its name in the file.
     Other(String),
 }
 
@@ -84,37 +84,37 @@ pub enum Computed {
     /// Whole networks.
     #[strum(serialize = "end_to_end")]
     Networks,
-    /// Launches of a family of kernels, or whatever ran on a set of cores or by a runtime.
+    /// Launches of a kernel family, or all runs on a core set or of a runtime.
     #[strum(default)]
     Kind(String),
 }
 
-/// Which runs.
+/// Subset of the runs of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Display, EnumString)]
 pub enum Which {
-    /// Those that a fit has seen, and others.
+    /// All runs, including shapes that the fit has seen.
     #[strum(serialize = "all")]
     All,
-    /// Those alone that it has not seen.
+    /// Only shapes that the fit has not seen.
     #[strum(serialize = "unseen")]
     Unseen,
-    /// Those in a number format.
+    /// Runs in one number format.
     #[strum(default)]
     Format(String),
 }
 
-/// Which time of a language model.
+/// Part of a language model's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum AnswerPart {
-    /// From the prompt to the first token.
+    /// Time from the prompt to the first token (TTFT).
     FirstToken,
-    /// Of each token behind it.
+    /// Time of each further token.
     NextToken,
 }
 
 impl ErrorGroup {
-    /// The processor alone whose times the errors are of.
+    /// The processor whose times are predicted; `None` for groups of several processors.
     pub fn processor(&self) -> Option<ProcessorKind> {
         match self {
             Self::On { processor, .. } | Self::LanguageModel { processor, .. } => Some(*processor),
@@ -122,8 +122,8 @@ impl ErrorGroup {
         }
     }
 
-    /// Whether both are found from the same runs: those of whole networks of a processor, or of its kernels; others
-    /// each from their own.
+    /// Whether both groups are computed from the same runs: either the whole networks of one processor,
+    /// or its kernels. Any other group shares runs only with itself.
     pub fn is_found_with(&self, other: &Self) -> bool {
         if let (Self::On { processor, .. }, Self::On { processor: others, .. }) = (self, other) {
             return processor == others && self.is_of_networks() == other.is_of_networks();
@@ -131,17 +131,17 @@ impl ErrorGroup {
         self == other
     }
 
-    /// Whether the errors are of whole networks.
+    /// Whether the group is of whole networks.
     pub fn is_of_networks(&self) -> bool {
         matches!(self, Self::On { what: Computed::Networks, .. })
     }
 
-    /// Whether runs are among them that a fit has seen.
+    /// Whether the group includes runs that the fit has seen.
     pub fn is_of_all(&self) -> bool {
         matches!(self, Self::On { runs: Some(Which::All), .. })
     }
 
-    /// The group that has this name, if it is one of those known.
+    /// The group with this name, if known.
     fn known(name: &str) -> Option<Self> {
         let parts: Vec<&str> = name.split('/').collect();
         let on = |processor, what: &str, runs| {
@@ -198,33 +198,32 @@ impl fmt::Display for ErrorGroup {
     }
 }
 
-/// The errors of the predictions of one group of runs. An error is predicted over
-/// measured time, less one; APE is its absolute value. All but `n` are not
-/// numbers where the group is empty.
+/// Error statistics of one group of predictions. An error is predicted over measured time, minus one;
+/// APE is its absolute value. All fields but `n` are NaN if the group is empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// What is predicted: `gpu/<family>/all`, `gpu/<family>/unseen` (family `end_to_end` for whole
     /// inferences), `cpu/<core set>/<float|quant>`, `npu/<runtime>/<format>/<first_token|next_token>`,
-    /// `cut/all`, of operators that are cut, given what both processors take for them alone, or `plan/all`, of networks
-    /// under a plan of several processors.
+    /// `cut/all` for split operators, given the times of the whole operator on both processors, or
+    /// `plan/all` for networks under a plan of several processors.
     #[schemars(with = "String")]
     pub name: ErrorGroup,
-    /// Runs.
+    /// Number of runs.
     pub n: usize,
     /// Mean absolute percentage error.
     pub mape_percent: f64,
     /// Median absolute percentage error.
     pub median_ape_percent: f64,
-    /// Runs predicted within 10 %.
+    /// Percentage of runs predicted within 10 %.
     pub within_10_percent: f64,
     /// 95th percentile of the absolute percentage errors.
     pub p95_ape_percent: f64,
-    /// Mean error, with its sign: above zero where predictions are too long.
+    /// Mean signed error; positive if predictions are too long.
     pub bias_percent: f64,
 }
 
-/// A published number that a value of the profile was set from.
+/// A published number from which a value of the profile was set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UsedFact {
@@ -239,9 +238,9 @@ pub struct UsedFact {
     pub value: f64,
     /// Its unit.
     pub unit: String,
-    /// Keys of this profile it set.
+    /// Keys of this profile that were set from it.
     pub sets: Vec<String>,
-    /// Ids of the facts in the papers' tables that the number is or follows from.
+    /// Ids of the facts in the papers' tables to which the number is equal or from which it follows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<String>,
 }
@@ -251,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_written_as_it_was_read_and_names_that_nobody_knows_stay_text() {
+    fn groups_survive_writing_and_reading_and_unknown_names_stay_text() {
         let names = [
             "cut/all",
             "plan/all",

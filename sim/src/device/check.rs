@@ -1,11 +1,11 @@
-//! Range checks over parsed data, with the path of the offending key.
+//! Range checks on parsed data, which report the path of the offending key.
 //!
-//! Types and unknown keys are serde's business; this module checks what a type
-//! cannot say (a clock is positive, an interval holds its value). What a value may be
-//! follows from its key, which names its unit, so that no table lists its fields again;
-//! what holds between two values, the table says itself. A check names
-//! the key; the place in the file is found later from that path, so that
-//! checked types need no source positions in them.
+//! serde checks types and unknown keys; this module checks what types cannot express (a
+//! clock is positive, an interval contains its value). The valid range of a value follows
+//! from its key, which names its unit, so that tables need not enumerate their fields;
+//! relations between two values are checked by the table itself. A check reports the key;
+//! its position in the file is located later by that path, so that checked types carry
+//! no source positions.
 
 use std::fmt::Display;
 
@@ -16,19 +16,19 @@ use super::Quantity;
 use super::gpu::HostPath;
 use crate::input::{Result, Text, Violation};
 
-/// Largest magnitude of a quantity: 10^9 of any unit a profile uses (1,000 s in
-/// microseconds, an exabyte a second in gigabytes) is no phone. Within it, the
-/// equations of the models stay finite.
+/// Maximum of a quantity: 10^9 in any unit of a profile (1,000 s in microseconds, an
+/// exabyte per second in GB/s) is beyond any phone. Up to it, the models' equations stay
+/// finite.
 const LARGEST: f64 = 1e9;
 
-/// Smallest quantity where none may not be: something is divided by it.
+/// Minimum of a quantity that must be positive, such as a divisor.
 const SMALLEST: f64 = 1e-9;
 
-/// Largest factor that a prediction may be off by; more is no prediction.
+/// Maximum factor of an interval around a prediction.
 const LARGEST_FACTOR: f64 = 1e3;
 
-/// Keys of quantities that something is divided by, or that mean nothing at zero, beside
-/// those with a unit of [`POSITIVE_UNITS`].
+/// Keys of quantities that are divisors or meaningless at zero, in addition to those with a
+/// unit in [`POSITIVE_UNITS`].
 const POSITIVE: [&str; 13] = [
     "active_watts",
     "bytes_per_weight",
@@ -45,46 +45,46 @@ const POSITIVE: [&str; 13] = [
     "waves",
 ];
 
-/// Units of clocks, rates and sizes, which are above zero; but nothing may be felt from the
-/// first byte on (`onset_gbps`).
+/// Units of clocks, rates and sizes, which must be above zero. The exception is `onset_gbps`:
+/// interference may start at the first byte.
 const POSITIVE_UNITS: [&str; 6] = ["_gbps", "_gb", "_mhz", "_teraflops", "_per_cycle", "_per_ns"];
 
-/// What the quantity of a key may be.
+/// Valid range of a quantity.
 #[derive(Clone, Copy, Debug)]
 pub enum Limits {
-    /// Above zero, and neither vanishing nor beyond any phone.
+    /// Above zero: from 1e-9 to 1e9.
     Positive,
-    /// Zero or above, and not beyond any phone.
+    /// From zero to 1e9.
     NonNegative,
-    /// From the first number to the second.
+    /// From the first value to the second.
     Within(f64, f64),
 }
 
 impl Limits {
-    /// Least and most, and how to say them.
+    /// Minimum and maximum, and their description for messages.
     fn range(self) -> ([f64; 2], String) {
         match self {
             Self::Positive => {
                 ([SMALLEST, LARGEST], format!("a number above 0, from {SMALLEST:e} to {LARGEST:e}"))
             }
-            Self::NonNegative => ([0.0, LARGEST], format!("a number not below 0 and at most {LARGEST:e}")),
+            Self::NonNegative => ([0.0, LARGEST], format!("a number from 0 to {LARGEST:e}")),
             Self::Within(low, high) => ([low, high], format!("a number from {low} to {high}")),
         }
     }
 
     fn of(key: &str) -> Self {
         match key {
-            // Contention may be slightly negative in a fit (a core gains from data its neighbour
-            // fetched); eight threads must still take time: 1 - 0.1 * 7 > 0. More than ten is a
-            // percentage written for a fraction.
+            // Fitted contention may be slightly negative (a core benefits from data that its
+            // neighbour fetched), but the time of eight threads must stay positive:
+            // 1 - 0.1 * 7 > 0. Values above ten are percentages written as fractions.
             "contention_factor"
             | "memory_contention_factor"
             | "straggler_factor"
             | "whole_cluster_slowdown_factor" => Self::Within(-0.1, 10.0),
             "kernel_factor" => Self::Within(HostPath::KERNEL_FACTORS[0], HostPath::KERNEL_FACTORS[1]),
-            // A client that is slowed down more is not slowed but starved.
+            // Beyond this, a client is starved rather than slowed down.
             "crowded_slowdown_factor" => Self::Within(1.0, 100.0),
-            // A deviation beyond its median is noise.
+            // A deviation larger than the median itself is noise.
             "cpu_percent" | "gpu_percent" | "npu_percent" => Self::Within(0.0, 100.0),
             "onset_gbps" => Self::NonNegative,
             key if POSITIVE.contains(&key) || POSITIVE_UNITS.iter().any(|unit| key.ends_with(unit)) => {
@@ -95,34 +95,34 @@ impl Limits {
     }
 }
 
-/// Most that a count of a profile may be.
+/// Maximum of a count.
 fn most(key: &str) -> u32 {
     match key {
-        // What the largest server processors have.
+        // The largest server processors.
         "cores" => 256,
-        // Far more than any core's own cache has.
+        // Far above any core's private cache.
         "l1_cache_bytes" | "l2_cache_bytes" => 1 << 30,
-        // Streams of memory traffic: a share is not known more finely.
+        // Streams of memory traffic: shares are not known to a finer resolution.
         "gpu" | "npu" => 1_000,
-        // Parts of a processor (compute units, lanes, columns): a hundred times what there is, so that
-        // products of a few fit `u64`.
+        // Parts of a processor (compute units, lanes, columns): a hundred times what
+        // exists, while products of a few still fit `u64`.
         _ => 1 << 20,
     }
 }
 
-/// Collects violations while it descends into tables.
+/// Collects violations while descending into tables.
 #[derive(Debug, Default)]
 pub struct Checker {
     path: Vec<String>,
-    /// What was found, in the order of the checks.
+    /// The violations, in the order of the checks.
     pub violations: Vec<Violation>,
 }
 
 impl Checker {
-    /// The first violation as the error of `text`.
+    /// Fails with the first violation, located in `text`.
     ///
     /// # Errors
-    /// Where there is a violation.
+    /// If there is a violation.
     pub fn refuse(self, text: &Text) -> Result<()> {
         self.violations.into_iter().next().map_or(Ok(()), |violation| Err(text.reject(violation)))
     }
@@ -134,7 +134,7 @@ impl Checker {
         self.path.pop();
     }
 
-    /// Runs `check` inside the table `key`, where there is one.
+    /// Runs `check` inside the table `key` if it is present.
     pub fn optional<T>(&mut self, key: &str, table: Option<&T>, check: impl FnOnce(&T, &mut Self)) {
         if let Some(table) = table {
             self.table(key, |checker| check(table, checker));
@@ -148,14 +148,14 @@ impl Checker {
         }
     }
 
-    /// Notes that `key` holds `found` where `expected` was needed.
+    /// Records that `key` has the value `found` instead of `expected`.
     pub fn violation(&mut self, key: &str, found: impl Display, expected: impl Into<String>) {
         let mut path = self.path.clone();
         path.push(key.to_owned());
         self.violations.push(Violation::new(path.join("."), found, expected));
     }
 
-    /// `low_factor` and `high_factor` are the ends of an interval around a prediction.
+    /// Checks that `low_factor` and `high_factor` are the ends of an interval around a prediction.
     pub fn factors(&mut self, low_factor: f64, high_factor: f64) {
         for (key, factor, least) in
             [("low_factor", low_factor, 0.0), ("high_factor", high_factor, low_factor)]
@@ -167,10 +167,10 @@ impl Checker {
         }
     }
 
-    /// Every source, count and quantity of `table` and of the tables in it is what its key
-    /// says that it may be.
+    /// Checks every source, count and quantity of `table` and of nested tables against the range of
+    /// its key.
     pub fn values(&mut self, table: &impl Serialize) {
-        // What was parsed from TOML can be written as TOML.
+        // Values parsed from TOML serialise to TOML.
         if let Ok(table) = Table::try_from(table) {
             self.entries(&table);
         }
@@ -193,7 +193,7 @@ impl Checker {
         }
     }
 
-    /// The value at `path` of the table at work, of which `key` says what it may be.
+    /// Checks the value at `path` of the current table against the range of `key`.
     fn value(&mut self, path: &str, key: &str, value: &Value) {
         match value {
             Value::Table(table) if !table.contains_key("value") => {
@@ -204,12 +204,12 @@ impl Checker {
                     self.limited(path, &quantity, Limits::of(key));
                 }
             }
-            // Only numbers with a fraction are quantities.
+            // Only floats are quantities.
             _ => {}
         }
     }
 
-    /// `quantity` is a number within the limits, and what else it says makes sense.
+    /// Checks that `quantity` is within `limits`, and that its source and interval are valid.
     pub fn limited(&mut self, key: &str, quantity: &Quantity, limits: Limits) {
         let value = quantity.value;
         let ([least, most], expected) = limits.range();
@@ -227,21 +227,21 @@ impl Checker {
         }
     }
 
-    /// `value`, where there is one, is from `least` to `most`.
+    /// Checks that `value`, if present, is from `least` to `most`.
     pub fn within(&mut self, key: &str, value: Option<f64>, [least, most]: [f64; 2]) {
         if let Some(value) = value {
             self.limited(key, &Quantity::plain(value), Limits::Within(least, most));
         }
     }
 
-    /// `count` is at least one and at most `most`.
+    /// Checks that `count` is from 1 to `most`.
     pub fn count(&mut self, key: &str, count: u32, most: u32) {
         if !(1..=most).contains(&count) {
             self.violation(key, count, format!("a whole number from 1 to {most}"));
         }
     }
 
-    /// `source` says something.
+    /// Checks that `source` is not empty.
     pub fn sourced(&mut self, source: &str) {
         if source.trim().is_empty() {
             self.violation("source", "nothing", "where the table's values come from");
@@ -249,7 +249,7 @@ impl Checker {
     }
 }
 
-/// Those of `items` whose `name` an earlier one has, and where they are.
+/// The items whose `name` an earlier item has, with their indices.
 pub(crate) fn repeated<'a, T, Name: PartialEq>(
     items: &'a [T],
     name: impl Fn(&'a T) -> Name,
@@ -258,11 +258,11 @@ pub(crate) fn repeated<'a, T, Name: PartialEq>(
     items.iter().enumerate().filter(move |(index, _)| is_taken(*index))
 }
 
-/// A number as a person would write it: not with 300 zeros.
+/// Formats a number, in scientific notation if it would be long.
 fn short(value: f64) -> String {
-    const MOST_CHARACTERS: usize = 20;
+    const MAX_CHARACTERS: usize = 20;
     let plain = value.to_string();
-    if plain.len() > MOST_CHARACTERS { format!("{value:e}") } else { plain }
+    if plain.len() > MAX_CHARACTERS { format!("{value:e}") } else { plain }
 }
 
 #[cfg(test)]
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn no_quantity_is_beyond_what_the_equations_bear() {
+    fn quantities_for_which_the_equations_are_not_finite_are_rejected() {
         let mut checker = Checker::default();
         for value in [1e308, 1e-300, f64::NAN, f64::INFINITY, -0.0] {
             checker.limited("clock_mhz", &Quantity::plain(value), Limits::Positive);

@@ -1,10 +1,9 @@
 //! CPU parameters of a device profile: clusters of cores and their kernel rates.
 //!
-//! Responsible for: what distinguishes one cluster from the next (core type,
-//! count, clock, vector extensions) and the rate tables of the kernel
-//! libraries. Not for: which core set runs an operator, nor any formula.
-//! Invariant: clusters stand fastest first, by clock; the threads of a core set
-//! take cores in that order.
+//! Responsible for: the properties of each cluster (core type, count, clock, vector
+//! extensions) and the rate tables of the kernel libraries. Not for: which core set runs
+//! an operator, or formulas. Invariant: clusters are listed fastest first, by clock; the
+//! threads of a core set take cores in that order.
 
 mod coexec_rates;
 mod core;
@@ -27,11 +26,11 @@ pub use language::LanguageRates;
 pub use rates::{MixedClusters, RuyRates, XnnpackRates};
 pub use spread::CoreSetSpread;
 
-/// Most clusters a CPU has: one each of prime, big, middle and little cores is
-/// what phone systems-on-chip reach.
+/// Maximum clusters of a CPU: phone systems-on-chip have at most prime, big, middle and
+/// little cores.
 pub const MAX_CLUSTERS: usize = 4;
 
-/// Longest cluster name, in letters.
+/// Maximum length of a cluster name, in letters.
 const MAX_NAME_LETTERS: usize = 12;
 
 /// The CPU of a system-on-chip.
@@ -40,16 +39,17 @@ const MAX_NAME_LETTERS: usize = 12;
 pub struct Cpu {
     /// Where the table's values come from.
     pub source: String,
-    /// What every time is multiplied by while cores of two or more clusters
-    /// work together (a shared clock or power limit): gamma of the CPU model.
+    /// Factor on every time while cores of two or more clusters work together (a shared
+    /// clock or power limit): gamma of the CPU model.
     #[serde(default = "no_change")]
     pub mixed_cluster_factor: Quantity,
-    /// The same for TFLite's own kernels on 32-bit floating point, where it has
-    /// been fitted; takes the place of `mixed_cluster_factor`.
+    /// Fitted costs of mixing clusters for TFLite's own kernels on 32-bit floating point;
+    /// overrides `mixed_cluster_factor`.
     pub mixed_ruy_f32: Option<MixedClusters>,
-    /// The same for TFLite's own kernels on 8-bit integers.
+    /// Fitted costs of mixing clusters for TFLite's own kernels on 8-bit integers; overrides
+    /// `mixed_cluster_factor`.
     pub mixed_ruy_i8: Option<MixedClusters>,
-    /// A language-model engine's kernels for integer weights, on all cores.
+    /// Rates of a language-model engine's kernels for integer weights, on all cores.
     pub language: Option<LanguageRates>,
     /// Clusters, fastest first.
     #[serde(rename = "cluster")]
@@ -62,11 +62,11 @@ pub struct Cpu {
 pub struct Cluster {
     /// Name used in core sets: `large`, `med`, `small`.
     pub name: ClusterName,
-    /// Micro-architecture: decides the micro-kernels XNNPACK selects.
+    /// Micro-architecture, by which XNNPACK selects micro-kernels.
     pub core: Core,
     /// Number of cores.
     pub cores: u32,
-    /// Highest clock, in 10^6 cycles per second.
+    /// Maximum clock, in MHz.
     pub clock_mhz: Quantity,
     /// Whether the cores have the int8 dot product (Armv8.2 `DotProd`).
     #[serde(default)]
@@ -99,8 +99,8 @@ pub struct Cluster {
     pub source: String,
 }
 
-/// Name of a cluster: 1 to 12 lower-case letters, so that `1large2med` reads
-/// only one way.
+/// Name of a cluster: 1 to 12 lower-case letters, so that core sets such as `1large2med`
+/// are unambiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
@@ -132,7 +132,7 @@ fn no_change() -> Quantity {
 }
 
 impl Cluster {
-    /// What the rates of each table that it has rest on, by the table's key.
+    /// Key and basis of each rate table present.
     pub fn rate_bases(&self) -> impl Iterator<Item = (&'static str, Basis)> {
         let tables = [
             ("ruy_f32", self.ruy_f32.as_ref().map(|rates| rates.basis)),
@@ -147,8 +147,8 @@ impl Cluster {
 }
 
 impl Cpu {
-    /// Checks what the types cannot say: 1 to [`MAX_CLUSTERS`] clusters with
-    /// names of their own, listed by falling clock, and every value in range.
+    /// Checks that there are 1 to [`MAX_CLUSTERS`] clusters with unique names, in order of
+    /// decreasing clock, and that every value is in range.
     pub fn check(&self, checker: &mut Checker) {
         checker.values(self);
         if self.clusters.is_empty() || self.clusters.len() > MAX_CLUSTERS {
@@ -168,12 +168,12 @@ impl Cpu {
         }
     }
 
-    /// Cores of all clusters together.
+    /// Total cores of all clusters.
     pub fn cores(&self) -> u32 {
         self.clusters.iter().map(|cluster| cluster.cores).sum()
     }
 
-    /// Whether its tables describe coexec's own kernels and no other library's.
+    /// Whether there are rate tables, and all of them are of coexec's own kernels.
     pub fn has_only_coexec(&self) -> bool {
         let mut tables = self.clusters.iter().flat_map(Cluster::rate_bases).peekable();
         tables.peek().is_some() && tables.all(|(key, _)| key == "coexec_f32")
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_stand_fastest_first() {
+    fn clusters_are_listed_fastest_first() {
         assert_eq!(violations(&cpu(2840.0, 1800.0, "small")), [""; 0]);
         assert_eq!(violations(&cpu(1800.0, 2840.0, "small")), ["cluster[1].clock_mhz"]);
     }

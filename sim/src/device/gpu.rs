@@ -1,10 +1,10 @@
-//! The GPU of a device profile: its dispatch family, its width, how many waves
-//! it keeps resident, and one parameter table per kernel family.
+//! The GPU of a device profile: its dispatch family, its width, its occupancy
+//! limits, and one parameter table per kernel family.
 //!
 //! Responsible for: the schema and the range checks. Not for: the dispatch rules
-//! and the latency equations (`kernel::gpu`), whose terms the parameters name.
+//! and the latency equations (`kernel::gpu`), after whose terms the parameters are named.
 //! Invariant: counts decide the dispatch and are exact; the microsecond values
-//! are fitted and only ever used together, as one set per table.
+//! are fitted and only meaningful together, as one set per table.
 
 mod convolution;
 pub mod family;
@@ -47,26 +47,26 @@ pub struct Gpu {
     /// Compute units as the delegate counts them: shader processors (Adreno),
     /// cores (Mali, Apple), clusters (`PowerVR`), multiprocessors (NVIDIA).
     pub compute_units: u32,
-    /// Threads of one wave in the occupancy accounting. On Adreno 640 this is 64
-    /// although the tile rule counts 128-lane waves (fit on the public GPU table).
+    /// Threads of one wave for occupancy. On Adreno 640 this is 64, although the tile rule
+    /// counts 128-lane waves (fit on the public GPU table).
     pub simd_width: u32,
-    /// Most threads the driver allows in one work-group of a compiled kernel.
+    /// Maximum threads that the driver allows in one work-group of a compiled kernel.
     pub max_work_group_size: u32,
-    /// Clock under load, in 10^6 cycles per second. Only the prior of a fit needs it.
+    /// Clock under load, in MHz. Used only for the prior of a fit.
     pub clock_mhz: Option<Quantity>,
-    /// Multiply-accumulates in 16-bit floating point that the whole GPU completes in
-    /// a cycle. Only the prior of a fit needs it.
+    /// Multiply-accumulates in 16-bit floating point per cycle of the whole GPU. Used only for
+    /// the prior of a fit.
     pub multiply_accumulates_per_cycle: Option<Quantity>,
     /// How a linear layer of several rows reaches the delegate.
     #[serde(default)]
     pub linear_lowering: LinearLowering,
-    /// Waves a compute unit keeps resident, by tile size; a kernel that no entry
-    /// matches has no limit.
+    /// Waves resident on a compute unit, by tile size; a kernel that matches no entry has no
+    /// limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub residency: Vec<Residency>,
     /// Generic convolution; also matrix products of more than one row.
     pub conv_generic: ConvGenericKernel,
-    /// Grouped convolution; `conv_generic` stands in where it is missing.
+    /// Grouped convolution; defaults to `conv_generic`.
     pub grouped_conv: Option<ConvGenericKernel>,
     /// Winograd F(4x4, 3x3) convolution.
     pub winograd: Option<WinogradKernel>,
@@ -84,14 +84,14 @@ pub struct Gpu {
     pub concat: ConcatKernel,
     /// Element-wise functions, softmax, normalisations, look-ups and copies.
     pub elementwise: ElementwiseKernel,
-    /// What was learned of the launches that these tables miss.
+    /// Correction of the kernel tables, learned from their residuals.
     pub residual: Option<Residual>,
-    /// What a whole inference takes beside its launches, where it is known.
+    /// Host-side costs of a whole inference, in addition to its launches; `None` if unmeasured.
     pub host: Option<HostPath>,
-    /// Memory of its own, where it does not share that of the other processors.
+    /// Dedicated memory; `None` for a GPU in the unified memory of all processors.
     pub memory: Option<OwnMemory>,
-    /// Kernels for models whose weights alone are integers; the delegate's stand in
-    /// where they are missing.
+    /// Kernels for models with integer weights and 16-bit activations; defaults to the
+    /// delegate's kernels.
     pub language: Option<LanguageKernels>,
 }
 
@@ -100,60 +100,60 @@ pub struct Gpu {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinearLowering {
-    /// As the generic convolution with its tile folded into a row, (2,2,2) into
-    /// (4,1,2), as products of activations are: so coexec's own kernels run it.
+    /// As the generic convolution with its tile folded into a row, (2,2,2) into (4,1,2), like
+    /// products of activations. coexec's own kernels do the same.
     #[default]
     FullyConnected,
     /// As a 1x1 convolution of a one-pixel-high image: the tile is not folded.
-    /// What the delegate makes of activations with three dimensions (LiteRT
-    /// sources), and what the latencies of EPEW'25, section 3, fit better.
+    /// The delegate does this for three-dimensional activations (LiteRT sources), and it
+    /// fits the latencies of EPEW'25, section 3, better.
     Convolution,
 }
 
-/// Which kernels a [`Residency`] entry speaks of.
+/// Kernels to which a [`Residency`] entry applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResidentKernel {
-    /// Convolution, 1x1, stride 1, unpadded: the compiler drops the window loop and
-    /// with it registers.
+    /// Convolution, 1x1, stride 1, unpadded: without the window loop it needs fewer registers.
     Trivial,
     /// Convolution with any other window.
     Other,
     /// Convolution with any window.
     Any,
-    /// Depthwise convolution. A group of many waves may leave no room for a second
-    /// one and the unit partly empty: on Adreno 640, a 784-thread group (28x28
-    /// pixels in 2x2 tiles) fills 13 of 16.
+    /// Depthwise convolution. A large group may leave too little room for a second one, and
+    /// the unit partly empty: on Adreno 640, a 784-thread group (28x28 pixels in 2x2 tiles)
+    /// fills 13 of 16 waves.
     Depthwise,
 }
 
-/// How many waves of a kernel a compute unit keeps resident: what
-/// the registers of one thread's tile leave room for.
+/// Occupancy limit: how many waves of a kernel are resident on a compute unit, given the
+/// registers that one thread's tile needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Residency {
     /// Texels of one thread's output tile: columns x rows x slices.
     pub tile_size: u32,
-    /// Which kernels.
+    /// Kernels to which the limit applies.
     pub kernel: ResidentKernel,
-    /// Resident waves per compute unit. A fraction is kept where one wave is one
-    /// work-group, as on Apple: 49 groups on 6 cores are 8.17.
+    /// Resident waves per compute unit. May be fractional if a work-group is one wave, as on
+    /// Apple: 49 groups on 6 cores are 8.17.
     pub waves: Quantity,
 }
 
 impl Gpu {
-    /// Where the delegate stores activations on this GPU.
+    /// Storage layout of activations in the delegate.
     pub fn layout(&self) -> Layout {
         self.family.rules().layout
     }
 
-    /// The same GPU predicted by its equations alone.
+    /// The same GPU without its residual model, predicted by the white-box equations alone.
     #[must_use]
     pub fn without_residual(&self) -> Self {
         Self { residual: None, ..self.clone() }
     }
 
-    /// Waves of a `kernel` of `tile_size` texels that a compute unit keeps resident; `None` for no limit.
+    /// Waves per compute unit that a `kernel` with tiles of `tile_size` texels keeps
+    /// resident; `None` for no limit.
     pub fn resident_waves(&self, tile_size: u32, kernel: ResidentKernel) -> Option<f64> {
         let matches = |entry: &&Residency| {
             let is_any = entry.kernel == ResidentKernel::Any && kernel != ResidentKernel::Depthwise;
@@ -162,7 +162,7 @@ impl Gpu {
         self.residency.iter().find(matches).map(|entry| entry.waves.value)
     }
 
-    /// Notes every value that cannot be.
+    /// Records every invalid value.
     pub(crate) fn check(&self, checker: &mut Checker) {
         checker.values(&self.without_residual());
         checker.optional("residual", self.residual.as_ref(), Residual::check);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn depthwise_kernels_have_a_residency_of_their_own() {
+    fn depthwise_kernels_have_their_own_residency() {
         let mut gpu = pixel4();
         assert_eq!(gpu.resident_waves(8, ResidentKernel::Depthwise), None);
         let waves = Quantity::plain(16.0);

@@ -1,10 +1,11 @@
-//! Parameters of the memory all processors share.
+//! Parameters of the memory that all processors share.
 //!
-//! Responsible for: the bandwidth that clients get together, and how each suffers
-//! from the others. Not for: the ceiling of one processor, which stands in its own
-//! table, nor for who gets what of a shared bandwidth (`engine`). Invariant: no
-//! capacity exceeds the peak, and no interference makes its client faster. A capacity
-//! may grow with the clients, and what a new one leaves of its addition the others get.
+//! Responsible for: the total bandwidth of concurrent clients, and interference between
+//! them. Not for: the bandwidth limit of one processor, which is in that processor's
+//! table, or the allocation of shared bandwidth (`engine`). Invariant: no capacity
+//! exceeds the peak, and no interference speeds up its client. The capacity may grow
+//! with the number of clients; what a new client does not use of the increase goes to
+//! the others.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,31 +18,29 @@ use crate::units::{Bytes, BytesPerSecond};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
-    /// Where the values come from that name no source of their own.
+    /// Source of the values that have none of their own.
     pub source: String,
-    /// How much it holds, in 10^9 bytes, where all phones of this name have as much.
+    /// Size in 10^9 bytes, if all phones of this name have the same.
     pub capacity_gb: Option<Quantity>,
-    /// What the interface moves at best: transfer rate times bus width.
+    /// Peak bandwidth of the interface: transfer rate times bus width.
     pub peak_bandwidth_gbps: Quantity,
-    /// What is achieved together by one client, two, three and so on; the last
-    /// entry holds for more. A client is a processor that moves bytes. More
-    /// clients may get less than fewer do, where they disturb each other. The first
-    /// entry is the most that a client counts for beside others. It bounds no client
-    /// alone, which only the peak does: what a kernel takes alone was measured, and
-    /// small tensors come from caches, faster than memory moves them.
+    /// Total bandwidth achieved by one client, two, three and so on; the last entry applies to
+    /// more. A client is a processor that moves bytes. More clients may achieve less than
+    /// fewer, if they disturb each other. The first entry bounds the demand of a client only
+    /// when others are active. A client alone is bounded only by the peak: contention-free
+    /// kernel times are measured, and small tensors come from caches, faster than from memory.
     pub concurrent_bandwidth_gbps: Vec<Quantity>,
-    /// How many streams an accelerator's traffic consists of where it competes. Absent:
-    /// one each.
+    /// Number of streams of each accelerator's traffic under contention. If absent, one each.
     pub streams: Option<Streams>,
-    /// How clients suffer from what the others want to move, beyond sharing the
-    /// capacity; a client without an entry does not.
+    /// Slowdown of clients by the demand of others, beyond sharing the capacity. A client without
+    /// an entry is only affected by sharing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interference: Vec<Interference>,
 }
 
-/// Equal streams that an accelerator's traffic consists of. Where more is wanted than
-/// the memory moves, each stream gets the same, so that a client with more streams
-/// gets more; a CPU thread is one stream.
+/// Number of equal streams of an accelerator's traffic. If demand exceeds the bandwidth, every
+/// stream gets the same share, so a client with more streams gets more; a CPU thread is one
+/// stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Streams {
@@ -53,38 +52,38 @@ pub struct Streams {
     pub npu: u32,
 }
 
-/// How one client suffers from the others, by three regions of what they want to
-/// move together: nothing up to the onset, a linear fall, nothing more from the
-/// saturation on (the regions PCCS, MICRO'21, measured on three systems-on-chip).
+/// Slowdown of one client by the total demand of the others, in three regions: none up to the
+/// onset, a linear decline, constant from the saturation on (the regions that PCCS, MICRO'21,
+/// measured on three systems-on-chip).
 ///
-/// With `x`, from 0 to 1, for how far the others' demand has come from `onset_gbps`
-/// to `saturation_gbps`, a client that alone moves `own` gigabytes a second moves
+/// Let `x`, from 0 to 1, be the position of the others' demand between `onset_gbps` and
+/// `saturation_gbps`. A client that alone moves `own` GB/s then moves
 ///
 /// ```text
 /// min(own / (1 + x * (crowded_slowdown_factor - 1)),
 ///     alone_gbps + x * (crowded_gbps - alone_gbps))
 /// ```
 ///
-/// The others' demand is what they would move alone. What is left of the capacity
-/// is shared by max-min, as without this table.
+/// The others' demand is what each would move alone. The capacity is then shared max-min
+/// fairly, as without this table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Interference {
-    /// Who suffers: `cpu`, `gpu`, `npu`, or the name of a CPU cluster, whose entry
-    /// goes before that of `cpu` for core sets led by it.
+    /// The affected client: `cpu`, `gpu`, `npu`, or the name of a CPU cluster, whose entry takes
+    /// precedence over that of `cpu` for core sets led by it.
     pub client: String,
     /// Where the values come from.
     pub source: String,
-    /// Demand of the others up to which nothing is felt.
+    /// Demand of the others up to which there is no slowdown.
     pub onset_gbps: Quantity,
-    /// Demand of the others from which more does no more harm.
+    /// Demand of the others above which the slowdown is constant.
     pub saturation_gbps: Quantity,
-    /// Most the client moves while the others stay below the onset.
+    /// Maximum bandwidth of the client while the others stay below the onset.
     pub alone_gbps: Quantity,
-    /// Most it moves once the others are past the saturation.
+    /// Maximum bandwidth of the client once the others are past the saturation.
     pub crowded_gbps: Quantity,
-    /// Time over time alone, past the saturation, of a client that moves little:
-    /// each access waits longer.
+    /// Slowdown of a client with little traffic once the others are past the saturation: each
+    /// access has a longer latency.
     pub crowded_slowdown_factor: Quantity,
 }
 
@@ -102,26 +101,26 @@ impl Interference {
 }
 
 impl Memory {
-    /// How much it holds, where that is known.
+    /// Size of the memory; `None` if unknown.
     pub fn size(&self) -> Option<Bytes> {
         const BYTES_PER_GIGABYTE: f64 = 1e9;
         self.capacity_gb.as_ref().map(|gigabytes| Bytes((gigabytes.value * BYTES_PER_GIGABYTE) as u64))
     }
 
-    /// What `clients` processors get together; with none, what one would get.
+    /// Total bandwidth of `clients` concurrent clients; for 0, that of one.
     pub fn capacity(&self, clients: usize) -> BytesPerSecond {
         let curve = &self.concurrent_bandwidth_gbps;
         let entry = curve.get(clients.saturating_sub(1)).or(curve.last());
-        // A checked memory has an entry; an unchecked one is as fast as it can be.
+        // A checked profile has at least one entry; an unchecked one falls back to the peak.
         BytesPerSecond::from_gigabytes(entry.unwrap_or(&self.peak_bandwidth_gbps).value)
     }
 
-    /// How `client` suffers from the others, where it does so beyond sharing.
+    /// The interference entry of `client`, if any.
     pub fn interference_of(&self, client: &str) -> Option<&Interference> {
         self.interference.iter().find(|interference| interference.client == client)
     }
 
-    /// Notes every value that cannot be.
+    /// Records every invalid value.
     pub fn check(&self, checker: &mut Checker) {
         checker.values(self);
         if self.concurrent_bandwidth_gbps.is_empty() {
@@ -138,7 +137,7 @@ impl Memory {
         checker.each("interference", &self.interference, Interference::check);
         for (index, entry) in repeated(&self.interference, |entry| &entry.client) {
             let key = format!("interference[{index}].client");
-            checker.violation(&key, format!("{:?}", entry.client), "one entry a client");
+            checker.violation(&key, format!("{:?}", entry.client), "one entry per client");
         }
     }
 }
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_disturb_each_other_are_a_possible_memory() {
+    fn capacity_may_fall_with_more_clients() {
         let mut memory = snapdragon_8_gen_3();
         memory.concurrent_bandwidth_gbps.swap(0, 1);
         assert!(violations(&memory).is_empty());
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_the_curve_that_is_written_for_it() {
+    fn a_client_has_its_own_interference_entry() {
         let memory = with_interference();
         assert!(violations(&memory).is_empty());
         assert!(memory.interference_of("cpu").is_none());
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn company_that_helps_is_no_interference() {
+    fn interference_never_speeds_up_its_client() {
         let mut memory = with_interference();
         memory.interference.push(memory.interference[0].clone());
         let entry = &mut memory.interference[0];

@@ -1,8 +1,8 @@
-//! Parameters of the energy model: what each processor draws in each state.
+//! Parameters of the energy model: the power of each processor in each state.
 //!
 //! Responsible for: watts per processor and state, joules per byte moved. Not
-//! for: how long a state lasts (the timeline says so). Invariant: a processor
-//! draws at least as much at work as it does idle.
+//! for: the duration of each state, which comes from the timeline. Invariant: a
+//! processor draws at least as much when active as when idle.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,50 +12,50 @@ use crate::units::{Bytes, Joules, Watts};
 
 const PICOJOULES_PER_JOULE: f64 = 1e12;
 
-/// What the whole device draws. A profile may go without: then no energy is told.
+/// Power of the whole device. A profile without it has no energy predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// Where the values come from that name no source of their own.
+    /// Source of the values that have none of their own.
     pub source: String,
-    /// What is drawn whatever runs: memory refresh, interconnect, display off.
+    /// Baseline power, whatever runs: memory refresh, interconnect, display off.
     pub base_watts: Quantity,
     /// Energy of one byte moved to or from memory.
     pub memory_picojoules_per_byte: Quantity,
-    /// Cores of each CPU cluster, in the order of the profile's CPU clusters.
+    /// A core of each CPU cluster, in the order of the profile's CPU clusters.
     pub cluster: Vec<ProcessorPower>,
     /// The GPU.
     pub gpu: Option<ProcessorPower>,
-    /// The NPU, where there is one.
+    /// The NPU.
     pub npu: Option<ProcessorPower>,
 }
 
-/// What one CPU core, the whole GPU or the whole NPU draws.
+/// Power of one CPU core, of the whole GPU or of the whole NPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorPower {
     /// Where the values come from.
     pub source: String,
-    /// While it computes.
+    /// Power while computing.
     pub active_watts: Quantity,
-    /// While it spins on a flag; absent for a processor that never does.
+    /// Power while polling a flag; absent for a processor that never polls.
     pub polling_watts: Option<Quantity>,
-    /// While it waits without spinning, or has nothing to do.
+    /// Power while idle or waiting without polling.
     pub idle_watts: Quantity,
 }
 
 impl ProcessorPower {
-    /// Power while it computes.
+    /// Power while computing.
     pub fn active(&self) -> Watts {
         Watts(self.active_watts.value)
     }
 
-    /// Power while it spins on a flag; a processor that never spins is idle.
+    /// Power while polling a flag; the idle power for a processor that never polls.
     pub fn polling(&self) -> Watts {
         Watts(self.polling_watts.as_ref().unwrap_or(&self.idle_watts).value)
     }
 
-    /// Power while it has nothing to do.
+    /// Power while idle.
     pub fn idle(&self) -> Watts {
         Watts(self.idle_watts.value)
     }
@@ -70,17 +70,17 @@ impl ProcessorPower {
 }
 
 impl Power {
-    /// What is drawn whatever runs.
+    /// Baseline power.
     pub fn base(&self) -> Watts {
         Watts(self.base_watts.value)
     }
 
-    /// What moving `bytes` to or from memory costs.
+    /// Energy of moving `bytes` to or from memory.
     pub fn memory_energy(&self, bytes: Bytes) -> Joules {
         Joules(bytes.0 as f64 * self.memory_picojoules_per_byte.value / PICOJOULES_PER_JOULE)
     }
 
-    /// Notes every value that cannot be.
+    /// Records every invalid value.
     pub fn check(&self, checker: &mut Checker) {
         checker.values(self);
         checker.each("cluster", &self.cluster, ProcessorPower::check);

@@ -1,4 +1,4 @@
-//! The kinds of processors that a device has.
+//! The kinds of processors of a device.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub enum ProcessorKind {
 }
 
 impl ProcessorKind {
-    /// All of them, in the order they are reported.
+    /// All kinds, in the order of reports.
     pub const ALL: [Self; 3] = [Self::Cpu, Self::Gpu, Self::Npu];
 
     /// The name in tables and sentences.
@@ -36,7 +36,7 @@ impl ProcessorKind {
         }
     }
 
-    /// The one that files call so.
+    /// The kind with this [`Self::name`], if any.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }

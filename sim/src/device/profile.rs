@@ -1,4 +1,4 @@
-//! The device profile as a whole, its loading and the bundled profiles.
+//! The device profile, its loading and the bundled profiles.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,38 +8,38 @@ use super::calibration::{Calibration, UsedFact};
 use super::{Checker, Cpu, Gpu, Memory, Npu, Power, Quantity, Sync, SystolicArrays};
 use crate::input::{InputError, Result, Text, from_toml};
 
-/// One system-on-chip in one phone: everything the models need to know of it.
+/// One system-on-chip in one phone: all parameters of the models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Name used on the command line.
     pub name: String,
-    /// Name a person would use.
+    /// Human-readable name.
     pub title: String,
     /// System-on-chip.
     pub soc: String,
-    /// Other names that find this profile.
+    /// Other names by which the profile is found.
     #[serde(default)]
     pub aliases: Vec<String>,
     /// Shared memory.
     pub memory: Memory,
     /// CPU clusters and their kernel rates.
     pub cpu: Cpu,
-    /// The GPU, where coexec models it.
+    /// The GPU; absent if not modelled.
     pub gpu: Option<Gpu>,
-    /// The NPU, where the SoC has one that coexec models.
+    /// The NPU; absent if the SoC has none or it is not modelled.
     pub npu: Option<Npu>,
     /// Synchronisation between processors.
     pub sync: Sync,
-    /// Power, where it is known.
+    /// Power; absent if unknown.
     pub power: Option<Power>,
     /// Spread of repeated runs.
     pub jitter: Jitter,
-    /// Published numbers that values of this profile were set from. A number
-    /// listed here is an input: it does not count as predicted.
+    /// Published numbers from which values of this profile were set. They are inputs and do
+    /// not count as predicted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_fact: Vec<UsedFact>,
-    /// What its fitted values were fitted on, and how well.
+    /// Provenance and accuracy of the fitted values.
     pub calibration: Option<Calibration>,
 }
 
@@ -58,17 +58,18 @@ pub struct Jitter {
     pub npu_percent: Option<Quantity>,
 }
 
-/// Name and content of every bundled profile, by name: the files in `device-profiles/`.
+/// Name and content of every bundled profile in `device-profiles/`, sorted by name.
 const BUNDLED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/device-profiles.rs"));
 
-/// What names a profile: the keys before its first table.
+/// The keys before a profile's first table that identify it.
 #[derive(Deserialize)]
 struct Identity {
     #[serde(default)]
     aliases: Vec<String>,
 }
 
-/// Whether a bundled profile is called `name`, in whatever case. Only the head of its file is parsed, since some are long.
+/// Whether a bundled profile has the name or alias `name`, ignoring case. Only the head
+/// of its file is parsed, since some files are long.
 fn answers_to(&(file, content): &(&str, &str), name: &str) -> bool {
     let head = content.find("\n[").map_or(content, |tables| &content[..tables]);
     let has_alias =
@@ -84,7 +85,7 @@ impl Profile {
     /// Parses and checks a profile.
     ///
     /// # Errors
-    /// The first thing wrong with the text.
+    /// The first violation in the text.
     pub fn parse(text: &Text) -> Result<Self> {
         let profile: Self = text.parse()?;
         let mut checker = Checker::default();
@@ -93,12 +94,11 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The bundled profile called `name` (or one of whose aliases that is), or
-    /// the profile in the file at that path.
+    /// The bundled profile with the name or alias `name`, or the profile in the file at that
+    /// path.
     ///
     /// # Errors
-    /// [`InputError::Unknown`] where there is neither; otherwise what is wrong
-    /// with the file.
+    /// [`InputError::Unknown`] if there is neither; otherwise the first violation in the file.
     pub fn load(name: &str) -> Result<Self> {
         if let Some(bundled) = BUNDLED.iter().find(|bundled| answers_to(bundled, name)) {
             return parse_bundled(bundled);
@@ -117,7 +117,7 @@ impl Profile {
     /// All bundled profiles.
     ///
     /// # Errors
-    /// What is wrong with one of them; a test holds that nothing is.
+    /// If one of them is invalid, which a test excludes.
     pub fn bundled() -> Result<Vec<Self>> {
         BUNDLED.iter().map(parse_bundled).collect()
     }
@@ -125,7 +125,7 @@ impl Profile {
     /// The profile as TOML, with each value that has its own source on one line.
     ///
     /// # Errors
-    /// The profile holds what TOML cannot say; one that was parsed does not.
+    /// If a value is not representable in TOML, which does not occur in a parsed profile.
     pub fn to_toml(&self) -> Result<String, toml_edit::ser::Error> {
         let mut document = toml_edit::ser::to_document(self)?;
         for (_, item) in document.as_table_mut().iter_mut() {
@@ -153,7 +153,7 @@ impl Profile {
                 let expected = format!("{clusters} entries, one for each [[cpu.cluster]], in its order");
                 checker.violation("power.cluster", format!("{found} entries"), expected);
             }
-            // A processor without power would be free to an energy search.
+            // A processor without power would cost nothing in an energy search.
             let parts = [
                 ("gpu", self.gpu.is_some(), power.gpu.is_some()),
                 ("npu", self.npu.is_some(), power.npu.is_some()),
@@ -169,19 +169,19 @@ impl Profile {
         checker.table("jitter", |checker| checker.values(&self.jitter));
     }
 
-    /// The NPU's arrays, where anything is known of products that are handed over one by one.
+    /// The NPU's systolic arrays, for products dispatched one by one; `None` if the profile has none.
     pub fn systolic(&self) -> Option<&SystolicArrays> {
         self.npu.as_ref()?.systolic.as_ref()
     }
 
-    /// The same device, whose processors share the memory by max-min alone.
+    /// The same device without memory interference, only max-min fair sharing.
     #[must_use]
     pub fn without_interference(&self) -> Self {
         let memory = Memory { interference: Vec::new(), ..self.memory.clone() };
         Self { memory, ..self.clone() }
     }
 
-    /// Notes every entry of the memory's interference for a client that is not here.
+    /// Records memory interference entries of clients that the device does not have.
     fn check_clients(&self, checker: &mut Checker) {
         let clusters = self.cpu.clusters.iter().map(|cluster| cluster.name.as_str());
         let known: Vec<&str> = ["cpu", "gpu", "npu"].into_iter().chain(clusters).collect();
@@ -195,8 +195,8 @@ impl Profile {
     }
 }
 
-/// Gives each table its own header, but leaves a sourced value (which the
-/// serialiser writes inline) in the line of its key.
+/// Gives each table its own header, but keeps sourced values, which the serialiser writes inline,
+/// on the line of their key.
 fn lay_out(item: &mut Item) {
     let is_quantity = |inline: &InlineTable| inline.contains_key("value") && inline.contains_key("source");
     if let Item::Value(Value::InlineTable(inline)) = item
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_is_called_what_its_file_is_and_found_by_its_aliases() {
+    fn a_profile_has_the_name_of_its_file_and_is_found_by_its_aliases() {
         let mut taken = std::collections::HashSet::new();
         for bundled in BUNDLED {
             let profile = parse_bundled(bundled).unwrap();

@@ -1,4 +1,4 @@
-//! A number in a device profile, with where it comes from.
+//! A value in a device profile, with its source.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,32 +9,32 @@ use serde::{Deserialize, Serialize};
 #[serde(from = "Written", into = "Written")]
 #[schemars(with = "Written")]
 pub struct Quantity {
-    /// The number, in the unit its key names.
+    /// The value, in the unit that its key names.
     pub value: f64,
-    /// Where it comes from, where that differs from its table's source.
+    /// Source of the value, if it differs from its table's.
     pub source: Option<String>,
     /// 95 % confidence interval of a fitted value.
     pub ci95: Option<[f64; 2]>,
 }
 
 impl Quantity {
-    /// The value of a parameter that may be left out where it adds nothing.
+    /// The value of an optional parameter; 0 if absent.
     pub fn or_zero(optional: Option<&Self>) -> f64 {
         optional.map_or(0.0, |quantity| quantity.value)
     }
 
-    /// A number whose source is its table's.
+    /// A value whose source is its table's.
     pub const fn plain(value: f64) -> Self {
         Self { value, source: None, ci95: None }
     }
 
-    /// A number with a source of its own.
+    /// A value with its own source.
     pub fn of(value: f64, source: impl Into<String>) -> Self {
         Self { source: Some(source.into()), ..Self::plain(value) }
     }
 }
 
-/// The two ways a person may write a [`Quantity`].
+/// The two notations of a [`Quantity`] in a file.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "expected a number or { value, source, ci95 }")]
 enum Written {

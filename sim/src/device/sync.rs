@@ -1,10 +1,10 @@
-//! Parameters of synchronisation: what it costs that one processor learns of
-//! another's result, and sees it.
+//! Parameters of synchronisation: the cost of notifying a processor of another's result
+//! and of making the result visible to it.
 //!
-//! Responsible for: the latency of each mechanism and the cost of making bytes
-//! visible. Not for: who synchronises when, and what each mechanism needs
-//! (`plan::synchronisation`). Invariant: every mechanism has its own table and
-//! source, since they are rarely measured on one device.
+//! Responsible for: the latency of each mechanism, and the cost of making bytes visible.
+//! Not for: when processors synchronise, and what each mechanism requires
+//! (`plan::synchronisation`). Invariant: every mechanism has its own table and source,
+//! since they are rarely measured on the same device.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,62 +16,61 @@ use crate::units::{Bytes, Picos};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sync {
-    /// Where the values come from that name no source of their own.
+    /// Source of the values that have none of their own.
     pub source: String,
     /// The CPU blocks until the command queue is empty (`clFinish`).
     pub blocking_finish: Notification,
-    /// The CPU sleeps until a command's event (`clWaitForEvents`); the GPU waits
-    /// for an event the CPU sets.
+    /// The CPU sleeps until a command's event (`clWaitForEvents`); the GPU waits for a user
+    /// event that the CPU sets.
     pub event_wait: Notification,
     /// Both spin on flags in fine-grained shared virtual memory.
     pub svm_polling: Notification,
     /// The CPU sleeps for most of the predicted wait, then spins on a flag.
     pub sleep_then_poll: SleepThenPoll,
-    /// Makes an accelerator's result visible to the CPU.
+    /// Mapping: makes an accelerator's result visible to the CPU.
     pub map: Transfer,
-    /// Gives the memory back to the accelerator, with the CPU's result.
+    /// Unmapping: returns the memory to the accelerator, with the CPU's result.
     pub unmap: Transfer,
-    /// Copies between an image, which the GPU prefers, and a buffer, which the
-    /// CPU needs.
+    /// Copying between an image, which the GPU prefers, and a buffer, which the CPU needs.
     pub transform: Transfer,
 }
 
-/// A mechanism that takes one time, whatever is waited for.
+/// A mechanism of constant latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Notification {
     /// Where the values come from.
     pub source: String,
-    /// From one processor's end until the other knows of it.
+    /// From the end of one processor's work until the other is notified.
     pub notification_us: Quantity,
 }
 
-/// A mechanism that trades spinning for sleep of a coarse granularity.
+/// A mechanism that replaces most of the polling with sleeps of coarse granularity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SleepThenPoll {
     /// Where the values come from.
     pub source: String,
-    /// From one processor's end until the other, by then spinning, knows of it.
+    /// From the end of one processor's work until the other, which is polling by then, is notified.
     pub notification_us: Quantity,
-    /// Shortest sleep of the operating system; a sleep is a multiple of it.
+    /// Shortest sleep of the operating system; every sleep is a multiple of it.
     pub sleep_granularity_us: Quantity,
 }
 
-/// A cost that grows with the bytes: `fixed + bytes x per_byte`.
+/// A cost that is affine in the bytes: `fixed + bytes x per_byte`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Transfer {
     /// Where the values come from.
     pub source: String,
-    /// The part that does not depend on the bytes.
+    /// Fixed part.
     pub fixed_us: Quantity,
-    /// The part each byte adds; 0.1 ns a byte are 10 GB/s.
+    /// Additional time per byte; 0.1 ns per byte is 10 GB/s.
     pub per_byte_ns: Quantity,
 }
 
 impl Sync {
-    /// Where everything but the shortest sleep takes so many times as long.
+    /// A copy with every time but the shortest sleep multiplied by `factor`.
     pub(crate) fn scaled(&self, factor: f64) -> Self {
         let mut scaled = self.clone();
         let Self { blocking_finish, event_wait, svm_polling, sleep_then_poll, map, unmap, transform, .. } =
@@ -87,8 +86,8 @@ impl Sync {
 }
 
 impl SleepThenPoll {
-    /// What is left to spin of a wait predicted to last `wait`, once the whole
-    /// sleeps that fit into it are over: less than one sleep.
+    /// Polling time of a wait predicted to last `wait`: the remainder after as many whole sleeps
+    /// as fit, less than one sleep.
     pub fn polling(&self, wait: Picos) -> Picos {
         let granularity = Picos::from_micros(self.sleep_granularity_us.value);
         Picos(wait.0.checked_rem(granularity.0).unwrap_or(0))
@@ -96,7 +95,7 @@ impl SleepThenPoll {
 }
 
 impl Transfer {
-    /// What `bytes` cost.
+    /// Time for `bytes`.
     pub fn cost(&self, bytes: Bytes) -> Picos {
         Picos::from_micros(self.fixed_us.value) + Picos::from_nanos(bytes.0 as f64 * self.per_byte_ns.value)
     }

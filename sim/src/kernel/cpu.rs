@@ -1,9 +1,8 @@
 //! How one operator runs on a set of CPU cores.
 //!
-//! Responsible for: which kernel a library selects, how it divides the work
-//! over threads, and how long that takes on cores of one or several clusters.
-//! Not for: contention with other processors, and no rate: every constant of
-//! time comes from the profile's rate tables.
+//! Responsible for: which kernel a library selects, how it divides the work over threads,
+//! and how long that takes on cores of one or several clusters. Not for: contention with
+//! other processors, or rates: every time constant comes from the profile's rate tables.
 //! Invariant: nothing here allocates; a search calls it once per candidate.
 
 pub mod coexec;
@@ -31,9 +30,9 @@ use makespan::{Makespan, self_scheduled, self_scheduled_blocks, static_rows};
 use tally::Tally;
 use team::{Member, Team, contention};
 
-/// Most threads one core set has: the cores of today's phones.
+/// Maximum threads of a core set: the cores of current phones.
 pub const MAX_THREADS: usize = 8;
-/// Rates are in nanoseconds, the fork cost in microseconds.
+/// Rates are in nanoseconds, fork costs in microseconds.
 pub const NANOS_PER_MICRO: f64 = 1e3;
 
 /// A library of CPU kernels.
@@ -45,9 +44,9 @@ pub const NANOS_PER_MICRO: f64 = 1e3;
 pub enum Library {
     /// TFLite's own kernels, with ruy for the matrix products.
     Ruy,
-    /// XNNPACK, behind `TFLite`'s delegate or `PyTorch` Mobile.
+    /// XNNPACK, through `TFLite`'s delegate or `PyTorch` Mobile.
     Xnnpack,
-    /// coexec's own kernels: what runs on real hardware, whatever is modelled.
+    /// coexec's own kernels, the ones that run on real hardware, whichever library is modelled.
     Coexec,
 }
 
@@ -55,15 +54,14 @@ impl Library {
     /// All libraries.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// The library of a simulation where nobody names one: that which the only tables of
-    /// the CPU describe, else XNNPACK.
+    /// Default library of a simulation: coexec's own if the CPU has no other rate tables, else
+    /// XNNPACK.
     pub fn default_for(cpu: &Cpu) -> Self {
         if cpu.has_only_coexec() { Self::Coexec } else { Self::Xnnpack }
     }
 
-    /// The library that made measured runs where nobody names one: that which the only
-    /// tables of the CPU describe, else TFLite's own kernels, of which the public data
-    /// are.
+    /// Default library of measured runs: coexec's own if the CPU has no other rate tables, else
+    /// TFLite's own kernels, which the public data sets used.
     pub fn of_runs(cpu: &Cpu) -> Self {
         if cpu.has_only_coexec() { Self::Coexec } else { Self::Ruy }
     }
@@ -79,47 +77,47 @@ pub enum Kernel {
     /// Product of a matrix and a vector: one pass over the weights.
     #[strum(to_string = "GEMV")]
     Gemv,
-    /// Input windows copied side by side, then a product of two matrices.
+    /// Input windows copied into a matrix, then a product of two matrices.
     #[strum(to_string = "im2col + GEMM")]
     Im2colGemm,
-    /// Product of matrices whose rows are read through pointers.
+    /// Product of matrices whose left rows are read through an indirection buffer.
     #[strum(to_string = "indirect GEMM")]
     IndirectGemm,
-    /// A convolution of each channel with its own window.
+    /// Convolution of each channel with its own window.
     #[strum(to_string = "depthwise kernel")]
     Depthwise,
-    /// The plain loop nest, on one thread.
+    /// The unoptimised loop nest, on one thread.
     #[strum(to_string = "reference loop")]
     ReferenceLoop,
     /// A loop over elements: functions, means, softmax, norms.
     #[strum(to_string = "element-wise loop")]
     Elementwise,
-    /// A pooling window.
+    /// Windowed pooling.
     #[strum(to_string = "pooling loop")]
     Pool,
     /// Elements copied unchanged.
     #[strum(to_string = "copy")]
     Copy,
-    /// Nothing runs: a batch norm folded into its neighbour, an empty share.
+    /// Nothing runs: a batch norm folded into its neighbour, or an empty share.
     #[default]
     #[strum(to_string = "nothing to do")]
     Nothing,
 }
 
-/// What takes the largest share of a layer's time.
+/// The largest contribution to a layer's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Limit {
-    /// Work that only the main thread does.
+    /// Work of the main thread alone.
     #[strum(to_string = "work of the main thread")]
     Serial,
-    /// Arithmetic of the parallel work.
+    /// Arithmetic in parallel work.
     #[strum(to_string = "arithmetic")]
     Compute,
     /// Packing of operands.
     Packing,
-    /// Weights or tensors that come from beyond the caches.
+    /// Weights or tensors that miss the caches.
     Memory,
     /// Waking threads and waiting for them.
     ForkJoin,
@@ -128,27 +126,27 @@ pub enum Limit {
 /// How a layer is scheduled on a core set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Schedule {
-    /// Library that runs it; none where an engine of language models does.
+    /// Library that runs it; `None` for a language-model engine.
     pub library: Option<Library>,
-    /// Kernel of the operator (linked functions that do not fuse run after it).
+    /// Kernel of the operator; linked functions that do not fuse run after it.
     pub kernel: Kernel,
-    /// Threads the operator's parallel work is divided over.
+    /// Threads that share the operator's parallel work.
     pub threads: u32,
-    /// Micro-kernel tile: output channels by pixels for ruy (its left operand
-    /// are the weights), pixels by output channels for XNNPACK; zeros where the
-    /// kernel has none.
+    /// Micro-kernel tile: output channels by pixels for ruy (whose left operand
+    /// is the weights), pixels by output channels for XNNPACK and coexec; zeros if
+    /// the kernel has none.
     pub tile: [u32; 2],
-    /// Pieces the threads share out: ruy's blocks, XNNPACK's tiles, rows of a
+    /// Pieces distributed to the threads: ruy's blocks, XNNPACK's tiles, rows of a
     /// depthwise convolution; 1 for undivided work.
     pub blocks: u32,
-    /// How long each thread works in parallel phases; what is missing to the
-    /// phases' length is the thread's idle tail.
+    /// Busy time of each thread in parallel phases; the difference to the phases' duration
+    /// is the thread's idle tail.
     #[serde(rename = "busy_ps")]
     pub busy: [Picos; MAX_THREADS],
-    /// Time of the work only the main thread does, operator dispatch included.
+    /// Time of the main thread's serial work, including operator dispatch.
     #[serde(rename = "serial_ps")]
     pub serial: Picos,
-    /// What takes the largest share of the time.
+    /// The largest contribution to the time.
     pub limit: Limit,
 }
 
@@ -158,7 +156,7 @@ pub struct Schedule {
 /// thread is done) and, with more than one thread, `ForkJoin`.
 ///
 /// # Errors
-/// Where the library has no kernel for the layer's data type, a cluster lacks
+/// If the library has no kernel for the layer's data type, a cluster lacks
 /// the rate table, or `cores` belongs to another CPU.
 pub fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet, library: Library) -> Result<Execution<Schedule>> {
     if layer.operator.output().elements() == 0 {
@@ -175,8 +173,9 @@ pub fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet, library: Library) -> R
     Ok(tally.finish(Some(library), traffic::bytes(layer, Some(library))))
 }
 
-/// The linked functions in order, each with whether what comes before it applies it for
-/// free: an operator, a sum or a product does so with a `relu` or `relu6` of its results.
+/// The linked functions in order, each with whether it fuses at no cost into what
+/// precedes it: a `relu` or `relu6` after an operator that applies bounds, or after a
+/// function of two tensors.
 pub fn linked_functions(layer: &Layer) -> impl Iterator<Item = (Function, bool)> {
     let mut fuses = layer.operator.applies_bounds();
     layer.linked.functions().iter().map(move |&function| {
@@ -186,17 +185,18 @@ pub fn linked_functions(layer: &Layer) -> impl Iterator<Item = (Function, bool)>
     })
 }
 
-/// The linked functions that run as passes of their own.
+/// The linked functions that run as separate passes over the output.
 pub fn separate_passes(layer: &Layer) -> impl Iterator<Item = Function> {
     linked_functions(layer).filter(|&(_, is_fused)| !is_fused).map(|(function, _)| function)
 }
 
-/// Passes over the input of a dynamically quantised product: one finds the smallest and the largest
-/// of each row, one brings it to 8 bits.
+/// Passes over the input of a dynamically quantised product: minimum and maximum of each row, then
+/// quantisation to 8 bits.
 const QUANTISING_PASSES: f64 = 2.0;
 
-/// What the operator of `layer` is computed in, and the elements that are brought to 8 bits in front
-/// of it: in dynamically quantised models, the input of products with weights.
+/// Number format in which the operator of `layer` is computed, and the input elements to
+/// quantise before it. The latter is `None` except for operators with weights in
+/// dynamically quantised models.
 fn arithmetic(layer: &Layer) -> (DataType, Option<u64>) {
     if !layer.data_type.is_dynamic() {
         return (layer.data_type, None);
@@ -215,8 +215,7 @@ fn arithmetic(layer: &Layer) -> (DataType, Option<u64>) {
     (if quantised.is_some() { DataType::I8 } else { DataType::F32 }, quantised)
 }
 
-/// Key of the rate table of a cluster that `library` computes products with in `format`; none where it is
-/// not modelled.
+/// Key of a cluster's rate table for products of `library` in `format`; `None` if not modelled.
 pub fn rate_table(library: Library, format: DataType) -> Option<&'static str> {
     match (library, format) {
         (Library::Ruy, DataType::F32) => Some("ruy_f32"),

@@ -1,13 +1,12 @@
 //! How one layer runs on a GPU: the TFLite GPU delegate's dispatch rules and a
-//! latency model of the launch they lead to.
+//! latency model of the resulting launch.
 //!
-//! Responsible for: kernel selection (`select`),
-//! grid and work-group (`work_group`), what the lanes of a wave share (`lanes`),
-//! and the time of the launch (`latency`). Not for: other processors, or memory
-//! contention. The rules are read from the delegate's sources (LiteRT) and
-//! checked against the kernels that TFLite 2.15 ran on six phones
-//! (mobile-ml-benchmark data set).
-//! Invariant: nothing here allocates, so that a search may ask for every share.
+//! Responsible for: kernel selection (`select`), grid and work-group (`work_group`),
+//! memory accesses that the lanes of a wave share (`lanes`), and the time of the launch
+//! (`latency`). Not for: other processors, or memory contention. The rules are read
+//! from the delegate's sources (LiteRT) and checked against the kernels that TFLite
+//! 2.15 ran on six phones (mobile-ml-benchmark data set).
+//! Invariant: nothing here allocates, so that a search can price every split.
 
 mod conv;
 mod depthwise;
@@ -42,33 +41,33 @@ use work_group::Dispatch;
 pub struct Launch {
     /// The kernel.
     pub kernel: Kernel,
-    /// What one thread computes: columns, rows, slices.
+    /// Output block of one thread: columns, rows, slices.
     pub tile: [u32; 3],
-    /// Threads the launch needs, after linearisation.
+    /// Global size in threads, after linearisation; not rounded up to whole work-groups.
     pub grid: [u32; 3],
-    /// Threads of one work-group.
+    /// Local size: threads of one work-group along each axis.
     pub work_group: [u32; 3],
-    /// How the grid came from threads along columns, rows and slices.
+    /// How columns, rows and slices were flattened into the grid.
     #[serde(skip)]
     pub linearisation: Linearisation,
-    /// Work-groups.
+    /// Work-groups of the launch.
     pub groups: u32,
-    /// Threads of one work-group, its three axes together.
+    /// Threads of one work-group, the product over its axes.
     pub threads_per_group: u32,
     /// Waves of one work-group.
     pub waves_per_group: u32,
-    /// Trips of a thread's main loop.
+    /// Iterations of a thread's main loop.
     pub iterations: u32,
-    /// Occupancy rounds in which every slot holds a group.
+    /// Occupancy rounds in which every slot holds a work-group.
     pub full_rounds: u32,
-    /// Groups of the last, partly filled round.
+    /// Work-groups in the last, partly filled round; 0 if the full rounds hold them all.
     pub last_round_groups: u32,
-    /// Groups resident on the whole GPU at once; `None` for no limit.
+    /// Work-groups resident on the whole GPU at once; `None` for no limit.
     pub slots: Option<u32>,
-    /// What takes the largest part of the time.
+    /// The largest contribution to the time.
     pub limit: Limit,
-    /// Factor on the time of the equations that was learned from runs of similar
-    /// launches; `None` where the profile has no such correction of the kernel.
+    /// Factor by which the residual model scales the white-box time; `None` if the
+    /// profile has no residual for the kernel.
     pub residual_factor: Option<f64>,
 }
 
@@ -76,30 +75,30 @@ pub struct Launch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// Starting the kernel.
+    /// Launch overhead.
     #[strum(to_string = "the launch")]
     Launch,
-    /// The latency of loop iterations: too few waves to hide it.
+    /// Latency of loop iterations: too few waves to hide it.
     #[strum(to_string = "loop latency (too few waves to hide it)")]
     Latency,
     /// The rate at which compute units retire wave iterations.
     #[strum(to_string = "throughput of the compute units")]
     Throughput,
-    /// Bytes moved.
+    /// Memory traffic, and separate launches such as Winograd's transforms.
     #[strum(to_string = "memory traffic")]
     Traffic,
 }
 
 /// How `layer` runs on `gpu`.
 ///
-/// The phases are the launch, the transforms of a Winograd convolution, the full
-/// occupancy rounds (one step each), the last round, the prologues and epilogues of
-/// waves, and the traffic which the loop does not hide. Bytes count whole slices of
-/// 16-bit channels.
+/// The phases are the launch, further launches around the main kernel (such as Winograd's
+/// transforms), the full occupancy rounds (one step each), the last round, the prologues
+/// and epilogues of waves, and the traffic that the loop does not hide. Bytes count whole
+/// slices of 16-bit channels.
 ///
 /// # Errors
-/// [`Unsupported`] where the profile lacks the parameter table of the kernel that
-/// the delegate chooses.
+/// [`Unsupported`] if the profile lacks the parameter table of the kernel that the
+/// delegate chooses.
 pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
     let operator = &layer.operator;
     let output = extent(operator.output());
@@ -118,9 +117,9 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
         Class::Reduction(Reduction::Pixels { input }) => reduce::mean(input, gpu),
         Class::Reduction(Reduction::Exponentials) => elementwise::softmax(operator.output(), gpu),
         Class::Reduction(Reduction::Normalisation(statistic))
-            if has_no_kernel(statistic, layer.data_type) =>
+            if is_decomposed(statistic, layer.data_type) =>
         {
-            elementwise::norm_in_steps(operator.output(), statistic.steps(), gpu)
+            elementwise::decomposed_norm(operator.output(), statistic.steps(), gpu)
         }
         Class::Reduction(Reduction::Normalisation(_)) => elementwise::norm(output, gpu),
         Class::Elementwise(function) => elementwise::elementwise(&function, gpu),
@@ -137,7 +136,7 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
         Class::Movement(Movement::Resized(resize)) => elementwise::resize(resize, gpu),
         Class::Movement(Movement::Rearranged(moved)) => elementwise::reshape(moved.input, moved.output, gpu),
         Class::Gather(_) => elementwise::copy(Kernel::Gather, output, gpu),
-        Class::Recurrent(recurrent) => return steps(recurrent, layer, gpu),
+        Class::Recurrent(recurrent) => return time_steps(recurrent, layer, gpu),
         Class::Generic(generic) => elementwise::generic(generic, gpu),
     };
     let second_operands = u64::from(operands) * output.bytes();
@@ -146,9 +145,9 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
     Ok(execution)
 }
 
-/// Whether the delegate runs a normalisation in steps. Engines of language models, whose models have
-/// 16-bit activations and integer weights, have a kernel for mean squares.
-fn has_no_kernel(statistic: Statistic, data_type: DataType) -> bool {
+/// Whether the delegate has no fused kernel for a normalisation and runs reductions and element-wise
+/// kernels instead. Language-model engines (16-bit activations, integer weights) do fuse RMS norms.
+fn is_decomposed(statistic: Statistic, data_type: DataType) -> bool {
     match statistic {
         Statistic::MeanSquare => !data_type.is_weight_only(),
         Statistic::MeanAndVariance { in_steps } => in_steps,
@@ -156,8 +155,8 @@ fn has_no_kernel(statistic: Statistic, data_type: DataType) -> bool {
     }
 }
 
-/// The steps of a recurrent layer: for each, the product and the functions of its gates.
-fn steps(recurrent: &Recurrent, layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
+/// A recurrent layer: in every time step, the gates' product and their element-wise functions.
+fn time_steps(recurrent: &Recurrent, layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
     let of = |operator: Operator| execute(&Layer::new(operator, layer.data_type), gpu);
     let mut product = of(recurrent.product().into())?;
     for &phase in of(recurrent.functions().into())?.phases.as_slice() {
@@ -167,7 +166,7 @@ fn steps(recurrent: &Recurrent, layer: &Layer, gpu: &Gpu) -> Result<Execution<La
     Ok(product)
 }
 
-/// A convolution by the first kernel that suits it, in the order in which the delegate tries them.
+/// A convolution on the first kernel whose conditions hold, in the delegate's order.
 fn convolution(window: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled> {
     let rules = gpu.family.rules();
     if select::is_matrix_vector(window) {
@@ -182,24 +181,24 @@ fn convolution(window: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled> {
     }
 }
 
-/// A dispatched kernel and its cost, before time is computed.
+/// A dispatched kernel and the cost terms from which its time is computed.
 struct Modelled {
     dispatch: work_group::Dispatch,
     cost: latency::Cost,
 }
 
-/// Activations that a kernel applies to what it computes. Behind each operator of a model in 8 bits,
-/// which the delegate computes in floats, it rounds the result to the steps of its format.
+/// Activation functions in the kernel's epilogue. The delegate runs 8-bit models in
+/// floating point and links a quantise-dequantise function after every operator.
 fn activations(layer: &Layer) -> u32 {
     layer.linked.activations() + u32::from(layer.data_type == DataType::I8)
 }
 
-/// A tensor of `shape` as the delegate sees it.
+/// A tensor of `shape` in the delegate's layout, with channels in slices of four.
 fn extent(shape: Shape) -> Extent {
     Extent { batch: shape.batch, width: shape.width, height: shape.height, slices: slices(shape.channels) }
 }
 
-/// The layer's processor has no parameters for a kernel.
+/// The profile lacks `[gpu.{table}]`, the parameters of `kernel`.
 fn missing_table(layer: &Layer, kernel: Kernel, table: &str) -> Unsupported {
     let reason =
         format!("the delegate runs it as {kernel}; add the table [gpu.{table}] to the device profile");

@@ -1,19 +1,18 @@
-//! How matrix products run on an NPU: weight-stationary systolic arrays fed from
-//! memory by a compiler that knows every shape beforehand.
+//! Matrix products on an NPU: systolic arrays with one stationary operand, fed from
+//! memory by a compiler that requires static shapes.
 //!
-//! Responsible for: the operators that are matrix products, the operands' order,
-//! on-chip capacity and the re-reads it forces, padding to static graphs. Not
-//! for: making graphs while a network runs ([`graph_preparation`] tells its cost to
-//! whoever does it), or operators that are no products, which another
-//! processor takes. Invariant: the time is the larger of compute and traffic in
-//! each graph, behind its dispatch.
+//! Responsible for: operators that are matrix products, the choice of the stationary
+//! operand, on-chip capacity and the rereads it forces, padding to static graphs. Not
+//! for: compiling graphs at run time ([`graph_preparation`] returns its cost), or
+//! operators other than products, which another processor takes. Invariant: the time
+//! of each graph is the larger of compute and traffic, after its dispatch.
 //!
 //! A fold has three parts: its stationary tile is loaded, the other operand streams
-//! through, the last results drain. The folds of a graph are counted in thousands,
-//! so an execution has one phase for each part of all of them; the copies from
-//! memory run ahead of the arrays and fill the whole time evenly.
+//! through, the last results drain. A graph has thousands of folds, so an execution has
+//! one phase per part, summed over all folds; memory transfers are prefetched and
+//! spread evenly over the whole time.
 //!
-//! The constants and their fits are in the device profile. Ground: the stage,
+//! The constants and their fits are in the device profile. Based on: the stage,
 //! order and shape characteristics NPU-1 to NPU-3 of `HeteroInfer` (SOSP'25,
 //! section 3.2) and its Table 3.
 
@@ -40,66 +39,66 @@ use crate::device::{Order, SystolicArrays};
 use crate::units::{Bytes, BytesPerSecond, Picos};
 use crate::workload::Layer;
 
-/// Which of the NPU's paths a layer takes.
+/// The NPU's path for a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Path {
-    /// Folds of the systolic arrays, in 16-bit floats.
+    /// Folds on the systolic arrays, in 16-bit floating point or 8-bit integers.
     Prefill,
-    /// One row times a weight matrix, in integers: bound by the weights' traffic.
+    /// One row times a weight matrix, in integers; bound by weight traffic.
     Decode,
 }
 
-/// What decides how long a layer takes.
+/// What bounds a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// The arrays.
+    /// Compute on the arrays.
     #[strum(to_string = "the arrays")]
     Compute,
-    /// Bytes to and from memory.
+    /// Memory traffic.
     #[strum(to_string = "memory traffic")]
     Traffic,
-    /// Handing over the graphs.
+    /// Dispatching the graphs.
     #[strum(to_string = "the dispatch")]
     Dispatch,
 }
 
-/// How the compiler schedules a layer `[M, N] x [N, K]`, the second operand
+/// The compiler's schedule of a layer `[M, N] x [N, K]`, with the second operand
 /// stationary, and the counts that decide its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Schedule {
-    /// The path taken.
+    /// The path.
     pub path: Path,
-    /// Which operand stays in the arrays.
+    /// Which operand is stationary.
     pub order: Order,
-    /// Graphs executed one after another.
+    /// Graphs executed in sequence.
     pub graphs: u32,
-    /// M, N and K, padded to standard graph sizes and whole arrays; rows of all
-    /// graphs together.
+    /// M, N and K, padded to standard graph sizes and whole arrays, with the rows summed
+    /// over all graphs.
     pub padded: [u32; 3],
-    /// Stationary tiles loaded into arrays. Zero in decode, which folds nothing.
+    /// Stationary tiles loaded into arrays. Zero in decode, which has no folds.
     pub folds: u64,
     /// Cycles of the busiest array. Zero in decode.
     pub cycles: u64,
-    /// Times the streamed operand is read from memory (by the largest graph).
+    /// Times that the streamed operand is read from memory, in the graph with the most.
     pub panels: u32,
-    /// What the folds take while every operand is at hand. Zero in decode.
+    /// Time of the folds if no operand had to be waited for. Zero in decode.
     #[serde(rename = "compute_ps")]
     pub compute: Picos,
-    /// What the traffic takes while nobody else uses the memory.
+    /// Time of the memory traffic without contention.
     #[serde(rename = "traffic_time_ps")]
     pub traffic_time: Picos,
     /// Bytes moved to and from memory.
     pub bytes: Bytes,
-    /// What decides the time.
+    /// What bounds the time.
     pub limit: Limit,
 }
 
-/// How `layer` runs on `npu` while nobody else uses the memory.
+/// How `layer` runs on `npu` without memory contention.
 ///
 /// # Errors
-/// Where the operator is no matrix product: another processor must take it.
+/// If the operator is not a matrix product: another processor must take it.
 pub fn execute(layer: &Layer, npu: &SystolicArrays) -> Result<Execution<Schedule>> {
     let product = Product::of(layer)?;
     match &npu.decode {
@@ -110,15 +109,15 @@ pub fn execute(layer: &Layer, npu: &SystolicArrays) -> Result<Execution<Schedule
     }
 }
 
-/// What moving `bytes` takes.
+/// Time to move `bytes` at `bandwidth`, in microseconds.
 fn micros_to_move(bytes: f64, bandwidth: BytesPerSecond) -> f64 {
     const MICROS_PER_SECOND: f64 = 1e6;
     bytes / bandwidth.0 * MICROS_PER_SECOND
 }
 
 fn prefill_execution(product: &Product, npu: &SystolicArrays) -> Execution<Schedule> {
-    // Engines exchange the operands of a product they state themselves; a
-    // convolution goes to the NPU as one, in the order the arrays are built for.
+    // Engines choose the operand order of products that they lower themselves; a convolution is
+    // compiled in the arrays' native order, weights stationary.
     let (order, sizes) = match product.kind {
         Rows::Tokens => (npu.order, npu.graph_sizes.as_slice()),
         Rows::Pixels => (Order::WeightsStationary, [].as_slice()),
@@ -161,8 +160,8 @@ fn prefill_execution(product: &Product, npu: &SystolicArrays) -> Execution<Sched
     Execution { phases, detail: schedule }
 }
 
-/// The three parts of the folds of equal graphs, which share time and traffic by
-/// their cycles.
+/// Adds the three parts of the folds of equal graphs; time and traffic are divided in
+/// proportion to their cycles.
 fn push_folds(phases: &mut Phases, graphs: &Cost, array: u32) {
     let streamed = graphs.padded[0];
     let rows = u64::from(array);

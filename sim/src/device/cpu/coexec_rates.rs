@@ -1,18 +1,18 @@
-//! Rates of coexec's own CPU kernels: what a unit of their work costs on one core.
+//! Rates of coexec's own CPU kernels: the cost of each unit of work on one core.
 //!
-//! Responsible for: the schema, and the rates as a list by unit of work. Not for: how
-//! many units an operator is made of (`kernel::cpu::coexec`).
+//! Responsible for: the schema, and the rates as a list by unit of work. Not for:
+//! counting an operator's units (`kernel::cpu::coexec`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Basis, Quantity};
 
-/// The rates: of each its key in the profile, the unit of work that it prices, and
-/// what that is.
+/// Declares the rates: each with its documentation, its key in the profile and the unit of
+/// work that it prices.
 macro_rules! rates {
     ($($(#[doc = $what:literal])+ $key:ident: $unit:ident,)+) => {
-        /// A unit of the work of coexec's own kernels.
+        /// A unit of work of coexec's own kernels.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(clippy::doc_markdown, reason = "the profile's schema shows the same text")]
         pub enum CoexecUnit {
@@ -23,7 +23,7 @@ macro_rules! rates {
             /// All units, in the order of [`CoexecRates::rates`].
             pub const ALL: [Self; [$(Self::$unit),+].len()] = [$(Self::$unit),+];
 
-            /// Key of its rate in the profile.
+            /// Key of the unit's rate in the profile.
             pub fn key(self) -> &'static str {
                 match self {
                     $(Self::$unit => stringify!($key),)+
@@ -37,24 +37,23 @@ macro_rules! rates {
         pub struct CoexecRates {
             /// Where the table's values come from.
             pub source: String,
-            /// What they rest on.
+            /// Evidence behind the values.
             #[serde(default)]
             pub basis: Basis,
             $($(#[doc = $what])+ pub $key: Quantity,)+
-            /// Weights of a product that the core finds in a cache, in bytes: what exceeds
-            /// them costs `far_weight_byte_ns`.
+            /// Weight bytes of a product up to which the core's caches hold them; each byte beyond
+            /// costs `far_weight_byte_ns`.
             pub near_weight_bytes: Quantity,
             /// Waking a worker thread for one parallel region and waiting for it, in
             /// microseconds.
             pub fork_us: Quantity,
-            /// What each further worker adds to that, in microseconds.
+            /// Additional time for each further worker, in microseconds.
             pub further_thread_us: Quantity,
-            /// What each further thread of the cluster adds to parallel work, as a part of
-            /// it: work takes `1 + contention_factor * (threads - 1)`.
+            /// Relative slowdown of parallel work per further thread of the cluster: a factor of
+            /// `1 + contention_factor * (threads - 1)`.
             pub contention_factor: Quantity,
-            /// What the slowest thread of the cluster takes more than the fastest for the same
-            /// work, as a part of it (clocks, neighbours, data further away); the others lie
-            /// evenly between.
+            /// Relative extra time of the cluster's slowest thread over the fastest for the same
+            /// work (clocks, neighbours, distant data); the others are evenly spaced between.
             pub straggler_factor: Quantity,
         }
 
@@ -68,23 +67,23 @@ macro_rules! rates {
 }
 
 rates! {
-    /// One multiply-accumulate of a product, tiles counted whole.
+    /// One multiply-accumulate of a product, padded to whole tiles.
     multiply_accumulate_ns: MultiplyAccumulate,
-    /// One call of the micro-kernel: a tile's block of the depth.
+    /// One call of the micro-kernel: one tile, one block of the depth.
     tile_call_ns: TileCall,
-    /// What a call takes more that goes on with the sums of a block of the depth before.
+    /// Extra time of a call that continues the sums of an earlier block of the depth.
     continued_call_ns: ContinuedCall,
-    /// Finding where one pixel's inputs start for one position of a window.
+    /// Computing the input pointer of one pixel for one position of a window.
     window_pointer_ns: WindowPointer,
-    /// Copying one pixel's results of a tile of which a part exists.
+    /// Copying one pixel's results of a partial tile.
     edge_pixel_ns: EdgePixel,
-    /// Copying one input aside whose place in the cache its neighbours want.
+    /// Copying one input that would conflict with others in the cache.
     copied_input_ns: CopiedInput,
     /// Writing one result of a product.
     product_output_ns: ProductOutput,
     /// Starting one block of a product's division.
     block_ns: Block,
-    /// One weight of a product with one row, panels counted whole.
+    /// One weight of a product with one row, padded to whole panels.
     vector_weight_ns: VectorWeight,
     /// One byte of a product's weights beyond `near_weight_bytes`.
     far_weight_byte_ns: FarWeightByte,
@@ -94,35 +93,35 @@ rates! {
     depthwise_chunk_ns: DepthwiseChunk,
     /// One more vector of channels at one position of a depthwise window.
     depthwise_vector_ns: DepthwiseVector,
-    /// One channel that fills no vector at one position of a depthwise window.
+    /// One remaining channel, short of a vector, at one position of a depthwise window.
     depthwise_lane_ns: DepthwiseLane,
-    /// One byte of a depthwise convolution that is found beyond the first-level cache.
+    /// One byte of a depthwise convolution that misses the first-level cache.
     depthwise_beyond_l1_byte_ns: DepthwiseBeyondL1Byte,
     /// Four vectors of channels at one position of a pooling window.
     pool_chunk_ns: PoolChunk,
-    /// One more vector of channels there.
+    /// One more vector of channels at one position of a pooling window.
     pool_vector_ns: PoolVector,
-    /// One channel there that fills no vector.
+    /// One remaining channel, short of a vector, at one position of a pooling window.
     pool_lane_ns: PoolLane,
     /// Four vectors of channels at one pixel of a mean.
     mean_chunk_ns: MeanChunk,
-    /// One more vector of channels there.
+    /// One more vector of channels at one pixel of a mean.
     mean_vector_ns: MeanVector,
-    /// One channel there that fills no vector.
+    /// One remaining channel, short of a vector, at one pixel of a mean.
     mean_lane_ns: MeanLane,
     /// One output pixel of any other operator.
     pixel_ns: Pixel,
-    /// One element of a sum, product or bound, or of a pass of a norm.
+    /// One element of an addition, multiplication or clamp, or of a pass of a norm.
     element_ns: Element,
-    /// One element of a function with a few of these: hard swish, hard sigmoid.
+    /// One element of a function of several such operations: hard swish, hard sigmoid.
     activation_element_ns: ActivationElement,
-    /// One element of a function with an exponential in it.
+    /// One element of a function with an exponential.
     exponential_element_ns: ExponentialElement,
     /// Copying one element: concatenation, slice, packing of an operand.
     copied_element_ns: CopiedElement,
-    /// One byte of the tensors that a function, a mean or a copy passes over.
+    /// One byte of the tensors that a function, a mean or a copy streams through.
     streamed_byte_ns: StreamedByte,
-    /// One byte beyond the second-level cache, of anything but a product of many rows.
+    /// One byte that misses the second-level cache, except in products of many rows.
     beyond_l2_byte_ns: BeyondL2Byte,
     /// Dispatching one operator.
     operator_ns: Operator,
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_stand_in_the_order_of_their_units() {
+    fn rates_are_in_the_order_of_their_units() {
         let mut table = toml::Table::try_from(fitted()).unwrap();
         for (index, unit) in CoexecUnit::ALL.into_iter().enumerate() {
             table.insert(unit.key().to_owned(), (index as f64).into());

@@ -1,4 +1,4 @@
-//! Core types: the micro-architectures that kernel libraries tell apart.
+//! Core types: the micro-architectures that kernel libraries distinguish.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,6 @@ pub enum Core {
     Kryo,
     Oryon,
     Apple,
-    /// A core that no library has kernels of its own for.
+    /// A core for which no library has specific kernels.
     Other,
 }

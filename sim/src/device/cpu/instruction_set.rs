@@ -1,7 +1,7 @@
-//! Vector instructions that coexec's own CPU kernels are written for.
+//! Vector instruction sets for which coexec's own CPU kernels are written.
 //!
-//! Responsible for: the extents that follow from each set, which the kernels and the
-//! model of their time share. Not for: which sets a processor has.
+//! Responsible for: the vector and tile extents of each set, which the kernels and their
+//! time model share. Not for: detecting which sets a processor has.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use strum::{Display, VariantArray};
 #[derive(Serialize, Deserialize, JsonSchema, VariantArray, Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum InstructionSet {
-    /// Whatever the compiler makes of plain loops.
+    /// Plain loops, as the compiler vectorises them.
     #[strum(serialize = "portable")]
     Portable,
     /// x86-64 with AVX2 and fused multiply-add.
@@ -29,7 +29,7 @@ pub enum InstructionSet {
     NeonF16,
 }
 
-/// Extents of a micro-kernel's tile of a matrix product.
+/// Extents of a micro-kernel's tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileExtent {
     /// Output pixels.
@@ -42,13 +42,13 @@ impl InstructionSet {
     /// All sets, narrower vectors first.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// Whether it is one of x86-64's.
+    /// Whether this is an x86-64 set.
     pub const fn is_x86(self) -> bool {
         matches!(self, Self::Avx2 | Self::Avx512)
     }
 
-    /// 32-bit numbers in a vector; in plain code, in the 128 bits that the baselines
-    /// of most processors have.
+    /// 32-bit lanes of a vector; for portable code, of the 128 bits that most processors'
+    /// baselines have.
     pub const fn lanes(self) -> usize {
         match self {
             Self::Avx512 => 16,
@@ -57,8 +57,8 @@ impl InstructionSet {
         }
     }
 
-    /// The tile of the micro-kernel for 32-bit floating point: as many sums as the
-    /// registers hold beside a column of weights and an input.
+    /// The micro-kernel's tile for 32-bit floating point: as many accumulators as the registers
+    /// hold next to a column of weights and an input.
     pub const fn tile(self) -> TileExtent {
         match self {
             Self::Avx512 => TileExtent { pixels: 14, channels: 2 * 16 },

@@ -1,31 +1,32 @@
 //! CPU kernels of a language-model engine (llama.cpp), which multiplies integer weights by
-//! activations that it brings to 8 bits: what no library of networks does.
+//! activations quantised to 8 bits; the network libraries have no such kernels.
 //!
-//! Responsible for: the constants. Not for: the equations (`kernel::cpu::language`), whose
-//! terms they are. They are of all cores together: nobody publishes such times by core.
+//! Responsible for: the constants. Not for: the equations, which `kernel::cpu::language`
+//! has. The constants are for all cores together, as such times are not published per core.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Basis, Quantity};
 
-/// Rates of models whose weights alone are integers, on all cores.
+/// Rates of models with integer weights and 16-bit activations, on all cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LanguageRates {
-    /// Where the values come from that name no source of their own.
+    /// Source of the values that have none of their own.
     pub source: String,
-    /// What they rest on.
+    /// Evidence behind the values.
     #[serde(default)]
     pub basis: Basis,
-    /// From one operator to the next: all threads wait for the last of them.
+    /// Overhead per operator: the barrier at which all threads wait for the last one.
     pub operator_us: Quantity,
-    /// Products with weights: multiply-accumulates of many rows.
+    /// Multiply-accumulate rate of products of many rows with weights.
     pub multiply_accumulates_per_ns: Quantity,
-    /// Memory bandwidth of products of one row, and of everything that is no product.
+    /// Memory bandwidth of products of one row and of all non-product kernels.
     pub bandwidth_gbps: Quantity,
-    /// Products of activations, over the context: multiply-accumulates while a prompt is read.
+    /// Multiply-accumulate rate of attention products (over the context) in prefill.
     pub context_multiply_accumulates_per_ns: Quantity,
-    /// The same for a single token, whose rows share little of what they read.
+    /// Multiply-accumulate rate of attention products for a single token (decode), whose few rows
+    /// reuse little of what they read.
     pub token_context_multiply_accumulates_per_ns: Quantity,
 }

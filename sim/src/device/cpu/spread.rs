@@ -1,7 +1,7 @@
-//! How far predictions on a core set may be off: what a 90 % interval needs.
+//! Error model of predictions on a core set, for 90 % prediction intervals.
 //!
 //! Responsible for: the schema, its check, and the interval of a prediction. Not
-//! for: the quantiles, which calibration finds.
+//! for: the quantiles, which calibration computes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::device::Checker;
 use crate::workload::DataType;
 
-/// Measured over predicted times of networks kept out of the fit, on one core set
-/// in one number format. Their quantiles hold what the equations miss, how uncertain
-/// the parameters are and how much runs differ, all at once.
+/// Quantiles of measured over predicted times of held-out networks, on one core set in one
+/// number format. They include model error, parameter uncertainty and run-to-run variance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoreSetSpread {
@@ -19,11 +18,11 @@ pub struct CoreSetSpread {
     pub core_set: String,
     /// Number format of the networks.
     pub data_type: DataType,
-    /// Networks behind the quantiles.
+    /// Networks from which the quantiles were computed.
     pub networks: u32,
-    /// Measured over predicted time that 5 % of networks stay below.
+    /// 5 % quantile of measured over predicted time.
     pub low_factor: f64,
-    /// The same that 5 % exceed.
+    /// 95 % quantile of measured over predicted time.
     pub high_factor: f64,
 }
 
@@ -32,7 +31,7 @@ impl CoreSetSpread {
         checker.factors(self.low_factor, self.high_factor);
     }
 
-    /// Ends of the 90 % interval of a prediction, in its unit.
+    /// Ends of the 90 % interval of a prediction, in the unit of `predicted`.
     pub fn interval(&self, predicted: f64) -> [f64; 2] {
         [predicted * self.low_factor, predicted * self.high_factor]
     }

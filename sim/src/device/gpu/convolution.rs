@@ -1,20 +1,19 @@
 //! Parameters of the convolution kernels, one table per kernel family, named
 //! after the terms of its equation.
 //!
-//! In the equations, `pixels` and `slices` are those of one thread's tile, `lanes`
-//! and `weights` the distinct pixel blocks and output-slice blocks of a wave,
-//! `iterations` the trips of a thread's loop, `stride` the horizontal one, and
-//! `rounds(L, c)` sums over the occupancy rounds the soft maximum of the latency
-//! `L` and of the cost `c` times the waves resident on a compute unit.
-//! Every `launch_us` has `unit_us * (compute units that get a group - 1)` added, where a
-//! table has that. Bytes count whole slices of 8 bytes (four 16-bit channels). The structure is
-//! the white-box model fitted on the mobile-ml-benchmark data set.
+//! In the equations, `pixels` and `slices` are those of one thread's tile, `lanes` and `weights` the
+//! distinct pixel blocks and output-slice blocks of a wave, `iterations` those of a thread's loop,
+//! `stride` the horizontal one (at most 8, the pixels of a cache line), and `rounds(L, c)` is the sum
+//! over all occupancy rounds of the soft maximum of the latency `L` and the throughput cost `c` times
+//! the waves resident on a compute unit. A table with `unit_us` adds `unit_us * (compute units that get
+//! a group - 1)` to `launch_us`. Bytes count whole slices of 8 bytes (four 16-bit channels). The
+//! structure is the white-box model fitted on the mobile-ml-benchmark data set.
 
 use super::parameters::kernel_table;
 
 kernel_table! {
-    /// Generic convolution: one thread computes a tile of pixels x output slices and
-    /// loops over the window and the input slices.
+    /// Generic convolution: one thread computes a tile of pixels x output slices, looping
+    /// over the window and the input slices.
     ///
     /// ```text
     /// reuse = window_reuse_factor + (row_reuse_factor, if the tile has two rows), unless trivial
@@ -28,9 +27,10 @@ kernel_table! {
     ///      + throughput_weight_read_us * weights * slices)
     ///     * (1 + window_throughput_factor, unless trivial)
     /// time = launch_us + iterations * rounds(L, c)
-    ///          * (1 + addition_factor, if trivial and a sum is linked
+    ///          * (1 + addition_factor, if trivial and an addition is linked
     ///               + activation_factor, if an activation is linked)
-    ///      + traffic_us_per_byte * (input + output * (1 + addition_traffic_factor * sums) + weights)
+    ///      + traffic_us_per_byte
+    ///          * (input + output * (1 + addition_traffic_factor * additions) + weights)
     ///      + wave_us * waves per compute unit * pixels * slices
     /// ```
     ConvGenericKernel {
@@ -47,7 +47,7 @@ kernel_table! {
         latency_weight_us,
         /// Cost of a wave's iteration per output slice of the tile (c).
         throughput_slice_us,
-        /// Cost of a wave's iteration per texel of the tile: 16 multiply-adds a lane (c).
+        /// Cost of a wave's iteration per texel of the tile: 16 multiply-adds per lane (c).
         throughput_texel_us,
         /// Cost of a wave's iteration per distinct pixel block, pixel of the tile and step
         /// of the stride (c).
@@ -56,46 +56,46 @@ kernel_table! {
         throughput_weight_read_us,
         /// Sharpness of the soft maximum of latency and throughput; 0 is their sum.
         roofline_sharpness,
-        /// Relative rise of the latency where the kernel loops over a window.
+        /// Relative rise of the latency for kernels with a window loop.
         window_latency_factor,
-        /// Power of the source unroll that divides the latency.
+        /// Exponent of the source unroll, by whose power the latency is divided.
         unroll_exponent,
-        /// Relative rise of the cost where the kernel loops over a window.
+        /// Relative rise of the throughput cost for kernels with a window loop.
         window_throughput_factor,
-        /// Relative rise of the loop where a trivial kernel has a sum linked.
+        /// Relative rise of the loop time of a trivial kernel with a linked addition.
         addition_factor,
-        /// Relative rise of the loop where an activation is linked.
+        /// Relative rise of the loop time with a linked activation.
         activation_factor,
         /// Prologue and epilogue of a wave, per texel of the tile.
         wave_us,
         /// Time per byte of tensor and weights.
         traffic_us_per_byte,
-        /// Traffic of a linked sum's second operand, relative to the output's.
+        /// Traffic of a linked addition's second operand, relative to the output's.
         addition_traffic_factor,
     }
     optional {
-        /// How far the last round's waves count as rounded up, to a power of two up to 8
-        /// and to a multiple of four above. Apple only.
+        /// Fraction of the rounding-up of the last round's waves that counts: to a power of two
+        /// up to 8 waves, to a multiple of four above. Apple only.
         tail_rounding_factor,
-        /// How far a window spares the pixels' part of the latency: a tap reads pixels that
-        /// its neighbour has brought into the cache.
+        /// Reuse of pixels between neighbouring taps of a window, which find them in the cache;
+        /// it reduces the pixel term of the latency.
         window_reuse_factor,
-        /// How much further where the tile has two rows: one of them is what the same
-        /// thread read for the tap above.
+        /// Additional reuse if the tile has two rows: the thread has read one of them already,
+        /// for the tap above.
         row_reuse_factor,
-        /// Bytes of tensors and weights that a last-level cache keeps from one launch to the
-        /// next. Only for GPUs whose cache holds most layers whole and lies nearer than their
-        /// memory by far: on an H200 an iteration takes 0.26 us, and 0.45 us where what is
-        /// counted here exceeds 17 MB (twice as much in the 32 bits it was measured in).
+        /// Bytes of tensors and weights that the last-level cache keeps from one launch to the
+        /// next. Only for GPUs whose cache holds most layers and is much faster than their memory:
+        /// on an H200 an iteration takes 0.26 us, and 0.45 us once the bytes, counted in 16 bits,
+        /// exceed 17 MB (34 MB in the 32 bits of the measurement).
         cache_bytes,
-        /// Relative rise of the latency where tensors and weights exceed that cache.
+        /// Relative rise of the latency once tensors and weights exceed that cache.
         spill_latency_factor,
     }
 }
 
 kernel_table! {
-    /// Winograd convolution: 36 batched 1x1 convolutions between two transforms; one
-    /// table for the three launches.
+    /// Winograd convolution: 36 batched 1x1 convolutions between two transforms. One
+    /// table covers the three launches.
     ///
     /// ```text
     /// L = latency_us + latency_slice_us * slices
@@ -140,7 +140,8 @@ kernel_table! {
     /// c = throughput_read_us * reads + throughput_product_us * window * input channels * output slices
     ///     + throughput_slice_us * output slices
     /// time = launch_us + rounds(L, c)
-    ///      + traffic_us_per_byte * (input + output * (1 + addition_traffic_factor * sums) + weights)
+    ///      + traffic_us_per_byte
+    ///          * (input + output * (1 + addition_traffic_factor * additions) + weights)
     /// ```
     ConvConstantsKernel {
         /// Launch of the kernel (t0).
@@ -159,19 +160,19 @@ kernel_table! {
         roofline_sharpness,
         /// Time per byte of tensor and weights.
         traffic_us_per_byte,
-        /// Traffic of a linked sum's second operand, relative to the output's.
+        /// Traffic of a linked addition's second operand, relative to the output's.
         addition_traffic_factor,
     }
     optional {
-        /// Relative rise of the latency of a read in dot form, which the delegate takes
-        /// where the output channels are no whole slices: every channel has its own dot
-        /// products, whose four terms wait for one another.
+        /// Relative rise of the latency per read in dot form, which the delegate chooses if the
+        /// output channels are not whole slices: each channel has its own dot products, whose
+        /// four terms form a dependency chain.
         dot_latency_factor,
     }
 }
 
 kernel_table! {
-    /// Depthwise convolution: the 3x3 kernel (2x2 pixels a thread), the 3x3 kernel of
+    /// Depthwise convolution: the 3x3 kernel (2x2 pixels per thread), the 3x3 kernel of
     /// vertical stride 2 (1x2 pixels), and the generic one (one pixel, any window).
     ///
     /// ```text
@@ -201,7 +202,7 @@ kernel_table! {
         throughput_us,
         /// Cost of a wave of the generic kernel per tap (c).
         throughput_tap_us,
-        /// What a stride above one adds per tap (c).
+        /// Additional cost per tap at strides above one (c).
         throughput_strided_tap_us,
         /// Cost per distinct pixel of a wave, read and step of the stride (c).
         throughput_pixel_read_us,
@@ -211,15 +212,15 @@ kernel_table! {
         roofline_sharpness,
         /// Time per byte of tensor and weights.
         traffic_us_per_byte,
-        /// Relative rise of the work where an activation is linked.
+        /// Relative rise of the loop time with a linked activation.
         activation_factor,
-        /// Traffic of a linked sum's second operand, relative to the output's.
+        /// Traffic of a linked addition's second operand, relative to the output's.
         addition_traffic_factor,
         /// Start of a work-group.
         group_us,
         /// Extra time per byte beyond `cache_bytes`.
         spill_us_per_byte,
-        /// Bytes of a launch up to which the overlap of windows is served by the cache.
+        /// Bytes of a launch up to which the cache serves overlapping windows.
         cache_bytes,
     }
     optional {}

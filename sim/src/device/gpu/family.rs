@@ -1,9 +1,9 @@
-//! GPU families: the rules by which the TFLite GPU delegate dispatches kernels on GPUs of one design.
+//! GPU families: the TFLite GPU delegate's dispatch rules that depend on the GPU's architecture.
 //!
-//! Responsible for: one file a vendor, which says everything in which a family differs from others. Not
-//! for: what the delegate does alike on all (`kernel::gpu`), or the constants of one device.
-//! Invariant: no other code asks which family a GPU is of; it asks for a rule. The rules are read from
-//! the delegate's sources (`LiteRT`) unless they say otherwise.
+//! Responsible for: everything in which families differ, one file per vendor. Not for: rules common to
+//! all GPUs (`kernel::gpu`), or the constants of one device.
+//! Invariant: no other code matches on the family; it reads a rule. The rules are read from the
+//! delegate's sources (`LiteRT`) unless stated otherwise.
 
 mod adreno;
 mod amd;
@@ -24,7 +24,7 @@ pub use tile::{Extent, Tile, TileTask};
 
 use crate::workload::Layout;
 
-/// A family of GPUs that the TFLite GPU delegate dispatches alike.
+/// A family of GPUs with the same dispatch rules in the TFLite GPU delegate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 pub enum GpuFamily {
@@ -99,111 +99,112 @@ impl GpuFamily {
         }
     }
 
-    /// The family of a GPU whose driver says `words` (name, vendor, version): the first that knows them,
-    /// [`Self::Generic`] where none does.
-    pub fn recognise(words: &str) -> Self {
-        let words = words.to_lowercase();
-        let known = Self::VARIANTS.iter().find(|family| (family.rules().recognises)(&words));
+    /// The family of a GPU by its driver's description (name, vendor, version): the first family that
+    /// recognises it, else [`Self::Generic`].
+    pub fn recognise(description: &str) -> Self {
+        let description = description.to_lowercase();
+        let known = Self::VARIANTS.iter().find(|family| (family.rules().recognises)(&description));
         known.copied().unwrap_or(Self::Generic)
     }
 }
 
-/// The rules of one family. What a family does not say is what the delegate does on a GPU that it does
-/// not recognise: the values of the generic family.
+/// The rules of one family. Defaults are the delegate's for a GPU that it does not recognise.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a rule that a family has or has not")]
 pub struct Family {
-    /// Whether a GPU is of the family by what its driver says of it, in lower case.
-    pub(super) recognises: fn(words: &str) -> bool,
-    /// Who designs GPUs of the family; empty where nobody is known.
+    /// Whether a driver's description, in lower case, is that of a GPU of the family.
+    pub(super) recognises: fn(description: &str) -> bool,
+    /// Designer of the family's GPUs; empty if unknown.
     pub maker: &'static str,
-    /// Threads of one wave (warp, wavefront) in the occupancy accounting of a GPU that was not fitted.
+    /// Threads of one wave (warp, wavefront) for occupancy, on GPUs without a fit.
     pub wave_threads: u32,
-    /// Where the delegate stores activations.
+    /// Storage layout of activations in the delegate.
     pub layout: Layout,
-    /// What one thread of a generic convolution computes, and its source unroll: the source slices it
-    /// reads in one loop iteration.
+    /// Tile of one thread of a generic convolution, and its source unroll: the source slices read per
+    /// loop iteration.
     pub tile: fn(&TileTask) -> (Tile, u32),
-    /// How the grid of a generic convolution is laid out.
+    /// Linearisation and fixed work-group of a generic convolution.
     pub map_convolution: fn(&ConvGrid) -> ConvMapping,
-    /// Most slices of a convolution's work-group that share pixels.
+    /// Maximum slices (z) of a convolution's work-group.
     pub convolution_group_slices: u32,
-    /// The work-group of every other kernel for a grid, where the family has a rule of its own.
+    /// Work-group of every other kernel, given its grid; `None` for the generic rule.
     pub work_group: Option<fn(grid: [u32; 3]) -> [u32; 3]>,
-    /// Most threads of such a group, where that is below what the driver allows.
-    pub most_group_threads: Option<u32>,
+    /// Maximum threads of a generic work-group, if below what the driver allows.
+    pub max_group_threads: Option<u32>,
     /// Output slices of a work-group of the matrix-vector kernel.
     pub fully_connected_slices: u32,
-    /// From when on a convolution is a Winograd one.
+    /// Minimum size of a Winograd convolution.
     pub winograd: WinogradThresholds,
-    /// Bytes of constant memory that weights may take; 0 where the family has no such kernel.
+    /// Maximum bytes of weights in constant memory; 0 if the family has no `conv_constants` kernel.
     pub constant_bytes: u64,
-    /// Whether it has the 3x3 depthwise kernel of stride 1.
+    /// Whether the family has the 3x3 depthwise kernel of stride 1.
     pub has_depthwise_3x3: bool,
-    /// Whether it has the 3x3 depthwise kernel of vertical stride 2.
+    /// Whether the family has the 3x3 depthwise kernel of vertical stride 2.
     pub has_depthwise_stride_h2: bool,
-    /// Fewest and most threads of a group that sums an image; below the fewest, one thread does.
+    /// Minimum and maximum threads of a work-group that reduces together; below the minimum, each
+    /// thread reduces by itself.
     pub reduction_threads: [u32; 2],
-    /// Passes over a pixel's channels that softmax takes: two where exponents are tracked on the fly,
-    /// else maximum, sum and quotient.
+    /// Passes of softmax over a pixel's channels: two if maximum and sum are accumulated online, else
+    /// three (maximum, sum, quotient).
     pub softmax_passes: u32,
-    /// Most threads that share the softmax of one pixel where there are few pixels.
+    /// Initial work-group width of `softmax1x1`, halved for few slices.
     pub softmax_threads: u32,
-    /// Threads of a normalising group that the delegate wishes for; none for as many as there may be.
+    /// Preferred threads of a normalisation's work-group; `None` for the device's maximum.
     pub norm_threads: Option<u32>,
-    /// Whether one thread normalises a pixel of few slices alone where there are many pixels.
-    pub norms_few_slices_alone: bool,
-    /// Whether a compute unit is a core that runs the threads of a group one after another, so that no
-    /// wave waits while others run, and that has to be woken.
+    /// Whether one thread normalises a whole pixel if there are few slices and many pixels.
+    pub norm_skips_group_for_few_slices: bool,
+    /// Whether a compute unit is a CPU core: it runs the threads of a group one after another, so waves
+    /// do not hide each other's latency, and it has to be woken.
     pub runs_threads_in_turn: bool,
-    /// Whether a last-level cache keeps most layers whole.
+    /// Whether the last-level cache holds most layers completely.
     pub has_last_level_cache: bool,
-    /// Whether starting a wave hides behind the waves of many other groups.
+    /// Whether the waves of other groups hide the start of a wave.
     pub hides_wave_start: bool,
-    /// What to expect of starting a kernel before anything was measured, in microseconds.
+    /// Prior of the launch overhead of an unmeasured GPU, in microseconds.
     pub expected_launch_us: f64,
 }
 
-/// Least source slices, output slices and 4x4 tiles of a Winograd convolution.
+/// Minimum source slices, output slices and 4x4 tiles of a Winograd convolution.
 #[derive(Clone, Copy, Debug)]
 pub struct WinogradThresholds {
-    /// Slices the convolution reads.
+    /// Input slices.
     pub source_slices: u32,
-    /// Slices it writes.
+    /// Output slices.
     pub output_slices: u32,
-    /// 4x4 tiles of its output.
+    /// 4x4 tiles of the output.
     pub tiles: u32,
 }
 
-/// Threads of a group with a fixed, linear size.
+/// Threads of a linear work-group of fixed size.
 pub(crate) const LINEAR_GROUP: u32 = 32;
 
-/// The grid of a convolution, before it is laid out.
+/// The grid of a convolution before linearisation.
 #[derive(Clone, Copy, Debug)]
 pub struct ConvGrid {
-    /// Threads along columns, rows and slices of what the tile rule saw, each with the tile it chose.
+    /// Threads along columns, rows and slices, for the shape and the tile of the tile rule, before
+    /// folding.
     pub threads: [u32; 3],
-    /// Whether the tile is laid along the width afterwards.
+    /// Whether the tile is folded into a row afterwards.
     pub folded: bool,
-    /// Whether each row has weights of its own, which forbids joining rows where weights are shared
-    /// through local memory.
+    /// Whether each row has its own weights; then rows cannot be flattened where a work-group shares
+    /// weights through local memory.
     pub row_weights: bool,
 }
 
-/// Which axes of a grid are joined; only the kernels around the convolution join any.
+/// Which axes of a grid are flattened into one; only the generic convolution flattens any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Linearisation {
     /// Three axes: columns, rows, slices.
     #[default]
     None,
-    /// Columns and rows joined, slices apart (`linear_spatial`).
+    /// Columns and rows flattened, slices separate (`linear_spatial`).
     Spatial,
-    /// All axes joined (`linear_all`).
+    /// All axes flattened (`linear_all`).
     All,
 }
 
 impl Linearisation {
-    /// The launched grid of `threads` (columns, rows, slices).
+    /// The grid to launch for `threads` (columns, rows, slices).
     pub fn grid(self, [columns, rows, slices]: [u32; 3]) -> [u32; 3] {
         match self {
             Self::None => [columns, rows, slices],
@@ -213,29 +214,29 @@ impl Linearisation {
     }
 }
 
-/// How a convolution is launched.
+/// Launch geometry of a generic convolution.
 #[derive(Clone, Copy, Debug)]
 pub struct ConvMapping {
-    /// Which axes of the grid are joined.
+    /// Which axes of the grid are flattened.
     pub linearisation: Linearisation,
-    /// A group size that does not depend on the grid.
+    /// Work-group of a fixed size; `None` if it depends on the grid.
     pub fixed_group: Option<[u32; 3]>,
 }
 
-/// Groups of a fixed size over pixels: families that share weights through local memory.
+/// Linear groups over pixels, for families whose work-groups share weights through local memory.
 fn linear_groups(grid: &ConvGrid) -> ConvMapping {
     let linearisation = if grid.row_weights { Linearisation::None } else { Linearisation::Spatial };
     ConvMapping { linearisation, fixed_group: Some([LINEAR_GROUP, 1, 1]) }
 }
 
-/// The first number that follows `word` at once, or behind a trademark.
-fn number_behind(text: &str, word: &str) -> Option<u32> {
+/// The first number directly after `word`, or after a trademark sign: `adreno(tm) 640`.
+fn number_after(text: &str, word: &str) -> Option<u32> {
     const MAX_BETWEEN: usize = " (tm) ".len();
     text.match_indices(word).find_map(|(at, _)| {
-        let behind = &text[at + word.len()..];
+        let after = &text[at + word.len()..];
         let start =
-            behind.find(|letter: char| letter.is_ascii_digit()).filter(|&start| start <= MAX_BETWEEN)?;
-        let digits = &behind[start..];
+            after.find(|letter: char| letter.is_ascii_digit()).filter(|&start| start <= MAX_BETWEEN)?;
+        let digits = &after[start..];
         let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
         digits[..end].parse().ok()
     })
@@ -246,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_s_words_name_the_family() {
+    fn a_driver_description_identifies_the_family() {
         for (words, family) in [
             ("QUALCOMM Adreno(TM) QUALCOMM OpenCL 2.0 Adreno(TM) 640", GpuFamily::Adreno6xx),
             ("QUALCOMM Adreno(TM) 740 QUALCOMM OpenCL 3.0", GpuFamily::Adreno7xx),

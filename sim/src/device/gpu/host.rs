@@ -1,16 +1,16 @@
-//! The host path of a whole inference: what it takes beside its launches.
+//! The host path of a whole inference: its time in addition to its launches.
 //!
-//! Launches are timed one by one, by events and repeated until the times settle.
-//! An inference runs each once, behind a different one, and starts and ends on
-//! the CPU (CNN end-to-end times of the mobile-ml-benchmark data set, which the
-//! sum of the launches falls 12 to 80 % short of).
+//! Launches are timed one by one with profiling events, each repeated until its time
+//! is stable. An inference runs each launch once, after a different one, and starts and
+//! ends on the CPU. The sum of the launches therefore falls 12 to 80 % short of the CNN
+//! end-to-end times of the mobile-ml-benchmark data set.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Quantity;
 
-/// What an inference on the GPU takes beside the sum of its launches.
+/// Time of an inference on the GPU, given the times of its launches in isolation.
 ///
 /// ```text
 /// inference = submit_us + read_back_us
@@ -22,35 +22,35 @@ use crate::device::Quantity;
 pub struct HostPath {
     /// Where the values come from.
     pub source: String,
-    /// From the call to the first launch: copying the input, filling the queue,
-    /// waking the GPU.
+    /// From the call to the first launch: copying the input, filling the queue, waking the
+    /// GPU.
     pub submit_us: Quantity,
     /// From the end of the last launch to the result in the caller's memory:
     /// waking the CPU and copying the output.
     pub read_back_us: Quantity,
-    /// Time of a launch inside an inference over its time repeated alone, where
-    /// clocks are higher.
+    /// Time of a launch inside an inference relative to its time when repeated in isolation,
+    /// where clocks are higher.
     pub kernel_factor: Quantity,
-    /// Between two launches.
+    /// Gap between two launches.
     pub gap_us: Quantity,
-    /// Extra time per byte of tensors and weights, which a repeated launch finds in
-    /// caches and an inference does not.
+    /// Extra time per byte of tensors and weights: caches are warm for a repeated launch, cold
+    /// in an inference.
     pub traffic_us_per_byte: Quantity,
 }
 
 impl HostPath {
-    /// What `kernel_factor` may be: clocks and caches account for tens of per cent inside an inference, not for more.
+    /// Valid range of `kernel_factor`: clocks and caches account for tens of per cent, not more.
     pub const KERNEL_FACTORS: [f64; 2] = [0.5, 2.0];
 
-    /// Time of a launch inside an inference that takes `alone_us` alone and moves
-    /// `bytes`, in microseconds, with the gap before it.
+    /// Time of a launch inside an inference, including the gap before it, in
+    /// microseconds. `alone_us` is its time in isolation, `bytes` its memory traffic.
     pub fn launch_us(&self, alone_us: f64, bytes: u64) -> f64 {
         self.kernel_factor.value * alone_us
             + self.gap_us.value
             + self.traffic_us_per_byte.value * bytes as f64
     }
 
-    /// Time of an inference in which no launch runs, in microseconds.
+    /// Time of an inference outside its launches, in microseconds.
     pub fn inference_us(&self) -> f64 {
         self.submit_us.value + self.read_back_us.value
     }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn invalid_values_are_reported_by_key() {
         let mut host = host();
         host.kernel_factor = Quantity::plain(3.0);
         host.gap_us = Quantity::plain(-1.0);

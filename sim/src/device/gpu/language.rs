@@ -1,41 +1,41 @@
 //! GPU kernels of a language-model engine, which computes with integer weights and
-//! 16-bit activations: what no kernel of the `TFLite` delegate does.
+//! 16-bit activations, unlike any kernel of the `TFLite` delegate.
 //!
-//! Responsible for: the constants and their ranges. Not for: the equations
-//! (`kernel::gpu::language`), whose terms they are.
+//! Responsible for: the constants and their ranges. Not for: the equations, which
+//! `kernel::gpu::language` has.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Basis, Quantity};
 
-/// Kernels for models whose weights alone are integers.
+/// Kernels for models with integer weights and 16-bit activations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LanguageKernels {
-    /// Where the values come from that name no source of their own.
+    /// Source of the values that have none of their own.
     pub source: String,
-    /// What they rest on.
+    /// Evidence behind the values.
     #[serde(default)]
     pub basis: Basis,
-    /// From one kernel of the queue to the next.
+    /// Overhead per kernel in the queue.
     pub launch_us: Quantity,
-    /// Making one weight a 16-bit number in its place, before a product of many rows.
+    /// Dequantising one weight to 16 bits, before a product of many rows.
     pub weight_ns: Quantity,
     /// Rate of products of many rows, in 10^12 operations a second; a
     /// multiply-accumulate is two.
     pub product_teraflops: Quantity,
-    /// Memory bandwidth of products of one row, and of everything that is no product.
+    /// Memory bandwidth of products of one row and of all non-product kernels.
     pub bandwidth_gbps: Quantity,
-    /// Handing work to the GPU's queue after another processor's result, where the queue
-    /// could not be filled before.
+    /// Submitting work that depends on another processor's result, so that it could not be
+    /// queued in advance.
     pub submission_us: Quantity,
-    /// How products were timed on their own, where that was published.
+    /// Parameters of products timed in isolation, if published.
     pub stand_alone: Option<StandAlone>,
 }
 
-/// A product timed on its own: `overhead + weight bytes / bandwidth` with one row, and with
-/// more the overhead and what the product takes.
+/// A product timed in isolation: `overhead + weight bytes / bandwidth` with one row; with more
+/// rows, the overhead plus the predicted time of the product.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StandAlone {

@@ -1,15 +1,14 @@
-//! A GPU with memory of its own, and the link to the host.
+//! A GPU with dedicated memory, and its link to the host.
 //!
 //! Responsible for: the schema, the range checks and the time of one transfer. Not
-//! for: which bytes cross when (`simulate`). Invariant: a GPU without this table
-//! shares the memory of the other processors, and nothing is ever transferred.
+//! for: which bytes cross when (`simulate`). Invariant: a GPU without this table uses
+//! unified memory, and nothing is ever transferred.
 //!
-//! Weights stay in the GPU's memory. The inputs of a workload and its results are
-//! in the host's, as is what the CPU computes: they cross the link. A transfer goes
-//! through the GPU's in-order queue, from and to memory of the host that stays where it
-//! is (pinned). A part of the channels of a tensor lies in as many rows as the tensor has
-//! pixels, which may cost more than the same bytes in one piece. What arrives is in the
-//! host's layout (channels innermost) and may have to be arranged for the kernels.
+//! Weights stay in the GPU's memory. A workload's inputs and results and everything that
+//! the CPU computes are in host memory and cross the link. A transfer goes through the
+//! GPU's in-order queue, to or from pinned host memory. A range of a tensor's channels is
+//! strided, one row per pixel, which may cost more than the same bytes contiguously. Data
+//! arrives in the host's layout (channels innermost), and a kernel may have to rearrange it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,57 +20,55 @@ use crate::units::{Bytes, Joules, Picos};
 const PICOJOULES_PER_JOULE: f64 = 1e12;
 const BYTES_PER_GIGABYTE: f64 = 1e9;
 
-/// Memory that only the GPU uses.
+/// Dedicated memory of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OwnMemory {
     /// Where the values come from.
     pub source: String,
-    /// What the memory's interface moves at best: no launch moves its bytes faster.
+    /// Peak bandwidth of the memory interface; no launch moves its bytes faster.
     pub bandwidth_gbps: Quantity,
-    /// What it holds: weights, and what is computed.
+    /// Capacity, for weights and activations.
     pub capacity_gb: Quantity,
-    /// The way to and from the memory of the other processors.
+    /// The link to host memory.
     pub link: Link,
 }
 
-/// The way between the GPU's memory and the host's: PCI Express, say.
+/// The link between the GPU's memory and the host's, such as PCI Express.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Where the values come from.
     pub source: String,
-    /// What a transfer adds to the GPU's queue whatever it moves.
+    /// Fixed time of a transfer in the GPU's queue.
     pub latency_us: Quantity,
-    /// What the host takes to put a transfer into the queue, before it computes itself; 0
-    /// where it is not known.
+    /// Host time to enqueue a transfer, during which it does not compute; 0 if unknown.
     pub queue_us: Option<Quantity>,
     /// Rate of long transfers from the host's memory into the GPU's.
     pub to_gpu_gbps: Quantity,
     /// Rate of long transfers from the GPU's memory into the host's.
     pub to_host_gbps: Quantity,
-    /// What each row adds to a transfer into the GPU's memory of which the rows do not lie
-    /// next to each other; 0 where it is not known.
+    /// Additional time per row of a strided transfer into the GPU's memory; 0 if unknown.
     pub row_to_gpu_ns: Option<Quantity>,
-    /// The same into the host's memory.
+    /// Additional time per row of a strided transfer into the host's memory; 0 if unknown.
     pub row_to_host_ns: Option<Quantity>,
-    /// What a kernel takes that arranges what arrived in the GPU's memory for those that
-    /// compute; nothing where they take it as it is.
+    /// Time of the kernel that converts arrived data to the compute kernels' layout; `None`
+    /// if they read the host's layout.
     pub arrange: Option<Transfer>,
-    /// Energy of one byte that crosses, beside that of the host's memory.
+    /// Energy per byte transferred, in addition to that of the host's memory.
     pub picojoules_per_byte: Option<Quantity>,
 }
 
-/// What one transfer moves.
+/// The data of one transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkTransfer {
-    /// All of its bytes.
+    /// Total bytes.
     pub bytes: Bytes,
-    /// Pieces of memory apart from each other that hold them; 1 of a whole tensor.
+    /// Contiguous pieces in which the bytes lie; 1 for a whole tensor.
     pub pieces: u64,
 }
 
-/// Which way bytes cross the link.
+/// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the host's memory into the GPU's.
@@ -81,22 +78,21 @@ pub enum Direction {
 }
 
 impl OwnMemory {
-    /// What the memory holds.
+    /// Capacity of the memory.
     pub fn capacity(&self) -> Bytes {
         Bytes((self.capacity_gb.value * BYTES_PER_GIGABYTE) as u64)
     }
 }
 
 impl LinkTransfer {
-    /// A whole tensor, or a part of it in one piece.
+    /// A transfer of one contiguous piece.
     pub fn whole(bytes: Bytes) -> Self {
         Self { bytes, pieces: 1 }
     }
 }
 
 impl Link {
-    /// Time of one transfer while nothing else uses link or memory, until kernels can read
-    /// what arrived; none at all for no bytes.
+    /// Time of one transfer without contention, until kernels can read the data; zero for no bytes.
     pub fn transfer(&self, transfer: LinkTransfer, direction: Direction) -> Picos {
         let LinkTransfer { bytes, pieces } = transfer;
         if bytes == Bytes::ZERO {
@@ -106,20 +102,20 @@ impl Link {
             Direction::ToGpu => (self.to_gpu_gbps.value, &self.row_to_gpu_ns),
             Direction::ToHost => (self.to_host_gbps.value, &self.row_to_host_ns),
         };
-        let apart = if pieces > 1 { pieces as f64 * Quantity::or_zero(row.as_ref()) } else { 0.0 };
+        let strided_ns = if pieces > 1 { pieces as f64 * Quantity::or_zero(row.as_ref()) } else { 0.0 };
         let arrange = self.arrange.as_ref().filter(|_| direction == Direction::ToGpu);
-        // A gigabyte a second is a byte a nanosecond.
+        // 1 GB/s is 1 byte per nanosecond.
         Picos::from_micros(self.latency_us.value)
-            + Picos::from_nanos(bytes.0 as f64 / gigabytes_per_second + apart)
+            + Picos::from_nanos(bytes.0 as f64 / gigabytes_per_second + strided_ns)
             + arrange.map_or(Picos::ZERO, |arrange| arrange.cost(bytes))
     }
 
-    /// What the host takes to queue `transfers`.
+    /// Host time to enqueue `transfers` transfers.
     pub fn queueing(&self, transfers: u32) -> Picos {
         Picos::from_micros(f64::from(transfers) * Quantity::or_zero(self.queue_us.as_ref()))
     }
 
-    /// What it costs the link that `bytes` cross.
+    /// Energy of transferring `bytes` over the link.
     pub fn energy(&self, bytes: Bytes) -> Joules {
         Joules(bytes.0 as f64 * Quantity::or_zero(self.picojoules_per_byte.as_ref()) / PICOJOULES_PER_JOULE)
     }
@@ -137,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_takes_its_latency_and_the_way_s_bandwidth() {
+    fn a_transfer_takes_its_latency_and_bytes_over_the_bandwidth_of_its_direction() {
         let link = memory().link;
         let transfer = LinkTransfer::whole(Bytes(1_000_000));
         assert_eq!(link.transfer(transfer, Direction::ToGpu), Picos::from_micros(28.0));
@@ -146,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_apart_from_each_other_cost_more_than_the_same_bytes_in_one_piece() {
+    fn a_strided_transfer_takes_longer_than_the_same_bytes_in_one_piece() {
         let mut link = memory().link;
         let transfer = |pieces| LinkTransfer { bytes: Bytes(1_000_000), pieces };
         let times = |link: &Link| [1, 2_000].map(|pieces| link.transfer(transfer(pieces), Direction::ToHost));
@@ -158,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_is_arranged_for_the_kernels_and_what_leaves_is_not() {
+    fn only_transfers_to_the_gpu_are_rearranged() {
         let mut link = memory().link;
         link.arrange = Some(Transfer {
             source: "test".to_owned(),
@@ -171,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_costs_the_link_energy_where_that_is_known() {
+    fn the_link_uses_energy_per_byte_if_known() {
         let mut link = memory().link;
         assert!(link.energy(Bytes(1_000)).0.abs() < f64::EPSILON);
         link.picojoules_per_byte = Some(Quantity::plain(50.0));
@@ -179,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn invalid_values_are_reported_by_key() {
         let mut memory = memory();
         memory.capacity_gb = Quantity::plain(0.0);
         memory.link.to_host_gbps = Quantity::plain(-1.0);

@@ -1,5 +1,5 @@
-//! The parameters of a kernel table as a list: what range checks and fits go
-//! through, so that neither needs the names of a hundred fields.
+//! The parameters of a kernel table as a list, so that range checks and fits iterate
+//! over them instead of naming a hundred fields.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,15 +13,15 @@ use crate::device::{Basis, Quantity};
 pub struct Parameters<'a> {
     /// Where the values come from.
     pub source: &'a mut String,
-    /// What they rest on.
+    /// Evidence behind the values.
     pub basis: &'a mut Basis,
-    /// Key and value of each.
+    /// Key and value of each parameter that has a value.
     pub quantities: Vec<(&'static str, &'a mut Quantity)>,
-    /// Key and place of those that the table may have and does not.
+    /// Key and slot of each optional parameter without a value.
     pub absent: Vec<(&'static str, &'a mut Option<Quantity>)>,
 }
 
-/// The parameters that every kernel table has.
+/// The values of the parameters common to all kernel tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CommonParameters {
     /// Starting the kernel (t0).
@@ -30,12 +30,12 @@ pub(crate) struct CommonParameters {
     pub(crate) unit_us: f64,
     /// Sharpness of the soft maximum of latency and throughput (p).
     pub(crate) roofline_sharpness: f64,
-    /// Time per byte that the loop does not hide.
+    /// Memory traffic that the loop does not hide, in microseconds per byte.
     pub(crate) traffic_us_per_byte: f64,
 }
 
-/// Declares a kernel table by its parameters, each with what it is: those that every GPU's table has, then
-/// those that it may leave out.
+/// Declares a kernel table as a list of documented parameters: the required ones, then
+/// the optional ones.
 macro_rules! kernel_table {
     (
         $(#[$about:meta])*
@@ -48,19 +48,19 @@ macro_rules! kernel_table {
         pub struct $table {
             /// Where the values come from.
             pub source: String,
-            /// What they rest on.
+            /// Evidence behind the values.
             #[serde(default)]
             pub basis: $crate::device::basis::Basis,
             $($(#[$what])+ pub $key: $crate::device::quantity::Quantity,)+
             $($(#[$rare])+
             pub $optional: Option<$crate::device::quantity::Quantity>,)*
-            /// Start of each compute unit beyond the first that gets a group. Only for CPU
-            /// devices, whose sleeping cores have to be woken one by one.
+            /// Start of each further compute unit that gets a group. Only for CPU devices, whose
+            /// sleeping cores are woken one by one.
             pub unit_us: Option<$crate::device::quantity::Quantity>,
         }
 
         impl $table {
-            /// Its parameters, to be changed.
+            /// Mutable access to the parameters.
             pub fn parameters_mut(&mut self) -> $crate::device::gpu::Parameters<'_> {
                 let mut quantities = vec![$((stringify!($key), &mut self.$key)),+];
                 let mut absent = Vec::new();
@@ -80,7 +80,7 @@ macro_rules! kernel_table {
                 }
             }
 
-            /// The values of the parameters that every table has.
+            /// The values of the parameters common to all tables.
             pub(crate) fn common(&self) -> $crate::device::gpu::CommonParameters {
                 $crate::device::gpu::CommonParameters {
                     launch_us: self.launch_us.value,
@@ -95,7 +95,7 @@ macro_rules! kernel_table {
 
 pub(super) use kernel_table;
 
-/// A kernel table of a GPU.
+/// A kernel table of a GPU profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[derive(Serialize, Deserialize, JsonSchema, VariantArray, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
@@ -133,16 +133,16 @@ impl KernelTable {
     }
 }
 
-/// Where the fit of a relative rise starts: small enough to vanish if the runs say
-/// so, large enough to be felt.
-const START_OF_A_RISE: f64 = 0.3;
-/// Where the fit of the start of a compute unit starts, in microseconds.
-const START_OF_A_UNIT_US: f64 = 1.0;
-/// Where the search for the size of a last-level cache starts, in bytes.
-const START_OF_A_CACHE: f64 = 1e7;
+/// Initial value of a relative rise in a fit: small enough to vanish if the runs do not
+/// support it, large enough to affect the predictions.
+const INITIAL_RISE: f64 = 0.3;
+/// Initial value of `unit_us` in a fit, in microseconds.
+const INITIAL_UNIT_US: f64 = 1.0;
+/// Initial value of the size of a last-level cache in a fit, in bytes.
+const INITIAL_CACHE_BYTES: f64 = 1e7;
 
 impl Gpu {
-    /// The parameters of `table`; none where the GPU does not have it.
+    /// The parameters of `table`; `None` if the GPU does not have the table.
     pub fn parameters_mut(&mut self, table: KernelTable) -> Option<Parameters<'_>> {
         Some(match table {
             KernelTable::ConvGeneric => self.conv_generic.parameters_mut(),
@@ -158,11 +158,10 @@ impl Gpu {
         })
     }
 
-    /// Gives the optional parameters that `table` lacks, and that any GPU has, a value
-    /// a fit can start from: that of the parameter of their own table they stand
-    /// closest to, or of a small rise. Those that only some families have: a last-level
-    /// cache (NVIDIA), cores that are woken one by one (CPU devices). A value of 0 keeps a
-    /// parameter switched off.
+    /// Gives each absent optional parameter of `table` that applies to the GPU's family an
+    /// initial value for a fit: that of the most similar parameter of the table, or a small
+    /// relative rise. A last-level cache applies to NVIDIA only, the waking of cores to CPU
+    /// devices only. A parameter with the value 0 stays switched off.
     pub fn switch_on_optional(&mut self, table: KernelTable) {
         let rules = self.family.rules();
         let Some(parameters) = self.parameters_mut(table) else { return };
@@ -171,18 +170,19 @@ impl Gpu {
                 let found = parameters.quantities.iter().find(|(key, _)| *key == closest);
                 found.map(|(_, quantity)| quantity.value)
             };
-            // No runs tell what wakes cores from the other launches of Winograd's and constant weights.
+            // In runs of Winograd and constant-weight kernels the time to wake cores
+            // cannot be identified.
             let is_one_launch = !matches!(table, KernelTable::Winograd | KernelTable::ConvConstants);
             let start = match key {
-                "unit_us" => (rules.runs_threads_in_turn && is_one_launch).then_some(START_OF_A_UNIT_US),
-                "cache_bytes" => rules.has_last_level_cache.then_some(START_OF_A_CACHE),
-                "spill_latency_factor" => rules.has_last_level_cache.then_some(START_OF_A_RISE),
-                // Apple's scheduler alone does that; its profiles say so.
+                "unit_us" => (rules.runs_threads_in_turn && is_one_launch).then_some(INITIAL_UNIT_US),
+                "cache_bytes" => rules.has_last_level_cache.then_some(INITIAL_CACHE_BYTES),
+                "spill_latency_factor" => rules.has_last_level_cache.then_some(INITIAL_RISE),
+                // Only Apple's scheduler does this; the bundled Apple profiles set it.
                 "tail_rounding_factor" => None,
                 "wave_us" => like("throughput_us"),
                 "reduction_step_us" => like("wave_us"),
                 "latency_slice_us" => like("latency_us"),
-                _ => Some(START_OF_A_RISE),
+                _ => Some(INITIAL_RISE),
             };
             *absent = start.map(Quantity::plain);
         }
@@ -214,11 +214,11 @@ mod tests {
         assert_eq!(value(&gpu.pool.wave_us).to_bits(), 0);
         assert_eq!(value(&gpu.mean.reduction_step_us).to_bits(), gpu.mean.wave_us.value.to_bits());
         assert_eq!(value(&gpu.concat.latency_slice_us).to_bits(), gpu.concat.latency_us.value.to_bits());
-        assert_eq!(value(&gpu.conv_generic.window_reuse_factor).to_bits(), START_OF_A_RISE.to_bits());
+        assert_eq!(value(&gpu.conv_generic.window_reuse_factor).to_bits(), INITIAL_RISE.to_bits());
     }
 
     #[test]
-    fn only_the_families_that_have_them_get_a_last_level_cache_and_cores_to_wake() {
+    fn only_nvidia_gets_a_last_level_cache_and_only_cpu_devices_cores_to_wake() {
         let pixel4: Gpu =
             crate::input::from_toml(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
         let switched_on = |family: GpuFamily| {

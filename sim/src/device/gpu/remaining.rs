@@ -1,6 +1,6 @@
-//! Parameters of the kernels that are no convolutions, one table per family.
+//! Parameters of the kernels other than convolutions, one table per family.
 //!
-//! The equations use the terms of the convolution tables next door.
+//! The equations use the terms that the `convolution` module defines.
 
 use super::parameters::kernel_table;
 
@@ -53,18 +53,18 @@ kernel_table! {
         roofline_sharpness,
         /// Time per byte of tensor.
         traffic_us_per_byte,
-        /// Relative rise of the work of an average over a maximum: it sums in 32 bits and
+        /// Relative rise of the work for average over max pooling: it sums in 32 bits and
         /// divides.
         average_factor,
     }
     optional {
-        /// Prologue and epilogue of a wave: what a window of any size pays once.
+        /// Prologue and epilogue of a wave, independent of the window.
         wave_us,
     }
 }
 
 kernel_table! {
-    /// Mean over pixels: a work-group shares one slice, or one thread sums it alone.
+    /// Mean over pixels: a work-group reduces one slice together, or each thread sums one by itself.
     ///
     /// ```text
     /// time = launch_us + iterations * rounds(latency_us, throughput_us)
@@ -89,8 +89,8 @@ kernel_table! {
         lone_read_us,
     }
     optional {
-        /// One step of the tree in which a group adds up its threads' sums: a quarter of
-        /// them goes on behind a barrier, but every wave waits at it.
+        /// One step of a group's reduction tree: a quarter of the partial sums remains after it,
+        /// but every wave waits at its barrier.
         reduction_step_us,
     }
 }
@@ -104,50 +104,51 @@ kernel_table! {
     ///     * (misaligned_latency_factor, if misaligned)
     /// c = throughput_us * work + throughput_input_us * inputs / iterations
     ///     + throughput_misaligned_us * work, if misaligned
-    /// time = launch_us + iterations * rounds(L, c) * (1 + linked_factor, if a sum or product is linked)
+    /// time = launch_us
+    ///      + iterations * rounds(L, c) * (1 + linked_factor, if a binary function is linked)
     ///      + traffic_us_per_byte * (input + output * (1 + linked_traffic_factor * second operands))
     /// ```
-    /// A linked product and the sum behind it are a normalisation by trained statistics,
-    /// whose operands are a few bytes a channel; every other sum reads a tensor.
+    /// A linked multiplication with the addition after it is a batch normalisation, whose
+    /// operands are a few bytes per channel; every other addition reads a tensor.
     ConcatKernel {
         /// Launch of the kernel (t0).
         launch_us,
         /// Latency of a loop iteration (L).
         latency_us,
-        /// Latency of starting on an input (L).
+        /// Latency per input tensor (L).
         latency_input_us,
         /// Cost of a wave's slice (c).
         throughput_us,
-        /// Cost of a wave's start on an input (c).
+        /// Cost of a wave per input tensor (c).
         throughput_input_us,
-        /// What inputs that end within a slice add per slice (c).
+        /// Additional cost per slice if an input ends within a slice (c).
         throughput_misaligned_us,
         /// Sharpness of the soft maximum of latency and throughput; 0 is their sum.
         roofline_sharpness,
         /// Time per byte of tensor.
         traffic_us_per_byte,
-        /// Latency where an input ends within a slice, relative to whole slices: that
-        /// kernel is fully unrolled.
+        /// Latency if an input ends within a slice, relative to whole slices: that kernel is
+        /// fully unrolled.
         misaligned_latency_factor,
         /// Traffic of a linked function's second operand, relative to the output's.
         linked_traffic_factor,
-        /// Relative rise of the loop where a sum or product is linked.
+        /// Relative rise of the loop time with a linked function of two tensors.
         linked_factor,
     }
     optional {
-        /// Latency per slice of an iteration (L): one that copies two slices has both
-        /// reads in flight, but does not take them for the price of one.
+        /// Latency per slice of an iteration (L): the two reads of an iteration that copies two
+        /// slices overlap, but not fully.
         latency_slice_us,
     }
 }
 
 kernel_table! {
-    /// Element-wise functions, softmax, normalisations, look-ups and copies: memory
-    /// traffic with a little work around it.
+    /// Element-wise functions, softmax, normalisations, look-ups and copies: memory-bound
+    /// kernels of low arithmetic intensity.
     ///
     /// ```text
     /// time = launch_us + iterations * rounds(latency_us, throughput_us)
-    ///      + traffic_us_per_byte * (input + output * (1 + sums) + weights)
+    ///      + traffic_us_per_byte * (input + output * (1 + additions) + weights)
     /// ```
     ElementwiseKernel {
         /// Launch of the kernel (t0).

@@ -1,10 +1,10 @@
-//! The learned correction of a GPU's kernel tables: what the latency equations
-//! leave, smoothed over similar launches (kernel ridge regression).
+//! The residual model of a GPU's kernel tables: residuals of the latency equations,
+//! smoothed over similar launches (kernel ridge regression).
 //!
 //! Responsible for: the schema, its checks, and the correction at a launch's
 //! features. Not for: the features of a launch (`kernel::gpu`) or the fit
 //! (`calibrate::gpu`). Invariant: far from every point the correction vanishes,
-//! and it never leaves [`LOG_FACTOR_RANGE`].
+//! and it stays within ±[`LOG_FACTOR_RANGE`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,28 +14,27 @@ use super::KernelTable;
 use crate::device::Checker;
 use crate::device::check::repeated;
 
-/// Largest logarithm of a correction either way, a factor of 1.8: what the physics
-/// misses by more is an outlier that no neighbour should inherit. The fit clips
-/// the residuals it learns from to the same range.
+/// Bound on the absolute logarithm of a correction, a factor of 1.8: a larger residual is an
+/// outlier that should not affect its neighbours. The fit clips its residuals to the same range.
 pub const LOG_FACTOR_RANGE: f64 = 0.6;
 
-/// Units of a point's coordinate in one length scale.
+/// Units of a point's integer coordinate per length scale.
 const UNITS_PER_LENGTH_SCALE: f64 = 100.0;
 
-/// Squared distance, in units of a coordinate, up to which a launch is a point's own:
-/// what rounding the coordinates of every feature to whole units makes at most.
-const OWN_SQUARED_DISTANCE: f32 = 0.25 * Feature::ALL.len() as f32;
+/// Squared distance, in coordinate units, up to which a launch is identical to a point's:
+/// the largest that rounding every coordinate to whole units produces.
+const SAME_LAUNCH_SQUARED_DISTANCE: f32 = 0.25 * Feature::ALL.len() as f32;
 
-/// Most points of a table; a prediction visits each.
-const MOST_POINTS: usize = 2000;
+/// Maximum points of a table; a prediction visits each.
+const MAX_POINTS: usize = 2000;
 
-/// Largest weight of a point: opposite neighbours may cancel, but not without end.
-const LARGEST_WEIGHT: f64 = 1e3;
+/// Bound on the absolute weight of a point: weights of opposite sign may cancel, but not without limit.
+const MAX_WEIGHT: f64 = 1e3;
 
-/// Length scales a feature may have.
+/// Valid range of a length scale.
 const LENGTH_SCALES: [f64; 2] = [1e-3, 1e6];
 
-/// A count of a launch by which launches are similar. "log" is to base 2.
+/// A feature of a launch, in which similarity between launches is measured. "Log" is to base 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[derive(Serialize, Deserialize, JsonSchema, VariantArray)]
 #[serde(rename_all = "kebab-case")]
@@ -46,7 +45,7 @@ pub enum Feature {
     OutputBytes,
     /// Log of the bytes of the weights.
     WeightBytes,
-    /// Log of the trips of a thread's loop.
+    /// Log of a thread's loop iterations.
     Iterations,
     /// Log of the work-groups per compute unit.
     GroupsPerUnit,
@@ -54,11 +53,11 @@ pub enum Feature {
     Window,
     /// Vertical stride.
     Stride,
-    /// 1 for a convolution that is a matrix product, else 0.
+    /// 1 for a kernel without a window loop (1x1 convolutions, products), else 0.
     Trivial,
-    /// 1 where a sum or product of tensors is linked.
+    /// 1 if an addition, multiplication or other binary function is linked, else 0.
     LinkedOperand,
-    /// 1 where an activation function is linked.
+    /// 1 if an activation is linked, else 0.
     LinkedActivation,
     /// Log of the texels of a thread's tile.
     TileTexels,
@@ -68,23 +67,24 @@ pub enum Feature {
     GroupThreads,
     /// Log of the waves of a work-group.
     GroupWaves,
-    /// Groups per compute unit, less its whole part: how unevenly units are loaded.
+    /// Fractional part of the groups per compute unit: load imbalance between units.
     UnevenGroups,
-    /// Part of a full round's waves that the last round has; 0 without a limit.
+    /// Waves of the last round as a fraction of a full round's; 0 without an occupancy limit.
     LastRoundFill,
     /// Log of the waves of the fullest compute unit in the last round.
     LastRoundWaves,
-    /// Part by which the output's pixels fall short of whole waves of 32.
+    /// Lanes left empty when the output's pixels are padded to waves of 32, relative to
+    /// the pixels; at most 1.
     MissingPixels,
-    /// Log of launched over needed threads.
+    /// Log of launched threads over threads inside the grid.
     IdleThreads,
-    /// Work-groups per compute unit beyond a multiple of four, as a part of four.
+    /// Work-groups per compute unit modulo 4, divided by 4.
     GroupRemainder,
-    /// Output slices beyond a multiple of four, as a part of four.
+    /// Output slices modulo 4, divided by 4.
     OutputSliceRemainder,
-    /// Input slices beyond a multiple of four, as a part of four.
+    /// Input slices modulo 4, divided by 4.
     InputSliceRemainder,
-    /// Input slices beyond a multiple of sixteen, as a part of sixteen.
+    /// Input slices modulo 16, divided by 16.
     InputBlockRemainder,
 }
 
@@ -96,7 +96,7 @@ impl Feature {
 /// The values of a launch's features, in the order of [`Feature::ALL`].
 pub type Features = [f64; Feature::ALL.len()];
 
-/// What was learned of the launches that the equations miss.
+/// Residual model of a GPU's latency equations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Residual {
@@ -121,40 +121,40 @@ pub struct Residual {
 pub struct ResidualTable {
     /// The kernel table it corrects.
     pub table: KernelTable,
-    /// The features that count.
+    /// Features used by this table.
     pub features: Vec<Feature>,
-    /// Change of each feature that makes launches dissimilar, in its unit.
+    /// Length scale of each feature, in the feature's unit.
     pub length_scales: Vec<f64>,
-    /// Weight of each point, in logarithms of a time.
+    /// Weight of each point, as a natural logarithm of a time ratio.
     pub weights: Vec<f64>,
     /// The points: features in hundredths of their length scale.
     pub points: Points,
-    /// What the launch of each point, but none beside it, takes beyond the sum, in
-    /// logarithms of a time: repeated runs tell it from noise. Empty for nothing.
+    /// Extra logarithm for the exact launch of each point, not shared with its neighbours:
+    /// repeated runs distinguish it from noise. Empty for none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<f64>,
 }
 
-/// Points that are compared side by side, for the compiler to use vector registers.
+/// Points whose distances are computed together, so that the compiler vectorises the loop.
 const BLOCK: usize = 8;
 
-/// Sums of a distance that run side by side. Which coordinates are added in which order decides the last
-/// bit of a prediction.
+/// Independent partial sums of a squared distance. The order of summation is fixed, since
+/// it decides the last bit of a prediction.
 const LANES: usize = 4;
 
-const MOST_LANES: usize = Feature::ALL.len().div_ceil(LANES);
+const MAX_LANE_ROWS: usize = Feature::ALL.len().div_ceil(LANES);
 
-/// Coordinates of a launch: one for each feature that counts, and zeros.
-type Coordinates = [[f32; LANES]; MOST_LANES];
+/// Coordinates of a launch: one for each feature of the table, padded with zeros.
+type Coordinates = [[f32; LANES]; MAX_LANE_ROWS];
 
-/// Points, and the same once more as they are compared.
+/// Points row by row, and transposed into blocks for vectorised comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Vec<Vec<i16>>", into = "Vec<Vec<i16>>")]
 #[schemars(with = "Vec<Vec<i16>>")]
 pub struct Points {
     rows: Vec<Vec<i16>>,
-    /// Of each block of points, for each feature the coordinates of all its points; filled up with zeros
-    /// to whole blocks and whole lanes.
+    /// For each block of points and each feature, the coordinates of the block's points;
+    /// padded with zeros to whole blocks and whole lanes.
     blocks: Vec<[[f32; BLOCK]; LANES]>,
 }
 
@@ -164,7 +164,7 @@ impl From<Vec<Vec<i16>>> for Points {
         let mut blocks = vec![[[0.0; BLOCK]; LANES]; rows.len().div_ceil(BLOCK) * width];
         for (index, row) in rows.iter().enumerate() {
             let block = blocks[index / BLOCK * width..][..width].as_flattened_mut();
-            // What is longer than the others is refused when its table is checked.
+            // Rows of other lengths are rejected when the table is checked.
             for (column, &coordinate) in block.iter_mut().zip(row) {
                 column[index % BLOCK] = f32::from(coordinate);
             }
@@ -180,7 +180,7 @@ impl From<Points> for Vec<Vec<i16>> {
 }
 
 impl Points {
-    /// Point by point.
+    /// Coordinates of each point.
     pub fn rows(&self) -> &[Vec<i16>] {
         &self.rows
     }
@@ -189,7 +189,8 @@ impl Points {
         self.rows.len().div_ceil(BLOCK)
     }
 
-    /// Of the points of a block to `query`, in hundredths of length scales. Compiled as [`alike`] is.
+    /// Squared distances of a block's points to `query`, in hundredths of length scales.
+    /// Not inlined, for the same reason as [`similarities`].
     #[inline(never)]
     fn squared_distances(&self, block: usize, query: &Coordinates) -> [f32; BLOCK] {
         let width = self.blocks.len() / self.count_blocks();
@@ -198,8 +199,8 @@ impl Points {
             let Some(query) = query.get(index) else { break };
             for lane in 0..LANES {
                 for point in 0..BLOCK {
-                    let apart = columns[lane][point] - query[lane];
-                    sums[lane][point] += apart * apart;
+                    let difference = columns[lane][point] - query[lane];
+                    sums[lane][point] += difference * difference;
                 }
             }
         }
@@ -211,17 +212,17 @@ impl Points {
     }
 }
 
-/// A correction.
+/// The correction of one launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Correction {
-    /// Logarithm of the factor on the time.
+    /// Natural logarithm of the factor on the time.
     pub log_factor: f64,
-    /// Similarity to the nearest point: 1 at one, 0 far from all.
+    /// Similarity to the nearest point: 1 at a point, towards 0 far from all.
     pub similarity: f64,
 }
 
 impl Residual {
-    /// Of tables with where they are from; none without any.
+    /// Joins tables of several sources; `None` if there are no tables.
     pub fn of_tables<'a>(parts: impl IntoIterator<Item = (&'a str, Vec<ResidualTable>)>) -> Option<Self> {
         let parts = parts.into_iter().filter(|(_, tables)| !tables.is_empty());
         let (sources, tables): (Vec<&str>, Vec<Vec<ResidualTable>>) = parts.unzip();
@@ -229,12 +230,12 @@ impl Residual {
             .then(|| Self { source: sources.join("; other kernels "), table: tables.concat() })
     }
 
-    /// The correction of launches of `table`.
+    /// The entry for launches of `table`, if any.
     pub fn of(&self, table: KernelTable) -> Option<&ResidualTable> {
         self.table.iter().find(|entry| entry.table == table)
     }
 
-    /// Notes every value that cannot be.
+    /// Records every invalid value.
     pub(crate) fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
         checker.each("table", &self.table, ResidualTable::check);
@@ -245,7 +246,7 @@ impl Residual {
 }
 
 impl ResidualTable {
-    /// The point of a launch with these features.
+    /// The coordinates of a launch with these features, rounded to a point's integers.
     pub fn point(&self, features: &Features) -> Vec<i16> {
         let coordinates = self.coordinates(features);
         coordinates.as_flattened()[..self.features.len().min(Feature::ALL.len())]
@@ -260,23 +261,23 @@ impl ResidualTable {
         let (mut log_factor, mut nearest) = (0.0_f64, f32::INFINITY);
         for (block, weights) in self.weights.chunks(BLOCK).enumerate().take(self.points.count_blocks()) {
             let squared_distances = self.points.squared_distances(block, &query);
-            let alike = alike(&squared_distances);
+            let similarities = similarities(&squared_distances);
             for (index, weight) in weights.iter().enumerate() {
                 let squared_distance = squared_distances[index];
-                log_factor += weight * alike[index];
+                log_factor += weight * similarities[index];
                 nearest = if squared_distance < nearest { squared_distance } else { nearest };
-                if squared_distance <= OWN_SQUARED_DISTANCE {
+                if squared_distance <= SAME_LAUNCH_SQUARED_DISTANCE {
                     log_factor += self.own.get(block * BLOCK + index).copied().unwrap_or_default();
                 }
             }
         }
         let log_factor = log_factor.clamp(-LOG_FACTOR_RANGE, LOG_FACTOR_RANGE);
-        Correction { log_factor, similarity: alike(&[nearest; BLOCK])[0] }
+        Correction { log_factor, similarity: similarities(&[nearest; BLOCK])[0] }
     }
 
     /// Features in hundredths of their length scale.
     fn coordinates(&self, features: &Features) -> Coordinates {
-        let mut coordinates = [[0.0; LANES]; MOST_LANES];
+        let mut coordinates = [[0.0; LANES]; MAX_LANE_ROWS];
         let slots = coordinates.as_flattened_mut().iter_mut();
         for ((slot, feature), scale) in slots.zip(&self.features).zip(&self.length_scales) {
             *slot = (features[*feature as usize] / scale * UNITS_PER_LENGTH_SCALE) as f32;
@@ -293,8 +294,8 @@ impl ResidualTable {
         if let Some(scale) = self.length_scales.iter().find(|scale| !(low..=high).contains(*scale)) {
             checker.violation("length_scales", scale, format!("numbers from {low} to {high}"));
         }
-        if count > MOST_POINTS {
-            checker.violation("points", count, format!("at most {MOST_POINTS} points"));
+        if count > MAX_POINTS {
+            checker.violation("points", count, format!("at most {MAX_POINTS} points"));
         }
         let odd = self.points.rows.iter().find(|point| point.len() != width);
         let own = if self.own.is_empty() { count } else { self.own.len() };
@@ -310,25 +311,25 @@ impl ResidualTable {
             }
         }
         for (key, values) in [("weights", &self.weights), ("own", &self.own)] {
-            if let Some(value) = values.iter().find(|value| value.is_nan() || value.abs() > LARGEST_WEIGHT) {
-                checker.violation(key, value, format!("numbers from -{LARGEST_WEIGHT} to {LARGEST_WEIGHT}"));
+            if let Some(value) = values.iter().find(|value| value.is_nan() || value.abs() > MAX_WEIGHT) {
+                checker.violation(key, value, format!("numbers from -{MAX_WEIGHT} to {MAX_WEIGHT}"));
             }
         }
     }
 }
 
-/// Similarity of launches at squared distances in hundredths of length scales. On its own it is compiled to
-/// vector registers, inside what asks for it not.
+/// Similarities at squared distances in hundredths of length scales. The loop is
+/// vectorised only if it is not inlined into the caller.
 #[inline(never)]
-fn alike(squared_distances: &[f32; BLOCK]) -> [f64; BLOCK] {
-    let mut alike = [0.0; BLOCK];
-    for (alike, &squared_distance) in alike.iter_mut().zip(squared_distances) {
-        *alike = similarity(f64::from(squared_distance) / (UNITS_PER_LENGTH_SCALE * UNITS_PER_LENGTH_SCALE));
+fn similarities(squared_distances: &[f32; BLOCK]) -> [f64; BLOCK] {
+    let mut similarities = [0.0; BLOCK];
+    for (slot, &squared_distance) in similarities.iter_mut().zip(squared_distances) {
+        *slot = similarity(f64::from(squared_distance) / (UNITS_PER_LENGTH_SCALE * UNITS_PER_LENGTH_SCALE));
     }
-    alike
+    similarities
 }
 
-/// Similarity of launches at a squared distance in length scales.
+/// Similarity of two launches at a squared distance in length scales.
 pub fn similarity(squared_distance: f64) -> f64 {
     (1.0 + 0.5 * squared_distance).recip()
 }

@@ -1,5 +1,5 @@
-//! How far the predictions of a kernel table, and of whole inferences, may be off:
-//! what a 90 % interval needs.
+//! Error model of a kernel table's predictions and of whole inferences, for 90 % prediction
+//! intervals.
 //!
 //! Responsible for: the schema and its checks. Not for: the interval
 //! (`validate::interval`) or the fit (`calibrate::gpu`).
@@ -10,48 +10,48 @@ use serde::{Deserialize, Serialize};
 use super::KernelTable;
 use crate::device::Checker;
 
-/// Largest deviation of a logarithm that an entry may state: a factor of 22,000.
-const LARGEST_DEVIATION: f64 = 10.0;
-/// Largest multiple of a deviation: what 90 % of errors never need.
-const LARGEST_QUANTILE: f64 = 100.0;
+/// Maximum standard deviation of a logarithm that an entry may state: a factor of 22,000.
+const MAX_DEVIATION: f64 = 10.0;
+/// Maximum `quantile`, far above what 90 % of errors need.
+const MAX_QUANTILE: f64 = 100.0;
 
-/// Spread of the predictions of one kernel table, in logarithms of a time.
+/// Spread of the prediction errors of one kernel table, in natural logarithms of a time.
 ///
 /// ```text
 /// deviation^2 = near^2 + (1 - similarity^2) * (far^2 + gradient' covariance gradient)
 /// half width = quantile * deviation
 /// ```
 ///
-/// `similarity` is that of the launch to the nearest point of the residual (0
-/// without one), `gradient` that of the logarithm of the time in the logarithms of
-/// the parameters.
+/// `similarity` is that of the launch to the nearest point of the residual model (0
+/// without one), `gradient` the derivatives of the logarithm of the time with respect to the
+/// logarithms of the parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableSpread {
     /// The kernel table.
     pub table: KernelTable,
-    /// Deviation of a prediction beside a point of the residual.
+    /// Standard deviation of a prediction at a point of the residual model.
     pub near: f64,
-    /// What the physics adds to it far from all points.
+    /// Additional standard deviation of the white-box model, far from all points.
     pub far: f64,
-    /// Deviations that hold 90 % of the cross-validated errors.
+    /// Number of standard deviations that cover 90 % of the cross-validated errors.
     pub quantile: f64,
-    /// Keys of the fitted parameters.
+    /// Keys of the fitted parameters, in the order of `covariance`.
     pub parameters: Vec<String>,
-    /// Covariance of their logarithms: the rows of its lower triangle.
+    /// Covariance of the parameters' logarithms, as the rows of its lower triangle.
     pub covariance: Vec<Vec<f64>>,
 }
 
-/// Measured over predicted times of whole inferences of networks that neither the
-/// kernels' fit nor the host path's had seen.
+/// Quantiles of measured over predicted times of whole inferences, on networks held out of
+/// the fits of the kernels and of the host path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InferenceSpread {
-    /// Networks behind the quantiles.
+    /// Networks from which the quantiles were computed.
     pub networks: u32,
-    /// Measured over predicted time that 5 % of networks stay below.
+    /// 5 % quantile of measured over predicted time.
     pub low_factor: f64,
-    /// The same that 5 % exceed.
+    /// 95 % quantile of measured over predicted time.
     pub high_factor: f64,
 }
 
@@ -60,7 +60,7 @@ impl InferenceSpread {
         checker.factors(self.low_factor, self.high_factor);
     }
 
-    /// Ends of the 90 % interval of a prediction, in its unit.
+    /// Ends of the 90 % interval of a prediction, in the unit of `predicted`.
     pub fn interval(&self, predicted: f64) -> [f64; 2] {
         [predicted * self.low_factor, predicted * self.high_factor]
     }
@@ -69,9 +69,9 @@ impl InferenceSpread {
 impl TableSpread {
     pub(crate) fn check(&self, checker: &mut Checker) {
         let limits = [
-            ("near", self.near, LARGEST_DEVIATION),
-            ("far", self.far, LARGEST_DEVIATION),
-            ("quantile", self.quantile, LARGEST_QUANTILE),
+            ("near", self.near, MAX_DEVIATION),
+            ("far", self.far, MAX_DEVIATION),
+            ("quantile", self.quantile, MAX_QUANTILE),
         ];
         for (key, value, most) in limits {
             if !(0.0..=most).contains(&value) {

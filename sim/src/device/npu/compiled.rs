@@ -1,106 +1,108 @@
-//! Parameters of graphs that an NPU's compiler takes as a whole.
+//! Parameters of whole graphs compiled for an NPU.
 //!
-//! Responsible for: the constants of the rules in `kernel::npu::compiled`. Not for: products
-//! that are handed over one by one, whose constants the table around this one has.
-//! Invariant: every number is a term of one of those rules, and says which.
+//! Responsible for: the constants of the rules in `kernel::npu::compiled`. Not for: products dispatched
+//! one by one (`SystolicArrays`). Invariant: every parameter is a term of one of those rules, and its
+//! documentation names the term.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Basis, Quantity};
 
-/// How graphs run that are compiled as a whole. Rates are those of 16-bit floats, which a
-/// model in 32 bits becomes.
+/// Rates of graphs compiled as a whole, in 16-bit floating point, to which the compiler converts
+/// 32-bit models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompiledGraphs {
-    /// Where the values come from that name no source of their own.
+    /// Source of the values that have none of their own.
     pub source: String,
-    /// What they rest on.
+    /// Evidence behind the values.
     #[serde(default)]
     pub basis: Basis,
-    /// From handing over a graph to its first operator, and from its last to the caller.
+    /// From dispatching a graph to its first operator, plus from its last operator to the caller.
     pub graph_us: Quantity,
-    /// What each operator takes beside its work.
+    /// Overhead per operator.
     pub operator_us: Quantity,
-    /// What each matrix of a batched product takes beside its work.
+    /// Overhead per matrix of a batched product.
     pub matrix_us: Quantity,
-    /// What each group of a grouped convolution takes beside its work.
+    /// Overhead per group of a grouped convolution.
     pub group_us: Quantity,
-    /// Bringing a pixel of a three-channel image into the graph's layout, or out of it.
+    /// Layout conversion of one pixel of a three-channel image that enters or leaves the graph.
     pub image_pixel_ns: Quantity,
-    /// Subtracting a mean from a pixel of a three-channel image, or dividing it by a deviation.
+    /// Subtracting the mean from a pixel of a three-channel input image, or dividing it by the standard
+    /// deviation.
     pub normalised_pixel_ns: Quantity,
-    /// Multiply-accumulates of the matrix unit.
+    /// Multiply-accumulate rate of the matrix unit.
     pub multiply_accumulates_per_ns: Quantity,
-    /// The same in convolutions over volumes.
+    /// Multiply-accumulate rate of 3-D convolutions.
     pub volume_multiply_accumulates_per_ns: Quantity,
-    /// Elements that windows without products visit (pooling, depthwise convolutions).
+    /// Rate of window taps in depthwise convolutions and pooling.
     pub taps_per_ns: Quantity,
-    /// Operands between on-chip memory and the units.
+    /// Bandwidth of operands between on-chip memory and the units.
     pub on_chip_gbps: Quantity,
-    /// Operands whose layout changes on the way.
+    /// Bandwidth of operands whose layout changes on the way.
     pub layout_change_gbps: Quantity,
-    /// Operands of element-wise work on tensors that are no images.
+    /// Bandwidth of operands of element-wise work on token-shaped tensors.
     pub token_gbps: Quantity,
-    /// Results of functions other than sums, products and bounds.
+    /// Result rate of nonlinear functions: all but additions, multiplications and clamps.
     pub nonlinear_elements_per_ns: Quantity,
-    /// Results of interpolation that are too large to stay on chip.
+    /// Result rate of interpolation whose result is too large to stay on chip.
     pub large_resize_elements_per_ns: Quantity,
-    /// Elements of which one a pixel is made: sums, largest, places of the largest.
+    /// Element rate of reductions over channels: sum, maximum, arg-max.
     pub channel_reduction_elements_per_ns: Quantity,
-    /// Elements looked through for places that the network computes.
+    /// Source-element rate of gathers at indices that the network computes.
     pub gathered_elements_per_ns: Quantity,
     /// Memory bandwidth of weights, and of tensors that do not fit on chip.
     pub bandwidth_gbps: Quantity,
-    /// Memory bandwidth of weights that one row is multiplied by.
+    /// Memory bandwidth of weights in products of one row.
     pub one_row_bandwidth_gbps: Quantity,
-    /// Memory bandwidth of weights that one token is multiplied by, in graphs of whole steps of a language
-    /// model. Absent: nothing is known of such graphs.
+    /// Memory bandwidth of weights in decode, in graphs of whole steps of a language model. If absent,
+    /// such graphs cannot be predicted.
     pub token_bandwidth_gbps: Option<Quantity>,
-    /// Memory bandwidth of weights that a part of a prompt is multiplied by, in the same graphs. Absent: that of
+    /// Memory bandwidth of weights in prefill, in graphs of a chunk of the prompt. Defaults to that of
     /// other graphs.
     pub prompt_bandwidth_gbps: Option<Quantity>,
-    /// Part of the bytes beyond the on-chip memory that move: chains of operators are tiled.
+    /// Fraction of the bytes beyond the on-chip memory that are spilled; tiling chains of operators
+    /// avoids the rest.
     pub spill_factor: Quantity,
-    /// Memory that tensors stay in between operators.
+    /// On-chip memory, which holds tensors between operators.
     pub on_chip_bytes: Quantity,
-    /// Models whose weights and activations are 8-bit integers. Absent: nothing is known of them.
+    /// Models with 8-bit integer weights and activations. If absent, they cannot be predicted.
     pub integer: Option<IntegerGraphs>,
-    /// Models whose weights alone are integers, beside 16-bit activations. Absent: as above.
+    /// Models with integer weights and 16-bit activations. If absent, they cannot be predicted.
     pub integer_weights: Option<IntegerWeights>,
 }
 
-/// What differs where weights and activations are 8-bit integers.
+/// Differences of models with 8-bit integer weights and activations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IntegerGraphs {
-    /// Where the values come from that name no source of their own.
+    /// Source of the values that have none of their own.
     pub source: String,
-    /// Rate of the matrix unit over that for floats.
+    /// Rate of the matrix unit relative to floats.
     pub product_rate_factor: Quantity,
-    /// The same in convolutions over volumes.
+    /// Rate of the matrix unit in 3-D convolutions, relative to floats.
     pub volume_rate_factor: Quantity,
-    /// Rate of the vector unit over that for floats.
+    /// Rate of the vector unit relative to floats.
     pub vector_rate_factor: Quantity,
-    /// Fixed costs over those for floats.
+    /// Fixed costs relative to floats.
     pub fixed_cost_factor: Quantity,
-    /// What each matrix of a batched product takes beside its work.
+    /// Overhead per matrix of a batched product.
     pub matrix_us: Quantity,
-    /// Results of a normalisation by trained statistics that stands on its own.
+    /// Result rate of a stand-alone batch norm.
     pub batch_norm_elements_per_ns: Quantity,
 }
 
-/// What differs where weights alone are integers.
+/// Differences of models with integer weights and 16-bit activations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IntegerWeights {
-    /// Where the values come from that name no source of their own.
+    /// Source of the values that have none of their own.
     pub source: String,
-    /// Rate of the matrix unit over that for floats.
+    /// Rate of the matrix unit relative to floats.
     pub product_rate_factor: Quantity,
-    /// Fixed costs over those for floats.
+    /// Fixed costs relative to floats.
     pub fixed_cost_factor: Quantity,
-    /// Results of a normalisation by trained statistics that stands on its own.
+    /// Result rate of a stand-alone batch norm.
     pub batch_norm_elements_per_ns: Quantity,
 }

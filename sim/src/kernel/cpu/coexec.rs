@@ -1,12 +1,11 @@
-//! coexec's own CPU kernels: what the crate `coexec-hw` runs on real hardware.
+//! coexec's own CPU kernels, which the crate `coexec-hw` runs on real hardware.
 //!
-//! Responsible for: the work that an operator is made of in their loops, and its time.
-//! The equation is `operator + makespan(work . rates) + fork`; the rates are the
-//! profile's. Weights are packed ahead, windows read through pointers, the depth of
-//! a product is cut into blocks that stay in cache; edges of tiles are computed whole
-//! and copied in part. Products and depthwise convolutions are shared by the threads, all
-//! else is the calling thread's. Not for: the kernels themselves, which take their
-//! tiles, division and blocks from here.
+//! Responsible for: the work units of an operator in these kernels' loops, and their time:
+//! `operator + makespan(work . rates) + fork`, with the profile's rates. Weights are packed
+//! ahead of time, windows read through pointers, and the depth of a product is blocked for
+//! the cache; partial tiles are computed whole and copied in part. Threads share products
+//! and depthwise convolutions; everything else runs on the calling thread. Not for: the
+//! kernels themselves, which take their tiles, division and blocks from here.
 
 mod depth_blocks;
 mod division;
@@ -29,10 +28,10 @@ pub use time::Costs;
 pub use work::{Caches, Work, depthwise_threads};
 use work::{Sharing, beyond};
 
-/// What `layer` costs on `cores`.
+/// Cost of `layer` on `cores`.
 pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally> {
     if layer.data_type != DataType::F32 {
-        let reason = format!("the model of coexec's kernels is of f32, not of {}", layer.data_type);
+        let reason = format!("coexec's own kernels compute in f32, not in {}", layer.data_type);
         return Err(unsupported(layer, reason));
     }
     let team = Team::new(layer, (cpu, None), cores, "coexec_f32", |cluster| cluster.coexec_f32.as_ref())?;
@@ -70,7 +69,7 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
     Ok(tally)
 }
 
-/// What the work goes into.
+/// The single-core time of `work`, by category.
 fn shares(work: &Work, costs: &Costs) -> Shares {
     let of = |units: &[CoexecUnit]| -> f64 { units.iter().map(|&unit| costs.of_unit(work, unit)).sum() };
     let packing = of(&[CoexecUnit::CopiedInput, CoexecUnit::CopiedElement]);

@@ -1,4 +1,4 @@
-//! Core sets: which cores work on an operator together.
+//! Core sets: the cores that work on an operator together.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use thiserror::Error;
 use super::MAX_THREADS;
 use crate::device::{ClusterName, Cpu, MAX_CLUSTERS};
 
-/// A core set that a CPU does not have.
+/// A core set that is malformed or that the CPU does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("found core set {found}, expected {expected}")]
 pub struct CoreSetError {
-    /// What was asked for.
+    /// The requested core set.
     pub found: String,
-    /// What would be accepted.
+    /// What is accepted.
     pub expected: String,
 }
 
@@ -22,24 +22,24 @@ pub struct CoreSetError {
 pub struct Group {
     /// Index of the cluster in the CPU's list.
     pub cluster: usize,
-    /// Threads, each on a core of its own.
+    /// Number of threads, one per core.
     pub threads: u32,
     name: ClusterName,
 }
 
-/// Up to [`MAX_THREADS`] threads, each on a core of its own, fastest cluster
-/// first; thread 0 is the main thread.
+/// Up to [`MAX_THREADS`] threads, one per core, fastest cluster first; thread 0 is the
+/// main thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CoreSet {
     /// Threads on each cluster of the CPU.
     threads: [u8; MAX_CLUSTERS],
-    /// The names of those that have some.
+    /// Names of the clusters with threads; `None` for the others.
     names: [Option<ClusterName>; MAX_CLUSTERS],
 }
 
 impl CoreSet {
-    /// The `threads` fastest cores of `cpu`; `None` where it has not so many, or
-    /// for none, or for more than [`MAX_THREADS`].
+    /// The `threads` fastest cores of `cpu`; `None` if it has fewer, or if `threads` is 0 or
+    /// above [`MAX_THREADS`].
     pub fn fastest(cpu: &Cpu, threads: u32) -> Option<Self> {
         let mut wanted = [0; MAX_CLUSTERS];
         let mut left = threads;
@@ -50,23 +50,23 @@ impl CoreSet {
         (left == 0).then(|| Self::of(cpu, wanted)).flatten()
     }
 
-    /// All cores of `cpu`; of more than [`MAX_THREADS`], the fastest so many.
+    /// All cores of `cpu`, or the [`MAX_THREADS`] fastest if there are more.
     pub fn all(cpu: &Cpu) -> Option<Self> {
         Self::fastest(cpu, cpu.cores().min(MAX_THREADS as u32))
     }
 
-    /// One core of the slowest cluster of `cpu`, which comes last.
+    /// One core of the slowest (last) cluster of `cpu`.
     pub fn slowest(cpu: &Cpu) -> Option<Self> {
         let mut wanted = [0; MAX_CLUSTERS];
         *wanted.get_mut(cpu.clusters.len().checked_sub(1)?)? = 1;
         Self::of(cpu, wanted)
     }
 
-    /// Reads `1large2med`: a count and a cluster's name, repeated.
+    /// Parses a core set such as `1large2med`: a count and a cluster's name, repeated.
     ///
     /// # Errors
-    /// Where the text does not read so, names a cluster `cpu` does not have or
-    /// names one twice, or asks for more cores than there are.
+    /// If the text is malformed, names a cluster that `cpu` does not have or names one
+    /// twice, or asks for more cores than the cluster has.
     pub fn parse(text: &str, cpu: &Cpu) -> Result<Self, CoreSetError> {
         let fail = |expected: String| CoreSetError { found: format!("{text:?}"), expected };
         let shape = || fail("counts and cluster names, such as `1large2med`".to_owned());
@@ -121,7 +121,7 @@ impl CoreSet {
         })
     }
 
-    /// Index of the cluster that `thread` runs on; `None` beyond the last thread.
+    /// Index of the cluster on which `thread` runs; `None` beyond the last thread.
     pub fn cluster(&self, thread: u32) -> Option<usize> {
         let mut first_of_next = 0;
         self.groups().find_map(|group| {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_set_reads_as_it_shows_and_stands_fastest_first() {
+    fn a_core_set_prints_as_it_parses_with_the_fastest_cluster_first() {
         let cpu = pixel4();
         let cores = CoreSet::parse("2small1large", &cpu).unwrap();
         assert_eq!(cores.to_string(), "1large2small");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_set_the_cpu_lacks_is_refused_with_what_it_has() {
+    fn a_core_set_that_the_cpu_lacks_is_refused_with_the_available_ones() {
         let cpu = pixel4();
         let expected = |text| CoreSet::parse(text, &cpu).unwrap_err().expected;
         assert_eq!(expected("2large"), "1 to 1 cores of cluster large");

@@ -1,5 +1,5 @@
-//! How a language-model engine's CPU kernels run a layer, on all cores at once: as `kernel::language` says, and behind each
-//! operator the threads wait for each other.
+//! A layer on a language-model engine's CPU kernels, on all cores: the times of `kernel::language`,
+//! plus a barrier of all threads after each operator.
 
 use super::tally::Shares;
 use super::{CoreSet, Kernel, Makespan, NANOS_PER_MICRO, Tally, unsupported};
@@ -8,10 +8,10 @@ use crate::kernel::Result;
 use crate::kernel::language::{LanguageKernel, Work};
 use crate::workload::Layer;
 
-/// What `layer` costs on `cores`, which are all of them.
+/// Cost of `layer` on `cores`, which must be all of the CPU's.
 pub(super) fn execute(layer: &Layer, cpu: &Cpu, rates: &LanguageRates, cores: &CoreSet) -> Result<Tally> {
     if CoreSet::all(cpu).as_ref() != Some(cores) {
-        let reason = "the rates of integer weights are known on all cores together, not on some".to_owned();
+        let reason = "the rates of integer weights are for all cores together, not for a subset".to_owned();
         return Err(unsupported(layer, reason));
     }
     let Work { kernel, nanos, is_traffic } = Work::of(layer, rates);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn some_of_the_cores_have_no_rates() {
+    fn a_subset_of_the_cores_has_no_rates() {
         assert!(nanos(1, 3).unwrap_err().to_string().contains("all cores together"));
     }
 }

@@ -1,31 +1,31 @@
-//! When the last thread is done: equal pieces of work over unequal cores.
+//! Makespan of equal pieces of work on unequal cores.
 //!
-//! Responsible for: ruy's self-scheduling of blocks and TFLite's fixed rows.
-//! Times are nanoseconds. Invariant: constant time in the number of pieces, so
-//! that a search can ask for it at every step.
+//! Responsible for: ruy's dynamic self-scheduling of blocks and TFLite's static division
+//! of rows. Times are in nanoseconds. Invariant: for equal pieces, constant time in their
+//! number, so that a search can evaluate it at every step.
 
 use super::MAX_THREADS;
 
-/// How long the threads work until all pieces are done.
+/// Times of the threads until all pieces are done.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Makespan {
-    /// When the last thread is done.
+    /// Time until the last thread is done.
     pub(super) nanos: f64,
-    /// How long each thread works.
+    /// Busy time of each thread.
     pub(super) busy: [f64; MAX_THREADS],
 }
 
-/// Keeps the closed-form start of the schedule below the point where rounding
-/// could hand out a piece too many.
+/// Shortens the closed-form part of the schedule, so that rounding cannot assign a piece
+/// too many.
 const BELOW_ROUNDING: f64 = 1.0 - 1e-9;
 
 impl Makespan {
-    /// One thread does everything.
+    /// One thread does all the work.
     pub(super) fn alone(nanos: f64) -> Self {
         Self::of_counts([1, 0, 0, 0, 0, 0, 0, 0], &[nanos])
     }
 
-    /// Each of `threads` works all the time.
+    /// `threads` threads are all busy for `nanos`.
     pub(super) fn even(nanos: f64, threads: u32) -> Self {
         let busy = std::array::from_fn(|thread| if thread < threads as usize { nanos } else { 0.0 });
         Self { nanos, busy }
@@ -43,12 +43,12 @@ impl Makespan {
 }
 
 /// Dynamic self-scheduling: each thread starts on one of `blocks`, then takes
-/// the next one whenever it is free; `block_nanos[i]` is what thread `i` takes
-/// for one. A tie goes to the faster thread.
+/// the next one whenever it is free; `block_nanos[i]` is the time of one block on
+/// thread `i`. A tie goes to the faster thread.
 ///
-/// Thread `i` takes its blocks at multiples of its block time, so the blocks are
-/// the first `blocks` of these instants over all threads. All but the last few
-/// are counted in one step; at most one a thread is left to hand out in turn.
+/// Thread `i` takes blocks at multiples of its block time, so the schedule is the first
+/// `blocks` of these instants over all threads. All but the last few are counted in
+/// closed form; the rest, at most as many as threads, are assigned one by one.
 pub(super) fn self_scheduled(blocks: u64, block_nanos: &[f64]) -> Makespan {
     let threads = block_nanos.len() as u64;
     let mut taken = [0_u64; MAX_THREADS];
@@ -72,13 +72,13 @@ pub(super) fn self_scheduled(blocks: u64, block_nanos: &[f64]) -> Makespan {
     Makespan::of_counts(taken, block_nanos)
 }
 
-/// The first of so many threads that none comes before.
+/// The first minimal thread of `threads` under the order `comes_before`.
 fn first_least(threads: usize, comes_before: impl Fn(usize, usize) -> bool) -> usize {
     (1..threads).fold(0, |least, thread| if comes_before(thread, least) { thread } else { least })
 }
 
-/// The same of blocks of different sizes, taken in their order: `unit_nanos[i]` is what
-/// thread `i` takes for a size of 1.
+/// [`self_scheduled`] for blocks of different sizes, taken in order, one by one: `unit_nanos[i]` is the
+/// time of a block of size 1 on thread `i`.
 pub(super) fn self_scheduled_blocks(sizes: impl Iterator<Item = f64>, unit_nanos: &[f64]) -> Makespan {
     let mut busy = [0.0; MAX_THREADS];
     for size in sizes {
@@ -88,9 +88,9 @@ pub(super) fn self_scheduled_blocks(sizes: impl Iterator<Item = f64>, unit_nanos
     Makespan { nanos: busy.into_iter().fold(0.0, f64::max), busy }
 }
 
-/// A fixed division of `rows`: equal contiguous parts, the last threads taking
-/// the larger ones (TFLite's depthwise convolution); `row_nanos[i]` is what
-/// thread `i` takes for one row.
+/// A static division of `rows` into contiguous parts as equal as possible, the larger ones
+/// for the last threads (TFLite's depthwise convolution); `row_nanos[i]` is the time of one
+/// row on thread `i`.
 pub(super) fn static_rows(rows: u64, row_nanos: &[f64]) -> Makespan {
     let threads = row_nanos.len() as u64;
     let mut counts = [0; MAX_THREADS];
@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// The same schedule, block by block.
+    /// Reference implementation of [`self_scheduled`], block by block.
     fn replayed(blocks: u64, block_nanos: &[f64]) -> f64 {
         let mut free_at = vec![0.0; block_nanos.len()];
         for _ in 0..blocks {

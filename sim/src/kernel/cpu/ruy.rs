@@ -1,23 +1,23 @@
 //! ruy's division of a matrix product: thread count and block map.
 //!
-//! A restatement of the rules in ruy's `trmul` and `block_map` sources (google/ruy
-//! at 2af8886): integer arithmetic only, no time. The left operand is the
-//! weight matrix, its rows the output channels; the columns are the pixels.
+//! Re-implements the rules of ruy's `trmul` and `block_map` (google/ruy at 2af8886) in
+//! integer arithmetic; no times. The left operand is the weight matrix, whose rows are
+//! the output channels; the columns of the right operand are the pixels.
 
-/// Multiply-accumulates that justify one more thread (ruy, `trmul`).
+/// Multiply-accumulates per thread, at least (ruy, `trmul`).
 const MACS_PER_THREAD: u64 = 32_768;
-/// First-level cache ruy assumes of a core it has not measured, in bytes.
+/// Local (first-level) cache size that ruy assumes for a core unknown to it, in bytes.
 const LOCAL_CACHE_BYTES: u64 = 32_768;
-/// Block sizes tried: the tile's power of two and up to this many doublings.
-const MOST_DOUBLINGS: u32 = 6;
-/// Least doublings of the shorter side, in tiles, before a longer side is cut.
+/// Candidate block sizes: the tile size and up to this many doublings.
+const MAX_DOUBLINGS: u32 = 6;
+/// Base-2 logarithm of the minimum tiles that a part keeps when the longer side is cut.
 const SQUARE_DOUBLINGS: u32 = 3;
-/// Score of a block size, by doublings of the tiles in a block: larger blocks
-/// amortise the kernel's start.
+/// Kernel amortisation score per doubling of the tiles in a block: larger blocks amortise
+/// the start of the kernel.
 const AMORTISATION_PER_DOUBLING: i32 = 8;
-/// Bound of that score.
-const MOST_AMORTISATION: i32 = 64;
-/// Score of a block size that no thread, or no cache, can use.
+/// Maximum of the kernel amortisation score.
+const MAX_AMORTISATION: i32 = 64;
+/// Score of a block size with fewer blocks than threads, or far too large for the cache.
 const WORST_SCORE: i32 = -64;
 
 /// A matrix product: `channels x depth` weights times `depth x pixels`.
@@ -27,19 +27,19 @@ pub struct Product {
     pub channels: u64,
     /// Columns of the right operand: output pixels, or tokens.
     pub pixels: u64,
-    /// Columns of the left operand: window times input channels.
+    /// Columns of the left operand: window taps times input channels.
     pub depth: u64,
 }
 
-/// A micro-kernel: the tile of the result it computes and the step it takes
-/// along the depth. Powers of two in ruy.
+/// Tile of a micro-kernel: the block of the result it computes, and its step along the
+/// depth. Powers of two in ruy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tile {
     /// Output channels of a tile.
     pub channels: u64,
     /// Pixels of a tile.
     pub pixels: u64,
-    /// Depth is a multiple of this.
+    /// Multiple to which the depth is padded.
     pub depth: u64,
 }
 
@@ -70,7 +70,7 @@ impl BlockMap {
 }
 
 impl Product {
-    /// The product rounded up to whole tiles: what is computed.
+    /// The product padded to whole tiles, as it is computed.
     #[must_use]
     pub fn padded(&self, tile: Tile) -> Self {
         Self {
@@ -81,17 +81,17 @@ impl Product {
     }
 }
 
-/// Threads ruy uses for `product` when it may use up to `most`.
+/// Threads that ruy uses for `product`, with `most` as the maximum.
 pub fn thread_count(product: Product, most: u32) -> u32 {
     let macs = product.channels.saturating_mul(product.pixels).saturating_mul(product.depth);
     (macs / MACS_PER_THREAD).clamp(1, u64::from(most.max(1))) as u32
 }
 
-/// How ruy cuts `product` for `threads` threads, with elements of
-/// `element_bytes` on both sides.
+/// ruy's block map of `product` for `threads` threads, with elements of `element_bytes` in
+/// both operands.
 ///
-/// The longer side is cut in halves until the rest is about square; the squares
-/// are cut into blocks of the size with the best score.
+/// The longer side is halved until the parts are about square; the squares are then divided
+/// into blocks of the best-scoring size.
 pub fn block_map(product: Product, tile: Tile, element_bytes: u64, threads: u32) -> BlockMap {
     let Product { channels: rows, pixels: columns, .. } = product.padded(tile);
     let (row_kernel, column_kernel) = (tile.channels.ilog2(), tile.pixels.ilog2());
@@ -105,8 +105,8 @@ pub fn block_map(product: Product, tile: Tile, element_bytes: u64, threads: u32)
             + locality_score(rows, columns, block, product.depth * element_bytes, tile)
             + amortisation_score(rows, columns, block, row_kernel + column_kernel)
     };
-    // Of equals the largest.
-    let best = (kernel..=square.min(kernel + MOST_DOUBLINGS)).max_by_key(score).unwrap_or(kernel);
+    // On a tie, the largest.
+    let best = (kernel..=square.min(kernel + MAX_DOUBLINGS)).max_by_key(score).unwrap_or(kernel);
     let halvings = square - best;
     let (row_log2, column_log2) = (halvings + row_halvings, halvings + column_halvings);
     let small_rows = (rows >> row_log2) / tile.channels * tile.channels;
@@ -122,8 +122,8 @@ pub fn block_map(product: Product, tile: Tile, element_bytes: u64, threads: u32)
     }
 }
 
-/// How often the side of `long` is halved to come near the `short` side, while
-/// blocks stay at least a few tiles long; 0 where it is not the longer one.
+/// Halvings of the `long` side that bring it near the `short` one, as long as the parts stay
+/// a few tiles long; 0 if it is not the longer side.
 fn rectangularity(long: u64, long_kernel: u32, short: u64, short_kernel: u32) -> u32 {
     if long <= short {
         return 0;
@@ -133,7 +133,7 @@ fn rectangularity(long: u64, long_kernel: u32, short: u64, short_kernel: u32) ->
     floor_log2_of_quotient(long, short).min(long.ilog2().saturating_sub(long_kernel + keep))
 }
 
-/// Rewards many blocks a thread, so that threads end together.
+/// Rewards many blocks per thread, which balances the load.
 fn multithreading_score(rows: u64, columns: u64, block: u32, threads: u32) -> i32 {
     if threads <= 1 {
         return 0;
@@ -149,7 +149,7 @@ fn multithreading_score(rows: u64, columns: u64, block: u32, threads: u32) -> i3
     }
 }
 
-/// Rewards blocks whose two panels stay in the first-level cache.
+/// Rewards blocks whose two panels fit the first-level cache.
 fn locality_score(rows: u64, columns: u64, block: u32, panel_bytes: u64, tile: Tile) -> i32 {
     if rows <= tile.channels || columns <= tile.pixels {
         return 0;
@@ -171,10 +171,10 @@ fn locality_score(rows: u64, columns: u64, block: u32, panel_bytes: u64, tile: T
 fn amortisation_score(rows: u64, columns: u64, block: u32, kernel_log2: u32) -> i32 {
     let elements = rows.min(1 << block) * columns.min(1 << block);
     let tiles = log2_difference(elements.ilog2(), kernel_log2);
-    (AMORTISATION_PER_DOUBLING * tiles).min(MOST_AMORTISATION)
+    (AMORTISATION_PER_DOUBLING * tiles).min(MAX_AMORTISATION)
 }
 
-/// `log2 - other`; logarithms of 64-bit numbers are far from wrapping.
+/// `log2 - other`, signed; logarithms of 64-bit values cannot overflow.
 fn log2_difference(log2: u32, other: u32) -> i32 {
     log2.cast_signed() - other.cast_signed()
 }

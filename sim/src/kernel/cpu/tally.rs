@@ -1,4 +1,4 @@
-//! What a layer costs on a core set, before it becomes phases.
+//! Accumulated cost of a layer on a core set, before conversion to phases.
 
 use derive_more::{AddAssign, Mul};
 
@@ -6,54 +6,54 @@ use super::{Kernel, Library, Limit, MAX_THREADS, Makespan, Schedule};
 use crate::kernel::{Execution, Phase, PhaseKind, Phases, largest, saturated};
 use crate::units::{Bytes, Picos};
 
-/// Time of parallel work on one core by what it goes into, in nanoseconds.
+/// Time of parallel work on one core by category, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, AddAssign, Mul)]
 pub(super) struct Shares {
     /// Arithmetic.
     pub(super) compute: f64,
     /// Packing of operands.
     pub(super) packing: f64,
-    /// Data from beyond the caches.
+    /// Data that miss the caches.
     pub(super) memory: f64,
 }
 
 impl Shares {
-    /// All of it.
+    /// Total time.
     pub(super) fn nanos(&self) -> f64 {
         self.compute + self.packing + self.memory
     }
 }
 
 /// Running totals of a layer, in nanoseconds: its operator, then each linked
-/// function that runs as a pass of its own.
+/// function that runs as a separate pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     /// Kernel of the operator.
     pub(super) kernel: Kernel,
-    /// Its micro-kernel tile.
+    /// Micro-kernel tile of the operator.
     pub(super) tile: [u32; 2],
-    /// Pieces its parallel work is divided into.
+    /// Pieces into which the operator's parallel work is divided.
     pub(super) blocks: u64,
-    /// Threads its parallel work is divided over.
+    /// Threads that share the operator's parallel work.
     pub(super) threads: u32,
     /// Work of the main thread alone.
     pub(super) serial: f64,
-    /// Waking threads and waiting for them.
+    /// Fork-join overhead: waking threads and waiting for them.
     pub(super) fork: f64,
-    /// Work of all threads.
+    /// Duration of the parallel regions, by category.
     pub(super) parallel: Shares,
-    /// Time of each thread in it.
+    /// Busy time of each thread in the parallel regions.
     pub(super) busy: [f64; MAX_THREADS],
 }
 
 impl Tally {
-    /// Nothing done yet, by `kernel`.
+    /// An empty tally of `kernel`.
     pub(super) fn new(kernel: Kernel) -> Self {
         Self { kernel, blocks: 1, threads: 1, ..Self::default() }
     }
 
-    /// Adds a parallel region that takes `makespan`, in the proportions of
-    /// `shares`.
+    /// Adds a parallel region of duration `makespan`, split by category in the proportions
+    /// of `shares`.
     pub(super) fn add_parallel(&mut self, makespan: &Makespan, shares: &Shares) {
         let work = shares.nanos();
         if work > 0.0 {
@@ -64,7 +64,7 @@ impl Tally {
         }
     }
 
-    /// Stretches every time by `factor`.
+    /// Multiplies every time by `factor`.
     pub(super) fn scale(&mut self, factor: f64) {
         self.serial *= factor;
         self.fork *= factor;
@@ -74,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// The phases, with `bytes` spread over serial and parallel work.
+    /// Converts to phases, with `bytes` spread over serial and parallel work.
     pub(super) fn finish(&self, library: Option<Library>, bytes: u64) -> Execution<Schedule> {
         let serial = Picos::from_nanos(self.serial);
         let mut phases = Phases::from_iter([
@@ -107,8 +107,8 @@ impl Tally {
     }
 }
 
-/// Rounds to picoseconds; threads that do nothing, most of them, skip the
-/// rounding, which would take a notable part of a kernel model's time.
+/// Rounds to picoseconds. Most threads are idle and skip the rounding, which would be a
+/// notable part of a kernel model's run time.
 fn busy_time(nanos: f64) -> Picos {
     if nanos > 0.0 { Picos::from_nanos(nanos) } else { Picos::ZERO }
 }

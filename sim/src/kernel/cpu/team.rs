@@ -1,4 +1,4 @@
-//! The clusters at work on a layer, each with its rate table.
+//! The clusters that work on a layer, each with its rate table.
 
 use arrayvec::ArrayVec;
 
@@ -7,28 +7,28 @@ use crate::device::{Cluster, Cpu, MAX_CLUSTERS, MixedClusters};
 use crate::kernel::Result;
 use crate::workload::Layer;
 
-/// The threads of one cluster.
+/// The threads on one cluster.
 pub(super) struct Member<'a, Rates> {
-    /// Threads at work on this cluster.
+    /// Threads on this cluster.
     pub(super) threads: u32,
     /// The cluster.
     pub(super) cluster: &'a Cluster,
-    /// Its rates, for the layer's library and data type.
+    /// The cluster's rates, for the layer's library and data type.
     pub(super) rates: &'a Rates,
 }
 
-/// All threads, fastest cluster first; never empty.
+/// All threads of a core set; never empty.
 pub(super) struct Team<'a, Rates> {
     /// The clusters, fastest first.
     pub(super) members: ArrayVec<Member<'a, Rates>, MAX_CLUSTERS>,
     cpu: &'a Cpu,
-    /// What was fitted for mixed clusters.
+    /// Fitted costs of mixing clusters, if any.
     mixed: Option<&'a MixedClusters>,
 }
 
 impl<'a, Rates> Team<'a, Rates> {
-    /// The clusters of `cores`, each with the table that `pick` takes from it; `table` is
-    /// the table's key, `mixed` what was fitted for mixed clusters.
+    /// The clusters of `cores`, each with the rate table that `pick` returns; `table` is the
+    /// table's key, for the error message; `mixed` the fitted costs of mixing clusters.
     pub(super) fn new(
         layer: &Layer,
         (cpu, mixed): (&'a Cpu, Option<&'a MixedClusters>),
@@ -51,8 +51,8 @@ impl<'a, Rates> Team<'a, Rates> {
         Ok(Self { members, cpu, mixed })
     }
 
-    /// Cost of a parallel region in microseconds: of mixed clusters, where that is
-    /// known; else the largest of what `fork_us` gives for the clusters.
+    /// Fork-join cost of a parallel region in microseconds: the fitted one of mixed clusters
+    /// if known, else the largest of `fork_us` over the clusters.
     pub(super) fn fork_us(&self, fork_us: impl Fn(&Member<'a, Rates>) -> f64) -> f64 {
         let mixed = self.mixed.filter(|_| self.members.len() > 1).map(|mixed| mixed.fork_us.value);
         mixed.unwrap_or_else(|| self.members.iter().map(fork_us).fold(0.0, f64::max))
@@ -68,7 +68,7 @@ impl<'a, Rates> Team<'a, Rates> {
         self.members.iter().map(|member| member.threads).sum()
     }
 
-    /// What `value` gives for the cluster of each thread.
+    /// `value` of the cluster of each thread; 0 beyond the last thread.
     pub(super) fn per_thread(&self, value: impl Fn(&Member<'a, Rates>) -> f64) -> [f64; MAX_THREADS] {
         let mut values = [0.0; MAX_THREADS];
         let mut slots = values.iter_mut();
@@ -81,9 +81,8 @@ impl<'a, Rates> Team<'a, Rates> {
         values
     }
 
-    /// What every time is multiplied by: gamma where clusters mix, 1 + kappa
-    /// (`whole_cluster_slowdown`) where several threads are all cores of the
-    /// only cluster at work.
+    /// Factor on every time: gamma if clusters mix; 1 + kappa (`whole_cluster_slowdown`) if
+    /// several threads occupy all cores of a single cluster; else 1.
     pub(super) fn slowdown(&self, whole_cluster_slowdown: f64) -> f64 {
         let main = self.main();
         if self.members.len() > 1 {
@@ -96,8 +95,8 @@ impl<'a, Rates> Team<'a, Rates> {
     }
 }
 
-/// How many times as long parallel work takes because `threads` of one cluster
-/// work at once: `1 + beta * (threads - 1)`.
+/// Factor on parallel work due to contention between `threads` of one cluster:
+/// `1 + beta * (threads - 1)`.
 pub(super) fn contention(beta: f64, threads: u32) -> f64 {
     1.0 + beta * f64::from(threads - 1)
 }

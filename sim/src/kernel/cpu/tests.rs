@@ -6,7 +6,7 @@ use crate::workload::{
     Operator, Recurrent, Shape, Softmax, Window,
 };
 
-/// The CPU of the Pixel 4: `large` 1, `med` 3, `small` 4.
+/// The CPU of the Pixel 4: 1 `large`, 3 `med` and 4 `small` cores.
 pub(super) fn pixel4() -> Cpu {
     #[derive(Deserialize)]
     struct Document {
@@ -105,7 +105,7 @@ fn a_relu_fuses_and_a_hard_swish_is_one_more_operator() {
 }
 
 #[test]
-fn the_whole_little_cluster_pays_for_the_operating_system() {
+fn occupying_a_whole_cluster_costs_its_slowdown_factor() {
     let layer = linear(50);
     let mut cpu = pixel4();
     let cores = CoreSet::parse("4small", &cpu).unwrap();
@@ -142,7 +142,7 @@ fn stealing_threads_of_two_clusters_add_their_rates() {
 
 #[test]
 fn xnnpack_products_cost_their_tiles_and_their_weights() {
-    // 6x8 tiles: 34 rows and 384 columns of them; 9.4 MB of weights.
+    // 34 rows and 384 columns of 6x8 tiles; 9.4 MB of weights.
     let (tiles, nanos_per_tile) = (34.0 * 384.0, 14.085);
     let padded_macs = tiles * 48.0 * 768.0;
     let weight_reads = 34.0 * 3072.0 * 768.0;
@@ -156,7 +156,7 @@ fn xnnpack_products_cost_their_tiles_and_their_weights() {
 }
 
 #[test]
-fn one_row_is_no_dearer_than_several_which_read_the_same_weights() {
+fn one_row_takes_no_longer_than_several_which_read_the_same_weights() {
     for profile in Profile::bundled().unwrap() {
         let cpu = &profile.cpu;
         let core_sets = [CoreSet::fastest(cpu, 1), CoreSet::fastest(cpu, 2), CoreSet::slowest(cpu)];
@@ -199,7 +199,7 @@ fn the_right_operand_of_a_product_of_activations_is_packed_on_every_call() {
     }
 }
 
-/// The table of 32-bit floating point with products that take a quarter.
+/// A CPU whose 8-bit rates are its f32 rates with four times as fast products.
 fn with_integers() -> Cpu {
     let mut cpu = pixel4();
     for cluster in &mut cpu.clusters {
@@ -227,7 +227,7 @@ fn dynamic_quantisation_multiplies_integers_and_does_everything_else_in_floats()
     }
     let bytes = of(&linear(50), DataType::I8Dynamic, Library::Xnnpack).bytes().0;
     assert_eq!(bytes, 4 * 50 * (768 + 3072) + 768 * 3072 + 3072, "weights and biases alone are small");
-    // Half the bytes of each weight, and the same products of 8 bits.
+    // Half the weight bytes, with the same 8-bit products.
     let packed = of(&linear(50), DataType::I4Dynamic, Library::Xnnpack).bytes().0;
     assert_eq!(bytes - packed, 768 * 3072 / 2 + 3072 / 2);
     let one_row = |format| of(&linear(1), format, Library::Xnnpack).duration().as_micros();
@@ -313,7 +313,7 @@ fn a_core_set_of_another_cpu_is_refused() {
 }
 
 #[test]
-fn steps_of_a_recurrent_layer_take_as_long_as_as_many_products_and_functions() {
+fn a_recurrent_layer_takes_a_product_and_the_functions_of_its_gates_per_time_step() {
     let recurrent = Recurrent { sequences: 1, steps: 20, gates: 4, features: 256, bias: true };
     for library in [Library::Ruy, Library::Xnnpack] {
         let of = |operator: Operator| micros(&Layer::new(operator, DataType::F32), "1large", library);
@@ -323,7 +323,7 @@ fn steps_of_a_recurrent_layer_take_as_long_as_as_many_products_and_functions() {
 }
 
 #[test]
-fn an_operator_without_a_kernel_takes_longer_the_more_it_visits() {
+fn the_time_of_an_operator_without_a_kernel_grows_with_the_elements_it_visits() {
     let inputs = vec![Shape::tokens(400, 64)];
     let generic = Generic { kind: GenericKind::Search, inputs, output: Shape::tokens(10, 64), passes: 1 };
     for library in [Library::Ruy, Library::Xnnpack] {

@@ -1,11 +1,10 @@
 //! TFLite's own CPU kernels, with ruy for the matrix products.
 //!
-//! Responsible for: which kernel an operator gets, its serial and parallel work
-//! and how that work is divided. The equation is
-//! `serial . rates + makespan(parallel . rates) + fork`; rates are the
-//! profile's. What TFLite runs on the main thread alone (im2col, the reference
-//! loop of grouped convolutions, everything but products and depthwise
-//! convolutions) is serial here.
+//! Responsible for: kernel selection, the serial and parallel work of an operator, and
+//! its division over threads. The equation is
+//! `serial . rates + makespan(parallel . rates) + fork`, with the profile's rates. Serial
+//! work is what TFLite runs on the main thread alone: im2col, the reference loop of
+//! grouped convolutions, and everything but products and depthwise convolutions.
 
 use super::coexec::depthwise_threads;
 use super::ruy::{Product, Tile};
@@ -21,32 +20,32 @@ use crate::workload::{
     Recurrent, Reduction,
 };
 
-/// Tensor bytes the caches keep from one operator to the next (CPU model fit:
-/// the threshold that explains most, on all devices).
+/// Tensor bytes that the caches keep from one operator to the next (CPU model: the
+/// best-fitting threshold on all devices).
 const CACHED_TENSOR_BYTES: u64 = 1_000_000;
-/// Channels that the depthwise kernel for 8-bit 3x3 windows takes at a time
-/// (TFLite, depthwise convolution, 3x3 filter).
+/// Channels that the 8-bit 3x3 depthwise kernel processes at a time (TFLite, depthwise
+/// convolution, 3x3 filter).
 const DEPTHWISE_3X3_CHANNELS: u32 = 8;
 /// ruy's tile for 32-bit floating point on 64-bit Arm.
 const F32_TILE: Tile = Tile { channels: 8, pixels: 8, depth: 1 };
 /// ruy's tile for 8-bit integers with the dot product instruction.
 const DOT_PRODUCT_TILE: Tile = Tile { channels: 8, pixels: 8, depth: 4 };
-/// ruy's tile for 8-bit integers without it.
+/// ruy's tile for 8-bit integers without the dot product instruction.
 const I8_TILE: Tile = Tile { channels: 4, pixels: 4, depth: 16 };
 /// Passes of a softmax over its input: maximum, exponentials and their sum,
 /// division. Assumed; no measurement identifies them.
 const SOFTMAX_PASSES: f64 = 3.0;
 
-/// How several threads divide parallel work.
+/// Division of parallel work over several threads.
 #[derive(Clone, Copy)]
 struct Division {
     pieces: u64,
     threads: u32,
-    /// When pieces are done of which each thread takes so long.
+    /// Schedules pieces on threads, given each thread's time per piece.
     schedule: fn(u64, &[f64]) -> Makespan,
 }
 
-/// A rate, or the one it is a special case of.
+/// The `special` rate if the profile has it, else the `general` one.
 fn or(special: Option<&Quantity>, general: &Quantity) -> f64 {
     special.unwrap_or(general).value
 }
@@ -58,13 +57,13 @@ struct Kernels<'a> {
     element_bytes: u64,
 }
 
-/// What `layer` costs on `cores`.
+/// Cost of `layer` on `cores`.
 pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally> {
     let (format, quantised) = arithmetic(layer);
     let kernels = Kernels::new(layer, format, cpu, cores)?;
     let mut tally =
         if layer.operator.folds() { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
-    // What surrounds a dynamically quantised product is computed in 32 bits.
+    // The passes around a dynamically quantised product are in 32-bit floating point.
     let around = quantised.map(|_| Kernels::new(layer, DataType::F32, cpu, cores)).transpose()?;
     let around = around.as_ref().unwrap_or(&kernels);
     if let Some(elements) = quantised {
@@ -109,9 +108,8 @@ impl<'a> Kernels<'a> {
         self.team.main().rates
     }
 
-    /// The operator, without linked functions. Softmax and norms are loops over
-    /// elements, embedding, slice and reshape copies: assumptions in terms of
-    /// the rates there are, not fits.
+    /// The operator, without linked functions. Softmax and norms are modelled as loops over
+    /// elements, embedding, slice and reshape as copies; these are assumptions, not fits.
     fn operator(&self, operator: &Operator) -> Tally {
         let output = operator.output().elements();
         let elements = output as f64;
@@ -168,13 +166,12 @@ impl<'a> Kernels<'a> {
         Tally { serial, ..Tally::new(kernel) }
     }
 
-    /// Dispatch of an operator and the parts of the work that the main thread does alone.
+    /// Serial time: the operator's dispatch and the main thread's `parts`, in nanoseconds.
     fn serial(&self, parts: &[f64]) -> f64 {
         parts.iter().fold(self.main().operator_ns.value, |sum, nanos| sum + nanos)
     }
 
-    /// One pass of a function over `elements`, its second operand `broadcast` or
-    /// not.
+    /// One pass of a function over `elements`, in nanoseconds; `broadcast` if its second operand is.
     fn function(&self, function: Function, elements: u64, broadcast: bool) -> f64 {
         let rates = self.main();
         let general = &rates.element_wise_ns;
@@ -188,7 +185,7 @@ impl<'a> Kernels<'a> {
         self.serial(&[elements as f64 * element_ns, self.beyond_cache(elements)])
     }
 
-    /// A grouped convolution: TFLite falls back to its reference loop nest.
+    /// A grouped convolution, for which TFLite falls back to its reference loop nest.
     fn grouped(&self, conv: &Conv2d) -> f64 {
         let rates = self.main();
         let taps = conv.output().elements() as f64 * conv.window.taps() as f64;
@@ -199,7 +196,7 @@ impl<'a> Kernels<'a> {
         ])
     }
 
-    /// What the elements of a tensor take that the caches do not keep.
+    /// Time of the elements of a tensor beyond what the caches keep, in nanoseconds.
     fn beyond_cache(&self, elements: u64) -> f64 {
         self.far_elements(elements) * self.main().beyond_cache_element_ns.value
     }
@@ -231,8 +228,8 @@ impl<'a> Kernels<'a> {
         self.product(product, &[rows, elements, beyond_cache], Kernel::Im2colGemm)
     }
 
-    /// A product with the weights on the left; one column takes the GEMV path,
-    /// which rounds nothing up and packs nothing.
+    /// A product with the weights on the left; a single column takes the GEMV path, which
+    /// neither pads nor packs.
     fn product(&self, product: Product, serial: &[f64], kernel: Kernel) -> Tally {
         let padded = product.padded(self.tile);
         let [channels, pixels, depth] = [padded.channels, padded.pixels, padded.depth].map(|n| n as f64);
@@ -268,12 +265,12 @@ impl<'a> Kernels<'a> {
     /// A product with weights.
     fn linear(&self, product: workload::Product) -> Tally {
         let product = one_product(product.outputs, product.rows, product.inner);
-        // The GEMV path has its own kernel and nothing to keep in cache.
+        // The GEMV path has its own kernel; its vectors are not charged for cache misses.
         let beyond_cache = if product.pixels == 1 { 0.0 } else { self.product_beyond_cache(product) };
         self.product(product, &[beyond_cache], Kernel::Gemm)
     }
 
-    /// The steps of a recurrent layer, one after the other.
+    /// The time steps of a recurrent layer, in sequence.
     fn recurrent(&self, recurrent: &Recurrent) -> Tally {
         let step = recurrent.product();
         let product = one_product(step.output_features, step.rows, step.input_features);
@@ -284,13 +281,13 @@ impl<'a> Kernels<'a> {
         tally
     }
 
-    /// One product after the other: the right operand of each takes the place
-    /// of the weights, and no packed operand serves twice.
+    /// A batch of products in sequence: the right operand of each takes the place of the
+    /// weights, and no packed operand is reused.
     fn batched_product(&self, product: workload::Product) -> Tally {
         let one = one_product(product.outputs, product.rows, product.inner);
         let mut tally = self.product(one, &[], Kernel::Gemm);
         let operator = self.main().operator_ns.value;
-        // One dispatch serves the whole batch.
+        // The batch is dispatched once.
         tally.serial -= operator;
         tally.scale(f64::from(product.batch));
         tally.serial += operator;
@@ -319,9 +316,8 @@ impl<'a> Kernels<'a> {
         tally
     }
 
-    /// Whether TFLite runs `conv` with its kernel for 8-bit 3x3 windows (depthwise
-    /// convolution, 3x3 filter: 8 channels at a time, one output a channel, stride
-    /// 1 or 2, no dilation).
+    /// Whether TFLite runs `conv` with its 8-bit 3x3 kernel (depthwise convolution, 3x3 filter:
+    /// 8 channels at a time, multiplier 1, stride 1 or 2, no dilation).
     fn has_3x3_kernel(&self, conv: &DepthwiseConv2d) -> bool {
         self.element_bytes == 1
             && conv.window.kernel == [3, 3]
@@ -331,7 +327,7 @@ impl<'a> Kernels<'a> {
             && conv.input.channels.is_multiple_of(DEPTHWISE_3X3_CHANNELS)
     }
 
-    /// Adds parallel work, which takes one core alone what `shares` gives for its rates.
+    /// Adds parallel work; `shares` is its time on a single core with the given rates.
     fn share_out(&self, tally: &mut Tally, division: Option<Division>, shares: impl Fn(&RuyRates) -> Shares) {
         let main = shares(self.main());
         let Some(Division { pieces, threads, schedule }) = division else {

@@ -1,19 +1,19 @@
-//! Bytes a layer moves: its tensors and weights at their real element sizes.
+//! Memory traffic of a layer: its tensors and weights at their real element sizes.
 //!
-//! Caches are not modelled here: bytes are what a layer asks of the memory
-//! system once, which is what the shared memory sees of tensors that do not
-//! stay in a cache between operators.
+//! Caches are not modelled here: every tensor counts once, as the shared memory sees it if
+//! no cache keeps the tensor between operators.
 
 use super::{Library, separate_passes};
 use crate::workload::{Class, Conv2d, Layer};
 
-/// Bytes of one cache line, on every Arm and Apple core the rates cover.
+/// Bytes of a cache line, on every Arm and Apple core that the rates cover.
 pub(super) const CACHE_LINE_BYTES: u64 = 64;
 /// Bytes of one index into an embedding table (32-bit).
 const INDEX_BYTES: u64 = 4;
 
-/// Bytes `layer` reads and writes when `library`, or an engine of language models, runs it: inputs, weights and
-/// outputs, and the tensors of linked functions that run as passes of their own.
+/// Bytes that `layer` reads and writes: inputs, weights and outputs, and the tensors of
+/// linked functions that run as separate passes. `library` is `None` for a language-model
+/// engine.
 pub(in crate::kernel) fn bytes(layer: &Layer, library: Option<Library>) -> u64 {
     let element = layer.data_type.activation_bytes();
     let output = layer.operator.output().elements() * element;
@@ -29,7 +29,7 @@ pub(in crate::kernel) fn bytes(layer: &Layer, library: Option<Library>) -> u64 {
             let vectors = u64::from(table.rows) * u64::from(table.features);
             u64::from(table.rows) * INDEX_BYTES + weights(vectors) + output
         }
-        // The right operand is packed in memory, and read from there.
+        // XNNPACK packs the right operand into a copy and reads that.
         Class::Product(product) if !product.trained && library == Some(Library::Xnnpack) => {
             let right =
                 [product.batch, product.inner, product.outputs].map(u64::from).iter().product::<u64>();
@@ -57,15 +57,15 @@ pub(in crate::kernel) fn bytes(layer: &Layer, library: Option<Library>) -> u64 {
     main + passes * output
 }
 
-/// Bytes of a grouped convolution's input with one pass a group: each pass
-/// pulls whole cache lines for its channels of every pixel (XNNPACK).
+/// Bytes read from a grouped convolution's input in XNNPACK, which makes one pass per group:
+/// each pass fetches whole cache lines for the group's channels of every pixel.
 pub(super) fn grouped_input_bytes(conv: &Conv2d, element: u64) -> u64 {
     let channels = u64::from(conv.input.channels / conv.groups);
     u64::from(conv.groups) * conv.input.pixels() * (channels * element).next_multiple_of(CACHE_LINE_BYTES)
 }
 
-/// How many times the bytes of a grouped convolution's output are moved: a pass
-/// that writes less than a cache line a pixel moves the whole line.
+/// Write amplification of a grouped convolution's output: a pass that writes less than a
+/// cache line per pixel moves the whole line.
 pub(super) fn grouped_output_factor(conv: &Conv2d, element: u64) -> f64 {
     if conv.groups == 1 {
         return 1.0;
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn narrow_groups_pull_whole_cache_lines_in_xnnpack() {
-        // 4 channels of 4 bytes a group: 16 of the 64 bytes of each line.
+        // 4 channels of 4 bytes per group use 16 of the 64 bytes of each line.
         let layer = Layer::new(Operator::Conv2d(conv(16)), DataType::F32);
         let tensors = 2 * 14 * 14 * 64 * 4;
         assert_eq!(bytes(&layer, Some(Library::Xnnpack)), 4 * tensors + 4 * 64 * 4);

@@ -1,9 +1,9 @@
 //! XNNPACK's kernels and `pthreadpool`'s division of their work.
 //!
-//! Responsible for: what each operator costs, and sharing it out by stealing;
-//! products are in a file of their own. Weights are packed once, activations
-//! never; a window is read through pointers, so there is no im2col. Everything
-//! but dispatch and, on Arm, most copies is parallel.
+//! Responsible for: the cost of each operator, and its division by work stealing;
+//! products are in `product`. Weights are packed once, activations only as the right
+//! operand of a product; windows are read through an indirection buffer, so there is no
+//! im2col. Everything but dispatch and, on Arm, most copies is parallel.
 
 mod calls;
 mod micro_kernel;
@@ -23,43 +23,44 @@ use crate::workload::{
 use calls::calls;
 use micro_kernel::{depthwise_multiply_accumulates, is_x86, micro_kernel, passes_of, pool_taps};
 
-/// Weights that stay in the first-level cache, in bytes (CPU model, `sL1`).
+/// Weight bytes up to which the first-level cache holds them (CPU model, `sL1`).
 const FIRST_LEVEL_BYTES: f64 = 32_768.0;
-/// Weights, inputs and outputs that stay in the last-level cache, in bytes (CPU
-/// model: the threshold that explains most, on all devices).
+/// Bytes of weights, inputs or outputs up to which the last-level cache holds them (CPU
+/// model: the best-fitting threshold on all devices).
 const LAST_LEVEL_BYTES: f64 = 1e6;
-/// Weights of a depthwise convolution that stay in the first-level cache beside the pixels under its window, in bytes
-/// (LiteRT 2.3.0 on Zen 4: with windows of 5x5, 192 channels do and 240 do not).
+/// Weight bytes of a depthwise convolution up to which the first-level cache holds them along with the
+/// pixels under the window (LiteRT 2.3.0 on Zen 4: with 5x5 windows, it does for 192 channels and not
+/// for 240).
 const FIRST_LEVEL_DEPTHWISE_BYTES: f64 = 0.75 * FIRST_LEVEL_BYTES;
-/// Most window positions a depthwise micro-kernel unrolls (3, 4, 9, 25).
+/// Taps of the largest unrolled depthwise micro-kernel (of 3, 4, 9, 25).
 const UNROLLED_DEPTHWISE_TAPS: u64 = 25;
-/// Passes of a softmax besides its exponentials: maximum, scaling. Assumed.
+/// Passes of a softmax in addition to the exponentials: maximum, scaling. Assumed.
 const SOFTMAX_PLAIN_PASSES: f64 = 2.0;
 
 /// XNNPACK on a core set, for one data type.
 struct Kernels<'a> {
     team: Team<'a, XnnpackRates>,
-    /// The device's first cluster, which decides on micro-kernels.
+    /// The device's first cluster, for which XNNPACK selects micro-kernels.
     first: &'a Cluster,
     format: DataType,
     /// Tile of matrix products.
     tile: Tile,
     element_bytes: u64,
-    /// Bytes of a weight over those of the format that the rates are of: weights of half a byte are read in half the time,
-    /// which is assumed.
-    packed: f64,
-    /// Bytes of an element of what a product writes.
+    /// Size of a weight relative to a weight in the rates' format. Half-byte weights are assumed to be
+    /// read in half the time.
+    weight_size_ratio: f64,
+    /// Bytes of an element that a product writes.
     result_bytes: u64,
     threads: u64,
 }
 
-/// What `layer` costs on `cores`.
+/// Cost of `layer` on `cores`.
 pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally> {
     let (format, quantised) = arithmetic(layer);
     let kernels = Kernels::new(layer, format, cpu, cores)?;
     let mut tally =
         if layer.operator.folds() { Tally::new(Kernel::Nothing) } else { kernels.operator(&layer.operator) };
-    // What surrounds a dynamically quantised product is computed in 32 bits.
+    // The passes around a dynamically quantised product are in 32-bit floating point.
     let around = quantised.map(|_| Kernels::new(layer, DataType::F32, cpu, cores)).transpose()?;
     let around = around.as_ref().unwrap_or(&kernels);
     if let Some(elements) = quantised {
@@ -103,7 +104,7 @@ impl<'a> Kernels<'a> {
             format,
             tile: micro_kernel(first, format),
             element_bytes: format.activation_bytes(),
-            packed: layer.data_type.weight_bits() as f64 / format.weight_bits() as f64,
+            weight_size_ratio: layer.data_type.weight_bits() as f64 / format.weight_bits() as f64,
             result_bytes: layer.data_type.activation_bytes(),
             threads: u64::from(team.threads()),
             team,
@@ -115,16 +116,15 @@ impl<'a> Kernels<'a> {
         self.team.main().rates
     }
 
-    /// The operator, without linked functions. Softmax and norms are loops over
-    /// elements, embedding, slice and reshape copies: assumptions in terms of
-    /// the rates there are, not fits.
+    /// The operator, without linked functions. Softmax and norms are modelled as loops over
+    /// elements, embedding, slice and reshape as copies; these are assumptions, not fits.
     fn operator(&self, operator: &Operator) -> Tally {
         let output = operator.output().elements() as f64;
         match operator.class() {
             Class::Product(product) => {
                 let [groups, rows, depth, channels] =
                     [product.batch, product.rows, product.inner, product.outputs].map(u64::from);
-                // An activation on the right is no weight: it is packed on every call.
+                // A right operand that is an activation is packed on every call.
                 let packed = if product.trained { 0.0 } else { (groups * depth * channels) as f64 };
                 let shape = self.plain_product(rows, channels, depth, groups);
                 self.product(&shape, self.tile, Kernel::Gemm, &[], packed)
@@ -136,7 +136,7 @@ impl<'a> Kernels<'a> {
                 self.run_evenly(Kernel::Pool, operator, |rates| taps * rates.pool_tap_ns.value)
             }
             Class::Reduction(Reduction::Pixels { input }) => {
-                // A mean writes next to nothing.
+                // The output of a mean is negligible.
                 let visits = input.elements() as f64 * passes_of(self.first, 0);
                 self.run_evenly(Kernel::Elementwise, operator, |rates| visits * rates.element_wise_ns.value)
             }
@@ -170,7 +170,7 @@ impl<'a> Kernels<'a> {
 
     fn movement(&self, movement: Movement<'_>, operator: &Operator) -> Tally {
         let elements = operator.output().elements() as f64 * f64::from(movement.taps());
-        // The rates of Arm's cores have the other movements as copies of one thread.
+        // On Arm the rates are fitted with all other movements as single-threaded copies.
         if is_x86(self.first) || matches!(movement, Movement::Padded(_) | Movement::Resized(_)) {
             let nanos = |rates: &XnnpackRates| elements * rates.copy_element_ns.value;
             self.run_evenly(Kernel::Copy, operator, nanos)
@@ -184,7 +184,7 @@ impl<'a> Kernels<'a> {
         let output = operator.output();
         let computed = depthwise_multiply_accumulates(self.first, u64::from(output.channels), taps);
         let macs = output.elements() as f64 * (computed as f64 / f64::from(output.channels));
-        // A bias a channel lies with the weights.
+        // Each channel's bias is packed with its weights.
         let weights = computed + u64::from(output.channels);
         let is_beyond_l1 = (weights * self.element_bytes) as f64 > FIRST_LEVEL_DEPTHWISE_BYTES;
         self.run_evenly(Kernel::Depthwise, operator, |rates| {
@@ -195,7 +195,7 @@ impl<'a> Kernels<'a> {
         })
     }
 
-    /// The steps of a recurrent layer, one after the other.
+    /// The time steps of a recurrent layer, in sequence.
     fn recurrent(&self, recurrent: &Recurrent) -> Tally {
         let step = recurrent.product();
         let [rows, channels, depth] = [step.rows, step.output_features, step.input_features].map(u64::from);
@@ -209,18 +209,19 @@ impl<'a> Kernels<'a> {
         tally
     }
 
-    /// Bytes of inputs beyond the last-level cache. The rates of Arm's cores have them in those of elements.
+    /// Input bytes if they exceed the last-level cache, else 0; on Arm always 0, where the element
+    /// rates include cache misses.
     fn far_input_bytes(&self, operator: &Operator) -> f64 {
         let bytes = (operator.input_elements() * self.element_bytes) as f64;
         if is_x86(self.first) && bytes > LAST_LEVEL_BYTES { bytes } else { 0.0 }
     }
 
-    /// Dispatch of an operator and the parts of the work that the main thread does alone.
+    /// Serial time: the operator's dispatch and the main thread's `parts`, in nanoseconds.
     fn serial(&self, parts: &[f64]) -> f64 {
         parts.iter().fold(self.main().operator_ns.value, |sum, nanos| sum + nanos)
     }
 
-    /// `elements` of an operator copied by the main thread.
+    /// `elements` of an operator, copied by the main thread.
     fn copy(&self, operator: &Operator, elements: f64) -> Tally {
         let rates = self.main();
         let calls = calls(operator) as f64 * call_ns(rates);
@@ -228,15 +229,15 @@ impl<'a> Kernels<'a> {
         Tally { serial, ..Tally::new(Kernel::Copy) }
     }
 
-    /// Plain passes over `elements` of an operator, and one of a function.
+    /// `plain` passes over `elements`, and one pass of `function`.
     fn passes(&self, operator: &Operator, elements: f64, plain: f64, function: Function) -> Tally {
         self.run_evenly(Kernel::Elementwise, operator, |rates| {
             elements * plain * rates.element_wise_ns.value + elements * function_ns(function, rates)
         })
     }
 
-    /// An operator that divides evenly, and takes one core alone what `nanos` gives for its rates, beside the calls of
-    /// kernels that it takes.
+    /// An operator that divides evenly over the threads. `nanos` is its time on a single core with the
+    /// given rates; micro-kernel calls and input misses are added.
     fn run_evenly(&self, kernel: Kernel, operator: &Operator, nanos: impl Fn(&XnnpackRates) -> f64) -> Tally {
         let calls = calls(operator) as f64;
         let read = self.far_input_bytes(operator);
@@ -245,8 +246,8 @@ impl<'a> Kernels<'a> {
         self.run(kernel, &[], |member| evenly(member, all), self.threads)
     }
 
-    /// An operator with `serial` work of the main thread, whose threads share out `pieces` of
-    /// what takes the cores of a cluster `shares`.
+    /// An operator with `serial` work of the main thread and parallel work in `pieces`; `shares` is the
+    /// time of all parallel work on one core of the given cluster, under contention.
     fn run(
         &self,
         kernel: Kernel,
@@ -262,9 +263,9 @@ impl<'a> Kernels<'a> {
         tally
     }
 
-    /// Adds work as [`Self::run`] has it, and says whether any of it is parallel. Threads that
-    /// are done steal pieces one by one, so they end together, save that the last round
-    /// of pieces may be partly filled.
+    /// Adds the work described at [`Self::run`] and returns whether any of it is parallel. Idle
+    /// threads steal pieces one by one, so all threads finish together, except for a partly
+    /// filled last round of pieces.
     fn add(
         &self,
         tally: &mut Tally,
@@ -296,33 +297,33 @@ impl<'a> Kernels<'a> {
     }
 }
 
-/// Parts of some work that the threads of one cluster do in a nanosecond, where
-/// one of its cores alone takes `shares` for all of it.
+/// Fraction of the work that the threads of one cluster complete per nanosecond; `shares` is
+/// the time of all of it on a single core.
 fn parts_per_nano(member: &Member<'_, XnnpackRates>, shares: &Shares) -> f64 {
     f64::from(member.threads) / shares.nanos()
 }
 
-/// How many times as long a thread's work takes because the others of its cluster work too.
+/// Factor on a thread's time due to contention with the other threads of its cluster.
 fn contended(member: &Member<'_, XnnpackRates>) -> f64 {
     contention(member.rates.contention_factor.value, member.threads)
 }
 
-/// Arithmetic that takes one core alone what `nanos` gives for its rates.
+/// Arithmetic that takes `nanos` on a single core with the given rates, slowed down by contention.
 fn evenly(member: &Member<'_, XnnpackRates>, nanos: impl Fn(&XnnpackRates) -> f64) -> Shares {
     Shares { compute: nanos(member.rates) * contended(member), ..Shares::default() }
 }
 
-/// One element of a function: those with an exponential in them cost more.
+/// Time per element of a function; functions with an exponential have their own rate.
 fn function_ns(function: Function, rates: &XnnpackRates) -> f64 {
     if function.has_exponential() { rates.sigmoid_ns.value } else { rates.element_wise_ns.value }
 }
 
-/// Tensors that a function reads: of what is broadcast next to nothing.
+/// Tensors that a function reads; a broadcast operand is negligible.
 fn reads(function: Function, is_broadcast: bool) -> u32 {
     1 + u32::from(function.is_binary() && !is_broadcast)
 }
 
-/// One call of a kernel that goes row by row.
+/// Time per call of a row-wise micro-kernel; 0 if the profile has no such rate.
 fn call_ns(rates: &XnnpackRates) -> f64 {
     rates.call_ns.as_ref().map_or(0.0, |nanos| nanos.value)
 }

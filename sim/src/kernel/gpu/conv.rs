@@ -1,6 +1,6 @@
-//! Kernels around the generic convolution: itself, grouped convolutions, matrix
-//! products of several rows, the middle kernel of Winograd; and the convolution
-//! with constant weights.
+//! `conv_generic` and what runs on it: convolutions, grouped convolutions, matrix
+//! products of several rows and Winograd's middle kernel. Also `conv_constants`, the
+//! convolution with its weights in constant memory.
 
 use super::{
     Cost, Dispatch, Kernel, Modelled, activations, elementwise, extent, lanes, missing_table, saturated,
@@ -14,21 +14,20 @@ use crate::device::{
 use crate::kernel::Result;
 use crate::workload::{Conv2d, DataType, Layer, Linked, Product, slices};
 
-/// Bytes of the 16-bit weights between one input and one output slice.
+/// Bytes of one 4x4 block of 16-bit weights, between one input slice and one output slice.
 const WEIGHT_BLOCK_BYTES: u64 = 4 * SLICE_BYTES;
-/// Part of a cache's size by which a working set must exceed it until nothing of it is
-/// found there again: it is walked through in the same order each time.
+/// How far a working set must exceed the cache, as a fraction of the cache's size, before every access
+/// misses: the set is traversed in the same order each time, so LRU evicts each line before its reuse.
 const SPILL_RAMP: f64 = 0.2;
-/// Pixels along a side of a Winograd tile, F(4x4, 3x3).
+/// Side of a Winograd output tile in pixels, F(4x4, 3x3).
 pub const WINOGRAD_TILE: u32 = 4;
-/// Points along a side of the transformed domain: the tile and what a 3x3 window reads
-/// around it.
+/// Side of a transformed tile in points: the output tile plus the halo of a 3x3 window.
 pub const WINOGRAD_SIDE: u32 = WINOGRAD_TILE + 2;
-/// Products of the transformed domain.
+/// Points of a transformed tile, each an independent product over channels.
 pub const WINOGRAD_POINTS: u32 = WINOGRAD_SIDE * WINOGRAD_SIDE;
 
-/// Bytes of `blocks` weight blocks of four by four channels. Integer models are
-/// computed, and kept, in 16 bits; only weights that were packed before stay so.
+/// Bytes of `blocks` 4x4 weight blocks. The delegate dequantises the weights of integer models to
+/// 16 bits; only formats with packed weights keep their width.
 pub(super) fn weight_bytes(blocks: u64, data_type: DataType) -> u64 {
     match data_type {
         DataType::F32 | DataType::F16 | DataType::I8 | DataType::I8Dynamic => blocks * WEIGHT_BLOCK_BYTES,
@@ -37,25 +36,25 @@ pub(super) fn weight_bytes(blocks: u64, data_type: DataType) -> u64 {
     }
 }
 
-/// A convolution as the generic kernel runs it.
+/// A convolution or matrix product in the terms of `conv_generic`.
 struct Problem<'a> {
     kernel: Kernel,
     task: TileTask,
-    /// Output, as the grid sees it.
+    /// Output extent that the grid covers.
     output: Extent,
-    /// Loop trips of a thread.
+    /// Loop iterations of a thread.
     iterations: u32,
-    /// Matrix products and Winograd: the tile lies along the width.
+    /// The tile is folded into a row, (bx*by, 1, bs), as for matrix products and Winograd.
     folded: bool,
-    /// Each row of the output has weights of its own.
+    /// Each output row has its own weights.
     row_weights: bool,
-    /// Output slices of one channel group, for grouped convolutions.
+    /// Output slices per channel group; `None` for an ungrouped convolution.
     group_slices: Option<u32>,
     horizontal_stride: u32,
     input_bytes: u64,
     weight_bytes: u64,
     linked: &'a Linked,
-    /// Functions linked behind it that take a number apart.
+    /// Linked unary functions; see [`activations`].
     activations: u32,
 }
 
@@ -87,17 +86,16 @@ fn of_convolution<'a>(conv: &Conv2d, layer: &'a Layer, gpu: &Gpu) -> Problem<'a>
     }
 }
 
-/// Matrix products: a 1x1 convolution over an image whose rows are the batch. Where two
-/// activations are multiplied, the right operand is taken as weights that differ from row
-/// to row, into whose layout a launch in front rearranges it; several images are made one, and
-/// several again. Engines of language models, whose
-/// models have 16-bit activations and integer weights, are taken to write keys and values in that
-/// layout as they grow.
+/// Matrix products: a 1x1 convolution over an image whose rows are the batch. In a product of two
+/// activations the right operand becomes the weights, different for each image row: a preceding
+/// launch converts it to the weight layout, and if there are several images, reshapes merge them
+/// into one and split the result again. Language-model engines (16-bit activations, integer
+/// weights) are assumed to append keys and values to the cache in that layout already.
 pub(super) fn of_product(product: Product, layer: &Layer, gpu: &Gpu) -> Modelled {
     let source_slices = slices(product.inner);
     let output =
         Extent { batch: 1, width: product.rows, height: product.batch, slices: slices(product.outputs) };
-    // The delegate hands the tile rule what it will make of the result.
+    // The delegate evaluates the tile rule for the result's original shape, before images are merged.
     let images = Extent { batch: product.images, height: product.batch / product.images, ..output };
     let blocks = u64::from(product.batch) * u64::from(source_slices) * u64::from(output.slices);
     let trained = product.trained;
@@ -121,7 +119,8 @@ pub(super) fn of_product(product: Product, layer: &Layer, gpu: &Gpu) -> Modelled
 }
 
 impl<'a> Problem<'a> {
-    /// Products of each pixel of `shape`, with weights that differ from row to row and are left to be counted.
+    /// A 1x1 convolution of every pixel of `shape`, folded, with per-row weights. The caller sets
+    /// `weight_bytes`.
     fn pointwise(
         kernel: Kernel,
         shape: Extent,
@@ -146,7 +145,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// How it is dispatched, with the source unroll and what lanes share, which only its cost needs.
+    /// The dispatch, plus the source unroll and the lanes' sharing, which only the cost needs.
     fn map(&self, gpu: &Gpu) -> (Dispatch, u32, lanes::Lanes) {
         let rules = gpu.family.rules();
         let (chosen, unroll) = (rules.tile)(&self.task);
@@ -166,7 +165,8 @@ impl<'a> Problem<'a> {
         (dispatch, unroll, lanes_of(linearisation, &dispatch, threads, gpu))
     }
 
-    /// What the overlap of a window's taps spares of reading the pixels of `tile`.
+    /// Reuse of pixels between overlapping taps of the window; divides the pixel latency of `tile` by
+    /// one plus this value.
     fn reuse(&self, tile: Tile, table: &ConvGenericKernel) -> f64 {
         if self.task.trivial {
             return 0.0;
@@ -175,7 +175,7 @@ impl<'a> Problem<'a> {
         Quantity::or_zero(table.window_reuse_factor.as_ref()) + rows
     }
 
-    /// Relative rise of the latency as `bytes` are more than the cache keeps.
+    /// Relative rise of the latency once a working set of `bytes` exceeds the cache.
     fn spill(bytes: u64, table: &ConvGenericKernel) -> f64 {
         let Some(cache) = table.cache_bytes.as_ref().map(|cache| cache.value).filter(|&cache| cache > 0.0)
         else {
@@ -191,7 +191,7 @@ impl<'a> Problem<'a> {
         let pixels = f64::from(dispatch.tile.pixels());
         let slices = f64::from(dispatch.tile.slices);
         let texels = f64::from(dispatch.tile.texels());
-        let apart = lanes::apart(self.horizontal_stride);
+        let lines = lanes::relative_cache_lines(self.horizontal_stride);
         let kernel = if trivial { ResidentKernel::Trivial } else { ResidentKernel::Other };
         let window = |factor: f64| if trivial { 1.0 } else { 1.0 + factor };
 
@@ -208,7 +208,7 @@ impl<'a> Problem<'a> {
         latency_us *= 1.0 + Self::spill(bytes, table);
         let throughput_us = (table.throughput_slice_us.value * slices
             + table.throughput_texel_us.value * texels
-            + table.throughput_pixel_read_us.value * lanes.pixels * pixels * apart
+            + table.throughput_pixel_read_us.value * lanes.pixels * pixels * lines
             + table.throughput_weight_read_us.value * lanes.weights * slices)
             * window(table.window_throughput_factor.value);
         let additions = f64::from(self.linked.additions());
@@ -234,7 +234,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// A tile's slices must not straddle two channel groups of `group_slices`.
+/// Shrinks a tile whose slices would straddle two channel groups of `group_slices` slices.
 fn within_group(tile: Tile, group_slices: u32) -> Tile {
     match tile.slices {
         slices if group_slices.is_multiple_of(slices) => tile,
@@ -252,9 +252,8 @@ fn lanes_of(linearisation: Linearisation, dispatch: &Dispatch, threads: [u32; 3]
     }
 }
 
-/// Winograd F(4x4, 3x3): input tiles are transformed to 36 points, each point is
-/// a 1x1 convolution over all tiles, and the products are transformed back. The
-/// launch is the middle kernel's.
+/// Winograd F(4x4, 3x3): input tiles are transformed to 36 points, each point is a 1x1 convolution over
+/// all tiles, and the products are transformed back. The reported launch is the middle kernel's.
 pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled> {
     let table = gpu.winograd.as_ref().ok_or_else(|| missing_table(layer, Kernel::Winograd, "winograd"))?;
     let input = extent(conv.input);
@@ -263,7 +262,7 @@ pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modell
     let tiles = saturated(u64::from(output.batch) * columns * rows);
     let points = Extent { batch: 1, width: tiles, height: WINOGRAD_POINTS, slices: output.slices };
     let blocks = u64::from(WINOGRAD_POINTS) * u64::from(input.slices) * u64::from(output.slices);
-    // The delegate hands the tile rule the convolution's input.
+    // The delegate evaluates the tile rule for the shape of the convolution's input.
     let problem = Problem {
         output: points,
         weight_bytes: weight_bytes(blocks, layer.data_type),
@@ -276,8 +275,8 @@ pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modell
     Ok(Modelled { dispatch, cost })
 }
 
-/// Cost of a Winograd convolution that moves `[transformed input, transformed
-/// output, everything else]` bytes.
+/// Cost of a Winograd convolution; `moved` is the bytes of the transformed input, of the
+/// transformed output and of everything else.
 fn winograd_cost(table: &WinogradKernel, dispatch: &Dispatch, moved: [u64; 3], gpu: &Gpu) -> Cost {
     let [forward, inverse, bytes] = moved;
     let slices = f64::from(dispatch.tile.slices);
@@ -294,7 +293,7 @@ fn winograd_cost(table: &WinogradKernel, dispatch: &Dispatch, moved: [u64; 3], g
 }
 
 /// Convolution with weights in constant memory: one thread per pixel computes all
-/// output slices without a loop.
+/// output slices, fully unrolled.
 pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled> {
     let missing = || missing_table(layer, Kernel::ConvConstants, "conv_constants");
     let table: &ConvConstantsKernel = gpu.conv_constants.as_ref().ok_or_else(missing)?;
@@ -311,10 +310,10 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
     let bytes = input.bytes() + output.bytes() + weight_bytes(blocks, layer.data_type);
     let additions = f64::from(layer.linked.additions());
     let second_operands = output.bytes() as f64 * table.addition_traffic_factor.value * additions;
-    let waiting =
+    let dot_latency =
         if select::in_dot_form(conv) { Quantity::or_zero(table.dot_latency_factor.as_ref()) } else { 0.0 };
     let cost = Cost {
-        latency_us: table.latency_read_us.value * reads * (1.0 + waiting)
+        latency_us: table.latency_read_us.value * reads * (1.0 + dot_latency)
             + table.latency_slice_us.value * slices,
         throughput_us: table.throughput_read_us.value * reads
             + table.throughput_product_us.value * products

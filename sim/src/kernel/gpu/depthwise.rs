@@ -8,11 +8,11 @@ use crate::workload::{DepthwiseConv2d, Layer};
 const READS_3X3: f64 = 16.0;
 /// Texels that a thread of the stride-h2 kernel reads for its 1x2 pixels.
 const READS_STRIDE_H2: f64 = 15.0;
-/// Weights of a 3x3 window.
+/// Taps of a 3x3 window.
 const TAPS_3X3: f64 = 9.0;
 
-/// A depthwise convolution: threads cover pixels and slices, and loop over
-/// nothing that the model counts as iterations.
+/// A depthwise convolution: threads cover pixels and slices. The loop over taps is
+/// part of the fitted cost, so the model counts one iteration.
 pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
     let table = &gpu.depthwise;
     let rules = gpu.family.rules();
@@ -36,9 +36,9 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
     };
     let dispatch = Dispatch::over(kernel, output, tile, 1, gpu);
     let lanes = lanes::of_group(dispatch.work_group, gpu.simd_width);
-    let shared_us =
-        table.throughput_pixel_read_us.value * lanes.pixels * reads * lanes::apart(conv.window.stride[1])
-            + table.throughput_weight_read_us.value * lanes.weights * taps;
+    let lines = lanes::relative_cache_lines(conv.window.stride[1]);
+    let shared_us = table.throughput_pixel_read_us.value * lanes.pixels * reads * lines
+        + table.throughput_weight_read_us.value * lanes.weights * taps;
 
     let weights = conv.window.taps() * u64::from(output.slices) * SLICE_BYTES;
     let bytes = input.bytes() + output.bytes() + weights;

@@ -1,5 +1,5 @@
-//! Kernels that mostly move memory: concatenation, element-wise functions,
-//! softmax, normalisations, look-ups and copies.
+//! Memory-bound kernels: concatenation, element-wise functions, softmax,
+//! normalisations, look-ups and copies.
 
 use super::reduce::sharing_threads;
 use super::{Cost, Dispatch, Kernel, Modelled, extent, latency, saturated, select};
@@ -9,16 +9,16 @@ use crate::workload::{
     Pick, Product, Resize, Shape, slices,
 };
 
-/// What a thread computes of a kernel with one for each slice of a pixel.
+/// Tile of a kernel with one thread per texel, that is per slice of a pixel.
 const TEXEL: Tile = Tile::new(1, 1, 1);
 
-/// What a thread computes of a kernel with one for each pixel.
+/// Tile of a kernel with one thread per pixel.
 fn whole_pixel(output: Extent) -> Tile {
     Tile::new(1, 1, output.slices.max(1))
 }
 
-/// Rows looked up in a table, or a concatenation along another dimension than channels: one thread
-/// looks for what has its texel, and copies that.
+/// Look-up of table rows, or concatenation along a dimension other than channels: each thread finds the
+/// source of its texel and copies it.
 pub(super) fn copy(kernel: Kernel, output: Extent, gpu: &Gpu) -> Modelled {
     model(Dispatch::over(kernel, output, TEXEL, 1, gpu), 2 * output.bytes(), gpu)
 }
@@ -58,51 +58,51 @@ pub(super) fn concat(concat: &Concat, layer: &Layer, gpu: &Gpu) -> Modelled {
     Modelled { dispatch, cost }
 }
 
-/// Tensors that the functions linked behind a concatenation read. A product and the
-/// sum behind it are a normalisation by trained statistics, whose operands are a few
-/// bytes a channel; every other sum adds a tensor of the output's size.
+/// Output-sized tensors that functions linked to a concatenation read. A multiplication with
+/// the addition after it is a batch normalisation, whose operands are a few bytes per
+/// channel; every other addition reads a whole tensor.
 pub(super) fn tensor_operands(linked: &Linked) -> u32 {
     linked.additions().saturating_sub(linked.multiplications())
 }
 
-/// Iterations that copy one input: two slices each where their number is even.
+/// Iterations that copy one input: two slices per iteration if their number is even, else one.
 fn copy_iterations(slices: u32) -> u32 {
     if slices.is_multiple_of(2) { slices / 2 } else { slices }
 }
 
-// The public GPU table holds none of the kernels below: the dispatch is the delegate's,
-// the cost a launch, a soft roofline of slice visits, and bytes.
+// The public GPU table has no measurements of the kernels below: their dispatch is the
+// delegate's, their cost a launch, a soft roofline of slice visits, and memory traffic.
 
 /// A softmax over each pixel's channels.
 pub(super) fn softmax(shape: Shape, gpu: &Gpu) -> Modelled {
     let (output, rules) = (extent(shape), gpu.family.rules());
     if select::softmax_uses_group(shape) {
-        return model(shared_softmax(output, gpu), 2 * output.bytes(), gpu);
+        return model(softmax_1x1(output, gpu), 2 * output.bytes(), gpu);
     }
     let iterations = rules.softmax_passes.saturating_mul(output.slices);
     let dispatch = Dispatch::over(Kernel::Softmax, output, whole_pixel(output), iterations, gpu);
     model(dispatch, 2 * output.bytes(), gpu)
 }
 
-/// Passes of a shared softmax that all threads of a pixel take part in: maximum and sum.
-const SHARED_SOFTMAX_PASSES: u32 = 2;
+/// Reductions of `softmax1x1` over all slices of a pixel: maximum and sum.
+const SOFTMAX_1X1_REDUCTIONS: u32 = 2;
 
-/// A softmax whose pixels each have groups of their own: every one of these finds maximum and sum
-/// again, and each of its threads then writes a slice.
-fn shared_softmax(output: Extent, gpu: &Gpu) -> Dispatch {
+/// `softmax1x1`: every work-group of a pixel repeats both reductions over all slices, then each thread
+/// writes one slice.
+fn softmax_1x1(output: Extent, gpu: &Gpu) -> Dispatch {
     let slices = output.slices.max(1);
     let mut threads = gpu.family.rules().softmax_threads;
     while threads > 1 && (threads >= slices.saturating_mul(2) || threads >= gpu.max_work_group_size) {
         threads /= 2;
     }
-    let iterations = SHARED_SOFTMAX_PASSES.saturating_mul(slices.div_ceil(threads)).saturating_add(1);
+    let iterations = SOFTMAX_1X1_REDUCTIONS.saturating_mul(slices.div_ceil(threads)).saturating_add(1);
     let grid = [slices, output.columns().max(1), output.height.max(1)];
     Dispatch::new(Kernel::Softmax1x1, TEXEL, grid, [threads, 1, 1], iterations)
 }
 
-/// A normalisation for which the delegate has no kernel: so many launches in which a thread sums a
-/// pixel, and of functions of each element.
-pub(super) fn norm_in_steps(shape: Shape, [sums, functions]: [u32; 2], gpu: &Gpu) -> Modelled {
+/// A normalisation without a fused kernel: `sums` launches of one thread per pixel, which sums its
+/// channels, and `functions` element-wise launches. The modelled dispatch is the last one's.
+pub(super) fn decomposed_norm(shape: Shape, [sums, functions]: [u32; 2], gpu: &Gpu) -> Modelled {
     let pixels = shape.with_channels(1);
     let (read, written) = (extent(shape), extent(pixels));
     let sum = Dispatch::over(Kernel::Elementwise, written, TEXEL, read.slices, gpu);
@@ -110,31 +110,31 @@ pub(super) fn norm_in_steps(shape: Shape, [sums, functions]: [u32; 2], gpu: &Gpu
     let function = Elementwise { function: Function::Multiply, input: shape, other: Some(pixels) };
     let mut last = elementwise(&function, gpu);
     let functions = functions.saturating_sub(1);
-    last.cost.transform_us =
-        f64::from(sums) * alone_us(&sum, gpu) + f64::from(functions) * alone_us(&last, gpu);
+    last.cost.transform_us = f64::from(sums) * separate_launch_us(&sum, gpu)
+        + f64::from(functions) * separate_launch_us(&last, gpu);
     last.cost.bytes += u64::from(sums) * sum.cost.bytes + u64::from(functions) * last.cost.bytes;
     last
 }
 
-/// A function of one tensor, or of two.
+/// An element-wise function of one or two tensors.
 pub(super) fn elementwise(function: &Elementwise, gpu: &Gpu) -> Modelled {
     let output = extent(function.input);
     let second = function.other.map_or(0, |other| extent(other).bytes());
     model(Dispatch::over(Kernel::Elementwise, output, TEXEL, 1, gpu), 2 * output.bytes() + second, gpu)
 }
 
-/// Elements moved from one position to another: a thread writes a texel, of one that it reads
-/// where the channels stay together by four.
+/// A permutation or selection of elements: each thread writes one texel. It reads one if the four
+/// channels stay together, else one per channel.
 pub(super) fn pick(kernel: Kernel, pick: &Pick, output: Shape, gpu: &Gpu) -> Modelled {
     let reads = if pick.moves_whole_texels() { 1 } else { CHANNELS_PER_SLICE };
-    // A range reads no more than it writes.
+    // A slice reads only the elements it writes.
     let input = pick.input.images(pick.images);
     let read = if input.elements() > output.elements() { output } else { input };
     let (read, output) = (extent(read), extent(output));
     model(Dispatch::over(kernel, output, TEXEL, reads, gpu), read.bytes() + output.bytes(), gpu)
 }
 
-/// An image of another size: a thread mixes the texels of one.
+/// A resized image: each thread interpolates one texel.
 pub(super) fn resize(resize: &Resize, gpu: &Gpu) -> Modelled {
     let (input, output) = (extent(resize.input), extent(resize.output()));
     let taps = resize.interpolation.taps();
@@ -142,8 +142,8 @@ pub(super) fn resize(resize: &Resize, gpu: &Gpu) -> Modelled {
     model(Dispatch::over(Kernel::Resize, output, TEXEL, taps, gpu), read + output.bytes(), gpu)
 }
 
-/// An operator without a kernel of its own: one thread a texel of the output, which reads as many
-/// texels as it has to visit for it; of a reduction of many, a group.
+/// An operator without a specific kernel: one thread per output texel, which reads every texel that the
+/// output depends on. Long reductions use a work-group per output texel.
 pub(super) fn generic(generic: &Generic, gpu: &Gpu) -> Modelled {
     let output = extent(generic.output);
     let texels = output.bytes() / SLICE_BYTES;
@@ -162,26 +162,26 @@ pub(super) fn generic(generic: &Generic, gpu: &Gpu) -> Modelled {
     model(dispatch, generic.moved_as(|shape| extent(*shape).bytes()), gpu)
 }
 
-/// Elements under another extent.
+/// The same elements in another shape.
 pub(super) fn reshape(input: Shape, output: Shape, gpu: &Gpu) -> Modelled {
     let reads = reads_per_texel(&[input.channels, output.channels]);
     let (input, output) = (extent(input), extent(output));
     model(Dispatch::over(Kernel::Reshape, output, TEXEL, reads, gpu), input.bytes() + output.bytes(), gpu)
 }
 
-/// Reads that gather the four channels of a texel: one where the `channels` it is
-/// counted by are whole slices, else one for each channel.
+/// Reads per output texel of a reshape: one if all `channels` counts are whole slices, else one per
+/// channel.
 fn reads_per_texel(channels: &[u32]) -> u32 {
     let whole = channels.iter().all(|channels| channels % CHANNELS_PER_SLICE == 0);
     if whole { 1 } else { CHANNELS_PER_SLICE }
 }
 
-/// Passes of a normalisation over a pixel's channels: sums of the values and of
-/// their squares, then the result.
+/// Passes of a normalisation over a pixel's channels: one for the statistics (sum and sum of
+/// squares), one for the result.
 const NORM_PASSES: u32 = 2;
 
-/// A normalisation by each pixel's statistics: where threads share a pixel, those of a group along z
-/// share its slices.
+/// A normalisation by each pixel's statistics: either the z axis of a work-group shares a pixel's
+/// slices, or one thread handles a whole pixel.
 pub(super) fn norm(output: Extent, gpu: &Gpu) -> Modelled {
     let dispatch = if select::norm_uses_group(output, gpu.family.rules()) {
         let group = norm_group(output, gpu);
@@ -221,9 +221,9 @@ fn norm_group(output: Extent, gpu: &Gpu) -> [u32; 3] {
     [columns, rows.max(1), slices]
 }
 
-/// Adds the launches around a product of two activations: in front one that rearranges the right operand
-/// into the layout of weights; of several images also one that makes the left operand an image, and one
-/// behind that makes several of the result.
+/// Adds the launches around a product of two activations: the converter that brings the right operand
+/// into the weight layout and, with several images, a reshape that merges those of the left operand and
+/// one that splits the result.
 pub(super) fn rearrange_operands(cost: &mut Cost, product: Product, gpu: &Gpu) {
     let Product { images, batch, rows, inner, outputs, .. } = product;
     cost.transform_us = weights_converter_us([inner, outputs], batch, gpu);
@@ -232,22 +232,22 @@ pub(super) fn rearrange_operands(cost: &mut Cost, product: Product, gpu: &Gpu) {
         let several = |channels| Shape { batch: images, height: batch / images, ..one(channels) };
         for (from, to) in [(several(inner), one(inner)), (one(outputs), several(outputs))] {
             let launch = reshape(from, to, gpu);
-            cost.transform_us += alone_us(&launch, gpu);
+            cost.transform_us += separate_launch_us(&launch, gpu);
             cost.bytes += launch.cost.bytes;
         }
     }
 }
 
-/// A launch in which a thread turns four texels.
+/// Time of the weights converter, in microseconds: each thread transposes a 4x4 block (four texels).
 fn weights_converter_us([inner, outputs]: [u32; 2], batch: u32, gpu: &Gpu) -> f64 {
     let blocks = Extent { batch: 1, width: slices(outputs), height: slices(inner), slices: batch };
     let bytes = 2 * u64::from(CHANNELS_PER_SLICE) * blocks.bytes();
     let dispatch = Dispatch::over(Kernel::MatMul, blocks, TEXEL, CHANNELS_PER_SLICE, gpu);
-    alone_us(&model(dispatch, bytes, gpu), gpu)
+    separate_launch_us(&model(dispatch, bytes, gpu), gpu)
 }
 
-/// What a launch in front of another takes.
-fn alone_us(launch: &Modelled, gpu: &Gpu) -> f64 {
+/// Time of a launch of its own, including its overhead, in microseconds.
+fn separate_launch_us(launch: &Modelled, gpu: &Gpu) -> f64 {
     latency::execution(&launch.dispatch, &launch.cost, 0, gpu).phases.duration().as_micros()
 }
 
@@ -268,7 +268,7 @@ mod tests {
     use crate::workload::{DataType, GenericKind, Norm, NormKind};
 
     #[test]
-    fn a_normalisation_behind_a_concatenation_reads_no_tensor() {
+    fn a_batch_norm_linked_to_a_concatenation_reads_no_tensor() {
         let operands = |functions: &[Function]| tensor_operands(&functions.iter().copied().collect());
         assert_eq!(operands(&[Function::Add]), 1);
         assert_eq!(operands(&[Function::Multiply, Function::Add, Function::Relu]), 0);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_norm_by_mean_squares_takes_three_launches_but_in_engines_of_language_models() {
+    fn an_rms_norm_takes_three_launches_except_in_language_model_engines() {
         let gpu = crate::device::profile::Profile::load("pixel4").unwrap().gpu.unwrap();
         let micros = |kind, data_type| {
             let norm = Norm { kind, input: Shape::tokens(64, 512) };
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_without_a_kernel_reads_as_many_texels_as_it_visits_for_one_of_its_output() {
+    fn an_operator_without_a_kernel_reads_all_texels_that_an_output_texel_depends_on() {
         let gpu = crate::device::profile::Profile::load("pixel4").unwrap().gpu.unwrap();
         let inputs = vec![Shape::image(8, 8, 32)];
         let of = |kind, passes| {

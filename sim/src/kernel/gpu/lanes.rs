@@ -1,20 +1,20 @@
-//! What the lanes of a wave share: distinct pixel blocks and output-slice blocks
-//! under the threads of one wave.
+//! Memory accesses that the lanes of a wave share, as the number of distinct pixel
+//! blocks and output-slice blocks per wave.
 //!
-//! Lanes that differ only in their output slice read the same source texels and
-//! different weights; lanes that differ only in their pixels the other way round.
+//! Lanes that differ only in their output slice read the same source texels but
+//! different weights; lanes that differ only in their pixels, the reverse.
 
 use crate::device::SLICE_BYTES;
 
 /// Bytes of a cache line: what Adreno and Mali GPUs report (`CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE`).
 const CACHE_LINE_BYTES: u64 = 64;
 
-/// Means over the waves of a work-group.
+/// Distinct accesses per wave, averaged over the waves of a work-group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lanes {
-    /// Distinct pixel blocks a wave works on.
+    /// Distinct pixel blocks of a wave.
     pub(super) pixels: f64,
-    /// Distinct output-slice blocks a wave works on.
+    /// Distinct output-slice blocks of a wave.
     pub(super) weights: f64,
 }
 
@@ -27,24 +27,25 @@ pub(super) fn of_group(work_group: [u32; 3], simd_width: u32) -> Lanes {
     let waves = threads.div_ceil(simd_width);
     let last = threads - (waves - 1) * simd_width;
     let pixels = (waves - 1) * plane.min(simd_width) + plane.min(last);
-    // A wave works on one slice block more than it holds steps from one plane to
-    // the next. There are z - 1 steps; those where a wave begins are in no wave.
-    let apart = simd_width / greatest_common_divisor(plane, simd_width);
-    let inside = (z - 1) - (z - 1) / apart;
+    // A wave covers one slice block more than it contains boundaries between planes. There are
+    // z - 1 boundaries; one that coincides with the start of a wave lies inside no wave.
+    let aligned_every = simd_width / greatest_common_divisor(plane, simd_width);
+    let inside = (z - 1) - (z - 1) / aligned_every;
     Lanes {
         pixels: f64::from(pixels) / f64::from(waves),
         weights: f64::from(waves + inside) / f64::from(waves),
     }
 }
 
-/// How many cache lines the pixels that lanes read side by side lie in, over those of a `stride` of 1: pixels that are
-/// further apart than a line share none, however far they are.
-pub(super) fn apart(stride: u32) -> f64 {
+/// Cache lines that adjacent lanes touch at a horizontal `stride`, relative to a stride
+/// of 1. Bounded by the pixels of a line: pixels at least a line apart share none,
+/// however large the stride.
+pub(super) fn relative_cache_lines(stride: u32) -> f64 {
     f64::from(stride).min((CACHE_LINE_BYTES / SLICE_BYTES) as f64)
 }
 
-/// The lanes of a linear group of `threads` over planes of `plane` pixel blocks;
-/// `across_slices` where a group runs on into the next slice block.
+/// The lanes of a linearised group of `threads` over planes of `plane` pixel blocks;
+/// `across_slices` if a group may continue into the next slice block (`linear_all`).
 pub(super) fn of_linear(threads: u32, plane: u64, across_slices: bool) -> Lanes {
     let pixels = u64::from(threads).min(plane) as f64;
     let steps = f64::from(threads - 1) / plane as f64;
@@ -63,13 +64,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pixels_far_apart_lie_in_as_many_lines_as_there_are_pixels() {
+    fn pixels_at_least_a_line_apart_share_no_line() {
         for (stride, lines) in [(1, 1.0), (2, 2.0), (8, 8.0), (9, 8.0), (256, 8.0)] {
-            assert!((apart(stride) - lines).abs() < f64::EPSILON, "{stride}");
+            assert!((relative_cache_lines(stride) - lines).abs() < f64::EPSILON, "{stride}");
         }
     }
 
-    /// Counts thread by thread.
+    /// Brute-force reference for [`of_group`].
     fn counted([x, y, z]: [u32; 3], simd_width: u32) -> Lanes {
         let plane = x * y;
         let threads: Vec<u32> = (0..plane * z).collect();

@@ -1,10 +1,10 @@
-//! How a language-model engine's GPU kernels run a layer.
+//! Time of a layer on the GPU kernels of a language-model engine.
 //!
-//! Products of one row read every weight once and are bound by it. Products of many
-//! rows first make 16-bit numbers of the weights, in a pass whose time does not depend
-//! on the rows, then multiply at a rate of their own (`HeteroInfer`, SOSP'25, Table 3 and
-//! figure 1: linear in the rows above a constant). Few rows are cheaper as that many products of one
-//! row. Everything else is bound by the tensors it reads and writes.
+//! Products of one row (decode) are bound by reading every weight once. Products of many
+//! rows (prefill) first dequantise the weights to 16 bits, in a pass whose time does not
+//! depend on the rows, then multiply at a rate of their own (`HeteroInfer`, SOSP'25, Table 3
+//! and figure 1: a constant plus a term linear in the rows). With few rows, one matrix-vector
+//! product per row is faster. Everything else is bound by the tensors it reads and writes.
 
 use crate::device::LanguageKernels;
 use crate::kernel::language::{LanguageKernel, LanguageLaunch};
@@ -12,7 +12,7 @@ use crate::kernel::{Execution, Phase, PhaseKind, Phases};
 use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 use crate::workload::{Class, Layer};
 
-/// How `layer` runs while nobody else uses the memory.
+/// How `layer` runs without memory contention.
 pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLaunch> {
     let activation_bytes = layer.data_type.activation_bytes();
     let tensors = layer.operator.input_elements() + layer.operator.output().elements();
@@ -20,7 +20,7 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
     let activations =
         Bytes((tensors + linked * layer.operator.output().elements()).saturating_mul(activation_bytes));
     let weights = layer.data_type.weight_bytes(layer.operator.parameters());
-    let traffic = |bytes| moving(bytes, kernels);
+    let traffic = |bytes| traffic_us(bytes, kernels);
     let (kernel, bytes, micros) = match layer.operator.class() {
         Class::Product(product) if product.trained => {
             let rows = u64::from(product.rows);
@@ -29,7 +29,7 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
             let whole = weights + activations;
             let count = layer.operator.parameters() as f64;
             let at_once =
-                (count * kernels.weight_ns.value * 1e-3 + multiplying(layer, kernels)).max(traffic(whole));
+                (count * kernels.weight_ns.value * 1e-3 + arithmetic_us(layer, kernels)).max(traffic(whole));
             if by_row <= at_once {
                 (LanguageKernel::MatrixVector, read, by_row)
             } else {
@@ -37,7 +37,7 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
             }
         }
         Class::Product(_) => {
-            let micros = traffic(activations).max(multiplying(layer, kernels));
+            let micros = traffic(activations).max(arithmetic_us(layer, kernels));
             (LanguageKernel::Attention, activations, micros)
         }
         Class::Gather(table) => {
@@ -67,14 +67,14 @@ pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLa
     Execution { phases, detail: LanguageLaunch { kernel, bytes, traffic_time } }
 }
 
-/// Microseconds that `bytes` take.
-fn moving(bytes: Bytes, kernels: &LanguageKernels) -> f64 {
+/// Time to move `bytes` at the kernels' bandwidth, in microseconds.
+fn traffic_us(bytes: Bytes, kernels: &LanguageKernels) -> f64 {
     let bandwidth = BytesPerSecond::from_gigabytes(kernels.bandwidth_gbps.value);
     bytes.0 as f64 / bandwidth.0 * PICOS_PER_SECOND / 1e6
 }
 
-/// Microseconds of the multiply-accumulates of a product.
-fn multiplying(layer: &Layer, kernels: &LanguageKernels) -> f64 {
+/// Time of the multiply-accumulates of a product, in microseconds.
+fn arithmetic_us(layer: &Layer, kernels: &LanguageKernels) -> f64 {
     const OPERATIONS_PER_MULTIPLY_ACCUMULATE: f64 = 2.0;
     const OPERATIONS_PER_MICRO_AND_TERAFLOPS: f64 = 1e6;
     let operations = OPERATIONS_PER_MULTIPLY_ACCUMULATE * layer.operator.macs() as f64;
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn prefill_products_take_what_table_3_of_heteroinfer_says() {
+    fn prefill_products_agree_with_table_3_of_heteroinfer() {
         for (rows, input, output, published, tolerance) in [
             (128, 4096, 4096, 7306.0, 0.002),
             (256, 4096, 4096, 10841.0, 0.002),

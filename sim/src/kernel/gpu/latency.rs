@@ -1,11 +1,10 @@
 //! Time of a launch: occupancy rounds, each the soft maximum of latency and
-//! throughput, then bytes and fixed costs.
+//! throughput, plus memory traffic and fixed costs.
 //!
-//! Work-groups fill the slots that registers leave on the compute units; a round
-//! lasts until its groups are done. In a round, a loop iteration takes at least
-//! its latency, and at least the cost of one wave's iteration times the waves
-//! that share a compute unit. Form and parameters: white-box model fitted on the
-//! mobile-ml-benchmark data set.
+//! Register pressure decides how many work-groups are resident on a compute unit; a round lasts until
+//! its resident groups are done. In a round, a loop iteration takes at least its latency, and at least
+//! the throughput cost of one wave's iteration times the waves that share a compute unit. Form and
+//! parameters: white-box model fitted on the mobile-ml-benchmark data set.
 
 use super::{Dispatch, Launch, Limit};
 use crate::device::Gpu;
@@ -13,24 +12,24 @@ use crate::device::gpu::CommonParameters;
 use crate::kernel::{Execution, Phase, PhaseKind, Phases, largest};
 use crate::units::{Bytes, Picos};
 
-/// What a kernel's launch costs, in microseconds; the terms of its equation.
+/// Terms of the time of a launch, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
-    /// Those that every kernel table has.
+    /// Parameters common to all kernel tables.
     pub(super) common: CommonParameters,
     /// Latency of a loop iteration (L).
     pub(super) latency_us: f64,
     /// Cost of one wave's iteration on its compute unit (c).
     pub(super) throughput_us: f64,
-    /// What linked functions add to the loop: 1 for nothing.
+    /// Factor of linked functions on the loop; 1 without any.
     pub(super) loop_factor: f64,
     /// Waves a compute unit keeps resident; `None` for no limit.
     pub(super) resident_waves: Option<f64>,
-    /// Weight of the last round's rounding up; 0 for none.
+    /// Fraction of [`waves_to_round_up`] that the last round pays for; 0 for none.
     pub(super) tail_rounding: f64,
-    /// Transforms before and after the main kernel.
+    /// Separate launches before and after the main kernel, such as Winograd's transforms.
     pub(super) transform_us: f64,
-    /// Traffic the loop does not hide.
+    /// Memory traffic that the loop does not hide.
     pub(super) traffic_us: f64,
     /// Prologues and epilogues of waves and groups.
     pub(super) epilogue_us: f64,
@@ -39,15 +38,15 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// The part of the cost that is alike for every kernel table: a loop of no latency and no work, and
-    /// `bytes`, of which `moved` (with second operands, as the table weighs them) take time.
+    /// The terms common to all kernel tables: an empty loop, and traffic. `bytes` is what the launch
+    /// reports; `moved` is what it pays for, with second operands weighted as the table states.
     pub(super) fn new(common: CommonParameters, bytes: u64, moved: f64) -> Self {
         let traffic_us = common.traffic_us_per_byte * moved;
         Self { common, loop_factor: 1.0, traffic_us, bytes, ..Self::default() }
     }
 }
 
-/// How work-groups fill the GPU.
+/// How work-groups fill the GPU, round by round.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Occupancy {
     slots: Option<u32>,
@@ -66,13 +65,13 @@ impl Occupancy {
             let last_waves = dispatch.waves_per_unit(groups, gpu);
             return Self { last_round_groups: groups, last_waves, ..Self::default() };
         };
-        // Groups a compute unit holds. A fraction counts where a group is one
-        // wave, because slots are then shared out over the whole GPU.
+        // Resident groups per compute unit. With one wave per group a fractional residency is kept:
+        // it is fitted on the slots of the whole GPU.
         let waves = f64::from(waves_per_group);
         let held = if waves_per_group > 1 { (resident_waves / waves).floor() } else { resident_waves };
         let held = held.max(1.0);
         // The addend keeps a fitted fraction such as 49 / 6 from losing a slot to
-        // binary rounding.
+        // floating-point rounding.
         let slots = (held * f64::from(gpu.compute_units) + 1e-6).floor() as u32;
         let last_round_groups = groups % slots;
         Self {
@@ -85,9 +84,9 @@ impl Occupancy {
     }
 }
 
-/// Waves that are missing to a power of two up to eight, to a multiple of four
-/// above: Apple's scheduler runs an uneven last round as if part of them ran.
-fn missing_waves(waves: f64) -> f64 {
+/// Waves by which a last round is rounded up: to a power of two up to eight waves, to a multiple
+/// of four above. Apple's scheduler runs an uneven last round as if some of them were present.
+fn waves_to_round_up(waves: f64) -> f64 {
     if waves <= 0.0 {
         0.0
     } else if waves <= 8.0 {
@@ -97,8 +96,8 @@ fn missing_waves(waves: f64) -> f64 {
     }
 }
 
-/// `(a^(1+p) + b^(1+p))^(1/(1+p))`: the larger of the two for a large sharpness
-/// `p`, their sum for none.
+/// `(a^(1+p) + b^(1+p))^(1/(1+p))`: approaches the larger of the two as the sharpness `p`
+/// grows; their sum at `p = 0`.
 fn soft_maximum(a: f64, b: f64, sharpness: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     if low <= 0.0 {
@@ -108,8 +107,8 @@ fn soft_maximum(a: f64, b: f64, sharpness: f64) -> f64 {
     high * (1.0 + (low / high).powf(power)).powf(power.recip())
 }
 
-/// What takes the largest part of a launch that starts in `launch_us` and whose full and last rounds have
-/// so many waves on a compute unit and take so long.
+/// The largest contribution to a launch. `rounds` holds, for the full rounds and for the last one, the
+/// waves on a compute unit and the time in microseconds.
 fn limit(cost: &Cost, launch_us: f64, rounds: [(f64, f64); 2]) -> Limit {
     let bound = |by_latency: bool| -> f64 {
         let waits = |waves: f64| cost.latency_us >= waves * cost.throughput_us;
@@ -123,8 +122,8 @@ fn limit(cost: &Cost, launch_us: f64, rounds: [(f64, f64); 2]) -> Limit {
     ])
 }
 
-/// The phases of a launch. `second_operands` are the bytes that linked sums read
-/// besides the cost's own.
+/// The phases of a launch. `second_operands` is the bytes read by linked additions, which
+/// `cost.bytes` does not include.
 pub(super) fn execution(
     dispatch: &Dispatch,
     cost: &Cost,
@@ -133,7 +132,7 @@ pub(super) fn execution(
 ) -> Execution<Launch> {
     let waves_per_group = dispatch.waves(gpu);
     let occupancy = Occupancy::new(dispatch, cost.resident_waves, gpu);
-    let last_waves = occupancy.last_waves + cost.tail_rounding * missing_waves(occupancy.last_waves);
+    let last_waves = occupancy.last_waves + cost.tail_rounding * waves_to_round_up(occupancy.last_waves);
     let trips = f64::from(dispatch.iterations) * cost.loop_factor;
     let CommonParameters { launch_us, unit_us, roofline_sharpness, .. } = cost.common;
     let round_us =

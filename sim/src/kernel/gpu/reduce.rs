@@ -1,4 +1,4 @@
-//! Kernels that reduce pixels: windowed pooling and the mean of a whole image.
+//! Kernels that reduce over pixels: windowed pooling and the mean of a whole image.
 
 use super::{Cost, Dispatch, Kernel, Modelled, extent, lanes, work_group};
 use crate::device::{Extent, Gpu, Quantity, Tile};
@@ -11,18 +11,18 @@ pub(super) fn pool(pool: &Pool, gpu: &Gpu) -> Modelled {
     let tile = Tile::new(1, 1, 1);
     let window = pool.window.kernel[0].saturating_mul(pool.window.kernel[1]);
     let bytes = input.bytes() + output.bytes();
-    let rise = match pool.kind {
+    let kind_factor = match pool.kind {
         PoolKind::Max => 1.0,
         PoolKind::Average => 1.0 + table.average_factor.value,
     };
-    let apart = lanes::apart(pool.window.stride[1]);
+    let lines = lanes::relative_cache_lines(pool.window.stride[1]);
     let dispatch = Dispatch::over(Kernel::Pool, output, tile, window, gpu);
     let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
     let cost = Cost {
         latency_us: table.latency_us.value,
-        throughput_us: table.throughput_us.value + table.throughput_stride_us.value * apart,
-        loop_factor: rise,
-        epilogue_us: Quantity::or_zero(table.wave_us.as_ref()) * waves * rise,
+        throughput_us: table.throughput_us.value + table.throughput_stride_us.value * lines,
+        loop_factor: kind_factor,
+        epilogue_us: Quantity::or_zero(table.wave_us.as_ref()) * waves * kind_factor,
         ..Cost::new(table.common(), bytes, bytes as f64)
     };
     Modelled { dispatch, cost }
@@ -30,10 +30,10 @@ pub(super) fn pool(pool: &Pool, gpu: &Gpu) -> Modelled {
 
 /// Mean over the pixels of each channel.
 ///
-/// A group shares the pixels of one slice where the image fills a group of useful
-/// size; else one thread sums a slice alone, and the number of slices decides how
-/// many share a group: on Adreno a 7x7 mean of 512 channels takes a third of the
-/// time of 840.
+/// A work-group reduces one slice together if the image is large enough to fill it;
+/// else each thread sums a whole slice by itself, and the generic rule groups as many
+/// slices as their count's divisibility allows: on Adreno a 7x7 mean of 512 channels
+/// takes a third of the time of 840.
 pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
     let table = &gpu.mean;
     let batch = input.batch;
@@ -42,7 +42,7 @@ pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
     let reduction = reduction_group(extent, gpu.family.rules().reduction_threads);
     let dispatch = if let Some([width, height]) = reduction {
         let reads = extent.width.div_ceil(width).saturating_mul(extent.height.div_ceil(height));
-        // Groups are counted along the batch and the slices.
+        // One group per image and slice.
         let grid = [width.saturating_mul(batch), height, extent.slices.max(1)];
         Dispatch::new(Kernel::Mean, tile, grid, [width, height, 1], reads)
     } else {
@@ -65,11 +65,11 @@ pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
     Modelled { dispatch, cost }
 }
 
-/// Columns and rows of the group that shares a slice, if one does: each doubles
-/// while the image is at least twice as wide (then high) and the group's limit
-/// allows it.
+/// Columns and rows of the work-group that reduces a slice: each doubles while the image is
+/// at least twice as wide (then as high) and the group stays within `most` threads. `None`
+/// below `least` threads: every thread then sums a slice by itself.
 ///
-/// This is TFLite 2.15's rule as far as measurements tell: `LiteRT` also asks for
+/// This is TFLite 2.15's rule, as inferred from measurements: `LiteRT` also requires
 /// four reads per thread before it grows a group, which 14x14 means on Adreno
 /// contradict (mobile-ml-benchmark data set).
 fn reduction_group(image: Extent, [least, most]: [u32; 2]) -> Option<[u32; 2]> {
@@ -85,16 +85,17 @@ fn reduction_group(image: Extent, [least, most]: [u32; 2]) -> Option<[u32; 2]> {
     (group[0] * group[1] >= least).then_some(group)
 }
 
-/// Threads of the group that shares what a texel of a reduction over any axes reads, if one does: `LiteRT`
-/// gives each thread four reads before it grows a group.
+/// Threads of the work-group that reduces one output texel over any axes, from `reads`
+/// texels; `None` if a single thread does. `LiteRT` reserves four reads per thread before
+/// it grows a group.
 pub(super) fn sharing_threads(reads: u32, [least, most]: [u32; 2]) -> Option<u32> {
     let threads = (reads / 4).checked_ilog2().map_or(1, |doublings| 1 << doublings).min(most);
     (threads >= least).then_some(threads)
 }
 
-/// Steps in which a group of `threads` adds up its sums through local memory: each
-/// leaves a quarter of them, and is taken while it leaves at least eight. Every
-/// thread then adds up the rest itself.
+/// Steps of the reduction tree through local memory for a group of `threads`: each leaves a
+/// quarter of the partial sums, as long as at least eight remain. Every thread then adds up
+/// the rest itself.
 fn reduction_steps(threads: u32) -> u32 {
     std::iter::successors(Some(threads / 4), |left| Some(left / 4)).take_while(|&left| left >= 8).count()
         as u32

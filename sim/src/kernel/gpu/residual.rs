@@ -1,5 +1,4 @@
-//! The learned correction of a launch: its features, and the stretch of its
-//! phases.
+//! The residual model of a launch: its features, and the scaling of its phases.
 
 use super::{Launch, extent};
 use crate::device::gpu::Correction;
@@ -7,26 +6,26 @@ use crate::device::{Extent, Feature, Features, Gpu, SLICE_BYTES};
 use crate::kernel::Execution;
 use crate::workload::{Class, Layer, Movement, Operator, slices};
 
-/// Floor of a logarithm's argument, where there are no bytes of the kind: a few
-/// texels (activations) or one block (weights).
-const LEAST_BYTES: f64 = 32.0;
+/// Added to byte counts before taking the logarithm, so that zero bytes are finite: four
+/// texels of activations, or one 4x4 block of weights.
+const BYTES_OFFSET: f64 = 32.0;
 
-/// Pixels that half of the GPUs of the public table read side by side.
+/// Lanes of a wave, one pixel each, on half of the GPUs in the public table.
 const PIXELS_PER_WAVE: u64 = 32;
 
-/// Slices, and groups per compute unit, after which alignments repeat: what the
-/// kernels unroll by and schedulers pair up by, and a cache line of weights.
+/// Periods of alignment effects in slices and in groups per compute unit: the kernels'
+/// unroll and the schedulers' grouping (short), and a cache line of weights (long).
 const SHORT_PERIOD: f64 = 4.0;
 const LONG_PERIOD: f64 = 16.0;
 
-/// What the residual of `gpu` says of a launch; none where it has no points for
-/// the kernel.
+/// The residual correction of a launch; `None` if the profile has no residual table for the
+/// kernel.
 pub fn correction(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Option<Correction> {
     let table = gpu.residual.as_ref()?.of(launch.kernel.table())?;
     Some(table.correction(&features(layer, launch, gpu)))
 }
 
-/// Stretches every phase of `execution` by the learned factor.
+/// Scales every phase of `execution` by the residual factor.
 pub(super) fn apply(layer: &Layer, gpu: &Gpu, execution: &mut Execution<Launch>) {
     if let Some(correction) = correction(layer, &execution.detail, gpu) {
         let factor = correction.log_factor.exp();
@@ -35,7 +34,7 @@ pub(super) fn apply(layer: &Layer, gpu: &Gpu, execution: &mut Execution<Launch>)
     }
 }
 
-/// The features of a launch.
+/// The residual model's features of a launch.
 pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
     let operator = &layer.operator;
     let ((trivial, weight_bytes), (side, stride)) = (weights(operator), window(operator));
@@ -53,9 +52,9 @@ pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
     let linked = &layer.linked;
     let mut features = [0.0; Feature::ALL.len()];
     let mut set = |feature: Feature, value: f64| features[feature as usize] = value;
-    set(Feature::InputBytes, (input.bytes() as f64 + LEAST_BYTES).log2());
-    set(Feature::OutputBytes, (output.bytes() as f64 + LEAST_BYTES).log2());
-    set(Feature::WeightBytes, (weight_bytes + LEAST_BYTES).log2());
+    set(Feature::InputBytes, (input.bytes() as f64 + BYTES_OFFSET).log2());
+    set(Feature::OutputBytes, (output.bytes() as f64 + BYTES_OFFSET).log2());
+    set(Feature::WeightBytes, (weight_bytes + BYTES_OFFSET).log2());
     set(Feature::Iterations, (f64::from(launch.iterations) + 1.0).log2());
     set(Feature::GroupsPerUnit, groups_per_unit.log2());
     set(Feature::Window, side);
@@ -79,19 +78,21 @@ pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
     features
 }
 
-/// What a count exceeds a multiple of `period` by, as a part of it.
+/// `count` modulo `period`, as a fraction of `period`.
 fn remainder(count: f64, period: f64) -> f64 {
     (count / period).fract()
 }
 
-/// What an operator reads first; of what only moves elements, as many as it moves.
+/// The first input. For operators that only move elements, the output: they read no more
+/// than they write.
 fn input_of(operator: &Operator) -> Extent {
     let output = operator.output();
     let only_moves = matches!(operator.class(), Class::Movement(_) | Class::Gather(_));
     extent(operator.input(0).filter(|_| !only_moves).unwrap_or(output))
 }
 
-/// Whether an operator is a matrix product, and the bytes of its weights.
+/// Whether the operator runs without a window loop (pointwise, or no convolution at all),
+/// and the bytes of its weights.
 fn weights(operator: &Operator) -> (bool, f64) {
     let blocks = |source: u32, output: u32| {
         f64::from(slices(source)) * f64::from(slices(output)) * 4.0 * SLICE_BYTES as f64
@@ -111,7 +112,7 @@ fn weights(operator: &Operator) -> (bool, f64) {
     }
 }
 
-/// Side and stride of an operator's window; of a concatenation, the number of its inputs.
+/// Height and vertical stride of an operator's window; for a concatenation, its number of inputs and 1.
 fn window(operator: &Operator) -> (f64, f64) {
     if let Some(window) = operator.window() {
         (f64::from(window.kernel[0]), f64::from(window.stride[0]))

@@ -1,10 +1,9 @@
-//! Which kernel the delegate runs an operator with.
+//! The delegate's kernel selection.
 //!
-//! On all 4,603 rows of the mobile-ml-benchmark GPU table these rules name the
-//! kernel that TFLite 2.15 reported, on every one of the six phones, but for ten
-//! pairs on the two iPhones: Metal fuses a 3x3 depthwise convolution of 8 or 16
-//! channels with the 1x1 convolution behind it into one kernel, which no single
-//! operator here describes.
+//! On all 4,603 rows of the mobile-ml-benchmark GPU table, on all six phones, these
+//! rules name the kernel that TFLite 2.15 reported, except for ten pairs on the two
+//! iPhones: Metal fuses a 3x3 depthwise convolution of 8 or 16 channels with the 1x1
+//! convolution after it into one kernel, which no single operator here describes.
 
 use std::fmt;
 
@@ -24,18 +23,17 @@ pub enum Kernel {
     Winograd,
     /// Convolution with weights in constant memory.
     ConvConstants,
-    /// Generic convolution, also matrix products of more than one row.
+    /// Generic convolution; also matrix products of more than one row.
     ConvGeneric,
-    /// Generic convolution of channel groups.
+    /// Grouped convolution on the generic kernel.
     GroupedConv,
-    /// Product of two activations, run as a generic convolution whose weights
-    /// differ from row to row.
+    /// Product of two activations, run as a generic convolution with per-row weights.
     MatMul,
-    /// 3x3 depthwise convolution, 2x2 pixels a thread.
+    /// 3x3 depthwise convolution, 2x2 pixels per thread.
     Depthwise3x3,
-    /// 3x3 depthwise convolution of vertical stride 2, 1x2 pixels a thread.
+    /// 3x3 depthwise convolution of vertical stride 2, 1x2 pixels per thread.
     DepthwiseStrideH2,
-    /// Depthwise convolution of any window, one pixel a thread.
+    /// Depthwise convolution of any window, one pixel per thread.
     DepthwiseGeneric,
     /// Mean over pixels.
     Mean,
@@ -47,30 +45,30 @@ pub enum Kernel {
     ConcatXy,
     /// Element-wise function.
     Elementwise,
-    /// Softmax over channels, a thread for each pixel.
+    /// Softmax over channels, one thread per pixel.
     Softmax,
-    /// Softmax over channels of few pixels, a group for each.
+    /// Softmax over channels of few pixels, shared by work-groups.
     Softmax1x1,
     /// Normalisation by the statistics of each pixel's channels.
     Norm,
-    /// Look-up of rows of a table.
+    /// Look-up of table rows.
     Gather,
-    /// Range along a dimension.
+    /// Slice along a dimension.
     Slice,
-    /// Dimensions in another order.
+    /// Permutation of dimensions.
     Transpose,
-    /// Zeros around.
+    /// Zero padding.
     Padding,
-    /// Image of another size.
+    /// Resized image.
     Resize,
-    /// Same elements under another extent.
+    /// Same elements in another shape.
     Reshape,
-    /// An operator without a kernel of its own.
+    /// Operator without a specific kernel.
     Generic,
 }
 
 impl Kernel {
-    /// TFLite's name of it, and the table that its time comes from.
+    /// TFLite's name of the kernel, and the profile table with its parameters.
     fn name_and_table(self) -> (&'static str, KernelTable) {
         use KernelTable as Table;
         match self {
@@ -101,7 +99,7 @@ impl Kernel {
         }
     }
 
-    /// The profile's table that its time comes from.
+    /// The profile table with the kernel's parameters.
     pub fn table(self) -> KernelTable {
         self.name_and_table().1
     }
@@ -120,8 +118,8 @@ pub(super) fn is_matrix_vector(conv: &Conv2d) -> bool {
     conv.window.is_pointwise() && conv.groups == 1 && (input.batch, input.height, input.width) == (1, 1, 1)
 }
 
-/// Whether the delegate expects F(4x4, 3x3) to pay off: a dense, undilated 3x3
-/// window of stride 1, enough slices on both sides and enough 4x4 tiles.
+/// Whether the delegate selects Winograd F(4x4, 3x3): an ungrouped, undilated 3x3 window of
+/// stride 1, with enough input slices, output slices and 4x4 tiles.
 pub(super) fn suits_winograd(conv: &Conv2d, rules: &Family) -> bool {
     let Window { kernel, stride, dilation, .. } = conv.window;
     let least = &rules.winograd;
@@ -132,54 +130,56 @@ pub(super) fn suits_winograd(conv: &Conv2d, rules: &Family) -> bool {
         && winograd_tiles(conv) >= least.tiles
 }
 
-/// 4x4 tiles of the output. The delegate counts one image's, whatever the batch.
+/// 4x4 tiles of the output. The delegate counts those of one image, whatever the batch.
 fn winograd_tiles(conv: &Conv2d) -> u32 {
     let output = conv.output();
     output.width.div_ceil(4).saturating_mul(output.height.div_ceil(4))
 }
 
-/// Most output slices of a convolution with constant weights: each keeps one
-/// register of four channels.
-const MOST_CONSTANT_SLICES: u32 = 8;
+/// Maximum output slices of a convolution with constant weights: a thread accumulates all of
+/// them, one four-channel register each.
+const MAX_CONSTANT_SLICES: u32 = 8;
 
-/// Whether the weights fit the constant memory that the delegate dares to use.
+/// Whether the padded weights fit the constant memory that the delegate allots on this family, and the
+/// output its registers.
 pub(super) fn fits_constant_memory(conv: &Conv2d, rules: &Family) -> bool {
     let (source, output) = (u64::from(conv.input.channels), u64::from(conv.output_channels));
     let (source_slices, output_slices) = (source.div_ceil(4), output.div_ceil(4));
     let padded = if in_dot_form(conv) { output * source_slices } else { source * output_slices } * 4;
     padded * conv.window.taps() * size_of::<u16>() as u64 <= rules.constant_bytes
-        && slices(conv.output_channels) <= MOST_CONSTANT_SLICES
+        && slices(conv.output_channels) <= MAX_CONSTANT_SLICES
 }
 
-/// Whether the kernel with constant weights computes every output channel by dot
-/// products, rather than every slice by multiples of its weights: where that needs
-/// fewer constants.
+/// Whether the kernel with constant weights computes each output channel as dot products over
+/// input slices, rather than each output slice as multiply-adds of its weight vectors. The
+/// delegate does where the output channels are not whole slices and fewer constants result.
 pub(super) fn in_dot_form(conv: &Conv2d) -> bool {
     let (source, output) = (u64::from(conv.input.channels), u64::from(conv.output_channels));
     output % 4 != 0 && (source % 4 == 0 || output * source.div_ceil(4) < source * output.div_ceil(4))
 }
 
-/// Whether a depthwise convolution is the 3x3 kernel's: of stride 1, padded by one pixel.
+/// Whether a depthwise convolution runs on the 3x3 kernel: multiplier 1, stride 1, padded by one pixel.
 pub(super) fn suits_depthwise_3x3(conv: &DepthwiseConv2d, rules: &Family) -> bool {
     rules.has_depthwise_3x3 && conv.multiplier == 1 && conv.window == Window::same(3)
 }
 
-/// Whether it is that of the 3x3 kernel of vertical stride 2.
+/// Whether a depthwise convolution runs on the 3x3 kernel of vertical stride 2.
 pub(super) fn suits_depthwise_stride_h2(conv: &DepthwiseConv2d, rules: &Family) -> bool {
     let Window { kernel, stride, dilation, .. } = conv.window;
     let is_3x3 = conv.multiplier == 1 && kernel == [3, 3];
     rules.has_depthwise_stride_h2 && is_3x3 && stride[0] == 2 && dilation[0] == 1
 }
 
-/// Most pixels whose softmax threads share.
-const MOST_SHARED_SOFTMAX_PIXELS: u32 = 256;
+/// Maximum pixels for which the delegate selects `softmax1x1`.
+const MAX_SOFTMAX_1X1_PIXELS: u32 = 256;
 
-/// Whether threads share the softmax of a pixel: where pixels are few, and no more than channels.
+/// Whether softmax runs on `softmax1x1`, where a work-group shares a pixel: few pixels,
+/// and no more than channels.
 pub(super) fn softmax_uses_group(output: Shape) -> bool {
-    extent(output).pixels() <= u64::from(MOST_SHARED_SOFTMAX_PIXELS.min(output.channels))
+    extent(output).pixels() <= u64::from(MAX_SOFTMAX_1X1_PIXELS.min(output.channels))
 }
 
-/// Whether a normalisation shares a pixel's channels among the threads of a group.
+/// Whether the threads of a work-group share a pixel's channels in a normalisation.
 pub(super) fn norm_uses_group(input: Extent, rules: &Family) -> bool {
-    !(rules.norms_few_slices_alone && input.slices <= 32 && input.pixels() >= 128)
+    !(rules.norm_skips_group_for_few_slices && input.slices <= 32 && input.pixels() >= 128)
 }

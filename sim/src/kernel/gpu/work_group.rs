@@ -1,11 +1,12 @@
-//! Grid and work-group of a launch: how the delegate cuts threads into groups
-//! when it does not time candidates (its "fast" tuning, the default).
+//! Grid and work-group of a launch, as the delegate chooses them without timing
+//! candidates (its "fast" tuning, the default).
 
 use super::{Kernel, saturated};
 use crate::device::{Extent, Gpu, Linearisation, Tile};
 
-/// Most threads of a convolution's group, whatever the driver allows.
-const MOST_CONV_THREADS: u32 = 256;
+/// Maximum threads of a convolution's work-group, even if the driver allows more.
+const MAX_CONV_THREADS: u32 = 256;
+
 /// A kernel with its launch dimensions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Dispatch {
@@ -13,14 +14,14 @@ pub(super) struct Dispatch {
     pub(super) tile: Tile,
     pub(super) grid: [u32; 3],
     pub(super) work_group: [u32; 3],
-    /// How the grid came from threads along three axes.
+    /// How the three axes were flattened into the grid.
     pub(super) linearisation: Linearisation,
     pub(super) groups: u32,
     pub(super) iterations: u32,
 }
 
 impl Dispatch {
-    /// A launch of `grid` threads in groups of `work_group`, along three axes.
+    /// A launch of `grid` threads in groups of `work_group` threads, not linearised.
     pub(super) fn new(
         kernel: Kernel,
         tile: Tile,
@@ -34,7 +35,7 @@ impl Dispatch {
         Self { kernel, tile, grid, work_group, linearisation, groups, iterations }
     }
 
-    /// One thread per tile of `output`, in groups as every kernel has them that is no convolution.
+    /// One thread per tile of `output`, with the generic work-group of non-convolution kernels.
     pub(super) fn over(kernel: Kernel, output: Extent, tile: Tile, iterations: u32, gpu: &Gpu) -> Self {
         let grid = grid(output, tile);
         Self::new(kernel, tile, grid, generic_work_group(grid, gpu), iterations)
@@ -52,9 +53,9 @@ impl Dispatch {
 
     /// Waves on the compute unit that gets the most of `groups` of the launch.
     ///
-    /// A CPU device runs the threads of a group one after another,
-    /// and one beyond the grid returns at once: there only the first group of a core
-    /// counts as full, the others as the average.
+    /// A CPU device runs the threads of a group one after another, and a thread beyond the
+    /// grid returns immediately: there only the first group of a core counts as full, the
+    /// others as average.
     pub(super) fn waves_per_unit(&self, groups: u32, gpu: &Gpu) -> f64 {
         let of_unit = f64::from(groups.div_ceil(gpu.compute_units));
         let full = f64::from(self.waves(gpu));
@@ -67,19 +68,19 @@ impl Dispatch {
     }
 }
 
-/// One thread per tile of `output`. A tile never reaches from one image into the next.
+/// One thread per tile of `output`. A tile never spans two images of a batch.
 pub(super) fn grid(output: Extent, tile: Tile) -> [u32; 3] {
     let columns = output.width.div_ceil(tile.x).saturating_mul(output.batch);
     [columns, output.height.div_ceil(tile.y), output.slices.div_ceil(tile.slices)]
         .map(|threads| threads.max(1))
 }
 
-/// The work-group of a convolution that fixes none: as many slices as divide the grid's, then columns, then
-/// rows. Where many slices share a group, lanes of a wave work on different weights.
+/// The work-group of a convolution without a fixed one: the largest divisor of the grid's slices, then
+/// columns, then rows. A deep group makes the lanes of a wave read different weights.
 pub(super) fn conv_work_group(grid: [u32; 3], gpu: &Gpu) -> [u32; 3] {
     let most_slices = gpu.family.rules().convolution_group_slices;
     let z = largest_divisor(grid[2], most_slices.min(gpu.max_work_group_size));
-    let plane = (MOST_CONV_THREADS.min(gpu.max_work_group_size) / z).max(1);
+    let plane = (MAX_CONV_THREADS.min(gpu.max_work_group_size) / z).max(1);
     let x = grid[0].min(plane);
     let mut y = (plane / x).min(grid[1]);
     if y == grid[1] && grid[1].is_multiple_of(2) {
@@ -88,7 +89,7 @@ pub(super) fn conv_work_group(grid: [u32; 3], gpu: &Gpu) -> [u32; 3] {
     [x, y, z]
 }
 
-/// The work-group of every kernel that is no convolution and fixes no size.
+/// The work-group of every kernel that is not a convolution and has no fixed one.
 fn generic_work_group(grid: [u32; 3], gpu: &Gpu) -> [u32; 3] {
     let rules = gpu.family.rules();
     if let Some(work_group) = rules.work_group {
@@ -96,15 +97,15 @@ fn generic_work_group(grid: [u32; 3], gpu: &Gpu) -> [u32; 3] {
     }
     let z = slices_of_group(grid[2]);
     let most =
-        rules.most_group_threads.map_or(gpu.max_work_group_size, |most| most.min(gpu.max_work_group_size));
+        rules.max_group_threads.map_or(gpu.max_work_group_size, |most| most.min(gpu.max_work_group_size));
     let plane = (most / z).max(1);
     let x = grid[0].div_ceil(2).min(plane);
     let y = (plane / x).min(grid[1]);
     [x, y, z]
 }
 
-/// 8, 4 or 2 where they divide the grid's `slices`, else the largest divisor up
-/// to 8: a prime count of slices leaves one.
+/// 8, 4 or 2 if they divide the grid's `slices`, else the largest divisor up to 8: a prime
+/// count above 8 leaves one slice per group.
 pub(super) fn slices_of_group(slices: u32) -> u32 {
     match slices {
         n if n % 8 == 0 => 8,
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_stay_small_where_a_driver_answers_so_or_a_core_would_run_them_alone() {
+    fn groups_stay_small_if_the_driver_limits_them_or_one_core_runs_each() {
         let group = |family| generic_work_group([14, 14, 144], &gpu(family));
         assert_eq!(group(GpuFamily::Nvidia), [7, 4, 8]);
         assert_eq!(group(GpuFamily::Generic), [7, 4, 8]);
@@ -153,7 +154,7 @@ mod tests {
             let dispatch = Dispatch::new(Kernel::Pool, Tile::new(1, 1, 1), [columns, 1, 1], [10, 1, 1], 1);
             dispatch.waves_per_unit(dispatch.groups, &gpu(family))
         };
-        // Two groups for each of eight cores, the last of 16 with a single thread.
+        // Two groups on each of eight cores; the last of the 16 has a single thread.
         let [cores, lanes] = [GpuFamily::Generic, GpuFamily::Adreno6xx].map(|family| waves(151, family));
         assert!((cores - (10.0 + 151.0 / 16.0)).abs() < 1e-9 && (lanes - 20.0).abs() < 1e-9);
         assert!((waves(4, GpuFamily::Generic) - 4.0).abs() < 1e-9);

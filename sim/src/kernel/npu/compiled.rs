@@ -1,13 +1,13 @@
-//! How a run of operators takes place that the NPU's compiler took as one graph.
+//! Execution of a sequence of operators that the NPU's compiler compiled as one graph.
 //!
-//! Responsible for: which unit computes an operator, at which rate, what stays in on-chip memory
-//! between operators, what is fetched from DRAM meanwhile. Not for: which operators of a plan
-//! make a graph (`simulate`), or products handed over one by one (`kernel::npu`).
-//! Invariant: the phases' durations add up to what the graph takes alone; bytes are those that
-//! cross the memory interface, and no tensor crosses it that fits on chip.
+//! Responsible for: the unit and rate of each operator, which tensors stay in on-chip memory
+//! between operators, and what is fetched from DRAM meanwhile. Not for: which operators of a plan
+//! form a graph (`simulate`), or products dispatched one by one (`kernel::npu`).
+//! Invariant: the phase durations add up to the contention-free time of the graph; bytes are those
+//! that cross the memory interface, and no tensor that fits on chip crosses it.
 //!
 //! The equations and their errors on measured models are in the book; the constants and their
-//! fits in the device profile. Ground: Qualcomm's published times of whole models on four
+//! fits in the device profile. Based on: Qualcomm's published times of whole models on four
 //! Snapdragons (`data/aihub`).
 
 mod on_chip;
@@ -29,75 +29,75 @@ use operators::{Operators, kernel_of};
 
 pub use self::work::Kernel;
 
-/// One layer of a graph and where its inputs come from.
+/// One layer of a graph, with the producers of its inputs.
 #[derive(Clone, Debug)]
 pub struct Member<'a> {
     /// The layer.
     pub layer: &'a Layer,
-    /// Who computed what it reads, results that lie outside the graph included: those of the
-    /// operator in its order, then those of linked functions.
+    /// Producers of the tensors that it reads, inside the graph or outside: those of the operator
+    /// in its order, then those of linked functions. Inputs of the network have no producer.
     pub inputs: Vec<Producer>,
-    /// Tensors it reads, those that nobody computes included.
+    /// Tensors that it reads, including inputs of the network.
     pub input_count: usize,
 }
 
-/// Who computed a tensor.
+/// Producer of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Producer {
-    /// A member of the graph, by its position.
+    /// A member of the graph, by position.
     Member(usize),
-    /// Somebody before the graph, by any number of one's own.
+    /// An operator outside the graph, by an identifier that the caller chooses.
     Outside(usize),
 }
 
-/// What decides how long a layer of a graph takes.
+/// What bounds a layer of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// The unit that computes it.
+    /// Compute on its unit.
     #[strum(to_string = "the unit")]
     Compute,
-    /// Weights and spilled tensors on their way.
+    /// Traffic of weights and spilled tensors.
     #[strum(to_string = "memory traffic")]
     Traffic,
-    /// Costs of the graph and of each operator.
+    /// Fixed costs of the graph and of each operator.
     #[strum(to_string = "fixed costs")]
     Fixed,
 }
 
-/// How a layer takes place in its graph.
+/// Execution of a layer in its graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// The rule of its operator; linked functions have rules of their own.
+    /// Rule of the layer's operator; linked functions have their own rules.
     pub kernel: Kernel,
-    /// What decides its time.
+    /// What bounds the time.
     pub limit: Limit,
-    /// Operators it is to the compiler.
+    /// Compiled operators of the layer: its own and those of linked functions.
     pub operators: u32,
-    /// What the units take.
+    /// Compute time on the units.
     #[serde(rename = "compute_ps")]
     pub compute: Picos,
-    /// Bytes of weights.
+    /// Weight bytes.
     pub weights: Bytes,
-    /// Bytes of tensors that did not fit on chip, on their way out or back in.
+    /// Bytes of spilled tensors, written to DRAM or read back.
     pub spilled: Bytes,
 }
 
-/// A graph as the compiler sees it: independent of the rates, so that a fit counts once.
+/// A compiled graph. Independent of the rates, so that a fit builds it only once.
 #[derive(Clone, Debug)]
 pub struct Graph {
     operators: Operators,
-    /// Bytes that do not fit on chip, of each operator.
+    /// Spilled bytes of each operator.
     spills: Vec<f64>,
     /// Number format of each member.
     formats: Vec<DataType>,
 }
 
 impl Graph {
-    /// The graph of `members` on an NPU with so much on-chip memory.
+    /// The graph of `members` on an NPU with `on_chip_bytes` of on-chip memory.
     ///
     /// # Errors
-    /// Where a compiler takes a member's operator to another processor, or nothing is known of it.
+    /// If compilers leave a member's operator to another processor, or its time is unknown.
     pub fn new(members: &[Member<'_>], on_chip_bytes: f64) -> Result<Self> {
         let formats: Vec<DataType> = members.iter().map(|member| member.layer.data_type).collect();
         let operators = Operators::of(members)?;
@@ -105,17 +105,16 @@ impl Graph {
         Ok(Self { operators, spills, formats })
     }
 
-    /// What the whole graph takes alone, in microseconds.
+    /// Contention-free time of the whole graph, in microseconds.
     ///
     /// # Errors
-    /// Where nothing is known of a number format in it.
+    /// If the profile has no rates for the number format of a member.
     pub fn micros(&self, compiled: &CompiledGraphs) -> Result<f64> {
         let costs = self.costs(compiled, &self.spills)?;
         Ok(compiled.graph_us.value + costs.iter().map(Cost::micros).sum::<f64>())
     }
 
-    /// How each member takes place, in order; the first one's phases start with the graph's
-    /// dispatch.
+    /// The execution of each member, in order; the first member's phases include the graph's dispatch.
     ///
     /// # Errors
     /// As [`Self::micros`].
@@ -137,8 +136,8 @@ impl Graph {
         Ok(costs.iter().enumerate().map(step).collect())
     }
 
-    /// What each member takes at least, in microseconds, in whatever graph it is: nothing is spilled, and no
-    /// graph begins with it.
+    /// Lower bound on the time of each member in any graph, in microseconds: without spills, and
+    /// without the graph's dispatch.
     ///
     /// # Errors
     /// As [`Self::micros`].

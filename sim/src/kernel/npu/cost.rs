@@ -1,4 +1,4 @@
-//! What the graphs of one layer cost: padding, panels, cycles, bytes.
+//! Cost of the graphs of one layer: padding, panels, cycles, bytes.
 
 use super::{Product, micros_to_move, systolic_cycles};
 use crate::device::{Order, SystolicArrays};
@@ -7,7 +7,7 @@ use crate::units::BytesPerSecond;
 /// Counts and times of the graphs of a layer, before rounding.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cost {
-    /// Streamed, inner and stationary extent, of one graph.
+    /// Streamed, inner and stationary extents of one graph, padded.
     pub(super) padded: [u64; 3],
     pub(super) folds: u64,
     pub(super) cycles: u64,
@@ -50,7 +50,7 @@ impl Cost {
         Self { padded: [m, n, k], folds, cycles, panels, bytes, compute_us, traffic_us, micros }
     }
 
-    /// This cost `times` over.
+    /// The cost of `times` repetitions.
     pub(super) fn repeated(self, times: u64) -> Self {
         Self {
             folds: self.folds.saturating_mul(times),
@@ -63,7 +63,7 @@ impl Cost {
         }
     }
 
-    /// This cost and then `next`'s; extents are left to the caller.
+    /// The cost of this and `next` in sequence; the extents are this one's.
     pub(super) fn then(self, next: Self) -> Self {
         Self {
             padded: self.padded,
@@ -78,23 +78,23 @@ impl Cost {
     }
 }
 
-/// Cycles of the array with most folds, and the clock they run at. Where the number
-/// of arrays is not known, all of them are one at their combined clock.
+/// Cycles of the array with the most folds, and its clock in MHz. If the number of arrays is
+/// unknown, they are modelled as one array at their combined clock.
 fn busiest_array([m, n, k]: [u64; 3], folds: u64, npu: &SystolicArrays) -> (u64, f64) {
     let Some(arrays) = npu.arrays.map(u64::from) else {
         return (systolic_cycles(m, n, k, npu.array_dimension), npu.combined_clock_mhz.value);
     };
     let array = u64::from(npu.array_dimension);
     let rounds = folds.div_ceil(arrays);
-    // As many folds one after another as a product of that many columns of one tile.
+    // `rounds` folds in sequence are a product whose stationary operand is `rounds` tiles wide.
     let cycles = systolic_cycles(m, array, rounds.saturating_mul(array), npu.array_dimension);
     (cycles, npu.combined_clock_mhz.value / arrays as f64)
 }
 
-/// How often the streamed operand is read from memory, once for each panel of columns that the compiler
-/// cuts the stationary operand of `n x k` into, and columns with what fills the last panel up: one panel
-/// where all of it stays on chip, one a block where the compiler blocks it, and else one for each panel
-/// as wide as the array.
+/// Panels of columns into which the compiler divides the `n x k` stationary operand, and the columns
+/// padded to whole panels. The streamed operand is read from memory once per panel: once if the
+/// stationary operand fits on chip, once per block if the compiler blocks it, else once per panel of
+/// the array's width.
 fn panels(n: u64, k: u64, element_bytes: u64, npu: &SystolicArrays) -> [u64; 2] {
     let fits = |columns: u64| {
         let bytes = n.saturating_mul(columns).saturating_mul(element_bytes);

@@ -1,21 +1,21 @@
-//! Static graphs: which row counts have one, and what making another costs.
+//! Static graphs: the row counts for which they exist, and the cost of compiling another.
 //!
-//! An NPU runs only graphs that were compiled for a shape. The weights' extents are
-//! those of the network; the rows (tokens) are not known beforehand, so an engine
-//! keeps graphs of standard sizes and covers any other count with them, or makes a
-//! graph while the user waits (`HeteroInfer`, sections 4.2.2 and 5.3.2).
+//! An NPU runs only graphs compiled for static shapes. The weights' extents are fixed by
+//! the network; the number of rows (tokens) is not known in advance, so an engine either
+//! covers it with precompiled graphs of standard sizes or compiles a graph while the user
+//! waits (`HeteroInfer`, sections 4.2.2 and 5.3.2).
 
 use crate::device::SystolicArrays;
 use crate::units::Picos;
 
-/// What making a network's graphs for `rows` rows (tokens) takes.
+/// Time to compile a network's graphs for `rows` rows (tokens).
 pub fn graph_preparation(npu: &SystolicArrays, rows: u32) -> Picos {
     let preparation = &npu.graph_preparation;
     Picos::from_micros(preparation.base_us.value + f64::from(rows) * preparation.per_row_us.value)
 }
 
-/// The graphs that cover a number of rows: `full` of the largest size and, where
-/// rows remain, one of the smallest size that takes them.
+/// The graphs that cover a number of rows: `full` of the largest size and, if rows remain,
+/// one of the smallest size that holds them.
 #[derive(Clone, Copy)]
 pub(super) struct Cover {
     pub(super) full: u64,
@@ -46,7 +46,7 @@ mod tests {
     const SIZES: [u32; 6] = [32, 64, 128, 256, 512, 1024];
 
     #[test]
-    fn a_cover_pads_to_one_graph_where_a_pipe_would_run_several() {
+    fn rows_are_padded_to_one_larger_graph_rather_than_split_over_several() {
         let cover = Cover::of(525, &SIZES);
         assert_eq!((cover.graphs(), cover.last), (1, Some(1024)));
     }

@@ -1,5 +1,5 @@
-//! How a language-model engine's kernels on an NPU run a layer: as `kernel::language` says, each behind what handing it over
-//! takes.
+//! A layer on a language-model engine's NPU kernels: the times of `kernel::language`, each after a
+//! dispatch.
 
 use crate::device::LanguageRates;
 use crate::kernel::cpu::traffic;
@@ -8,7 +8,7 @@ use crate::kernel::{Execution, Phase, PhaseKind, Phases};
 use crate::units::{Bytes, Picos};
 use crate::workload::Layer;
 
-/// How `layer` runs while nobody else uses the memory.
+/// How `layer` runs without memory contention.
 pub fn execute(layer: &Layer, rates: &LanguageRates) -> Execution<LanguageLaunch> {
     let Work { kernel, nanos, .. } = Work::of(layer, rates);
     let bytes = Bytes(traffic::bytes(layer, None));

@@ -1,19 +1,19 @@
-//! Layers as matrix products.
+//! Lowering of layers to matrix products.
 
 use crate::kernel::{Result, Unsupported};
 use crate::workload::{Class, DataType, Layer};
 
-/// What the rows of a product are.
+/// Meaning of a product's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rows {
-    /// Tokens: their number changes from request to request.
+    /// Tokens, whose number varies per request.
     Tokens,
-    /// Output pixels: their number is part of the network.
+    /// Output pixels, whose number is fixed by the network.
     Pixels,
 }
 
-/// `batch` equal products of `[rows, inner]` activations and `[inner, outputs]`
-/// weights (or activations that take their place).
+/// `batch` equal products of `[rows, inner]` activations and `[inner, outputs]` weights or,
+/// in attention, activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Product {
     pub(super) batch: u64,
@@ -21,18 +21,17 @@ pub(super) struct Product {
     pub(super) inner: u64,
     pub(super) outputs: u64,
     pub(super) kind: Rows,
-    /// Whether the right operand is part of the network.
+    /// Whether the right operand is a trained weight.
     pub(super) trained_weights: bool,
     /// Whether both operands are 8-bit integers.
     pub(super) integers: bool,
-    /// Tensors of the output's size that move: the output, and what linked
-    /// functions of two tensors read.
+    /// Output-sized tensors transferred: the output, and the second operands of linked functions.
     pub(super) output_transfers: u64,
 }
 
 impl Product {
-    /// The product `layer` is; a convolution is the product of its unrolled
-    /// windows (im2col), one a group.
+    /// Lowers `layer` to a product; a convolution becomes one product per group over its unrolled
+    /// windows (im2col).
     pub(super) fn of(layer: &Layer) -> Result<Self> {
         let linked = &layer.linked;
         let output_transfers = 1 + u64::from(linked.additions()) + u64::from(linked.multiplications());

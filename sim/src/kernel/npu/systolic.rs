@@ -1,12 +1,12 @@
 //! Cycles of a weight-stationary systolic array.
 
-/// Cycles one R x R array takes for `[m, n] x [n, k]`, the second operand
+/// Cycles of one R x R array for `[m, n] x [n, k]`, with the second operand
 /// stationary: `ceil(n / R) ceil(k / R) (m + 3R - 2) - 1`.
 ///
 /// A fold loads R rows of the stationary tile, then streams `m` rows; the last
-/// result leaves 2R - 2 cycles after the last row enters, by the skew across and
-/// down the array. The last cycle's index is counted, as SCALE-Sim v3 does, hence
-/// the 1. For R = 32 a fold takes m + 94 cycles.
+/// result leaves 2R - 2 cycles after the last row enters, due to the skew across and
+/// down the array. The result is the index of the last cycle, as in SCALE-Sim v3, hence
+/// the `- 1`. For R = 32 a fold takes m + 94 cycles.
 pub fn systolic_cycles(m: u64, n: u64, k: u64, array: u32) -> u64 {
     let array = u64::from(array);
     let folds = n.div_ceil(array).saturating_mul(k.div_ceil(array));
@@ -20,13 +20,13 @@ mod tests {
 
     type Matrix = Vec<Vec<i64>>;
 
-    /// One weight-stationary array, register by register.
+    /// Register-level simulation of one weight-stationary array.
     struct Array {
         size: usize,
         weights: Matrix,
-        /// The activation each element passes on to its right neighbour.
+        /// The activation that each element passes to its right neighbour.
         across: Matrix,
-        /// The partial sum each element passes on downwards.
+        /// The partial sum that each element passes downwards.
         down: Matrix,
         cycle: u64,
     }
@@ -37,7 +37,7 @@ mod tests {
             Self { size, weights: zeros.clone(), across: zeros.clone(), down: zeros, cycle: 0 }
         }
 
-        /// Shifts one row of weights in from above; the others move down.
+        /// Shifts in one row of weights from above; the others move down.
         fn load_row(&mut self, row: Vec<i64>) {
             self.weights.pop();
             self.weights.insert(0, row);
@@ -63,8 +63,8 @@ mod tests {
         matrix.get(row).and_then(|values| values.get(column)).copied().unwrap_or(0)
     }
 
-    /// Multiplies on one array, fold after fold; returns the product and the
-    /// index of the cycle in which its last result left the array.
+    /// Multiplies on one array, fold by fold; returns the product and the index of the cycle in
+    /// which its last result left the array.
     fn multiply(left: &Matrix, right: &Matrix, size: usize) -> (Matrix, u64) {
         let (m, n, k) = (left.len(), right.len(), right[0].len());
         let mut array = Array::new(size);
@@ -80,7 +80,7 @@ mod tests {
                 let start = array.cycle;
                 while results < m * size {
                     let time = (array.cycle - start) as usize;
-                    // Row i of the array gets its activations i cycles late.
+                    // Row i of the array receives its activations i cycles late.
                     let entering: Vec<i64> = (0..size)
                         .map(|i| time.checked_sub(i).map_or(0, |row| element(left, row, first_row + i)))
                         .collect();
@@ -133,7 +133,7 @@ mod tests {
         assert!(products >= 30);
     }
 
-    /// Array, m, n, k and the cycles that SCALE-Sim counts.
+    /// Array size, m, n, k and the cycles that SCALE-Sim counts.
     fn counted_by_scale_sim() -> impl Iterator<Item = [u64; 5]> {
         let table = include_str!("../../../tests/golden/systolic_cycles.csv");
         table.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit())).map(|line| {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fold_of_a_32_by_32_array_takes_94_cycles_more_than_it_has_rows() {
+    fn a_fold_of_a_32_by_32_array_takes_94_cycles_more_than_its_rows() {
         // SCALE-Sim v3, 32 x 32, weight stationary: ceil(N/32) ceil(K/32) (M + 94) - 1.
         assert_eq!(systolic_cycles(1, 32, 32, 32), 94);
         assert_eq!(systolic_cycles(4096, 4096, 256, 32), 128 * 8 * (4096 + 94) - 1);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_array_of_128_takes_382_cycles_more_than_it_has_rows() {
+    fn a_fold_of_an_array_of_128_takes_382_cycles_more_than_its_rows() {
         assert_eq!(systolic_cycles(1024, 256, 128, 128), 2 * (1024 + 382) - 1);
     }
 }

@@ -13,9 +13,8 @@ use crate::workload::{Conv2d, DataType, Function, Linear, MatMul, Operator, Shap
 /// Largest relative difference from the second implementation.
 const TOLERANCE: f64 = 1e-3;
 
-/// Outputs, inputs, tokens, order and microseconds: the second implementation's
-/// answers for graphs of every row count (`HeteroInfer`'s constants, Snapdragon 8
-/// Gen 3).
+/// Outputs, inputs, tokens, order and microseconds of the second implementation, with a graph
+/// for every row count (`HeteroInfer`'s constants, Snapdragon 8 Gen 3).
 const PREFILL: [(u32, u32, u32, Order, f64); 46] = [
     (4096, 4096, 32, WeightsStream, 851.968),
     (4096, 4096, 128, WeightsStream, 940.912),
@@ -65,7 +64,7 @@ const PREFILL: [(u32, u32, u32, Order, f64); 46] = [
     (3072, 768, 50, WeightsStationary, 363.725),
 ];
 
-/// Outputs, inputs and microseconds of one token.
+/// Outputs, inputs and microseconds of the second implementation for one token.
 const DECODE: [(u32, u32, f64); 6] = [
     (4096, 4096, 693.272),
     (28_672, 4096, 3_886.905),
@@ -121,7 +120,7 @@ fn assert_close(found: f64, expected: f64, what: &str) {
 }
 
 #[test]
-fn the_golden_profile_is_possible_and_every_table_has_a_source() {
+fn the_golden_profile_is_valid_and_every_table_has_a_source() {
     let profile = profile();
     let mut checker = Checker::default();
     checker.table("npu", |checker| profile.npu.check(checker));
@@ -132,7 +131,7 @@ fn the_golden_profile_is_possible_and_every_table_has_a_source() {
 }
 
 #[test]
-fn an_impossible_npu_is_rejected_key_by_key() {
+fn an_invalid_npu_is_rejected_key_by_key() {
     let mut unit = profile().npu;
     let npu = unit.systolic.as_mut().unwrap();
     npu.array_dimension = 0;
@@ -170,8 +169,8 @@ fn decode_agrees_with_a_second_implementation() {
 
 #[test]
 fn the_rows_of_heteroinfers_table_3_are_met() {
-    // Outputs, inputs, tokens, published us, largest relative error accepted:
-    // the first three are what the constants are fitted to, the others are not.
+    // Outputs, inputs, tokens, published us, accepted relative error. The constants are fitted to
+    // the first three rows; the others are predictions.
     let rows = [
         (4096, 4096, 256, 1884.0, 0.002),
         (4096, 4096, 1, 693.0, 0.001),
@@ -249,7 +248,7 @@ fn every_byte_moves_during_the_folds_at_an_even_rate() {
 
 #[test]
 fn the_parts_of_a_fold_share_its_time_by_their_cycles() {
-    // 4096 rows stream; 32 load before them and 62 drain after, of 32 x 32 arrays.
+    // On 32 x 32 arrays, 4096 rows stream after 32 cycles of loading and before 62 of draining.
     let phases = execute(&linear(256, 4096, 4096), &hexagon()).unwrap().phases;
     let total = phases.duration().as_micros();
     for (phase, cycles) in phases.as_slice().iter().zip([32.0, 4096.0, 62.0]) {
@@ -259,26 +258,26 @@ fn the_parts_of_a_fold_share_its_time_by_their_cycles() {
 
 #[test]
 fn blocks_of_columns_are_whole() {
-    // 4096 x 544 stays not on chip: blocks of 256 columns, the third one filled up.
+    // 4096 x 544 does not fit on chip: blocks of 256 columns, the third one padded.
     let npu = hexagon_with_all_graphs();
     let between = schedule(&linear(525, 4096, 4096), &npu);
     assert_eq!((between.padded, between.panels), ([4096, 4096, 768], 3));
     assert_eq!(between, schedule(&linear(768, 4096, 4096), &npu));
-    // 14336 x 256 does not fit either: panels as wide as the array, none filled up.
+    // 14336 x 256 does not fit either: panels as wide as the array, without padding.
     assert_eq!(schedule(&linear(525, 14_336, 4096), &npu).padded, [4096, 14_336, 544]);
 }
 
 #[test]
-fn a_cut_by_outputs_halves_the_time_of_one_token() {
-    // HeteroInfer's solver cuts 4096x4096 in halves (Table 3), which only pays where
-    // half of the outputs take half of the NPU's time.
+fn splitting_the_outputs_in_half_halves_the_time_of_one_token() {
+    // HeteroInfer's solver halves 4096x4096 (Table 3), which is profitable only if half of
+    // the outputs take half of the NPU's time.
     let whole = micros(&linear(1, 4096, 4096), &hexagon()) - 161.0;
     let half = micros(&linear(1, 4096, 2048), &hexagon()) - 161.0;
     assert_close(half, whole / 2.0, "half of the outputs");
 }
 
 #[test]
-fn arrays_take_their_folds_in_rounds() {
+fn arrays_process_folds_in_rounds() {
     let npu = SystolicArrays { arrays: Some(4), ..hexagon_with_all_graphs() };
     let folds = |outputs| {
         schedule(&linear(32, 32, outputs), &SystolicArrays { order: WeightsStationary, ..npu.clone() })
@@ -290,7 +289,7 @@ fn arrays_take_their_folds_in_rounds() {
 }
 
 #[test]
-fn integers_run_at_a_rate_and_size_of_their_own() {
+fn integer_products_have_their_own_rate_and_element_size() {
     let integer = Integer {
         source: "test".into(),
         basis: Basis::Assumed,
@@ -324,7 +323,7 @@ fn a_convolution_is_the_product_of_its_unrolled_windows() {
 }
 
 #[test]
-fn groups_and_heads_fold_one_after_another() {
+fn groups_and_heads_are_folded_in_sequence() {
     let grouped = schedule(&conv(2), &hexagon());
     assert_eq!(grouped.folds, 2 * (9 * 32 / 32) * (64 / 32));
     assert_eq!(grouped.graphs, 1);
@@ -345,7 +344,7 @@ fn a_linked_sum_reads_one_more_tensor() {
 }
 
 #[test]
-fn a_server_array_of_128_steps_by_128() {
+fn an_array_of_128_pads_to_multiples_of_128() {
     let npu = SystolicArrays { array_dimension: 128, ..hexagon_with_all_graphs() };
     let schedule = schedule(&linear(129, 300, 1000), &npu);
     assert_eq!(schedule.padded, [1024, 384, 256]);
@@ -356,14 +355,14 @@ fn bundled(name: &str) -> SystolicArrays {
     crate::device::profile::Profile::load(name).unwrap().npu.unwrap().systolic.unwrap()
 }
 
-/// Operations a second of a square product of 16-bit floats, in 10^12.
+/// TFLOPS of a square product of 16-bit floats.
 fn tera_operations(npu: &SystolicArrays, extent: u32) -> f64 {
     let layer = Layer { data_type: DataType::F16, ..linear(extent, extent, extent) };
     2.0 * f64::from(extent).powi(3) / micros(&layer, npu) / 1e6
 }
 
 #[test]
-fn large_products_come_close_to_what_other_npus_publish() {
+fn large_products_come_close_to_the_published_rates_of_other_npus() {
     // Google Cloud, TPU v4: 275 TFLOPS. ANE guide, M1: near 12 TFLOP/s.
     let tpu = tera_operations(&bundled("tpu-v4"), 8192);
     assert!((0.9 * 275.0..275.0).contains(&tpu), "{tpu}");
@@ -372,14 +371,14 @@ fn large_products_come_close_to_what_other_npus_publish() {
     let rows = |rows| micros(&Layer { data_type: DataType::F16, ..linear(rows, 512, 512) }, &neural_engine);
     let slope = 2.0 * 32_768.0 * 512.0 * 512.0 / (rows(65_536) - rows(32_768)) / 1e6;
     assert!((0.95 * 12.0..12.01).contains(&slope), "{slope}");
-    // A square product does not fit on chip and waits for memory: contributed rooflines
+    // A square product does not fit on chip and is memory-bound: contributed rooflines
     // (ANEForge) have 2.7 TFLOP/s for the M1's.
     let square = tera_operations(&neural_engine, 4096);
     assert!((2.0..4.0).contains(&square), "{square}");
 }
 
 #[test]
-fn each_npu_steps_by_its_own_array() {
+fn folds_change_at_multiples_of_each_npus_array() {
     for (name, array) in [("snapdragon-8gen3", 32), ("tpu-v4", 128), ("apple-m1", 16)] {
         let npu = SystolicArrays { graph_sizes: Vec::new(), order: WeightsStationary, ..bundled(name) };
         let folds = |outputs| schedule(&linear(512, 1024, outputs), &npu).folds;
@@ -389,14 +388,14 @@ fn each_npu_steps_by_its_own_array() {
 }
 
 #[test]
-fn a_small_product_on_a_neural_engine_is_its_dispatch() {
+fn a_small_product_on_a_neural_engine_is_bound_by_its_dispatch() {
     let npu = bundled("apple-m1");
     let layer = Layer { data_type: DataType::F16, ..linear(64, 256, 256) };
     assert_eq!(schedule(&layer, &npu).limit, Limit::Dispatch);
 }
 
 #[test]
-fn what_is_no_product_falls_back_to_another_processor() {
+fn an_operator_other_than_a_product_is_refused() {
     let softmax = Operator::Softmax(Softmax { input: Shape::tokens(256, 256) });
     let error = execute(&Layer::new(softmax, DataType::F16), &hexagon()).unwrap_err();
     assert_eq!(error.processor, "NPU");
@@ -404,7 +403,7 @@ fn what_is_no_product_falls_back_to_another_processor() {
 }
 
 #[test]
-fn preparing_graphs_takes_what_heteroinfer_measured() {
+fn the_time_to_prepare_graphs_agrees_with_heteroinfer() {
     // HeteroInfer, section 5.3.2: 408.4 ms at 135 tokens, 2050 ms at 1000.
     for (tokens, published_ms) in [(135, 408.4), (1000, 2050.0)] {
         let found = graph_preparation(&hexagon(), tokens).as_micros();
@@ -420,8 +419,8 @@ fn extents_beyond_any_network_saturate() {
 
 #[test]
 fn npu_prefill_draws_about_the_published_power() {
-    // HeteroInfer, section 5.8: 2.23 W for prefill with most work on the NPU. One
-    // layer of Llama-8B's products, NPU alone: below that, since GPU and CPU add.
+    // HeteroInfer, section 5.8: 2.23 W for prefill with most work on the NPU. The products of one
+    // layer of Llama-8B on the NPU alone draw less, since the GPU and the CPU add to that figure.
     let (npu, power) = (hexagon(), profile().power);
     let shapes = [(4096, 4096), (4096, 2048), (4096, 4096), (4096, 28_672), (14_336, 4096)];
     let executions = shapes.map(|(inputs, outputs)| execute(&linear(256, inputs, outputs), &npu).unwrap());

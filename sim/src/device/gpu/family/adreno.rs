@@ -1,6 +1,6 @@
 //! Qualcomm Adreno.
 
-use super::{Family, Tile, TileTask, UNRECOGNISED, WinogradThresholds, number_behind};
+use super::{Family, Tile, TileTask, UNRECOGNISED, WinogradThresholds, number_after};
 
 pub(super) static ADRENO_3XX: Family = Family {
     recognises: |words| series(words) == Some(3),
@@ -35,9 +35,9 @@ const BEFORE_6XX: Family = Family {
     fully_connected_slices: 32,
     winograd: WinogradThresholds { source_slices: 32, output_slices: 32, tiles: 64 },
     constant_bytes: 2560,
-    // Some members of these generations get 64 or 256.
+    // Some models of these generations get 64 or 256.
     norm_threads: Some(128),
-    norms_few_slices_alone: true,
+    norm_skips_group_for_few_slices: true,
     ..UNRECOGNISED
 };
 
@@ -50,13 +50,13 @@ const FROM_6XX: Family = Family {
     ..BEFORE_6XX
 };
 
-/// First digit of the model number; 0 of an Adreno that tells none.
+/// First digit of the model number; 0 if the driver reports none.
 fn series(words: &str) -> Option<u32> {
     let is_adreno = words.contains("adreno") || words.contains("qualcomm");
-    is_adreno.then(|| number_behind(words, "adreno").unwrap_or(0) / 100)
+    is_adreno.then(|| number_after(words, "adreno").unwrap_or(0) / 100)
 }
 
-/// The rule for GPUs with so many lanes in a full 16-bit wave.
+/// The tile rule for full 16-bit waves of `lanes` lanes.
 fn tile(task: &TileTask, lanes: f64) -> (Tile, u32) {
     let tile = match task.per_unit() / lanes {
         waves if waves <= 6.0 => Tile::new(1, 1, 1),

@@ -37,7 +37,7 @@ fn tile(task: &TileTask) -> (Tile, u32) {
     (tile, unroll)
 }
 
-/// The tile with its slices, else its rows, else its columns halved.
+/// The tile with the first even extent of slices, rows and columns halved.
 fn halved(tile: Tile) -> Tile {
     match tile {
         Tile { slices, .. } if slices % 2 == 0 => Tile { slices: slices / 2, ..tile },

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::workload::Layout;
 
-/// A9 and A10. They join all axes of a grid where that saves more than 4 % of the groups.
+/// A9 and A10. `linear_all` if `linear_spatial` has more than 1.04 times its groups.
 pub(super) static A9: Family = A9_RULES;
 
 const A9_RULES: Family = Family {
@@ -22,7 +22,7 @@ const A9_RULES: Family = Family {
     ..UNRECOGNISED
 };
 
-/// A11 and later. They join all axes where that saves any group.
+/// A11 and later. `linear_all` if it saves any group over `linear_spatial`.
 pub(super) static BIONIC: Family = Family {
     recognises: |words| words.contains("apple"),
     tile: bionic_tile,
@@ -30,7 +30,7 @@ pub(super) static BIONIC: Family = Family {
     ..A9_RULES
 };
 
-/// Texels a thread may compute, by the groups there are for each compute unit.
+/// Texels that a thread may compute, by the groups per compute unit.
 fn budget(task: &TileTask) -> u32 {
     let groups = task.shape.texels().div_ceil(u64::from(LINEAR_GROUP));
     match groups / u64::from(task.compute_units) {
@@ -50,7 +50,7 @@ fn bionic_tile(task: &TileTask) -> (Tile, u32) {
     }
 }
 
-/// `tile` with as many slices as the `budget` of texels and the tensor allow, and the source unroll.
+/// `tile` with as many slices as the `budget` of texels and the tensor allow, plus the source unroll.
 fn tile(task: &TileTask, budget: u32, mut tile: Tile) -> (Tile, u32) {
     let slices = task.shape.slices;
     if budget >= 4 && slices == 3 {
@@ -63,15 +63,16 @@ fn tile(task: &TileTask, budget: u32, mut tile: Tile) -> (Tile, u32) {
     (tile, task.unroll_by_texels(tile.texels()))
 }
 
-/// Joins axes where that saves groups: all of them where it saves more than `worth_joining_all`.
-fn map(grid: &ConvGrid, worth_joining_all: f64) -> ConvMapping {
+/// The linearisation with the fewest groups; `linear_all` only if `linear_spatial` has more than
+/// `linear_all_ratio` times its groups.
+fn map(grid: &ConvGrid, linear_all_ratio: f64) -> ConvMapping {
     let [columns, rows, slices] = grid.threads.map(u64::from);
     let group = u64::from(LINEAR_GROUP);
     let by_axis = columns.div_ceil(8) * rows.div_ceil(4) * slices;
     let by_plane = (columns * rows).div_ceil(group) * slices;
     let by_all = (columns * rows * slices).div_ceil(group);
     let linear = [LINEAR_GROUP, 1, 1];
-    let (linearisation, group) = if by_plane as f64 / by_all as f64 > worth_joining_all {
+    let (linearisation, group) = if by_plane as f64 / by_all as f64 > linear_all_ratio {
         (Linearisation::All, linear)
     } else if by_plane < by_axis {
         (Linearisation::Spatial, linear)
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_hold_thirty_two_threads_where_the_grid_lets_them() {
+    fn groups_have_32_threads_if_the_grid_allows() {
         assert_eq!(work_group([56, 56, 16]), [8, 8, 1]);
         assert_eq!(work_group([7, 7, 40]), [8, 8, 1]);
         assert_eq!(work_group([3, 3, 40]), [4, 4, 2]);
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_are_joined_only_where_that_saves_groups() {
+    fn axes_are_flattened_only_if_that_saves_groups() {
         let map = |threads, family: &Family| {
             (family.map_convolution)(&ConvGrid { threads, folded: false, row_weights: false }).linearisation
         };

@@ -1,14 +1,14 @@
-//! What the delegate does on a GPU that it does not recognise, and how a CPU runs such kernels.
+//! The delegate's rules for a GPU that it does not recognise, and for a CPU as `OpenCL` device.
 
 use super::{ConvGrid, ConvMapping, Family, Linearisation, Tile, TileTask, WinogradThresholds};
 use crate::workload::Layout;
 
-/// Launch of a kernel, in microseconds (hardware prior of the GPU model, from the mobile-ml-benchmark data
+/// Launch overhead in microseconds (hardware prior of the GPU model, from the mobile-ml-benchmark data
 /// set).
 const LAUNCH_US: f64 = 6.0;
 
-/// The delegate on a GPU without rules of its own. `LiteRT` also tries constant weights there; they are
-/// left out, as such GPUs' constant memory is not known.
+/// A GPU without rules of its own. `LiteRT` also tries `conv_constants` there; that is not modelled, as
+/// the constant memory of such GPUs is unknown.
 pub(super) const UNRECOGNISED: Family = Family {
     maker: "",
     recognises: |_| false,
@@ -18,7 +18,7 @@ pub(super) const UNRECOGNISED: Family = Family {
     map_convolution,
     convolution_group_slices: 16,
     work_group: None,
-    most_group_threads: None,
+    max_group_threads: None,
     fully_connected_slices: 16,
     winograd: WinogradThresholds { source_slices: 16, output_slices: 16, tiles: 32 },
     constant_bytes: 0,
@@ -28,18 +28,18 @@ pub(super) const UNRECOGNISED: Family = Family {
     softmax_passes: 3,
     softmax_threads: 128,
     norm_threads: Some(64),
-    norms_few_slices_alone: false,
+    norm_skips_group_for_few_slices: false,
     runs_threads_in_turn: false,
     has_last_level_cache: false,
     hides_wave_start: false,
     expected_launch_us: LAUNCH_US,
 };
 
-/// Any other `OpenCL` device: cores of a CPU under `PoCL`. A device of its kind has thousands of threads to
-/// a group, which one core would run while the others wait.
+/// Any other `OpenCL` device: the cores of a CPU under `PoCL`. Such a device allows thousands of
+/// threads per work-group, which a single core would run while the others idle; hence the limit of 256.
 pub(super) static GENERIC: Family = Family {
     layout: Layout::SlicedBuffer,
-    most_group_threads: Some(256),
+    max_group_threads: Some(256),
     norm_threads: None,
     runs_threads_in_turn: true,
     ..UNRECOGNISED

@@ -1,10 +1,10 @@
 //! Arm Mali.
 
-use super::{Family, Tile, TileTask, UNRECOGNISED, number_behind};
+use super::{Family, Tile, TileTask, UNRECOGNISED, number_after};
 
 pub(super) static MIDGARD: Family = Family {
     maker: "Arm",
-    recognises: |words| number_behind(words, "mali-t").is_some(),
+    recognises: |words| number_after(words, "mali-t").is_some(),
     wave_threads: 1,
     softmax_threads: 1024,
     tile: |task| (tile_of(texels(task, [1024.0, 4096.0, f64::INFINITY], 8), task), 1),
@@ -30,11 +30,11 @@ pub(super) static BIFROST_3: Family = Family { recognises: |words| model(words) 
 pub(super) static VALHALL_1: Family =
     Family { recognises: |words| matches!(model(words), Some(57 | 77)), ..VALHALL };
 
-/// Tried last, so that it takes every Mali that is none of the others.
+/// Matched last of the Mali families, as the fallback for every other Mali.
 pub(super) static VALHALL_2: Family =
     Family { recognises: |words| words.contains("mali"), has_depthwise_3x3: false, ..VALHALL };
 
-/// Its 3x3 depthwise kernel is for 16-bit activations in textures, which is how the delegate stores them.
+/// The 3x3 depthwise kernel requires 16-bit activations in textures, which the delegate uses here.
 const BIFROST: Family = Family {
     maker: "Arm",
     wave_threads: 8,
@@ -47,18 +47,19 @@ const BIFROST: Family = Family {
 const VALHALL: Family =
     Family { wave_threads: 16, tile: |task| with_unroll(texels(task, LATER_LIMITS, 8), task), ..BIFROST };
 
-/// Texels of the output per compute unit up to which a thread computes one, two or four, from G76 on.
+/// Output texels per compute unit up to which a thread computes one, two or four texels, from G76 on.
 const LATER_LIMITS: [f64; 3] = [256.0, 1536.0, 4096.0];
 
 fn model(words: &str) -> Option<u32> {
-    number_behind(words, "mali-g")
+    number_after(words, "mali-g")
 }
 
 fn bifrost_tile(task: &TileTask, limits: [f64; 3]) -> (Tile, u32) {
     with_unroll(texels(task, limits, if task.trivial { 8 } else { 4 }), task)
 }
 
-/// Texels of a thread: one, two or four up to the `limits` of the output per compute unit, else `most`.
+/// Texels per thread: one, two or four up to the respective limit of output texels per compute unit,
+/// else `most`.
 fn texels(task: &TileTask, [one, two, four]: [f64; 3], most: u32) -> u32 {
     match task.per_unit() {
         task if task <= one => 1,

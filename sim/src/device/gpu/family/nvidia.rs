@@ -6,8 +6,8 @@ use crate::workload::Layout;
 /// Threads of a warp.
 const WARP: u32 = 32;
 
-/// The delegate asks for groups of the size that the driver answers for the compiled kernel: NVIDIA's (driver
-/// 580) answers 256 for every kernel that was not compiled for a larger one, whatever its registers.
+/// The delegate takes the maximum work-group size from the driver, per compiled kernel: NVIDIA's
+/// (driver 580) returns 256 for every kernel not compiled for a larger one, whatever its registers.
 pub(super) static NVIDIA: Family = Family {
     maker: "NVIDIA",
     recognises: |words| words.contains("nvidia"),
@@ -15,7 +15,7 @@ pub(super) static NVIDIA: Family = Family {
     layout: Layout::SlicedBuffer,
     tile,
     map_convolution: linear_groups,
-    most_group_threads: Some(256),
+    max_group_threads: Some(256),
     fully_connected_slices: 8,
     constant_bytes: 1024,
     has_last_level_cache: true,

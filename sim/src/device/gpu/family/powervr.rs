@@ -2,13 +2,13 @@
 
 use super::{Family, Tile, TileTask, UNRECOGNISED, linear_groups};
 
-/// Launch of a kernel by a driver that is slow to start one, in microseconds (hardware prior of the GPU
-/// model, from the mobile-ml-benchmark data set).
+/// Launch overhead of a slow driver, in microseconds (hardware prior of the GPU model, from the
+/// mobile-ml-benchmark data set).
 const SLOW_LAUNCH_US: f64 = 45.0;
 
-/// A driver of `OpenCL` 3.0 would get its preferred multiple as group size, not 32. `LiteRT` allows 32
-/// threads in a reducing group; TFLite up to 2.15 has no such limit, and the means that a GE8320 was
-/// measured on agree: 7x7 ones are summed by lone threads, and a 56x56 one takes a thread 14 reads, not 112
+/// Under `OpenCL` 3.0 the group size would be the driver's preferred multiple, not 32. `LiteRT` limits
+/// a reducing group to 32 threads; TFLite up to 2.15 has no such limit, and the means measured on a
+/// GE8320 agree: 7x7 means run on lone threads, and a 56x56 mean takes 14 reads per thread, not 112
 /// (mobile-ml-benchmark data set).
 pub(super) static POWERVR: Family = Family {
     maker: "Imagination",
@@ -22,7 +22,7 @@ pub(super) static POWERVR: Family = Family {
 };
 
 fn tile(task: &TileTask) -> (Tile, u32) {
-    // The rule starts from up to eight slices, which 16-bit kernels cut to four.
+    // The delegate's rule yields up to eight slices, which it limits to four in 16-bit kernels.
     let slices = task.slices_up_to_four();
     let unroll = match slices {
         1 if task.source_slices <= 8 => task.source_slices.max(1),

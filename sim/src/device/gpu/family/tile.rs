@@ -1,10 +1,10 @@
-//! What a thread of a generic convolution computes, and what the rules for it look at.
+//! The tile of a thread of a generic convolution, and the inputs of the tile rules.
 
-/// Bytes of one slice of one pixel: four 16-bit channels. The delegate computes 32-bit models in 16 bits
-/// too.
+/// Bytes of one texel, a slice of one pixel: four 16-bit channels. The delegate runs 32-bit models in
+/// 16 bits, too.
 pub(crate) const SLICE_BYTES: u64 = 8;
 
-/// A tensor as the delegate sees it: the images of its batch lie side by side, channels are cut in slices.
+/// A tensor in the delegate's layout: the batch folded into the width, channels in slices of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Images.
@@ -39,7 +39,7 @@ impl Extent {
     }
 }
 
-/// What one thread computes: columns x rows of pixels, and output slices.
+/// Output block of one thread: columns x rows of pixels, and output slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
     /// Columns.
@@ -66,23 +66,23 @@ impl Tile {
         self.pixels() * self.slices
     }
 
-    /// The tile laid out along the width: how matrix products and the middle kernel of Winograd, whose
-    /// rows have different weights, use it.
+    /// The tile folded into a row, (bx*by, 1, bs), for matrix products and Winograd's middle kernel,
+    /// whose rows have different weights.
     #[must_use]
     pub fn folded(self) -> Self {
         Self { x: self.pixels(), y: 1, slices: self.slices }
     }
 }
 
-/// What the tile rules look at. Each family's rule trades reuse (large tiles) against occupancy (small
-/// ones).
+/// Inputs of the tile rules. Each family's rule trades reuse (large tiles) against occupancy (small
+/// tiles).
 #[derive(Clone, Copy, Debug)]
 pub struct TileTask {
-    /// Output extent, as the rule is told it: Winograd's middle kernel passes the convolution's input.
+    /// Output extent; for Winograd's middle kernel, the extent of the convolution's input.
     pub shape: Extent,
-    /// Slices the convolution reads.
+    /// Input slices.
     pub source_slices: u32,
-    /// Slices it writes.
+    /// Output slices.
     pub output_slices: u32,
     /// 1x1, stride 1, undilated, unpadded.
     pub trivial: bool,
@@ -91,18 +91,18 @@ pub struct TileTask {
 }
 
 impl TileTask {
-    /// Texels of the output per compute unit.
+    /// Output texels per compute unit.
     pub(super) fn per_unit(&self) -> f64 {
         self.shape.pixels() as f64 * f64::from(self.output_slices) / f64::from(self.compute_units)
     }
 
-    /// The largest source unroll of `offered` that the source slices are a multiple of; 1 if none is.
+    /// The first unroll of `offered` that divides the source slices; 1 if none does.
     pub(super) fn unroll(&self, offered: &[u32]) -> u32 {
         offered.iter().copied().find(|&unroll| self.source_slices.is_multiple_of(unroll)).unwrap_or(1)
     }
 
-    /// Output slices of a thread: four or two where they divide the count or waste little of it, all of
-    /// them where there are fewer.
+    /// Output slices per thread: four or two if they divide the count or waste little of it, else all
+    /// (one or three).
     pub(super) fn slices_up_to_four(&self) -> u32 {
         match self.output_slices {
             slices if slices.is_multiple_of(4) || slices >= 8 => 4,
@@ -111,7 +111,7 @@ impl TileTask {
         }
     }
 
-    /// Source unroll that makes up for few texels of a thread.
+    /// Source unroll by the texels of a thread's tile: small tiles unroll more.
     pub(super) fn unroll_by_texels(&self, texels: u32) -> u32 {
         match texels {
             1 => self.unroll(&[4, 2]),
@@ -120,7 +120,7 @@ impl TileTask {
         }
     }
 
-    /// Source unroll where only the output slices of a thread count.
+    /// Source unroll by the output slices of a thread's tile.
     pub(super) fn unroll_by_slices(&self, slices: u32) -> u32 {
         if slices <= 2 { self.unroll(&[4, 2]) } else { self.unroll(&[2]) }
     }

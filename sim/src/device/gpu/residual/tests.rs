@@ -27,7 +27,7 @@ fn the_order_of_features_is_that_of_their_values() {
 }
 
 #[test]
-fn what_is_a_launch_s_own_is_not_its_neighbour_s() {
+fn an_own_correction_does_not_affect_neighbouring_launches() {
     let with_own = ResidualTable { own: vec![0.3, 0.0], ..table() };
     let added = |features: &Features| {
         with_own.correction(features).log_factor - table().correction(features).log_factor
@@ -45,7 +45,7 @@ fn a_correction_is_the_weighted_sum_of_similarities() {
 }
 
 #[test]
-fn far_from_every_point_the_physics_stands_alone() {
+fn far_from_every_point_the_correction_vanishes() {
     let correction = table().correction(&features(400.0, 3.0, 1.0));
     assert!(correction.log_factor.abs() < 1e-4 && correction.similarity < 1e-3, "{correction:?}");
 }
@@ -59,7 +59,7 @@ fn no_correction_leaves_its_range() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_named() {
+fn inconsistent_tables_are_rejected_with_the_key() {
     let check = |entries: Vec<ResidualTable>| {
         let mut checker = Checker::default();
         Residual { source: "runs".to_owned(), table: entries }.check(&mut checker);

@@ -1,46 +1,46 @@
-//! The depth of a product in blocks whose operands stay in cache.
+//! Blocking of a product's depth, so that operands stay in cache.
 //!
-//! The kernels and the model of their time share these rules.
+//! The kernels and their time model share these rules.
 
-/// Bytes of one pixel's inputs that a micro-kernel call takes: those of a tile's
-/// pixels then stay in half of a first-level cache of 32 KiB while panel after
-/// panel passes (BLIS's `kc`).
+/// Bytes of one pixel's inputs per micro-kernel call (BLIS's `kc`): the inputs of a tile's
+/// pixels then stay in half of a 32 KiB first-level cache while panel after panel streams
+/// through.
 pub const DEPTH_BLOCK_BYTES: usize = 1024;
-/// Bytes of weights that are passed over before the next block of the depth: they stay
-/// in a second-level cache of 512 KiB while tile after tile reads them (half of it, for
-/// the other half is inputs and results).
+/// Bytes of weights per sweep, after which the next block of the depth follows: half of a
+/// 512 KiB second-level cache, where they stay while tile after tile reads them. The other
+/// half is for inputs and results.
 const SWEEP_BYTES: usize = 256 * 1024;
-/// Inputs of consecutive pixels this far apart, or a multiple, fall into the same lines
-/// of a first-level cache (4 KiB a way, as most have) and evict one another; they are
-/// then copied side by side.
+/// Inputs of consecutive pixels at a multiple of this distance map to the same sets of a
+/// first-level cache (most have 4 KiB per way) and evict one another; the kernel then
+/// copies them to contiguous memory.
 const CONFLICT_BYTES: usize = 4096;
-/// Most segments of a call, so that their pointers fit the stack.
+/// Maximum segments of a call, whose pointers are on the stack.
 pub const MAX_SEGMENTS: usize = 64;
 
-/// A block of the depth: some window positions, and some inputs of each.
+/// A block of the depth: a range of window positions (taps), and a range of each tap's inputs.
 #[derive(Clone, Copy)]
 pub struct DepthBlock {
-    /// First window position.
+    /// First tap.
     pub first_tap: usize,
-    /// Window positions.
+    /// Number of taps.
     pub taps: usize,
-    /// First input of each.
+    /// First input of each tap.
     pub first_input: usize,
-    /// Inputs of each.
+    /// Number of inputs of each tap.
     pub inputs: usize,
 }
 
 impl DepthBlock {
-    /// Whether the inputs of a tile's pixels, so many bytes apart, evict one another from
-    /// the cache.
+    /// Whether the inputs of a tile's pixels, `pixel_bytes` apart, evict one another from the
+    /// cache.
     #[inline]
     pub fn conflicts(&self, pixel_bytes: usize) -> bool {
         self.taps == 1 && pixel_bytes.is_multiple_of(CONFLICT_BYTES)
     }
 }
 
-/// The depth in blocks of about [`DEPTH_BLOCK_BYTES`] a pixel: whole window
-/// positions, or where one is longer, even parts of it.
+/// The depth in blocks of about [`DEPTH_BLOCK_BYTES`] per pixel: whole taps, or equal parts of
+/// a longer tap.
 pub struct DepthBlocks {
     taps: usize,
     inputs: usize,
@@ -50,7 +50,7 @@ pub struct DepthBlocks {
 }
 
 impl DepthBlocks {
-    /// Of a window of `taps` positions with `inputs` each.
+    /// Blocks for a window of `taps` taps with `inputs` inputs each.
     pub fn new(taps: usize, inputs: usize, element_bytes: usize) -> Self {
         let block = DEPTH_BLOCK_BYTES / element_bytes;
         let most_taps = (block / inputs).clamp(1, MAX_SEGMENTS);
@@ -68,7 +68,7 @@ impl DepthBlocks {
         self.taps.div_ceil(self.taps_a_block) * self.parts_a_tap
     }
 
-    /// Panels of `width` channels that a block of the depth is swept over before the next.
+    /// Panels of `width` channels per sweep of a block of the depth, at least one.
     pub fn panels_a_sweep(&self, width: usize) -> usize {
         (SWEEP_BYTES / (self.largest() * width * self.element_bytes)).max(1)
     }

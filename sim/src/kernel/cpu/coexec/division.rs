@@ -1,25 +1,23 @@
-//! How a product of coexec's own kernels is divided into blocks that threads take one
-//! by one.
+//! Division of a product of coexec's own kernels into blocks, which threads take one by one.
 //!
-//! The kernels and the model of their time share this rule: ruy's block map, counted in
-//! tiles of the micro-kernel at hand (on 64-bit Arm these are ruy's own 8x8). It does
-//! not depend on time.
+//! The kernels and their time model share this rule: ruy's block map, counted in tiles of
+//! the micro-kernel in use (on 64-bit Arm, ruy's own 8x8). It does not depend on rates.
 
 use std::ops::Range;
 
 use crate::kernel::cpu::ruy::{self, Product, Tile};
 
-/// Side of ruy's f32 tile on 64-bit Arm, in which its rules think.
+/// Side of ruy's f32 tile on 64-bit Arm, for which its rules are tuned.
 const RUY_TILE: u64 = 8;
 
-/// A product in units of a micro-kernel.
+/// Extents of a product and of its micro-kernel's tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Output pixels.
     pub pixels: usize,
     /// Output channels.
     pub channels: usize,
-    /// Multiply-accumulates for one result.
+    /// Multiply-accumulates per result.
     pub depth: usize,
     /// Independent products of these extents (groups, heads, images).
     pub products: usize,
@@ -27,11 +25,11 @@ pub struct Extent {
     pub tile_pixels: usize,
     /// Output channels of a tile.
     pub tile_channels: usize,
-    /// Bytes of a number.
+    /// Bytes of an element.
     pub element_bytes: usize,
 }
 
-/// One side cut into parts that differ by at most a tile, the larger first.
+/// One side divided into parts that differ by at most one tile, the larger ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Side {
     tiles: usize,
@@ -39,7 +37,7 @@ struct Side {
     large_parts: usize,
 }
 
-/// A grid of blocks over each of the products.
+/// A grid of blocks over each product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
     /// Threads that get a block.
@@ -53,14 +51,14 @@ pub struct Division {
     channels: Side,
 }
 
-/// A block: of which product, and its tiles.
+/// A block: its product, and its ranges of tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Which of the products.
+    /// Index of the product.
     pub product: usize,
-    /// Its tiles along the pixels.
+    /// Tiles along the pixels.
     pub pixel_tiles: Range<usize>,
-    /// Its tiles along the output channels.
+    /// Tiles along the output channels.
     pub channel_tiles: Range<usize>,
 }
 
@@ -79,8 +77,8 @@ impl Side {
 }
 
 impl Division {
-    /// Divides a product for up to `threads` threads. ruy runs one product after the other;
-    /// here the blocks of all products are taken in one go, which is the same for one.
+    /// Divides a product for up to `threads` threads. Unlike ruy, which runs one product after
+    /// the other, this puts the blocks of all products into one parallel region.
     pub fn new(extent: &Extent, threads: usize) -> Self {
         let Extent { pixels, channels, depth, .. } = *extent;
         let product = Product { channels: channels as u64, pixels: pixels as u64, depth: depth as u64 };
@@ -97,8 +95,8 @@ impl Division {
                 channels: Side { tiles: channel_tiles, small: channel_tiles, large_parts: 0 },
             };
         }
-        // The product as it would be if each tile were ruy's: as many tiles, and panels
-        // of as many bytes.
+        // An equivalent product in ruy's tiles: the same number of tiles, and panels of the same
+        // bytes.
         let lines = (extent.tile_pixels + extent.tile_channels) as u64;
         let in_ruy_tiles = Product {
             channels: channel_tiles as u64 * RUY_TILE,
@@ -130,8 +128,7 @@ impl Division {
         self.products * self.pixels.tiles * self.channels.tiles
     }
 
-    /// Times that a row of tiles goes through the depth: the panels of each block in sweeps of
-    /// `panels`.
+    /// Sweeps over the depth per row of tiles, with up to `panels` panels of a block per sweep.
     pub(super) fn sweeps(&self, panels: usize) -> usize {
         let of_small = self.channels.small.div_ceil(panels);
         let of_large = (self.channels.small + 1).div_ceil(panels);
@@ -144,12 +141,12 @@ impl Division {
         self.pixels.large_parts == 0 && self.channels.large_parts == 0
     }
 
-    /// Number of blocks, of all products.
+    /// Number of blocks over all products.
     pub fn blocks(&self) -> usize {
         self.products * self.pixel_blocks * self.channel_blocks
     }
 
-    /// Block number `index`; blocks that share weights follow one another.
+    /// The block at `index`; blocks that share weights are consecutive.
     pub fn block(&self, index: usize) -> Block {
         let (rest, pixel_block) = (index / self.pixel_blocks, index % self.pixel_blocks);
         Block {

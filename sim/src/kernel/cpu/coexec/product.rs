@@ -5,14 +5,14 @@ use crate::device::cpu::CoexecUnit;
 use crate::kernel::cpu::Kernel;
 use crate::workload::Conv2d;
 
-/// A product, or as many as there are groups.
+/// One product per group.
 pub(super) struct Product {
     pub(super) pixels: usize,
     pub(super) channels: usize,
     pub(super) taps: usize,
     pub(super) inputs: usize,
     pub(super) groups: usize,
-    /// Elements from one pixel's inputs to the next's, where no window moves over them.
+    /// Elements between the inputs of consecutive pixels; `None` if a window is read through pointers.
     pub(super) pixel_stride: Option<usize>,
     pub(super) element_bytes: usize,
 }
@@ -50,7 +50,7 @@ impl Product {
         let [rows, panels] = extent.tiles();
         let calls = (rows * panels * depth.count() * groups) as f64;
         let sweeps = division.sweeps(depth.panels_a_sweep(tile.channels));
-        // Inputs are looked up for each pixel, window position and sweep over the panels.
+        // Input pointers are computed per pixel, tap and sweep over the panels.
         let lookups = (rows * tile_pixels * taps * sweeps * groups) as f64;
         let weights = (panels * tile.channels * taps * inputs * groups) as f64;
         let threads = division.threads as f64;
@@ -91,8 +91,8 @@ impl Product {
         work
     }
 
-    /// Pixels of results that are copied because a part of their tile exists: once for the
-    /// first block of the depth, twice for each further one.
+    /// Result pixels of partial tiles, which are copied: once for the first block of the depth,
+    /// twice for each further one.
     fn edge_pixels(&self, extent: &Extent, depth_blocks: usize) -> f64 {
         let [_, panels] = extent.tiles();
         let edge_panels = usize::from(!self.channels.is_multiple_of(extent.tile_channels));

@@ -5,7 +5,7 @@ use crate::kernel::cpu::{Kernel, Library, execute};
 use crate::kernel::{Execution, PhaseKind};
 use crate::workload::{Conv2d, DepthwiseConv2d, Linear, Operator, Shape, Window};
 
-/// A server's eight cores with AVX-512.
+/// A server with eight AVX-512 cores.
 fn server() -> Cpu {
     let mut cpu = crate::kernel::cpu::tests::pixel4();
     let mut cluster = cpu.clusters.swap_remove(0);
@@ -22,7 +22,7 @@ fn fitted() -> CoexecRates {
     crate::input::from_toml(include_str!("../../../../tests/golden/coexec_rates.toml")).unwrap()
 }
 
-/// A server on which one unit costs a nanosecond and all else is free.
+/// A server on which one unit of work costs a nanosecond and everything else is free.
 fn only(unit: CoexecUnit) -> Cpu {
     let mut cpu = server();
     let mut rates = toml::Table::try_from(fitted()).unwrap();
@@ -54,8 +54,8 @@ fn assert_close(left: f64, right: f64) {
 fn tiles_are_computed_whole_and_copied_in_part() {
     let arithmetic = only(CoexecUnit::MultiplyAccumulate);
     assert_close(nanos(&linear(20, 100, 40), &arithmetic, "1large"), 28.0 * 64.0 * 100.0);
-    // 20 pixels of the second panel, 6 more of the first; twice more for each further
-    // block of the depth, of which 2,048 inputs make eight.
+    // The partial second panel copies 20 pixels, the partial tile of the first one 6. Each further
+    // block of the depth copies them twice; 2,048 inputs make eight blocks.
     let edges = only(CoexecUnit::EdgePixel);
     assert_close(nanos(&linear(20, 100, 40), &edges, "1large"), 26.0);
     assert_close(nanos(&linear(20, 2_048, 40), &edges, "1large"), 26.0 * 15.0);
@@ -68,7 +68,7 @@ fn a_product_with_one_row_reads_whole_panels_once() {
     let layer = linear(1, 256, 1_000);
     assert_close(nanos(&layer, &weights, "1large"), 256.0 * 1_024.0);
     assert_eq!(run(&layer, &weights, "1large").detail.kernel, Kernel::Gemv);
-    // 4 MiB of weights pass the second-level cache of one core by, and not those of two.
+    // 4 MiB of weights miss the second-level cache of one core but fit those of two.
     let memory = only(CoexecUnit::BeyondL2Byte);
     assert_close(nanos(&linear(1, 2_048, 512), &memory, "1large"), 4.0 * 2_048.0 * 512.0);
     assert!(nanos(&linear(1, 2_048, 512), &memory, "2large") < 1e-3);
@@ -81,8 +81,8 @@ fn windows_are_found_through_pointers_and_padding_is_not_read() {
     assert_close(nanos(&conv, &only(CoexecUnit::WindowPointer), "1large"), 196.0 * 9.0);
     let depthwise = DepthwiseConv2d::new(Shape::image(3, 3, 85), Window::same(3));
     let depthwise = Layer::new(Operator::DepthwiseConv2d(depthwise), DataType::F32);
-    // 85 channels are a chunk of 64, a vector of 16 and 5 more; of 3x3 windows over 3x3
-    // pixels, (2 + 3 + 2)^2 positions are inside.
+    // 85 channels are a chunk of 64, a vector of 16 and 5 lanes; (2 + 3 + 2)^2 taps of the 3x3 windows
+    // over 3x3 pixels are inside the image.
     for (unit, count) in [
         (CoexecUnit::DepthwiseChunk, 1.0),
         (CoexecUnit::DepthwiseVector, 1.0),
@@ -137,13 +137,13 @@ fn the_equation_is_the_kernel_model_s_time() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_rates_and_formats_are_named() {
     let cpu = crate::kernel::cpu::tests::pixel4();
     let cores = CoreSet::parse("1large", &cpu).unwrap();
     let reason = |layer: &Layer| execute(layer, &cpu, &cores, Library::Coexec).unwrap_err().to_string();
     assert!(reason(&linear(1, 8, 8)).contains("no table `coexec_f32`"));
     let half = Layer { data_type: DataType::F16, ..linear(1, 8, 8) };
-    assert!(reason(&half).contains("of f32, not of f16"));
+    assert!(reason(&half).contains("in f32, not in f16"));
     assert_eq!(Library::default_for(&cpu), Library::Xnnpack);
     assert_eq!([Library::default_for(&server()), Library::of_runs(&server())], [Library::Coexec; 2]);
 }

@@ -1,4 +1,4 @@
-//! The time of work: units times rates, stretched by the threads at work.
+//! The time of work: units times rates, stretched by contention between threads.
 
 use arrayvec::ArrayVec;
 
@@ -8,29 +8,29 @@ use crate::kernel::cpu::{
     MAX_THREADS, Makespan, NANOS_PER_MICRO, self_scheduled, self_scheduled_blocks, static_rows,
 };
 
-/// Most blocks of different sizes that are scheduled one by one; beyond it, their sizes
-/// differ by little.
-const MOST_SINGLE_BLOCKS: usize = 64;
+/// Maximum blocks of different sizes that are scheduled one by one; above it, their sizes
+/// differ little and are treated as equal.
+const MAX_UNEVEN_BLOCKS: usize = 64;
 
-/// A table of rates as plain numbers.
+/// A rate table as plain values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// Nanoseconds of each unit.
+    /// Nanoseconds per unit, in the order of [`CoexecUnit::ALL`].
     pub nanos: [f64; CoexecUnit::ALL.len()],
-    /// Weights that a core finds in a cache, in bytes.
+    /// Weight bytes up to which a core's caches hold them.
     pub near_weight_bytes: f64,
     /// Waking the first worker and waiting for it, in nanoseconds.
     pub first_fork_ns: f64,
-    /// What each further one adds.
+    /// Additional time for each further worker, in nanoseconds.
     pub further_thread_ns: f64,
-    /// What each further thread adds to parallel work.
+    /// Relative slowdown of parallel work per further thread.
     pub contention: f64,
-    /// What the slowest thread takes more than the fastest.
+    /// Relative extra time of the slowest thread over the fastest.
     pub straggler: f64,
 }
 
 impl Costs {
-    /// The costs that the rates of a profile say.
+    /// The values of a profile's rate table.
     pub fn of(rates: &CoexecRates) -> Self {
         Self {
             nanos: rates.rates(),
@@ -46,7 +46,7 @@ impl Costs {
         self.nanos[CoexecUnit::Operator as usize]
     }
 
-    /// Time that all units of one kind take one core.
+    /// Time of all units of one kind on one core, in nanoseconds.
     pub(super) fn of_unit(&self, work: &Work, unit: CoexecUnit) -> f64 {
         let units = if unit == CoexecUnit::FarWeightByte {
             (work.weight_bytes - self.near_weight_bytes).max(0.0)
@@ -56,13 +56,13 @@ impl Costs {
         units * self.nanos[unit as usize]
     }
 
-    /// Time that the work takes one core alone, its dispatch apart.
+    /// Time of the work on a single core without dispatch, in nanoseconds.
     pub(super) fn nanos(&self, work: &Work) -> f64 {
         let counted: f64 = work.units.iter().zip(&self.nanos).map(|(units, nanos)| units * nanos).sum();
         counted + self.of_unit(work, CoexecUnit::FarWeightByte)
     }
 
-    /// How many times as long thread number `thread` of `threads` takes.
+    /// Slowdown of thread `thread` of `threads` by contention and straggling.
     pub(super) fn stretch(&self, thread: usize, threads: usize) -> f64 {
         if threads < 2 {
             return 1.0;
@@ -82,7 +82,7 @@ impl Costs {
         self.operator_ns() + work.makespan(&per_thread).nanos + self.fork_ns(threads)
     }
 
-    /// What it takes to give so many threads work, and to wait for them.
+    /// Fork-join time of a parallel region on `threads` threads, at least two, in nanoseconds.
     pub(super) fn fork_ns(&self, threads: usize) -> f64 {
         self.first_fork_ns + (threads as f64 - 2.0) * self.further_thread_ns
     }
@@ -98,7 +98,7 @@ impl Work {
         }
     }
 
-    /// Pieces that the threads share out.
+    /// Pieces distributed to the threads.
     pub(super) fn pieces(&self) -> usize {
         match self.sharing {
             Sharing::Alone => 1,
@@ -107,8 +107,8 @@ impl Work {
         }
     }
 
-    /// When the last of the threads is done, of which thread `i` takes `per_thread[i]` for
-    /// all of the work.
+    /// Makespan of the work; `per_thread[i]` is the time of all of it on thread `i`, in
+    /// nanoseconds.
     pub(super) fn makespan(&self, per_thread: &[f64]) -> Makespan {
         if per_thread.len() < 2 {
             return Makespan::alone(per_thread.first().copied().unwrap_or(0.0));
@@ -119,7 +119,7 @@ impl Work {
         match self.sharing {
             Sharing::Alone => Makespan::alone(per_thread[0]),
             Sharing::Lines { lines, .. } => static_rows(lines as u64, &of_each(lines)),
-            Sharing::Blocks(division) if division.is_even() || division.blocks() > MOST_SINGLE_BLOCKS => {
+            Sharing::Blocks(division) if division.is_even() || division.blocks() > MAX_UNEVEN_BLOCKS => {
                 self_scheduled(division.blocks() as u64, &of_each(division.blocks()))
             }
             Sharing::Blocks(division) => {

@@ -1,4 +1,4 @@
-//! The work of a layer in the loops of coexec's own kernels, in units of the rates.
+//! The work of a layer in coexec's own kernels, counted in the rates' units.
 
 use super::Division;
 use super::product::Product;
@@ -10,29 +10,28 @@ use crate::workload::{
     Reduction, Shape, Window,
 };
 
-/// Depthwise multiply-accumulates that justify one more thread (TFLite, depthwise
-/// convolution).
+/// Minimum depthwise multiply-accumulates per thread (TFLite, depthwise convolution).
 const DEPTHWISE_MACS_PER_THREAD: u64 = 8_192;
-/// Vectors of channels that windows take at once.
+/// Vectors of channels per chunk of a window kernel.
 const CHUNK_VECTORS: usize = 4;
-/// Passes of a softmax besides its exponentials: maximum, sum, scaling.
+/// Passes of a softmax in addition to the exponentials: maximum, sum, scaling.
 const SOFTMAX_PLAIN_PASSES: f64 = 3.0;
-/// Caches of a core that a profile does not tell of.
+/// Cache sizes of a core if the profile has none.
 const ASSUMED_L1_BYTES: u32 = 32 * 1024;
 const ASSUMED_L2_BYTES: u32 = 512 * 1024;
-/// How many times as fast as the bytes beyond a cache's size the bytes grow that are not
-/// found in it: passed over again and again, twice the size leaves nothing.
-const EVICTION: f64 = 2.0;
-/// Part of the first-level cache that weights may fill before inputs evict them.
-const WEIGHTS_OF_L1: f64 = 0.5;
+/// Bytes that miss the cache per byte by which a working set exceeds it: with repeated
+/// traversal, a working set of twice the cache's size misses completely.
+const MISSES_PER_EXCESS_BYTE: f64 = 2.0;
+/// Fraction of the first-level cache that weights may fill before inputs evict them.
+const WEIGHT_FRACTION_OF_L1: f64 = 0.5;
 
-/// Threads, of `most`, that share a depthwise convolution of so many
+/// Threads, at most `most`, that share a depthwise convolution of `macs`
 /// multiply-accumulates.
 pub fn depthwise_threads(macs: u64, most: usize) -> usize {
     (macs / DEPTHWISE_MACS_PER_THREAD).clamp(1, most as u64) as usize
 }
 
-/// What of a cluster decides how the kernels' loops run.
+/// Properties of a cluster that the work counts depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Caches {
     pub(super) set: InstructionSet,
@@ -41,7 +40,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Those of the cluster, with usual sizes where its profile says none.
+    /// The cluster's caches and vector instructions, with typical values where the profile has none.
     pub fn of(cluster: &Cluster) -> Self {
         Self {
             set: cluster.instruction_set.unwrap_or(InstructionSet::Neon),
@@ -51,22 +50,23 @@ impl Caches {
     }
 }
 
-/// How work is divided.
+/// Division of work over threads.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sharing {
-    /// The calling thread does it all.
+    /// All on the calling thread.
     Alone,
-    /// Each thread has its lines from the start.
+    /// Static division of output rows.
     Lines { lines: usize, threads: usize },
-    /// Each thread takes the next block when it is free.
+    /// Dynamic self-scheduling of blocks.
     Blocks(Division),
 }
 
-/// Pixels that cost as much as one whose place in the input is found by dividing its number by extents: 30 to
-/// 55 ns beside 14 ns of a plain one on a Zen 4 core, in slices and transposes of ViT-Tiny.
-const PIXELS_OF_A_POSITION: u64 = 3;
+/// Cost, in plain pixels, of one whose input position is computed by dividing its index
+/// by the extents: 30 to 55 ns against 14 ns of a plain pixel on a Zen 4 core, in slices
+/// and transposes of ViT-Tiny.
+const PIXELS_PER_INDEXED_PIXEL: u64 = 3;
 
-/// One pass over a tensor: an operator, or a function linked behind it.
+/// The work of one pass: an operator, or a linked function.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     pub(super) kernel: Kernel,
@@ -79,8 +79,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// The work of the layer: of its operator, then of each linked function that runs as a
-    /// pass of its own.
+    /// The work of a layer: its operator, then each linked function that runs as a separate
+    /// pass.
     pub fn of_layer(layer: &Layer, caches: &Caches, threads: usize) -> impl Iterator<Item = Self> {
         let bytes = layer.data_type.activation_bytes() as usize;
         let operator = Self::of_operator(&layer.operator, bytes, caches, threads);
@@ -151,11 +151,11 @@ impl Work {
         }
     }
 
-    /// Elements that a position says of each: found for each pixel, and where channels do not stay beside each
-    /// other for each element.
+    /// A permutation or selection: the input position is computed per pixel, or per
+    /// element if channels do not stay adjacent.
     fn picked(pick: &Pick, output: Shape, bytes: usize, caches: &Caches) -> Self {
         let copies = if pick.keeps_channels_together() {
-            PIXELS_OF_A_POSITION * output.pixels()
+            PIXELS_PER_INDEXED_PIXEL * output.pixels()
         } else {
             output.elements()
         };
@@ -174,7 +174,7 @@ impl Work {
         let (function, more_passes) = match reduction {
             Reduction::Pixels { input } => return Self::mean(input, bytes, caches),
             Reduction::Exponentials => (Function::Sigmoid, SOFTMAX_PLAIN_PASSES),
-            // Each part of a statistic has its pass, and is applied in one.
+            // Each statistic takes one pass to compute and one to apply.
             Reduction::Normalisation(statistic) => {
                 (statistic.function(), 2.0 * f64::from(statistic.passes()) - 1.0)
             }
@@ -184,7 +184,7 @@ impl Work {
         work
     }
 
-    /// A function of `tensors` tensors of `shape`, the result among them.
+    /// An element-wise function over `tensors` tensors of `shape`, including the result.
     fn function(function: Function, shape: Shape, tensors: u32, bytes: usize, caches: &Caches) -> Self {
         let mut work = Self::new(Kernel::Elementwise);
         let elements = shape.elements() as f64;
@@ -201,13 +201,13 @@ impl Work {
         work
     }
 
-    /// Bytes of tensors that are passed over once.
+    /// Adds bytes of tensors that are streamed once.
     fn stream(&mut self, bytes: f64, caches: &Caches) {
         self.add(CoexecUnit::StreamedByte, bytes);
         self.add(CoexecUnit::BeyondL2Byte, beyond(bytes, caches.l2_bytes));
     }
 
-    /// Channels under windows at `positions` positions in all.
+    /// Adds the chunks, vectors and single lanes of `channels` at `positions` taps in total.
     fn windows(&mut self, channels: usize, positions: f64, units: [CoexecUnit; 3], caches: &Caches) {
         let lanes = caches.set.lanes();
         let chunk = CHUNK_VECTORS * lanes;
@@ -239,13 +239,13 @@ impl Work {
             size(u64::from(conv.window.kernel[0]) * u64::from(input.width) * u64::from(input.channels));
         let tensors = size(input.elements() + output.elements());
         if weights + rows > caches.l1_bytes {
-            // Rows under the window are gone when the next line reads them again.
+            // The rows under the window are evicted before the next output row rereads them.
             let again = f64::from(conv.window.kernel[0]) / f64::from(conv.window.stride[0]);
             work.add(
                 CoexecUnit::DepthwiseBeyondL1Byte,
                 size(input.elements()) * again.max(1.0) + size(output.elements()),
             );
-            if weights > caches.l1_bytes * WEIGHTS_OF_L1 {
+            if weights > caches.l1_bytes * WEIGHT_FRACTION_OF_L1 {
                 work.add(CoexecUnit::DepthwiseBeyondL1Byte, positions * size(u64::from(output.channels)));
             }
         } else if tensors > caches.l1_bytes * threads as f64 {
@@ -278,7 +278,7 @@ impl Work {
         work
     }
 
-    /// Plain products; the right operands that are no weights are packed on every run.
+    /// Matrix products; right operands that are activations are packed on every run.
     fn products(product: workload::Product, bytes: usize, caches: &Caches, threads: usize) -> Self {
         let [groups, pixels, inputs, channels] =
             [product.batch, product.rows, product.inner, product.outputs].map(|extent| extent as usize);
@@ -292,13 +292,12 @@ impl Work {
     }
 }
 
-/// Of so many bytes that are passed over again and again, those not found in a cache.
+/// Bytes that miss a cache of `cache` bytes when a working set of `bytes` is traversed repeatedly.
 pub(super) fn beyond(bytes: f64, cache: f64) -> f64 {
-    (EVICTION * (bytes - cache)).clamp(0.0, bytes)
+    (MISSES_PER_EXCESS_BYTE * (bytes - cache)).clamp(0.0, bytes)
 }
 
-/// Window positions that read pixels of the image and not the padding, over all output
-/// pixels.
+/// Taps inside the image, not in the padding, summed over all output pixels.
 fn positions_inside(input: Shape, output: Shape, window: &Window) -> f64 {
     let axis = |size: u32, outputs: u32, axis: usize, before: u32| -> f64 {
         let [kernel, stride, dilation] =

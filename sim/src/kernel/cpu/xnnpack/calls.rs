@@ -1,18 +1,18 @@
-//! Calls of micro-kernels that are made row by row, whatever a row holds.
+//! Calls of row-wise micro-kernels, whose overhead does not depend on the row's length.
 //!
-//! Responsible for: how often an operator starts a kernel anew, which counts where its rows are short: pictures of three
-//! channels are padded pixel by pixel. Not for: tiles of products, whose rate is of their own.
+//! Responsible for: the number of calls per operator, which matters for short rows: images of three
+//! channels are padded pixel by pixel. Not for: tiles of products, which have their own rate.
 
 use crate::workload::{Class, Definition, Dimension, Movement, Operator, Pad, Reduction};
 
-/// Calls for a row that is padded: a loop over five dimensions, zeros, a copy, zeros (LiteRT 2.3.0 on Zen 4 takes four
-/// times what a row of a broadcast does).
+/// Cost of a padded row in calls: a loop over five dimensions, then zeros, a copy, zeros (LiteRT 2.3.0
+/// on Zen 4: four times the time of a broadcast row).
 const PADDED_ROW_CALLS: u64 = 4;
-/// Calls for a row of a softmax: maximum, exponentials with their sum, scaling, and what brings a vector down to a number
-/// (the same, eight times).
+/// Cost of a softmax row in calls: maximum, exponentials and their sum, scaling, and the horizontal
+/// reductions of vectors (LiteRT 2.3.0 on Zen 4: eight times the time of a broadcast row).
 const SOFTMAX_ROW_CALLS: u64 = 8;
 
-/// Calls that `operator` takes row by row.
+/// Calls of row-wise micro-kernels in `operator`.
 pub(super) fn calls(operator: &Operator) -> u64 {
     let output = operator.output();
     let pixels = output.pixels();
@@ -35,7 +35,8 @@ pub(super) fn calls(operator: &Operator) -> u64 {
     }
 }
 
-/// Rows of what `pad` writes: dimensions are one only where neither they nor the one inside them are padded.
+/// Contiguous output rows of `pad`: XNNPACK merges a dimension with the one inside it only if neither
+/// is padded.
 fn padded_rows(pad: &Pad) -> u64 {
     let is_padded = |dimension: Dimension| {
         let side = dimension as usize;

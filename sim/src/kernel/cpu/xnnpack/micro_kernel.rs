@@ -1,79 +1,83 @@
-//! Micro-kernels XNNPACK selects by the device's first core and the data type.
+//! XNNPACK's micro-kernel selection, by the device's first core and the data type.
 
 use crate::device::{Cluster, Core, InstructionSet};
 use crate::kernel::cpu::ruy::Tile;
 use crate::workload::{Conv2d, DataType};
 
-/// A tile of MR pixels and NR output channels.
+/// A tile of `pixels` (MR) by `channels` (NR), with the depth padded to a multiple of `depth`.
 const fn tile(pixels: u64, channels: u64, depth: u64) -> Tile {
     Tile { channels, pixels, depth }
 }
 
-/// Most pixels of a tile of a convolution in 32-bit floating point on Arm.
-const MOST_WINDOW_PIXELS: u64 = 6;
-/// Output channels of a tile of a convolution under AVX-512, where there are so many; the tile of products has half.
+/// Maximum MR of a convolution's tile in 32-bit floating point on Arm.
+const MAX_WINDOW_PIXELS: u64 = 6;
+/// NR of a convolution's tile under AVX-512 if the convolution has that many output channels; matrix
+/// products use half.
 const AVX512_WINDOW_CHANNELS: u64 = 32;
-/// Channels that a depthwise micro-kernel takes at once on x86-64, and the window positions that there is one for
+/// Channels per step of a depthwise micro-kernel on x86-64, and the tap counts for which there is one
 /// (XNNPACK, `dwconv-config.c`).
 const X86_DEPTHWISE_CHANNELS: u64 = 16;
 const X86_DEPTHWISE_TAPS: [u64; 4] = [3, 4, 9, 25];
 
-/// Window positions that a pooling micro-kernel takes at first, whether the window has them or not, and at a time of those
-/// left (XNNPACK's `9p8x` kernels).
+/// Taps of a pooling micro-kernel's first pass and of each further pass, padded to whole passes
+/// (XNNPACK's `9p8x` kernels).
 const X86_POOL_TAPS: [u64; 2] = [9, 8];
-/// How many times as long a multiply-accumulate takes in tiles of one pixel, as transposed convolutions have them, by the
-/// output channels of a tile: each waits for the one before it, and a wider tile has two under way (LiteRT 2.3.0 on Zen 4,
-/// against tiles of 7 pixels).
-const X86_ALONE: [(u64, f64); 2] = [(16, 3.0), (AVX512_WINDOW_CHANNELS, 1.85)];
+/// Slowdown of a multiply-accumulate in tiles of one pixel, which transposed convolutions use, by the
+/// tile's output channels: the accumulations form a dependency chain, of which a wider tile has two in
+/// flight (LiteRT 2.3.0 on Zen 4, relative to tiles of 7 pixels).
+const X86_ONE_PIXEL_SLOWDOWN: [(u64, f64); 2] = [(16, 3.0), (AVX512_WINDOW_CHANNELS, 1.85)];
 
-/// Whether XNNPACK's kernels are those of x86-64 where `cluster` is the device's first.
+/// Whether a device whose first cluster is `cluster` runs XNNPACK's x86-64 kernels.
 pub(super) fn is_x86(cluster: &Cluster) -> bool {
     x86(cluster).is_some()
 }
 
-/// The vectors of x86-64 for which XNNPACK has micro-kernels of 32-bit floating point.
+/// The cluster's x86-64 vector extension with XNNPACK f32 micro-kernels; `None` on other processors.
 fn x86(cluster: &Cluster) -> Option<InstructionSet> {
     cluster.instruction_set.filter(|set| set.is_x86())
 }
 
-/// Micro-kernel XNNPACK (at 75db3c0) selects for `conv` where `cluster` is the device's first: its table for them has no
-/// taller tiles of 32-bit floating point on Arm, and wider ones under AVX-512, save that one pixel's window makes a
-/// matrix product (as LiteRT 2.3.0 runs them: times of convolutions rise with every 7th pixel and 32nd channel, of matrix
-/// products with every 16th). The second is how many times as long a multiply-accumulate takes in it.
+/// Tile that XNNPACK (at 75db3c0) selects for `conv` on a device whose first cluster is `cluster`, and
+/// the slowdown of a multiply-accumulate in it. The table for convolutions (igemm) differs from that
+/// for products: on Arm, f32 tiles are at most 6 pixels tall; under AVX-512 they are 32 channels wide,
+/// except for pointwise convolutions, which run as matrix products (LiteRT 2.3.0: times rise with every
+/// 7th pixel and 32nd channel, those of matrix products with every 16th).
 pub(super) fn window_micro_kernel(cluster: &Cluster, data_type: DataType, conv: &Conv2d) -> (Tile, f64) {
     let tile = micro_kernel(cluster, data_type);
     let channels = u64::from(conv.output_channels / conv.groups).div_ceil(u64::from(conv.phases));
     match x86(cluster).filter(|_| data_type == DataType::F32) {
         Some(set) if conv.phases > 1 => {
             let is_wide = set == InstructionSet::Avx512 && channels >= AVX512_WINDOW_CHANNELS;
-            let (channels, waiting_factor) = X86_ALONE[usize::from(is_wide)];
-            (Tile { channels, pixels: 1, ..tile }, waiting_factor)
+            let (channels, latency_factor) = X86_ONE_PIXEL_SLOWDOWN[usize::from(is_wide)];
+            (Tile { channels, pixels: 1, ..tile }, latency_factor)
         }
         Some(InstructionSet::Avx512) if channels >= AVX512_WINDOW_CHANNELS && !conv.window.is_pointwise() => {
             (Tile { channels: AVX512_WINDOW_CHANNELS, ..tile }, 1.0)
         }
         Some(_) => (tile, 1.0),
-        None => (Tile { pixels: tile.pixels.min(MOST_WINDOW_PIXELS), ..tile }, 1.0),
+        None => (Tile { pixels: tile.pixels.min(MAX_WINDOW_PIXELS), ..tile }, 1.0),
     }
 }
 
-/// Window positions that a pooling kernel computes for windows of `taps` where `cluster` is the device's first. The rates of
-/// Arm's cores are of those that are asked for.
+/// Taps that a pooling kernel computes for windows of `taps` on a device whose first cluster is
+/// `cluster`: padded to whole passes on x86-64; unpadded on Arm, where the rates are per tap of the
+/// window.
 pub(super) fn pool_taps(cluster: &Cluster, taps: u64) -> u64 {
     let [first, further] = X86_POOL_TAPS;
     if is_x86(cluster) { first + taps.saturating_sub(first).next_multiple_of(further) } else { taps }
 }
 
-/// Passes of an element-wise kernel that reads so many tensors and writes one, by those of one that reads one: x86-64 is as
-/// fast as its loads and stores (LiteRT 2.3.0 on Zen 4: a sum takes 1.5 times what a bound does). The rates of Arm's cores
-/// are of passes. A mean reads without writing: `reads` is 0.
+/// Cost of an element-wise kernel with `reads` input tensors and one output, relative to one input:
+/// x86-64 is bound by loads and stores (LiteRT 2.3.0 on Zen 4: an addition takes 1.5 times as long as a
+/// clamp). On Arm the rates are per pass, so always 1. A mean reads without writing, so its `reads` is
+/// 0.
 pub(super) fn passes_of(cluster: &Cluster, reads: u32) -> f64 {
     if is_x86(cluster) { f64::from(1 + reads) / 2.0 } else { 1.0 }
 }
 
-/// Multiply-accumulates a pixel that a depthwise convolution of `channels` under windows of `taps` computes where
-/// `cluster` is the device's first: whole vectors, and positions up to those of the next kernel. The rates of Arm's cores
-/// are of those that are asked for.
+/// Multiply-accumulates per pixel of a depthwise convolution on a device whose first cluster is
+/// `cluster`: on x86-64, with channels padded to whole vectors and taps to the next kernel's; unpadded
+/// on Arm, where the rates are per tap of the window.
 pub(super) fn depthwise_multiply_accumulates(cluster: &Cluster, channels: u64, taps: u64) -> u64 {
     if !is_x86(cluster) {
         return channels * taps;
@@ -82,8 +86,8 @@ pub(super) fn depthwise_multiply_accumulates(cluster: &Cluster, channels: u64, t
     channels.next_multiple_of(X86_DEPTHWISE_CHANNELS) * computed
 }
 
-/// Micro-kernel XNNPACK (at 75db3c0) selects for matrix products where `cluster` is the device's
-/// first, whichever cores the threads run on.
+/// Tile that XNNPACK (at 75db3c0) selects for matrix products on a device whose first cluster is
+/// `cluster`, whichever cores the threads run on.
 pub(super) fn micro_kernel(cluster: &Cluster, data_type: DataType) -> Tile {
     match data_type {
         DataType::F16 if cluster.core == Core::ExynosM5 => tile(4, 16, 1),
@@ -187,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pixel_of_a_transposed_convolution_is_a_tile_of_its_own_on_x86() {
+    fn on_x86_a_transposed_convolution_has_tiles_of_one_pixel() {
         let base = pixel4().clusters.remove(0);
         let wide =
             Cluster { core: Core::Other, instruction_set: Some(InstructionSet::Avx512), ..base.clone() };
         let conv = Conv2d::new(Shape::image(8, 8, 16), 4, Window::valid(1)).phases(4);
-        let (of_wide, waiting_factor) = window_micro_kernel(&wide, DataType::F32, &conv);
-        assert!(of_wide == tile(1, 16, 1) && waiting_factor > 1.0);
+        let (of_wide, latency_factor) = window_micro_kernel(&wide, DataType::F32, &conv);
+        assert!(of_wide == tile(1, 16, 1) && latency_factor > 1.0);
         assert_ne!(window_micro_kernel(&base, DataType::F32, &conv).0.pixels, 1);
     }
 

@@ -1,7 +1,7 @@
-//! Products of matrices, and convolutions as such: their tiles and what they take.
+//! Matrix products, and convolutions as indirect products.
 //!
-//! Responsible for: the cost terms of a product, and the pieces that threads share out. Not for: which tile a core has
-//! (`micro_kernel`).
+//! Responsible for: the cost terms of a product, and its division into pieces. Not for:
+//! the selection of tiles (`micro_kernel`).
 
 use super::micro_kernel::window_micro_kernel;
 use super::{FIRST_LEVEL_BYTES, Kernels, LAST_LEVEL_BYTES, contended};
@@ -12,14 +12,13 @@ use crate::kernel::cpu::traffic::{CACHE_LINE_BYTES, grouped_input_bytes, grouped
 use crate::kernel::cpu::{Kernel, Member, Tally, contention};
 use crate::workload::Conv2d;
 
-/// Input rows under a window that stay in cache until the next row of outputs
-/// reads them again, in bytes (CPU model, `A`).
+/// Bytes of input rows under a window up to which they stay in cache until the next row of
+/// outputs rereads them (CPU model, `A`).
 const WINDOW_ROWS_BYTES: f64 = 131_072.0;
-/// Tiles a thread XNNPACK aims at when it chooses how wide a tile is.
+/// Tiles per thread that XNNPACK aims at when it chooses the width (nc) of a task.
 const TILES_PER_THREAD: u64 = 5;
 
-/// A product, or as many as there are groups: `pixels x depth` times
-/// `depth x channels` each.
+/// One product per group, each of `pixels x depth` times `depth x channels`.
 #[derive(Clone, Copy)]
 pub(super) struct Product {
     pixels: u64,
@@ -27,26 +26,26 @@ pub(super) struct Product {
     depth: u64,
     groups: u64,
     window: u64,
-    /// Bytes read of the input, whole cache lines of each pixel and group.
+    /// Bytes read from the input, in whole cache lines per pixel and group.
     input_traffic: f64,
-    /// Bytes the input takes.
+    /// Size of the input in bytes.
     input_bytes: f64,
-    /// Times the output's bytes are written.
+    /// Write amplification of the output.
     output_factor: f64,
-    /// How many times as long a multiply-accumulate takes because one waits for the other.
-    waiting_factor: f64,
+    /// Slowdown of a multiply-accumulate by dependency chains; 1 for none.
+    latency_factor: f64,
 }
 
 impl Product {
-    /// One multiply-accumulate of it.
+    /// Time per multiply-accumulate.
     fn multiply_accumulate_ns(&self, rates: &XnnpackRates) -> f64 {
         let under_window = rates.window_multiply_accumulate_ns.as_ref().filter(|_| self.window > 1);
-        self.waiting_factor * under_window.unwrap_or(&rates.multiply_accumulate_ns).value
+        self.latency_factor * under_window.unwrap_or(&rates.multiply_accumulate_ns).value
     }
 }
 
 impl Kernels<'_> {
-    /// A product of matrices whose left rows lie one after the other.
+    /// A product whose left operand has contiguous rows.
     pub(super) fn plain_product(&self, pixels: u64, channels: u64, depth: u64, groups: u64) -> Product {
         let row = depth * self.element_bytes;
         Product {
@@ -58,12 +57,12 @@ impl Kernels<'_> {
             input_traffic: (groups * pixels * row.next_multiple_of(CACHE_LINE_BYTES)) as f64,
             input_bytes: (groups * pixels * row) as f64,
             output_factor: 1.0,
-            waiting_factor: 1.0,
+            latency_factor: 1.0,
         }
     }
 
     pub(super) fn convolution(&self, conv: &Conv2d) -> Tally {
-        // The pixels that one makes of a transposed convolution are products of their own.
+        // Each output phase of a transposed convolution is a separate product.
         let groups = u64::from(conv.groups) * u64::from(conv.phases);
         let window_rows = u64::from(conv.window.kernel[0]) * u64::from(conv.input.width);
         let window_bytes = window_rows * u64::from(conv.input.channels) * self.element_bytes;
@@ -72,7 +71,7 @@ impl Kernels<'_> {
         } else {
             1.0
         };
-        let (tile, waiting_factor) = window_micro_kernel(self.first, self.format, conv);
+        let (tile, latency_factor) = window_micro_kernel(self.first, self.format, conv);
         let product = Product {
             pixels: conv.output().pixels(),
             channels: u64::from(conv.output_channels).div_ceil(groups),
@@ -82,7 +81,7 @@ impl Kernels<'_> {
             input_traffic: grouped_input_bytes(conv, self.element_bytes) as f64 * reread,
             input_bytes: (conv.input.elements() * self.element_bytes) as f64,
             output_factor: grouped_output_factor(conv, self.element_bytes),
-            waiting_factor,
+            latency_factor,
         };
         let kernel = if conv.window.is_pointwise() { Kernel::Gemm } else { Kernel::IndirectGemm };
         self.product(&product, tile, kernel, &[self.main().convolution_ns.value], 0.0)
@@ -102,8 +101,8 @@ impl Kernels<'_> {
             packed * member.rates.copy_element_ns.value * contended(member)
         };
         let weights = channels as f64 * depth as f64;
-        // What reading all weights once takes: all that one row does, and the least of several.
-        let read = weights * self.packed;
+        // Reading all weights once is the whole cost of one row, and a lower bound for several.
+        let read = weights * self.weight_size_ratio;
         let one_row = |member: &Member<'_, XnnpackRates>| {
             let memory = read * product.groups as f64 * member.rates.gemv_weight_ns.value * contended(member);
             Shares { memory, packing: packing(member), ..Shares::default() }
@@ -134,7 +133,7 @@ impl Kernels<'_> {
                 + beyond_l3 * rates.beyond_l3_ns.value
                 + input_bytes * rates.input_byte_ns.value
                 + allocated * rates.allocated_byte_ns.value;
-            // The memory terms have a contention of their own.
+            // Memory terms have their own contention factor.
             let all = Shares {
                 compute: compute * contended(member),
                 packing: packing(member),
@@ -148,7 +147,8 @@ impl Kernels<'_> {
         Tally { tile: [tile.pixels as u32, tile.channels as u32], ..tally }
     }
 
-    /// Tiles the threads share out: as wide as leaves several a thread.
+    /// Tasks to distribute, each one tile tall: as wide as possible with
+    /// [`TILES_PER_THREAD`] per thread.
     fn tiles(&self, rows: u64, columns: u64) -> u64 {
         if self.threads == 1 {
             return rows;

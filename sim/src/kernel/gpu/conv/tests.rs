@@ -14,7 +14,7 @@ fn micros(gpu: &Gpu, output_features: u32) -> f64 {
 }
 
 #[test]
-fn a_tile_is_of_one_image() {
+fn a_tile_never_spans_two_images() {
     let gpu = gpu();
     let grid = |batch| {
         let conv = Conv2d::new(Shape { batch, ..Shape::image(7, 7, 64) }, 512, Window::valid(1));
@@ -26,7 +26,7 @@ fn a_tile_is_of_one_image() {
 }
 
 #[test]
-fn products_of_several_images_take_two_launches_more_but_in_engines_of_language_models() {
+fn products_of_several_images_take_two_more_launches_except_in_language_model_engines() {
     let gpu = gpu();
     let of = |[images, batch]: [u32; 2], k, data_type| {
         let product = MatMul { images, batch, m: 48, k, n: 64 };
@@ -40,7 +40,7 @@ fn products_of_several_images_take_two_launches_more_but_in_engines_of_language_
     assert!(channel_by_channel > reshapes, "{channel_by_channel} {reshapes}");
     let [one, twelve] = [[1, 12], [12, 1]].map(|images| of(images, 32, DataType::F32));
     assert_eq!((twelve.detail.grid, twelve.detail.tile), (one.detail.grid, one.detail.tile));
-    // Both operands of a reshape, of 12 x 48 pixels with 8 and 16 slices, in 16 bits.
+    // Input and output of both reshapes, of 12 x 48 pixels with 8 and 16 slices, in 16 bits.
     let moved = twelve.phases.bytes().0 - one.phases.bytes().0;
     assert_eq!(moved, 12 * 48 * (2 * 8 + 2 * 16) * SLICE_BYTES);
     let [one, twelve] = [[1, 12], [12, 1]].map(|images| of(images, 32, DataType::W4A16).phases);
@@ -48,7 +48,7 @@ fn products_of_several_images_take_two_launches_more_but_in_engines_of_language_
 }
 
 #[test]
-fn a_layer_that_the_cache_does_not_keep_waits_longer_for_each_read() {
+fn a_layer_that_exceeds_the_cache_has_a_longer_read_latency() {
     let near = gpu();
     let mut far = near.clone();
     // 512 x 512 weights of two bytes.
@@ -59,7 +59,7 @@ fn a_layer_that_the_cache_does_not_keep_waits_longer_for_each_read() {
 }
 
 #[test]
-fn a_model_in_8_bits_is_computed_in_floats_whose_results_are_rounded_to_its_steps() {
+fn an_8_bit_model_is_computed_in_floats_and_requantised_after_each_operator() {
     let gpu = gpu();
     for rows in [1, 64] {
         let linear = Linear { rows, input_features: 512, output_features: 512, bias: true };
@@ -72,20 +72,20 @@ fn a_model_in_8_bits_is_computed_in_floats_whose_results_are_rounded_to_its_step
 }
 
 #[test]
-fn each_core_of_a_cpu_device_that_takes_part_has_to_be_woken() {
+fn waking_each_further_core_of_a_cpu_device_takes_time() {
     let cores = Gpu { family: GpuFamily::Generic, compute_units: 8, simd_width: 1, ..gpu() };
     let mut asleep = cores.clone();
     asleep.conv_generic.unit_us = Some(Quantity::plain(2.0));
     let waking = |features| micros(&asleep, features) - micros(&cores, features);
-    // Groups of up to 16 blocks of four slices: one group, then four, then many.
+    // Each group covers up to 16 blocks of four slices: one group, then four, then many.
     assert!(waking(256).abs() < 1e-9);
     assert!((waking(1_024) - 3.0 * 2.0).abs() < 1e-9, "{}", waking(1_024));
     assert!((waking(8_192) - 7.0 * 2.0).abs() < 1e-9);
 }
 
 #[test]
-fn the_newest_unroll_of_grouped_convolutions_matters_little_on_measured_phones() {
-    // Of ResNeXt-50, RegNet and ShuffleNet.
+fn unrolling_grouped_convolutions_by_group_slices_matters_little_on_measured_phones() {
+    // From ResNeXt-50, RegNet and ShuffleNet: side, channels, groups, kernel.
     let convs = [
         (56, 128, 32, 3),
         (28, 256, 32, 3),

@@ -1,8 +1,8 @@
-//! Which tensors of a graph stay in on-chip memory, and what crosses to DRAM and back.
+//! Lifetimes of a graph's tensors in on-chip memory, and their spills to DRAM.
 //!
-//! The compiler knows the whole order of operators: what is needed last leaves first, in part
-//! where that is enough; the output takes the place of an input that nobody needs any more;
-//! what DRAM has already leaves without a copy.
+//! The compiler knows the order of all operators, so eviction follows Belady's rule: the tensor
+//! with the furthest next use leaves first, in part if that suffices. The output overwrites
+//! inputs that are read for the last time; a tensor already in DRAM is dropped without a copy.
 
 use std::cmp::Reverse;
 
@@ -10,8 +10,8 @@ use super::Operators;
 use super::rates::activation_bytes;
 use crate::workload::DataType;
 
-/// Bytes that cross between on-chip memory and DRAM at each operator, weights left out, where the
-/// members have those number formats and the memory holds `capacity` bytes.
+/// Bytes that each operator moves between on-chip memory and DRAM, excluding weights. `formats` are
+/// the members' number formats, `capacity` the size of the on-chip memory in bytes.
 pub(super) fn spills(operators: &Operators, formats: &[DataType], capacity: f64) -> Vec<f64> {
     let mut memory = Memory::new(operators, formats, capacity);
     (0..operators.all.len()).map(|place| memory.step(operators, place)).collect()
@@ -21,20 +21,20 @@ struct Memory {
     capacity: f64,
     /// Bytes of each tensor.
     sizes: Vec<f64>,
-    /// Operators that read the tensors, ascending for each, those of the first tensor first.
+    /// Positions of the operators that read each tensor, ascending, concatenated over the tensors.
     readers: Vec<usize>,
-    /// Where each tensor's readers begin, and the last one's end.
+    /// Start of each tensor's readers in `readers`, plus the end of the last one's.
     first_reader: Vec<usize>,
-    /// Of each tensor, the bytes on chip; none where it is not there to be read.
-    here: Vec<Option<f64>>,
-    /// Tensors that `here` has.
+    /// Bytes of each tensor that are on chip; `None` if it is not live.
+    resident: Vec<Option<f64>>,
+    /// Live tensors.
     live: Vec<usize>,
 }
 
 impl Memory {
     fn new(operators: &Operators, formats: &[DataType], capacity: f64) -> Self {
         let mut sizes = operators.sizes.clone();
-        // What comes from outside is in the format of who reads it first.
+        // A tensor from outside is in the format of its first reader.
         let mut is_sized = vec![false; sizes.len()];
         for operator in &operators.all {
             let element_bytes = activation_bytes(formats[operator.member]);
@@ -61,30 +61,32 @@ impl Memory {
             readers[free[input]] = place;
             free[input] += 1;
         }
-        // What comes from outside lies in DRAM.
-        let mut here = vec![None; sizes.len()];
+        // Tensors from outside start in DRAM.
+        let mut resident = vec![None; sizes.len()];
         let live: Vec<usize> = (0..sizes.len()).filter(|&tensor| operators.is_outside[tensor]).collect();
         for &tensor in &live {
-            here[tensor] = Some(0.0);
+            resident[tensor] = Some(0.0);
         }
-        Self { capacity, sizes, readers, first_reader, here, live }
+        Self { capacity, sizes, readers, first_reader, resident, live }
     }
 
-    /// The operator behind `place` that reads the tensor next.
+    /// The next operator after `place` that reads the tensor.
     fn next_use(&self, tensor: usize, place: usize) -> Option<usize> {
         let readers = &self.readers[self.first_reader[tensor]..self.first_reader[tensor + 1]];
         readers.get(readers.partition_point(|&reader| reader <= place)).copied()
     }
 
     fn on_chip(&self, tensor: usize) -> f64 {
-        self.here[tensor].unwrap_or(0.0)
+        self.resident[tensor].unwrap_or(0.0)
     }
 
-    /// Makes room for an operator, and leaves its output where it fits. Returns the traffic.
+    /// Runs one operator: fetches missing inputs, makes room, and keeps its output as far as it fits.
+    /// Returns the traffic in bytes.
     fn step(&mut self, operators: &Operators, place: usize) -> f64 {
         let operator = &operators.all[place];
         let inputs = &operator.inputs;
-        let missing = |&tensor: &usize| self.here[tensor].map_or(0.0, |here| self.sizes[tensor] - here);
+        let missing =
+            |&tensor: &usize| self.resident[tensor].map_or(0.0, |resident| self.sizes[tensor] - resident);
         let mut traffic: f64 = inputs.iter().map(missing).sum();
         let is_dying = |tensor: usize| self.next_use(tensor, place).is_none();
         let total: f64 = inputs.iter().map(|&tensor| self.sizes[tensor]).sum();
@@ -95,15 +97,16 @@ impl Memory {
         traffic += self.make_room(operators, inputs, place, needed);
         for &input in inputs {
             if self.next_use(input, place).is_none() {
-                self.here[input] = None;
+                self.resident[input] = None;
             }
         }
-        let here = &self.here;
-        self.live.retain(|&tensor| here[tensor].is_some());
+        let resident = &self.resident;
+        self.live.retain(|&tensor| resident[tensor].is_some());
         traffic + self.keep(operators, inputs, place, operator.output)
     }
 
-    /// Sends out what is needed last until `needed` bytes are free beside the inputs.
+    /// Evicts the tensors with the furthest next use until `needed` bytes are free for the operator.
+    /// Returns the bytes written to DRAM.
     fn make_room(&mut self, operators: &Operators, inputs: &[usize], place: usize, needed: f64) -> f64 {
         let is_other = |tensor: &usize| !inputs.contains(tensor) && self.on_chip(*tensor) > 0.0;
         let others = || self.live.iter().copied().filter(is_other);
@@ -121,7 +124,7 @@ impl Memory {
             }
             let leaving = self.on_chip(tensor).min(over);
             over -= leaving;
-            self.here[tensor] = Some(self.on_chip(tensor) - leaving);
+            self.resident[tensor] = Some(self.on_chip(tensor) - leaving);
             if !operators.is_outside[tensor] {
                 traffic += leaving;
             }
@@ -129,7 +132,8 @@ impl Memory {
         traffic
     }
 
-    /// Keeps the output and the inputs that are needed again, as far as there is room.
+    /// Keeps the output and the inputs with further uses as far as there is room. Returns the bytes
+    /// written to DRAM.
     fn keep(&mut self, operators: &Operators, inputs: &[usize], place: usize, output: usize) -> f64 {
         let is_other = |tensor: &&usize| !inputs.contains(tensor);
         let held: f64 = self.live.iter().filter(is_other).map(|&tensor| self.on_chip(tensor)).sum();
@@ -146,10 +150,10 @@ impl Memory {
             if tensor == output || (!operators.is_outside[tensor] && was_whole) {
                 traffic += size - kept;
             }
-            if self.here[tensor].is_none() {
+            if self.resident[tensor].is_none() {
                 self.live.push(tensor);
             }
-            self.here[tensor] = Some(kept);
+            self.resident[tensor] = Some(kept);
         }
         traffic
     }

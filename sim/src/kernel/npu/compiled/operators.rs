@@ -1,8 +1,8 @@
-//! The operators that layers are to a compiler, and the tensors between them.
+//! Lowering of layers to the compiler's operators, and the tensors between them.
 //!
-//! A layer is its operator and the functions linked behind it. The matrix unit applies bounds to
-//! what it writes, so those cost nothing; a sum, a gate or a nonlinear function is an operator of
-//! its own. What changes no element's place is none.
+//! A layer is an operator with linked functions. A clamp (`relu`) after most kernels fuses and costs
+//! nothing ([`Kernel::applies_bounds`]); an addition, a gate or a nonlinear function is a separate
+//! operator. A reshape that does not move elements is not an operator.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::workload::{Elementwise, Function, GenericKind, Operator, Shape};
 #[derive(Clone, Debug)]
 pub(super) struct CompiledOperator {
     pub(super) work: Work,
-    /// Tensors that it reads, each once.
+    /// Tensors that it reads, without duplicates.
     pub(super) inputs: Vec<usize>,
     /// The tensor that it writes.
     pub(super) output: usize,
@@ -27,15 +27,15 @@ pub(super) struct CompiledOperator {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Operators {
     pub(super) all: Vec<CompiledOperator>,
-    /// Elements of each tensor as it is stored; of scores, those of one head.
+    /// Stored elements of each tensor, including padding; for attention scores, those of one head.
     pub(super) sizes: Vec<f64>,
     /// Whether a tensor comes from outside the graph.
     pub(super) is_outside: Vec<bool>,
-    /// Extents of the network's inputs, of which layers do not tell two alike apart.
-    pictures: HashSet<Shape>,
+    /// Shapes of the network inputs counted so far; layers cannot distinguish two inputs of one shape.
+    counted_images: HashSet<Shape>,
 }
 
-/// The tensor that each producer computed, so far.
+/// Tensor of each producer seen so far.
 #[derive(Default)]
 struct Results {
     of_members: Vec<usize>,
@@ -46,9 +46,9 @@ impl Operators {
     pub(super) fn of(members: &[Member<'_>]) -> Result<Self> {
         let mut operators = Self { all: Vec::with_capacity(members.len()), ..Self::default() };
         let mut results = Results { of_members: Vec::with_capacity(members.len()), ..Results::default() };
-        let stays = feeds_volumes(members);
+        let is_free = feeds_volumes(members);
         for (index, member) in members.iter().enumerate() {
-            let result = operators.add((index, member), stays[index], &mut results)?;
+            let result = operators.add((index, member), is_free[index], &mut results)?;
             results.of_members.push(result);
         }
         operators.count_results(members);
@@ -66,13 +66,14 @@ impl Operators {
     fn add(
         &mut self,
         (index, member): (usize, &Member<'_>),
-        stays: bool,
+        is_free: bool,
         results: &mut Results,
     ) -> Result<usize> {
         let Member { layer, inputs, input_count } = member;
         let output = layer.operator.output();
         let linked_operands = (layer.linked.additions() + layer.linked.multiplications()) as usize;
-        // What nobody computed is the operator's: inputs of the network come before its results.
+        // Inputs without a producer belong to the operator, not to linked functions: they are the
+        // network's.
         let own = inputs.len().min(input_count.saturating_sub(linked_operands));
         let (own, others) = inputs.split_at(own);
         let mut read = Vec::with_capacity(own.len() + 1);
@@ -87,12 +88,12 @@ impl Operators {
             read.push(self.tensor(missing, true));
         }
         let mut work = Work::of(layer, reads_network_input)?;
-        if let Some(picture) = layer.operator.input(0).filter(|_| reads_network_input)
-            && self.pictures.insert(picture)
+        if let Some(image) = layer.operator.input(0).filter(|_| reads_network_input)
+            && self.counted_images.insert(image)
         {
-            work.count_picture(picture);
+            work.count_image(image);
         }
-        if stays {
+        if is_free {
             work.kernel = Kernel::Free;
         }
         let mut result = self.push(index, work, read, work::stored(output));
@@ -112,7 +113,7 @@ impl Operators {
         Ok(result)
     }
 
-    /// Adds an operator; returns the tensor that it writes: one it reads, where nothing is done.
+    /// Adds an operator and returns the tensor that it writes; for [`Kernel::Free`], its input.
     fn push(&mut self, member: usize, work: Work, mut inputs: Vec<usize>, stored: f64) -> usize {
         if let (Kernel::Free, Some(&input)) = (work.kernel, inputs.first()) {
             return input;
@@ -127,7 +128,7 @@ impl Operators {
         output
     }
 
-    /// The tensor that `producer` computed; one from outside is taken for as large as `extent`.
+    /// The tensor of `producer`; one from outside the graph is assumed to have the shape `extent`.
     fn of_producer(&mut self, producer: Producer, extent: Shape, results: &mut Results) -> usize {
         match producer {
             Producer::Member(member) => results.of_members[member],
@@ -137,7 +138,7 @@ impl Operators {
         }
     }
 
-    /// Counts the pictures that leave the graph.
+    /// Counts the images that the graph returns.
     fn count_results(&mut self, members: &[Member<'_>]) {
         let mut is_read = vec![false; members.len()];
         for producer in members.iter().flat_map(|member| &member.inputs) {
@@ -148,13 +149,13 @@ impl Operators {
         for (index, member) in members.iter().enumerate().filter(|&(index, _)| !is_read[index]) {
             let own = self.all.iter_mut().rev().find(|operator| operator.member == index);
             if let Some(operator) = own {
-                operator.work.count_picture(member.layer.operator.output());
+                operator.work.count_image(member.layer.operator.output());
             }
         }
     }
 
-    /// Heads and windows of attention run one after another, so that of a tensor between them no
-    /// more than one head's part lies on chip.
+    /// Limits tensors between attention operators to one head's part: heads and windows run in
+    /// sequence, so only one is on chip at a time.
     fn leave_one_head(&mut self) {
         let mut between = vec![true; self.sizes.len()];
         let mut is_read = vec![false; self.sizes.len()];
@@ -172,8 +173,8 @@ impl Operators {
     }
 }
 
-/// Which members are read by convolutions over volumes alone: those lay slices side by side for
-/// processors that convolve images, and do nothing here.
+/// For each member, whether it is a data movement read only by 3-D convolutions: it arranges slices for
+/// processors with 2-D convolutions only, and is free here.
 fn feeds_volumes(members: &[Member<'_>]) -> Vec<bool> {
     let (mut is_read, mut by_others) = (vec![false; members.len()], vec![false; members.len()]);
     for member in members {
@@ -190,15 +191,16 @@ fn feeds_volumes(members: &[Member<'_>]) -> Vec<bool> {
             if let Operator::Generic(generic) = &member.layer.operator { Some(generic) } else { None };
         generic.is_some_and(|generic| generic.kind == GenericKind::Movement)
     };
-    let stays = |(index, member): (usize, &Member<'_>)| is_read[index] && !by_others[index] && moves(member);
-    members.iter().enumerate().map(stays).collect()
+    let is_free =
+        |(index, member): (usize, &Member<'_>)| is_read[index] && !by_others[index] && moves(member);
+    members.iter().enumerate().map(is_free).collect()
 }
 
-/// The kernel of a function on its own.
+/// The kernel of a stand-alone function.
 pub(super) fn kernel_of(elementwise: &Elementwise) -> Kernel {
     let Elementwise { function, other, .. } = elementwise;
     if *function == Function::Multiply && other.is_none() {
-        // A product with nothing is a normalisation by trained statistics.
+        // A multiplication without a second tensor is a batch norm.
         Kernel::BatchNorm
     } else if function.is_bound() || matches!(function, Function::Add | Function::Multiply) {
         Kernel::Elementwise

@@ -1,4 +1,4 @@
-//! What the work of an operator takes in its number format.
+//! Time of an operator's work in its number format.
 
 use super::Kernel;
 use super::work::Work;
@@ -6,36 +6,37 @@ use crate::device::CompiledGraphs;
 use crate::kernel::{Result, Unsupported};
 use crate::workload::DataType;
 
-/// Softmax over other nonlinear functions: an exponential, a sum and a quotient an element
-/// (fitted on `data/aihub`, near its free value).
+/// Rate of softmax relative to other nonlinear functions: an exponential, a sum and a quotient per
+/// element (fixed near its fitted value on `data/aihub`).
 const SOFTMAX_RATE: f64 = 0.65;
 
-/// Results of interpolation beyond this part of the on-chip memory are slow (6 of 8 MiB: same data).
-const LARGE_RESIZE: f64 = 0.75;
+/// Interpolation is slow if its result exceeds this fraction of the on-chip memory (6 of 8 MiB, same
+/// data).
+const LARGE_RESIZE_FRACTION: f64 = 0.75;
 
-/// Attention whose operands of one head exceed this part of the on-chip memory streams its scores
-/// through DRAM (4 of 8 MiB: same data).
-const SLAB: f64 = 0.5;
+/// Attention streams its scores through DRAM if the operands of one head exceed this fraction of the
+/// on-chip memory (4 of 8 MiB, same data).
+const ATTENTION_SLAB_FRACTION: f64 = 0.5;
 
 const NANOS_PER_MICRO: f64 = 1e3;
 
-/// What an operator takes of each resource.
+/// Time and traffic of an operator, by resource.
 #[derive(Clone, Copy, Debug, Default, derive_more::AddAssign)]
 pub(super) struct Cost {
-    /// What its unit takes.
+    /// Time on its unit.
     pub(super) compute_us: f64,
-    /// What its traffic takes while nobody else uses the memory.
+    /// Time of its memory traffic without contention.
     pub(super) traffic_us: f64,
-    /// What both take together: weights are fetched, and results spilled, while the units compute.
+    /// Time of both, which overlap: the units compute while weights are prefetched and results spilled.
     pub(super) working_us: f64,
-    /// What it takes beside that.
+    /// Fixed costs, which do not overlap.
     pub(super) fixed_us: f64,
     pub(super) weight_bytes: f64,
     pub(super) spilled_bytes: f64,
 }
 
 impl Cost {
-    /// All that it takes.
+    /// Total time, in microseconds.
     pub(super) fn micros(&self) -> f64 {
         self.working_us + self.fixed_us
     }
@@ -51,14 +52,15 @@ pub(super) struct Rates<'a> {
     vector: f64,
     fixed: f64,
     matrix_us: f64,
-    /// Results of a batch norm a nanosecond, where it is slower than its operands' way.
+    /// Results of a stand-alone batch norm per nanosecond; `None` if it is bound by its operands'
+    /// transfer.
     batch_norm: Option<f64>,
 }
 
-/// Bytes of a float.
+/// Bytes of a float in compiled graphs.
 const FLOAT_BYTES: u64 = 2;
 
-/// Bytes of an activation: the compiler makes 16-bit floats of those in 32 bits.
+/// Bytes of an activation; the compiler converts 32-bit floats to 16 bits.
 pub(super) fn activation_bytes(data_type: DataType) -> f64 {
     data_type.activation_bytes().min(FLOAT_BYTES) as f64
 }
@@ -79,7 +81,7 @@ impl<'a> Rates<'a> {
         let unsupported = |reason| Unsupported::new("NPU", format!("a graph in {data_type}"), reason);
         let unknown = |what: &str| {
             unsupported(format!(
-                "the profile has no [npu.compiled.{what}] table, so nothing is known of its rates"
+                "the device profile has no table [npu.compiled.{what}] with its rates; add it"
             ))
         };
         match data_type {
@@ -96,9 +98,9 @@ impl<'a> Rates<'a> {
                     ..float
                 })
             }
-            // A compiler has to know the scales.
             DataType::I8Dynamic | DataType::I4Dynamic => Err(unsupported(
-                "its scales are found while it runs, and a compiler has to know them".to_owned(),
+                "its activation scales are computed at run time, but a compiler needs them in advance"
+                    .to_owned(),
             )),
             DataType::W8A16 | DataType::W4A16 => {
                 let weights = compiled.integer_weights.as_ref().ok_or_else(|| unknown("integer_weights"))?;
@@ -114,7 +116,7 @@ impl<'a> Rates<'a> {
         }
     }
 
-    /// What an operator takes of which `spilled` bytes do not fit on chip.
+    /// The cost of an operator with `spilled` bytes of spill traffic.
     pub(super) fn cost(&self, work: &Work, spilled: f64) -> Cost {
         let compiled = self.compiled;
         let micros = |elements: f64, per_ns: f64| elements / per_ns / NANOS_PER_MICRO;
@@ -122,7 +124,7 @@ impl<'a> Rates<'a> {
         let bandwidth =
             if work.one_row { &compiled.one_row_bandwidth_gbps } else { &compiled.bandwidth_gbps };
         let spilled_bytes = compiled.spill_factor.value * self.streamed(work, spilled);
-        // A gigabyte a second is a byte a nanosecond.
+        // 1 GB/s is 1 byte per nanosecond.
         let traffic_us =
             micros(weight_bytes, bandwidth.value) + micros(spilled_bytes, compiled.bandwidth_gbps.value);
         let operators_us = compiled.operator_us.value * self.fixed;
@@ -136,9 +138,9 @@ impl<'a> Rates<'a> {
         (work.read + work.written) * self.activation_bytes
     }
 
-    /// Bytes that do not fit on chip: in attention, at least the scores of a head that is too large.
+    /// Spill traffic in bytes: in attention with heads too large for the chip, at least the scores.
     fn streamed(&self, work: &Work, spilled: f64) -> f64 {
-        if self.bytes(work) / work.slices <= SLAB * self.compiled.on_chip_bytes.value {
+        if self.bytes(work) / work.slices <= ATTENTION_SLAB_FRACTION * self.compiled.on_chip_bytes.value {
             return spilled;
         }
         if work.kernel == Kernel::Softmax {
@@ -180,7 +182,7 @@ impl<'a> Rates<'a> {
                 work.pixels * compiled.normalised_pixel_ns.value / NANOS_PER_MICRO * self.fixed
             }
             Kernel::Resize => {
-                let large = LARGE_RESIZE * compiled.on_chip_bytes.value;
+                let large = LARGE_RESIZE_FRACTION * compiled.on_chip_bytes.value;
                 let is_large = work.written * self.activation_bytes > large;
                 let rate = &compiled.large_resize_elements_per_ns;
                 let rate = if is_large { rate.value * self.vector } else { nonlinear };

@@ -23,15 +23,15 @@ fn conv(side: u32, channels: u32, kernel: u32) -> Layer {
     layer(Conv2d::new(Shape::image(side, side, channels), channels, Window::same(kernel)))
 }
 
-/// Layers one after the other.
-fn in_a_row(layers: &[Layer]) -> Vec<Member<'_>> {
+/// A chain of layers.
+fn chain(layers: &[Layer]) -> Vec<Member<'_>> {
     let inputs = |index: usize| index.checked_sub(1).map(Producer::Member).into_iter().collect();
     layers.iter().enumerate().map(|(i, layer)| Member { layer, inputs: inputs(i), input_count: 1 }).collect()
 }
 
 fn steps(layers: &[Layer]) -> Vec<Execution<Step>> {
     let compiled = compiled();
-    Graph::new(&in_a_row(layers), compiled.on_chip_bytes.value).unwrap().execute(&compiled).unwrap()
+    Graph::new(&chain(layers), compiled.on_chip_bytes.value).unwrap().execute(&compiled).unwrap()
 }
 
 fn alone(layer: Layer) -> Execution<Step> {
@@ -60,14 +60,15 @@ fn windows_of_a_convolution_are_read_on_chip() {
 fn products_are_padded_to_tiles_of_32() {
     let micros = |rows| alone(layer(linear(rows, 1024, 1024))).detail.compute;
     assert!(micros(33) > micros(32));
-    // Operands that are stored but not padded along their rows.
+    // Between multiples of 32 only operand traffic grows: stored tensors are not padded
+    // along their rows.
     assert!((micros(64) - micros(33)).as_micros() < 0.2 * micros(33).as_micros());
     let conv = |side| alone(conv(side, 128, 3)).detail.compute.as_micros();
     assert!(conv(17) / conv(16) > 1.5, "three tiles of 8 rows for two");
 }
 
 #[test]
-fn a_result_that_fits_on_chip_does_not_cross_the_memory_and_one_that_does_not_spills() {
+fn a_result_that_fits_on_chip_causes_no_traffic_and_a_larger_one_spills() {
     let spilled = |side| steps(&[conv(side, 64, 3), conv(side, 64, 3)])[1].detail.spilled.0 as f64;
     assert!(spilled(56) < 1.0);
     let beyond = 2.0 * f64::from(512 * 512 * 64) - compiled().on_chip_bytes.value;
@@ -76,7 +77,7 @@ fn a_result_that_fits_on_chip_does_not_cross_the_memory_and_one_that_does_not_sp
 }
 
 #[test]
-fn a_graph_is_handed_over_once() {
+fn a_graph_is_dispatched_once() {
     let layers = [conv(28, 128, 3), conv(28, 128, 3)];
     let micros = |steps: &[Execution<Step>]| -> f64 {
         steps.iter().map(|step| step.phases.duration().as_micros()).sum()
@@ -112,7 +113,7 @@ fn every_kind_of_work_has_its_kernel() {
 }
 
 #[test]
-fn bounds_cost_nothing_behind_a_product_and_a_gate_does() {
+fn a_clamp_after_a_product_is_free_and_a_gate_is_not() {
     let with = |function: Option<Function>| {
         alone(Layer { linked: function.into_iter().collect(), ..conv(28, 128, 1) }).phases.duration()
     };
@@ -122,9 +123,9 @@ fn bounds_cost_nothing_behind_a_product_and_a_gate_does() {
 }
 
 #[test]
-fn whole_networks_take_what_the_python_prototype_says() {
-    // Of the same constants, each operator the longer of its compute and its traffic, without the picture's
-    // normalisation.
+fn times_of_whole_networks_agree_with_the_python_prototype() {
+    // The prototype has the same constants and takes the larger of compute and traffic
+    // per operator, without the input image's normalisation.
     for (name, data_type, expected_us) in
         [("resnet50", DataType::F16, 1_291.2), ("resnet50", DataType::I8, 583.1)]
     {
@@ -136,20 +137,20 @@ fn whole_networks_take_what_the_python_prototype_says() {
 }
 
 #[test]
-fn members_of_one_graph_have_rates_and_bytes_of_their_own_formats() {
+fn members_of_a_graph_have_the_rates_and_bytes_of_their_formats() {
     let in_integers = |layer: Layer| Layer { data_type: DataType::I8, ..layer };
     let pair = |first: Layer| steps(&[first, conv(28, 128, 3)]);
     let (floats, mixed) = (pair(conv(28, 128, 3)), pair(in_integers(conv(28, 128, 3))));
     let both = steps(&[in_integers(conv(28, 128, 3)), in_integers(conv(28, 128, 3))]);
     assert_eq!(mixed[0], both[0]);
     assert_eq!(mixed[1], floats[1]);
-    // What does not fit on chip is in the format of who wrote it.
+    // A spilled tensor is in the format of the member that wrote it.
     let spilled = |first: Layer| steps(&[first, conv(512, 64, 3)])[0].detail.spilled.0;
     assert!(2 * spilled(in_integers(conv(512, 64, 3))) < spilled(conv(512, 64, 3)));
 }
 
 #[test]
-fn a_format_without_rates_is_not_known() {
+fn a_format_without_rates_is_an_error_that_names_the_table() {
     let graph = Graph::of_stages(&stages("resnet18", DataType::I8), 8e6).unwrap();
     let without = CompiledGraphs { integer: None, ..compiled() };
     let error = graph.micros(&without).unwrap_err().to_string();
@@ -164,7 +165,7 @@ proptest! {
         let layers: Vec<Layer> =
             sides.iter().map(|&(side, channels, kernel)| conv(side, channels, 2 * kernel - 1)).collect();
         let compiled = compiled();
-        let graph = Graph::new(&in_a_row(&layers), compiled.on_chip_bytes.value).unwrap();
+        let graph = Graph::new(&chain(&layers), compiled.on_chip_bytes.value).unwrap();
         let steps = graph.execute(&compiled).unwrap();
         let sum: f64 = steps.iter().map(|step| step.phases.duration().as_micros()).sum();
         let micros = graph.micros(&compiled).unwrap();

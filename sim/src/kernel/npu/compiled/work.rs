@@ -1,4 +1,4 @@
-//! What an operator is to the compiler: the rule that its time follows, and the counts in it.
+//! Work of a compiled operator: the rule for its time, and the counts in that rule.
 
 use serde::Serialize;
 
@@ -9,63 +9,64 @@ use crate::workload::{
     Movement, Pool, PoolKind, Product, Reduction, Reshape, Shape,
 };
 
-/// The matrix unit's tile: every extent of a product is padded to it (fitted on `data/aihub`; the
-/// same as `HeteroInfer`'s arrays).
+/// Tile of the matrix unit, to which every extent of a product is padded (fitted on `data/aihub`;
+/// equal to `HeteroInfer`'s array size).
 const TILE: u64 = 32;
 
-/// Height and width of the matrix unit's tile over an image: 32 pixels.
+/// Height and width of the matrix unit's tile over an image, 32 pixels.
 const IMAGE_TILE: [u64; 2] = [8, 4];
 
-/// Channels up to which an image is stored with 4 of them.
+/// An image with at most this many channels is stored with this many.
 const FEW_CHANNELS: u64 = 4;
 
-/// Elements of a window beyond which averages in floats are not understood: `PSPNet`, with windows of
-/// 100 to 3,600 elements, takes 20 times as long in 16-bit floats as in 8-bit integers (`data/aihub`).
-const MOST_AVERAGED: u64 = 64;
+/// Maximum window, in elements, of average pooling in floating point that the model covers: `PSPNet`,
+/// with windows of 100 to 3,600 elements, takes 20 times as long in 16-bit floats as in 8-bit integers
+/// (`data/aihub`).
+const MAX_AVERAGE_WINDOW: u64 = 64;
 
-/// Channels of a picture.
-const PICTURE_CHANNELS: u32 = 3;
+/// Channels of an RGB image.
+const RGB_CHANNELS: u32 = 3;
 
-/// How the NPU computes an operator: which unit, at which rate.
+/// Class of an operator on the NPU, which decides its unit and rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Kernel {
     /// Activations times trained weights: convolutions and linear layers.
     Product,
-    /// A convolution over a volume.
+    /// 3-D convolution, over a volume.
     Volume,
     /// A product of two activations.
     BatchedProduct,
-    /// A window without products between channels: depthwise convolutions, pooling.
+    /// A window per channel: depthwise convolutions, pooling.
     Window,
-    /// Sums, products, bounds, comparisons; reductions over pixels.
+    /// Additions, multiplications, clamps, comparisons; reductions over pixels.
     Elementwise,
-    /// Functions that are more than a few instructions.
+    /// Functions of more than a few instructions, such as sigmoid.
     Nonlinear,
     /// Softmax.
     Softmax,
-    /// A normalisation by statistics of the channels.
+    /// Normalisation by statistics over the channels, such as layer norm.
     Normalisation,
-    /// A normalisation by trained statistics that no product takes in.
+    /// Batch norm that is not folded into a product.
     BatchNorm,
-    /// Mean and deviation of a picture, before the first layer.
+    /// Normalisation of an input image by mean and standard deviation, before the first layer.
     ImageNormalisation,
     /// Interpolation.
     Resize,
-    /// A sum, a largest element or its place, over the channels.
+    /// Sum, maximum or arg-max over the channels.
     ChannelReduction,
-    /// Elements moved unchanged.
+    /// Data movement: transpose, concatenation, slice and the like.
     Movement,
-    /// Elements at places that the network computes.
+    /// Gather at indices that the network computes.
     Gather,
-    /// Nothing is done.
+    /// No work: fused, or a reinterpretation of the same layout.
     #[default]
     Free,
 }
 
 impl Kernel {
-    /// Whether bounds behind it cost nothing.
+    /// Whether a following clamp fuses at no cost.
     pub(super) fn applies_bounds(self) -> bool {
         !matches!(
             self,
@@ -79,52 +80,52 @@ impl Kernel {
         )
     }
 
-    /// Whether attention's heads run through it one after another.
+    /// Whether it may run head by head in attention.
     pub(super) fn runs_by_head(self) -> bool {
         matches!(self, Self::BatchedProduct | Self::Softmax | Self::Elementwise | Self::Nonlinear)
     }
 }
 
-/// Counts that decide an operator's time. Elements are those stored, padding included.
+/// Counts that decide an operator's time. Elements are stored elements, including padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Work {
     pub(super) kernel: Kernel,
-    /// Those of whole tiles.
+    /// Multiply-accumulates, padded to whole tiles.
     pub(super) multiply_accumulates: f64,
-    /// Trained elements.
+    /// Weight elements.
     pub(super) weights: f64,
-    /// Elements of all inputs together.
+    /// Elements of all inputs.
     pub(super) read: f64,
     pub(super) written: f64,
-    /// Elements that a window visits.
+    /// Window taps over all outputs.
     pub(super) taps: f64,
     /// Matrices of a batched product.
     pub(super) matrices: f64,
     /// Groups of a grouped convolution.
     pub(super) groups: f64,
-    /// Heads or windows of attention that run one after another.
+    /// Attention heads or windows that run in sequence.
     pub(super) slices: f64,
-    /// Pixels of its output.
+    /// Pixels of the output.
     pub(super) pixels: f64,
-    /// Pixels of pictures that enter the graph here, or leave it.
+    /// Pixels of images that enter or leave the graph here.
     pub(super) image_pixels: f64,
-    /// Whether its weights are multiplied by one row.
+    /// Whether this is a product of one row with weights.
     pub(super) one_row: bool,
-    /// Whether its output is one matrix of tokens, and neither an image nor a matrix a head.
+    /// Whether the output is one matrix of tokens, not an image or one matrix per head.
     pub(super) tokens: bool,
-    /// Whether every tensor that is moved has whole tiles of channels.
+    /// Whether every moved tensor has whole tiles of channels.
     pub(super) aligned: bool,
-    /// Whether its window has holes.
+    /// Whether the window is dilated.
     pub(super) dilated: bool,
 }
 
-/// Whether it is an image of three channels: between layers, nothing is.
-fn is_picture(shape: Shape) -> bool {
-    shape.channels == PICTURE_CHANNELS && shape.height > 1 && shape.width > 1
+/// Whether a tensor is an RGB image, which only inputs and outputs of networks are.
+fn is_rgb_image(shape: Shape) -> bool {
+    shape.channels == RGB_CHANNELS && shape.height > 1 && shape.width > 1
 }
 
-/// Extents that order elements: those of 1 do not.
+/// The extents other than 1, which alone determine the order of elements.
 fn without_ones(shape: Shape) -> impl Iterator<Item = u32> {
     <[u32; 4]>::from(shape).into_iter().filter(|&extent| extent != 1)
 }
@@ -133,20 +134,20 @@ fn padded(extent: u64, tile: u64) -> u64 {
     extent.next_multiple_of(tile)
 }
 
-/// Elements that a tensor is stored in.
+/// Stored elements of a tensor, with padded channels.
 pub(super) fn stored(shape: Shape) -> f64 {
     let channels = u64::from(shape.channels);
     let channels = if channels > FEW_CHANNELS { padded(channels, TILE) } else { FEW_CHANNELS };
     shape.pixels() as f64 * channels as f64
 }
 
-/// Elements that all inputs of a layer's operator are stored in.
+/// Stored elements of all inputs of a layer's operator.
 pub(super) fn stored_inputs(layer: &Layer) -> f64 {
     (0..).map_while(|index| layer.operator.input(index)).map(stored).sum()
 }
 
 impl Work {
-    /// What `layer`'s operator is; `from_network` where it reads an input of the network.
+    /// The work of `layer`'s operator; `from_network` if it reads an input of the network.
     pub(super) fn of(layer: &Layer, from_network: bool) -> Result<Self> {
         let operator = &layer.operator;
         let [weights, _] = operator.weights();
@@ -166,8 +167,8 @@ impl Work {
             Class::Gather(_) => Self { kernel: Kernel::Movement, read: base.written, ..base },
             Class::Generic(generic) => base.generic(generic),
             Class::Recurrent(_) => {
-                let reason = "compilers leave layers that repeat a step to other processors; place it on the \
-                              GPU or the CPU";
+                let reason = "compilers leave recurrent layers to other processors; place it on the GPU or the \
+                              CPU";
                 return Err(Unsupported::new("NPU", operator, reason));
             }
         };
@@ -176,7 +177,7 @@ impl Work {
         Ok(work)
     }
 
-    /// A function linked behind an operator of that output, which `after` computes.
+    /// The work of a linked function on an `output` that the kernel `after` wrote.
     pub(super) fn of_function(function: Function, output: Shape, read: f64, after: Kernel) -> Self {
         let other = function.is_binary().then_some(output);
         let kernel = match (kernel_of(&Elementwise { function, input: output, other }), after) {
@@ -187,9 +188,9 @@ impl Work {
         Self::moving(kernel, read, output)
     }
 
-    /// Counts a picture that enters the graph, or is its result.
-    pub(super) fn count_picture(&mut self, shape: Shape) {
-        if is_picture(shape) {
+    /// Counts an image that enters or leaves the graph.
+    pub(super) fn count_image(&mut self, shape: Shape) {
+        if is_rgb_image(shape) {
             self.image_pixels += shape.pixels() as f64;
         }
     }
@@ -221,12 +222,12 @@ impl Work {
     fn convolution(self, conv: &Conv2d) -> Self {
         let output = conv.output();
         let groups = u64::from(conv.groups);
-        // The slices of a volume are taps like those of an image.
+        // Kernel slices along the volume's depth count as further taps.
         let slices = u64::from(conv.slices.unwrap_or(1)).max(1);
         let (inner, outer) =
             (u64::from(conv.group_channels()) / slices, u64::from(conv.output_channels) / groups);
         let taps = conv.window.taps() * slices;
-        // Narrow groups share a tile, as blocks on its diagonal.
+        // Narrow groups share a tile, as diagonal blocks.
         let packed = if groups > 1 { (TILE / inner.max(outer).max(1)).max(1) } else { 1 };
         let depth = if groups == 1 && inner <= FEW_CHANNELS {
             padded(taps * FEW_CHANNELS, TILE)
@@ -255,16 +256,18 @@ impl Work {
     fn pool(self, pool: &Pool, layer: &Layer) -> Result<Self> {
         let taps = pool.window.taps();
         let is_in_floats = matches!(layer.data_type, DataType::F32 | DataType::F16);
-        if pool.kind == PoolKind::Average && is_in_floats && taps > MOST_AVERAGED {
-            let reason = "averages over windows this large run up to twenty times slower in floats than any \
-                          rate explains; place it on the GPU or the CPU";
+        if pool.kind == PoolKind::Average && is_in_floats && taps > MAX_AVERAGE_WINDOW {
+            let reason = format!(
+                "average pooling in floating point over windows of more than {MAX_AVERAGE_WINDOW} elements takes \
+                 up to 20 times as long as any rate explains; place it on the GPU or the CPU"
+            );
             return Err(Unsupported::new("NPU", &layer.operator, reason));
         }
         Ok(Self { kernel: Kernel::Window, taps: taps as f64 * self.written, ..self })
     }
 
     fn elementwise(self, elementwise: &Elementwise, from_network: bool) -> Self {
-        let kernel = if from_network && is_picture(elementwise.input) && elementwise.function.is_binary() {
+        let kernel = if from_network && is_rgb_image(elementwise.input) && elementwise.function.is_binary() {
             Kernel::ImageNormalisation
         } else {
             kernel_of(elementwise)
@@ -290,7 +293,7 @@ impl Work {
                 Interpolation::Nearest => Self { kernel: Kernel::Movement, ..self },
                 Interpolation::Bilinear => Self { kernel: Kernel::Resize, ..self },
             },
-            // The channels of a pixel stay together: it lies where it lay.
+            // The channels of each pixel stay together, so the stored layout does not change.
             Movement::Rearranged(&Reshape { input, .. })
                 if input.channels == output.channels || without_ones(input).eq(without_ones(output)) =>
             {
