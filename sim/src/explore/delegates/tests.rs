@@ -1,4 +1,5 @@
-//! How graphs are cut, what that costs, and that it costs nothing where a delegate takes all.
+//! How graphs are partitioned, what that costs, and that it costs nothing if a delegate takes
+//! everything.
 
 use super::*;
 use crate::explore::{SearchOptions, explore};
@@ -8,8 +9,8 @@ use crate::workload::{
     DataType, GraphBuilder, LocalResponseNorm, PoolKind, Shape, Window, fuse, network, networks,
 };
 
-/// Two branches, one with a local response normalisation in the middle, which no delegate of TFLite for
-/// GPUs takes, and three convolutions behind where they meet.
+/// Two branches, one through a local response normalisation, which TFLite's GPU delegate does not take,
+/// and a convolution and a pooling after they meet.
 fn branches() -> Vec<Stage> {
     let mut net = GraphBuilder::new("branches", DataType::F32);
     let input = net.input(Shape::image(56, 56, 32));
@@ -37,14 +38,15 @@ fn predicted(device: &Profile, stages: &[Stage], strategy: Strategy) -> Result<P
 fn a_subset_goes_on_beside_what_it_does_not_take_and_only_the_largest_is_delegated() {
     let device = Profile::load("pixel4").unwrap();
     let cut = partitioning(&simulator(&device), &branches(), Strategy::DelegateGpu).unwrap();
-    // Stem and the branch that does not wait; the normalisation; all that waits for it.
+    // The stem and the branch without the normalisation; the normalisation; everything that depends on
+    // it.
     let stages: Vec<&[usize]> = cut.partitions.iter().map(|one| one.stages.as_slice()).collect();
     assert_eq!(stages, [&[0, 3][..], &[1], &[2, 4, 5, 6]]);
     assert_eq!(cut.partitions.iter().map(|one| one.delegated).collect::<Vec<_>>(), [false, false, true]);
     let left: Vec<(usize, &str)> = cut.left_out.iter().map(|one| (one.stage, one.reason.as_str())).collect();
     let smaller = "not in the largest partition";
     assert_eq!(left, [(0, smaller), (1, "local response normalisation"), (3, smaller)]);
-    // The result of the normalisation and that of the other branch.
+    // The results of the normalisation and of the other branch.
     assert_eq!(cut.partitions.iter().map(|one| one.tensors).collect::<Vec<_>>(), [0, 0, 2]);
 }
 
