@@ -3,7 +3,7 @@ use crate::kernel::CoreSet;
 use crate::plan::{Axis, Mechanism, Placement};
 use crate::workload::{DataType, GraphBuilder, Shape, Window, fuse};
 
-/// Rows of a result of 32x32 pixels of 8 four-byte numbers.
+/// Bytes of one row of a result with 32x32 pixels and 8 channels of 4 bytes.
 const ROW: u64 = 32 * 8 * 4;
 
 fn two_convolutions() -> Vec<Stage> {
@@ -24,7 +24,7 @@ fn crossing(placements: &[Placement; 2]) -> Missing {
     planned(placements, SHARED).missing[0]
 }
 
-/// Operators of a phone, whose processors share one memory.
+/// Operators on a phone whose processors share one memory.
 const SHARED: Setting = Setting {
     gpu_has_own_memory: false,
     ends_on_host: true,
@@ -68,7 +68,7 @@ fn one_processor_hands_the_other_what_its_part_reads() {
     assert_eq!(crossing(&[Placement::GPU, Placement::GPU]), bytes(0, 0));
 }
 
-/// Each command in a few words: who, what, and what it comes after.
+/// Each command in a few words: its queue, what it does, and the commands that it waits for.
 fn written(schedule: &Schedule) -> Vec<String> {
     let one = |command: &Command| {
         let what = match command.what {
@@ -171,7 +171,7 @@ fn parts_that_leave_something_out_are_refused() {
     assert!(matches!(error, ScheduleError::Placement(PlacementError::Uncovered { .. })), "{error}");
 }
 
-/// Two branches that read one input of the workload.
+/// Two branches that read the same input of the workload.
 fn two_branches() -> Vec<Stage> {
     let mut net = GraphBuilder::new("two branches", DataType::F32);
     let input = net.input(Shape::image(32, 32, 8));

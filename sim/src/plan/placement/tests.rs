@@ -32,7 +32,8 @@ fn a_corner_of_the_npu_leaves_the_gpu_an_l_of_two_boxes() {
     assert_eq!((hybrid.parts().count(), hybrid.axis()), (3, None));
     let gpu = (256.0 * 32.0 + 44.0 * 96.0) / (300.0 * 96.0);
     assert!((hybrid.fraction(ProcessorKind::Gpu) - gpu).abs() < 1e-12);
-    // Without rows or channels of the GPU's own it is a cut along one axis, or none.
+    // If the GPU has no rows or no channels to itself, the placement is cut along one axis or not at
+    // all.
     let axes = [([300, 0], [64, 32]), ([256, 44], [96, 0]), ([300, 0], [96, 0])]
         .map(|(rows, channels)| Placement::npu_and_gpu(rows, channels, GraphCover::Padded).axis());
     assert_eq!(axes, [Some(Axis::Channels), Some(Axis::Height), None]);
