@@ -7,7 +7,7 @@ use crate::workload::{
 
 const EXTENT: Shape = Shape::image(8, 8, 16);
 
-/// What every fusion keeps.
+/// The invariants of every fusion.
 fn assert_sound(graph: &Graph, stages: &[Stage]) {
     let mut stage_of = vec![None; graph.nodes().len()];
     for (index, stage) in stages.iter().enumerate() {
@@ -107,7 +107,8 @@ fn weighing_channels_links_nothing_to_the_weights() {
     let early = net.conv(x, 16, Window::same(3));
     let mean = net.mean(x);
     net.multiply(early, mean);
-    // The product cannot run before the mean, nor does it have the mean's extent.
+    // Not linked to the convolution, since the mean is computed after it, nor to the mean, which has
+    // another extent.
     let stages = fuse(&net.build().expect("sound"));
     assert_eq!(stages.len(), 3);
     assert_eq!(stages[2].inputs, [0, 1]);

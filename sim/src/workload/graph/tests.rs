@@ -199,7 +199,7 @@ fn the_builder_survives_inputs_out_of_range() {
     assert_eq!(error.to_string(), "graph input 0: height is 4294967295, expected at most 16777216");
 }
 
-/// Dimensions around every limit, and ordinary ones.
+/// Dimensions near every limit, and ordinary ones.
 fn extent() -> impl Strategy<Value = u32> {
     prop_oneof![0..70_u32, any::<u32>(), (0..32_u32).prop_map(|bit| 1 << bit)]
 }
