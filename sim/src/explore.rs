@@ -88,7 +88,7 @@ pub enum Strategy {
     /// operators.
     DelegateXnnpack,
     /// As an NPU's compiler or delegate: the partitions that it takes on the NPU, the rest on the CPU,
-    /// in turn.
+    /// one after another.
     DelegateNpu,
     /// The best of plans drawn at random: a baseline for searches, not part of a comparison of all
     /// strategies.

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_is_sure_where_nothing_is_off_and_less_so_the_more_is() {
+    fn a_gain_is_certain_without_errors_and_less_so_with_larger_ones() {
         let (device, stages) = case();
         let mut simulator = Simulator::new(&device, Library::Xnnpack).measuring(Measure::Inference);
         let answer = super::super::explore(&mut simulator, &stages, &optimal(&device)).unwrap();

@@ -43,7 +43,7 @@ pub struct Applications {
 pub struct Application {
     /// Its name.
     pub name: String,
-    /// What each request asks for.
+    /// The work of each request.
     pub job: Job,
     /// When requests arrive.
     pub arrivals: Arrivals,

@@ -121,7 +121,7 @@ mod tests {
     use crate::workload::{fuse, network};
 
     #[test]
-    fn a_larger_budget_of_one_seed_finds_no_worse_plan_and_the_same_one_the_same() {
+    fn a_larger_budget_finds_no_worse_plan_and_the_seed_determines_the_answer() {
         let profile = Profile::load("pixel4").unwrap();
         let stages = fuse(&network("vit-b32-mlp").unwrap());
         let options = SearchOptions::on(&profile);

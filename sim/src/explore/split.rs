@@ -97,7 +97,7 @@ const ON_GPU: usize = 1;
 #[derive(Clone, Copy, Debug)]
 struct Backpointer {
     placement: Placement,
-    /// That place: a state of the dynamic programme.
+    /// That place, as a state of the dynamic programme.
     before: usize,
 }
 

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_that_is_not_there_covers_nothing() {
+    fn a_missing_size_of_graph_covers_nothing() {
         assert_eq!(GraphCover::Chunks(100).graphs(300, &npu()), None);
         assert_eq!(GraphCover::Chunks(32).graphs(1 << 20, &npu()), None, "too many");
     }

@@ -87,7 +87,7 @@ fn written(schedule: &Schedule) -> Vec<String> {
 }
 
 #[test]
-fn what_the_gpu_is_given_after_a_join_waits_for_it() {
+fn later_commands_of_the_gpu_wait_for_a_join() {
     let found = written(&planned(&[rows(12), Placement::GPU], SHARED));
     assert_eq!(
         found,
@@ -96,7 +96,7 @@ fn what_the_gpu_is_given_after_a_join_waits_for_it() {
 }
 
 #[test]
-fn a_result_is_handed_to_who_did_not_compute_it_and_once() {
+fn a_result_is_handed_over_once_to_a_processor_that_did_not_compute_it() {
     let found = written(&planned(&[Placement::cpu(cores()), channels(4)], SHARED));
     let expected = [
         "cpu: compute 0.0 <>",
@@ -140,7 +140,7 @@ fn three_processors_meet_in_one_join_after_which_all_have_the_result() {
 }
 
 #[test]
-fn an_inference_fills_the_queue_first_and_reads_back_what_the_gpu_has_alone() {
+fn an_inference_fills_the_queue_first_and_reads_back_what_only_the_gpu_has() {
     let setting = Setting { is_inference: true, ..SHARED };
     let found = written(&planned(&[Placement::GPU; 2], setting));
     assert_eq!(
@@ -164,7 +164,7 @@ fn inside_a_chain_no_queue_comes_after_the_other() {
 }
 
 #[test]
-fn parts_that_leave_something_out_are_refused() {
+fn parts_that_do_not_cover_the_output_are_refused() {
     let less = Placement::cut(Axis::Channels, [(Processor::Cpu(cores()), 3), (Processor::Gpu, 3)]);
     let plan = Plan::new(Mechanism::SvmPolling, vec![channels(4), less]);
     let error = schedule(&two_convolutions(), &plan, &SHARED).unwrap_err();
@@ -196,7 +196,7 @@ fn commands_come_in_the_order_of_the_plan_and_no_stage_before_what_it_reads() {
 }
 
 #[test]
-fn every_result_that_the_gpu_alone_has_is_read_back_once() {
+fn every_result_that_only_the_gpu_has_is_read_back_once() {
     let inference = Setting { is_inference: true, control: Some(cores()), ..SHARED };
     let read_back = |placements: [Placement; 2]| {
         let plan = Plan::new(Mechanism::SvmPolling, placements.to_vec());

@@ -1,7 +1,8 @@
 //! Prices of chains: stages of a run whose parts each processor computes without the other.
 //!
 //! Responsible for: the work of both processors for every cut of a chain's last stage. Not for: when a
-//! chain is worth it. Invariant: relaxed, no chain of any plan takes less time of either processor.
+//! chain is worth it. Invariant: relaxed, no chain of any plan takes less than its price on either
+//! processor.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -117,7 +117,7 @@ fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Lab
 
 proptest! {
     #[test]
-    fn labels_are_left_out_where_one_that_is_kept_dominates_them_and_only_there(
+    fn exactly_the_labels_that_a_kept_one_dominates_are_removed(
         (count, results) in (0_usize..200, 0_usize..11),
         uses_npu in any::<bool>(),
         seed in any::<u64>(),
@@ -234,7 +234,7 @@ proptest! {
 
 /// If the CPU dispatches the NPU's part early, neither the time nor the energy of the dispatch counts.
 #[test]
-fn what_the_npu_saves_by_an_early_hand_over_is_in_the_bound_of_energy() {
+fn the_bound_of_energy_includes_the_saving_of_an_early_dispatch() {
     let device = Profile::load("oneplus11").unwrap();
     let stages = part_of(&fuse(&network("mobilenet-v2").unwrap()), 174, 1);
     let synchronisation = Mechanism::SleepThenPoll;
@@ -311,7 +311,7 @@ fn plans_are_within_a_percent_of_the_bound_and_cut_where_a_gpu_can_start() {
 /// A plan with an order of its own runs like a plan of a workload that lists its operators in that
 /// order.
 #[test]
-fn a_plan_with_an_order_takes_what_it_takes_of_stages_in_that_order() {
+fn a_plan_with_an_order_takes_as_long_as_on_stages_in_that_order() {
     let mut random = ChaCha8Rng::seed_from_u64(3);
     for (net, device) in [("inception-v3", "snapdragon-8gen3"), ("inception-v3", "h200")] {
         let device = Profile::load(device).unwrap();

@@ -45,7 +45,7 @@ fn fusing_the_networks_loses_no_work_and_no_dependency() {
 }
 
 #[test]
-fn a_residual_network_is_one_launch_a_convolution() {
+fn a_residual_network_is_one_launch_per_convolution() {
     // 20 convolutions, a pool, a mean and a linear layer.
     let stages = fuse(&network("resnet18").expect("bundled"));
     assert_eq!(stages.len(), 23);
@@ -64,7 +64,7 @@ fn a_batch_norm_becomes_the_bias_of_its_convolution() {
 }
 
 #[test]
-fn a_batch_norm_behind_a_pool_stays() {
+fn a_batch_norm_after_a_pool_stays() {
     let mut net = GraphBuilder::new("net", DataType::F32);
     let x = net.input(EXTENT);
     let x = net.pool(x, PoolKind::Max, Window::same(3));
@@ -83,7 +83,7 @@ fn a_result_with_two_readers_links_nothing() {
 }
 
 #[test]
-fn a_function_of_two_tensors_links_behind_the_one_computed_last() {
+fn a_function_of_two_tensors_is_linked_to_the_one_computed_last() {
     for swapped in [false, true] {
         let mut net = GraphBuilder::new("net", DataType::F32);
         let x = net.input(EXTENT);
@@ -140,7 +140,7 @@ fn a_full_epilogue_starts_a_stage_of_its_own() {
 }
 
 #[test]
-fn nothing_links_behind_a_reshape() {
+fn nothing_is_linked_to_a_reshape() {
     let mut net = GraphBuilder::new("net", DataType::F32);
     let x = net.input(EXTENT);
     let x = net.reshape(x, Shape::tokens(1, EXTENT.elements() as u32));

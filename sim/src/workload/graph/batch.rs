@@ -114,7 +114,7 @@ mod tests {
     use crate::workload::{DataType, Dimension, GraphBuilder, Shape, Slice, Transpose, network, networks};
 
     #[test]
-    fn a_batch_of_a_network_is_as_many_times_its_work_on_the_same_weights() {
+    fn a_batch_multiplies_the_work_of_a_network_but_not_its_weights() {
         for (name, _) in networks() {
             let one = network(name).expect("it is bundled");
             let eight = one.with_batch(8).expect("the network's operators keep images apart");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mixes_images_is_called_what_it_is() {
+    fn an_operator_that_mixes_images_is_named_in_the_error() {
         let slice = |from| Slice { dimension: Dimension::Batch, ..Slice::of_channels(from, 0, 1) };
         let mut builder = GraphBuilder::new("first", DataType::F32);
         let two = Shape::image(8, 8, 4).images(2);

@@ -148,7 +148,7 @@ impl GraphBuilder {
         self.operator("concat", Concat::of_channels(extent, channels), parts)
     }
 
-    /// The same elements under another extent.
+    /// A reshape to the extent `output`.
     pub fn reshape(&mut self, from: Source, output: Shape) -> Source {
         self.operator("reshape", Reshape { input: self.shape(from), output }, &[from])
     }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::workload::Shape;
 
-/// The same elements under another extent (also transposes): `[batch, height, width, channels]`.
+/// A reshape to another extent (also transposes): `[batch, height, width, channels]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Reshape {

@@ -31,7 +31,7 @@ fn cutting_output_channels_conserves_the_work() {
 }
 
 #[test]
-fn a_table_has_one_key_for_what_an_operator_is() {
+fn a_table_has_exactly_one_kind_of_operator() {
     let operator = Operator::from(conv(Window::same(3)));
     let table = OperatorTable::new("first", &operator);
     assert_eq!(table.operators(), [operator]);
@@ -115,7 +115,7 @@ fn neighbouring_parts_share_the_rows_that_windows_of_both_reach() {
 }
 
 #[test]
-fn operators_that_keep_channels_apart_read_their_own_channels_only() {
+fn operators_with_independent_channels_read_only_their_own() {
     let pool = Operator::Pool(Pool {
         kind: PoolKind::Max,
         input: Shape::image(8, 8, 12),
