@@ -78,8 +78,8 @@ pub enum Strategy {
     /// Each operator cut along its height or its output channels in tenths, then chained (CoDL,
     /// MobiSys'22, sections 4 and 5).
     Codl,
-    /// The best plan found for the whole graph, on all processors, with cuts and chains between CPU and GPU,
-    /// and an upper bound of its optimality gap.
+    /// The best plan found for the whole graph, on all processors, with cuts and chains between CPU and
+    /// GPU, and an upper bound of its optimality gap.
     Optimal,
     /// As TFLite's GPU delegate: its largest partition on the GPU, the rest on the CPU, one after
     /// another.

@@ -98,8 +98,8 @@ impl Application {
         }
     }
 
-    /// Its candidates: first the plan for it alone and, unless its plan is given, plans on some of the
-    /// processors, which leave the rest to others.
+    /// Its candidates: first the plan for it alone and, unless its plan is given, plans that leave
+    /// processors to others: the best on each subset of them, or of a language model every strategy's.
     pub(super) fn candidates(&self, device: &Profile) -> Result<Vec<Candidate>> {
         let mut candidates = vec![self.alone(device)?];
         let others: Vec<Candidate> = match &self.job {
