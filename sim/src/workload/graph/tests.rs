@@ -176,7 +176,10 @@ fn weights_that_operators_share_count_once() {
     assert_eq!(sound.parameters(), 769 * 768 + 769 * 3072);
     assert_eq!(sound.with_batch(2).unwrap().parameters(), sound.parameters());
     let alone = Node { inputs: vec![INPUT], ..again };
-    assert_eq!(message(vec![alone]), "again shares the weights of an operator above, but none has as many");
+    assert_eq!(
+        message(vec![alone]),
+        "again shares the weights of an operator above, but none has as many weights"
+    );
 }
 
 #[test]
