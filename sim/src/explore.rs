@@ -1,8 +1,8 @@
-//! Search over plans: who should compute what.
+//! Search over plans: which processor should compute what.
 //!
-//! Responsible for: the strategies, one file each. Not for: any cost of its
+//! Responsible for: the strategies, one file each. Not for: a cost model of its
 //! own; every candidate is priced by the kernel models and the engine, so the
-//! latency a search reports is the latency `simulate` replays.
+//! latency that a search reports is the one that `simulate` replays.
 //! Invariant: a search returns the same plan for any number of threads.
 
 pub mod advice;
@@ -56,79 +56,87 @@ pub enum Strategy {
     CpuOnly,
     /// Every operator on the GPU.
     GpuOnly,
-    /// Every operator on the NPU; of a language model, its products.
+    /// Every operator on the NPU; of a language model, its matrix products.
     NpuOnly,
-    /// Each operator on CPU, GPU, or cut along its output channels between both (EPEW'25, section 2).
+    /// Each operator on the CPU, on the GPU, or cut along its output channels between both (EPEW'25,
+    /// section 2).
     #[default]
     ChannelSplit,
     /// The same, cut along the output's height (CoDL, MobiSys'22, names both).
     HeightSplit,
     /// The same, cut along whichever is better.
     AnySplit,
-    /// Each operator cut along its output channels in proportion to what the processors compute in a second
-    /// (muLayer, EuroSys'19).
+    /// Each operator cut along its output channels in proportion to the processors' throughput (muLayer,
+    /// EuroSys'19).
     FlopsProportional,
-    /// Whole layers: kinds of operator that gain little from the GPU on CPU cores (Unified Splitting).
+    /// Whole layers: the kinds of operator that gain little from the GPU run on the CPU (Unified
+    /// Splitting).
     LayerWise,
-    /// Each operator as is best for it alone, cut along its output channels after a few questions to the
-    /// kernel models (EPEW'25, section 2).
+    /// Each operator placed as is best for it alone, cut along its output channels after a few queries
+    /// of the kernel models (EPEW'25, section 2).
     Epew,
-    /// Each operator cut along its height or its output channels by tenths, then chained (CoDL, MobiSys'22,
-    /// sections 4 and 5).
+    /// Each operator cut along its height or its output channels in tenths, then chained (CoDL,
+    /// MobiSys'22, sections 4 and 5).
     Codl,
-    /// The best plan found for the whole graph, on all processors, with cuts and chains between CPU and GPU,
-    /// and how far from the best it is at most.
+    /// The best plan found for the whole graph, on all processors, with cuts and chains between CPU and
+    /// GPU, and an upper bound of its optimality gap.
     Optimal,
-    /// What TFLite's GPU delegate does: its largest partition on the GPU, the rest on the CPU, in turn.
+    /// As TFLite's GPU delegate: its largest partition on the GPU, the rest on the CPU, one after
+    /// another.
     DelegateGpu,
-    /// What its XNNPACK delegate does: everything on the CPU, in partitions that XNNPACK takes and others.
+    /// As TFLite's XNNPACK delegate: everything on the CPU, partitioned by whether XNNPACK takes the
+    /// operators.
     DelegateXnnpack,
-    /// What an NPU's compiler or delegate does: partitions that it takes on the NPU, the rest on the CPU, in
-    /// turn.
+    /// As an NPU's compiler or delegate: the partitions that it takes on the NPU, the rest on the CPU,
+    /// one after another.
     DelegateNpu,
-    /// The best of plans drawn at random: a baseline for searches, which no comparison of all includes.
+    /// The best of plans drawn at random: a baseline for searches, not part of a comparison of all
+    /// strategies.
     Random,
     /// Language models: products on the NPU, their rows padded to the next static graph (`Padding`).
     NpuPadding,
-    /// Language models: products on the NPU, in static graphs that are filled, one after another (`NPU-pipe`).
+    /// Language models: products on the NPU, cut into static graphs that are full, one after another
+    /// (`NPU-pipe`).
     NpuPipe,
     /// Language models: products on the NPU, in graphs of one fixed size (`Chunked-prefill`, llm.npu).
     NpuChunked,
-    /// Language models: products on the NPU, in graphs made for the prompt's length when it arrives
-    /// (`Online-prepare`).
+    /// Language models: products on the NPU, in graphs compiled for the prompt's length when the prompt
+    /// arrives (`Online-prepare`).
     NpuOnline,
-    /// Language models: the same, with the operands in the order that the model states them, so that the
-    /// weights stay in the arrays.
+    /// Language models: as `npu-online`, with the operands in the model's order, so that the weights
+    /// stay in the systolic arrays.
     NpuNaive,
-    /// Language models: all on the NPU, each step compiled as graphs over a context of fixed length.
+    /// Language models: everything on the NPU, each step compiled as graphs over a context of fixed
+    /// length.
     NpuGraphs,
-    /// Language models: all on the NPU, each operator by a kernel of its own (llama.cpp's Hexagon backend).
+    /// Language models: everything on the NPU, one kernel per operator (llama.cpp's Hexagon backend).
     NpuKernels,
-    /// Language models: prompts on the NPU, compiled as graphs; answers on the CPU cores or the GPU, whichever is
-    /// faster, with a second copy of the weights in their layout (MNN, mllm).
+    /// Language models: prefill on the NPU, compiled as graphs; decode on the CPU cores or the GPU,
+    /// whichever is faster, with a second copy of the weights in its layout (MNN, mllm).
     NpuPrefill,
-    /// Language models: each product on GPU or NPU, whichever is faster (`Hetero-layer`).
+    /// Language models: each product on the GPU or the NPU, whichever is faster (`Hetero-layer`).
     HeteroLayer,
-    /// Language models: each product's output channels between GPU and NPU.
+    /// Language models: each product's output channels divided between GPU and NPU.
     WeightCentric,
-    /// Language models: each product's rows between GPU and NPU, which fills static graphs on the NPU.
+    /// Language models: each product's rows divided between GPU and NPU so that the NPU's static graphs
+    /// are full.
     ActivationCentric,
-    /// Language models: rows and channels of each product between GPU and NPU.
+    /// Language models: rows and channels of each product divided between GPU and NPU.
     Hybrid,
-    /// Language models: the fastest of all for each product and length, and for each prompt and all generated
-    /// tokens as a whole (`Hetero-tensor`).
+    /// Language models: the fastest of all these for each product and length, or for a whole prompt or
+    /// all generated tokens where that is faster (`Hetero-tensor`).
     HeteroTensor,
 }
 
 type FindPlan = fn(&mut Explorer<'_, '_>, Strategy) -> Result<Found>;
 
-/// What a strategy does.
+/// How a strategy plans.
 struct Rules {
-    /// What it searches the best cut of each operator along, between CPU and GPU.
+    /// Axes along which it searches each operator's best cut between CPU and GPU.
     axes: &'static [Axis],
-    /// How it plans a graph of operators, if it does.
+    /// Its search of a graph of operators; `None` if it plans none.
     search: Option<FindPlan>,
-    /// How it plans a language model, if it does.
+    /// Its rules for a language model; `None` if it plans none.
     language: Option<language::Rules>,
 }
 
@@ -136,28 +144,28 @@ impl Strategy {
     /// All strategies.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// Those that say what a delegate does today: of the GPU, of XNNPACK, of the NPU.
+    /// The strategies that reproduce today's delegates: GPU, XNNPACK, NPU.
     pub const DELEGATES: [Self; 3] = [Self::DelegateGpu, Self::DelegateXnnpack, Self::DelegateNpu];
 
-    /// The strategies that search plans of graphs of operators and are compared with each other, simpler ones
-    /// first.
+    /// The strategies for graphs of operators that are compared with each other, simpler ones first.
     pub fn of_operators() -> impl Iterator<Item = Self> {
         let is_apart = |strategy: &Self| *strategy == Self::Random || Self::DELEGATES.contains(strategy);
         Self::ALL.iter().copied().filter(move |strategy| strategy.plans_operators() && !is_apart(strategy))
     }
 
-    /// The strategies that plan language models, simpler ones first; `npu-only` there is `npu-padding`.
+    /// The strategies for language models, simpler ones first; without `npu-only`, which is
+    /// `npu-padding` there.
     pub fn of_language_models() -> impl Iterator<Item = Self> {
         let differs = |strategy: &Self| strategy.plans_language_models() && *strategy != Self::NpuOnly;
         Self::ALL.iter().copied().filter(differs)
     }
 
-    /// The strategies by which engines use a phone: what the answer of a language model is compared with.
+    /// The strategies of existing engines: the baselines of a language model.
     pub fn engines() -> impl Iterator<Item = Self> {
         Self::of_language_models().filter(|strategy| strategy.role() == Some(Role::Engine))
     }
 
-    /// The one list of what strategies do.
+    /// The rules of every strategy, in one place.
     fn rules(self) -> Rules {
         let search = |axes, search| Rules { axes, search: Some(search), language: None };
         let language = |place, steps, role| Rules {
@@ -232,7 +240,8 @@ impl Strategy {
         matches!(self, Self::CpuOnly | Self::GpuOnly | Self::NpuOnly)
     }
 
-    /// What the strategy searches the best cut of each operator along, between CPU and GPU.
+    /// Axes along which it searches each operator's best cut between CPU and GPU; empty if it searches
+    /// none.
     pub fn axes(self) -> &'static [Axis] {
         self.rules().axes
     }
@@ -242,7 +251,7 @@ impl Strategy {
         self.into()
     }
 
-    /// The plan of a graph of operators by this strategy.
+    /// This strategy's plan of a graph of operators.
     fn find(self, explorer: &mut Explorer<'_, '_>) -> Result<Found> {
         match self.rules().search {
             Some(search) => search(explorer, self),
@@ -276,7 +285,7 @@ impl Objective {
         self.into()
     }
 
-    /// The cost of a run, lower is better; latency where energy is not known.
+    /// The cost of a run, in seconds, joules or joule-seconds; latency where energy is unknown.
     pub fn cost(self, latency: Picos, energy: Option<Joules>) -> f64 {
         let seconds = latency.as_seconds();
         match (self, energy) {
@@ -287,7 +296,7 @@ impl Objective {
     }
 }
 
-/// How much a search may do for its plan and its bound.
+/// How much time a search may spend on its plan and its bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
@@ -302,12 +311,12 @@ pub enum Effort {
     Thorough,
 }
 
-/// Grid of output channels unless an option says otherwise: the step of EPEW'25's grid search (section 5.3).
+/// Default grid of output channels: the step of EPEW'25's grid search (section 5.3).
 pub(crate) const DEFAULT_STEP: u32 = 8;
-/// CPU threads a search may use unless an option says otherwise: EPEW'25 evaluates one to three.
+/// Default maximum of CPU threads in a plan: EPEW'25 evaluates one to three.
 pub(crate) const DEFAULT_THREADS: u32 = 3;
 
-/// What a search may use.
+/// What a search may use, and what it minimises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchOptions {
     /// How to find the plan.
@@ -320,13 +329,13 @@ pub struct SearchOptions {
     pub core_sets: Vec<CoreSet>,
     /// Grid of output channels; at least 1. [`Strategy::Optimal`] considers every channel.
     pub step: u32,
-    /// What [`Strategy::Optimal`] may do.
+    /// Effort of [`Strategy::Optimal`].
     pub effort: Effort,
 }
 
 impl SearchOptions {
-    /// What the command searches with on `device` unless told otherwise: channels between the GPU and up to
-    /// three of the fastest CPU cores that poll flags in shared memory, for the least latency.
+    /// The command's defaults for `device`: channel splits between the GPU and up to three of the
+    /// fastest CPU cores, SVM polling, least latency.
     pub fn on(device: &Profile) -> Self {
         let core_sets = (1..=DEFAULT_THREADS).map_while(|threads| CoreSet::fastest(&device.cpu, threads));
         Self {

@@ -1,9 +1,9 @@
 //! WHO does what: how the processors share the work of a graph.
 //!
-//! Responsible for: what is cut, where it is placed, what is chained and how the parts
-//! come together again. Not for: how long a part takes on its processor (`kernel`), or
-//! what happens when several run at once. Invariant: nothing here depends on the
-//! state of a simulation; a plan is data.
+//! Responsible for: how operators are cut, placed and chained, and how processors
+//! synchronise. Not for: the time of a part on its processor (`kernel`), or contention
+//! between parts. Invariant: nothing here depends on the state of a simulation; a plan
+//! is data.
 
 mod chain;
 mod file;

@@ -1,22 +1,22 @@
 //! IN WHICH ORDER: from a plan and a graph to the commands of each processor's queue, and
-//! where queues meet.
+//! the dependences between queues.
 //!
-//! Responsible for: which commands there are, in which queue, and what each comes after.
-//! Not for: what a command takes (`simulate`), or how one queue learns of another (the
-//! hardware). Invariants: a command comes after earlier commands only, so that no queue
-//! waits for what waits for it; inside a chain no command of one queue comes after one of
-//! another; what the CPU or the GPU reads lies in its memory.
+//! Responsible for: the commands, their queues, and the commands that each depends on.
+//! Not for: the time of a command (`simulate`), or how one queue waits for another (the
+//! hardware). Invariants: a command depends on earlier commands only, so that there is no
+//! deadlock; inside a chain no command of one queue depends on one of another; everything
+//! that the CPU or the GPU reads is in its memory.
 //!
-//! A stage becomes one compute command a part, preceded by a hand-over where an input lies
-//! with another processor, and followed by a join where several processors computed parts
-//! of it. The join is the CPU's, which handles the flags; what the GPU is given later comes
-//! after it, as an in-order queue with a polling kernel does (EPEW'25, section 4). Where
-//! processors take turns, every command comes after the one before it.
+//! A stage becomes one compute command per part, preceded by a hand-over for each input on
+//! another processor, and followed by a join if several processors computed parts of it. The
+//! join is in the CPU's queue, which handles the flags; later GPU commands come after it, as
+//! in an in-order queue with a polling kernel (EPEW'25, section 4). If processors take turns,
+//! every command depends on the one before it.
 //!
-//! Processors that share the memory hand a result over: a signal, and a mapping where the
-//! mechanism needs one. A GPU with memory of its own has it moved instead, through its
-//! in-order queue. What it works on lies there already, but for the inputs of the workload,
-//! which come from the host; results go to the host in the end.
+//! Processors that share the memory hand a result over: a signal, and a mapping if the
+//! mechanism needs one. For a GPU with memory of its own the result is copied instead, through
+//! its in-order queue. Its weights are there already; the inputs of the workload come from the
+//! host, and results go to the host at the end.
 
 mod builder;
 mod missing;
@@ -36,11 +36,11 @@ use crate::workload::Stage;
 /// The commands of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
-    /// In the order in which they are given to the queues, each processor's in order.
+    /// In the order in which they are queued; each processor runs its own in order.
     pub commands: Vec<Command>,
-    /// What each part of every stage computes, halos of chains included.
+    /// The region of each part of every stage, halos of chains included.
     pub computed: Vec<Regions>,
-    /// What each processor reads of every stage's result and did not compute.
+    /// Bytes of every stage's result that each processor reads and did not compute.
     pub missing: Vec<Missing>,
 }
 
@@ -48,16 +48,16 @@ pub struct Schedule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub u32);
 
-/// What one queue does, and what must have ended before.
+/// A command of one queue, and the commands that it waits for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Command {
     /// The stage it belongs to: the one that computes or reads.
     pub stage: usize,
-    /// Whose queue it is in.
+    /// The processor of its queue.
     pub by: Processor,
-    /// What is done.
+    /// What it does.
     pub what: What,
-    /// Commands that end before it starts, besides those before it in its queue.
+    /// Commands that must end before it starts, in addition to those before it in its queue.
     pub after: Vec<CommandId>,
 }
 
@@ -66,52 +66,52 @@ pub struct Command {
 #[strum_discriminants(name(StepKind), derive(Serialize), serde(rename_all = "kebab-case"))]
 #[strum_discriminants(doc = "What a command does, by its kind.")]
 pub enum What {
-    /// The GPU's queue gets to its first launch; once an inference.
+    /// Fills the GPU's queue up to its first launch; once per inference.
     Submit,
     /// Computes a part of the stage.
     Compute {
         /// Which of the placement's parts.
         part: usize,
-        /// What of the output, the halo of its chain included.
+        /// Its region of the output, the halo of its chain included.
         region: Region,
     },
     /// Copies between the GPU's own memory and the host's, through the GPU's queue.
     #[strum_discriminants(serde(rename = "transfer"))]
     Move {
-        /// Of what.
+        /// The tensor.
         tensor: Tensor,
-        /// What crosses.
+        /// The region that is copied.
         region: Region,
         /// Its bytes.
         bytes: Bytes,
-        /// Pieces of memory apart from each other that hold it.
+        /// Number of separate pieces of memory that hold it.
         pieces: u64,
-        /// Where to.
+        /// The destination.
         to: Memory,
     },
     /// Makes another processor's result visible to this one.
     HandOver {
         /// The stage whose result it is.
         result: usize,
-        /// What this processor reads of it and did not compute.
+        /// Bytes that this processor reads and did not compute.
         missing: Bytes,
-        /// Who has it so far.
+        /// The processors that have the result so far.
         from: Holders,
     },
-    /// Brings the parts of one stage, or those that leave a chain, together. The stages are
-    /// those of the commands before it.
+    /// Joins the parts of one stage, or of the results that leave a chain. The stages are
+    /// those of the commands in [`Command::after`].
     Join {
-        /// What the processors lack of it.
+        /// Bytes that the processors lack.
         missing: Bytes,
         /// Whether the NPU computed some of it.
         with_npu: bool,
     },
-    /// Gets the results that the GPU alone has to the caller; once an inference. The stages are those of
-    /// the commands before it.
+    /// Returns the results that only the GPU has to the caller; once per inference. The stages are
+    /// those of the commands in [`Command::after`].
     ReadBack,
 }
 
-/// What is copied.
+/// A tensor that is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tensor {
     /// The result of a stage.
@@ -120,33 +120,33 @@ pub enum Tensor {
     Inputs(usize),
 }
 
-/// A memory that results lie in.
+/// A memory that holds results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// The host's, which the CPU and, unless it has its own, the GPU use.
+    /// The host's, which the CPU uses, and the GPU unless it has memory of its own.
     Host,
     /// The GPU's own.
     Gpu,
 }
 
-/// Processors that have all they need of a result.
+/// The processors that have everything they need of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holders(u8);
 
-/// What of a machine, and of what is timed, decides which commands there are.
+/// Properties of the machine, and of the measurement, that determine the commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Setting {
     /// Whether the GPU has a memory of its own.
     pub gpu_has_own_memory: bool,
-    /// Whether inputs and results of the workload lie with the host, rather than with the
+    /// Whether inputs and results of the workload are on the host, rather than on the
     /// processor that reads or computes them.
     pub ends_on_host: bool,
     /// Whether filling the GPU's queue, and reading its result back, are commands of their own.
     pub is_inference: bool,
-    /// Whether the CPU computes only once the GPU's queue is filled.
+    /// Whether the CPU computes only after it has filled the GPU's queue.
     pub cpu_fills_the_queue: bool,
-    /// The core that joins what no CPU core computes.
+    /// The cores that join a stage of which no CPU core computes a part.
     pub control: Option<CoreSet>,
 }
 
@@ -157,39 +157,41 @@ pub enum ScheduleError {
     /// The plan is for another workload.
     #[error("the plan has {placements} placements, the workload {stages} operators")]
     PlanLength { placements: usize, stages: usize },
-    /// Parts that are no placement of an operator.
+    /// Parts that are not a placement of an operator.
     #[error(transparent)]
     Placement(#[from] PlacementError),
     /// Stages in an order in which the workload cannot be computed.
-    #[error("operator {stage} of the plan's order reads what is not computed before it, or is there twice")]
+    #[error(
+        "the plan's order is invalid: operator {stage} is missing, repeated, or before one of its inputs"
+    )]
     Order { stage: usize },
-    /// Operators that the plan chains cannot be a chain.
+    /// Chained operators that cannot be a chain.
     #[error(transparent)]
     Chain(#[from] ChainError),
     /// A join needs a CPU core.
-    #[error("no CPU core is there to bring parts together")]
+    #[error("the device has no CPU core to join the parts of an operator")]
     NoCores,
 }
 
 impl Holders {
-    /// One processor.
+    /// A single processor.
     pub fn one(kind: ProcessorKind) -> Self {
         Self(1 << kind as u8)
     }
 
-    /// These and another.
+    /// These and one more.
     #[must_use]
     pub fn with(self, kind: ProcessorKind) -> Self {
         Self(self.0 | Self::one(kind).0)
     }
 
-    /// These and others.
+    /// The union of both.
     #[must_use]
     pub fn with_all(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Whether that processor is one of them.
+    /// Whether a processor is one of them.
     pub fn has(self, kind: ProcessorKind) -> bool {
         self.0 & Self::one(kind).0 != 0
     }
@@ -199,14 +201,14 @@ impl Holders {
         others.0 & !self.0 == 0
     }
 
-    /// Whether nobody else is.
+    /// Whether a processor is the only one.
     pub fn is_only(self, kind: ProcessorKind) -> bool {
         self == Self::one(kind)
     }
 }
 
 impl CommandId {
-    /// Its position.
+    /// Its position in the schedule.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -215,7 +217,7 @@ impl CommandId {
 /// The commands of `plan` for `stages`.
 ///
 /// # Errors
-/// The plan is for another workload, or its parts or chains are none.
+/// The plan is for another workload, or its parts, order or chains are invalid.
 pub fn schedule(stages: &[Stage], plan: &Plan, setting: &Setting) -> Result<Schedule, ScheduleError> {
     if plan.placements.len() != stages.len() {
         let (placements, stages) = (plan.placements.len(), stages.len());
@@ -230,7 +232,7 @@ pub fn schedule(stages: &[Stage], plan: &Plan, setting: &Setting) -> Result<Sche
     builder::Builder::new(stages, plan, setting, Schedule { commands: Vec::new(), computed, missing }).build()
 }
 
-/// That each stage of a plan's own order comes once, and behind what it reads.
+/// Checks that each stage of a plan's own order comes once, and after its inputs.
 fn check_order(stages: &[Stage], plan: &Plan) -> Result<(), ScheduleError> {
     let mut is_computed = vec![false; stages.len()];
     for &stage in &plan.order {
@@ -244,7 +246,7 @@ fn check_order(stages: &[Stage], plan: &Plan) -> Result<(), ScheduleError> {
     if is_whole { Ok(()) } else { Err(ScheduleError::Order { stage: plan.order.len() }) }
 }
 
-/// For each stage, whether its result is read outside its chain, or by nobody.
+/// For each stage, whether its result is read outside its chain, or not at all.
 fn leaves_its_chain(stages: &[Stage], plan: &Plan) -> Vec<bool> {
     let mut leaves = vec![true; stages.len()];
     if plan.chains.is_empty() {

@@ -1,9 +1,9 @@
 //! WHAT is computed: tensors, operators, layers and graphs.
 //!
 //! Responsible for: shapes, multiply-accumulate and parameter counts, graph
-//! checking, the networks and operator sets of the papers. Not for: time; no
-//! number here depends on a device. Invariant: an [`Operator`] carries every
-//! dimension it needs, so a kernel model sees one operator and nothing else.
+//! checking, the networks and operator sets of the papers. Not for: time; nothing
+//! here depends on a device. Invariant: an [`Operator`] contains every dimension
+//! it needs, so a kernel model sees one operator and nothing else.
 
 pub(crate) mod assemble;
 mod fuse;

@@ -59,12 +59,12 @@ fn cores_are_those_of_one_part_on_the_cpu() {
     refused(
         "processor = \"gpu\"\nchannels = 2464",
         &format!("{gpu}cores = \"1large\"\nchannels = 2464"),
-        &["shares[1].cores is \"1large\"", "they are the CPU's"],
+        &["shares[1].cores is \"1large\"", "only the CPU has them"],
     );
     refused(
         "processor = \"gpu\"\nchannels = 2464",
         "processor = \"cpu\"\ncores = \"1large\"\nchannels = 2464",
-        &["shares is 2 parts, expected one CPU core set an operator, not 1large2med and 1large"],
+        &["shares is 2 parts, expected one CPU core set per operator, not 1large2med and 1large"],
     );
 }
 

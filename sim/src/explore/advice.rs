@@ -1,8 +1,8 @@
-//! Which plan to advise where a profile's times are off.
+//! Which plan to advise under the errors of a profile.
 //!
-//! Responsible for: how often a plan is faster than the best processor alone, and plans that regret little.
-//! Not for: how far profiles are off (`simulate::uncertainty`), or the search itself. Invariant: plans are
-//! judged by other draws than those they were found or chosen by.
+//! Responsible for: how often a plan is faster than the best single processor, and plans of little
+//! regret. Not for: the size of the errors (`simulate::uncertainty`), or the search itself. Invariant:
+//! plans are judged on held-out draws, not on those that they were found or chosen on.
 
 use std::ops::Range;
 
@@ -18,53 +18,54 @@ use crate::simulate::{DRAWS, Deviation, Drawn, Errors, Result, Simulator, latenc
 use crate::units::Picos;
 use crate::workload::Stage;
 
-/// Part of them in which a plan has to be faster than the best processor alone to be advised.
+/// Share of draws in which a plan must be faster than the best single processor to be advised.
 pub const CONFIDENCE: f64 = 0.8;
 
-/// Draws that a plan is chosen by.
+/// Draws on which a plan is chosen.
 const CHOOSING: Range<u64> = DRAWS..2 * DRAWS;
 
-/// Draws that plans are searched for.
+/// Draws for each of which a plan is searched.
 const SEARCHED: Range<u64> = 2 * DRAWS..2 * DRAWS + 24;
 
-/// Crossings of plans that are tried.
+/// Number of crossovers of plans.
 const CROSSINGS: usize = 400;
 
-/// Seed of the crossings.
+/// Seed of the crossovers.
 const SEED: u64 = 1;
 
-/// What the mean counts for beside the 95th percentile, of plans that are chosen by that.
-const MEAN_BESIDE_P95: f64 = 0.1;
+/// Weight of the mean regret next to the 95th percentile in [`Regret::P95`].
+const MEAN_WEIGHT: f64 = 0.1;
 
-/// How much longer a part of a profile's times is taken to be, to see what a gain hangs on.
+/// Factor on some of a profile's times, for the sensitivity of a gain to them.
 const LONGER: f64 = 1.1;
 
-/// How often a plan is faster than the best processor alone.
+/// How often a plan is faster than the best single processor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Certainty {
-    /// The best processor alone.
+    /// The best single processor.
     pub over: Strategy,
     /// Draws of the profile's errors.
     pub draws: u64,
-    /// Those in which the plan is faster.
+    /// Draws in which the plan is faster.
     pub faster: u64,
-    /// What was drawn from.
+    /// The errors that were drawn from.
     pub errors: Errors,
 }
 
 impl Certainty {
-    /// Of a plan that takes `own` in each draw of `errors`, over one of a processor alone.
+    /// Compares a plan, whose latencies in draws of `errors` are `own`, with a single processor's.
     pub fn new(own: &Drawn, (over, single): (Strategy, &Drawn), errors: Errors) -> Self {
         Self { over, draws: DRAWS, faster: own.times_faster(single), errors }
     }
 
-    /// Whether the plan is faster in enough of the draws.
+    /// Whether the plan is faster in at least the share `confidence` of the draws.
     pub fn is_sure(&self, confidence: f64) -> bool {
         self.faster as f64 >= confidence * self.draws as f64
     }
 }
 
-/// How regret is summed up over draws: how much longer a plan takes than the fastest plan known for each.
+/// Statistic of regret over draws. Regret in a draw is a plan's latency over that of the fastest plan
+/// known for the draw, less one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
@@ -82,44 +83,45 @@ pub struct Regrets {
     pub mean_percent: f64,
     /// 95th percentile, in percent.
     pub p95_percent: f64,
-    /// Draws in which no other plan is faster.
+    /// Draws in which no plan is faster.
     pub best: u64,
 }
 
-/// A plan that regrets little, beside the one that is best if every value of the profile holds.
+/// A plan of little regret, and the nominal plan: the one that is best if the profile has no error.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Robust {
-    /// The plan chosen, and what it takes if every value holds.
+    /// The plan chosen, and its prediction if the profile has no error.
     #[serde(skip)]
     pub found: Found,
     /// Its regret.
     pub chosen: Regrets,
-    /// That of the nominal plan.
+    /// Regret of the nominal plan.
     pub nominal: Regrets,
     /// Plans compared.
     pub plans: usize,
-    /// Draws that both are judged by.
+    /// Held-out draws on which both are judged.
     pub draws: u64,
 }
 
-/// What the gain of a plan over another becomes where a part of a profile's times is longer.
+/// How the gain of one plan over another depends on some of a profile's times.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sensitivity {
-    /// The times of a processor; of hand-overs and joins where it is none.
+    /// The processor whose times these are; `None` for hand-overs and joins.
     pub processor: Option<ProcessorKind>,
-    /// The gain where those are a tenth longer.
+    /// The gain, a ratio of latencies, if these times are a tenth longer.
     pub gain: f64,
-    /// How far the error of these times alone moves the gain, in percent.
+    /// How much the error of these times alone changes the gain, in percent.
     pub error_percent: f64,
 }
 
-/// The best processor alone, where a plan is not that.
+/// The best single processor; `None` if `plan` is that.
 pub fn best_single<'a>(answer: &'a Answer, plan: &Plan) -> Option<&'a Found> {
     let best = answer.baselines.iter().min_by_key(|single| single.prediction.latency);
     best.filter(|best| best.plan != *plan)
 }
 
-/// The plan of least regret of those of `answer`, those found for draws of errors, and what crossing them makes.
+/// The plan of least regret among those of `answer`, those searched for draws of errors, and their
+/// crossovers.
 ///
 /// # Errors
 /// As [`super::explore`].
@@ -150,7 +152,7 @@ pub fn robust(
     Ok(Robust { found, chosen, nominal, plans: plans.len(), draws: DRAWS })
 }
 
-/// Runs plans of one workload in draws of errors.
+/// Simulates plans of one workload in draws of errors.
 struct Judge<'s, 'a> {
     simulator: &'s Simulator<'a>,
     stages: &'s [Stage],
@@ -158,13 +160,13 @@ struct Judge<'s, 'a> {
 }
 
 impl Judge<'_, '_> {
-    /// What each plan takes in each draw.
+    /// Latency of each plan in each draw.
     fn all(&self, plans: &[Plan], draws: Range<u64>) -> Result<Vec<Vec<Picos>>> {
         let of = |plan| latencies(self.simulator, (self.stages, plan, None), self.errors, draws.clone());
         plans.par_iter().map(of).collect()
     }
 
-    /// The plan of least regret, with stretches of other plans put into it as long as that helps.
+    /// The plan of least regret, improved by intervals of stages from other plans.
     fn crossed(&self, plans: &[Plan], regret: Regret) -> Result<Plan> {
         let taken = self.all(plans, CHOOSING)?;
         let fastest = fastest(&taken);
@@ -179,7 +181,7 @@ impl Judge<'_, '_> {
             let start = random.random_range(0..self.stages.len());
             let end = random.random_range(start..self.stages.len()) + 1;
             let crossed = crossed(&best, other, start..end);
-            // Where a chain is cut apart, what is left may be no plan.
+            // A plan that contains only part of a chain may be invalid.
             let Ok(taken) = latencies(self.simulator, (self.stages, &crossed, None), self.errors, CHOOSING)
             else {
                 continue;
@@ -193,7 +195,7 @@ impl Judge<'_, '_> {
     }
 }
 
-/// A plan with some stages as `other` has them; its chains there are chains of their own.
+/// `plan` with an interval of stages from `other`, whose chains get numbers of their own.
 fn crossed(plan: &Plan, other: &Plan, stages: Range<usize>) -> Plan {
     let mut crossed = plan.clone();
     crossed.chains.resize(plan.placements.len(), None);
@@ -205,7 +207,7 @@ fn crossed(plan: &Plan, other: &Plan, stages: Range<usize>) -> Plan {
     crossed
 }
 
-/// The best plans of devices that are off as each of some draws says.
+/// The best plan for the device of each draw in [`SEARCHED`].
 fn plans_of_draws(
     simulator: &Simulator<'_>,
     (stages, options): (&[Stage], &SearchOptions),
@@ -222,14 +224,14 @@ fn plans_of_draws(
     SEARCHED.into_par_iter().map(plan).collect()
 }
 
-/// The least that any of some plans takes in each draw.
+/// The latency of the fastest plan in each draw.
 fn fastest(taken: &[Vec<Picos>]) -> Vec<Picos> {
     let draws = taken.first().map_or(0, Vec::len);
     (0..draws).map(|draw| taken.iter().map(|of| of[draw]).min().unwrap_or_default()).collect()
 }
 
 impl Regrets {
-    /// Of a plan that takes so long in each draw.
+    /// The regret of a plan with latency `taken` in each draw.
     fn of(taken: &[Picos], fastest: &[Picos]) -> Self {
         let both = || taken.iter().zip(fastest);
         let of_draw = |(taken, fastest): (&Picos, &Picos)| 100.0 * (taken.0 as f64 / fastest.0 as f64 - 1.0);
@@ -246,12 +248,12 @@ impl Regrets {
     fn cost(&self, regret: Regret) -> f64 {
         match regret {
             Regret::Mean => self.mean_percent,
-            Regret::P95 => self.p95_percent + MEAN_BESIDE_P95 * self.mean_percent,
+            Regret::P95 => self.p95_percent + MEAN_WEIGHT * self.mean_percent,
         }
     }
 }
 
-/// What the gain of a plan over another hangs on, most first.
+/// The sensitivities of the gain of `plan` over another, the largest first.
 ///
 /// # Errors
 /// As [`Simulator::run`].
@@ -293,7 +295,7 @@ mod tests {
     use crate::simulate::Measure;
     use crate::workload::{fuse, network};
 
-    /// The case of the specification that is searched fastest.
+    /// The case of the specification with the shortest search.
     fn case() -> (Profile, Vec<Stage>) {
         (Profile::load("pixel4").unwrap(), fuse(&network("mobilenet-v2").unwrap()))
     }
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_is_sure_where_nothing_is_off_and_less_so_the_more_is() {
+    fn a_gain_is_certain_without_errors_and_less_so_with_larger_ones() {
         let (device, stages) = case();
         let mut simulator = Simulator::new(&device, Library::Xnnpack).measuring(Measure::Inference);
         let answer = super::super::explore(&mut simulator, &stages, &optimal(&device)).unwrap();

@@ -1,14 +1,15 @@
-//! Plans of several applications on one phone, each found knowing the others.
+//! Plans of several applications that run on one phone at the same time.
 //!
-//! Responsible for: the plans that each application may have, and the choice among them that is best for all
-//! together. Not for: what a choice comes to (`simulate::applications`). Invariant: the choice is never worse,
-//! by its own cost, than the plans that each application would have alone; it does not depend on the number
+//! Responsible for: the candidate plans of each application, and the choice among them that is best for
+//! all together. Not for: simulating a choice (`simulate::applications`). Invariant: the choice never
+//! costs more than the plans that each application would have alone; it does not depend on the number
 //! of threads.
 //!
-//! The search is a descent by coordinates: one application after the other takes, of its plans, the one with
-//! which all together cost least, the others' plans unchanged, until none changes its plan. It begins with
-//! what each would be given alone, and again with the best way to keep one processor for one application: no
-//! application gains from leaving a processor as long as others stay.
+//! The search is a coordinate descent: one application after another takes the candidate with which all
+//! together cost least, the others' plans fixed, until none changes its plan. It starts from the plan
+//! of each application alone, and again from the best way to reserve one processor for one application,
+//! which the descent does not find: no application gains from leaving a processor while others stay
+//! there.
 
 mod candidates;
 
@@ -23,17 +24,17 @@ use crate::simulate::{ApplicationSimulator, Arrivals, Frames, Load, Result, Serv
 use crate::timeline::Timeline;
 use crate::units::Picos;
 
-/// Most commands of all choices that a search simulates: ten seconds of computing or so.
+/// Most commands that a search simulates, over all choices: about ten seconds of computing.
 pub const MOST_SEARCHED: u64 = 30_000_000;
 
 /// Several applications on one phone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applications {
-    /// Each of them.
+    /// The applications.
     pub applications: Vec<Application>,
-    /// How long requests come.
+    /// Time during which requests arrive.
     pub duration: Picos,
-    /// Of the requests that come at random.
+    /// Seed of random arrivals.
     pub seed: u64,
 }
 
@@ -42,74 +43,75 @@ pub struct Applications {
 pub struct Application {
     /// Its name.
     pub name: String,
-    /// What each request asks for.
+    /// The work of each request.
     pub job: Job,
-    /// When requests come.
+    /// When requests arrive.
     pub arrivals: Arrivals,
-    /// What happens to those that find the application at work.
+    /// What happens to requests that arrive while the application is busy.
     pub backpressure: Backpressure,
-    /// Its commands in each processor's queue.
+    /// Its commands in flight in each processor's queue, at most.
     pub queue_depth: u32,
-    /// How long a request may take.
+    /// The latency that a request may have.
     pub deadline: Option<Picos>,
 }
 
-/// What a request of an application asks for.
+/// The work of one request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Job {
     /// One run of a model.
     Model(ModelJob),
-    /// A prompt and its answer.
+    /// All prompts and answers of a language task.
     Language(LanguageJob),
     /// A frame of a renderer.
     Frames(Frames),
 }
 
-/// What a choice of plans costs: of two, the one is better whose first number that differs is less.
+/// The cost of a choice of plans, compared field by field.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
 pub struct Cost {
     /// Requests that miss their deadlines, in percent, summed over applications.
     pub deadline_miss_percent: f64,
-    /// The largest p99 over its deadline; 1 where all keep theirs.
+    /// The largest ratio of p99 latency to deadline; 1 if all applications keep theirs.
     pub worst_p99_over_deadline: f64,
-    /// Mean latency over what one request takes alone, as it is planned alone; averaged over applications.
+    /// Mean latency over that of a single request under the plan for the application alone; averaged
+    /// over applications.
     pub mean_slowdown: f64,
 }
 
-/// The plans of all applications, and what becomes of their requests.
+/// The plans of all applications, and the outcome of their requests.
 #[derive(Clone, Debug, Serialize)]
 pub struct Choice {
     /// Each application's plan.
     pub plans: Vec<Candidate>,
-    /// What it costs.
+    /// The cost of these plans.
     pub cost: Cost,
-    /// What becomes of the requests.
+    /// The outcome of the requests.
     pub served: Served,
 }
 
-/// What a search found.
+/// The result of a search for several applications.
 #[derive(Clone, Debug, Serialize)]
 pub struct Together {
     /// The plans found.
     #[serde(flatten)]
     pub found: Choice,
-    /// Each application's plan as if it were alone.
+    /// The plan of each application as if it were alone.
     pub as_if_alone: Choice,
     /// Choices that were simulated.
     pub considered: usize,
-    /// Whether those are all that the search asked for: together they may have [`MOST_SEARCHED`] commands.
+    /// Whether the search ended by itself, within [`MOST_SEARCHED`] commands.
     pub is_complete: bool,
 }
 
-/// Finds a plan for each of `applications`, knowing the others.
+/// Finds the plans of `applications` that are best for all together.
 ///
 /// # Errors
-/// An application cannot be planned on `device`, or its requests are too many.
+/// An application cannot be planned on `device`, or it has too many requests.
 pub fn explore_applications(device: &Profile, applications: &Applications) -> Result<Together> {
     Search::new(device, applications, |application| application.candidates(device))?.run()
 }
 
-/// What becomes of `applications` under the plans that they have, or would be given alone.
+/// Simulates `applications` under their own plans, or those that they would be given alone.
 ///
 /// # Errors
 /// As [`explore_applications`].
@@ -121,7 +123,7 @@ pub fn simulate_applications(device: &Profile, applications: &Applications) -> R
 }
 
 impl Choice {
-    /// What runs when, until `until`.
+    /// The timeline of all applications up to `until`.
     ///
     /// # Errors
     /// As [`explore_applications`].
@@ -158,18 +160,18 @@ fn loads<'a>(
     applications.applications.iter().zip(streams).zip(plans).map(load).collect()
 }
 
-/// The plans of each application, and what they are priced with.
+/// The candidates of each application, and the simulator that prices choices.
 struct Search<'a> {
     applications: &'a Applications,
     streams: Vec<RequestStream>,
-    /// Of each application; what it would be given alone comes first.
+    /// Each application's candidates; the first is the plan that it would be given alone.
     candidates: Vec<Vec<Candidate>>,
     simulator: ApplicationSimulator<'a>,
     /// Choices that were simulated.
     considered: usize,
-    /// Commands that further choices may have.
+    /// Commands left of the budget.
     left: u64,
-    /// Whether no choice had more.
+    /// Whether no choice exceeded the budget.
     is_complete: bool,
 }
 
@@ -214,7 +216,8 @@ impl<'a> Search<'a> {
         Ok(Together { found, as_if_alone, considered: self.considered, is_complete: self.is_complete })
     }
 
-    /// What a choice costs; none where it has more commands than are left, but for the first that is asked for.
+    /// Simulated cost of a choice; `None` if it exceeds the budget. The first choice is always
+    /// simulated.
     fn cost(&mut self, chosen: &[usize]) -> Result<Option<Cost>> {
         let loads = loads(self.applications, &self.streams, &plans(&self.candidates, chosen));
         let commands = loads.iter().map(Load::commands).sum();
@@ -228,7 +231,7 @@ impl<'a> Search<'a> {
         Ok(Some(cost_of(&self.candidates, &served)))
     }
 
-    /// From `start`, one application after the other takes its best plan, until none does better.
+    /// From `start`, one application after another takes its best plan, until none improves the cost.
     fn descend(&mut self, start: (Cost, Vec<usize>)) -> Result<(Cost, Vec<usize>)> {
         let (mut least, mut chosen) = start;
         loop {
@@ -251,8 +254,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Every way to keep one processor for one application: that uses nothing else, and the others all else, each
-    /// by what is fastest alone.
+    /// Every way to reserve one processor for one application: the owner uses only that processor and
+    /// the others only the rest, each by its fastest fitting candidate alone.
     fn apart(&self) -> Vec<Vec<usize>> {
         let kept = |processor: ProcessorKind, owner: usize| -> Option<Vec<usize>> {
             let plan = |(index, candidates): (usize, &Vec<Candidate>)| {

@@ -1,10 +1,9 @@
-//! The best cut of one operator along its output channels, or its output's height.
+//! The best cut of one operator along its output channels or its output's height.
 //!
 //! EPEW'25, section 2: minimise `overhead(c1, c2) + max(T_cpu(c1), T_gpu(c2))`
-//! over `c1 + c2 = C`, where the overhead is zero unless both work. Without
-//! memory contention that is exactly what the engine returns; with contention
-//! it is a lower bound, so only candidates whose bound beats the best simulated
-//! one are simulated.
+//! over `c1 + c2 = C`, where the overhead is zero unless both compute. Without
+//! memory contention this is the engine's answer; with contention it is a lower
+//! bound, so only candidates whose bound beats the best simulated one are simulated.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -25,33 +24,33 @@ use crate::workload::Stage;
 pub struct Candidate {
     /// Who computes it.
     pub placement: Placement,
-    /// Time of the CPU's part alone; zero where it has none.
+    /// Time of the CPU's part without contention; zero without a part.
     pub cpu: Picos,
-    /// Time of the GPU's part alone; zero where it has none.
+    /// Time of the GPU's part without contention; zero without a part.
     pub gpu: Picos,
-    /// Time of the operator: simulated, or the bound where it could not win.
+    /// Latency of the operator: simulated, or its lower bound if the candidate cannot win.
     pub latency: Picos,
-    /// Energy, where it was needed.
+    /// Energy; `None` if it was not simulated.
     pub energy: Option<Joules>,
 }
 
-/// How much later than the other a processor can start, because a result must
-/// first be handed to it, and what comes behind the operator.
+/// How long a processor waits before it can start, because an input must first be handed
+/// over to it, and the delay after the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StartDelays {
     /// Delay of the CPU.
     pub(super) cpu: Picos,
     /// Delay of the GPU.
     pub(super) gpu: Picos,
-    /// From the end of a GPU that computed all until its result is where it must be.
-    pub(super) behind_gpu: Picos,
-    /// From the call until anything starts where a GPU takes part.
+    /// From the end of a GPU that computed everything until the result is where it is needed.
+    pub(super) after_gpu: Picos,
+    /// From the call until the first processor starts, if the GPU takes part.
     pub(super) launch: Picos,
 }
 
 impl StartDelays {
-    /// Of an operator whose inputs come from the host and whose result goes there:
-    /// what crosses the link of a GPU with memory of its own.
+    /// The delays of an operator that reads its inputs from the host and writes its result
+    /// there: copies over the link of a GPU with memory of its own, and the launch.
     pub(super) fn of_host(simulator: &Simulator<'_>, stage: &Stage) -> Self {
         let [launch, read_back] = simulator.around_launches();
         let crossing = |bytes, direction| copying(simulator.device(), LinkTransfer::whole(bytes), direction);
@@ -59,7 +58,7 @@ impl StartDelays {
             cpu: Picos::ZERO,
             launch,
             gpu: crossing(read_bytes(&stage.layer), Direction::ToGpu),
-            behind_gpu: crossing(result_bytes(&stage.layer), Direction::ToHost) + read_back,
+            after_gpu: crossing(result_bytes(&stage.layer), Direction::ToHost) + read_back,
         }
     }
 }
@@ -79,14 +78,14 @@ pub struct Search {
     pub considered: usize,
 }
 
-/// Finds the best way to run one operator, whose inputs the host has and whose
-/// result it wants.
+/// Finds the best placement of one operator that reads its inputs from the host and
+/// writes its result there.
 ///
 /// # Errors
-/// No processor offered has a kernel for the operator.
+/// None of the processors allowed has a kernel for the operator.
 pub fn split_search(simulator: &Simulator<'_>, stage: &Stage, options: &SearchOptions) -> Result<Search> {
     let mut parts = simulator.of_parts();
-    // Single processors are searched beside the cuts, too.
+    // A strategy without axes of its own is searched like channel splits.
     let axes = match options.strategy.axes() {
         [] => &[Axis::Channels],
         axes => axes,
@@ -99,7 +98,7 @@ pub fn split_search(simulator: &Simulator<'_>, stage: &Stage, options: &SearchOp
     search_grid(&mut parts, (0, stage), options, lead, (&grids, &mut CoRunCache::default()))
 }
 
-/// What simulating single operators said, by the kind of operator and its placement.
+/// Simulated latency and energy of single operators, by the kind of operator and its placement.
 #[derive(Debug, Default)]
 pub(super) struct CoRunCache(HashMap<(usize, Placement), (Picos, Option<Joules>), FixedState>);
 
@@ -126,20 +125,20 @@ impl CoRunCache {
     }
 }
 
-/// [`split_search`] over grids whose points are priced already, by a simulator of
-/// parts; the lead covers what crosses between host and GPU, too.
+/// [`split_search`] over priced grids, by a simulator of parts; `lead` includes the
+/// copies between host and GPU.
 pub(super) fn search_grid(
     simulator: &mut Simulator<'_>,
     (kind, stage): (usize, &Stage),
     options: &SearchOptions,
     lead: StartDelays,
-    (grids, together): (&[Rc<Grid>], &mut CoRunCache),
+    (grids, co_runs): (&[Rc<Grid>], &mut CoRunCache),
 ) -> Result<Search> {
     let overhead = join_delay(simulator.device(), options.synchronisation, result_bytes(&stage.layer));
     let mut candidates: Vec<Candidate> = Vec::new();
     let mut whole: Vec<Placement> = Vec::new();
     for candidate in grids.iter().flat_map(|grid| grid.candidates(lead, overhead)) {
-        // Each grid has the processors alone, too.
+        // Every grid includes the whole operator on each processor.
         if !candidate.placement.is_cut() {
             if whole.contains(&candidate.placement) {
                 continue;
@@ -150,7 +149,7 @@ pub(super) fn search_grid(
     }
     let considered = candidates.len();
     let mut best_where = |wanted: fn(&Placement) -> bool| {
-        // By their bounds; equal bounds keep the grid's order.
+        // Best bound first; equal bounds keep the grid's order.
         let wanted = candidates.iter().enumerate().filter(|(_, candidate)| wanted(&candidate.placement));
         let mut queue: BinaryHeap<Reverse<(Picos, usize)>> =
             wanted.map(|(index, candidate)| Reverse((candidate.latency, index))).collect();
@@ -161,12 +160,11 @@ pub(super) fn search_grid(
                 break;
             }
             let mut simulated = candidates[index];
-            // A processor alone sees no contention: its bound is its time.
+            // A single processor has no contention: its bound is its latency.
             if simulated.placement.is_cut() || options.objective != Objective::Latency {
-                let (latency, energy) =
-                    together.of(simulator, (kind, stage), options, simulated.placement)?;
-                // With a lead this is a bound still: contention is simulated for parts that
-                // start together. The whole plan is simulated in the end.
+                let (latency, energy) = co_runs.of(simulator, (kind, stage), options, simulated.placement)?;
+                // With start delays this is still a lower bound: contention is simulated for parts
+                // that start together. The whole plan is simulated in the end.
                 (simulated.latency, simulated.energy) = (bound.max(latency), energy);
             }
             if best.is_none_or(|best| cost(options, &simulated) < cost(options, &best)) {
@@ -188,7 +186,7 @@ fn cost(options: &SearchOptions, candidate: &Candidate) -> f64 {
     options.objective.cost(candidate.latency, candidate.energy)
 }
 
-/// Why nothing can run the operator: what the first processor offered says.
+/// Why nothing can run the operator: the error of the first processor allowed.
 pub(super) fn missing_kernel(
     simulator: &Simulator<'_>,
     stage: &Stage,
@@ -207,19 +205,19 @@ pub(super) fn missing_kernel(
 /// One point of a latency curve over the GPU's output channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurvePoint {
-    /// Output channels the GPU computes.
+    /// Output channels that the GPU computes.
     pub gpu_channels: u32,
-    /// The GPU's time for them alone.
+    /// The GPU's time for them without contention.
     pub gpu: Option<Picos>,
-    /// The CPU's time for the other channels alone.
+    /// The CPU's time for the other channels without contention.
     pub cpu: Option<Picos>,
-    /// Time of the operator cut there, with synchronisation and contention where
-    /// both work.
+    /// Latency of the operator cut there, with synchronisation and contention if
+    /// both compute.
     pub together: Option<Picos>,
 }
 
-/// How the times of a cuttable operator depend on the cut, with the first core
-/// set offered, at every grid point from no to all channels on the GPU.
+/// Times of a cuttable operator against the cut, with the first core set allowed, at
+/// every grid point from none to all channels on the GPU.
 ///
 /// # Errors
 /// As [`Simulator::run`].
@@ -246,7 +244,7 @@ pub fn latency_curve(
                 Some(parts.latency(&[stage.isolated()], &plan)?)
             }
             (_, Some(cpu), None) if gpu_channels == 0 => Some(cpu),
-            (_, None, Some(gpu)) if cpu_channels == 0 => Some(host.gpu + gpu + host.behind_gpu),
+            (_, None, Some(gpu)) if cpu_channels == 0 => Some(host.gpu + gpu + host.after_gpu),
             _ => None,
         };
         curve.push(CurvePoint { gpu_channels, gpu, cpu, together });

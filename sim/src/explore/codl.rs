@@ -1,18 +1,17 @@
 //! The planner of `CoDL` (`MobiSys`'22): a base plan over dimension and ratio, then chains.
 //!
-//! The base plan takes for each operator the dimension (height or output channels) and
-//! the ratio, in tenths, of least predicted time (section 4.1). Algorithm 1 then chains
-//! operators up from a head that is in no chain: for each ratio around the head's it
-//! appends the next operator while that gains, with the rows that chaining adds
+//! The base plan chooses for each operator the dimension (height or output channels) and
+//! the ratio, in tenths, with the least predicted time (section 4.1). Algorithm 1 then builds
+//! chains, each from a head that is in no chain yet: at each ratio near the head's it appends
+//! the next operator as long as this gains time, including the rows that chaining adds
 //! (section 4.2). The predictor is equation 2 on the kernel models of this simulator:
-//! `T_trans + T_map + T_psync + max(T_cpu, T_gpu)`, the first three only where an operator
-//! begins a chain and is cut, or lies on the CPU.
+//! `T_trans + T_map + T_psync + max(T_cpu, T_gpu)`, the first three only for an operator that
+//! is cut and begins a chain, or that the CPU computes.
 //!
-//! Where the paper leaves it open: a head keeps its overhead in a chain (figure 8: data
-//! are shared at the beginning of one); the gain that is largest is that of the whole
-//! chain over its operators unchained; and of the core sets offered, the one with the
-//! least predicted time computes all the CPU's parts. What is minimised is time,
-//! whatever the objective.
+//! Choices where the paper is silent: the head keeps its overhead in a chain (figure 8: data
+//! are shared at the beginning of a chain); the gain to maximise is that of the whole chain
+//! over its operators unchained; and the core set with the least predicted time computes all
+//! the CPU's parts. Time is minimised, whatever the objective.
 
 use super::Explorer;
 use crate::kernel::CoreSet;
@@ -22,23 +21,23 @@ use crate::simulate::hand_over_delay;
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
-/// The ratio goes in tenths (section 3).
+/// Steps of the ratio (section 3).
 const TENTHS: u32 = 10;
 
-/// How far a chain's ratio may be from its head's, in tenths: the paper's 0.3.
+/// Largest distance of a chain's ratio from its head's, in tenths: the paper's 0.3.
 const DELTA: u32 = 3;
 
-/// Who computes one operator: the GPU's share in tenths along a dimension.
+/// The dimension and ratio of one operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Choice {
     axis: Axis,
-    /// Tenths of the GPU: none leave all to the CPU, ten all to the GPU.
+    /// The GPU's share in tenths: 0 is the CPU alone, 10 the GPU alone.
     gpu: u32,
-    /// Predicted, unchained.
+    /// Predicted time, unchained.
     time: Picos,
 }
 
-/// Operators in a row that share nothing, and what they gain.
+/// A chain from its head up to `end`, and the picoseconds that it gains over its operators unchained.
 #[derive(Clone, Debug)]
 struct CodlChain {
     axis: Axis,
@@ -47,30 +46,30 @@ struct CodlChain {
     gain: i128,
 }
 
-/// How much of the planner is used: the paper's ablations leave out parts of it.
+/// The parts of the planner in use, for the paper's ablations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodlParts {
     /// Dimensions of the base plan: both, or one (figure 18).
     pub axes: &'static [Axis],
-    /// Whether operators that can be cut may be left to one processor.
+    /// Whether one processor may compute all of an operator that can be cut.
     pub whole: WholeOperators,
     /// Whether operators are chained (figure 20).
     pub chains: bool,
 }
 
 impl CodlParts {
-    /// All of it.
+    /// The complete planner.
     pub const ALL: Self =
         Self { axes: &[Axis::Height, Axis::Channels], whole: WholeOperators::Allowed, chains: true };
 }
 
-/// Whether operators that can be cut may be left to one processor.
+/// Whether one processor may compute all of an operator that can be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WholeOperators {
     /// Ratios go from 0 to 1, both included (section 4.1).
     Allowed,
-    /// Every operator that can be cut is: the shares of both dimensions in the paper's
-    /// Figure 17 leave none whole.
+    /// Every operator that can be cut is cut: in the paper's Figure 17, the shares of both
+    /// dimensions leave none whole.
     OnlyIfUnsplittable,
 }
 
@@ -82,7 +81,7 @@ struct Planner<'e, 's, 'a> {
     considered: usize,
 }
 
-/// Base plan and chains, and how many candidates were considered.
+/// The plan with its chains, and the number of candidates considered.
 pub(super) fn plan(explorer: &mut Explorer<'_, '_>, parts: CodlParts) -> (Plan, usize) {
     let mut best: Option<(Picos, Plan)> = None;
     let mut considered = 0;
@@ -101,9 +100,9 @@ pub(super) fn plan(explorer: &mut Explorer<'_, '_>, parts: CodlParts) -> (Plan, 
     }
 }
 
-/// Channels or rows of `stage` for the CPU and the GPU that leave `gpu` tenths to the GPU;
-/// `None` where it cannot be cut so. Channels are cut between slices, as GPU kernels compute
-/// four at a time.
+/// Channels or rows of `stage` on the CPU and on the GPU for a GPU share of `gpu` tenths;
+/// `None` if the stage cannot be cut there. Channels are cut between slices, as GPU kernels
+/// compute four at a time.
 fn cut(stage: &Stage, axis: Axis, gpu: u32) -> Option<[u32; 2]> {
     let all = axis.extent(&stage.layer.operator)?;
     let exact = f64::from(all) * f64::from(TENTHS - gpu) / f64::from(TENTHS);
@@ -113,8 +112,8 @@ fn cut(stage: &Stage, axis: Axis, gpu: u32) -> Option<[u32; 2]> {
 }
 
 impl Planner<'_, '_, '_> {
-    /// The best dimension and ratio of each operator on its own; `None` where one has no
-    /// kernel anywhere.
+    /// The best dimension and ratio of each operator on its own; `None` if one has no kernel
+    /// on any processor.
     fn base(&mut self) -> Option<Vec<Choice>> {
         (0..self.explorer.stages.len()).map(|stage| self.base_of(stage)).collect()
     }
@@ -127,7 +126,7 @@ impl Planner<'_, '_, '_> {
         cut.or_else(|| self.best_of(stage, [0, TENTHS]))
     }
 
-    /// The best dimension and ratio, with at least and at most so many tenths on the GPU.
+    /// The best dimension and ratio with `least` to `most` tenths on the GPU.
     fn best_of(&mut self, stage: usize, [least, most]: [u32; 2]) -> Option<Choice> {
         let mut best: Option<Choice> = None;
         for &axis in self.parts.axes {
@@ -157,7 +156,7 @@ impl Planner<'_, '_, '_> {
         }
     }
 
-    /// What it takes until the CPU has what it reads of an input that lies with the GPU.
+    /// Time to hand the CPU what it reads of an input on the GPU.
     fn sharing(&self, stage: usize, cut: Option<(Axis, &Regions)>) -> Picos {
         let Explorer { simulator, stages, options, .. } = &*self.explorer;
         let all = read_bytes(&stages[stage].layer);
@@ -168,7 +167,7 @@ impl Planner<'_, '_, '_> {
         hand_over_delay(simulator.device(), options.synchronisation, bytes.max(Bytes(1)), true)
     }
 
-    /// The longer of both parts.
+    /// The longer of both parts' times.
     fn computing(&mut self, stage: usize, regions: &Regions) -> Option<Picos> {
         let prices = &mut self.explorer.prices;
         let cpu = prices.part(stage, Processor::Cpu(self.cores), regions[0])?;
@@ -176,7 +175,7 @@ impl Planner<'_, '_, '_> {
         Some(cpu.time.max(gpu.time))
     }
 
-    /// What CPU and GPU compute of a stage that is cut so.
+    /// The regions of the CPU and the GPU for a GPU share of `gpu` tenths.
     fn cut(&self, stage: usize, axis: Axis, gpu: u32) -> Option<Regions> {
         let stage = &self.explorer.stages[stage];
         let extents = cut(stage, axis, gpu)?;
@@ -214,7 +213,7 @@ impl Planner<'_, '_, '_> {
         }
     }
 
-    /// The chain from `head` on that gains most, at any ratio around the head's.
+    /// The chain from `head` on that gains most, over the ratios near the head's.
     fn longest_gain(&mut self, base: &[Choice], head: usize) -> Option<CodlChain> {
         let Choice { axis, gpu, .. } = base[head];
         let mut best: Option<CodlChain> = None;
@@ -226,7 +225,7 @@ impl Planner<'_, '_, '_> {
         best
     }
 
-    /// Appends operators to a chain at one ratio until one more does not gain.
+    /// Appends operators to a chain at one ratio until another one loses time.
     fn extend(&mut self, base: &[Choice], head: usize, axis: Axis, gpu: u32) -> Option<CodlChain> {
         let stages = self.explorer.stages;
         let mut cuts = vec![self.cut(head, axis, gpu)?];
@@ -250,7 +249,8 @@ impl Planner<'_, '_, '_> {
             }
             let time = self.sharing(head, Some((axis, &cuts[0]))) + computing;
             self.considered += 1;
-            // The first append may also have to make up for a ratio that is not the head's.
+            // Only the increment counts: at a ratio other than the head's, the chain may at first
+            // be slower than its operators unchained.
             let loses = time > chained + alone.time;
             if loses {
                 break;
@@ -265,8 +265,8 @@ impl Planner<'_, '_, '_> {
     }
 }
 
-/// Whether `next` can compute its parts, `own`, from the parts of the operators from `head`
-/// on, all cut along `axis`.
+/// Whether each processor can compute its part of `next`, `own`, from its parts of the
+/// operators from `head` on, all cut along `axis`.
 pub(super) fn can_follow(
     stages: &[Stage],
     (head, axis): (usize, Axis),

@@ -1,9 +1,9 @@
-//! What a phone does today: a delegate of TensorFlow Lite computes the partitions of a graph that it takes,
-//! the CPU the rest.
+//! Today's practice: a delegate of TensorFlow Lite computes the partitions of the graph that it takes,
+//! the CPU computes the rest.
 //!
-//! Responsible for: how partitions grow, how many of them a delegate takes, and what crosses their borders.
-//! Not for: which operators it takes (`rules`). Invariant: the interpreter runs partitions one after another,
-//! and waits for the delegate's queue to be empty before it goes on.
+//! Responsible for: how partitions grow, how many of them a delegate takes, and the tensors that cross
+//! their borders. Not for: which operators a delegate takes (`rules`). Invariant: the interpreter runs
+//! partitions one after another, and waits for the delegate's queue to be empty before it goes on.
 //!
 //! Source: LiteRT f67457790c9c, `tflite/graph_info.cc` (partitions), `tflite/delegates/utils.cc` (the largest
 //! first), `tflite/delegates/gpu/cl/api.cc` (copies and waits), `litert/compiler/plugin/algo.cc` (NPU).
@@ -23,42 +23,42 @@ use crate::simulate::{Result, SimulateError, Simulator, between_cpu_and_gpu, han
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
-/// How the interpreter learns that a delegate is done: it waits for the end of its queue.
+/// The interpreter waits for the delegate's queue to be empty.
 const MECHANISM: Mechanism = Mechanism::BlockingFinish;
 
-/// A delegate.
+/// A delegate, or an NPU compiler used as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delegate {
-    /// TFLite's for GPUs.
+    /// TFLite's GPU delegate.
     #[strum(serialize = "GPU delegate")]
     Gpu,
-    /// TFLite's for XNNPACK, on CPU cores.
+    /// TFLite's XNNPACK delegate, on CPU cores.
     #[strum(serialize = "XNNPACK delegate")]
     Xnnpack,
-    /// What the vendor's compiler takes of a graph, as a plugin of `LiteRT`.
+    /// The vendor's compiler, as a plugin of `LiteRT`.
     #[strum(serialize = "NPU compiler")]
     Compiler,
-    /// TFLite's for Core ML.
+    /// TFLite's Core ML delegate.
     #[strum(serialize = "Core ML delegate")]
     CoreMl,
 }
 
-/// Operators that run in one go, on one side.
+/// Operators that run together, all on the delegate or all on the CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Partition {
     /// Whether the delegate computes it.
     pub delegated: bool,
     /// Its stages, in their order.
     pub stages: Vec<usize>,
-    /// Operators of the graph that they are.
+    /// Number of the graph's operators in these stages.
     pub nodes: usize,
-    /// Tensors that cross into it from others, and their bytes.
+    /// Tensors that cross into it from partitions on the other side.
     pub tensors: usize,
-    /// Bytes of those.
+    /// Bytes of these tensors.
     #[serde(rename = "crossing_bytes")]
     pub bytes: Bytes,
-    /// What their crossing takes.
+    /// Time of their crossing, synchronisation included.
     #[serde(rename = "crossing_ps")]
     pub crossing: Picos,
 }
@@ -68,23 +68,23 @@ pub struct Partition {
 pub struct LeftOut {
     /// Its stage.
     pub stage: usize,
-    /// Why.
+    /// Why the delegate does not take it.
     pub reason: String,
 }
 
-/// How a delegate cuts a graph.
+/// How a delegate partitions a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Partitioning {
     /// The delegate.
     pub delegate: Delegate,
-    /// In the order in which they run.
+    /// The partitions in the order of their execution.
     pub partitions: Vec<Partition>,
-    /// What the delegate leaves out, in the order of the stages.
+    /// Operators that the delegate leaves to the CPU, in the order of the stages.
     pub left_out: Vec<LeftOut>,
 }
 
 impl Delegate {
-    /// The delegate of a strategy on a device.
+    /// The delegate of a strategy on a device; `None` if the strategy is no delegate's.
     fn of(strategy: Strategy, device: &Profile) -> Option<Self> {
         let is_apples = device.cpu.clusters.iter().any(|cluster| cluster.core == Core::Apple);
         let of_npu = if is_apples { Self::CoreMl } else { Self::Compiler };
@@ -92,7 +92,7 @@ impl Delegate {
         of_strategies.find_map(|(one, delegate)| (one == strategy).then_some(delegate))
     }
 
-    /// Who computes what it takes; `None` for cores of the CPU.
+    /// The processor of its partitions; `None` for CPU cores.
     fn processor(self) -> Option<Processor> {
         match self {
             Self::Gpu => Some(Processor::Gpu),
@@ -101,7 +101,7 @@ impl Delegate {
         }
     }
 
-    /// Most partitions that it takes, unless its user asks for others.
+    /// Most partitions that it takes by default.
     fn most_partitions(self) -> usize {
         match self {
             Self::Gpu => 1,
@@ -109,18 +109,19 @@ impl Delegate {
         }
     }
 
-    /// Least operators of a partition that it takes.
+    /// Fewest operators of a partition that it takes.
     fn least_nodes(self) -> usize {
         if matches!(self, Self::CoreMl) { 2 } else { 1 }
     }
 
-    /// Whether a partition goes on behind an operator of the other kind, with what does not wait for it.
+    /// Whether a partition continues past an operator of the other side, with the operators that do not
+    /// depend on it.
     fn skips(self) -> bool {
         !matches!(self, Self::Compiler)
     }
 
-    /// Why it leaves a stage to the CPU; `None` where it takes it. A vendor's compiler takes whatever it has
-    /// a kernel for.
+    /// Why it leaves a stage to the CPU; `None` if it takes the stage. A vendor's compiler takes every
+    /// operator that it has a kernel for.
     fn refusal(self, simulator: &Simulator<'_>, stage: &Stage) -> Option<String> {
         let known = match self {
             Self::Gpu => rules::gpu(&stage.layer),
@@ -134,8 +135,8 @@ impl Delegate {
     }
 }
 
-/// The plan of a delegate: what it takes on its processor, the rest on the core set that is best for the
-/// whole workload.
+/// The plan of a delegate: its partitions on its processor, the rest on the core set that is best for
+/// the whole workload.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let (stages, device) = (explorer.stages, explorer.simulator.device());
     let Some(partitioning) = partitioning(explorer.simulator, stages, strategy) else {
@@ -158,14 +159,14 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Resul
     explorer.best(found)
 }
 
-/// How the delegate of a strategy cuts `stages`; `None` for strategies of none.
+/// How the delegate of a strategy partitions `stages`; `None` if the strategy is no delegate's.
 pub fn partitioning(simulator: &Simulator<'_>, stages: &[Stage], strategy: Strategy) -> Option<Partitioning> {
     let delegate = Delegate::of(strategy, simulator.device())?;
     let refusals: Vec<Option<String>> =
         stages.iter().map(|stage| delegate.refusal(simulator, stage)).collect();
     let takes: Vec<bool> = refusals.iter().map(Option::is_none).collect();
     let mut partitions = grown(stages, &takes, delegate.skips());
-    // The first of equals.
+    // The sort is stable: among partitions of equal size, the first ranks first.
     let mut by_size: Vec<usize> = (0..partitions.len()).filter(|&one| partitions[one].delegated).collect();
     by_size.sort_by_key(|&one| std::cmp::Reverse(partitions[one].nodes));
     for (rank, &one) in by_size.iter().enumerate() {
@@ -195,15 +196,15 @@ fn delegated(stages: usize, partitions: &[Partition]) -> Vec<bool> {
     delegated
 }
 
-/// Partitions in the order in which they run: the first stage that can run names the kind, and every other of
-/// that kind joins it that can run by then. Where partitions do not skip, they end before the first stage of
-/// the other kind.
+/// Partitions in the order of their execution: the first stage that can run determines the side, and
+/// every later stage of that side whose inputs are computed by then joins. Without `skips`, a partition
+/// ends before the first stage of the other side.
 fn grown(stages: &[Stage], takes: &[bool], skips: bool) -> Vec<Partition> {
     let mut partitions: Vec<Partition> = Vec::new();
     let mut is_done = vec![false; stages.len()];
     while let Some(first) = is_done.iter().position(|done| !done) {
         let mut partition = Partition { delegated: takes[first], ..Partition::default() };
-        // Stages read earlier ones alone, so that one pass finds all.
+        // Stages read only earlier ones, so one pass finds all.
         for stage in first..stages.len() {
             let is_ready = !is_done[stage] && stages[stage].inputs.iter().all(|&input| is_done[input]);
             if is_ready && takes[stage] == partition.delegated {
@@ -219,7 +220,7 @@ fn grown(stages: &[Stage], takes: &[bool], skips: bool) -> Vec<Partition> {
     partitions
 }
 
-/// Counts what crosses into each partition: a result that lies on the other side, once.
+/// Counts the tensors that cross into each partition: each result of the other side once.
 fn cross(
     device: &Profile,
     stages: &[Stage],

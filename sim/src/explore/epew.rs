@@ -1,9 +1,10 @@
-//! Each operator as is best for it alone, found with a few questions (EPEW'25, section 2).
+//! Each operator placed as is best for it alone, found with a few queries of the kernel
+//! models (EPEW'25, section 2).
 //!
-//! The CPU's time rises with its channels and the GPU's falls, in steps: bisection finds
-//! where they meet, and the cuts around it are compared, since steps make some of them
-//! much better than others. Operators do not know of each other, and the NPU takes no
-//! part; what is minimised is time, whatever the objective.
+//! As the CPU's channels grow, its time rises and the GPU's falls, both in steps: bisection
+//! finds the cut at which they are equal, and the cuts around it are compared, since the
+//! steps make some much better than others. Each operator is planned independently, without
+//! the NPU, for time whatever the objective.
 
 use super::{Explorer, Found, MAX_CUTS, Strategy};
 use crate::kernel::CoreSet;
@@ -12,12 +13,11 @@ use crate::schedule::result_bytes;
 use crate::simulate::{Result, SimulateError, join_delay};
 use crate::units::Picos;
 
-/// Cuts compared on either side of where both processors take the same: one step of the
-/// GPU's staircase at the grid of the paper, 8 channels (section 3.1: a spike is up to 40
-/// channels wide).
+/// Cuts compared on either side of the balanced one: one step of the GPU's staircase on the
+/// paper's grid of 8 channels (section 3.1: a spike is up to 40 channels wide).
 const NEIGHBOURS: u32 = 6;
 
-/// One placement an operator, simulated together.
+/// The best placement of each operator alone, simulated as one plan.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let mut placements = Vec::with_capacity(explorer.stages.len());
     let mut considered = 0;
@@ -37,7 +37,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Resul
     explorer.found(strategy, explorer.plan(placements), considered)
 }
 
-/// Adds the cuts of one stage around the one that keeps both busy, each with its time.
+/// Adds the cuts of one stage around the balanced one, each with its time.
 fn cuts(explorer: &mut Explorer<'_, '_>, stage: usize, cores: CoreSet, timed: &mut Vec<(Picos, Placement)>) {
     let layer = &explorer.stages[stage].layer;
     let Some(all) = layer.operator.splittable_channels().filter(|&all| all > 1) else { return };

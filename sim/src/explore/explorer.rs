@@ -1,9 +1,8 @@
 //! Plans of every strategy for one workload on one device.
 //!
-//! Responsible for: asking the strategies, and simulating what they find. Not for:
-//! finding it (one file a strategy). Invariant: what is told of a plan is what
-//! simulating it says; what parts cost is asked once, whatever the number of
-//! strategies.
+//! Responsible for: running the strategies and simulating the plans they find. Not for:
+//! the searches themselves (one file per strategy). Invariant: the costs reported of a plan are
+//! simulated; each part is priced once, whatever the number of strategies.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -18,7 +17,7 @@ use crate::simulate::{Pipeline, Prediction, Result, SimulateError, Simulator};
 use crate::units::Picos;
 use crate::workload::Stage;
 
-/// Batches that are measured of a plan which a search considers.
+/// Batches simulated per candidate plan of a stream.
 const SEARCHED_BATCHES: u32 = 8;
 
 /// The outcome of an exploration.
@@ -26,18 +25,18 @@ const SEARCHED_BATCHES: u32 = 8;
 pub struct Answer {
     /// The plan found.
     pub plan: Plan,
-    /// What simulating it predicts.
+    /// Its simulated prediction.
     pub prediction: Prediction,
-    /// Single processors for comparison; those the device can run it on.
+    /// Plans on a single processor, for comparison; one for each processor that can run the workload.
     pub baselines: Vec<Found>,
-    /// For each operator, what the search found for it alone.
+    /// For each operator, the search's result for that operator alone.
     pub searches: Vec<Search>,
     /// Candidates considered.
     pub considered: usize,
-    /// From batch to batch, where they follow each other and time counts: then that is what is minimised.
+    /// Time from batch to batch of a stream when the objective is latency: then the period is minimised.
     pub period: Option<Picos>,
-    /// What every plan costs at least in the workload's order, or that of the plan, in the unit of the objective,
-    /// where the strategy says so.
+    /// Lower bound of the cost of every plan in the workload's order or in that of `plan`, in the unit
+    /// of the objective; only of [`Strategy::Optimal`].
     pub bound: Option<f64>,
 }
 
@@ -48,11 +47,11 @@ pub struct Found {
     pub strategy: Strategy,
     /// Its plan.
     pub plan: Plan,
-    /// What simulating it predicts.
+    /// Its simulated prediction.
     pub prediction: Prediction,
     /// Candidates considered, where the strategy counts them.
     pub considered: usize,
-    /// From batch to batch, where they follow each other and time counts.
+    /// Time from batch to batch of a stream when the objective is latency.
     pub period: Option<Picos>,
 }
 
@@ -60,17 +59,18 @@ pub struct Found {
 #[derive(Debug)]
 pub struct Explorer<'s, 'a> {
     pub(super) simulator: &'s mut Simulator<'a>,
-    /// Runs single operators of the workload.
+    /// Simulates single operators of the workload.
     pub(super) parts: Simulator<'a>,
     pub(super) stages: &'s [Stage],
     pub(super) options: &'s SearchOptions,
     pub(super) prices: Prices<'a>,
-    /// How batches follow each other, where that is to be planned for.
+    /// The stream of batches to plan for; `None` for a single batch.
     pub(super) pipeline: Option<&'s Pipeline>,
-    /// Of operators between the host, and inside the workload.
-    pub(super) together: CoRunCache,
-    pub(super) together_inside: CoRunCache,
-    /// What [`Strategy::Optimal`] prices for its plan and its bound.
+    /// Co-run times of operators on their own, which exchange data with the host, and inside the
+    /// workload.
+    pub(super) co_runs: CoRunCache,
+    pub(super) co_runs_inside: CoRunCache,
+    /// Prices of [`Strategy::Optimal`], shared by its search and its bound.
     pub(super) models: Vec<Model<'s>>,
     searches: HashMap<(usize, &'static [Axis]), Search>,
     known: HashMap<Strategy, Result<Found>>,
@@ -84,7 +84,7 @@ pub fn explore(simulator: &mut Simulator<'_>, stages: &[Stage], options: &Search
     explore_stream(simulator, stages, options, None)
 }
 
-/// The same for batches that follow each other so.
+/// As [`explore`], for a stream of batches.
 ///
 /// # Errors
 /// As [`explore`].
@@ -104,7 +104,7 @@ pub fn explore_stream(
 }
 
 impl<'s, 'a> Explorer<'s, 'a> {
-    /// For `stages` as `simulator` runs them, with what `options` allow.
+    /// An explorer of `stages` as `simulator` runs them, within `options`.
     pub fn new(simulator: &'s mut Simulator<'a>, stages: &'s [Stage], options: &'s SearchOptions) -> Self {
         let prices = Prices::new(simulator, stages, options.objective);
         let parts = simulator.of_parts();
@@ -115,15 +115,15 @@ impl<'s, 'a> Explorer<'s, 'a> {
             options,
             prices,
             pipeline: None,
-            together: CoRunCache::default(),
-            together_inside: CoRunCache::default(),
+            co_runs: CoRunCache::default(),
+            co_runs_inside: CoRunCache::default(),
             models: Vec::new(),
             searches: HashMap::new(),
             known: HashMap::new(),
         }
     }
 
-    /// The same for batches that follow each other so: where time counts, the time from one to the next.
+    /// Plans for a stream of batches: with latency as the objective, the period is minimised.
     #[must_use]
     pub fn streaming(self, pipeline: Option<&'s Pipeline>) -> Self {
         Self { pipeline, ..self }
@@ -142,19 +142,20 @@ impl<'s, 'a> Explorer<'s, 'a> {
         found
     }
 
-    /// From batch to batch under `plan`, where batches follow each other and time counts, over at most so many batches.
+    /// The period under `plan`, simulated over at most `most_batches` batches; `None` unless it is the
+    /// objective.
     fn period_over(&mut self, plan: &Plan, most_batches: u32) -> Result<Option<Picos>> {
         let Some(pipeline) = self.period_counts() else { return Ok(None) };
         let pipeline = Pipeline { batches: pipeline.batches.min(most_batches), ..pipeline.clone() };
         Ok(Some(self.simulator.stream(self.stages, plan, &pipeline)?.period))
     }
 
-    /// How batches follow each other, where the time from one to the next is what counts.
+    /// The stream of batches, if its period is the objective.
     pub(super) fn period_counts(&self) -> Option<&'s Pipeline> {
         self.pipeline.filter(|_| self.options.objective == Objective::Latency)
     }
 
-    /// The plan of `CoDL` with only some of its parts, under the name of the whole.
+    /// The plan of `CoDL` with only some of its parts, reported as [`Strategy::Codl`].
     ///
     /// # Errors
     /// As [`Self::find`].
@@ -170,8 +171,8 @@ impl<'s, 'a> Explorer<'s, 'a> {
         Ok(Found { strategy, plan, prediction, considered, period })
     }
 
-    /// Simulates a plan whose operators were placed one by one; none where together they are too much for
-    /// the GPU's memory.
+    /// Simulates a plan whose operators were placed one by one; `None` if together they exceed the
+    /// GPU's memory.
     pub(super) fn fitting(
         &mut self,
         strategy: Strategy,
@@ -185,11 +186,12 @@ impl<'s, 'a> Explorer<'s, 'a> {
         }
     }
 
-    /// The best of the plans found, the first of equals. Where the time from batch to batch counts, many plans may
-    /// wait for the same host: of those, the one whose batches take least, then the one with the least energy.
+    /// The best of the plans found, the first among equals. Many plans of a stream may have the same
+    /// period, limited by the host: of those, the one with the least latency, then with the least
+    /// energy.
     ///
     /// # Errors
-    /// None was found.
+    /// No plan was found.
     pub fn best(&mut self, found: impl IntoIterator<Item = Found>) -> Result<Found> {
         let mut best: Option<([f64; 3], Found)> = None;
         for one in found {
@@ -208,7 +210,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
         best.map(|(_, found)| found).ok_or(SimulateError::NothingToUse)
     }
 
-    /// The best of plans without chains, each of which is simulated.
+    /// Simulates plans without chains and returns the best.
     pub(super) fn best_of(
         &mut self,
         (strategy, considered): (Strategy, usize),
@@ -224,7 +226,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
         Plan::new(self.options.synchronisation, placements)
     }
 
-    /// What simulating `plan` costs; of a period, about, from a few batches.
+    /// Simulated cost of `plan`, in the unit of the objective; a period is estimated from a few batches.
     ///
     /// # Errors
     /// As [`Simulator::run`].
@@ -239,8 +241,8 @@ impl<'s, 'a> Explorer<'s, 'a> {
         Ok(self.options.objective.cost(prediction.latency, prediction.energy))
     }
 
-    /// The same of a plan whose operators were placed one by one; infinite where together they are too much for
-    /// the GPU's memory.
+    /// As [`Self::cost_of`], of a plan whose operators were placed one by one; infinite if together
+    /// they exceed the GPU's memory.
     ///
     /// # Errors
     /// As [`Simulator::run`].
@@ -251,7 +253,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
         }
     }
 
-    /// How long the busiest processor computes under `plan`; none where it cannot be simulated.
+    /// How long the busiest processor computes under `plan`; `None` if the plan cannot be simulated.
     pub(super) fn busiest(&self, plan: &Plan) -> Option<Picos> {
         self.simulator.busy(self.stages, plan).ok()?.into_iter().max()
     }
@@ -264,7 +266,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
         (0..self.stages.len()).map(of_stage).collect()
     }
 
-    /// What is best for each stage alone, cut as `strategy` cuts or not at all.
+    /// The best placement of each stage alone, whole or cut along the axes of `strategy`.
     ///
     /// # Errors
     /// No processor offered has a kernel for an operator.
@@ -276,7 +278,8 @@ impl<'s, 'a> Explorer<'s, 'a> {
         let grids = self.grids(axes)?;
         let mut searches = Vec::with_capacity(self.stages.len());
         for (index, (stage, grids)) in self.stages.iter().zip(&grids).enumerate() {
-            // Alike operators read and write alike, but only some read the workload's inputs.
+            // Operators of one kind read and write the same bytes, but only some read the workload's
+            // inputs.
             let key = (self.prices.kind(index), axes);
             if let Some(known) = self.searches.get(&key) {
                 searches.push(known.clone());
@@ -285,7 +288,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
             let host = StartDelays::of_host(&self.parts, stage);
             let search = {
                 let of = (self.prices.kind(index), stage);
-                search_grid(&mut self.parts, of, self.options, host, (grids, &mut self.together))?
+                search_grid(&mut self.parts, of, self.options, host, (grids, &mut self.co_runs))?
             };
             self.searches.insert(key, search.clone());
             searches.push(search);
@@ -293,7 +296,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
         Ok(searches)
     }
 
-    /// Single processors that can run the whole workload.
+    /// The plans on a single processor, of each processor that can run the whole workload.
     pub fn baselines(&mut self) -> Vec<Found> {
         let singles = [Strategy::GpuOnly, Strategy::CpuOnly, Strategy::NpuOnly];
         singles.into_iter().filter_map(|strategy| self.find(strategy).ok()).collect()

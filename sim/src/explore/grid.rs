@@ -1,4 +1,4 @@
-//! What every cut of one operator costs on each processor alone.
+//! Prices of both parts of every cut of one operator, without contention.
 
 use std::ops::Range;
 
@@ -11,15 +11,15 @@ use crate::simulate::{Result, SimulateError, Simulator, copying, has_own_memory}
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Operator, Stage};
 
-/// Most cuts of one operator that a search prices: finer than one channel for any
-/// layer of any network, and a tenth of a second of work.
+/// Most cuts of one operator that a search prices: more than any layer of a network has channels,
+/// and a tenth of a second of work.
 pub(super) const MAX_CUTS: u32 = 1 << 16;
 
 /// Most cuts along an operator's height: a part's time is about linear in its rows.
 const MAX_ROW_CUTS: u32 = 128;
 
 impl Axis {
-    /// How far `operator` reaches along it, where a search cuts it.
+    /// Channels or rows of `operator`; `None` if a search does not cut it along this axis.
     pub(super) fn cuttable(self, operator: &Operator) -> Option<u32> {
         match self {
             Self::Channels => operator.splittable_channels(),
@@ -27,7 +27,7 @@ impl Axis {
         }
     }
 
-    /// Distance of two cuts.
+    /// Channels or rows between neighbouring cuts of `all`.
     pub(super) fn step(self, all: u32, options: &SearchOptions) -> u32 {
         match self {
             Self::Channels => options.step.max(1),
@@ -43,7 +43,7 @@ impl Axis {
     }
 }
 
-/// What every grid point costs on each processor alone, whenever it starts.
+/// The price of both parts at every grid point, without contention and start delays.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
     pub(super) axis: Axis,
@@ -51,12 +51,13 @@ pub(super) struct Grid {
     pub(super) cpu_extent: Vec<u32>,
     /// All channels or rows.
     pub(super) all: u32,
-    /// What the GPU takes for the rest, where it has a kernel; none at the last point.
+    /// Price of the GPU's part, the rest; `None` without a kernel and at the last point, where it is
+    /// empty.
     pub(super) gpu: Vec<Option<Price>>,
-    /// What it takes then to have the GPU's part with the CPU's: none where they
-    /// share the memory.
+    /// Time to copy the GPU's part to the CPU's; zero if they share the memory.
     pub(super) gathering: Vec<Picos>,
-    /// What each core set takes, where the CPU has a kernel; none at the first point.
+    /// Price of the CPU's part on each core set; `None` without a kernel and at the first point, where
+    /// it is empty.
     pub(super) cpu: Vec<(CoreSet, Vec<Option<Price>>)>,
 }
 
@@ -83,7 +84,7 @@ impl Grid {
                 grid.push(all);
                 (grid, all)
             }
-            // An operator that cannot be cut is all or nothing.
+            // An operator that cannot be cut has two points: all of it on the GPU, or on the CPU.
             None => (vec![0, 1], 1),
         };
         let mut part = layer.clone();
@@ -109,13 +110,13 @@ impl Grid {
         Ok(Self { axis, cpu_extent, all, gpu, gathering, cpu })
     }
 
-    /// Every way to run the operator, with the lower bound of its time.
+    /// Every placement of the operator, with a lower bound of its latency.
     pub(super) fn candidates(&self, lead: StartDelays, overhead: Picos) -> impl Iterator<Item = Candidate> {
         let gpu_only = self.gpu.first().copied().flatten().map(|gpu| gpu.time).map(|gpu| Candidate {
             placement: Placement::GPU,
             cpu: Picos::ZERO,
             gpu,
-            latency: lead.launch + lead.gpu + gpu + lead.behind_gpu,
+            latency: lead.launch + lead.gpu + gpu + lead.after_gpu,
             energy: None,
         });
         let last = self.cpu_extent.len() - 1;
@@ -144,8 +145,8 @@ impl Grid {
     }
 }
 
-/// What copying to the host takes of the GPU's part, where the CPU has the first `cpu` of
-/// `all` channels or rows.
+/// Time to copy the GPU's part to the host, where the CPU has the first `cpu` of `all`
+/// channels or rows.
 fn gathering(device: &Profile, layer: &Layer, axis: Axis, [cpu, all]: [u32; 2]) -> Picos {
     if !has_own_memory(device) {
         return Picos::ZERO;

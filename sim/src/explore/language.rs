@@ -1,11 +1,11 @@
 //! Strategies for language models.
 //!
-//! Responsible for: who computes each product of activations and weights, for each prompt
-//! length and for single tokens. Where GPU and NPU share them, everything else is the GPU's, whose
-//! kernels it is (`HeteroInfer`, SOSP'25, figure 6), and CPU cores only control. Not for: shares of CPU cores.
-//! Invariant: a strategy's choice for a product is a function of the product alone, so
-//! equal products of all layers share it; only the solver takes a prompt or the tokens
-//! after it as another strategy places them where that is faster as a whole.
+//! Responsible for: which processor computes each product of activations and weights, for each
+//! prompt length and for single tokens. Where GPU and NPU share the products, the GPU computes
+//! everything else (`HeteroInfer`, SOSP'25, figure 6), and CPU cores only control. Not for: shares of
+//! CPU cores. Invariant: a strategy's choice for a product is a function of the product alone, so equal
+//! products of all layers share it; only the solver takes over another strategy's choices for a whole
+//! prompt, or for all generated tokens, where that is faster.
 
 pub(super) mod activation_centric;
 pub(super) mod hybrid;
@@ -27,10 +27,10 @@ use crate::simulate::{
 use crate::units::{Bytes, Picos};
 use crate::workload::{LanguageTask, Stage, StepStages};
 
-/// Where a strategy puts a product, or any operator where it computes whole steps on one processor.
+/// Where a strategy places a product, or any operator if it computes whole steps on one processor.
 pub(super) type Place = fn(&ProductPrices<'_>, &Stage) -> Result<Placement>;
 
-/// What a strategy does with language models.
+/// How a strategy plans language models.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
     pub(super) place: Place,
@@ -41,31 +41,32 @@ pub(super) struct Rules {
 /// How the steps of a strategy are computed.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Steps {
-    /// Whole, on the CPU cores.
+    /// Everything on the CPU cores.
     OnCores,
-    /// Whole, on the NPU, as its compiler takes them.
+    /// Everything on the NPU, as graphs of its compiler.
     Compiled,
-    /// Whole, on the NPU, operator by operator.
+    /// Everything on the NPU, one kernel per operator.
     Kernels,
-    /// Products where the strategy puts them, on the NPU in standard graphs; everything else on the GPU.
+    /// Products where the strategy places them, on the NPU in standard graphs; everything else on the
+    /// GPU.
     Standard,
-    /// The same in graphs that are made when a prompt arrives, with the operands in that order.
+    /// As `Standard`, in graphs compiled when a prompt arrives, with the operands in this order.
     Online(Option<Order>),
 }
 
-/// What a strategy is there for.
+/// The purpose of a strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Engines use a phone so.
+    /// Existing engines work this way.
     Engine,
-    /// No engine does, but an application may be given it.
+    /// No engine works this way, but it is a candidate for applications.
     Offered,
-    /// What a paper compares, and a part of what `hetero-tensor` chooses among.
+    /// For comparison with a paper, and a candidate of `hetero-tensor`.
     Compared,
 }
 
 impl Steps {
-    /// Whether one processor computes all of a step, not only its products.
+    /// Whether one processor computes whole steps, not only their products.
     fn are_whole(self) -> bool {
         matches!(self, Self::OnCores | Self::Compiled | Self::Kernels)
     }
@@ -92,12 +93,13 @@ impl Strategy {
         self.rules().language.map(|rules| rules.role)
     }
 
-    /// Those that an application may be given: how engines use one processor after the other, or share products.
+    /// The candidates for applications: the strategies of engines, and those offered in addition.
     pub(super) fn of_applications() -> impl Iterator<Item = Self> {
         Self::of_language_models().filter(|strategy| strategy.role() != Some(Role::Compared))
     }
 
-    /// Those with the solver's graphs and order of operands, so that a phase of its plan can be theirs.
+    /// The strategies with the solver's graphs and order of operands, whose phases its plan can take
+    /// over.
     fn rivals_of_the_solver() -> impl Iterator<Item = Self> {
         let is_rival = |strategy: &Self| {
             let steps = strategy.rules().language.map(|rules| rules.steps);
@@ -116,14 +118,14 @@ pub(super) fn on_all_cores(price: &ProductPrices<'_>, _stage: &Stage) -> Result<
     cores.map(Placement::cpu).ok_or_else(|| SimulateError::absent("CPU", price.device()))
 }
 
-/// What was found, and what it takes; the GPU where nothing was.
+/// A placement and its latency; `None` if there is none, which leaves the product to the GPU.
 type Priced = Option<(Picos, Placement)>;
 
 pub(super) fn shared(found: Priced) -> Placement {
     found.map_or(Placement::GPU, |(_, placement)| placement)
 }
 
-/// The faster of two findings.
+/// The faster of two placements.
 fn faster(one: Priced, other: Priced) -> Priced {
     match (one, other) {
         (Some(one), Some(other)) => Some(if other.0 < one.0 { other } else { one }),
@@ -131,7 +133,7 @@ fn faster(one: Priced, other: Priced) -> Priced {
     }
 }
 
-/// Plans a conversation by `strategy`, with processors that meet by `synchronisation`.
+/// Plans a conversation by `strategy`, with processors that synchronise by `synchronisation`.
 ///
 /// # Errors
 /// The device has no GPU, or no NPU where the strategy needs one.
@@ -143,12 +145,12 @@ pub fn plan_language(
     let by = |strategy| plan_products(conversation, strategy, synchronisation);
     let mut plan = by(strategy)?;
     if strategy == Strategy::NpuPrefill {
-        plan.decode = answer_beside(conversation, [by(Strategy::CpuOnly), by(Strategy::GpuOnly)])?;
+        plan.decode = faster_decode(conversation, [by(Strategy::CpuOnly), by(Strategy::GpuOnly)])?;
     }
     if strategy != Strategy::HeteroTensor {
         return Ok(plan);
     }
-    // Products that are best alone wait for each other in a row.
+    // Placements that are best for each product alone ignore the waits between successive products.
     let mut fastest = PhaseTimes::of(&generate(conversation, &plan)?);
     for rival in Strategy::rivals_of_the_solver() {
         let other = by(rival)?;
@@ -167,11 +169,11 @@ pub fn plan_language(
     Ok(plan)
 }
 
-/// How the faster of `plans` generates the answers, the first of equals.
+/// The decode steps of whichever of `plans` decodes faster, the first of equals.
 ///
 /// # Errors
-/// The device can follow none of them: what the last one lacks.
-fn answer_beside(of: Conversation<'_>, plans: [Result<GenerationPlan>; 2]) -> Result<StepPlan> {
+/// The device can run neither plan: the error of the second.
+fn faster_decode(of: Conversation<'_>, plans: [Result<GenerationPlan>; 2]) -> Result<StepPlan> {
     let timed = plans.map(|plan| {
         let plan = plan?;
         Ok((PhaseTimes::of(&generate(of, &plan)?).decode, plan.decode))
@@ -183,11 +185,11 @@ fn answer_beside(of: Conversation<'_>, plans: [Result<GenerationPlan>; 2]) -> Re
     }
 }
 
-/// How long the phases of a task take.
+/// Latencies of a task's phases.
 struct PhaseTimes {
-    /// Reading each turn's prompt.
+    /// Prefill of each turn.
     prefill: Vec<Picos>,
-    /// Generating all answers.
+    /// Decode, summed over all turns.
     decode: Picos,
 }
 
@@ -201,7 +203,7 @@ impl PhaseTimes {
     }
 }
 
-/// Each product as `strategy` places it.
+/// The plan of a conversation with each product as `strategy` places it.
 fn plan_products(
     Conversation { device, library, task }: Conversation<'_>,
     strategy: Strategy,
@@ -238,11 +240,11 @@ fn plan_products(
     Ok(plan)
 }
 
-/// Weights that a session of Qualcomm's NPUs has mapped at most: of larger models llama.cpp maps parts one after the
-/// other, in times that nobody publishes (its docs/backend/snapdragon/developer.md).
+/// Most weights that a session of a Qualcomm NPU can map: llama.cpp maps larger models in parts, one
+/// after another, in unpublished times (its docs/backend/snapdragon/developer.md).
 const SESSION_BYTES: u64 = 3_500_000_000;
 
-/// That one session holds the weights.
+/// Checks that the weights fit one session.
 fn check_session(task: &LanguageTask) -> Result<()> {
     let weights = task.data_type().weight_bytes(task.model.parameters());
     let most = Bytes(SESSION_BYTES);
@@ -264,14 +266,14 @@ fn plan_step(
     Ok(StepPlan { first: first?, layer: layer?, last: last? })
 }
 
-/// A strategy's plan and what it takes.
+/// A strategy's plan and its prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LanguageAnswer {
     /// The strategy.
     pub strategy: Strategy,
     /// Its plan.
     pub plan: GenerationPlan,
-    /// What that takes.
+    /// Its prediction.
     pub generation: Generation,
 }
 

@@ -1,11 +1,11 @@
 //! Whole layers by profiled ratio: Unified Splitting (section III.B and C).
 //!
 //! Each kind of operator (convolutions, fully connected layers, normalisations, ...) is
-//! profiled on both processors; kinds that gain little from the GPU go to the CPU, where
-//! they keep cores busy that would idle while the GPU works at the next batch. The paper
-//! moves what the GPU computes less than 50 times as fast, which on its platform are
-//! fully connected layers and batch norms. What "little" is depends on how far apart two
-//! processors are, so every threshold between two kinds is a candidate here.
+//! profiled on both processors; kinds that gain little from the GPU go to the CPU, on cores
+//! that would otherwise idle while the GPU computes the next batch. The paper moves the
+//! kinds that the GPU computes less than 50 times as fast: on its platform, fully connected
+//! layers and batch norms. The right threshold depends on how much the two processors differ
+//! in speed, so every threshold between two kinds is a candidate here.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::plan::{Placement, Processor};
 use crate::simulate::{Result, SimulateError, Simulator};
 use crate::workload::Stage;
 
-/// How much faster the GPU computes a kind of operator than some cores do.
+/// How many times as fast as a CPU core set the GPU computes a kind of operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindRatio {
     /// Kind of operator: `conv2d`.
     pub kind: &'static str,
-    /// CPU's time over the GPU's, summed over the workload; infinite or nought where
-    /// only one of them has kernels.
+    /// CPU time over GPU time, summed over the workload; infinite without a CPU kernel, zero
+    /// without a GPU kernel.
     pub ratio: f64,
 }
 
@@ -52,7 +52,7 @@ fn priced(prices: &mut Prices<'_>, stages: &[Stage], cores: CoreSet) -> Vec<Kind
     ratios
 }
 
-/// Kinds below `threshold` on `cores`, the others on the GPU.
+/// Kinds with a ratio below `threshold` on `cores`, the others on the GPU.
 fn placements(stages: &[Stage], ratios: &[KindRatio], cores: CoreSet, threshold: f64) -> Vec<Placement> {
     let moves = |stage: &Stage| {
         let kind = stage.layer.operator.name();
@@ -61,13 +61,13 @@ fn placements(stages: &[Stage], ratios: &[KindRatio], cores: CoreSet, threshold:
     stages.iter().map(|stage| if moves(stage) { Placement::cpu(cores) } else { Placement::GPU }).collect()
 }
 
-/// The best plan of one for each core set and threshold, simulated.
+/// The best simulated plan of one for each core set and threshold.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let candidates = candidates(explorer)?;
     explorer.best_of((strategy, candidates.len()), candidates)
 }
 
-/// The placements of every threshold, for each core set that may be used.
+/// The placements of every threshold, for each core set allowed.
 fn candidates(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>> {
     let Explorer { stages, options, prices, .. } = explorer;
     let mut found: Vec<Vec<Placement>> = Vec::new();
@@ -139,7 +139,7 @@ mod tests {
         assert!(kinds.contains(&"conv2d") && kinds.contains(&"linear"), "{ratios:?}");
         let none = placements(&stages, &ratios, cores, 0.0);
         assert!(none.iter().all(|placement| *placement == Placement::GPU));
-        // A phone's GPU is nowhere 50 times as fast as three of its cores.
+        // This phone's GPU computes no kind 50 times as fast as three of its cores.
         let published = placements(&stages, &ratios, cores, PUBLISHED_THRESHOLD);
         assert!(published.iter().all(|placement| *placement == Placement::cpu(cores)));
         let one = placements(&stages, &ratios, cores, ratios[1].ratio);

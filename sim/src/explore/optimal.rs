@@ -1,21 +1,23 @@
 //! The best plan found for a whole graph, and a lower bound of every plan.
 //!
-//! One programme over labels gives both (`program`). Stages are decided in their order. A label says when the
-//! queue of each processor ends, when the last join did, and where every result lies that is still read;
-//! from each label a stage goes to a processor, is cut between several, or begins a chain (`moves`).
-//! Processors run ahead of each other as far as the graph lets them, so that branches need no rules of their
-//! own.
+//! Both come from one label-setting dynamic programme (`program`), which decides the stages in their
+//! order. A label holds the time at which each processor's queue ends, the end of the last join, and
+//! the place of every live result. From each label, a stage goes to one processor, is cut between
+//! several, or begins a chain (`moves`). Processors run ahead of each other as far as the graph allows,
+//! so branches need no special case.
 //!
-//! Exact, with contention that the engine says (`contention`), it times plans as simulating them does but for
-//! contention between branches, and keeps the labels that promise most: the plans of the best are simulated,
-//! chains among them are learnt from, and the best is changed at random as long as that helps (`walk`).
-//! Relaxed, whatever depends on more than a label knows is taken at its best, and labels are merged instead of
-//! dropped: the least final label is a bound that no plan goes below, of all those that give whole operators
-//! to CPU, GPU or NPU, or cut them between any of these along one axis. The argument stands in the book.
+//! The exact programme times plans as simulation does, except for contention between branches;
+//! contention inside a stage or a chain comes from the engine (`contention`). It is a beam search: the
+//! plans of the best final labels are simulated, the contention of their chains is fed back, and the
+//! best plan is improved by random changes (`walk`). The relaxed programme takes everything that
+//! depends on more than a label holds at its best, and merges labels instead of dropping them: its
+//! least final label is a lower bound of every plan that places operators whole on CPU, GPU or NPU, or
+//! cuts them between any of these along one axis. The book has the argument.
 //!
-//! Energy adds up: what the device draws idle all the while, and what each part adds. The energy-delay product
-//! does not; where it is least, it is the least `E + m T` for some `m`, the ratio of energy and time there,
-//! which is approached from plan to plan; its bound is the product of both bounds.
+//! Energy is additive: idle power over the whole time, and the energy of each part. The energy-delay
+//! product is not; its minimum is also that of `E + m T` for some `m`, the ratio of energy to time
+//! there, which is approximated from plan to plan. Its bound is the product of the bounds of energy and
+//! time.
 
 mod chained;
 mod chains;
@@ -41,7 +43,7 @@ use crate::simulate::{Prediction, Result, SimulateError, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use chains::ChainTables;
 use contention::Contention;
-use label::{At, Cutting, Label, Place, Progress, leading, merged, squeezed, undominated};
+use label::{At, Cutting, Label, Place, Progress, beam, half_merged, merged, undominated};
 pub(super) use model::Model;
 use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, best, joined};
 pub use order::has_branches;
@@ -54,25 +56,25 @@ use streaming::Streaming;
 use tables::{CutTable, OperatorTable, PRICED_CUTS, Priced, Pricing, Traffic, Way, Ways};
 use work::{ANYBODY, Changes, May, Remaining, STATES, Weighted, least_remaining, only_state};
 
-/// Later than any run: no kernel. The sum of a few is still a time.
+/// The time of a part without a kernel: later than any run, and small enough to add a few.
 const NEVER: Picos = Picos(1 << 55);
 
-/// Final labels of which the plan is simulated, in each round.
+/// Final labels whose plans are simulated in each round.
 const FINALISTS: usize = 4;
 
-/// How many times more changes are simulated where batches follow each other, and how many at most: few changes of
-/// one operator shorten a period.
-const CHANGES_OF_STREAMS: usize = 6;
+/// Factor on the number of random changes for streams of batches, and its limit: few changes of a single
+/// operator shorten a period.
+const STREAM_CHANGES: usize = 6;
 const MOST_CHANGES: usize = 4_000;
 
-/// A search prunes labels that take at least so many times what the best plan known takes: no less, since what chains
-/// lose is an estimate.
+/// A search prunes labels whose lower bound exceeds the latency of the best known plan by this factor;
+/// not by less, since the contention of chains is an estimate.
 const PRUNED_ABOVE: f64 = 1.01;
 
-/// Times the ratio of energy and time is corrected for the energy-delay product.
+/// Corrections of the ratio of energy to time for the energy-delay product.
 const CORRECTIONS: usize = 4;
 
-/// What a picosecond and a joule cost.
+/// Cost of a picosecond and of a joule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Weights {
     picosecond: f64,
@@ -80,7 +82,7 @@ struct Weights {
 }
 
 impl Weights {
-    /// Time alone counts.
+    /// Only time counts.
     const TIME: Self = Self { picosecond: 1.0, joule: 0.0 };
 
     fn of(self, time: Picos, joules: f64) -> f64 {
@@ -88,55 +90,59 @@ impl Weights {
     }
 }
 
-/// How much a search and a bound of a workload may do.
+/// Limits of the search and of the bound of a workload.
 struct Budget {
-    /// Labels that a search keeps at each position, and a bound.
+    /// Labels kept at each position by the search and by the bound.
     labels: [usize; 2],
     rounds: usize,
     /// Random changes of the best plan.
     changes: usize,
-    /// Most stages of a chain, of a search and of a bound.
+    /// Most stages of a chain in the search and in the bound.
     longest: [usize; 2],
-    /// Labels that a bound tries where more of them may bring it closer.
+    /// Labels that the bound may make in all, over runs with more and more labels.
     of_bound: usize,
 }
 
-/// Stages up to which a workload is searched as its effort says; of larger ones less is kept, so that the time
-/// grows with them and not faster.
-const LARGE: usize = 150;
+/// Stages up to which a workload gets the full limits of its effort. They shrink for larger workloads,
+/// so that the time grows no faster than the number of stages.
+const FULL_EFFORT_STAGES: usize = 150;
 
-/// Results that a stage reads, on average, up to which a workload is as large as it has stages.
-const INPUTS: usize = 2;
+/// Mean number of inputs per stage above which a workload counts as larger than its number of stages.
+const USUAL_INPUTS: usize = 2;
 
-/// How many times larger a workload is of which a bound keeps less: it tries fewer moves.
-const BOUNDS: usize = 3;
+/// How many times larger a workload may be before the bound keeps fewer labels: the bound tries fewer
+/// moves.
+const BOUND_SIZE_FACTOR: usize = 3;
 
-/// Times a bound at which the best plan known is close to it, and how many times more labels are kept where it
-/// is not.
+/// Ratio of the best known cost to the bound at which the bound is close enough, and the factor on the
+/// number of labels while it is not.
 const CLOSE: f64 = 1.01;
-const WIDER: usize = 4;
+const WIDENING: usize = 4;
 
-/// Labels that are kept in any case.
-const NARROWEST: usize = 8;
+/// Labels kept in any case.
+const FEWEST_LABELS: usize = 8;
 
-/// Results that are open at once, on average, up to which labels are as many: each holds where all of them lie.
-const OPEN: usize = 8;
+/// Mean number of live results above which fewer labels are kept: each label holds the place of every
+/// one.
+const USUAL_LIVE: usize = 8;
 
 impl Budget {
     fn of(effort: Effort, model: &Model<'_>) -> Self {
-        // What a label, and simulating a plan, has to do grows with what is read.
+        // The work per label and per simulation grows with the number of inputs.
         let read: usize = model.stages.iter().map(|stage| stage.inputs.len()).sum();
-        let stages = model.stages.len().max(read / INPUTS);
+        let stages = model.stages.len().max(read / USUAL_INPUTS);
         let open: usize = model.live.iter().map(Vec::len).sum();
-        let wide = (open / (model.stages.len() * OPEN).max(1)).max(1);
+        let wide = (open / (model.stages.len() * USUAL_LIVE).max(1)).max(1);
         let (labels, rounds, changes, of_bound) = match effort {
             Effort::Quick => ([20, 80], 3, 100, 0),
             Effort::Normal => ([60, 800], 8, 300, 700_000),
             Effort::Thorough => ([120, 5_000], 8, MOST_CHANGES, 3_000_000),
         };
-        let less = |count: usize, least: usize| (count * LARGE / stages.max(LARGE)).max(least.min(count));
-        let relaxed = less(BOUNDS * labels[1], 40).min(labels[1]);
-        let least = |labels: usize| labels.min(NARROWEST);
+        let less = |count: usize, least: usize| {
+            (count * FULL_EFFORT_STAGES / stages.max(FULL_EFFORT_STAGES)).max(least.min(count))
+        };
+        let relaxed = less(BOUND_SIZE_FACTOR * labels[1], 40).min(labels[1]);
+        let least = |labels: usize| labels.min(FEWEST_LABELS);
         let labels = [less(labels[0], 8), relaxed].map(|labels| (labels / wide).max(least(labels)));
         Self {
             labels,
@@ -148,7 +154,7 @@ impl Budget {
     }
 }
 
-/// The best plan known, and what every plan costs at least.
+/// The best plan found.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     let mut all: Vec<Found> = Vec::new();
     for strategy in Strategy::of_operators().filter(|strategy| *strategy != Strategy::Optimal) {
@@ -163,7 +169,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     let mut considered = search_all(explorer, model, (&starts, efforts(effort)), &mut all)?;
     let mut changes = Budget::of(effort, model).changes;
     if explorer.period_counts().is_some() {
-        changes = (changes * CHANGES_OF_STREAMS).min(MOST_CHANGES);
+        changes = (changes * STREAM_CHANGES).min(MOST_CHANGES);
         let starts = all.iter().map(|found| found.plan.clone()).collect();
         for plan in throughput::balanced(explorer, model, starts, changes)? {
             all.extend(fitting(explorer, plan, considered)?);
@@ -184,7 +190,8 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     Ok(Found { strategy: Strategy::Optimal, considered, ..best })
 }
 
-/// Adds the best plans by all weights that are searched, with each of the efforts; how many were considered.
+/// Searches with each of the starting weights and their corrections, at each effort, and adds the best
+/// plans to `all`; the number of labels considered.
 fn search_all(
     explorer: &mut Explorer<'_, '_>,
     model: &mut Model<'_>,
@@ -216,9 +223,9 @@ fn search_all(
     Ok(considered)
 }
 
-/// What the search and the bounds price together, made once: in the order of the workload, and with its branches
-/// the other way round until it is known that no such plan is better; batches in flight, and a quick search, keep the
-/// workload's.
+/// The models that search and bound share, built once: in the workload's order and, until a search
+/// finds no better plan with it, with the branches in the other order. Streams of batches and quick
+/// searches keep to the workload's order.
 fn models<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Vec<Model<'s>>> {
     let known = std::mem::take(&mut explorer.models);
     if !known.is_empty() {
@@ -230,7 +237,8 @@ fn models<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Vec<Model<'s>>> {
     std::iter::once(Vec::new()).chain(other).map(|order| Model::new(explorer, order)).collect()
 }
 
-/// The efforts of which each searches: more labels do not always keep better ones, but none worse is lost.
+/// The efforts to search with: more labels do not always lead to a better plan, so lower efforts are
+/// searched, too.
 fn efforts(most: Effort) -> &'static [Effort] {
     match most {
         Effort::Quick => &[Effort::Quick],
@@ -239,7 +247,8 @@ fn efforts(most: Effort) -> &'static [Effort] {
     }
 }
 
-/// The same where branches are computed in the other order: most of what that gains is found with little.
+/// The efforts to search with when the branches are in the other order: most of its gain is found
+/// cheaply.
 fn efforts_of_other_order(most: Effort) -> &'static [Effort] {
     match most {
         Effort::Quick => &[],
@@ -248,8 +257,8 @@ fn efforts_of_other_order(most: Effort) -> &'static [Effort] {
     }
 }
 
-/// The plans of rounds of the programme, until no chain of a plan is new, and how many labels there were; no plans
-/// where every label was pruned.
+/// Runs the programme in rounds until the plans contain no new chain; the plans, simulated, and the
+/// number of labels considered. There are no plans if every label was pruned.
 fn search(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,
@@ -262,7 +271,7 @@ fn search(
     let mut contention = Contention::new(explorer);
     let (mut found, mut considered) = (Vec::new(), 0);
     for _ in 0..budget.rounds {
-        // Energy depends on more than a label knows.
+        // Labels are pruned by time alone: energy depends on more than a label holds.
         let most = known.filter(|_| model.weights == Weights::TIME);
         let cost = most.map_or(f64::INFINITY, |most| most.0 as f64 * PRUNED_ABOVE);
         let mover = Mover { model, chains: &chains, contention: Some(&mut contention) };
@@ -285,7 +294,7 @@ fn search(
     Ok((found, considered))
 }
 
-/// A plan simulated; none where it is too much for the GPU's memory, or chains what is no chain.
+/// Simulates a plan; `None` if it exceeds the GPU's memory or has no valid schedule.
 fn fitting(explorer: &mut Explorer<'_, '_>, plan: Plan, considered: usize) -> Result<Option<Found>> {
     match explorer.fitting(Strategy::Optimal, plan, considered) {
         Err(SimulateError::Schedule(_)) => Ok(None),
@@ -294,12 +303,12 @@ fn fitting(explorer: &mut Explorer<'_, '_>, plan: Plan, considered: usize) -> Re
 }
 
 impl Explorer<'_, '_> {
-    /// What every plan costs at least that gives whole operators to any processor or cuts them between CPU
-    /// and GPU along one axis, in the order of the workload or of the plan that was found, in the unit of the
-    /// objective; at most what the plan costs that is predicted so.
+    /// Lower bound of the cost, in the unit of the objective, of every plan that places operators whole
+    /// on any processor or cuts them between processors along one axis, in the order of the workload or
+    /// of the plan found; at most the cost of `known`.
     ///
     /// # Errors
-    /// What the NPU takes cannot be priced.
+    /// The NPU's graphs cannot be priced.
     pub fn bound(&mut self, known: &Prediction) -> Result<f64> {
         let mut models = models(self)?;
         let bound = bound_of(self, &mut models, known);
@@ -309,7 +318,7 @@ impl Explorer<'_, '_> {
 }
 
 fn bound_of(explorer: &Explorer<'_, '_>, models: &mut [Model<'_>], known: &Prediction) -> f64 {
-    // What is known to cost no more than the bound of one order limits that of the next.
+    // The bound of each order is capped by that of the one before, so the last one is the least.
     let mut least = |weights: Weights, known: f64| {
         models.iter_mut().enumerate().fold(known, |known, (index, model)| {
             model.weights = weights;
@@ -334,8 +343,8 @@ fn bound_of(explorer: &Explorer<'_, '_>, models: &mut [Model<'_>], known: &Predi
     }
 }
 
-/// The bound of the relaxed programme, at most what a plan is known to cost; so many times the bound counts as
-/// close to that.
+/// The bound of the relaxed programme, at most `known`, the cost of a plan. The number of labels grows
+/// until `known` is within a factor of `close` of the bound.
 fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f64) -> f64 {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
     let budget = Budget::of(explorer.options.effort, model);
@@ -349,7 +358,8 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f6
     };
     let mut limits = Limits { width: budget.labels[1], cost: known, merges: true };
     if budget.of_bound > 0 {
-        // Some relaxed decisions cost no more than that: labels that do are none of the best, and not merged with them.
+        // A narrow run finds relaxed decisions of this cost: labels that cost more cannot end as the
+        // least, and need no merging.
         limits.cost = run(Limits { width: budget.labels[0], cost: known, merges: false }).0;
     }
     let (mut bound, mut considered) = (0.0_f64, 0);
@@ -358,16 +368,16 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f6
         bound = bound.max(found);
         considered += labels;
         let is_close = known <= bound * close || !has_merged;
-        if is_close || considered * (1 + WIDER) > budget.of_bound {
+        if is_close || considered * (1 + WIDENING) > budget.of_bound {
             return bound;
         }
-        limits.width *= WIDER;
+        limits.width *= WIDENING;
     }
 }
 
-/// What the objective makes of time and energy, first; for the energy-delay product, what the better single
-/// processor says. Where energy counts, plans for other weights may need less of it as well, for contention and
-/// what runs idle are no part of the programme.
+/// The weights to search with, those of the objective first: for the energy-delay product, those at the
+/// best single processor. If energy counts, plans for other weights may be better, since the programme
+/// includes neither contention nor the energy of idling processors.
 fn first_weights(explorer: &mut Explorer<'_, '_>) -> Vec<Weights> {
     let idle = idle_power(explorer.simulator.device()).0 / PICOS_PER_SECOND;
     let energy = Weights { picosecond: idle, joule: 1.0 };
@@ -384,7 +394,7 @@ fn first_weights(explorer: &mut Explorer<'_, '_>) -> Vec<Weights> {
     }
 }
 
-/// The weights at which the energy-delay product of `prediction` does not change.
+/// The weights of time and energy in the gradient of the energy-delay product at `prediction`.
 fn at(idle: f64, prediction: &Prediction) -> Weights {
     let energy = prediction.energy.map_or(0.0, |energy| energy.0);
     let power = energy / (prediction.latency.0 as f64).max(1.0);

@@ -1,8 +1,8 @@
-//! What parts of operators take alone, each asked of its kernel model once.
+//! Time and energy of parts of operators without contention, each computed once by its kernel model.
 //!
-//! Responsible for: remembering. Operators of one network are often alike, and
-//! strategies ask for the same parts. Not for: what processors cost each other.
-//! Invariant: a price is what the kernel model says inside what is measured.
+//! Responsible for: caching. Many operators of a network have the same shape, and
+//! strategies price the same parts. Not for: contention and synchronisation between processors.
+//! Invariant: a price is the kernel model's answer for an operator inside the simulated workload.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,18 +17,17 @@ use crate::simulate::{Detail, Result, Simulator, above_idle};
 use crate::units::Picos;
 use crate::workload::{Layer, Stage};
 
-/// What one processor takes for one part.
+/// Time and energy of one part on one processor, with nothing else running.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Price {
-    /// Its time alone.
     pub(super) time: Picos,
-    /// Joules above what the device draws idle, memory traffic included; zero where the
-    /// profile knows no power, or only time counts.
+    /// Joules above idle power, memory traffic included; zero if the profile has no power or
+    /// only time counts.
     pub(super) joules: f64,
 }
 
 impl Price {
-    /// That of phases; their energy only where it counts.
+    /// The price of phases; the energy only if the objective includes it.
     pub(super) fn of(device: &Profile, phases: &Phases, detail: &Detail, objective: Objective) -> Self {
         let joules = match objective {
             Objective::Latency => 0.0,
@@ -38,7 +37,7 @@ impl Price {
     }
 }
 
-/// Which layer, who computes it, and which region of its output.
+/// Numbers of the distinct layer and of the processor, and the region of the layer's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     kind: usize,
@@ -46,7 +45,7 @@ struct Key {
     region: Region,
 }
 
-/// What `by` takes for `layer` inside what `simulator` runs whole; `None` where it has no
+/// The price of `layer` on `by` inside the workload of `simulator`; `None` if `by` has no
 /// kernel for it.
 pub(super) fn price(
     simulator: &Simulator<'_>,
@@ -63,7 +62,7 @@ pub(super) fn price(
 pub(super) struct Prices<'a> {
     simulator: Simulator<'a>,
     objective: Objective,
-    /// The layers that differ, and which of them each stage has.
+    /// The distinct layers, and the index of each stage's layer among them.
     pub(super) layers: Vec<Layer>,
     pub(super) kinds: Vec<usize>,
     core_sets: Vec<CoreSet>,
@@ -72,7 +71,7 @@ pub(super) struct Prices<'a> {
 }
 
 impl<'a> Prices<'a> {
-    /// Of the parts of `stages` inside what `simulator` runs whole.
+    /// An empty cache for parts of `stages` inside the workload of `simulator`.
     pub(super) fn new(simulator: &Simulator<'a>, stages: &[Stage], objective: Objective) -> Self {
         let mut layers: Vec<Layer> = Vec::new();
         let mut known: HashMap<&Layer, usize> = HashMap::new();
@@ -97,17 +96,17 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Which of the layers that differ a stage has.
+    /// Index of a stage's layer among the distinct layers.
     pub(super) fn kind(&self, stage: usize) -> usize {
         self.kinds[stage]
     }
 
-    /// The whole of a stage; `None` where the processor has no kernel for it.
+    /// The price of a whole stage; `None` if the processor has no kernel for it.
     pub(super) fn whole(&mut self, stage: usize, by: Processor) -> Option<Price> {
         self.part(stage, by, Region::ALL)
     }
 
-    /// A region of the output of a stage.
+    /// The price of a region of a stage's output; `None` if the processor has no kernel for it.
     pub(super) fn part(&mut self, stage: usize, by: Processor, region: Region) -> Option<Price> {
         let kind = self.kinds[stage];
         let key = Key { kind, by: self.number(by), region };
@@ -118,7 +117,7 @@ impl<'a> Prices<'a> {
         })
     }
 
-    /// A number for who computes.
+    /// A processor's number in [`Key`].
     fn number(&mut self, by: Processor) -> usize {
         let cores = match by {
             Processor::Gpu => return 0,
@@ -132,7 +131,7 @@ impl<'a> Prices<'a> {
         })
     }
 
-    /// Every cut of a stage along `axis`.
+    /// The prices of every cut of a stage along `axis`.
     pub(super) fn grid(
         &mut self,
         stages: &[Stage],

@@ -1,28 +1,26 @@
 //! Cuts in proportion to throughput: `muLayer` (Kim et al., `EuroSys`'19), as `CoDL`
 //! restates it for its baseline (MobiSys'22, sections 1 and 7.1).
 //!
-//! Every operator that can be cut along its output channels is, and each processor gets
-//! the part that a model linear in multiply-adds gives it. Such a model has one number a
-//! processor: what it computes in a second over the whole workload, each operator timed
-//! alone. What synchronisation costs, and which operators it is not worth cutting, the
-//! strategy does not ask.
+//! Every operator that can be cut along its output channels is cut, and each processor gets a
+//! share in proportion to its throughput. The throughput is one number per processor:
+//! multiply-adds per second over the whole workload, each operator timed alone. The strategy
+//! ignores the cost of synchronisation, and cuts operators that are faster whole.
 
 use super::{Explorer, Found, Strategy, missing_kernel};
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, Placement, Processor};
 use crate::simulate::Result;
 
-/// The best plan of one for each core set, simulated.
+/// The best simulated plan of one for each core set.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Result<Found> {
     let candidates = placements(explorer)?;
     explorer.best_of((strategy, candidates.len()), candidates)
 }
 
-/// Placements of every stage, for each core set that may be used.
+/// Placements of every stage, for each core set allowed.
 ///
 /// # Errors
-/// No core set has kernels for all operators, or the GPU lacks one for an operator that
-/// the CPU lacks too.
+/// Neither the GPU nor the CPU has a kernel for an operator.
 fn placements(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>> {
     let gpu = throughput(explorer, Processor::Gpu);
     let mut found = Vec::new();
@@ -35,7 +33,7 @@ fn placements(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Vec<Placement>>> {
     Ok(found)
 }
 
-/// Multiply-adds a second of the operators that can be cut, each alone.
+/// Multiply-adds per second over the operators that can be cut, each timed alone.
 fn throughput(explorer: &mut Explorer<'_, '_>, by: Processor) -> f64 {
     let (mut operations, mut seconds) = (0.0, 0.0);
     for (index, stage) in explorer.stages.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! The best of plans that are drawn at random: what a search has to beat to be worth its time.
+//! The best of plans drawn at random: the baseline of every search.
 //!
-//! Each operator goes whole to a processor that has a kernel for it, or is cut between CPU cores and the GPU
-//! along its channels or its height at a place of the search's grid; every such choice, and then every such
-//! place, is as likely as another. No chains are drawn.
-//! Invariant: the answer is a function of workload, device, options, budget and seed.
+//! Each operator goes whole to a processor that has a kernel for it, or is cut between CPU cores and
+//! the GPU along its channels or its height at a point of the search's grid. All of these choices are
+//! equally likely, and so are the points of a grid. No chains are drawn. Invariant: the answer is a
+//! function of workload, device, options, budget and seed.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -13,7 +13,7 @@ use crate::kernel::CoreSet;
 use crate::plan::{Axis, GraphCover, Placement, Processor};
 use crate::simulate::{Result, SimulateError};
 
-/// How many plans are drawn or bred, and from which stream of random numbers.
+/// Number of plans, and the seed of their random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomSearch {
     /// Plans that are simulated.
@@ -22,7 +22,7 @@ pub struct RandomSearch {
     pub seed: u64,
 }
 
-/// A cut that may be drawn: at any multiple of `step` inside of `all`.
+/// A cut that may be drawn: at any multiple of `step` between 0 and `all`.
 struct Cut {
     axis: Axis,
     cores: CoreSet,
@@ -30,7 +30,7 @@ struct Cut {
     step: u32,
 }
 
-/// What may become of one operator.
+/// The possible placements of one operator.
 pub struct Choices {
     whole: Vec<Processor>,
     cuts: Vec<Cut>,
@@ -40,7 +40,7 @@ impl Explorer<'_, '_> {
     /// The best of plans drawn at random.
     ///
     /// # Errors
-    /// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
+    /// No processor allowed has a kernel for an operator, or no plan fits the GPU's own memory.
     pub fn random(&mut self, search: RandomSearch) -> Result<Found> {
         let choices = choices(self)?;
         let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
@@ -57,10 +57,10 @@ impl Explorer<'_, '_> {
     }
 }
 
-/// What may become of each operator.
+/// The possible placements of each operator.
 ///
 /// # Errors
-/// No processor offered has a kernel for one.
+/// No processor allowed has a kernel for an operator.
 pub fn choices(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Choices>> {
     (0..explorer.stages.len()).map(|stage| Choices::of(explorer, stage)).collect()
 }
@@ -87,7 +87,8 @@ impl Choices {
         Ok(Self { whole, cuts })
     }
 
-    /// Whole on each processor, and each cut at places that make so many parts, about alike.
+    /// The operator whole on each processor, and each cut at `parts - 1` evenly spaced points of its
+    /// grid.
     pub fn spread(&self, parts: u32) -> Vec<Placement> {
         let cuts = self.cuts.iter().flat_map(|&Cut { axis, cores, all, step }| {
             let places = (1..parts).map(move |part| (all * part / parts).next_multiple_of(step));
@@ -98,7 +99,7 @@ impl Choices {
         self.whole.iter().copied().map(Placement::whole).chain(cuts).collect()
     }
 
-    /// One of them, each whole and each cut as likely as the next.
+    /// A placement drawn at random: each processor and each kind of cut is equally likely.
     pub fn draw(&self, stream: &mut ChaCha8Rng) -> Placement {
         let choice = stream.random_range(0..self.whole.len() + self.cuts.len());
         if let Some(&by) = self.whole.get(choice) {
@@ -120,7 +121,7 @@ mod tests {
     use crate::workload::{fuse, network};
 
     #[test]
-    fn a_larger_budget_of_one_seed_finds_no_worse_plan_and_the_same_one_the_same() {
+    fn a_larger_budget_finds_no_worse_plan_and_the_seed_determines_the_answer() {
         let profile = Profile::load("pixel4").unwrap();
         let stages = fuse(&network("vit-b32-mlp").unwrap());
         let options = SearchOptions::on(&profile);

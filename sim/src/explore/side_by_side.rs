@@ -1,9 +1,9 @@
-//! Strategies side by side on many models and devices, and what one gains over the others.
+//! Strategies side by side on many models and devices, and the gain of one over the others.
 //!
-//! Responsible for: asking strategies for one model and device, and means over many. Not
-//! for: which models and devices, or for running them at once (the caller's).
+//! Responsible for: running the strategies on one model and device, and means over many. Not
+//! for: choosing models and devices, or running them in parallel (the caller's).
 //! Invariant: a row depends on its model, device and options alone; summaries do not depend
-//! on the order of rows but in what they call the worst of equals.
+//! on the order of rows, except for which of equal rows they name as the extreme.
 
 use serde::Serialize;
 
@@ -14,21 +14,21 @@ use crate::simulate::{Drawn, Errors, Known, Result, SimulateError, Simulator, kn
 use crate::units::{Joules, Picos};
 use crate::workload::Stage;
 
-/// What one strategy comes to on one model and device.
+/// The costs of one strategy's plan on one model and device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// The strategy.
     pub strategy: Strategy,
-    /// Time of its plan.
+    /// Latency of its plan.
     #[serde(rename = "latency_ps")]
     pub latency: Picos,
-    /// What that is in draws of the device's errors; written as what 90 % of them lie between.
+    /// Latencies in draws of the device's errors; serialised as their 90 % interval.
     #[serde(rename = "interval_ps")]
     pub drawn: Drawn,
-    /// Energy of its plan, where the device's power is known.
+    /// Energy of its plan; `None` if the device's power is unknown.
     #[serde(rename = "energy_joules")]
     pub energy: Option<Joules>,
-    /// What was minimised: seconds, joules or joule-seconds.
+    /// The minimised quantity, in seconds, joules or joule-seconds.
     pub cost: f64,
 }
 
@@ -39,23 +39,24 @@ pub struct StrategyRow {
     pub scenario: String,
     /// The device.
     pub device: String,
-    /// Those of the strategies asked that have a plan, in their order.
+    /// The requested strategies that have a plan, in the order requested.
     pub outcomes: Vec<Outcome>,
-    /// What every plan costs at least, in the unit of what is minimised, where [`Strategy::Optimal`] was asked.
+    /// Lower bound of every plan's cost, in the unit of the objective, if [`Strategy::Optimal`] was
+    /// requested.
     pub bound: Option<f64>,
-    /// What is known of each processor.
+    /// The basis of each processor's times.
     pub known: Vec<Known>,
-    /// How far the device's times may be off.
+    /// Errors of the device's times.
     pub errors: Errors,
-    /// The strategies of which it is not sure whether their plan or that of [`Strategy::Optimal`] takes less time.
+    /// The strategies whose plan is not clearly faster or slower than that of [`Strategy::Optimal`].
     pub unsure: Vec<Strategy>,
 }
 
 impl StrategyRow {
-    /// Asks each of `strategies`; those that have no plan are left out.
+    /// Runs each of `strategies`, and omits those without a plan.
     ///
     /// # Errors
-    /// None of them has a plan: why the last has none.
+    /// No strategy has a plan: the error of the last one.
     pub fn of(
         (scenario, stages): (&str, &[Stage]),
         simulator: &mut Simulator<'_>,
@@ -102,7 +103,7 @@ impl StrategyRow {
         Ok(Self { scenario: scenario.to_owned(), device, outcomes, bound, known, errors, unsure })
     }
 
-    /// What a strategy came to.
+    /// The outcome of a strategy; `None` if it has no plan.
     pub fn outcome(&self, strategy: Strategy) -> Option<&Outcome> {
         self.outcomes.iter().find(|outcome| outcome.strategy == strategy)
     }
@@ -113,32 +114,32 @@ impl StrategyRow {
         singles.reduce(|best, other| if other.cost < best.cost { other } else { best })
     }
 
-    /// How much more the plan of [`Strategy::Optimal`] costs than every plan does at least, in percent.
+    /// Optimality gap of [`Strategy::Optimal`]: its cost over the lower bound, less one, in percent.
     pub fn gap_percent(&self) -> Option<f64> {
         let cost = self.outcome(Strategy::Optimal)?.cost;
         self.bound.map(|bound| 100.0 * (cost / bound - 1.0).max(0.0))
     }
 
-    /// The CPU and the GPU, those that the device has, where some operator has no time there: then nothing
-    /// can be said of what sharing gains.
+    /// Those of the device's CPU and GPU on which some operator has no known time: then the gain of
+    /// sharing is unknown.
     pub fn unknown(&self) -> impl Iterator<Item = ProcessorKind> {
         let is_open = |known: &&Known| known.missing.is_some() && known.processor != ProcessorKind::Npu;
         self.known.iter().filter(is_open).map(|known| known.processor)
     }
 
-    /// How many times `strategy` is as good as `other`: above 1 where it is better. None where one of them
-    /// has no plan, or plans are missing because a processor is not known.
+    /// Cost of `other` over that of `strategy`: above 1 if `strategy` is better. `None` if one of them
+    /// has no plan, or if times of the CPU or the GPU are missing.
     pub fn ratio(&self, strategy: Strategy, other: Strategy) -> Option<f64> {
         if self.unknown().next().is_some() {
             return None;
         }
         let (one, other) = (self.outcome(strategy)?, self.outcome(other)?);
-        // What takes no time and no energy cannot be bettered.
+        // Nothing is better than a cost of zero.
         Some(if one.cost > 0.0 { other.cost / one.cost } else { 1.0 })
     }
 }
 
-/// What one strategy gains over another, over all rows that have both.
+/// The gain of one strategy over another, over all rows that have both.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gain {
     /// The other strategy.
@@ -149,16 +150,16 @@ pub struct Gain {
     pub mean_percent: f64,
     /// The same with the geometric mean.
     pub geometric_mean_percent: f64,
-    /// The smallest of the gains, in percent, and its model and device.
+    /// The row with the smallest gain.
     pub least: Extreme,
-    /// The largest.
+    /// The row with the largest gain.
     pub most: Extreme,
 }
 
-/// A row at one end.
+/// The row with the smallest or the largest gain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Extreme {
-    /// The gain there.
+    /// Its gain, in percent.
     pub percent: f64,
     /// The model.
     pub scenario: String,
@@ -166,12 +167,12 @@ pub struct Extreme {
     pub device: String,
 }
 
-/// A ratio as a gain.
+/// A ratio of costs as a gain, in percent.
 pub fn percent(ratio: f64) -> f64 {
     100.0 * (ratio - 1.0)
 }
 
-/// What `strategy` gains over `over`; none where no row has both.
+/// The gain of `strategy` over `over`; `None` if no row has both.
 pub fn gain(rows: &[StrategyRow], strategy: Strategy, over: Strategy) -> Option<Gain> {
     let ratios: Vec<(f64, &StrategyRow)> =
         rows.iter().filter_map(|row| Some((row.ratio(strategy, over)?, row))).collect();
@@ -195,7 +196,7 @@ pub fn gain(rows: &[StrategyRow], strategy: Strategy, over: Strategy) -> Option<
     })
 }
 
-/// What `strategy` gains over each other strategy of the rows, the smallest mean first.
+/// The gain of `strategy` over each other strategy of the rows, the smallest mean first.
 pub fn gains(rows: &[StrategyRow], strategy: Strategy) -> Vec<Gain> {
     let others = Strategy::of_operators().filter(|other| *other != strategy);
     let mut gains: Vec<Gain> = others.filter_map(|other| gain(rows, strategy, other)).collect();
@@ -203,7 +204,7 @@ pub fn gains(rows: &[StrategyRow], strategy: Strategy) -> Vec<Gain> {
     gains
 }
 
-/// The unit of what an objective minimises, and how many of it are one of [`Outcome::cost`].
+/// The unit in which an objective is printed, and the factor from [`Outcome::cost`] to it.
 pub fn unit(objective: Objective) -> (&'static str, f64) {
     match objective {
         Objective::Latency => ("ms", 1e3),

@@ -1,13 +1,12 @@
 //! Strategies that cut operators one at a time, and those of a single processor.
 //!
-//! Operators in a row are planned by dynamic programming over where its latest result lies:
-//! with the CPU, with the GPU, or visible to both after a join. Each operator is
-//! then priced with the hand-over its placement needs. In any other
-//! graph, operators are planned one by one, as EPEW'25 does: the GPU is the
-//! default, a cut must pay for its join, and the CPU alone must pay for the
-//! hand-overs to and fro. Either way the plan is simulated as a whole. What is best
-//! for each operator alone, and a single processor, win where they are faster: under
-//! contention a hand-over's price is a bound, so that the dynamic program can miss.
+//! A sequence of operators is planned by dynamic programming over the place of the latest result:
+//! on the CPU, on the GPU, or visible to both after a join. Each operator is priced with the
+//! hand-over that its placement needs. In any other graph, operators are planned one by one, as in
+//! EPEW'25: the GPU is the default, a cut includes the price of its join, and the CPU alone that of
+//! the hand-overs in both directions. Either way the plan is simulated as a whole, and compared with
+//! the plan of each operator's best placement alone and with a single processor: under contention a
+//! hand-over's price is a lower bound, so the dynamic programme can miss the best plan.
 
 use std::rc::Rc;
 
@@ -22,7 +21,7 @@ use crate::simulate::{Result, SimulateError, Simulator, between_cpu_and_gpu, cop
 use crate::units::Picos;
 use crate::workload::Stage;
 
-/// Operators to be planned, and what is known of each alone.
+/// The operators to plan, with each one's grids and its search result on its own.
 struct Operators<'o> {
     stages: &'o [Stage],
     kinds: &'o [usize],
@@ -39,15 +38,15 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Resul
     let mut inside = explorer.parts.inside();
     let kinds: Vec<usize> = (0..stages.len()).map(|stage| explorer.prices.kind(stage)).collect();
     let operators = Operators { stages, kinds: &kinds, grids: &grids, searches: &searches };
-    // With one memory a cut takes as long inside a workload as alone.
-    let together =
-        if has_own_memory(inside.device()) { &mut explorer.together_inside } else { &mut explorer.together };
+    // With shared memory, a cut takes as long inside a workload as on its own.
+    let co_runs =
+        if has_own_memory(inside.device()) { &mut explorer.co_runs_inside } else { &mut explorer.co_runs };
     let placements = if stages.len() > 1 && is_chain(stages) {
-        let (placements, more) = plan_chain(&mut inside, options, &operators, together)?;
+        let (placements, more) = plan_chain(&mut inside, options, &operators, co_runs)?;
         considered += more;
         placements
     } else {
-        plan_graph(&mut inside, options, &operators, together)?
+        plan_graph(&mut inside, options, &operators, co_runs)?
     };
     let alone = searches.iter().map(|search| search.best.placement).collect();
     let mut found = Vec::new();
@@ -55,18 +54,18 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Resul
         found.extend(explorer.fitting(strategy, explorer.plan(placements), considered)?);
     }
     if options.objective != Objective::Latency {
-        // Waiting costs energy, too, which operators one by one do not know of: what is
-        // fastest can also need least.
+        // Waiting costs energy, too, which the price of a single operator leaves out: the fastest plan
+        // can also need the least energy.
         let fastest = SearchOptions { objective: Objective::Latency, ..options.clone() };
         let plan = Explorer::new(explorer.simulator, stages, &fastest).find(strategy)?.plan;
         found.push(explorer.found(strategy, plan, considered)?);
     }
-    // What cuts between CPU and GPU is held against these two; another processor is another strategy's.
+    // Cuts between CPU and GPU compete with these two; the NPU belongs to other strategies.
     let singles =
         [Strategy::GpuOnly, Strategy::CpuOnly].into_iter().filter_map(|one| explorer.find(one).ok());
     let singles: Vec<Found> = singles.map(|single| Found { strategy, considered, ..single }).collect();
     found.extend(singles);
-    // The first of equals: the plan that was searched for.
+    // Of equals the first wins: the plan of the search.
     explorer.best(found)
 }
 
@@ -80,7 +79,7 @@ pub(super) fn on_one_processor(
     explorer.best_of((strategy, 1), placements.iter().map(|&placement| vec![placement; count]))
 }
 
-/// Whether each operator reads the one before it and nothing else.
+/// Whether each operator reads the result of the one before it and no other.
 fn is_chain(stages: &[Stage]) -> bool {
     stages.iter().enumerate().all(|(index, stage)| match stage.inputs.as_slice() {
         [] => index == 0,
@@ -89,31 +88,31 @@ fn is_chain(stages: &[Stage]) -> bool {
     })
 }
 
-/// Where the latest result of a chain lies: with the CPU, with the GPU, or (index
-/// 2) visible to both, as after a join.
+/// Place of a sequence's latest result: on the CPU, on the GPU, or (index 2) visible to
+/// both, as after a join.
 const ON_CPU: usize = 0;
 const ON_GPU: usize = 1;
 
-/// A placement of one operator, after the operator before it left its result somewhere.
+/// A placement of one operator, and the place of the result before it.
 #[derive(Clone, Copy, Debug)]
 struct Backpointer {
     placement: Placement,
-    /// Where that was.
+    /// That place, as a state of the dynamic programme.
     before: usize,
 }
 
-/// Plans operators in a row.
+/// Plans a sequence of operators; their placements, and the number of candidates considered.
 fn plan_chain(
     simulator: &mut Simulator<'_>,
     options: &SearchOptions,
     operators: &Operators<'_>,
-    together: &mut CoRunCache,
+    co_runs: &mut CoRunCache,
 ) -> Result<(Vec<Placement>, usize)> {
     let Operators { stages, kinds, grids, searches } = operators;
     let mut considered = 0;
-    // For each operator and place of its result, the cheapest way there.
+    // For each operator and each place of its result, the cheapest placement.
     let mut steps: Vec<[Option<Backpointer>; 3]> = Vec::with_capacity(stages.len());
-    // The input of the chain is visible to both processors.
+    // The input of the sequence is visible to both processors.
     let mut costs = [None, None, Some(0.0)];
     for (index, (stage, grid)) in stages.iter().zip(*grids).enumerate() {
         let previous = index.checked_sub(1).map(|previous| &stages[previous]);
@@ -127,18 +126,18 @@ fn plan_chain(
                 lead.gpu = host.gpu;
             }
             if index + 1 == stages.len() {
-                lead.behind_gpu = host.behind_gpu;
+                lead.after_gpu = host.after_gpu;
             }
             let found = if lead == StartDelays::default() && !has_own_memory(simulator.device()) {
                 None
             } else {
                 let of = (kinds[index], stage);
-                let search = search_grid(simulator, of, options, lead, (grid, together))?;
+                let search = search_grid(simulator, of, options, lead, (grid, co_runs))?;
                 considered += search.considered;
                 Some(search)
             };
             let search = found.as_ref().unwrap_or(&searches[index]);
-            // In the order of the states that they lead to.
+            // In the order of the states that result.
             let candidates = [search.cpu_only, search.gpu_only, search.split];
             for (target, candidate) in next.iter_mut().zip(candidates) {
                 let Some(candidate) = candidate else { continue };
@@ -164,8 +163,8 @@ fn plan_chain(
     Ok((placements, considered))
 }
 
-/// How late the processors can start when the previous operator's result lies at
-/// `state`, after the placement that led there.
+/// Start delays of the processors when the previous operator's result is in place `state`,
+/// after the placement that put it there.
 fn lead(
     simulator: &Simulator<'_>,
     options: &SearchOptions,
@@ -186,8 +185,7 @@ fn lead(
     }
 }
 
-/// What it takes that a GPU with memory of its own has the CPU's part of a joined
-/// `stage`, too.
+/// Time to copy the CPU's part of a joined `stage` to a GPU with memory of its own.
 fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos {
     let on_host = cut.parts().find(|part| part.by != Processor::Gpu);
     cut.axis().zip(on_host).map_or(Picos::ZERO, |(axis, part)| {
@@ -197,12 +195,12 @@ fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos
     })
 }
 
-/// One placement an operator of a graph that is no chain.
+/// Plans the operators of a graph that is no sequence one by one.
 fn plan_graph(
     simulator: &mut Simulator<'_>,
     options: &SearchOptions,
     operators: &Operators<'_>,
-    together: &mut CoRunCache,
+    co_runs: &mut CoRunCache,
 ) -> Result<Vec<Placement>> {
     let Operators { stages, kinds, grids, searches } = *operators;
     if let [only] = searches {
@@ -214,11 +212,11 @@ fn plan_graph(
         let (device, bytes) = (simulator.device(), result_bytes(&stage.layer));
         let [onto_host, onto_gpu] = [Direction::ToHost, Direction::ToGpu]
             .map(|direction| between_cpu_and_gpu(device, options.synchronisation, bytes, direction));
-        // Alone, a GPU with memory of its own gets its inputs from the host; here it
-        // has them.
+        // An operator on its own copies its inputs from the host to a GPU with memory of its own;
+        // inside the graph they are there already.
         let inside = if has_own_memory(simulator.device()) {
             let of = (kinds[index], stage);
-            Some(search_grid(simulator, of, options, StartDelays::default(), (&grids[index], together))?)
+            Some(search_grid(simulator, of, options, StartDelays::default(), (&grids[index], co_runs))?)
         } else {
             None
         };

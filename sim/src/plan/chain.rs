@@ -1,10 +1,10 @@
-//! What each part of a plan's operators computes, halos of chains included.
+//! The region that each part of a plan's operators computes, halos of chains included.
 //!
 //! A **chain** is a set of operators inside which the processors exchange nothing. Along
-//! the height, each processor then also computes the rows that its later operators in the
-//! chain reach beyond its part, so that the parts overlap (the padding of `CoDL`,
-//! `MobiSys`'22, section 4.2). Along channels, a chain goes only through operators that
-//! keep channels apart, and its parts never overlap.
+//! the height, each processor also computes the halo: the rows beyond its part that its later
+//! operators in the chain read. So the parts overlap (the padding of `CoDL`, `MobiSys`'22,
+//! section 4.2). Along channels, a chain contains only operators that compute channels
+//! independently, and its parts never overlap.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::{Axis, MAX_PARTS, Placement, Plan, Processor, Region, Span};
 use crate::workload::Stage;
 
-/// What each part of an operator computes, in the order of its placement.
+/// The region of each part of an operator, in the order of its placement.
 pub type Regions = ArrayVec<Region, MAX_PARTS>;
 
 /// Why operators cannot be a chain.
@@ -25,12 +25,12 @@ pub struct ChainError {
     pub stage: usize,
     /// Number of the chain.
     pub chain: u32,
-    /// What a chain would need.
+    /// The violated condition.
     pub reason: &'static str,
 }
 
-/// What each part of every stage computes: its region, widened in a chain by what later
-/// operators read of it.
+/// The region that each part of every stage computes, in a chain widened by the halo that later
+/// operators read.
 ///
 /// # Errors
 /// As [`check_chains`].
@@ -41,7 +41,7 @@ pub fn computed(stages: &[Stage], plan: &Plan) -> Result<Vec<Regions>, ChainErro
     if !plan.chains.is_empty() {
         let is_chained =
             |reader, read| plan.chain(reader).is_some() && plan.chain(reader) == plan.chain(read);
-        // From the last to the first: what reads comes after what it reads.
+        // From the last stage back, since readers come after what they read.
         for index in (1..regions.len()).rev() {
             widen_inputs((stages, 0), index, &mut regions, &is_chained, |_| {});
         }
@@ -49,14 +49,14 @@ pub fn computed(stages: &[Stage], plan: &Plan) -> Result<Vec<Regions>, ChainErro
     Ok(regions)
 }
 
-/// The regions of a placement of one stage, on its own.
+/// The regions of a placement of one stage, without halos.
 pub fn owned(stage: &Stage, placement: &Placement) -> Regions {
     let whole = Region::of(stage.layer.operator.output());
     placement.parts().map(|part| part.region.common(whole)).collect()
 }
 
-/// Widens the regions of a chain from stage `first` on, whose last stage is new, by what that reads of them;
-/// the others were widened before. Says of which stages the regions changed, by their position in the chain.
+/// Widens the regions of a chain that starts at stage `first` by the reads of its last stage; those of
+/// the others are included already. Returns the positions in the chain whose regions changed.
 pub(crate) fn widen_by_last(stages: &[Stage], first: usize, regions: &mut [Regions]) -> BTreeSet<usize> {
     let (mut changed, mut open) = (BTreeSet::new(), BTreeSet::from([regions.len() - 1]));
     while let Some(index) = open.pop_last() {
@@ -68,7 +68,7 @@ pub(crate) fn widen_by_last(stages: &[Stage], first: usize, regions: &mut [Regio
     changed
 }
 
-/// Widens the regions of what the stage at `index` behind the `first` reads, and says which changed.
+/// Widens the regions of the inputs of stage `first + index`, and calls `changed` for each that grew.
 fn widen_inputs(
     (stages, first): (&[Stage], usize),
     index: usize,
@@ -93,14 +93,14 @@ fn widen_inputs(
     }
 }
 
-/// Rows that those of the output of `stage` read of its input at `position`.
+/// Rows of the input at `position` that `rows` of the output of `stage` read.
 pub(crate) fn rows_read(stage: &Stage, position: usize, rows: Span) -> Span {
     let reached: Span = stage.layer.operator.rows_reached(rows.range()).into();
     match position {
-        // Tensors of linked functions have the output's rows.
+        // Inputs of linked functions have the output's rows.
         1.. => rows,
-        // Which inputs of the graph are missing in front is not known: the first that
-        // another stage computed may be the operator's or a linked function's.
+        // `inputs` omits inputs of the workload, so the first one may be the operator's or a
+        // linked function's.
         0 if stage.inputs.len() < stage.input_count => {
             Span::new(reached.start.min(rows.start), reached.end.max(rows.end))
         }
@@ -108,11 +108,11 @@ pub(crate) fn rows_read(stage: &Stage, position: usize, rows: Span) -> Span {
     }
 }
 
-/// Whether each processor can compute its region of `stage`, cut along `axis`, from its
+/// Checks that each processor can compute its region of `stage`, cut along `axis`, from its
 /// region of `producer`.
 ///
 /// # Errors
-/// What is missing.
+/// Why it cannot.
 pub(crate) fn follows(
     axis: Axis,
     (stage, regions): (&Stage, &Regions),
@@ -124,7 +124,7 @@ pub(crate) fn follows(
         Axis::Height => {
             let read = operator.rows_reached(0..output.lines()).end;
             let is_readable = read <= written.lines() || written.lines() == output.lines();
-            if is_readable { Ok(()) } else { Err("it reads all lines of an operator of its chain") }
+            if is_readable { Ok(()) } else { Err("it reads all rows of an operator of its chain") }
         }
         Axis::Channels if operator.separate_channels().is_none() => {
             Err("it reads every channel of an operator of its chain")
@@ -134,15 +134,15 @@ pub(crate) fn follows(
                 u64::from(part.channels.end) * u64::from(written.channels)
                     == u64::from(before.channels.end) * u64::from(output.channels)
             });
-            if is_even { Ok(()) } else { Err("its channels are cut elsewhere") }
+            if is_even { Ok(()) } else { Err("its channels are not cut where those of its input are") }
         }
     }
 }
 
-/// That the chains of `plan` are chains.
+/// Checks the chains of `plan`.
 ///
 /// # Errors
-/// The first operator that its chain cannot have.
+/// The first operator that cannot belong to its chain.
 pub fn check_chains(stages: &[Stage], plan: &Plan) -> Result<(), ChainError> {
     // The first operator of each chain.
     let mut known: Vec<(u32, Axis, Placement)> = Vec::new();
@@ -156,13 +156,13 @@ pub fn check_chains(stages: &[Stage], plan: &Plan) -> Result<(), ChainError> {
         match known.iter().find(|(number, ..)| *number == chain) {
             None => known.push((chain, axis, *placement)),
             Some((_, first, _)) if *first != axis => {
-                return Err(wrong("it is cut along something else than the operators before it"));
+                return Err(wrong("it is cut along another axis than the operators before it"));
             }
             Some((.., first)) if first.cores() != placement.cores() => {
-                return Err(wrong("its core set is another than that of the operators before it"));
+                return Err(wrong("its core set differs from that of the operators before it"));
             }
             Some((.., first)) if !processors(first).eq(processors(placement)) => {
-                return Err(wrong("its processors are others than those of the operators before it"));
+                return Err(wrong("its processors differ from those of the operators before it"));
             }
             Some(_) => {}
         }

@@ -1,7 +1,7 @@
-//! A plan as it is written: the file, and how it becomes a [`Plan`].
+//! Plan files, and how a file becomes a [`Plan`].
 //!
-//! Responsible for: the written form, and for saying which entry of a file does not
-//! fit the workload or the device. Not for: what a placement means.
+//! Responsible for: the format, and errors that name the entry that does not fit the
+//! workload or the device. Not for: the meaning of a placement.
 
 mod operator;
 
@@ -15,11 +15,10 @@ use crate::device::{Checker, ProcessorKind, Profile};
 use crate::input::{Result, Text, Violation};
 use crate::workload::Stage;
 
-/// Most batches in flight: a simulated stream holds the tasks of all of them.
+/// Most batches in flight: a simulated stream stores the tasks of all of them.
 pub(crate) const MAX_PIPELINE_DEPTH: u32 = 64;
 
-/// A plan as it is written: `coexec explore` writes one, `simulate` and `run`
-/// read it.
+/// A plan file: `coexec explore` writes one, `simulate` and `run` read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanFile {
@@ -29,19 +28,19 @@ pub struct PlanFile {
     pub device: String,
     /// Synchronisation mechanism.
     pub synchronisation: Mechanism,
-    /// Batches in flight at once, at most, where batches follow each other; the scenario's
-    /// `[pipeline]` says what the host does for each.
+    /// Batches in flight at once, at most, in a stream of batches; the scenario's `[pipeline]`
+    /// describes the host's work for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline_depth: Option<u32>,
-    /// Whether processors take turns, in the order of the operators, as an interpreter runs a graph.
+    /// Whether processors take turns in the order of the operators, like an interpreter.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_turn: bool,
-    /// One entry an operator, in the order in which they are given to the processors: the workload's, or any
-    /// other in which none comes before what it reads.
+    /// One entry per operator, in the order in which they are queued: the workload's order, or any
+    /// other in which each operator follows its inputs.
     pub operator: Vec<PlannedOperator>,
 }
 
-/// The placement of one operator, as it is written.
+/// The placement of one operator in a plan file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedOperator {
@@ -49,11 +48,11 @@ pub struct PlannedOperator {
     pub name: String,
     /// How the operator is cut.
     pub partition: Partition,
-    /// Who computes which part.
+    /// The parts and their processors.
     pub shares: Vec<Share>,
-    /// The chain it belongs to: between operators of one chain the processors exchange
-    /// nothing. Along the height each then computes, beyond its share, the rows that its
-    /// later operators in the chain read.
+    /// The number of its chain: between operators of one chain the processors exchange
+    /// nothing. Along the height, each processor also computes the rows beyond its share that
+    /// its later operators in the chain read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<u32>,
 }
@@ -71,12 +70,11 @@ pub enum Partition {
     /// Along its output's height, or a linear layer's rows: two to four shares, from the
     /// first row on.
     Height,
-    /// Along both: shares with rows and channels. Those of the first rows lie side by side
-    /// until they have all channels, then those of the next rows.
+    /// Along both: shares with rows and channels. Shares of the first rows come first, side
+    /// by side until they have all channels, then those of the next rows.
     RowsAndChannels,
-    /// What older files call products that NPU and GPU share: a share of the NPU, from the
-    /// first row and channel on, and one of the GPU with the channels beside and the rows
-    /// behind it.
+    /// The form of older files for products that NPU and GPU share: a share of the NPU, from
+    /// the first row and channel on, and one of the GPU with the remaining channels and rows.
     Accelerators,
 }
 
@@ -86,22 +84,22 @@ pub enum Partition {
 pub struct Share {
     /// The processor.
     pub processor: ProcessorKind,
-    /// Its cores, for a CPU: `1large2med`.
+    /// The core set of a CPU share: `1large2med`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<String>,
-    /// Output channels it computes, where the operator is cut.
+    /// Output channels that it computes, if the operator is cut along them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<u32>,
-    /// Rows of the output it computes, where the operator is cut along its height.
+    /// Output rows that it computes, if the operator is cut along its height.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u32>,
-    /// How static graphs cover the NPU's rows; padded where absent.
+    /// How static graphs cover the NPU's rows; padded by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graphs: Option<GraphCover>,
 }
 
 impl PlanFile {
-    /// Writes a plan down.
+    /// The file of a plan.
     pub fn new(scenario: &str, device: &Profile, stages: &[Stage], plan: &Plan) -> Self {
         let planned = |stage: usize| {
             PlannedOperator::new(&stages[stage].name, plan.placements[stage], plan.chain(stage))
@@ -117,7 +115,7 @@ impl PlanFile {
         }
     }
 
-    /// The same with so many batches in flight, if batches follow each other at all.
+    /// The same file with a number of batches in flight; `None` without a stream of batches.
     #[must_use]
     pub fn streaming(self, pipeline_depth: Option<u32>) -> Self {
         Self { pipeline_depth, ..self }
@@ -165,7 +163,7 @@ impl PlanFile {
     }
 }
 
-/// The stages that the entries of a plan are of.
+/// The stages of a plan's entries, so far.
 struct Order<'s> {
     stages: &'s [Stage],
     by_name: HashMap<&'s str, usize>,
@@ -183,8 +181,8 @@ impl<'s> Order<'s> {
         self.so_far.iter().enumerate().all(|(position, &stage)| position == stage)
     }
 
-    /// The stage of the next entry, by its name. Operators of a language model may share one: then it is the
-    /// workload's next.
+    /// The stage of the next entry, by its name. Operators of a language model may share a name: then
+    /// the workload's next stage is preferred.
     fn next(&mut self, name: &str) -> std::result::Result<&'s Stage, Violation> {
         let wrong = |expected| Violation::new("name", format!("{name:?}"), expected);
         let in_turn = self.so_far.len();

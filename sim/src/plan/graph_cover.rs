@@ -1,4 +1,4 @@
-//! How static graphs cover the rows that an NPU computes of a product.
+//! How an NPU's static graphs cover the rows of a product.
 
 use arrayvec::ArrayVec;
 use schemars::JsonSchema;
@@ -16,18 +16,18 @@ pub type GraphRows = ArrayVec<u32, MAX_GRAPHS>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GraphCover {
-    /// The largest graphs that are filled, then the smallest that takes the rest.
+    /// As many full graphs of the largest size as fit, then the smallest graph that holds the rest.
     #[default]
     Padded,
-    /// Graphs that are filled, largest first; only what is left of the smallest is padded.
+    /// Full graphs, largest first; only a rest below the smallest size is padded.
     Pieces,
     /// Graphs of this many rows, the last one padded.
     Chunks(u32),
 }
 
 impl GraphCover {
-    /// The graphs that compute `rows` rows on `npu`; none where there would be more than
-    /// [`MAX_GRAPHS`], or no such graph.
+    /// Rows of the graphs that compute `rows` rows on `npu`; `None` if there would be more than
+    /// [`MAX_GRAPHS`], or the NPU has no graph of that size.
     pub fn graphs(self, rows: u32, npu: &SystolicArrays) -> Option<GraphRows> {
         let sizes = npu.graph_sizes.as_slice();
         let is_decoded = rows == 1 && npu.decode.is_some();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_that_is_not_there_covers_nothing() {
+    fn a_missing_size_of_graph_covers_nothing() {
         assert_eq!(GraphCover::Chunks(100).graphs(300, &npu()), None);
         assert_eq!(GraphCover::Chunks(32).graphs(1 << 20, &npu()), None, "too many");
     }

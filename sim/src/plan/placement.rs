@@ -1,4 +1,4 @@
-//! Who computes an operator: disjoint parts of its output, each on one processor.
+//! The placement of an operator: disjoint parts of its output, each on one processor.
 
 use thiserror::Error;
 
@@ -7,24 +7,24 @@ use crate::device::ProcessorKind;
 use crate::kernel::CoreSet;
 use crate::workload::Operator;
 
-/// Most parts of one operator: one for each processor, and another where the parts of two
-/// meet in a corner.
+/// Most parts of one operator: one for each processor, and another for two processors whose
+/// parts meet in a corner.
 pub const MAX_PARTS: usize = 4;
 
-/// What one processor computes of an operator; others get it from there.
+/// The part of an operator that one processor computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Part {
     /// The processor.
     pub by: Processor,
-    /// What it computes.
+    /// Its region of the output.
     pub region: Region,
 }
 
-/// Who computes one operator: up to [`MAX_PARTS`] parts that do not overlap and cover the
+/// The placement of one operator: up to [`MAX_PARTS`] parts that do not overlap and cover the
 /// output. The CPU takes part with one core set, as it runs one team of threads at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Placement {
-    /// The core set of the CPU's parts, stored once: it is larger than all parts.
+    /// The core set of the CPU's parts, stored once because of its size.
     cores: Option<CoreSet>,
     parts: [Option<Stored>; MAX_PARTS],
 }
@@ -37,7 +37,7 @@ struct Stored {
     region: Region,
 }
 
-/// Why parts are no placement of an operator.
+/// Why parts are not a placement of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum PlacementError {
@@ -45,15 +45,15 @@ pub enum PlacementError {
     #[error("at most {MAX_PARTS} parts, not {found}")]
     TooManyParts { found: usize },
     /// Parts on different CPU core sets.
-    #[error("one CPU core set an operator, not {first} and {second}")]
+    #[error("one CPU core set per operator, not {first} and {second}")]
     TwoCoreSets { first: String, second: String },
     /// An operator that cannot be cut along an axis.
-    #[error("the {processor}'s part of {operator} is some of its {what}, which cannot be computed alone")]
+    #[error("the {processor}'s part of {operator} has some of its {what}, along which it cannot be cut")]
     CannotCut { operator: String, processor: ProcessorKind, what: &'static str },
-    /// A part with nothing in it.
+    /// An empty part.
     #[error("the {processor}'s part of {operator} is empty")]
     Empty { operator: String, processor: ProcessorKind },
-    /// Parts that leave something out, or overlap.
+    /// Parts that overlap, or do not cover the output.
     #[error("the parts of {operator} overlap, or do not cover its output")]
     Uncovered { operator: String },
 }
@@ -62,7 +62,7 @@ impl Placement {
     /// Everything on the GPU.
     pub const GPU: Self = Self::stored(None, ProcessorKind::Gpu, GraphCover::Padded);
 
-    /// Everything on the NPU, whose graphs are padded.
+    /// Everything on the NPU, in padded graphs.
     pub const NPU: Self = Self::stored(None, ProcessorKind::Npu, GraphCover::Padded);
 
     /// No part yet.
@@ -82,8 +82,8 @@ impl Placement {
         Self::stored(by.cores(), by.kind(), by.graphs())
     }
 
-    /// So many rows or channels for each processor, one behind the other; those without any
-    /// take no part.
+    /// A cut along `axis` with so many rows or channels for each processor, in order;
+    /// processors without any take no part.
     pub fn cut(axis: Axis, shares: impl IntoIterator<Item = (Processor, u32)>) -> Self {
         let mut first = 0_u32;
         let part = |(by, count)| {
@@ -94,14 +94,14 @@ impl Placement {
         shares.into_iter().map(part).collect()
     }
 
-    /// Channels or rows between CPU cores, which compute the first ones, and the GPU.
+    /// A cut between CPU cores, which compute the first rows or channels, and the GPU.
     pub fn cpu_and_gpu(axis: Axis, cores: CoreSet, [cpu, gpu]: [u32; 2]) -> Self {
         Self::cut(axis, [(Processor::Cpu(cores), cpu), (Processor::Gpu, gpu)])
     }
 
     /// The first channels of the first rows on the NPU, everything else on the GPU: the
-    /// channels beside them and, with all channels, the rows behind (`HeteroInfer`,
-    /// SOSP'25, section 4.2). `rows` and `channels` are the NPU's and the others.
+    /// remaining channels of these rows, and the remaining rows (`HeteroInfer`, SOSP'25,
+    /// section 4.2). `rows` and `channels` are the NPU's, then the remaining ones.
     pub fn npu_and_gpu(rows: [u32; 2], channels: [u32; 2], graphs: GraphCover) -> Self {
         let npu = Processor::Npu(graphs);
         let [first, all] = [Span::new(0, rows[0]), Span::new(0, channels[0].saturating_add(channels[1]))];
@@ -122,10 +122,10 @@ impl Placement {
         }
     }
 
-    /// These parts.
+    /// A placement of these parts.
     ///
     /// # Errors
-    /// More than [`MAX_PARTS`], or different core sets.
+    /// There are more than [`MAX_PARTS`], or they have different core sets.
     pub fn of(parts: &[Part]) -> Result<Self, PlacementError> {
         if parts.len() > MAX_PARTS {
             return Err(PlacementError::TooManyParts { found: parts.len() });
@@ -143,7 +143,7 @@ impl Placement {
         Ok(placement)
     }
 
-    /// Adds a part where there is room and it is not empty.
+    /// Adds a part, unless it is empty or there is no room.
     fn push(&mut self, Part { by, region }: Part) {
         let Some(free) = self.parts.iter_mut().find(|part| part.is_none()) else { return };
         if !region.is_empty() {
@@ -152,7 +152,7 @@ impl Placement {
         }
     }
 
-    /// Its parts, in their order.
+    /// Its parts, in order.
     pub fn parts(&self) -> impl Iterator<Item = Part> + Clone + '_ {
         self.parts.iter().flatten().filter_map(|part| {
             let by = match part.kind {
@@ -164,7 +164,7 @@ impl Placement {
         })
     }
 
-    /// The processor that computes everything, where one does.
+    /// The processor that computes everything; `None` if there are several parts.
     pub fn only(&self) -> Option<Processor> {
         let mut parts = self.parts();
         let first = parts.next()?;
@@ -176,17 +176,17 @@ impl Placement {
         self.parts[1].is_some()
     }
 
-    /// The CPU cores that take part, if any.
+    /// The CPU's core set, if it takes part.
     pub fn cores(&self) -> Option<CoreSet> {
         self.cores
     }
 
-    /// Whether that processor takes part.
+    /// Whether a processor takes part.
     pub fn uses(&self, kind: ProcessorKind) -> bool {
         self.parts.iter().flatten().any(|part| part.kind == kind)
     }
 
-    /// What several parts lie side by side along, where that is one axis.
+    /// The axis along which it is cut; `None` if it is whole or cut along both.
     pub fn axis(&self) -> Option<Axis> {
         let parts = || self.parts.iter().flatten();
         let along =
@@ -194,19 +194,20 @@ impl Placement {
         self.is_cut().then(|| Axis::ALL.into_iter().find(|&axis| along(axis))).flatten()
     }
 
-    /// Rows or channels along `axis` of all parts of that processor.
+    /// Rows or channels along `axis` of all parts of a processor.
     pub fn extent(&self, axis: Axis, kind: ProcessorKind) -> u32 {
         let own = self.parts.iter().flatten().filter(|part| part.kind == kind);
         own.fold(0, |sum, part| sum.saturating_add(part.region.span(axis).length()))
     }
 
-    /// How many rows or channels the CPU and the GPU compute, where nobody else takes part.
+    /// The axis, and the rows or channels of CPU and GPU; `None` unless it is cut along one axis
+    /// without the NPU.
     pub fn cpu_and_gpu_extents(&self) -> Option<(Axis, [u32; 2])> {
         let axis = self.axis().filter(|_| !self.uses(ProcessorKind::Npu))?;
         Some((axis, [ProcessorKind::Cpu, ProcessorKind::Gpu].map(|kind| self.extent(axis, kind))))
     }
 
-    /// How much of the output that processor computes: 0 to 1.
+    /// The fraction of the output that a processor computes, 0 to 1.
     pub fn fraction(&self, kind: ProcessorKind) -> f64 {
         let part = |own: u64, all: u64| own as f64 / (all as f64).max(1.0);
         if let Some(axis) = self.axis() {
@@ -222,10 +223,10 @@ impl Placement {
         f64::from(u8::from(self.uses(kind)))
     }
 
-    /// That the parts are parts of `operator`, do not overlap, and cover its output.
+    /// Checks that the parts are valid for `operator`, do not overlap, and cover its output.
     ///
     /// # Errors
-    /// The first part that is none, or that something is left out or computed twice.
+    /// The first invalid part, or an output that is not covered exactly once.
     pub fn check(&self, operator: &Operator) -> Result<(), PlacementError> {
         if !self.is_cut() && self.parts[0].is_some_and(|part| part.region == Region::ALL) {
             return Ok(());
@@ -268,20 +269,19 @@ impl FromIterator<Part> for Placement {
     }
 }
 
-/// Who computes each operator of a workload, and how processors synchronise.
+/// The placement of each operator of a workload, and how processors synchronise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Synchronisation mechanism.
     pub synchronisation: Mechanism,
-    /// One placement a stage of the workload, in its order.
+    /// One placement per stage of the workload, in the workload's order.
     pub placements: Vec<Placement>,
-    /// The chain each stage belongs to, by its number; empty where there is none.
+    /// The number of the chain of each stage; empty if there are no chains.
     pub chains: Vec<Option<u32>>,
-    /// Whether processors take turns, in the order of the stages, as an interpreter runs a graph that
-    /// waits for each delegate that it calls.
+    /// Whether processors take turns in the order of the stages, like an interpreter that waits for each
+    /// delegate it calls.
     pub in_turn: bool,
-    /// The stages in the order in which they are given to the processors, where that is another than the
-    /// workload's; empty otherwise.
+    /// The stages in the order in which they are queued; empty if that is the workload's order.
     pub order: Vec<usize>,
 }
 
@@ -298,19 +298,20 @@ impl Plan {
         Self { chains: if has_any { chains } else { Vec::new() }, ..self }
     }
 
-    /// The stages in the order in which they are given to the processors.
+    /// The stages in the order in which they are queued.
     pub fn in_order(&self) -> impl Iterator<Item = usize> + Clone {
         (0..self.placements.len()).map(|position| self.order.get(position).copied().unwrap_or(position))
     }
 
-    /// When each stage is given to a processor, as its position among all.
+    /// The position of each stage in the order in which they are queued.
     pub fn positions(&self) -> Vec<usize> {
         let mut positions = vec![0; self.placements.len()];
         self.in_order().enumerate().for_each(|(position, stage)| positions[stage] = position);
         positions
     }
 
-    /// Of this plan of stages that were put in `order`: that of the stages as they were, in that order.
+    /// Turns a plan of stages that were rearranged into `order` into one of the original stages, which
+    /// are queued in that order.
     #[must_use]
     pub fn running_in(self, order: &[usize]) -> Self {
         let mut plan = self.clone();
@@ -323,7 +324,7 @@ impl Plan {
         Self { order: order.to_vec(), ..plan }
     }
 
-    /// The same plan of the stages put in its order.
+    /// The inverse of [`Self::running_in`]: the plan of the stages rearranged into its order.
     #[must_use]
     pub fn of_ordered(&self) -> Self {
         let placements = self.in_order().map(|stage| self.placements[stage]).collect();
@@ -331,7 +332,7 @@ impl Plan {
         Self { placements, order: Vec::new(), ..self.clone() }.chained(chains)
     }
 
-    /// The chain of a stage.
+    /// The chain of a stage, if any.
     pub fn chain(&self, stage: usize) -> Option<u32> {
         self.chains.get(stage).copied().flatten()
     }

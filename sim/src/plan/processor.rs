@@ -1,25 +1,25 @@
-//! Who computes.
+//! The processor of a part.
 
 use super::GraphCover;
 use crate::device::ProcessorKind;
 use crate::kernel::CoreSet;
 
-/// Who computes a part of an operator, and how.
+/// The processor that computes a part of an operator, with its core set or graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Processor {
     /// A set of CPU cores.
     Cpu(CoreSet),
     /// The GPU.
     Gpu,
-    /// The NPU, in graphs of the shapes that it was given beforehand.
+    /// The NPU, in static graphs of the shapes compiled beforehand.
     Npu(GraphCover),
 }
 
 impl Processor {
-    /// The NPU, whose graphs are padded.
+    /// The NPU with padded graphs.
     pub const NPU: Self = Self::Npu(GraphCover::Padded);
 
-    /// Which processor it is.
+    /// The kind of processor.
     pub fn kind(self) -> ProcessorKind {
         match self {
             Self::Cpu(_) => ProcessorKind::Cpu,
@@ -28,7 +28,7 @@ impl Processor {
         }
     }
 
-    /// How the NPU's graphs cover its rows; as usual where it is another processor.
+    /// How the NPU's graphs cover its rows; the default for other processors.
     pub fn graphs(self) -> GraphCover {
         match self {
             Self::Npu(graphs) => graphs,
@@ -36,7 +36,7 @@ impl Processor {
         }
     }
 
-    /// The CPU cores.
+    /// The CPU's core set; `None` for other processors.
     pub fn cores(self) -> Option<CoreSet> {
         match self {
             Self::Cpu(cores) => Some(cores),

@@ -1,10 +1,11 @@
-//! Boxes of an operator's output: what a plan gives to a processor, and what a reader needs.
+//! Regions of an operator's output: those that a plan gives to a processor, and those that a reader
+//! needs.
 
 use std::ops::Range;
 
 use crate::workload::{CHANNELS_PER_SLICE, Layer, Operator, Shape};
 
-/// What an operator is cut along.
+/// The axis along which an operator is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Axis {
     /// Output channels.
@@ -17,7 +18,7 @@ impl Axis {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Channels, Self::Height];
 
-    /// Channels or rows of the output of `operator`, where a plan may cut it so.
+    /// Channels or rows of the output of `operator`; `None` if a plan cannot cut it along this axis.
     pub fn extent(self, operator: &Operator) -> Option<u32> {
         match self {
             Self::Channels => operator.splittable_channels().or_else(|| operator.separate_channels()),
@@ -25,8 +26,8 @@ impl Axis {
         }
     }
 
-    /// Channels or rows that a GPU's kernels compute together: a GPU's part starts at a multiple of them, and
-    /// ends at one or with the output.
+    /// Channels or rows that GPU kernels compute together: a GPU's part starts at a multiple of them,
+    /// and ends at a multiple or with the output.
     pub const fn unit(self) -> u32 {
         match self {
             Self::Channels => CHANNELS_PER_SLICE,
@@ -35,12 +36,12 @@ impl Axis {
     }
 }
 
-/// Rows or channels from `start` up to, but without, `end`.
+/// Rows or channels from `start` up to, but excluding, `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
     /// The first.
     pub start: u32,
-    /// Behind the last.
+    /// One past the last.
     pub end: u32,
 }
 
@@ -48,28 +49,28 @@ impl Span {
     /// All of them, however many there are.
     pub const ALL: Self = Self { start: 0, end: u32::MAX };
 
-    /// From `start` up to, but without, `end`.
+    /// From `start` up to, but excluding, `end`.
     pub const fn new(start: u32, end: u32) -> Self {
         Self { start, end }
     }
 
-    /// How many there are.
+    /// Number of rows or channels.
     pub fn length(self) -> u32 {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(self) -> bool {
         self.end <= self.start
     }
 
-    /// Those in both.
+    /// The intersection.
     #[must_use]
     pub fn common(self, other: Self) -> Self {
         Self { start: self.start.max(other.start), end: self.end.min(other.end) }
     }
 
-    /// The shortest span with both.
+    /// The shortest span that contains both.
     #[must_use]
     pub fn hull(self, other: Self) -> Self {
         match (self.is_empty(), other.is_empty()) {
@@ -91,8 +92,8 @@ impl From<Range<u32>> for Span {
     }
 }
 
-/// Some rows of each image of an output (tokens, where it is one row high), and some of
-/// their channels. What reaches beyond an output is no part of it, so that [`Span::ALL`]
+/// A box of an output: some rows of each image (or tokens, if the output is one row high),
+/// and some of their channels. A region may reach beyond the output, so that [`Span::ALL`]
 /// stands for all of any operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Region {
@@ -122,7 +123,7 @@ impl Region {
         }
     }
 
-    /// Its extent along `axis`.
+    /// Its rows or channels.
     pub fn span(self, axis: Axis) -> Span {
         match axis {
             Axis::Channels => self.channels,
@@ -130,7 +131,7 @@ impl Region {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub fn is_empty(self) -> bool {
         self.rows.is_empty() || self.channels.is_empty()
     }
@@ -140,13 +141,13 @@ impl Region {
         u64::from(self.rows.length()) * u64::from(self.channels.length())
     }
 
-    /// What is in both.
+    /// The intersection.
     #[must_use]
     pub fn common(self, other: Self) -> Self {
         Self { rows: self.rows.common(other.rows), channels: self.channels.common(other.channels) }
     }
 
-    /// The smallest box with both.
+    /// The smallest region that contains both.
     #[must_use]
     pub fn hull(self, other: Self) -> Self {
         match (self.is_empty(), other.is_empty()) {
@@ -156,9 +157,9 @@ impl Region {
         }
     }
 
-    /// The layer that computes only this of the output of `layer`, which is cut. A part with
-    /// everything is one of some rows whose halo reaches all others: it reads no more of the
-    /// input than their windows do.
+    /// The layer that computes only this region of the output of `layer`, which is cut. A region of
+    /// all rows is a part whose halo reaches all other rows: it reads only the inputs that their
+    /// windows reach.
     pub fn part_of(self, layer: &Layer) -> Layer {
         let whole = Self::of(layer.operator.output());
         let Self { rows, channels } = self.common(whole);

@@ -1,20 +1,20 @@
-//! How processors learn of each other's results: four mechanisms, and what each
-//! needs before the other side sees the bytes.
+//! How processors synchronise: four mechanisms of notification, and the mapping that
+//! each needs before the other side sees the bytes.
 //!
-//! Responsible for: the delay, the spinning and the mapping of one join or
-//! hand-over. Not for: when one is needed, or what the spinning costs in energy.
+//! Responsible for: the delay, the polling and the mapping of one join or
+//! hand-over. Not for: when one is needed, or the energy of polling.
 //! Invariant: mechanisms on fine-grained shared memory map nothing; mechanisms
-//! that sleep spin for less than one sleep.
+//! that sleep poll for less than one sleep.
 //!
 //! What the papers measured:
 //! - Blocking finish: about 400 us, fixed (`HeteroInfer`, SOSP'25, section 3.1).
-//! - Event wait: 162 us a linear and 141 us a convolution layer on average
+//! - Event wait: 162 us per linear and 141 us per convolution layer on average
 //!   (Fine-Grained CPU-GPU Co-Execution, EPEW'25, section 5.5).
 //! - SVM polling: 7.0 us and 5.4 us (the same section).
 //! - Sleep, then poll: a few microseconds, with sleeps in steps of 80 to 100 us
 //!   (`HeteroInfer`, section 4.3).
 //! - Map and transform: linear in the bytes; a CPU that waits for the mapping
-//!   learns of it up to 1 ms late (`CoDL`, `MobiSys`'22, section 5.1).
+//!   is notified up to 1 ms late (`CoDL`, `MobiSys`'22, section 5.1).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ use super::{Placement, ProcessorKind};
 use crate::device::Sync;
 use crate::units::{Bytes, Picos};
 
-/// How one processor learns that another is done.
+/// How one processor is notified that another is done.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Hash)]
 #[derive(Serialize, Deserialize, JsonSchema, VariantArray, Display)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -34,50 +34,48 @@ pub enum Mechanism {
     /// The CPU blocks until the accelerator's command queue is empty. Needs the
     /// result mapped.
     BlockingFinish,
-    /// The CPU sleeps until an event fires, or fires the one the accelerator
+    /// The CPU sleeps until an event fires, or fires the event that the accelerator
     /// waits for. Needs the result mapped.
     EventWait,
-    /// Both spin on flags in fine-grained shared virtual memory, where the
-    /// results lie too (EPEW'25, section 4).
+    /// Both poll flags in fine-grained shared virtual memory, which also holds the
+    /// results (EPEW'25, section 4).
     SvmPolling,
-    /// The CPU sleeps for the predicted wait, as far as the sleep's granularity
-    /// allows, then spins on a flag in memory that stays mapped (`HeteroInfer`,
-    /// section 4.3).
+    /// The CPU sleeps for the predicted wait, to the granularity of sleeps, then
+    /// polls a flag in memory that stays mapped (`HeteroInfer`, section 4.3).
     SleepThenPoll,
 }
 
 impl Mechanism {
-    /// Every mechanism, slowest notification first on the devices published.
+    /// Every mechanism, in order of notification delay on published devices, slowest first.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// Whether the result must be mapped and unmapped: whether it lies elsewhere
-    /// than in memory both sides see.
+    /// Whether results must be mapped and unmapped, because they are not in memory that
+    /// both sides see.
     pub fn maps(self) -> bool {
         matches!(self, Self::BlockingFinish | Self::EventWait)
     }
 
-    /// Whether an accelerator that waits for the CPU spins on a flag; otherwise
-    /// its command queue holds the next kernel back, or the CPU, which alone sleeps
-    /// and polls, submits it only then (`HeteroInfer`, section 4.3), and the
-    /// accelerator idles.
+    /// Whether an accelerator that waits for the CPU polls a flag. Otherwise it idles:
+    /// its command queue holds the next kernel back, or the CPU, the only side that
+    /// sleeps and polls, submits the kernel only then (`HeteroInfer`, section 4.3).
     pub fn accelerator_spins(self) -> bool {
         self == Self::SvmPolling
     }
 
-    /// Whether the NPU's dispatch can pass while it waits: a CPU that sleeps for the predicted wait has
-    /// the next graph handed over by the time the input is there.
+    /// Whether the NPU's dispatch can overlap its wait: a CPU that sleeps for the predicted wait
+    /// dispatches the next graph before the input is there.
     pub fn may_hide_dispatch(self) -> bool {
         self == Self::SleepThenPoll
     }
 
-    /// Whether an operator that is placed so pays no dispatch of the NPU. The CPU is the control plane of
-    /// GPU and NPU where it computes no part of a shared product (`HeteroInfer`, section 4).
+    /// Whether the NPU's dispatch of an operator with this placement is hidden. The CPU is the control
+    /// plane of GPU and NPU if it computes no part of a shared product (`HeteroInfer`, section 4).
     pub fn hides_dispatch(self, placement: &Placement) -> bool {
         self.may_hide_dispatch() && placement.is_cut() && !placement.uses(ProcessorKind::Cpu)
     }
 }
 
-/// From the later processor's end until both know of it by `mechanism`.
+/// Time from the later processor's end until both are notified.
 pub fn notification(sync: &Sync, mechanism: Mechanism) -> Picos {
     let notification_us = match mechanism {
         Mechanism::BlockingFinish => &sync.blocking_finish.notification_us,
@@ -88,7 +86,7 @@ pub fn notification(sync: &Sync, mechanism: Mechanism) -> Picos {
     Picos::from_micros(notification_us.value)
 }
 
-/// How much of `wait` the CPU spins; it sleeps through the rest.
+/// The part of `wait` during which the CPU polls; it sleeps through the rest.
 pub fn polling(sync: &Sync, mechanism: Mechanism, wait: Picos) -> Picos {
     match mechanism {
         Mechanism::BlockingFinish | Mechanism::EventWait => Picos::ZERO,
@@ -97,12 +95,11 @@ pub fn polling(sync: &Sync, mechanism: Mechanism, wait: Picos) -> Picos {
     }
 }
 
-/// Mapping, unmapping and, where asked for, transforming `bytes` of a result that the other side must see, on
-/// the CPU and after the notification.
+/// Time on the CPU, after the notification, to map, unmap and, with `needs_transform`, transform
+/// `bytes` of a result for the other side.
 ///
-/// `needs_transform` says that the accelerator keeps the result as an image. On
-/// shared memory there is nothing to map or to transform: memory both sides address is a
-/// buffer.
+/// `needs_transform` is set if the accelerator keeps the result as an image. Shared memory needs no
+/// mapping and no transform: memory that both sides address is a buffer.
 pub fn mapping(sync: &Sync, mechanism: Mechanism, bytes: Bytes, needs_transform: bool) -> Picos {
     if !mechanism.maps() {
         return Picos::ZERO;
@@ -111,8 +108,8 @@ pub fn mapping(sync: &Sync, mechanism: Mechanism, bytes: Bytes, needs_transform:
     sync.map.cost(bytes) + sync.unmap.cost(bytes) + transform
 }
 
-/// What it costs that one processor needs `bytes` of another's result before it
-/// starts: the notification, and the mapping where the mechanism maps.
+/// Delay of handing `bytes` of a result over to another processor: the notification, and the
+/// mapping if the mechanism maps.
 pub fn hand_over(sync: &Sync, mechanism: Mechanism, bytes: Bytes, needs_transform: bool) -> Picos {
     notification(sync, mechanism) + mapping(sync, mechanism, bytes, needs_transform)
 }

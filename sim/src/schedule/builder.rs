@@ -1,4 +1,4 @@
-//! The commands, stage by stage, and where results lie meanwhile.
+//! Builds the commands stage by stage, and tracks where results are.
 
 use arrayvec::ArrayVec;
 
@@ -13,19 +13,19 @@ use crate::plan::{MAX_PARTS, Plan, Processor, Region};
 use crate::units::Bytes;
 use crate::workload::Stage;
 
-/// Where the result of a stage is, and the command that finished it there; nowhere before it is computed.
+/// Where the result of a stage is, and the command that put it there.
 #[derive(Clone, Debug, Default)]
 struct Residence {
-    /// Those that have all they need of it; none while its parts are apart.
+    /// The processors that have what they need of it; none while its parts are apart.
     holders: Holders,
     ready: CommandId,
-    /// All of it.
+    /// Bytes of the whole result.
     bytes: Bytes,
-    /// What the GPU computed of a cut result.
+    /// Bytes that the GPU computed of a cut result.
     on_gpu: Bytes,
     /// Pieces of memory that hold each part of a cut result.
     pieces: u64,
-    /// The chain whose parts were not brought together yet, and the command of each part.
+    /// The chain, if its parts are not joined yet, and the command of each part.
     apart: Option<(u32, Parts)>,
 }
 
@@ -40,11 +40,11 @@ pub(super) struct Builder<'a> {
     schedule: Schedule,
     residences: Vec<Residence>,
     last_join: Option<CommandId>,
-    /// What fills the GPU's queue.
+    /// The command that fills the GPU's queue.
     submission: Option<CommandId>,
-    /// Whether the GPU has been given something.
+    /// Whether a stage has used the GPU.
     submitted: bool,
-    /// Whether each stage's result is read outside its chain, or by nobody.
+    /// Whether each stage's result is read outside its chain, or not at all.
     leaves_its_chain: Vec<bool>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Builder<'a> {
         Ok(self.schedule)
     }
 
-    /// All parts of a stage, and their join where no chain goes on.
+    /// Adds all parts of a stage, and their join unless the stage is in a chain.
     fn stage(&mut self, stage: usize) -> Result<Residence, ScheduleError> {
         let (placement, layer) = (&self.plan.placements[stage], &self.stages[stage].layer);
         if placement.uses(ProcessorKind::Gpu) {
@@ -103,7 +103,7 @@ impl<'a> Builder<'a> {
         Ok(Residence { holders: self.joined(stage), ready, bytes, on_gpu, pieces, apart: None })
     }
 
-    /// Adds what computes a part, and the hand-overs it needs before.
+    /// Adds the command of a part, and the hand-overs that it needs.
     fn compute(&mut self, stage: usize, part: usize, by: Processor) -> Result<CommandId, ScheduleError> {
         let inputs = &self.stages[stage].inputs;
         let mut after = Vec::with_capacity(inputs.len() + 1);
@@ -122,7 +122,7 @@ impl<'a> Builder<'a> {
         Ok(self.push(stage, by, What::Compute { part, region }, after))
     }
 
-    /// The command after which that part of `stage` can read what stage `input` computed.
+    /// The command after which a part of `stage` can read the result of stage `input`.
     fn visible(
         &mut self,
         stage: usize,
@@ -142,33 +142,33 @@ impl<'a> Builder<'a> {
             return Ok(residence.ready);
         }
         let has_own_memory = self.setting.gpu_has_own_memory;
-        // Over a GPU's link all of a result goes.
+        // Over the link of a GPU with memory of its own, a result is copied in whole.
         let missing =
             if has_own_memory { residence.bytes } else { self.schedule.missing[input][by.kind() as usize] };
-        let told = What::HandOver { result: input, missing, from: residence.holders };
+        let hand_over = What::HandOver { result: input, missing, from: residence.holders };
         let ready = if has_own_memory && by == Processor::Gpu {
-            self.onto_gpu(stage, input, told, &residence)
+            self.onto_gpu(stage, input, hand_over, &residence)
         } else {
             let mut before = residence.ready;
             if has_own_memory && residence.holders.is_only(ProcessorKind::Gpu) {
                 before = self.whole_onto_host(stage, input, missing, before);
                 self.residences[input].ready = before;
             }
-            self.push(stage, by, told, vec![before])
+            self.push(stage, by, hand_over, vec![before])
         };
         let holders = &mut self.residences[input].holders;
         *holders = holders.with(by.kind());
         Ok(ready)
     }
 
-    /// Copies what the GPU lacks of a result in the host's memory. After a join the
-    /// host, which queues the copy, knows of the result already.
-    fn onto_gpu(&mut self, stage: usize, input: usize, told: What, residence: &Residence) -> CommandId {
+    /// Copies the parts of a result that the GPU lacks from the host's memory. After a join the
+    /// host, which queues the copy, has been notified already.
+    fn onto_gpu(&mut self, stage: usize, input: usize, hand_over: What, residence: &Residence) -> CommandId {
         let is_joined = residence.on_gpu > Bytes::ZERO;
-        let told = if is_joined {
+        let notified = if is_joined {
             residence.ready
         } else {
-            self.push(stage, Processor::Gpu, told, vec![residence.ready])
+            self.push(stage, Processor::Gpu, hand_over, vec![residence.ready])
         };
         let of_others = self.plan.placements[input].parts().zip(&self.schedule.computed[input]);
         let region = of_others
@@ -177,7 +177,7 @@ impl<'a> Builder<'a> {
         let bytes = Bytes(residence.bytes.0.saturating_sub(residence.on_gpu.0));
         let (tensor, pieces) = (Tensor::Result(input), residence.pieces);
         let copied = What::Move { tensor, region, bytes, pieces, to: Memory::Gpu };
-        self.copy(stage, copied, bytes, Some(told)).unwrap_or(told)
+        self.copy(stage, copied, bytes, Some(notified)).unwrap_or(notified)
     }
 
     fn whole_onto_host(&mut self, stage: usize, result: usize, bytes: Bytes, ready: CommandId) -> CommandId {
@@ -230,7 +230,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The results of the workload that the GPU alone has.
+    /// The results of the workload that only the GPU has.
     fn results_of_the_gpu(&self) -> Vec<usize> {
         let mut is_result = vec![true; self.stages.len()];
         self.stages.iter().flat_map(|stage| &stage.inputs).for_each(|&input| is_result[input] = false);
@@ -238,7 +238,7 @@ impl<'a> Builder<'a> {
         (0..self.stages.len()).filter(|&stage| is_result[stage]).filter(with_gpu).collect()
     }
 
-    /// Adds a copy between memories; where there is one, or nothing to copy, it needs none.
+    /// Adds a copy between memories, unless they are shared or there is nothing to copy.
     fn copy(
         &mut self,
         stage: usize,
@@ -252,8 +252,8 @@ impl<'a> Builder<'a> {
         Some(self.push(stage, Processor::Gpu, what, after.into_iter().collect()))
     }
 
-    /// Brings together what a chain computed so far and stages outside it read: one
-    /// join, whatever the number of results.
+    /// Joins the results of a chain so far that stages outside it read: one join, whatever
+    /// the number of results.
     fn close(&mut self, chain: u32) -> Result<(), ScheduleError> {
         let is_open = |residence: &Residence| residence.apart.as_ref().is_some_and(|apart| apart.0 == chain);
         let open: Vec<usize> = (0..self.residences.len())
@@ -278,7 +278,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Brings together what chains leave behind and nobody has read.
+    /// Joins the results of chains that are still open at the end.
     fn close_all(&mut self) -> Result<(), ScheduleError> {
         for stage in 0..self.residences.len() {
             if let Some((chain, _)) = self.residences[stage].apart
@@ -304,8 +304,8 @@ impl<'a> Builder<'a> {
         Ok(join)
     }
 
-    /// What the processors of a cut stage have to be given of it. Of what the NPU computes a
-    /// part, everybody is given everything.
+    /// Bytes that the processors of a cut stage lack. If the NPU computed a part, every
+    /// processor gets the whole result.
     fn lacking(&self, stage: usize) -> Bytes {
         if self.uses_npu(stage) {
             return result_bytes(&self.stages[stage].layer);
@@ -314,7 +314,7 @@ impl<'a> Builder<'a> {
         missing[ProcessorKind::Cpu as usize] + missing[ProcessorKind::Gpu as usize]
     }
 
-    /// Who has a result whose parts were brought together.
+    /// The processors that have a joined result.
     fn joined(&self, stage: usize) -> Holders {
         let cpu = Holders::one(ProcessorKind::Cpu);
         let with_gpu = if self.setting.gpu_has_own_memory { cpu } else { cpu.with(ProcessorKind::Gpu) };
@@ -325,16 +325,16 @@ impl<'a> Builder<'a> {
         self.plan.placements[stage].uses(ProcessorKind::Npu)
     }
 
-    /// Before the GPU's first launch. The queue is filled from the call on, whatever
-    /// the other processors do meanwhile.
+    /// Adds the submission before the GPU's first launch. The queue is filled from the call
+    /// on, concurrently with the other processors.
     fn submit(&mut self, stage: usize) {
         if !std::mem::replace(&mut self.submitted, true) && self.setting.is_inference {
             self.submission = Some(self.push(stage, Processor::Gpu, What::Submit, Vec::new()));
         }
     }
 
-    /// In the end, where the GPU alone has a result of the workload; the CPU pays for
-    /// what it reads elsewhere with a hand-over or a join.
+    /// Adds the read-back at the end, if only the GPU has a result of the workload; for all
+    /// other results, the CPU has a hand-over or a join.
     fn read_back(&mut self) {
         let results = self.results_of_the_gpu();
         if let Some(&last) = results.last().filter(|_| self.setting.is_inference) {

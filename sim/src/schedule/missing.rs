@@ -1,20 +1,20 @@
-//! What of a result each processor has to be given: what it reads and did not compute.
+//! Missing bytes: the part of a result that a processor reads and did not compute.
 //!
-//! Invariant: what a processor computed itself never crosses; where nobody reads a
-//! result, everyone wants all of it.
+//! Invariant: bytes that a processor computed itself never cross. A result without readers
+//! is needed in whole by every processor that computed a part of it.
 
 use crate::device::ProcessorKind;
 use crate::plan::{Axis, Placement, Region, Regions, rows_read};
 use crate::units::Bytes;
 use crate::workload::{Layer, Shape, Stage};
 
-/// Bytes of a result that each processor has to be given.
+/// Bytes of a result that must be handed over to each processor.
 pub type Missing = [Bytes; ProcessorKind::ALL.len()];
 
-/// What each processor computes of a stage, as one box.
+/// The hull of each processor's regions of a stage.
 type Owned = [Region; ProcessorKind::ALL.len()];
 
-/// What `part` of `stage` reads of its input at `position`, of extent `input`.
+/// The region that `part` of `stage` reads of its input at `position`, of shape `input`.
 fn needed(stage: &Stage, position: usize, part: Region, input: Shape) -> Region {
     if part.is_empty() {
         return Region::NONE;
@@ -36,8 +36,8 @@ fn needed(stage: &Stage, position: usize, part: Region, input: Shape) -> Region 
     region
 }
 
-/// Bytes of every stage's result that each processor has to be given, where the parts of
-/// `placements` compute these regions.
+/// Missing bytes of every stage's result, for parts of `placements` that compute the regions
+/// `computed`.
 pub fn missing(stages: &[Stage], placements: &[Placement], computed: &[Regions]) -> Vec<Missing> {
     let owned: Vec<Owned> = placements
         .iter()
@@ -78,9 +78,9 @@ pub fn missing(stages: &[Stage], placements: &[Placement], computed: &[Regions])
     stages.iter().enumerate().map(of_stage).collect()
 }
 
-/// Bytes of so much of a result of `all` bytes.
+/// Bytes of a part of size `size` (as [`Region::size`]) of a result of `all` bytes.
 pub(super) fn share(all: Bytes, size: u64, whole: Region) -> Bytes {
-    // Nearly always nothing or everything, which needs no division of 128 bits.
+    // The common cases, without a 128-bit division.
     if size == 0 || size == whole.size() {
         return if size == 0 { Bytes::ZERO } else { all };
     }
@@ -92,20 +92,20 @@ pub fn result_bytes(layer: &Layer) -> Bytes {
     bytes_of(layer.operator.output().elements(), layer)
 }
 
-/// Bytes of so many elements of a layer's tensors.
+/// Bytes of a number of elements of a layer's activations.
 fn bytes_of(elements: u64, layer: &Layer) -> Bytes {
     Bytes(elements * layer.data_type.activation_bytes())
 }
 
-/// Bytes of the tensors a layer reads, weights apart.
+/// Bytes of the tensors that a layer reads, without weights.
 pub fn read_bytes(layer: &Layer) -> Bytes {
     let linked = u64::from(layer.linked.additions() + layer.linked.multiplications());
     let elements = layer.operator.input_elements() + linked * layer.operator.output().elements();
     bytes_of(elements, layer)
 }
 
-/// Pieces of memory in which a part of a layer's result lies that was cut along `axis`: of
-/// some channels, each pixel's apart from the next one's.
+/// Number of contiguous pieces of memory that hold a part of a layer's result, cut along
+/// `axis`: a part of the channels has one piece per pixel.
 pub fn pieces(layer: &Layer, axis: Option<Axis>) -> u64 {
     let output = layer.operator.output();
     match axis {

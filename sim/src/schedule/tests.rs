@@ -3,7 +3,7 @@ use crate::kernel::CoreSet;
 use crate::plan::{Axis, Mechanism, Placement};
 use crate::workload::{DataType, GraphBuilder, Shape, Window, fuse};
 
-/// Rows of a result of 32x32 pixels of 8 four-byte numbers.
+/// Bytes of one row of a result with 32x32 pixels and 8 channels of 4 bytes.
 const ROW: u64 = 32 * 8 * 4;
 
 fn two_convolutions() -> Vec<Stage> {
@@ -24,7 +24,7 @@ fn crossing(placements: &[Placement; 2]) -> Missing {
     planned(placements, SHARED).missing[0]
 }
 
-/// Operators of a phone, whose processors share one memory.
+/// Operators on a phone whose processors share one memory.
 const SHARED: Setting = Setting {
     gpu_has_own_memory: false,
     ends_on_host: true,
@@ -68,7 +68,7 @@ fn one_processor_hands_the_other_what_its_part_reads() {
     assert_eq!(crossing(&[Placement::GPU, Placement::GPU]), bytes(0, 0));
 }
 
-/// Each command in a few words: who, what, and what it comes after.
+/// Each command in a few words: its queue, what it does, and the commands that it waits for.
 fn written(schedule: &Schedule) -> Vec<String> {
     let one = |command: &Command| {
         let what = match command.what {
@@ -87,7 +87,7 @@ fn written(schedule: &Schedule) -> Vec<String> {
 }
 
 #[test]
-fn what_the_gpu_is_given_after_a_join_waits_for_it() {
+fn later_commands_of_the_gpu_wait_for_a_join() {
     let found = written(&planned(&[rows(12), Placement::GPU], SHARED));
     assert_eq!(
         found,
@@ -96,7 +96,7 @@ fn what_the_gpu_is_given_after_a_join_waits_for_it() {
 }
 
 #[test]
-fn a_result_is_handed_to_who_did_not_compute_it_and_once() {
+fn a_result_is_handed_over_once_to_a_processor_that_did_not_compute_it() {
     let found = written(&planned(&[Placement::cpu(cores()), channels(4)], SHARED));
     let expected = [
         "cpu: compute 0.0 <>",
@@ -140,7 +140,7 @@ fn three_processors_meet_in_one_join_after_which_all_have_the_result() {
 }
 
 #[test]
-fn an_inference_fills_the_queue_first_and_reads_back_what_the_gpu_has_alone() {
+fn an_inference_fills_the_queue_first_and_reads_back_what_only_the_gpu_has() {
     let setting = Setting { is_inference: true, ..SHARED };
     let found = written(&planned(&[Placement::GPU; 2], setting));
     assert_eq!(
@@ -164,14 +164,14 @@ fn inside_a_chain_no_queue_comes_after_the_other() {
 }
 
 #[test]
-fn parts_that_leave_something_out_are_refused() {
+fn parts_that_do_not_cover_the_output_are_refused() {
     let less = Placement::cut(Axis::Channels, [(Processor::Cpu(cores()), 3), (Processor::Gpu, 3)]);
     let plan = Plan::new(Mechanism::SvmPolling, vec![channels(4), less]);
     let error = schedule(&two_convolutions(), &plan, &SHARED).unwrap_err();
     assert!(matches!(error, ScheduleError::Placement(PlacementError::Uncovered { .. })), "{error}");
 }
 
-/// Two branches that read one input of the workload.
+/// Two branches that read the same input of the workload.
 fn two_branches() -> Vec<Stage> {
     let mut net = GraphBuilder::new("two branches", DataType::F32);
     let input = net.input(Shape::image(32, 32, 8));
@@ -196,7 +196,7 @@ fn commands_come_in_the_order_of_the_plan_and_no_stage_before_what_it_reads() {
 }
 
 #[test]
-fn every_result_that_the_gpu_alone_has_is_read_back_once() {
+fn every_result_that_only_the_gpu_has_is_read_back_once() {
     let inference = Setting { is_inference: true, control: Some(cores()), ..SHARED };
     let read_back = |placements: [Placement; 2]| {
         let plan = Plan::new(Mechanism::SvmPolling, placements.to_vec());

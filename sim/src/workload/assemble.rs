@@ -1,8 +1,8 @@
-//! The graph that the operators of a file make.
+//! Builds the graph of the operators in a file.
 //!
-//! An operator reads the operator above it, or those it names in `from`; the first reads
-//! the workload's input. Where an input's extent does not follow from its first
-//! reader, or several inputs have names, they are `[[input]]`s.
+//! An operator reads the operator above it, or those named in `from`; the first reads
+//! the workload's input. An input whose extent does not follow from its first reader,
+//! or one of several named inputs, is an `[[input]]`.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::input::{Result, Text, Violation};
 /// Name by which an operator reads the workload's input.
 const INPUT: &str = "input";
 
-/// A tensor that the operators of a file read and none writes.
+/// An input of the workload: a tensor that no operator writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputTable {
@@ -29,8 +29,8 @@ pub struct InputTable {
 /// Builds the graph of the operators in `text`.
 ///
 /// # Errors
-/// The first operator that is not one thing, reads something unknown, or does
-/// not accept what it reads.
+/// The first operator that has no kind or several, reads an unknown name, or does
+/// not accept its inputs.
 pub(crate) fn graph(
     text: &Text,
     name: &str,
@@ -56,7 +56,7 @@ pub(crate) fn graph(
     })
 }
 
-/// A graph as it grows.
+/// A graph under construction.
 #[derive(Debug, Default)]
 struct Assembly {
     inputs: Vec<Shape>,
@@ -78,7 +78,7 @@ impl Assembly {
         let mut sources = self.sources(table).map_err(reject)?;
         let given: Vec<Shape> = sources.iter().filter_map(|&source| self.shape(source)).collect();
         let operator = table.operator(&given).map_err(reject)?;
-        // Before any shape is derived from it, so that none can overflow.
+        // Checked before any shape is derived from it, so that none can overflow.
         operator.check().map_err(|error| {
             let message = format!("{:?}: {error}", table.name);
             text.refuse(&format!("operator[{index}].name"), message, error.help())
@@ -97,7 +97,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// What the operator reads, as far as the file says.
+    /// The sources that the file names for an operator.
     fn sources(&self, table: &OperatorTable) -> Result<Vec<Source>, Violation> {
         let Some(from) = &table.from else {
             let above = self.nodes.len().checked_sub(1);
@@ -124,7 +124,7 @@ impl Assembly {
         }
     }
 
-    /// Operands that no operator produces are inputs of the workload.
+    /// Adds operands without a source as inputs of the workload.
     fn complete(&mut self, operator: &Operator, sources: &mut Vec<Source>) {
         let read = operator.inputs();
         if self.inputs.is_empty() && sources.contains(&Source::Input(0)) {
@@ -138,11 +138,11 @@ impl Assembly {
 }
 
 impl OperatorTable {
-    /// The operator, on the extents of what it reads.
+    /// The operator, on inputs of the extents `given`.
     ///
     /// # Errors
-    /// Where the table says no operator or several, or one that takes its extent from an
-    /// input which has none.
+    /// The table has no kind of operator or several, or the operator takes its extent from
+    /// an input and no input has one.
     pub fn operator(&self, given: &[Shape]) -> Result<Operator, Violation> {
         let kinds = self.operators();
         let expected = || format!("exactly one of {}", Self::KINDS.join(", "));

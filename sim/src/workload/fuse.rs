@@ -1,8 +1,8 @@
-//! Fusion: the layers a framework launches for a graph.
+//! Fusion: the layers that a framework launches for a graph.
 //!
 //! Responsible for: folding batch norms into weights and linking element-wise
-//! functions behind their producers, as the `TFLite` GPU delegate merges nodes.
-//! Not for: kernels, or what the merged functions cost.
+//! functions to their producers, as the `TFLite` GPU delegate merges nodes.
+//! Not for: kernels, or the cost of the merged functions.
 //! Invariant: every node is in exactly one stage, stages are in topological
 //! order, and the multiply-accumulates of the graph are those of its stages.
 
@@ -10,17 +10,17 @@ use super::operator::Operator;
 use super::{Elementwise, Graph, Layer, Node, NodeId, Source};
 use crate::units::Bytes;
 
-/// One layer of a fused graph and what it reads.
+/// One layer of a fused graph and its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// Name of the node whose operator is the layer's.
+    /// Name of the node with the layer's operator.
     pub name: String,
-    /// What a processor executes.
+    /// The layer.
     pub layer: Layer,
     /// The stages whose results it reads: those of the operator in its order,
-    /// then those of linked functions. Graph inputs are not listed.
+    /// then those of linked functions. Graph inputs are omitted.
     pub inputs: Vec<usize>,
-    /// Tensors it reads, graph inputs included.
+    /// Number of tensors that it reads, graph inputs included.
     pub input_count: usize,
     /// The nodes merged into the stage, the operator's first.
     pub nodes: Vec<NodeId>,
@@ -29,18 +29,18 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Its weights, but where an earlier stage has them.
+    /// Bytes of its weights; zero if an earlier stage has the same weights.
     pub fn own_weights(&self) -> Bytes {
         let parameters = if self.shares_weights { 0 } else { self.layer.operator.parameters() };
         self.layer.data_type.weight_bytes(parameters)
     }
 
-    /// One operator on its own, reading nothing that another computed.
+    /// A stage without inputs from other stages.
     pub fn single(name: String, layer: Layer) -> Self {
         Self { name, layer, inputs: Vec::new(), input_count: 1, nodes: Vec::new(), shares_weights: false }
     }
 
-    /// This stage on its own.
+    /// This stage without its inputs from other stages.
     #[must_use]
     pub fn isolated(&self) -> Self {
         Self { inputs: Vec::new(), ..self.clone() }
@@ -49,13 +49,13 @@ impl Stage {
 
 /// The layers of `graph`, in topological order.
 ///
-/// Batch norm folds into the weights of the convolution or linear layer before
-/// it. An element-wise function links behind its producer where the result has
-/// no other reader, the epilogue has room and, for two operands, the other one
-/// is computed before the producer, and where it has no number format of its own. Of two operands of one extent the one computed
-/// last is the producer, of an operand and a value a channel the first (`TFLite`
-/// GPU delegate, `gpu_model.cc`). Nothing links behind a reshape, which is free
-/// where no kernel runs.
+/// A batch norm folds into the weights of the convolution or linear layer before
+/// it. An element-wise function is linked to its producer if the producer's result
+/// has no other reader, the epilogue has room, both have the same number format,
+/// and the other operand, if any, is computed before the producer. Of two operands
+/// with the same extent, the producer is the one computed last; if the second has
+/// one value per channel, it is the first (`TFLite` GPU delegate, `gpu_model.cc`).
+/// Nothing is linked to a reshape, which is free as long as no kernel runs.
 pub fn fuse(graph: &Graph) -> Vec<Stage> {
     let mut fusion = Fusion {
         reads: graph.reads(),
@@ -107,7 +107,7 @@ impl Fusion {
         }
     }
 
-    /// The stage behind `source` where nothing else reads that result.
+    /// The stage that computes `source`, if nothing else reads that result.
     fn sole_producer(&self, source: Source) -> Option<usize> {
         match source {
             Source::Node(id) if self.reads[id.index()] == 1 => self.stage_behind(source),
@@ -121,14 +121,14 @@ impl Fusion {
         if !layer.linked.functions().is_empty() {
             return None;
         }
-        // The shift of the norm becomes the bias of the folded weights.
+        // The norm's shift becomes the bias of the folded weights.
         layer.operator = layer.operator.with_bias()?;
         Some(stage)
     }
 
     fn link(&mut self, node: &Node, elementwise: &Elementwise) -> Option<usize> {
         let same_extent = elementwise.other == Some(elementwise.input);
-        // Of two operands of one extent that which is written last; graph inputs come first.
+        // Of two operands with the same extent, the one written last; graph inputs come first.
         let position = usize::from(same_extent && node.inputs[1] > node.inputs[0]);
         let stage = self.sole_producer(node.inputs[position])?;
         let other = node.inputs.get(1 - position).map(|&source| self.stage_behind(source));

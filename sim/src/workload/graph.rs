@@ -2,9 +2,9 @@
 //!
 //! Responsible for: connecting operators, checking that they accept each
 //! other's tensors, totals over the graph. Not for: merging operators
-//! (`fuse.rs`) or deciding where they run.
-//! Invariant: a [`Graph`] that exists is sound. Its nodes are in topological
-//! order and no method of its operators can overflow or divide by zero.
+//! (`fuse.rs`) or placing them.
+//! Invariant: every [`Graph`] is sound. Its nodes are in topological order, and
+//! no method of its operators can overflow or divide by zero.
 
 use std::collections::HashSet;
 
@@ -29,7 +29,7 @@ impl NodeId {
     }
 }
 
-/// Where a node takes a tensor from; inputs of the graph come before what is computed.
+/// The source of a tensor; inputs of the graph are ordered before results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// An input of the graph, by its index.
@@ -43,11 +43,11 @@ pub enum Source {
 pub struct Node {
     /// Name, unique in the graph.
     pub name: String,
-    /// What it computes.
+    /// Its operator.
     pub operator: Operator,
-    /// The tensors it reads, in the operator's order.
+    /// The tensors that it reads, in the operator's order.
     pub inputs: Vec<Source>,
-    /// Its own number format, where that is not the graph's.
+    /// Its number format, if that is not the graph's.
     pub data_type: Option<DataType>,
     /// Whether an earlier node has the same weights: they count once.
     pub shares_weights: bool,
@@ -67,8 +67,8 @@ impl Graph {
     ///
     /// # Errors
     /// A [`GraphError`] for the first node (in order) that is unsound by itself,
-    /// reads what does not exist yet, or reads a tensor of another extent than
-    /// its operator expects; for a repeated name; for no nodes at all; and for
+    /// reads a source that does not precede it, or reads a tensor of another extent
+    /// than its operator expects; for a repeated name; for no nodes at all; and for
     /// totals beyond [`MAX_WORK`].
     pub fn new(
         name: impl Into<String>,
@@ -96,10 +96,10 @@ impl Graph {
             }
             node.operator.check().map_err(|error| GraphError::Operator { node: node.name.clone(), error })?;
             graph.check_sources(index, node)?;
-            // Each term is at most MAX_WORK, far below where u64 ends.
+            // Each term is at most MAX_WORK, so that the sum cannot overflow.
             work += node.operator.macs();
             let own = node.operator.parameters();
-            // Each use of shared weights may have a bias of its own, or none.
+            // Weights are compared without biases: each use may have a bias of its own, or none.
             if known.insert(node.operator.weights()[0]) && node.shares_weights {
                 return Err(GraphError::NoneShares { node: node.name.clone() });
             }
@@ -116,7 +116,7 @@ impl Graph {
         &self.name
     }
 
-    /// Number format of the model: that of all nodes that have none of their own.
+    /// Number format of the model: that of all nodes without one of their own.
     pub fn data_type(&self) -> DataType {
         self.data_type
     }
@@ -141,7 +141,7 @@ impl Graph {
     /// One node.
     ///
     /// # Panics
-    /// Where `id` is not from this graph.
+    /// If `id` is not from this graph.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
@@ -149,7 +149,7 @@ impl Graph {
     /// Extent of the tensor from `source`.
     ///
     /// # Panics
-    /// Where `source` is not from this graph.
+    /// If `source` is not from this graph.
     pub fn shape(&self, source: Source) -> Shape {
         match source {
             Source::Input(index) => self.inputs[index as usize],
@@ -168,7 +168,7 @@ impl Graph {
         reads
     }
 
-    /// Trained parameters of all nodes, those that several share once.
+    /// Trained parameters of all nodes; shared ones count once.
     pub fn parameters(&self) -> u64 {
         let own = self.nodes.iter().filter(|node| !node.shares_weights);
         own.map(|node| node.operator.parameters()).sum()
@@ -179,13 +179,13 @@ impl Graph {
         self.nodes.iter().map(|node| node.operator.macs()).sum()
     }
 
-    /// Adds a node, which is not checked yet; its result.
+    /// Adds a node without checking it, and returns its result.
     fn push(&mut self, node: Node) -> Source {
         self.nodes.push(node);
         Source::Node(NodeId(self.nodes.len() as u32 - 1))
     }
 
-    /// Name of what `source` is, for messages.
+    /// Name of `source` in messages.
     fn source_name(&self, source: Source) -> String {
         match source {
             Source::Input(index) => format!("graph input {index}"),

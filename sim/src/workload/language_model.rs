@@ -2,10 +2,10 @@
 //! operators of one step.
 //!
 //! Responsible for: the models of the papers, models described by a Hugging Face
-//! `config.json`, and the operators that process some tokens after others. Not
-//! for: who computes what, or how often a step is run.
-//! Invariant: all layers of a model are equal, so that one layer's operators stand
-//! for all of them.
+//! `config.json`, and the operators that process tokens in a context. Not for:
+//! placement, or how often a step runs.
+//! Invariant: all layers of a model are equal, so that one layer's operators
+//! represent all of them.
 
 mod bundled;
 mod config;
@@ -32,43 +32,44 @@ pub struct LanguageModel {
     pub features: u32,
     /// Query heads.
     pub heads: u32,
-    /// Heads of keys and values, which groups of query heads share.
+    /// Heads of keys and values, each shared by a group of query heads.
     pub key_value_heads: u32,
     /// Features of one head.
     pub head_features: u32,
     /// Features inside the feed-forward network (`intermediate_size`).
     pub feed_forward_features: u32,
-    /// Tokens of the vocabulary.
+    /// Size of the vocabulary.
     pub vocabulary: u32,
-    /// Whether the table of embeddings is also the last layer's weights.
+    /// Whether the last layer's weights are the table of embeddings.
     pub tied_embedding: bool,
     /// Whether queries, keys and values have biases.
     pub attention_bias: bool,
-    /// Contexts that an engine of whole compiled steps has graphs for.
+    /// Context lengths of the graphs of engines that compile whole steps.
     #[serde(default)]
     pub graph_contexts: GraphContexts,
 }
 
-/// Contexts that an engine of whole compiled steps, as Qualcomm's Genie, has graphs for. A graph takes what its whole
-/// context takes, however few tokens there are.
+/// Context lengths of the graphs of engines that compile whole steps, such as Qualcomm's Genie. A graph
+/// always takes the time of its whole context, even if there are fewer tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GraphContexts {
-    /// Several from 512 tokens on, of which each step runs in the least that holds it: exports of Qualcomm AI Hub
-    /// since spring 2026 (`DEFAULT_EXPORT_CONTEXT_LENGTHS` in its ai-hub-models; a bundle of Qwen3-4B has
-    /// `prompt_ar128_cl512` and others).
+    /// Several lengths from 512 tokens on; each step runs in the shortest that holds it. Exports of
+    /// Qualcomm AI Hub since spring 2026 (`DEFAULT_EXPORT_CONTEXT_LENGTHS` in its ai-hub-models; a
+    /// bundle of Qwen3-4B has `prompt_ar128_cl512` and others).
     #[default]
     Several,
-    /// One, which holds the whole conversation: its exports before (`export.py` at 33c3d03, February 2026).
+    /// One length, which holds the whole conversation: its earlier exports (`export.py` at 33c3d03,
+    /// February 2026).
     One,
 }
 
-/// Some tokens that a model processes at once.
+/// A step: tokens that a model processes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct TokenStep {
     /// Tokens processed.
     pub tokens: u32,
-    /// Tokens whose keys and values they attend to, themselves included.
+    /// Tokens that they attend to, themselves included.
     pub context: u32,
 }
 
@@ -123,10 +124,10 @@ impl LanguageModel {
         u64::from(self.layers) * u64::from(context) * per_token * element_bytes
     }
 
-    /// Whether every operator of `step` makes sense.
+    /// Checks every operator of `step`.
     ///
     /// # Errors
-    /// The first operator that does not.
+    /// The first invalid operator.
     pub fn check(&self, step: TokenStep) -> Result<(), OperatorError> {
         let format = DataType::F16;
         let parts =

@@ -1,4 +1,4 @@
-//! A layer: an operator and the element-wise functions linked behind it.
+//! A layer: an operator and the element-wise functions in its epilogue.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use super::operator::Operator;
 use super::{Class, DataType, Function};
 
-/// Most functions one launch links behind its operator.
+/// Most functions in one epilogue.
 const MAX_LINKED: usize = 6;
 
 /// Element-wise functions that run in an operator's epilogue, in order.
@@ -15,7 +15,7 @@ const MAX_LINKED: usize = 6;
 pub struct Linked(ArrayVec<Function, MAX_LINKED>);
 
 impl Linked {
-    /// Appends `function`; false, and nothing changed, where no more fit.
+    /// Appends `function`; if the epilogue is full, returns false and changes nothing.
     pub fn push(&mut self, function: Function) -> bool {
         self.0.try_push(function).is_ok()
     }
@@ -30,7 +30,7 @@ impl Linked {
         self.count(|function| function == Function::Add)
     }
 
-    /// Linked products, and other functions of two tensors that cost what a product does.
+    /// Linked products, and other functions of two tensors that cost the same as a product.
     pub fn multiplications(&self) -> u32 {
         self.count(|function| function.is_binary() && function != Function::Add)
     }
@@ -52,25 +52,25 @@ impl FromIterator<Function> for Linked {
     }
 }
 
-/// What one processor executes as a unit: what a kernel model is asked for.
+/// The unit that a processor executes, and that a kernel model prices.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Layer {
     /// The operator.
     pub operator: Operator,
-    /// What runs in its epilogue.
+    /// The functions in its epilogue.
     pub linked: Linked,
-    /// Number format of the model.
+    /// Its number format.
     pub data_type: DataType,
 }
 
 impl Layer {
-    /// A layer with nothing linked.
+    /// A layer without linked functions.
     pub fn new(operator: Operator, data_type: DataType) -> Self {
         Self { operator, linked: Linked::default(), data_type }
     }
 
-    /// Whether an engine for language models has a kernel for it: one that multiplies by integer weights. Such engines
-    /// have none for convolutions.
+    /// Whether engines of language models have a kernel for it, with integer weights and float
+    /// activations. They have none for convolutions.
     pub fn is_of_language_engine(&self) -> bool {
         let convolves = matches!(self.operator.class(), Class::Convolution(_) | Class::Depthwise(_));
         self.data_type.is_weight_only() && !convolves

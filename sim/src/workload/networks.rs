@@ -1,8 +1,8 @@
-//! The networks that are bundled: their files in `networks/`, which list operators as a scenario file does.
+//! The bundled networks: files in `networks/`, which list operators as scenario files do.
 //!
-//! Responsible for: finding and reading them. Not for: what an operator is, nor how a list of them becomes
-//! a graph.
-//! Invariant: each file says in its first line what the network is, and holds a sound graph.
+//! Responsible for: finding and reading them. Not for: the form of an operator, or how a list of
+//! operators becomes a graph. Invariant: each file has its title in the first line, and describes a
+//! sound graph.
 
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ use crate::input::{Result, Text};
 /// Name and content of every bundled network, by name: the files in `networks/`.
 const BUNDLED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/networks.rs"));
 
-/// A network as a file has it.
+/// A network file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NetworkFile {
@@ -24,12 +24,12 @@ struct NetworkFile {
     operator: Vec<OperatorTable>,
 }
 
-/// Names of the bundled networks, and what each is in a few words.
+/// Names and titles of the bundled networks.
 pub fn networks() -> impl Iterator<Item = (&'static str, &'static str)> {
     BUNDLED.iter().map(|&(name, content)| (name, content.split('"').nth(1).unwrap_or_default()))
 }
 
-/// The bundled network called `name`, in whatever case, in 32-bit floats.
+/// The bundled network called `name` (case-insensitive), in 32-bit floats.
 ///
 /// # Panics
 /// Never: a test reads every bundled network.

@@ -1,9 +1,9 @@
 //! Operators: their dimensions, output shapes, work, parameters and parts.
 //!
-//! Responsible for: what operators there are, and what kinds of work. Each stands in a file of
-//! its own, as a struct that files contain as it is and that answers [`definition::Definition`];
-//! the list below is the only other place where its name is. Kernel models go by the class of an
-//! operator, so that a new one is priced on every processor from the day it exists. Not for:
+//! Responsible for: the operators, and the classes of work. Each operator has a file of its own
+//! with a struct that is also its form in files and that implements [`definition::Definition`];
+//! the list below is the only other place with its name. Kernel models depend on the class of an
+//! operator only, so a new operator has a price on every processor from the start. Not for:
 //! connecting operators (`graph.rs`), or time.
 //! Invariant: every operator is self-contained plain data; after [`Definition::check`]
 //! succeeded, no other method overflows or divides by zero.
@@ -71,8 +71,8 @@ pub use window::Window;
 
 use super::{DataType, Shape};
 
-/// Makes the enum of all operators, and the table that a file has for one, of the list of
-/// them: what each is, its key in files, its type, the field's word for it.
+/// Generates the enum of all operators, and the table of an operator in a file, from a list: for
+/// each operator its description, key in files, type, and name.
 macro_rules! operators {
     ($($(#[$doc:meta])* $key:ident: $operator:ident = $word:literal,)+) => {
         /// One operator with all its dimensions.
@@ -82,7 +82,7 @@ macro_rules! operators {
         }
 
         impl Operator {
-            /// The field's word for it.
+            /// The usual name of this kind of operator.
             pub fn name(&self) -> &'static str {
                 let word = match self {
                     $(Self::$operator(_) => $word,)+
@@ -90,8 +90,8 @@ macro_rules! operators {
                 self.special_name().unwrap_or(word)
             }
 
-            /// Extent of the tensor it writes. The search asks for it so often that the call
-            /// is not left to run time.
+            /// Extent of the tensor it writes. Dispatched statically, as the search calls it very
+            /// often.
             pub fn output(&self) -> Shape {
                 match self {
                     $(Self::$operator(operator) => operator.output(),)+
@@ -115,29 +115,29 @@ macro_rules! operators {
             }
         })+
 
-        /// One operator of a file: its name and exactly one key that says what it is.
+        /// One operator of a file: its name, and exactly one key for its kind.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct OperatorTable {
             /// Unique name.
             pub name: String,
-            /// Names of the operators whose outputs it reads, in order, and of inputs; the
-            /// operator above it where absent. `"input"` is the workload's first input.
+            /// Names of the operators whose outputs it reads, and of inputs, in order; by default
+            /// the operator above it. `"input"` is the workload's first input.
             pub from: Option<Vec<String>>,
-            /// Its number format, where that is not the workload's.
+            /// Its number format, if that is not the workload's.
             pub data_type: Option<DataType>,
-            /// Whether an operator above has the same weights, as where a layer is computed again and again: they
-            /// count once in parameters and memory.
+            /// Whether an operator above has the same weights, as when a layer is applied repeatedly:
+            /// they count once in parameters and memory.
             pub shares_weights: Option<bool>,
             $($(#[$doc])* pub $key: Option<$operator>,)+
         }
 
         impl OperatorTable {
-            /// The keys that say what an operator is.
+            /// The keys for the kinds of operators.
             pub const KINDS: &[&str] = &[$(stringify!($key)),+];
 
-            /// `operator` under that name. What takes its extents from what it reads does
-            /// not say them: the reader is to be given [`Operator::inputs`].
+            /// The table of `operator`. It omits extents that follow from the operator's inputs:
+            /// to read it back, [`Operator::inputs`] are needed.
             pub fn new(name: &str, operator: &Operator) -> Self {
                 let mut table = Self { name: name.to_owned(), ..Self::default() };
                 match operator.clone() {
@@ -146,7 +146,7 @@ macro_rules! operators {
                 table
             }
 
-            /// All that the keys say it is: one operator, where the table is right.
+            /// The operators of all keys present: exactly one if the table is valid.
             pub fn operators(&self) -> Vec<Operator> {
                 let kinds = [$(self.$key.clone().map(Operator::from)),+];
                 kinds.into_iter().flatten().collect()
@@ -184,7 +184,7 @@ operators! {
     slice: Slice = "slice",
     /// The dimensions in another order.
     transpose: Transpose = "transpose",
-    /// Zeros around.
+    /// Zero padding.
     pad: Pad = "pad",
     /// Another height and width.
     resize: Resize = "resize",
@@ -192,32 +192,32 @@ operators! {
     reshape: Reshape = "reshape",
     /// The steps of a recurrent layer.
     recurrent: Recurrent = "recurrent",
-    /// An operator without a kernel of its own, priced by what it moves and computes.
+    /// An operator without a kernel of its own, priced by its traffic and the elements it visits.
     generic: Generic = "generic",
 }
 
-/// The kind of work that an operator is, with what decides how much it is.
+/// The class of an operator's work, with the parameters that determine its amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class<'a> {
     /// Matrix products.
     Product(Product),
-    /// Products under a window that slides over an image.
+    /// A convolution over all channels.
     Convolution(&'a Conv2d),
     /// A convolution of each channel with a window of its own.
     Depthwise(&'a DepthwiseConv2d),
-    /// A window over each channel that keeps one element of many.
+    /// A pooling window over each channel.
     Pool(&'a Pool),
-    /// A statistic of many elements, and what becomes of them by it.
+    /// A reduction, or a normalisation by one.
     Reduction(Reduction),
     /// A function of each element, or of pairs of elements.
     Elementwise(Elementwise),
-    /// Elements moved unchanged.
+    /// Data movement.
     Movement(Movement<'a>),
-    /// Rows looked up in a table.
+    /// A table look-up.
     Gather(&'a Embedding),
-    /// Steps, each of which multiplies what the one before it left by the same weights.
+    /// Steps that each multiply the state left by the one before by the same weights.
     Recurrent(&'a Recurrent),
-    /// Anything else, by what it moves and computes.
+    /// Anything else, by its traffic and the elements it visits.
     Generic(&'a Generic),
 }
 
@@ -234,46 +234,47 @@ pub struct Product {
     pub inner: u32,
     /// Columns of the right operand.
     pub outputs: u32,
-    /// Whether the right operand is weights, and not an activation.
+    /// Whether the right operand is weights rather than an activation.
     pub trained: bool,
 }
 
-/// What many elements become one by, or are changed by.
+/// A reduction of many elements to one, or a normalisation by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// One element for all pixels of a channel: a mean, a sum, a maximum.
     Pixels {
-        /// What is reduced.
+        /// Extent of the input.
         input: Shape,
     },
-    /// Maximum and sum of exponentials of each token, and their quotients.
+    /// Softmax: maximum and sum of exponentials of each token, and the quotients.
     Exponentials,
-    /// A statistic of the channels of each pixel or token, by which its elements are normalised.
+    /// A normalisation of each pixel or token by a statistic of its channels.
     Normalisation(Statistic),
 }
 
-/// A statistic that elements are normalised by.
+/// The statistic of a normalisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     /// Mean and variance of all channels.
     MeanAndVariance {
-        /// Whether each step is an operator of its own to a framework.
+        /// Whether a framework computes each step as an operator of its own.
         in_steps: bool,
     },
     /// Mean square of all channels.
     MeanSquare,
-    /// Mean square of so many channels around each, of which a power is taken. Found in one pass, as a
-    /// channel enters the sum and another leaves it.
+    /// A power of the mean square of a window of channels around each channel, as a running sum in one
+    /// pass.
     NeighbourSquares {
-        /// Channels of a neighbourhood.
+        /// Channels of the window.
         channels: u32,
     },
 }
 
 impl Statistic {
-    /// Sums of a token, and functions of each element, of which a normalisation consists: a layer norm as
-    /// Keras writes it has two means, the squared differences, the scale by channels, the scaled input, the
-    /// scaled mean from the shift, and their sum; the others the squares, their sum and the product.
+    /// Numbers of reductions over a token, and of element-wise functions, that a normalisation consists
+    /// of. A layer norm as exported by Keras has two means, and five functions: the squared
+    /// differences, the scale by channels, the scaled input, the shift less the scaled mean, and the
+    /// sum. The others have the squares, their sum, and the product.
     pub fn steps(self) -> [u32; 2] {
         match self {
             Self::MeanAndVariance { .. } => [2, 5],
@@ -281,7 +282,7 @@ impl Statistic {
         }
     }
 
-    /// Passes over the elements that find the statistic.
+    /// Passes over the elements to compute the statistic.
     pub fn passes(self) -> u32 {
         match self {
             Self::MeanAndVariance { in_steps: false } => 2,
@@ -290,35 +291,35 @@ impl Statistic {
         }
     }
 
-    /// A function that costs what the last pass does, which makes the result of each element.
+    /// An element-wise function with the cost of the last pass, which computes the result.
     pub fn function(self) -> Function {
         match self {
             Self::MeanAndVariance { .. } | Self::MeanSquare => Function::Multiply,
-            // A power is an exponential of a logarithm.
+            // A power is the exponential of a logarithm.
             Self::NeighbourSquares { .. } => Function::Sigmoid,
         }
     }
 }
 
-/// Where moved elements go.
+/// The kind of a data movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Movement<'a> {
-    /// Behind each other.
+    /// A concatenation.
     Joined(&'a Concat),
-    /// A range, on its own.
+    /// A slice.
     Range(&'a Slice),
-    /// Where the dimensions in another order say.
+    /// A transposition.
     Transposed(&'a Transpose),
-    /// Among zeros.
+    /// Zero padding.
     Padded(&'a Pad),
-    /// Spread over more pixels, or fewer.
+    /// A resize to more or fewer pixels.
     Resized(&'a Resize),
-    /// Into another extent.
+    /// A reshape.
     Rearranged(&'a Reshape),
 }
 
 impl Movement<'_> {
-    /// Elements that each element of the output is made of.
+    /// Input elements per output element.
     pub fn taps(&self) -> u32 {
         if let Self::Resized(resize) = self { resize.interpolation.taps() } else { 1 }
     }

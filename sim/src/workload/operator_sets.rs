@@ -1,7 +1,7 @@
 //! Sets of single operators: the test operations of EPEW'25 (section 5.3), and the convolutions
-//! `CoDL` profiles.
+//! that `CoDL` profiles.
 //!
-//! Responsible for: enumerating and sampling them, the same on every machine.
+//! Responsible for: enumerating and sampling them, equally on every machine.
 //! Not for: measured latencies, or splitting a set for cross-validation.
 //!
 //! The paper counts 2,039 linear and 2,051 convolutional test operations. No
@@ -23,20 +23,20 @@ use super::{Conv2d, Linear, Padding, Shape, Window};
 mod codl;
 
 /// Least and most floating-point operations of a test operation, counting two
-/// a multiply-accumulate.
+/// per multiply-accumulate.
 const FLOP_RANGE: (u64, u64) = (4_000_000, 1_000_000_000);
 
 /// Linear operations in the paper's test set.
 const LINEAR_SAMPLE: usize = 2_039;
 
-/// Seed of the sample; any other gives as good a sample. A sample drawn with
-/// another generator, as the paper's was, cannot be reproduced.
+/// Seed of the sample; any other is equally good. The paper's own sample, drawn
+/// with another generator, cannot be reproduced.
 const SEED: u64 = 2_039;
 
 /// Operators and a name for each.
 type Operators = Vec<(String, Operator)>;
 
-/// A bundled set of operators: its name, one line about it, and what lists them.
+/// A bundled set of operators: its name, one line about it, and the function that lists them.
 pub type OperatorSet = (&'static str, &'static str, fn() -> Operators);
 
 /// All bundled operator sets.
@@ -50,13 +50,13 @@ pub const OPERATOR_SETS: &[OperatorSet] = &[
     ("codl-conv", "Convolutions of CoDL's five networks, its profiling set: 171", codl::convs),
 ];
 
-/// The operators of the set called `name` and a name for each; `None` where
-/// there is no such set.
+/// The operators of the set called `name`, with a name for each; `None` if there is no such
+/// set.
 pub fn operator_set(name: &str) -> Option<Vec<(String, Operator)>> {
     OPERATOR_SETS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)).map(|(_, _, list)| list())
 }
 
-/// A linear operation of so many rows, input channels and output channels.
+/// A linear operation with these rows, input channels and output channels.
 fn linear([rows, input_features, output_features]: [u32; 3]) -> (String, Operator) {
     let linear = Linear { rows, input_features, output_features, bias: true };
     (format!("linear {rows}x{input_features} -> {output_features}"), Operator::Linear(linear))
@@ -92,16 +92,16 @@ fn sampled_test_linear() -> Operators {
     chosen.into_iter().map(|index| all[index].clone()).collect()
 }
 
-/// The output extent over an input extent at a stride that may not divide it: rounded down as the
-/// paper's text says, or up as "SAME" padding does.
+/// Rounds the quotient of input extent and stride to the output extent: down as in the paper's
+/// text, or up as with "SAME" padding.
 type Rounding = fn(u32, u32) -> u32;
 
-/// Four stages; each halves the extents and doubles the channels. Channels are
-/// divided by a factor that depends on the kernel, for similar work.
+/// Convolutions of four stages, each with half the extents and twice the channels of the one
+/// before. Channels are divided by a factor that depends on the kernel, for similar work.
 fn test_convs(rounding: Rounding) -> Vec<(String, Operator)> {
     const EXTENTS: [u32; 4] = [64, 56, 48, 40];
     const CHANNELS: [u32; 5] = [256, 320, 384, 448, 512];
-    /// Kernels and what each divides the channels by.
+    /// Kernel sizes, and the divisor of the channels for each.
     const KERNELS: [(u32, u32); 4] = [(1, 1), (3, 1), (5, 4), (7, 8)];
     const STAGES: u32 = 4;
     let mut found = Vec::new();
@@ -143,10 +143,9 @@ fn conv(
     (name, Operator::Conv2d(conv))
 }
 
-/// The extent that is read, and the padding before and after it, so that the
-/// output is `extent / stride`, rounded. Where a window narrower than its stride
-/// would still write one output more, the last pixels, which no counted output
-/// reads, are left off.
+/// The extent that is read, and the padding before and after it, for an output of
+/// `extent / stride`, rounded. A window narrower than its stride might fit once more:
+/// then the last pixels, which no counted output reads, are omitted.
 fn padded(extent: u32, kernel: u32, stride: u32, rounding: Rounding) -> (u32, u32, u32) {
     let output = rounding(extent, stride);
     let needed = (output - 1) * stride + kernel;

@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
 
-/// How the numbers of a model are stored.
+/// The number format of a model or operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[derive(Serialize, Deserialize, JsonSchema, strum::Display, strum::VariantArray)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum DataType {
-    /// 32-bit floating point. A mobile GPU computes such a model in 16 bits.
+    /// 32-bit floating point. Mobile GPUs compute such models in 16 bits.
     #[default]
     F32,
     /// 16-bit floating point.
     F16,
-    /// 8-bit integers, one scale a channel, weights and activations (static quantisation).
+    /// 8-bit integer weights and activations, one scale per channel (static quantisation).
     I8,
-    /// 8-bit weights, 32-bit activations that a CPU brings to 8 bits in front of each product with
-    /// weights, a scale for each row (dynamic quantisation). Everything else is computed in 32 bits.
+    /// 8-bit weights and 32-bit activations, which a CPU quantises to 8 bits before each product with
+    /// weights, one scale per row (dynamic quantisation). Everything else is computed in 32 bits.
     #[serde(rename = "i8-dynamic")]
     #[strum(serialize = "i8-dynamic")]
     I8Dynamic,
-    /// The same with 4-bit weights, which products of matrices unpack to 8 bits as they go.
+    /// As `i8-dynamic` with 4-bit weights, which matrix products unpack to 8 bits on the fly.
     #[serde(rename = "i4-dynamic")]
     #[strum(serialize = "i4-dynamic")]
     I4Dynamic,
@@ -49,12 +49,12 @@ impl DataType {
         }
     }
 
-    /// Whether a CPU brings the activations of products with weights to integers as they come.
+    /// Whether a CPU quantises the activations of products with weights at run time.
     pub fn is_dynamic(self) -> bool {
         matches!(self, Self::I8Dynamic | Self::I4Dynamic)
     }
 
-    /// Whether only the weights are integers, of which an engine for language models makes floats.
+    /// Whether only the weights are integers, which engines of language models dequantise.
     pub fn is_weight_only(self) -> bool {
         matches!(self, Self::W4A16 | Self::W8A16)
     }
@@ -69,13 +69,13 @@ impl DataType {
         }
     }
 
-    /// Bytes that `count` weights take.
+    /// Bytes of `count` weights.
     pub fn weight_bytes(self, count: u64) -> Bytes {
         Bytes((count * self.weight_bits()).div_ceil(8))
     }
 }
 
-/// Where the elements of a tensor lie in memory.
+/// Memory layout of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// A plain buffer, channels innermost: what CPU kernels read and write.
@@ -88,8 +88,8 @@ pub enum Layout {
 
 /// A tensor's extent: batch, height, width, channels.
 ///
-/// A matrix of `rows` tokens and `features` is `[1, 1, rows, features]`, which
-/// is how the TFLite GPU delegate sees it too.
+/// A matrix of `rows` tokens and `features` is `[1, 1, rows, features]`, as in
+/// the TFLite GPU delegate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "[u32; 4]", into = "[u32; 4]")]
 #[schemars(inline)]
@@ -104,7 +104,7 @@ pub struct Shape {
     pub channels: u32,
 }
 
-/// One of the four directions of a [`Shape`].
+/// One of the four dimensions of a [`Shape`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[derive(Serialize, Deserialize, JsonSchema, strum::Display)]
 #[serde(rename_all = "kebab-case")]
@@ -132,7 +132,7 @@ impl Shape {
         Self { batch: 1, height, width, channels }
     }
 
-    /// A matrix: `rows` tokens of `features` numbers.
+    /// A matrix: `rows` tokens of `features` elements.
     pub const fn tokens(rows: u32, features: u32) -> Self {
         Self { batch: 1, height: 1, width: rows, channels: features }
     }
@@ -152,7 +152,7 @@ impl Shape {
         <[u32; 4]>::from(self)[dimension as usize]
     }
 
-    /// The same with another extent along a dimension.
+    /// The same shape with another extent along a dimension.
     #[must_use]
     pub fn with(self, dimension: Dimension, extent: u32) -> Self {
         let mut extents = <[u32; 4]>::from(self);
@@ -160,23 +160,23 @@ impl Shape {
         extents.into()
     }
 
-    /// Elements of one step along a dimension: those inside it in memory.
+    /// Stride of a dimension in elements: the product of the inner extents.
     pub fn inside(self, dimension: Dimension) -> u64 {
         <[u32; 4]>::from(self)[dimension as usize + 1..].iter().copied().map(u64::from).product()
     }
 
-    /// The dimension whose extent [`lines`](Self::lines) is.
+    /// The dimension of [`lines`](Self::lines).
     pub fn line_dimension(self) -> Dimension {
         if self.height == 1 { Dimension::Width } else { Dimension::Height }
     }
 
-    /// Lines a cut along the height goes through: rows of pixels, or tokens where there
-    /// is one row only.
+    /// Lines that a cut along the height divides: rows of pixels, or tokens if there is
+    /// only one row.
     pub fn lines(&self) -> u32 {
         self.along(self.line_dimension())
     }
 
-    /// The same extent with as many lines as `lines` counts.
+    /// The same shape with as many lines as are in the range `lines`.
     pub(super) fn with_lines(self, lines: &Range<u32>) -> Self {
         self.with(self.line_dimension(), lines.end - lines.start)
     }
@@ -186,13 +186,14 @@ impl Shape {
         (self.batch, self.height) == (1, 1)
     }
 
-    /// So many times as many images.
+    /// The same shape with `count` times as many images.
     #[must_use]
     pub fn images(self, count: u32) -> Self {
         Self { batch: self.batch.saturating_mul(count), ..self }
     }
 
-    /// So many times its rows where it is a matrix of tokens, else so many times as many images.
+    /// The same shape with `count` times as many tokens if it is a matrix, else `count` times as many
+    /// images.
     pub(super) fn repeated(self, count: u32) -> Self {
         if self.is_tokens() {
             Self { width: self.width.saturating_mul(count), ..self }
@@ -201,7 +202,7 @@ impl Shape {
         }
     }
 
-    /// The same extent with other channels.
+    /// The same shape with other channels.
     #[must_use]
     pub const fn with_channels(self, channels: u32) -> Self {
         Self { channels, ..self }
@@ -220,14 +221,15 @@ impl From<Shape> for [u32; 4] {
     }
 }
 
-/// Images in files: `[height, width, channels]`, of several with `batch` in front.
+/// The form of images in files: `[height, width, channels]`, with a leading `batch` if there are
+/// several.
 pub(super) mod image {
     use schemars::JsonSchema;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::Shape;
 
-    /// What stands in the file.
+    /// The list in the file.
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(untagged, expecting = "expected [height, width, channels] or [batch, height, width, channels]")]
     pub(in crate::workload) enum Extents {
@@ -283,7 +285,7 @@ impl Padding {
     /// No padding ("VALID").
     pub const NONE: Self = Self { top: 0, bottom: 0, left: 0, right: 0 };
 
-    /// Whether there is none.
+    /// Whether all sides are zero.
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
     }

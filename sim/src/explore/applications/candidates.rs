@@ -1,7 +1,7 @@
-//! The plans that an application may have.
+//! The candidate plans of one application.
 //!
-//! Responsible for: what it would be given alone, and what keeps to some of the processors. Not for: which of
-//! them is best beside others (`applications`).
+//! Responsible for: the plan that it would be given alone, and plans restricted to some of the
+//! processors. Not for: which of them is best together with other applications (`applications`).
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::simulate::{
 use crate::units::Picos;
 use crate::workload::{LanguageTask, Stage};
 
-/// Where a plan comes from that nobody searched.
+/// Origin of a plan that the user gave.
 const GIVEN: &str = "plan given";
 
 /// One run of a model of operators.
@@ -28,43 +28,43 @@ pub struct ModelJob {
     pub stages: Vec<Stage>,
     /// CPU kernels.
     pub library: Library,
-    /// What a time covers.
+    /// What a latency covers.
     pub measure: Measure,
-    /// How it would be planned alone.
+    /// How it is planned alone.
     pub options: SearchOptions,
-    /// The plan it has, where that is not to be found.
+    /// A given plan; `None` to search for one.
     pub plan: Option<Plan>,
 }
 
 /// All prompts and answers of a language task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LanguageJob {
-    /// The model and what it is asked.
+    /// The model, its prompts and answers.
     pub task: LanguageTask,
     /// CPU kernels.
     pub library: Library,
-    /// How it would be planned alone; as is fastest where that is not said.
+    /// How it is planned alone; `None` for the fastest strategy.
     pub strategy: Option<Strategy>,
-    /// How processors meet.
+    /// Synchronisation mechanism.
     pub synchronisation: Mechanism,
-    /// The plan it has, where that is not to be found.
+    /// A given plan; `None` to search for one.
     pub plan: Option<Plan>,
 }
 
-/// A plan that an application may have.
+/// A candidate plan of an application.
 #[derive(Clone, Debug, Serialize)]
 pub struct Candidate {
-    /// What it was found by, in a few words.
+    /// How it was found, for display.
     pub origin: String,
-    /// Who computes what, in the words of a plan file; none of a renderer, or where those have none.
+    /// The plan as in a plan file; `None` for a renderer, and for plans that the format cannot express.
     #[serde(skip)]
     pub plan: Option<Plan>,
     #[serde(skip)]
     pub(super) request: PricedRequest,
-    /// Which processors compute, in their order.
+    /// Whether each processor computes, in the order of [`ProcessorKind::ALL`].
     #[serde(skip)]
     pub(super) uses: [bool; ProcessorKind::ALL.len()],
-    /// What one request takes alone.
+    /// Latency of a single request with no other application.
     #[serde(rename = "latency_alone_ps")]
     pub latency: Picos,
 }
@@ -78,7 +78,7 @@ impl Candidate {
 }
 
 impl Application {
-    /// What it would be given alone.
+    /// The plan that it would be given alone.
     pub(super) fn alone(&self, device: &Profile) -> Result<Candidate> {
         match &self.job {
             Job::Model(model) => {
@@ -98,8 +98,8 @@ impl Application {
         }
     }
 
-    /// What it may be given: that first, and where it is not said, what uses some of the processors only, so
-    /// that others have the rest for themselves.
+    /// Its candidates: first the plan for it alone and, unless its plan is given, plans that leave
+    /// processors to others: the best on each subset of them, or of a language model every strategy's.
     pub(super) fn candidates(&self, device: &Profile) -> Result<Vec<Candidate>> {
         let mut candidates = vec![self.alone(device)?];
         let others: Vec<Candidate> = match &self.job {
@@ -120,13 +120,13 @@ impl Application {
 }
 
 impl ModelJob {
-    /// The best plan found with some processors of `device`.
+    /// The best plan found on the processors `used` of `device`.
     fn restricted(&self, device: &Profile, used: &[ProcessorKind]) -> Result<Candidate> {
         let mut part = device.clone();
         part.gpu = part.gpu.filter(|_| used.contains(&ProcessorKind::Gpu));
         part.npu = part.npu.filter(|_| used.contains(&ProcessorKind::Npu));
         let mut options = self.options.clone();
-        // A percent of one latency is less than what sharing a processor costs.
+        // A quick search may lose a percent of latency, less than the cost of sharing a processor.
         (options.strategy, options.effort) = (Strategy::Optimal, Effort::Quick);
         if !used.contains(&ProcessorKind::Cpu) {
             options.core_sets.clear();
@@ -153,7 +153,7 @@ impl LanguageJob {
         Conversation::new(device, self.library, &self.task)
     }
 
-    /// By its strategy, or whichever is fastest alone.
+    /// The plan of its strategy or, without one, of the strategy that is fastest alone.
     fn search(&self, device: &Profile) -> Result<Candidate> {
         if let Some(strategy) = self.strategy {
             return self.by(device, strategy);
@@ -162,7 +162,7 @@ impl LanguageJob {
         fastest.map_or_else(|| self.by(device, Strategy::HeteroTensor), Ok)
     }
 
-    /// By every strategy that the device has the kernels for.
+    /// The plan of every strategy that the device has the processors and kernels for.
     fn by_all(&self, device: &Profile) -> Vec<Candidate> {
         Strategy::of_applications().filter_map(|strategy| self.by(device, strategy).ok()).collect()
     }
@@ -178,7 +178,7 @@ impl LanguageJob {
     }
 }
 
-/// Every choice of processors, those of few first.
+/// Every non-empty subset of the processors, the smallest first.
 fn subsets() -> Vec<Vec<ProcessorKind>> {
     let count = 1_usize << ProcessorKind::ALL.len();
     let used = |bits: usize| {

@@ -63,7 +63,7 @@ fn plans_found_together_are_never_worse_than_those_made_alone() {
 
 #[test]
 fn models_that_one_processor_cannot_serve_are_kept_apart() {
-    // Both are fastest on the NPU, which ResNet-50 alone keeps busy.
+    // Alone, both are fastest on the NPU, which ResNet-50 by itself keeps busy.
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let applications = of(
         vec![

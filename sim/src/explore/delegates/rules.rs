@@ -1,8 +1,8 @@
-//! Which operators each delegate takes, by its sources.
+//! Which operators each delegate takes, by its source code.
 //!
-//! Rules are stated in the vocabulary of workloads. What an importer resolved is not seen any more: tensors of
-//! more than four dimensions that it expresses in four, constants that it folded. A normalisation counts as
-//! the sums and products that converters make of it; an operator with the functions linked behind it as one.
+//! The rules are in terms of workloads. They cannot see what the importer has resolved: tensors of more
+//! than four dimensions that it expresses in four, and folded constants. A normalisation counts as the
+//! sums and products that converters make of it; an operator and its fused functions count as one.
 //!
 //! Source: LiteRT f67457790c9c, `tflite/delegates/gpu/common/model_builder.cc`,
 //! `tflite/delegates/xnnpack/xnnpack_delegate.cc`, `tflite/delegates/coreml/coreml_delegate.mm`.
@@ -11,11 +11,11 @@ use crate::workload::{
     Class, DataType, Dimension, Function, GenericKind, Interpolation, Layer, Movement, Reduction, Statistic,
 };
 
-/// Most tensors that XNNPACK's delegate concatenates at once.
+/// Most tensors in one concatenation of XNNPACK's delegate.
 const MOST_CONCATENATED: usize = 5;
 
-/// Why the GPU's delegate leaves a layer to the CPU; `None` where it takes it. The others of TFLite
-/// leave all of these, too.
+/// Why the GPU delegate leaves a layer to the CPU; `None` if it takes the layer. TFLite's other
+/// delegates leave all of these to the CPU, too.
 pub(super) fn gpu(layer: &Layer) -> Option<&'static str> {
     if layer.data_type.is_weight_only() {
         return Some("weights of fewer bits than activations");
@@ -25,13 +25,13 @@ pub(super) fn gpu(layer: &Layer) -> Option<&'static str> {
         Class::Reduction(Reduction::Normalisation(Statistic::NeighbourSquares { .. })) => {
             Some("local response normalisation")
         }
-        // Its check takes it, but its parser wants a table that is computed.
+        // The delegate's check accepts it, but its parser requires a computed table.
         Class::Gather(_) => Some("look-up in a constant table"),
         Class::Recurrent(_) => Some("recurrent layer over a sequence"),
         Class::Generic(generic) => Some(match generic.kind {
-            GenericKind::Elementwise => "element-wise operator that it does not know",
-            GenericKind::Reduction => "reduction that it does not know",
-            GenericKind::Movement => "movement that it does not know",
+            GenericKind::Elementwise => "element-wise operator unknown to the delegate",
+            GenericKind::Reduction => "reduction unknown to the delegate",
+            GenericKind::Movement => "data movement unknown to the delegate",
             GenericKind::Gather => "gather by computed positions",
             GenericKind::Search => "search or sort",
         }),
@@ -45,7 +45,7 @@ pub(super) fn gpu(layer: &Layer) -> Option<&'static str> {
     }
 }
 
-/// The same for XNNPACK's.
+/// Why the XNNPACK delegate leaves a layer to the CPU; `None` if it takes the layer.
 pub(super) fn xnnpack(layer: &Layer) -> Option<&'static str> {
     let class = layer.operator.class();
     let is_softmax = class == Class::Reduction(Reduction::Exponentials);
@@ -64,7 +64,7 @@ pub(super) fn xnnpack(layer: &Layer) -> Option<&'static str> {
     left.or_else(|| gpu(layer))
 }
 
-/// The same for Core ML's.
+/// Why the Core ML delegate leaves a layer to the CPU; `None` if it takes the layer.
 pub(super) fn core_ml(layer: &Layer) -> Option<&'static str> {
     if !matches!(layer.data_type, DataType::F32 | DataType::F16) {
         return Some("integers");
@@ -75,7 +75,7 @@ pub(super) fn core_ml(layer: &Layer) -> Option<&'static str> {
         Class::Elementwise(elementwise) => core_ml_function(elementwise.function),
         Class::Movement(movement) => match movement {
             Movement::Joined(concat) => (concat.dimension != Dimension::Channels)
-                .then_some("concatenation along other dimensions than channels"),
+                .then_some("concatenation along a dimension other than channels"),
             Movement::Range(_) => Some("slice"),
             Movement::Transposed(_) => Some("transposition"),
             Movement::Resized(resize) => nearest(resize.interpolation),

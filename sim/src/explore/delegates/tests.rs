@@ -1,4 +1,5 @@
-//! How graphs are cut, what that costs, and that it costs nothing where a delegate takes all.
+//! How graphs are partitioned, what that costs, and that it costs nothing if a delegate takes
+//! everything.
 
 use super::*;
 use crate::explore::{SearchOptions, explore};
@@ -8,8 +9,8 @@ use crate::workload::{
     DataType, GraphBuilder, LocalResponseNorm, PoolKind, Shape, Window, fuse, network, networks,
 };
 
-/// Two branches, one with a local response normalisation in the middle, which no delegate of TFLite for
-/// GPUs takes, and three convolutions behind where they meet.
+/// Two branches, one through a local response normalisation, which TFLite's GPU delegate does not take,
+/// and a convolution and a pooling after they meet.
 fn branches() -> Vec<Stage> {
     let mut net = GraphBuilder::new("branches", DataType::F32);
     let input = net.input(Shape::image(56, 56, 32));
@@ -34,22 +35,23 @@ fn predicted(device: &Profile, stages: &[Stage], strategy: Strategy) -> Result<P
 }
 
 #[test]
-fn a_subset_goes_on_beside_what_it_does_not_take_and_only_the_largest_is_delegated() {
+fn a_partition_skips_refused_operators_and_only_the_largest_is_delegated() {
     let device = Profile::load("pixel4").unwrap();
     let cut = partitioning(&simulator(&device), &branches(), Strategy::DelegateGpu).unwrap();
-    // Stem and the branch that does not wait; the normalisation; all that waits for it.
+    // The stem and the branch without the normalisation; the normalisation; everything that depends on
+    // it.
     let stages: Vec<&[usize]> = cut.partitions.iter().map(|one| one.stages.as_slice()).collect();
     assert_eq!(stages, [&[0, 3][..], &[1], &[2, 4, 5, 6]]);
     assert_eq!(cut.partitions.iter().map(|one| one.delegated).collect::<Vec<_>>(), [false, false, true]);
     let left: Vec<(usize, &str)> = cut.left_out.iter().map(|one| (one.stage, one.reason.as_str())).collect();
     let smaller = "not in the largest partition";
     assert_eq!(left, [(0, smaller), (1, "local response normalisation"), (3, smaller)]);
-    // The result of the normalisation and that of the other branch.
+    // The results of the normalisation and of the other branch.
     assert_eq!(cut.partitions.iter().map(|one| one.tensors).collect::<Vec<_>>(), [0, 0, 2]);
 }
 
 #[test]
-fn a_compiler_s_islands_end_where_it_takes_an_operator_not_and_all_of_them_are_taken() {
+fn a_compilers_partitions_end_at_refused_operators_and_all_are_delegated() {
     let takes = [true, false, true, true, true, true, true];
     let islands = grown(&branches(), &takes, false);
     let stages: Vec<&[usize]> = islands.iter().map(|one| one.stages.as_slice()).collect();
@@ -57,7 +59,7 @@ fn a_compiler_s_islands_end_where_it_takes_an_operator_not_and_all_of_them_are_t
 }
 
 #[test]
-fn processors_take_turns_and_every_border_costs_what_is_told() {
+fn processors_take_turns_and_every_border_has_the_reported_cost() {
     let (device, stages) = (Profile::load("pixel4").unwrap(), branches());
     let cut = partitioning(&simulator(&device), &stages, Strategy::DelegateGpu).unwrap();
     let crossing: Picos = cut.partitions.iter().map(|one| one.crossing).sum();
@@ -72,7 +74,7 @@ fn processors_take_turns_and_every_border_costs_what_is_told() {
 }
 
 #[test]
-fn a_delegate_that_takes_everything_is_its_processor_alone() {
+fn a_delegate_that_takes_everything_equals_its_single_processor() {
     let mut taken = 0;
     for device in ["pixel4", "galaxy-s10", "snapdragon-8gen3"].map(|name| Profile::load(name).unwrap()) {
         for (name, _) in networks() {
@@ -96,7 +98,7 @@ fn a_delegate_that_takes_everything_is_its_processor_alone() {
 }
 
 #[test]
-fn core_ml_s_delegate_leaves_attention_to_the_cpu_and_takes_no_partition_of_one_operator() {
+fn core_mls_delegate_leaves_attention_to_the_cpu_and_takes_no_partition_of_one_operator() {
     let device = Profile::load("apple-m1").unwrap();
     let stages = fuse(&network("vit-tiny-p16").unwrap());
     let cut = partitioning(&simulator(&device), &stages, Strategy::DelegateNpu).unwrap();

@@ -1,12 +1,12 @@
-//! Rows between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.2): filled static
-//! graphs on the NPU, one after another, and what is left on the GPU.
+//! Rows divided between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.2): full static
+//! graphs on the NPU, one after another, and the remaining rows on the GPU.
 
 use super::{Priced, ProductPrices, faster, layer_level, shared};
 use crate::plan::{GraphCover, Placement};
 use crate::simulate::Result;
 use crate::workload::{Layer, Operator, Stage};
 
-/// Who computes the product `stage`: one processor where the rows cannot be shared.
+/// The placement of the product `stage`: on one processor if the rows cannot be divided.
 pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Result<Placement> {
     match best(price, &stage.layer)? {
         None => layer_level::place(price, stage),
@@ -14,7 +14,7 @@ pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Resul
     }
 }
 
-/// The best division of the rows; none where the first graph takes them all.
+/// The best division of the rows; `None` if the first graph covers all of them.
 pub(super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced> {
     let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
     let mut best = None;
@@ -26,8 +26,8 @@ pub(super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced> {
     Ok(best)
 }
 
-/// Numbers of rows that fill static graphs, fewer than `rows`: the largest graph, the two
-/// largest, and so on.
+/// Numbers of rows below `rows` that fill static graphs: the largest graph, the two largest,
+/// and so on.
 pub(super) fn filled(price: &ProductPrices<'_>, rows: u32) -> Vec<u32> {
     let Some(npu) = price.device().systolic() else { return Vec::new() };
     if rows == 1 || npu.graph_sizes.is_empty() {

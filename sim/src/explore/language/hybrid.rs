@@ -1,6 +1,6 @@
-//! Rows and channels between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.3): padded
-//! or filled graphs on the NPU for some channels, and on the GPU the other channels and
-//! the rows that fill no graph.
+//! Rows and channels divided between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.3): some
+//! channels on the NPU, in padded or full graphs; the other channels, and the rows that fill no
+//! graph, on the GPU.
 
 use super::activation_centric::filled;
 use super::{Priced, ProductPrices, faster, weight_centric};

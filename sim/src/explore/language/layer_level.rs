@@ -1,5 +1,5 @@
-//! Whole products on the processor that is faster (`HeteroInfer`, SOSP'25, section 4.1):
-//! in practice the NPU reads prompts and the GPU generates.
+//! Whole products on the faster processor (`HeteroInfer`, SOSP'25, section 4.1): in practice
+//! the NPU for prefill and the GPU for decode.
 
 use super::{ProductPrices, npu_alone};
 use crate::plan::Placement;

@@ -1,8 +1,8 @@
-//! What one way to compute a product takes: the cost function of the solver.
+//! Latency of one placement of a product: the cost function of the solver.
 //!
-//! `max(T_gpu, T_npu) + T_sync + T_copy` where both work, and each alone with what it takes to
-//! reach the NPU and come back (`HeteroInfer`, SOSP'25, section 4.4). It is the engine's
-//! answer while the two do not slow each other through the memory.
+//! `max(T_gpu, T_npu) + T_sync + T_copy` if both compute; the NPU alone includes the hand-overs
+//! to it and back (`HeteroInfer`, SOSP'25, section 4.4). This is the engine's answer as long as
+//! the two do not contend for memory.
 
 use crate::device::Profile;
 use crate::kernel::Library;
@@ -11,10 +11,10 @@ use crate::simulate::{Result, SimulateError, Simulator, accelerator_costs, execu
 use crate::units::{Bytes, PICOS_PER_SECOND, Picos};
 use crate::workload::{Layer, Stage};
 
-/// Clients of the memory while a product is shared.
+/// Memory clients while GPU and NPU share a product.
 const CLIENTS: usize = 2;
 
-/// Prices products on a device.
+/// Predicts the latency of products on a device.
 #[derive(Clone, Copy, Debug)]
 pub struct ProductPrices<'a> {
     device: &'a Profile,
@@ -23,7 +23,7 @@ pub struct ProductPrices<'a> {
 }
 
 impl<'a> ProductPrices<'a> {
-    /// Prices products on `device` with processors that meet by `mechanism`.
+    /// Prices on `device`, with processors that synchronise by `mechanism`.
     pub fn new(device: &'a Profile, library: Library, mechanism: Mechanism) -> Self {
         Self { device, library, mechanism }
     }
@@ -33,7 +33,7 @@ impl<'a> ProductPrices<'a> {
         self.device
     }
 
-    /// The GPU alone, which has the input.
+    /// Latency on the GPU alone, with the input on the GPU.
     ///
     /// # Errors
     /// The device has no GPU or kernel for `layer`.
@@ -41,7 +41,7 @@ impl<'a> ProductPrices<'a> {
         Ok(execute(layer, self.device, self.library, Processor::Gpu)?.0.duration())
     }
 
-    /// The NPU's part of `split` and its traffic; none where no graphs cover its rows.
+    /// Time and traffic of the NPU's part, `region`; `None` if no graphs cover its rows.
     fn npu(
         &self,
         layer: &Layer,
@@ -63,9 +63,9 @@ impl<'a> ProductPrices<'a> {
         Ok(Some((sum, bytes)))
     }
 
-    /// What `split` takes at least, from an input on the GPU to a result that it may read;
-    /// none where no graphs cover the NPU's rows. It takes that unless the processors slow
-    /// each other before the memory moves all it can.
+    /// Lower bound of the latency of `split`, from an input on the GPU to a result that the GPU
+    /// may read; `None` if no graphs cover the NPU's rows. The bound is exact unless the
+    /// processors slow each other down below the memory's capacity.
     ///
     /// # Errors
     /// The device lacks a processor, or a kernel for `layer`.
@@ -94,10 +94,10 @@ impl<'a> ProductPrices<'a> {
         Ok(Some(gpu.max(to_npu + npu).max(moving) + join))
     }
 
-    /// What `split` takes in the engine, as [`Self::split`] counts.
+    /// Simulated latency of `split`, from and to the GPU as in [`Self::split`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::split`].
     pub fn simulated(&self, stage: &Stage, split: &Placement) -> Result<Picos> {
         let plan = Plan::new(self.mechanism, vec![*split]);
         let mut simulator = Simulator::new(self.device, self.library).product_by_product().inside();

@@ -1,6 +1,5 @@
-//! Every way to compute a product, priced; the fastest is taken (`HeteroInfer`, SOSP'25,
-//! section 4.4). The best of each kind are compared in the engine, where GPU and NPU slow
-//! each other.
+//! The fastest of every way to compute a product (`HeteroInfer`, SOSP'25, section 4.4). The
+//! best of each kind are compared by simulation, which includes the contention of GPU and NPU.
 
 use super::{ProductPrices, activation_centric, hybrid, npu_alone, weight_centric};
 use crate::plan::Placement;

@@ -8,7 +8,7 @@ use crate::workload::{Turn, WeightFormat, language_model};
 
 const FAST: Mechanism = Mechanism::SleepThenPoll;
 
-/// What a prompt and an answer take, with the plan made for fast synchronisation.
+/// Times of a prompt and its answer under `mechanism`, with the plan made for fast synchronisation.
 fn answer(model: &str, [prompt, generated]: [u32; 2], strategy: S, mechanism: Mechanism) -> Generation {
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let turn = Turn { prompt_tokens: prompt, generated_tokens: generated };
@@ -70,7 +70,7 @@ fn other_ways_to_run_525_tokens_are_slower_as_published() {
 fn no_other_strategy_beats_the_solver() {
     for prompt in [32, 135, 256, 300, 525] {
         let best = prefill("internlm2-1.8b", prompt, S::HeteroTensor, FAST);
-        // Whole steps on one processor are other engines'.
+        // Strategies of whole steps on one processor are outside the solver's candidates.
         for strategy in
             S::of_language_models().filter(|strategy| !strategy.rules().language.unwrap().steps.are_whole())
         {
@@ -130,7 +130,7 @@ fn a_prompt_read_by_the_npu_is_answered_by_the_faster_of_cpu_and_gpu_with_the_we
         let report = &answer.generation.turns[turn];
         [report.prefill.latency, report.decode.as_ref().unwrap().latency]
     };
-    // The cache changes its layout each time another processor goes on with it.
+    // The KV cache changes its layout each time another processor continues with it.
     let rearranged = |tokens: u32| {
         let bytes = 2.0 * task.model.cache_bytes(tokens) as f64;
         Picos::from_nanos(1e9 * bytes / device.memory.capacity(1).0)

@@ -1,4 +1,4 @@
-//! Output channels between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.1).
+//! Output channels divided between GPU and NPU (`HeteroInfer`, SOSP'25, section 4.2.1).
 
 use super::{Priced, ProductPrices, faster};
 use crate::plan::{GraphCover, Placement};
@@ -18,8 +18,8 @@ pub(in super::super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result
     Ok(best)
 }
 
-/// The best division of the channels of the first rows, of `[first, rest]`; the rest is the
-/// GPU's. The NPU's channels fill its arrays.
+/// The best division of the channels of the NPU's rows; the GPU computes all channels of
+/// `gpu_rows`. The NPU's channels are a multiple of its arrays' dimension.
 pub(super) fn divide(
     price: &ProductPrices<'_>,
     layer: &Layer,

@@ -1,7 +1,7 @@
-//! Chains: several stages that both processors compute their parts of, without the other.
+//! The moves of chains: several stages of which each processor computes its part without the other.
 //!
-//! Responsible for: what entering, running, leaving open and closing one does to a label. Not for: what the
-//! parts take (`chains`). Invariant: as of [`Mover`].
+//! Responsible for: the effect on a label of entering, running, leaving open and closing a chain. Not
+//! for: the prices of the parts (`chains`). Invariant: that of [`Mover`].
 
 use super::chains::Read;
 use super::{
@@ -11,7 +11,8 @@ use crate::plan::Axis;
 use crate::units::Picos;
 
 impl Mover<'_, '_, '_> {
-    /// The stages up to `end` as a chain: brought together behind it, or left open, cut in given ways.
+    /// The stages before `end` as a chain: joined after it or, if `open` gives a range of ways, left
+    /// open.
     pub(super) fn chain(
         &mut self,
         mut step: Step,
@@ -47,14 +48,14 @@ impl Mover<'_, '_, '_> {
         };
         let decided = Move::Chain { end, cutting, cut, stays_open: own.at == at, goes_on };
         self.meanwhile(&mut step, &decided, end);
-        let (now, places) = self.behind(&step, position, end, |stage| {
+        let (now, places) = self.advanced(&step, position, end, |stage| {
             let own_lines = lines.as_ref().and_then(|lines| lines.get(end - 1 - stage));
             Place { lines: own_lines.copied().unwrap_or_default(), ..own }
         });
         Some((now, places, decided))
     }
 
-    /// Both processors work through a chain that they can start with; its cut.
+    /// Both processors compute a chain whose inputs are there; its cut.
     fn run(step: &mut Step, way: Way) -> u32 {
         let gpu = step.gpu_start() + way.gpu;
         step.now.queues[CPU] += way.cpu;
@@ -63,7 +64,8 @@ impl Mover<'_, '_, '_> {
         way.cut
     }
 
-    /// The join behind a chain, which brings what else is apart in it together; whether anything was.
+    /// The join after a chain, which also joins the chain's open results; whether the chain continues
+    /// an open one.
     fn close(
         &mut self,
         step: &mut Step,
@@ -93,8 +95,9 @@ impl Mover<'_, '_, '_> {
         goes_on
     }
 
-    /// The ways in which a chain can read the open results of the same cutting that it needs: each processor
-    /// has the lines that its part reads. None where there are no such results, or ways.
+    /// The ways in which a chain can continue the open results of the same cutting that it reads: each
+    /// processor has the lines that its part reads. `None` if there are no such results, or no such
+    /// ways.
     fn fitting(
         &self,
         step: &Step,
@@ -132,9 +135,10 @@ impl Mover<'_, '_, '_> {
         (!fitting.is_empty()).then_some(fitting)
     }
 
-    /// A chain's stages, relaxed: what a later one reads from outside may come while earlier ones are computed, so
-    /// that only it and those behind it wait for that; what is apart along the same axis may be of the same
-    /// chain; all ways in which a chain stays open are one.
+    /// Relaxed, the stages of a chain: an input that a later stage reads from outside may arrive while
+    /// earlier ones are computed, so only that stage and those after it wait; results that are apart
+    /// along the same axis may belong to the same chain; a bucket of ways in which the chain stays open
+    /// counts as one.
     fn enter_relaxed(
         &self,
         step: &mut Step,
@@ -151,8 +155,8 @@ impl Mover<'_, '_, '_> {
                 cut: least.cut,
             })
         };
-        if let Some((first, behind)) = open {
-            let cut = Self::run(step, least(&ways[first..behind])?);
+        if let Some((first, last)) = open {
+            let cut = Self::run(step, least(&ways[first..last])?);
             for by in [CPU, GPU] {
                 let last = late.iter().map(|(_, starts)| starts[by]).max().unwrap_or_default();
                 step.now.queues[by] = step.now.queues[by].max(last);
@@ -167,16 +171,17 @@ impl Mover<'_, '_, '_> {
         let (mut computed, cut) = even(ways, starts)?;
         late.retain(|(_, late)| late[CPU] > starts[CPU] || late[GPU] > starts[GPU]);
         for (stage, late) in late {
-            let behind = even(self.chains.ways(cutting, end, end - stage)?, late)?;
-            computed = computed.max(behind.0);
+            let (from_stage, _) = even(self.chains.ways(cutting, end, end - stage)?, late)?;
+            computed = computed.max(from_stage);
         }
         step.now.joules += least(ways)?.joules;
-        // Later kernels of the GPU wait for the join, whatever its own part took.
+        // Later GPU kernels wait for the join, so the end of the GPU's part does not matter.
         step.now.queues[CPU] = computed;
         Some(cut)
     }
 
-    /// What a chain reads from outside is where it is read; from when on CPU and GPU can compute each later stage that does.
+    /// Relaxed, hands over what a chain reads from outside; for each later stage that reads such an
+    /// input, when CPU and GPU can start it.
     fn read_relaxed(
         &self,
         step: &mut Step,
@@ -197,7 +202,7 @@ impl Mover<'_, '_, '_> {
                 continue;
             }
             if matches!(place.at, At::Apart(_)) {
-                // Joined some time in between: only the join's own time is sure.
+                // Joined at some time within the chain: only the delay of the join is certain.
                 step.now.queues[CPU] += self.model.meeting(input, true).join;
                 step.place_apart(Place::with(joined(self.model.own_memory), Picos::ZERO));
                 for by in BOTH {
@@ -222,7 +227,7 @@ impl Mover<'_, '_, '_> {
         late
     }
 
-    /// A chain's stages, exactly: where a later one waits for something, one after another.
+    /// Exact, the stages of a chain: at once if all inputs are there, otherwise stage by stage.
     fn enter(
         &self,
         step: &mut Step,

@@ -1,7 +1,8 @@
-//! What chains take: stages of a run whose parts each processor computes without the other.
+//! Prices of chains: stages of a run whose parts each processor computes without the other.
 //!
-//! Responsible for: the work of both processors over every cut of a chain's last stage. Not for: when one
-//! pays. Invariant: relaxed, no chain that a plan can have takes less of either processor.
+//! Responsible for: the work of both processors for every cut of a chain's last stage. Not for: when a
+//! chain is worth it. Invariant: relaxed, no chain of any plan takes less than its price on either
+//! processor.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,18 +13,19 @@ use foldhash::fast::FixedState;
 use super::{Cutting, Model, Price, Pricing, Way, Ways};
 use crate::plan::Axis;
 
-/// Ways to cut chains, by axis, core set, end, and length.
+/// The ways to cut every chain.
 pub(super) struct ChainTables {
     /// `[axis][core set][end][length - 1]`.
     ways: [Vec<Vec<Vec<Ways>>>; 2],
     pub(super) longest: usize,
-    /// From each position, what the stages of the longest chain there read from before it.
+    /// For each position, the reads from before it by the stages of the longest chain that starts there.
     reads: Vec<Vec<Read>>,
-    /// What [`Model::widened`] said of chains as long as can be, by end, axis and cut.
+    /// Cached results of [`Model::widened`] for the longest chains, by end, axis and cut.
     widened: RefCell<HashMap<(usize, Axis, u32), Lines, FixedState>>,
 }
 
-/// What a stage of a chain reads from before it: as which of its inputs, and whose result.
+/// A read from before a chain: the reading stage, the position among its inputs, and the stage that is
+/// read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub(super) stage: usize,
@@ -31,11 +33,12 @@ pub(super) struct Read {
     pub(super) input: usize,
 }
 
-/// What CPU and GPU compute of each stage of a chain, from the last one back.
+/// Lines that CPU and GPU compute of each stage of a chain, from the last one back, as
+/// [`Model::widened`].
 pub(super) type Lines = Rc<[[u32; 2]]>;
 
 impl ChainTables {
-    /// Of at most `longest` stages; relaxed, on whichever core set is best for each stage.
+    /// Prices chains of at most `longest` stages; relaxed, each stage on its best core set.
     pub(super) fn new(model: &Model<'_>, pricing: &Pricing<'_, '_>, relaxed: bool, longest: usize) -> Self {
         let sets = if relaxed { 1 } else { model.core_sets.len() };
         let of_axis = |axis: Axis| {
@@ -62,14 +65,14 @@ impl ChainTables {
         Self { ways: Axis::ALL.map(of_axis), longest, reads, widened: RefCell::default() }
     }
 
-    /// What the stages of a chain from a position to `end` read from before it, in their order.
+    /// The reads from before a chain from a position to `end`, in the order of the stages.
     pub(super) fn reads(&self, position: usize, end: usize) -> &[Read] {
         let reads = &self.reads[position];
         &reads[..reads.partition_point(|read| read.stage < end)]
     }
 
-    /// What both processors compute of the stages of a chain before `end`, and of those that could be before
-    /// it, where its last stage is cut there.
+    /// Lines of both processors in the longest chain that ends before `end` with its last stage cut at
+    /// `cut`.
     pub(super) fn lines(&self, model: &Model<'_>, end: usize, axis: Axis, cut: u32) -> Lines {
         let lowest = model.run_start[end - 1].max(end.saturating_sub(self.longest));
         let mut known = self.widened.borrow_mut();
@@ -77,14 +80,14 @@ impl ChainTables {
         Rc::clone(lines.or_insert_with(|| model.widened(end, axis, cut, lowest).into()))
     }
 
-    /// The ways to cut the chain of so many stages before `end`; none where there is none.
+    /// The ways to cut the chain of `length` stages before `end`; `None` if there is no such chain.
     pub(super) fn ways(&self, cutting: Cutting, end: usize, length: usize) -> Option<&Ways> {
         let of_set = &self.ways[cutting.axis as usize][cutting.cores as usize];
         of_set[end].get(length.checked_sub(1)?).filter(|ways| !ways.is_empty())
     }
 }
 
-/// Adds what every chain takes that ends before `end` with these lines, from the last stage back.
+/// Adds the price of every chain that ends before `end` with these lines, from the last stage back.
 fn add(
     model: &Model<'_>,
     (end, lines): (usize, &[[u32; 2]]),
@@ -96,7 +99,7 @@ fn add(
         let Some(cuts) = model.cuts(end - 1 - before, cutting.axis) else { return };
         let (first, second) = (first as usize, second as usize);
         let [of_cpu, of_gpu] = match (relaxed, cutting.axis) {
-            // A wider part may be faster, as another kernel computes it.
+            // A wider part may be faster, with another kernel.
             (true, Axis::Height) => [cuts.least[0][first], cuts.least[1][second]],
             (true, Axis::Channels) => [cuts.best_cpu[first], cuts.gpu[second]],
             (false, _) => [cuts.cpu[cutting.cores as usize][first], cuts.gpu[second.min(first)]],
@@ -110,7 +113,7 @@ fn add(
     }
 }
 
-/// What stages read from before them.
+/// The reads of the stages `position..end` from before `position`.
 fn reads(model: &Model<'_>, position: usize, end: usize) -> Vec<Read> {
     let of = |stage: usize| {
         let inputs = model.stages[stage].inputs.iter().enumerate();

@@ -1,7 +1,7 @@
-//! What parts take longer together than the longer of them alone: the engine says.
+//! Contention: how much longer parts take together than the longest of them alone, by simulation.
 //!
-//! Responsible for: asking it for single cuts, and for chains of plans that were found; for other chains an
-//! estimate. Not for: contention between branches, which only simulating the plan shows.
+//! Responsible for: simulating single cuts, and the chains of plans found; estimating other chains. Not
+//! for: contention between branches, which only the simulation of the whole plan includes.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,22 +15,24 @@ use crate::simulate::{Result, Simulator};
 use crate::units::Picos;
 use crate::workload::Stage;
 
-/// What a chain loses of what its stages lose one by one: on average over the chains of bundled networks.
+/// Contention of a chain relative to the sum over its stages: the mean over the chains of bundled
+/// networks.
 const CHAIN_PART: f64 = 0.75;
 
-/// The part of an operator that is moved first between those that share it, and how many times less is at last.
+/// First step of the local search over shares, as a fraction of the operator, and the ratio of the
+/// first step to the last.
 const COARSEST_SHARE: u32 = 8;
 const FINER: u32 = 16;
 
-/// What was asked so far.
+/// Contention simulated so far.
 pub(super) struct Contention<'e, 'a> {
     inside: Simulator<'a>,
     options: &'e SearchOptions,
     alone: CoRunCache,
     chains: HashMap<(usize, usize, Cutting, u32), Picos, FixedState>,
-    /// The best shares of a kind of operator that is alone.
+    /// The best shares of each kind of operator on its own.
     shares: HashMap<(usize, Cutting, Members), [u32; 3], FixedState>,
-    /// What a kind of operator loses at its balanced cut.
+    /// The contention of each kind of operator at its balanced cut.
     balanced: HashMap<(usize, Cutting), Picos, FixedState>,
 }
 
@@ -46,7 +48,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         }
     }
 
-    /// What a stage loses that is cut there; nothing where it cannot be simulated so.
+    /// Contention of a stage cut at `cut`; zero if the cut cannot be simulated.
     pub(super) fn of_cut(&mut self, model: &Model<'_>, stage: usize, cutting: Cutting, cut: u32) -> Picos {
         let Some(cuts) = model.cuts(stage, cutting.axis) else { return Picos::ZERO };
         let cores = model.core_sets[cutting.cores as usize];
@@ -58,7 +60,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         self.of_placement(model, stage, placement, cpu.max(gpu))
     }
 
-    /// What a stage loses that is placed so and whose longest part takes so long alone.
+    /// Contention of a stage with this placement, whose longest part takes `longest` alone.
     pub(super) fn of_placement(
         &mut self,
         model: &Model<'_>,
@@ -73,7 +75,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         }
     }
 
-    /// What shares of a stage lose.
+    /// Contention of shares of a stage.
     pub(super) fn of_shares(
         &mut self,
         model: &Model<'_>,
@@ -87,8 +89,9 @@ impl<'e, 'a> Contention<'e, 'a> {
         self.of_placement(model, stage, placement, longest.unwrap_or_default())
     }
 
-    /// The shares with which a stage alone takes least, from some on that take least without contention:
-    /// rows or channels go from one part to another as long as that helps, fewer and fewer at a time.
+    /// The shares with the least simulated time of a stage on its own, by a local search from `first`,
+    /// the best shares without contention: rows or channels move from one part to another, in smaller
+    /// and smaller steps.
     pub(super) fn best_shares(
         &mut self,
         model: &Model<'_>,
@@ -129,7 +132,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         best.1
     }
 
-    /// What a chain loses.
+    /// Contention of a chain: simulated if known, else estimated.
     pub(super) fn of_chain(
         &mut self,
         model: &Model<'_>,
@@ -156,7 +159,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         lost
     }
 
-    /// Simulates the chains of a plan on their own; whether any of them was new.
+    /// Simulates the new chains of a plan on their own; whether there was any.
     pub(super) fn learn(&mut self, model: &Model<'_>, moves: &[(usize, Move)], plan: &Plan) -> bool {
         let mut is_new = false;
         for &(start, decided) in moves {
@@ -196,7 +199,7 @@ impl<'e, 'a> Contention<'e, 'a> {
     }
 }
 
-/// A stage as if the workload began with `start`.
+/// A stage of the workload that begins at `start`.
 pub(super) fn within(stages: &[Stage], start: usize, stage: usize) -> Stage {
     let inputs = stages[stage].inputs.iter().filter_map(|input| input.checked_sub(start)).collect();
     Stage { inputs, ..stages[stage].clone() }

@@ -1,8 +1,8 @@
-//! What is known of a way to have decided the first stages, and which of two ways is no worse.
+//! Labels: the state after the first stages are decided, and dominance between labels.
 //!
-//! Responsible for: dominance, and keeping few labels. Not for: how one becomes the next (`moves`).
-//! Invariant: a label that merging or dominance leaves out is covered by one that can do whatever it can,
-//! no later and with no higher bound.
+//! Responsible for: dominance, the beam, and merging. Not for: the move from one label to the next
+//! (`moves`). Invariant: a label that is merged or dominated is covered by one that can do everything
+//! it can, no later and with no higher bound.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -15,72 +15,74 @@ use crate::plan::Axis;
 use crate::schedule::Holders;
 use crate::units::Picos;
 
-/// A chain whose parts are apart: along which axis, on which of the core sets beside the GPU.
+/// How a stage or a chain is cut: the axis, and the index of the core set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Cutting {
     pub(super) axis: Axis,
     pub(super) cores: u8,
 }
 
-/// With whom a result is.
+/// Which processors have a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum At {
+    /// These have all of it.
     With(Holders),
-    /// Its parts are apart, in a chain.
+    /// Its parts are in an open chain, not joined yet.
     Apart(Cutting),
 }
 
-/// Where a result lies that is still read.
+/// The place of a live result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) at: At,
     pub(super) ready: Picos,
-    /// No stage that reads it starts to compute before: of parts that are apart, in a chain that goes on, the
-    /// earlier one's end.
+    /// Earliest start of a stage that reads it: `ready`, or in an open chain the end of the earlier
+    /// part.
     pub(super) usable: Picos,
-    /// Whether the NPU computed all of it, so that the graph in which it did can go on with it.
+    /// Whether the NPU computed all of it, so that the NPU's graph can continue with it.
     pub(super) of_npu: bool,
-    /// Of a cut result: how far the CPU's part reaches, and from where on the GPU's.
+    /// In an open chain, the end of the CPU's part and the start of the GPU's. Of a joined cut with a
+    /// GPU that has memory of its own, the lines of the CPU's part and of all. Otherwise zero.
     pub(super) lines: [u32; 2],
 }
 
-/// Bits of graphs of the NPU, and of parts in chains along either axis, beside those of the processors.
-const GRAPHS: u8 = 0b1000;
-const PARTS: u8 = 0b1111_0000;
+/// Bits of NPU graphs, and of parts of chains along either axis, above those of the processors.
+const NPU_GRAPH: u8 = 0b1000;
+const CHAIN_PARTS: u8 = 0b1111_0000;
 
-/// How far the processors are.
+/// Clocks of the processors, and energy so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Progress {
-    /// When the queue of each ends.
+    /// When the queue of each processor ends.
     pub(super) queues: [Picos; 3],
-    /// When the last join ended, which later kernels of the GPU come after.
+    /// End of the last join; later GPU kernels wait for it.
     pub(super) join: Picos,
-    /// The NPU's graph that later stages can be part of: one more than its first stage; none if zero. One
-    /// that began later takes more stages.
+    /// The NPU graph that later stages can join, as its first stage plus one; zero for none. A graph
+    /// that began later accepts more stages.
     pub(super) graph: usize,
-    /// What it takes in the end that the host gets the results of the workload which the GPU alone has.
+    /// Time at the end to read back the workload's results that only the GPU has.
     pub(super) read_back: Picos,
     pub(super) joules: f64,
 }
 
-/// A way to have decided the first stages, or, relaxed, several.
+/// The state after the first stages are decided; relaxed, it may stand for several.
 #[derive(Clone, Debug)]
 pub(super) struct Label {
     pub(super) now: Progress,
-    /// Of each result that is still read, in order of the stages.
+    /// Of each live result, in the order of the stages.
     pub(super) places: Vec<Place>,
-    /// The last decision, in the list of all.
+    /// The last decision, as an index into the programme's list.
     pub(super) decision: Option<usize>,
-    /// No plan that goes on from here costs less.
+    /// Lower bound of the cost of every plan that continues this label.
     pub(super) bound: f64,
-    /// What it costs at least up to where all processors next wait for one result.
+    /// Lower bound of the cost at the next meeting point.
     pub(super) rank: f64,
-    /// What it costs there if one processor takes everything until then.
+    /// The cost at the next meeting point if one processor computes everything until then.
     pub(super) alone: f64,
 }
 
 impl At {
-    /// Whether whoever reads is served no later than from `other`.
+    /// Whether a result here serves every reader no later than one at `other`.
     fn is_no_worse_than(self, other: Self) -> bool {
         match (self, other) {
             (Self::With(own), Self::With(others)) => own.has_all(others),
@@ -93,7 +95,7 @@ impl At {
 }
 
 impl At {
-    /// What is no worse than both: a result that CPU and GPU have is no worse than one in parts.
+    /// A place no worse than both: a result that CPU and GPU have is no worse than one in parts.
     fn either(self, other: Self) -> Self {
         let both = Holders::one(ProcessorKind::Cpu).with(ProcessorKind::Gpu);
         match (self, other) {
@@ -108,27 +110,29 @@ impl At {
 }
 
 impl Place {
-    /// Of a result that is whole from then on.
+    /// A result that `holders` have from `ready` on.
     pub(super) fn with(holders: Holders, ready: Picos) -> Self {
         Self { at: At::With(holders), ready, usable: ready, of_npu: false, lines: [0; 2] }
     }
 
-    /// As bits, whom a result serves that lies so, and whom one has to serve that is no worse: a bit for each
-    /// processor, one for graphs of the NPU, and one for parts of each chain, which who has all of it serves, too.
+    /// The readers that this place serves, and those that any place no worse must serve, as bits: one
+    /// for each processor, one for NPU graphs, and those for parts of chains, which a result with CPU
+    /// and GPU serves, too.
     fn holders(&self) -> [u8; 2] {
         match self.at {
             At::With(holders) => {
                 let bit = |kind: ProcessorKind| u8::from(holders.has(kind)) << kind as u8;
-                let of_npu = if self.of_npu { GRAPHS } else { 0 };
+                let of_npu = if self.of_npu { NPU_GRAPH } else { 0 };
                 let needs = ProcessorKind::ALL.into_iter().map(bit).fold(of_npu, |bits, bit| bits | bit);
                 let serves_parts = holders.has(ProcessorKind::Cpu) && holders.has(ProcessorKind::Gpu);
-                [if serves_parts { needs | PARTS } else { needs }, needs]
+                [if serves_parts { needs | CHAIN_PARTS } else { needs }, needs]
             }
-            // Core sets share the two bits of an axis: the same bit need not be the same chain.
+            // All core sets share the two bits of an axis: an equal bit need not mean the same chain.
             At::Apart(Cutting { axis, cores }) => [1 << (4 + 2 * (axis as u8) + cores % 2); 2],
         }
     }
 
+    /// Times up to `passed`, which every queue of the other label has reached, count as equal.
     fn is_no_worse_than(&self, other: &Self, passed: Picos) -> bool {
         let has_lines = match (self.at, other.at) {
             (At::Apart(_), At::Apart(_)) => {
@@ -145,12 +149,12 @@ impl Place {
 }
 
 impl Progress {
-    /// The later of its queues.
+    /// The end of the last queue.
     pub(super) fn end(&self) -> Picos {
         self.queues.into_iter().max().unwrap_or_default()
     }
 
-    /// The least of both, of everything by itself.
+    /// The component-wise best of both.
     fn least(self, other: Self) -> Self {
         Self {
             queues: [
@@ -167,7 +171,7 @@ impl Progress {
 }
 
 impl Label {
-    /// Whether it can do whatever `other` can, no later.
+    /// Whether it can do everything that `other` can, no later.
     pub(super) fn dominates(&self, other: &Self, uses_npu: bool) -> bool {
         let (own, others) = (&self.now, &other.now);
         let [cpu, gpu, npu] = others.queues;
@@ -182,8 +186,8 @@ impl Label {
             && self.places.iter().zip(&other.places).all(|(own, other)| own.is_no_worse_than(other, passed))
     }
 
-    /// Becomes no worse than `other`, too.
-    fn stand_for(&mut self, other: &Self) {
+    /// Becomes the component-wise best of itself and `other`, for which it then stands.
+    fn absorb(&mut self, other: &Self) {
         self.now = self.now.least(other.now);
         (self.bound, self.rank) = (self.bound.min(other.bound), self.rank.min(other.rank));
         self.alone = self.alone.min(other.alone);
@@ -195,7 +199,7 @@ impl Label {
         }
     }
 
-    /// Of the first results, a byte each: whom they serve, and whom those of a label have to serve that dominates this one.
+    /// [`Place::holders`] of the first results, a byte each.
     fn holders(&self) -> [u64; 2] {
         let bytes = self.places.iter().take(size_of::<u64>()).map(Place::holders);
         bytes.fold([0; 2], |[serves, needs], of| {
@@ -209,10 +213,10 @@ impl Label {
     }
 }
 
-/// Labels of which the least clocks are known together.
+/// Labels per block of a [`Group`].
 const BLOCK: usize = 32;
 
-/// Labels whose first results serve the same, in blocks, by the CPU's clock.
+/// Labels whose first results serve the same readers, in blocks, in order of the CPU's clock.
 struct Group {
     serves: u64,
     members: Vec<usize>,
@@ -221,7 +225,7 @@ struct Group {
 }
 
 impl Group {
-    /// Members whose clocks do not rule out that they dominate a label.
+    /// Members that may dominate a label with these clocks, by the least clocks of their blocks.
     fn no_later(&self, [_, gpu, npu]: [Picos; 3]) -> impl Iterator<Item = usize> {
         let blocks = self.members.chunks(BLOCK).zip(&self.least);
         let early = blocks.filter(move |(_, least)| least[0] <= gpu && least[1] <= npu);
@@ -239,7 +243,7 @@ impl Group {
     }
 }
 
-/// Without those that others dominate.
+/// Removes the labels that others dominate.
 pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> {
     labels.sort_by_cached_key(|label| (label.now.queues, label.decision));
     let (mut kept, mut groups): (Vec<Label>, Vec<Group>) = (Vec::new(), Vec::new());
@@ -250,7 +254,7 @@ pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> 
             .flat_map(|group| group.no_later(label.now.queues))
             .find(|&at| kept[at].dominates(&label, uses_npu));
         if let Some(at) = dominating {
-            // What a merged label inherited says nothing of those that it dominates.
+            // The bound that a merged label inherited need not hold for a label that it dominates.
             kept[at].bound = kept[at].bound.min(label.bound);
             continue;
         }
@@ -264,31 +268,30 @@ pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> 
     kept
 }
 
-/// Which part of the labels, or how many at least, are kept beside them for what one processor does.
-const MORE: usize = 4;
-const FEWEST: usize = 4;
+/// Extra labels of the beam, by [`Label::alone`]: one per so many labels of its width, and a minimum.
+const WIDTH_PER_EXTRA: usize = 4;
+const FEWEST_EXTRA: usize = 4;
 
-/// The half of `width` labels that promise most up to the next meeting point, and of the others those that promise
-/// most in the end. What promises most may need luck: a few more are those that are there first if one processor takes
-/// the rest.
-pub(super) fn leading(mut labels: Vec<Label>, width: usize) -> Vec<Label> {
-    let mut others = split_behind(&mut labels, width / 2, |label| label.rank);
-    let mut last = split_behind(&mut others, width - width / 2, |label| label.bound);
-    split_behind(&mut last, (width / MORE).max(FEWEST), |label| label.alone);
+/// The beam: half of `width` the labels of least rank, the other half those of least bound. Both are
+/// lower bounds that may not be attainable, so a few extra labels are those of least [`Label::alone`].
+pub(super) fn beam(mut labels: Vec<Label>, width: usize) -> Vec<Label> {
+    let mut others = split_off_worse(&mut labels, width / 2, |label| label.rank);
+    let mut last = split_off_worse(&mut others, width - width / 2, |label| label.bound);
+    split_off_worse(&mut last, (width / WIDTH_PER_EXTRA).max(FEWEST_EXTRA), |label| label.alone);
     labels.extend(others);
     labels.extend(last);
     labels
 }
 
-/// The half of `width` that promises most, and the others merged into as many.
-pub(super) fn squeezed(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Vec<Label> {
-    let others = split_behind(&mut labels, width / 2, |label| label.bound);
+/// Half of `width` the labels of least bound, and the others merged into the other half.
+pub(super) fn half_merged(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Vec<Label> {
+    let others = split_off_worse(&mut labels, width / 2, |label| label.bound);
     labels.extend(merged(others, width / 2, uses_npu));
     labels
 }
 
-/// Leaves so many labels that cost least, sorted, and returns the others.
-fn split_behind(labels: &mut Vec<Label>, count: usize, cost: impl Fn(&Label) -> f64) -> Vec<Label> {
+/// Keeps the `count` labels of least cost, sorted, and returns the others.
+fn split_off_worse(labels: &mut Vec<Label>, count: usize, cost: impl Fn(&Label) -> f64) -> Vec<Label> {
     let by_cost = |one: &Label, other: &Label| {
         let costs = cost(one).total_cmp(&cost(other)).then(one.rank.total_cmp(&other.rank));
         costs.then_with(|| one.order().cmp(&other.order()))
@@ -302,19 +305,20 @@ fn split_behind(labels: &mut Vec<Label>, count: usize, cost: impl Fn(&Label) -> 
     others
 }
 
-/// Parts of the range of clocks that are one cell: at first, and those beyond which it no longer matters
-/// where results lie.
+/// Cells across the range of clocks: of the finest grid, and of the coarsest that still distinguishes
+/// places.
 const FINEST: u64 = 512;
 const COARSEST: u64 = 128;
 
-/// About `width` labels, each no worse than those it stands for: what lies in one cell of a grid of
-/// clocks becomes one, with the least of everything. The grid is made coarser until they are few.
+/// About `width` labels, each no worse than those it stands for: the labels in one cell of a grid of
+/// clocks become their component-wise best. The grid is made coarser until few are left.
 pub(super) fn merged(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Vec<Label> {
     let first = |label: &Label| label.now.queues.into_iter().min().unwrap_or_default().0;
     let low = labels.iter().map(first).min().unwrap_or(0);
     let range = labels.iter().map(|label| label.now.end().0).max().unwrap_or(0).saturating_sub(low);
     let mut grid = Grid { cell: (range / FINEST).max(1), range };
-    // Cells consist of those of finer grids, so that nothing has to be merged before few are left.
+    // A coarse cell is a union of finer ones, so labels need no merging before the grid is coarse
+    // enough.
     while grid.is_filled_by(&labels, 4 * width) && !grid.is_coarsest() {
         grid.cell *= 2;
     }
@@ -330,10 +334,11 @@ pub(super) fn merged(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Ve
     }
 }
 
-/// Cells of clocks, for each combination of results that the NPU computed, and, where they are small, of places.
+/// Cells of clocks, separate for each set of results that the NPU computed and, while they are small,
+/// for each combination of places.
 struct Grid {
     cell: u64,
-    /// Of all clocks.
+    /// Range of all clocks.
     range: u64,
 }
 
@@ -342,8 +347,8 @@ impl Grid {
         self.cell > self.range.max(1).saturating_mul(4)
     }
 
-    /// The cell of a label, known by the hash of its coordinates: were those of two cells the same, a label would
-    /// stand for both, which it may for any.
+    /// The cell of a label, as a hash of its coordinates. A collision is harmless: a merged label may
+    /// stand for any others.
     fn cell_of(&self, label: &Label) -> u64 {
         let Progress { queues, join, graph, read_back, .. } = label.now;
         let mut coordinates = FixedState::default().build_hasher();
@@ -354,7 +359,7 @@ impl Grid {
             coordinates.write_u64(read_back.0);
         }
         for place in &label.places {
-            // A graph of the NPU goes on with its own results alone, and costs much to begin.
+            // An NPU graph continues only with results of the NPU, and beginning one is expensive.
             coordinates.write_u8(u8::from(place.of_npu && self.cell <= self.range));
             if is_small {
                 coordinates.write_u64(place.ready.0 / (2 * self.cell));
@@ -364,7 +369,7 @@ impl Grid {
         coordinates.finish()
     }
 
-    /// Whether labels lie in more cells than so many.
+    /// Whether labels lie in more than `most` cells.
     fn is_filled_by(&self, labels: &[Label], most: usize) -> bool {
         let mut filled: HashSet<u64, FixedState> = HashSet::default();
         labels.iter().any(|label| filled.insert(self.cell_of(label)) && filled.len() > most)
@@ -376,7 +381,7 @@ impl Grid {
         let mut merged: Vec<Label> = Vec::new();
         for label in labels {
             match numbers.entry(self.cell_of(&label)) {
-                Entry::Occupied(number) => merged[*number.get()].stand_for(&label),
+                Entry::Occupied(number) => merged[*number.get()].absorb(&label),
                 Entry::Vacant(free) => {
                     free.insert(merged.len());
                     merged.push(label);

@@ -1,11 +1,12 @@
-//! What plans of one workload are made of, priced: operators, parts, hand-overs, and who reads whom.
+//! One workload on one device as the programme sees it: prices of operators, parts and hand-overs, and
+//! the dependences between stages.
 //!
-//! Responsible for: everything that does not depend on what was decided before. Not for: decisions
-//! (`moves`). Invariant: `Meeting` of a relaxed programme never takes longer than the exact one.
+//! Responsible for: everything that does not depend on earlier decisions. Not for: decisions (`moves`).
+//! Invariant: a relaxed `Meeting` never takes longer than the exact one.
 
 use std::borrow::Cow;
 
-use super::order::{completion_points, last_ones, live, meeting_points, next, readers, reordered, runs};
+use super::order::{completion_points, live, meeting_points, next, readers, reordered, runs, waits_for_all};
 use super::{At, CutTable, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::explore::{Explorer, Objective, StartDelays};
@@ -16,76 +17,80 @@ use crate::simulate::{InGraph, InGraphs, Result, copying, hand_over_delay, has_o
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
-/// What it takes that a processor learns of a result that others computed.
+/// Delays of the hand-overs and the join of one result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meeting {
-    /// The CPU of the GPU's.
+    /// From the GPU to the CPU.
     to_cpu: Picos,
-    /// The GPU of anybody's.
+    /// From any processor to the GPU.
     to_gpu: Picos,
-    /// The NPU of the GPU's.
+    /// From the GPU to the NPU.
     to_npu: Picos,
-    /// CPU and NPU of each other's.
-    beside_gpu: Picos,
-    /// Both of parts.
+    /// Between CPU and NPU.
+    without_gpu: Picos,
+    /// Join of the parts of a cut result.
     pub(super) join: Picos,
-    /// Until the host has all that a GPU with memory of its own computed; nothing with one memory.
+    /// Copy of the whole result from a GPU with memory of its own to the host; zero with shared memory.
     pub(super) gather: Picos,
 }
 
-/// What the NPU takes for one stage.
+/// Prices of one stage on the NPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnNpu {
-    /// In a graph that runs already.
+    /// In a graph that is already running.
     pub(super) within: Price,
-    /// In any graph.
+    /// Lower bound in any graph.
     pub(super) least: Price,
 }
 
-/// A workload, and what parts of it take on a device.
+/// A workload, and the prices of its parts on a device.
 #[derive(Debug)]
 pub(in crate::explore) struct Model<'e> {
-    /// The stages in the order of this model, and that order where it is not the workload's.
+    /// The stages in the order of this model.
     pub(super) stages: Cow<'e, [Stage]>,
+    /// That order, as indices into the workload; empty if it is the workload's.
     pub(super) order: Vec<usize>,
     pub(super) core_sets: &'e [CoreSet],
     pub(super) weights: Weights,
-    /// Whether energy counts: then a way to cut may be slower on both processors than another.
+    /// Whether energy counts: then the best way to cut may be slower than another on both processors.
     pub(super) has_joules: bool,
-    /// Which table each stage has.
+    /// Index of each stage's table.
     kinds: Vec<usize>,
     pub(super) tables: Vec<OperatorTable>,
-    /// What handing a graph over to the NPU takes, and what stages take there.
+    /// Price of beginning an NPU graph.
     pub(super) graph: Price,
+    /// Prices of each stage on the NPU.
     pub(super) on_npu: Vec<OnNpu>,
     pub(super) uses_npu: bool,
-    /// Of each stage's result.
+    /// Delays of each stage's result.
     meetings: Vec<Meeting>,
-    /// At least, of any.
+    /// Lower bound of the delays of any result.
     least_meeting: Meeting,
     pub(super) own_memory: bool,
-    /// What copying the workload's inputs takes that a stage reads; nothing with one memory.
+    /// Time to copy the workload's inputs that each stage reads to the GPU; zero with shared memory.
     pub(super) inputs_onto_gpu: Vec<Picos>,
-    /// From the call until the GPU can start, and from its end to the caller.
+    /// From the call until the GPU can start.
     pub(super) submission: Picos,
+    /// From the GPU's end until the caller has the result.
     pub(super) read_back: Picos,
-    /// Before each position, the stages whose results are read from there on.
+    /// At each position, the earlier stages whose results are read from there on.
     pub(super) live: Vec<Vec<usize>>,
-    /// Who reads each stage's result, and as which input.
+    /// The readers of each stage's result, with the position among the reader's inputs.
     pub(super) readers: Vec<Vec<(usize, usize)>>,
-    /// Stages that each read the one before are a run; where the run of a stage starts and ends.
+    /// Start and end of each stage's run, a maximal interval in which each stage reads the one before.
     pub(super) run_start: Vec<usize>,
     pub(super) run_end: Vec<usize>,
-    /// At each position, what the stages read that read nothing of stages behind it; none where one of them
-    /// reads no result, or they are many.
+    /// At each position, the inputs of the later stages whose inputs are all computed before it; empty
+    /// if such a stage has no input, or there are too many.
     pub(super) next: Vec<Vec<Vec<usize>>>,
-    /// From each position, the next from which on every stage waits for the one before it.
+    /// From each position, the next meeting point: every stage from there on waits for the stage before
+    /// it.
     pub(super) meets: Vec<usize>,
-    /// Whether every stage from a position on waits for all before it.
+    /// Whether, at each position, every stage from there on waits for all stages before it.
     pub(super) completes: Vec<bool>,
-    /// Whether each stage waits for all before it.
+    /// Whether each stage waits for all stages before it.
     pub(super) waits_for_all: Vec<bool>,
-    /// Whether nothing else is computed while each stage is.
+    /// Whether no other stage can be computed at the same time as each stage.
     pub(super) is_alone: Vec<bool>,
 }
 
@@ -97,26 +102,27 @@ impl Meeting {
             to_cpu: with_gpu + copied(Direction::ToHost),
             to_gpu: with_gpu + copied(Direction::ToGpu),
             to_npu: with_gpu,
-            beside_gpu: hand_over_delay(device, mechanism, bytes, false),
+            without_gpu: hand_over_delay(device, mechanism, bytes, false),
             join: join_delay(device, mechanism, bytes),
             gather: if bytes > Bytes::ZERO { copied(Direction::ToHost) } else { Picos::ZERO },
         }
     }
 
-    /// What `reader` waits for that `holders` have.
+    /// Delay until `reader` has a result that `holders` have.
     pub(super) fn wait(&self, reader: ProcessorKind, holders: Holders) -> Picos {
         let on_gpu_alone = holders.is_only(ProcessorKind::Gpu);
         match reader {
             ProcessorKind::Gpu => self.to_gpu,
             ProcessorKind::Cpu if on_gpu_alone => self.to_cpu,
             ProcessorKind::Npu if on_gpu_alone => self.to_npu,
-            ProcessorKind::Cpu | ProcessorKind::Npu => self.beside_gpu,
+            ProcessorKind::Cpu | ProcessorKind::Npu => self.without_gpu,
         }
     }
 }
 
 impl<'e> Model<'e> {
-    /// Of the workload of `explorer` in an order, or its own if that is empty, where time alone counts.
+    /// The workload of `explorer` in `order`, or in its own order if that is empty; weighted by time
+    /// alone.
     pub(super) fn new(explorer: &Explorer<'e, '_>, order: Vec<usize>) -> Result<Self> {
         let options = explorer.options;
         let pricing = Pricing { parts: &explorer.parts, options };
@@ -134,7 +140,7 @@ impl<'e> Model<'e> {
         let [submission, read_back] = explorer.simulator.around_launches();
         let (run_start, run_end) = runs(&stages);
         let (meets, readers) = (meeting_points(&stages), readers(&stages));
-        let waits_for_all = last_ones(&readers);
+        let waits_for_all = waits_for_all(&readers);
         let completes = completion_points(&meets, &waits_for_all);
         let meet = |position: usize| position == 0 || position == stages.len() || completes[position];
         let has_batches = explorer.period_counts().is_some();
@@ -169,7 +175,7 @@ impl<'e> Model<'e> {
         })
     }
 
-    /// A plan of the stages in the order of the model, for the workload.
+    /// A plan of the model's stages as a plan of the workload.
     pub(super) fn for_workload(&self, plan: Plan) -> Plan {
         if self.order.is_empty() { plan } else { plan.running_in(&self.order) }
     }
@@ -182,58 +188,58 @@ impl<'e> Model<'e> {
         &self.tables[self.kinds[stage]]
     }
 
-    /// The core set on which a whole stage costs least.
+    /// Index of the core set on which a whole stage costs least.
     pub(super) fn best_core_set(&self, stage: usize) -> Option<usize> {
         let cpu = &self.table(stage).cpu;
         let cost = |&set: &usize| self.weights.of(cpu[set].time, cpu[set].joules);
         (0..cpu.len()).min_by(|one, other| cost(one).total_cmp(&cost(other)))
     }
 
-    /// The parts of a stage along `axis`.
+    /// The cuts of a stage between CPU and GPU along `axis`.
     pub(super) fn cuts(&self, stage: usize, axis: Axis) -> Option<&CutTable> {
         self.table(stage).cuts[axis as usize].as_ref()
     }
 
-    /// The parts of a stage along `axis` where the NPU has one.
+    /// The shares of a stage along `axis` in which the NPU takes part.
     pub(super) fn shares(&self, stage: usize, axis: Axis) -> Option<&ShareTable> {
         self.table(stage).shares[axis as usize].as_ref()
     }
 
-    /// What meetings over the result of a stage take; at least, for a relaxed programme.
+    /// Delays of a stage's result; relaxed, their lower bound.
     pub(super) fn meeting(&self, stage: usize, relaxed: bool) -> &Meeting {
         if relaxed { &self.least_meeting } else { &self.meetings[stage] }
     }
 
-    /// What the queue of each processor has at most, at the least times, of hand-overs and joins of so many
-    /// results.
+    /// Upper bound of the time that hand-overs and joins of `results` results take in each queue, each
+    /// at its least delay.
     pub(super) fn before_computing(&self, results: usize) -> [Picos; 3] {
-        let Meeting { to_cpu, to_gpu, to_npu, beside_gpu, join, .. } = self.least_meeting;
+        let Meeting { to_cpu, to_gpu, to_npu, without_gpu, join, .. } = self.least_meeting;
         let times = |each: Picos| Picos(each.0.saturating_mul(results as u64));
-        [times(to_cpu.max(beside_gpu) + join), times(to_gpu), times(to_npu.max(beside_gpu))]
+        [times(to_cpu.max(without_gpu) + join), times(to_gpu), times(to_npu.max(without_gpu))]
     }
 
-    /// When each queue can go on; that of a GPU that was not used is nobody's concern.
+    /// When each queue can continue; zero for a GPU that was not used.
     pub(super) fn used_queues(&self, now: &Progress) -> [Picos; 3] {
         let [cpu, gpu, npu] = now.queues;
         let gpu = if gpu > self.submission { gpu } else { Picos::ZERO };
         [cpu, gpu.max(now.join), npu]
     }
 
-    /// Whether the last stage before a position, whose result lies at a place, waited for all before it, and its parts are not
-    /// apart: then nobody had anything left to do when it started. Of labels that were merged one may say that a processor was
-    /// early, and another that a result was.
-    pub(super) fn is_behind_all(&self, last: &Place, position: usize) -> bool {
+    /// Whether the stage before `position`, with its result at `last`, waited for all before it and is
+    /// joined: then all queues had ended when it started. In a merged label, an early clock of one
+    /// label and an early result of another may contradict this.
+    pub(super) fn has_waited_for_all(&self, last: &Place, position: usize) -> bool {
         let is_of_last = self.live[position].last() == Some(&(position - 1));
         is_of_last && matches!(last.at, At::With(_)) && self.waits_for_all[position - 1]
     }
 
-    /// Whether some processor can compute a stage.
+    /// Whether any processor has a kernel for a stage.
     pub(super) fn has_kernel(&self, stage: usize) -> bool {
         let OperatorTable { cpu, gpu, npu, .. } = self.table(stage);
         cpu.iter().chain([gpu, npu]).any(|cost| cost.is_known())
     }
 
-    /// Whether parts of `stage` can be computed from parts of `input`, along `axis`.
+    /// Whether a part of `stage` along `axis` can be computed from a part of `input`.
     pub(super) fn is_linkable(&self, stage: usize, input: usize, axis: Axis) -> bool {
         let [reader, producer] = [stage, input].map(|index| &self.stages[index].layer.operator);
         match axis {
@@ -245,9 +251,9 @@ impl<'e> Model<'e> {
         }
     }
 
-    /// What CPU and GPU compute of each stage of a chain that ends before `end` and whose last stage is
-    /// cut at `cut`, halos included: the CPU up to the first line, the GPU from the second on. From the last
-    /// stage back to `lowest`, or as far as a chain can reach.
+    /// Lines that CPU and GPU compute, halos included, of each stage of a chain that ends before `end`
+    /// and whose last stage is cut at `cut`: the CPU up to the first value, the GPU from the second on.
+    /// From the last stage back to `lowest`, or as far as a chain can reach.
     pub(super) fn widened(&self, end: usize, axis: Axis, cut: u32, lowest: usize) -> Vec<[u32; 2]> {
         let mut lines = vec![[cut, cut]];
         while end - lines.len() > lowest {
@@ -260,7 +266,8 @@ impl<'e> Model<'e> {
         lines
     }
 
-    /// What the readers of `stage` before `end` need of it; `lines` are theirs, from the last on.
+    /// The lines of `stage` that its readers before `end` need; `lines` are the readers', from the last
+    /// back. `None` if they cannot be in a chain with it.
     fn reached(&self, stage: usize, (end, lines): (usize, &[[u32; 2]]), axis: Axis) -> Option<[u32; 2]> {
         let all = self.cuts(stage, axis)?.all;
         let mut reached = [0, all];
@@ -288,8 +295,8 @@ impl<'e> Model<'e> {
         Some(reached)
     }
 
-    /// How far the CPU reads the input at `position` of a stage whose lines are cut so, and from where on
-    /// the GPU does.
+    /// For lines `own` of a stage, how far the CPU reads the input at `position`, and from where on the
+    /// GPU reads it.
     pub(super) fn read(&self, (stage, position): (usize, usize), own: [u32; 2]) -> [u32; 2] {
         let all = self.stages[stage].layer.operator.output().lines();
         let read = |span| rows_read(&self.stages[stage], position, span);
@@ -302,7 +309,7 @@ impl<'e> Model<'e> {
     }
 }
 
-/// What a graph takes that is handed to the NPU, and what each stage takes in one.
+/// Prices of beginning an NPU graph, and of each stage on the NPU.
 fn on_npu(
     (explorer, stages): (&Explorer<'_, '_>, &[Stage]),
     pricing: &Pricing<'_, '_>,
@@ -318,7 +325,7 @@ fn on_npu(
     let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
         Some(InGraph { phases, detail, least }) => OnNpu {
             within: pricing.alone(phases, detail),
-            // What the NPU draws in the best of cases is not known.
+            // The NPU's least energy is unknown.
             least: Price { time: *least, joules: 0.0 },
         },
         None => OnNpu { within: alone(kind), least: alone(kind) },

@@ -1,8 +1,9 @@
-//! From one label to the next: what a decision about the next stages does to queues and results.
+//! Moves from one label to the next: the effect of a decision on queues and results.
 //!
-//! Responsible for: everything that the schedule of a plan has (hand-overs, joins, what waits for what), in the order in which
-//! `schedule` adds it. Not for: which decisions are worth trying (`program`). Invariant: exact moves time a plan as simulating it
-//! without contention does; relaxed moves never later, and are monotone: from a label that is no later they lead to one that is no later.
+//! Responsible for: everything in a plan's schedule (hand-overs, joins, dependences), in the order in
+//! which `schedule` adds it. Not for: which decisions are worth trying (`program`). Invariant: exact
+//! moves time a plan as simulation without contention does; relaxed moves never later, and they are
+//! monotone: from a label that is no later they lead to one that is no later.
 
 use super::{
     At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, Way, Weights,
@@ -12,24 +13,25 @@ use crate::plan::Axis;
 use crate::schedule::Holders;
 use crate::units::Picos;
 
-/// A decision about the next stage, or the next few.
+/// A decision about the next stage, or the next stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Move {
-    /// The stage on one of the core sets.
+    /// The stage on a core set, by its index.
     Cpu(usize),
     Gpu,
     Npu,
-    /// The stage between CPU and GPU.
+    /// The stage cut between CPU and GPU; the CPU has `cut` lines or channels.
     Cut {
         cutting: Cutting,
         cut: u32,
     },
-    /// The stage between the NPU and others: how many rows or channels each computes.
+    /// The stage shared by the NPU and others: rows or channels of CPU, GPU and NPU.
     Shared {
         cutting: Cutting,
         counts: [u32; 3],
     },
-    /// The stages before `end` as a chain, the last one cut there.
+    /// The stages before `end` as a chain, the last one cut at `cut`; `goes_on` if it continues an open
+    /// chain.
     Chain {
         end: usize,
         cutting: Cutting,
@@ -39,39 +41,41 @@ pub(super) enum Move {
     },
 }
 
-/// Something to try: a decision of which the best cut is looked for.
+/// A decision to try, whose best cut is still to be found.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trial {
     Cpu(usize),
     Gpu,
     Npu,
     Cut(Cutting),
-    /// Between the NPU and others, and how many rows or channels the NPU computes at least and at most.
+    /// Shared by the NPU and others; the NPU's rows or channels, at least and at most.
     Shared(Cutting, Members, [u32; 2]),
-    /// A chain up to a stage, whose parts are brought together behind it.
+    /// A chain before `end` that is joined there.
     Closing {
         end: usize,
         cutting: Cutting,
     },
-    /// One that stays open, cut in the first of these ways; relaxed, in all of them.
+    /// A chain before `end` that stays open, cut in the way with index `first`; relaxed, at the least
+    /// of the ways `first..last`.
     Open {
         end: usize,
         cutting: Cutting,
         first: usize,
-        behind: usize,
+        last: usize,
     },
 }
 
-/// A label in the course of a move: the results that it reads by their stage.
+/// A label in the middle of a move.
 #[derive(Clone)]
 pub(super) struct Step {
     pub(super) now: Progress,
     /// When the last of the queues ended before the move.
     pub(super) before: Picos,
+    /// Live results: stage and place, in the order of the stages.
     pub(super) results: Vec<(usize, Place)>,
 }
 
-/// Applies moves: exactly, with what is known of contention; without any, relaxed.
+/// Applies moves: exactly, with contention; or, without it, relaxed.
 pub(super) struct Mover<'m, 'e, 'a> {
     pub(super) model: &'m Model<'e>,
     pub(super) chains: &'m ChainTables,
@@ -88,13 +92,13 @@ impl Step {
         self.results.binary_search_by_key(&stage, |result| result.0).ok()
     }
 
-    /// Whatever is apart lies so from then on.
+    /// Puts every result whose parts are apart at `place`.
     pub(super) fn place_apart(&mut self, place: Place) {
         let apart = self.results.iter_mut().filter(|(_, known)| matches!(known.at, At::Apart(_)));
         apart.for_each(|(_, known)| *known = place);
     }
 
-    /// When the GPU can start what comes after the last join.
+    /// When the GPU can start its next kernel: after its queue and the last join.
     pub(super) fn gpu_start(&self) -> Picos {
         self.now.queues[GPU].max(self.now.join)
     }
@@ -105,7 +109,7 @@ impl Mover<'_, '_, '_> {
         self.contention.is_none()
     }
 
-    /// The label behind a trial at `position`, and the decision; `None` where there is no such way.
+    /// The state after a trial at `position`, and the decision; `None` if the trial is impossible.
     pub(super) fn apply(
         &mut self,
         label: &Label,
@@ -124,33 +128,36 @@ impl Mover<'_, '_, '_> {
                 self.shared(&mut step, position, (cutting, members, of_npu))?
             }
             Trial::Closing { end, cutting } => return self.chain(step, position, (end, cutting), None),
-            Trial::Open { end, cutting, first, behind } => {
-                return self.chain(step, position, (end, cutting), Some((first, behind)));
+            Trial::Open { end, cutting, first, last } => {
+                return self.chain(step, position, (end, cutting), Some((first, last)));
             }
         };
         let end = position + 1;
         self.meanwhile(&mut step, &decided, end);
-        let (now, places) = self.behind(&step, position, end, |_| own);
+        let (now, places) = self.advanced(&step, position, end, |_| own);
         Some((now, places, decided))
     }
 
-    /// Queues and places of results that are read behind `end`; `own` says those of stages from `position` on.
-    pub(super) fn behind(
+    /// Queues, and places of the results that are live at `end`; `own` gives the places of stages from
+    /// `position` on.
+    pub(super) fn advanced(
         &self,
         step: &Step,
         position: usize,
         end: usize,
         own: impl Fn(usize) -> Place,
     ) -> (Progress, Vec<Place>) {
-        // Both are in the order of the stages, and what is still read then is read now.
+        // Both are in the order of the stages, and a result that is live at `end` was live at
+        // `position`.
         let mut before = step.results.iter();
         let place = |&stage: &usize| {
             let known = if stage < position { before.find(|result| result.0 == stage) } else { None };
             known.map_or_else(|| own(stage), |result| result.1)
         };
         let mut places: Vec<Place> = self.model.live[end].iter().map(place).collect();
-        let is_behind_all = |last: &&mut Place| self.is_relaxed() && self.model.is_behind_all(last, end);
-        if let Some(last) = places.last_mut().filter(is_behind_all) {
+        let has_waited_for_all =
+            |last: &&mut Place| self.is_relaxed() && self.model.has_waited_for_all(last, end);
+        if let Some(last) = places.last_mut().filter(has_waited_for_all) {
             (last.ready, last.usable) = (last.ready.max(step.before), last.usable.max(step.before));
         }
         let mut now = step.now;
@@ -165,7 +172,7 @@ impl Mover<'_, '_, '_> {
             self.pass_idle_time(&mut now, &places, end);
         }
         let [cpu, gpu, npu] = now.queues;
-        // What every queue has passed already is no constraint.
+        // A time that every queue has passed is no constraint.
         let on_gpu = |place: &Place| match place.at {
             At::With(holders) if holders.has_all(joined(false)) => gpu.max(now.join),
             At::With(_) | At::Apart(_) => gpu,
@@ -179,8 +186,9 @@ impl Mover<'_, '_, '_> {
         (now, places)
     }
 
-    /// Relaxed: queues go on to where the next stage can start to compute, less what hand-overs and joins may
-    /// take there before. Otherwise labels that are alike would differ in how long ago a processor was used.
+    /// Relaxed: advances the queues to the earliest start of a next stage, less the hand-overs and
+    /// joins that may come before it. Otherwise equivalent labels would differ in how long a processor
+    /// has been idle.
     fn pass_idle_time(&self, now: &mut Progress, places: &[Place], position: usize) {
         let model = self.model;
         let live = &model.live[position];
@@ -193,7 +201,8 @@ impl Mover<'_, '_, '_> {
         }
     }
 
-    /// Whoever computes waits for the inputs, but for those of which it has its own part, inside a chain.
+    /// Hands the inputs over to processor `by` and makes it wait for them, except for inputs that
+    /// `is_inside` its chain, of which it has its own part.
     pub(super) fn read(
         &self,
         step: &mut Step,
@@ -216,14 +225,15 @@ impl Mover<'_, '_, '_> {
         }
     }
 
-    /// Relaxed: whether both processors may compute their parts of a stage along `axis` from those of an input.
+    /// Whether, relaxed, both processors may compute their parts of a stage along `axis` from those of
+    /// an input.
     pub(super) fn goes_on(&self, place: &Place, [stage, input]: [usize; 2], axis: Axis) -> bool {
         let is_along = matches!(place.at, At::Apart(cutting) if cutting.axis == axis);
         is_along && self.is_relaxed() && self.model.is_linkable(stage, input, axis)
     }
 
-    /// Hands an input over to whoever computes, where it has to be. What is there already takes no command, so
-    /// that hand-overs of other inputs are not behind it in the queue.
+    /// Hands an input over to processor `by`, if needed. An input that is there already takes no
+    /// command, so hand-overs of other inputs do not queue after it.
     pub(super) fn cross(&self, step: &mut Step, by: ProcessorKind, input: usize) {
         let Some(found) = step.find(input) else { return };
         if let At::Apart(cutting) = step.results[found].1.at {
@@ -233,7 +243,7 @@ impl Mover<'_, '_, '_> {
         let At::With(holders) = place.at else { return };
         if !holders.has(by) {
             let wait = self.model.meeting(input, self.is_relaxed()).wait(by, holders);
-            // Of a result that was joined, a GPU with memory of its own lacks the CPU's part.
+            // A GPU with memory of its own lacks only the CPU's part of a joined result.
             let [part, all] = place.lines;
             let queue = &mut step.now.queues[by as usize];
             *queue = (*queue).max(place.ready);
@@ -242,23 +252,24 @@ impl Mover<'_, '_, '_> {
         }
     }
 
-    /// Whoever computes starts once an input is ready.
+    /// Makes processor `by` wait until an input is ready.
     fn wait(step: &mut Step, by: ProcessorKind, input: usize) {
         let Some(found) = step.find(input) else { return };
         let queue = &mut step.now.queues[by as usize];
         *queue = (*queue).max(step.results[found].1.ready);
     }
 
-    /// Relaxed: what is apart may be of the chain that is joined then. Whatever else CPU and GPU compute comes
-    /// behind that join, so that they do without it no later.
+    /// Relaxed: results that are apart may belong to the chain that is joined at `joined_at`.
+    /// Everything that CPU and GPU compute later comes after that join, so treating them as joined
+    /// delays nothing.
     pub(super) fn join_all(&self, step: &mut Step, joined_at: Picos) {
         if self.is_relaxed() {
             step.place_apart(Place::with(joined(false), joined_at));
         }
     }
 
-    /// Brings the open results of a chain together. Relaxed, everything that is apart, after the parts
-    /// of the result alone that is read.
+    /// Joins the open results of a chain. Relaxed, joins everything that is apart, waiting only for the
+    /// parts of the result that is read.
     fn bring_together(&self, step: &mut Step, cutting: Cutting, ready: Picos) {
         let is_relaxed = self.is_relaxed();
         let is_meant = |place: &Place| match place.at {
@@ -275,7 +286,7 @@ impl Mover<'_, '_, '_> {
         step.results.iter_mut().filter(|(_, place)| is_meant(place)).for_each(|(_, place)| *place = together);
     }
 
-    /// One processor computes a stage; its result.
+    /// One processor computes a whole stage; the place of its result.
     fn whole(&self, step: &mut Step, stage: usize, by: ProcessorKind, set: usize) -> Option<Place> {
         let model = self.model;
         let table = model.table(stage);
@@ -301,15 +312,15 @@ impl Mover<'_, '_, '_> {
         Some(Place { of_npu: by == ProcessorKind::Npu, ..Place::with(Holders::one(by), ready) })
     }
 
-    /// Copies what a stage reads of the workload's inputs to a GPU with memory of its own.
+    /// Copies the workload's inputs that a stage reads to a GPU with memory of its own.
     pub(super) fn inputs_onto_gpu(&self, step: &mut Step, stage: usize) {
         if !self.is_relaxed() {
             step.now.queues[GPU] += self.model.inputs_onto_gpu[stage];
         }
     }
 
-    /// What the NPU takes for a stage: with the graph that it begins, or in one that runs already, which
-    /// needs that all it reads was computed by the NPU or before the graph.
+    /// The price of a stage on the NPU, in the running graph or with a new one. It can join the running
+    /// graph if the NPU computed all its inputs, or they are older than the graph.
     fn on_npu(&self, step: &mut Step, stage: usize) -> Price {
         let model = self.model;
         let on_npu = model.on_npu[stage];
@@ -324,7 +335,7 @@ impl Mover<'_, '_, '_> {
         own.plus(model.graph)
     }
 
-    /// CPU and GPU each compute a part of a stage, and join.
+    /// CPU and GPU each compute a part of a stage, which is then joined.
     fn cut(&mut self, step: &mut Step, stage: usize, cutting: Cutting) -> Option<(Place, Move)> {
         let model = self.model;
         let cuts = model.cuts(stage, cutting.axis)?;
@@ -338,7 +349,7 @@ impl Mover<'_, '_, '_> {
         let (end, cut) = match &mut self.contention {
             None => {
                 step.now.joules += cuts.least_joules;
-                // The end of the GPU's own part does not matter: its next kernel waits for the join.
+                // The end of the GPU's part does not matter: its next kernel waits for the join.
                 (cuts.least_end(cpu_start, gpu_start), 0)
             }
             Some(contention) => {
@@ -359,8 +370,8 @@ impl Mover<'_, '_, '_> {
         Some((place, Move::Cut { cutting, cut }))
     }
 
-    /// Relaxed: what the next stage reads before the result that was just joined can cross while that is
-    /// waited for.
+    /// Relaxed: inputs that the next stage reads before the result just joined can cross while that
+    /// stage waits for the join.
     pub(super) fn meanwhile(&self, step: &mut Step, decided: &Move, end: usize) {
         let joins =
             matches!(decided, Move::Cut { .. } | Move::Shared { .. } | Move::Chain { stays_open: false, .. });
@@ -377,13 +388,13 @@ impl Mover<'_, '_, '_> {
     }
 }
 
-/// Who has a result whose parts were joined.
+/// The processors that have a joined result.
 pub(super) fn joined(own_memory: bool) -> Holders {
     let cpu = Holders::one(ProcessorKind::Cpu);
     if own_memory { cpu } else { cpu.with(ProcessorKind::Gpu) }
 }
 
-/// The way that costs least where the processors can start then.
+/// The way of least cost for the given starts of CPU and GPU.
 pub(super) fn best(
     ways: &[Way],
     (cpu, gpu): (Picos, Picos),
@@ -394,7 +405,7 @@ pub(super) fn best(
         let cost = |way: &Way| weights.of(end(way), way.joules);
         return ways.iter().copied().min_by(|one, other| cost(one).total_cmp(&cost(other)));
     }
-    // The CPU's work grows and the GPU's falls.
+    // Along the ways, the CPU's work rises and the GPU's falls: the best one is next to the balance.
     let even = ways.partition_point(|way| cpu + way.cpu < gpu + way.gpu);
     ways[even.saturating_sub(1)..(even + 1).min(ways.len())].iter().copied().min_by_key(end)
 }

@@ -1,12 +1,12 @@
-//! Who reads whom: what the order of the stages says before anything is decided.
+//! Dependences between stages in their order.
 //!
-//! Responsible for: open results, runs, meeting points, and the other order of branches. Not for: prices (`model`). Invariant: everything follows
-//! from the stages' inputs alone.
+//! Responsible for: live results, runs, meeting points, and the mirrored order of branches. Not for:
+//! prices (`model`). Invariant: everything follows from the stages' inputs alone.
 
 use crate::workload::Stage;
 
-/// The order in which of two branches the other one comes first: the results from the last one on, each behind what
-/// it reads, of which the later one comes first. None where that is the same order.
+/// The order with the branches swapped: a depth-first walk from the last result back, in which each
+/// stage follows its inputs and later inputs come first. `None` if that is the same order.
 pub(super) fn mirrored(stages: &[Stage]) -> Option<Vec<usize>> {
     let (mut order, mut is_placed) = (Vec::with_capacity(stages.len()), vec![false; stages.len()]);
     for result in (0..stages.len()).rev() {
@@ -26,12 +26,12 @@ pub(super) fn mirrored(stages: &[Stage]) -> Option<Vec<usize>> {
     (!order.is_sorted()).then_some(order)
 }
 
-/// Whether of a workload's branches others can be computed first than as they are listed.
+/// Whether a workload has branches that can be computed in another order.
 pub fn has_branches(stages: &[Stage]) -> bool {
     mirrored(stages).is_some()
 }
 
-/// The stages in that order.
+/// The stages in `order`, with their inputs renumbered.
 pub(super) fn reordered(stages: &[Stage], order: &[usize]) -> Vec<Stage> {
     let mut positions = vec![0; stages.len()];
     order.iter().enumerate().for_each(|(position, &stage)| positions[stage] = position);
@@ -42,7 +42,7 @@ pub(super) fn reordered(stages: &[Stage], order: &[usize]) -> Vec<Stage> {
     order.iter().map(moved).collect()
 }
 
-/// Before each position, the stages whose results are read from there on.
+/// At each position, the earlier stages whose results are read from there on.
 pub(super) fn live(stages: &[Stage]) -> Vec<Vec<usize>> {
     let mut last_read = vec![0; stages.len()];
     for (index, stage) in stages.iter().enumerate() {
@@ -55,11 +55,11 @@ pub(super) fn live(stages: &[Stage]) -> Vec<Vec<usize>> {
     live
 }
 
-/// Stages that may be next, above which it is not asked which of them can start first.
+/// Most distinct sets of inputs in [`next`].
 const MOST_NEXT: usize = 8;
 
-/// At each position, the inputs of the stages that read nothing of stages behind it, each once; none where
-/// one reads no result, or they are more than [`MOST_NEXT`].
+/// At each position, the inputs of the later stages whose inputs are all computed before it, each set
+/// once; empty if such a stage has no input, or there are more than [`MOST_NEXT`] sets.
 pub(super) fn next(stages: &[Stage]) -> Vec<Vec<Vec<usize>>> {
     let mut next: Vec<Option<Vec<Vec<usize>>>> = vec![Some(Vec::new()); stages.len() + 1];
     for (index, stage) in stages.iter().enumerate() {
@@ -76,7 +76,7 @@ pub(super) fn next(stages: &[Stage]) -> Vec<Vec<Vec<usize>>> {
     next.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// For each stage, who reads its result, and as which of its inputs.
+/// For each stage, the readers of its result, with the position among the reader's inputs.
 pub(super) fn readers(stages: &[Stage]) -> Vec<Vec<(usize, usize)>> {
     let mut readers = vec![Vec::new(); stages.len()];
     for (index, stage) in stages.iter().enumerate() {
@@ -86,7 +86,7 @@ pub(super) fn readers(stages: &[Stage]) -> Vec<Vec<(usize, usize)>> {
     readers
 }
 
-/// Where the run of each stage starts and ends: its stages each read the one before.
+/// Start and end of each stage's run, in which each stage reads the one before.
 pub(super) fn runs(stages: &[Stage]) -> (Vec<usize>, Vec<usize>) {
     let count = stages.len();
     let goes_on = |stage: usize| stage > 0 && stage < count && stages[stage].inputs.contains(&(stage - 1));
@@ -104,12 +104,12 @@ pub(super) fn runs(stages: &[Stage]) -> (Vec<usize>, Vec<usize>) {
     (starts, ends)
 }
 
-/// From each position, the next from which on every stage waits for the one before that position: where each
-/// has an input that is computed no earlier than that one, all of them do.
+/// From each position, the next meeting point: from there on, every stage waits for the stage before
+/// it. That holds if every later stage has an input at or after that stage.
 pub(super) fn meeting_points(stages: &[Stage]) -> Vec<usize> {
     let count = stages.len();
     let mut meets = vec![count; count + 1];
-    // The earliest of the last inputs of all stages from a position on.
+    // The least position after the last input of any stage from `position` on.
     let mut earliest = count;
     for position in (1..count).rev() {
         let last_input = stages[position].inputs.iter().max().map_or(0, |&input| input + 1);
@@ -119,9 +119,10 @@ pub(super) fn meeting_points(stages: &[Stage]) -> Vec<usize> {
     meets
 }
 
-/// Whether each stage waits for all before it, as each is read by it or before it.
-pub(super) fn last_ones(readers: &[Vec<(usize, usize)>]) -> Vec<bool> {
-    // The latest of the first readers of all stages before one.
+/// Whether each stage waits for all stages before it: each of those is read by it or by an earlier
+/// stage.
+pub(super) fn waits_for_all(readers: &[Vec<(usize, usize)>]) -> Vec<bool> {
+    // The latest first reader of all stages before the current one.
     let mut latest = 0;
     let waits_for_all = |stage: usize| {
         if stage > 0 {
@@ -132,12 +133,12 @@ pub(super) fn last_ones(readers: &[Vec<(usize, usize)>]) -> Vec<bool> {
     (0..readers.len()).map(waits_for_all).collect()
 }
 
-/// At each position, whether every stage from there on waits for all stages before it: each of them waits for the
-/// last one, which waits for all others.
-pub(super) fn completion_points(meets: &[usize], last_ones: &[bool]) -> Vec<bool> {
-    let count = last_ones.len();
+/// Whether, at each position, every stage from there on waits for all stages before it: each waits for
+/// the stage just before the position, and that one for all others.
+pub(super) fn completion_points(meets: &[usize], waits_for_all: &[bool]) -> Vec<bool> {
+    let count = waits_for_all.len();
     let is_complete = |position: usize| {
-        position > 0 && position < count && meets[position] == position && last_ones[position - 1]
+        position > 0 && position < count && meets[position] == position && waits_for_all[position - 1]
     };
     (0..=count).map(is_complete).collect()
 }

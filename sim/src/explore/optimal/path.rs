@@ -1,34 +1,35 @@
-//! What follows a result along its readers at least: the critical path that is left.
+//! The critical path from a result along its readers: a lower bound of the cost after it.
 //!
-//! Responsible for: what a stage takes on a path from when an input of it is ready, whoever computes it. Not for:
-//! the work that processors share (`work`), which is what a path may go on with where all before it is complete.
-//! Invariant: no plan is over before a result is ready in it and what follows here has been computed.
+//! Responsible for: the time of a stage on a path from the moment an input is ready, on any processor.
+//! Not for: work divided among processors (`work`), with which a path may continue where everything
+//! before is complete. Invariant: no plan costs less between a result and the end.
 
 use super::shares::{Sharing, WITH_NPU};
 use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, each, least_remaining};
 use super::{At, CPU, GPU, Model, NPU, Place, Price, Progress};
 use crate::units::Picos;
 
-/// Of each way to compute one kind of operator whole, or in parts that are joined: who has its result then, and what it
-/// costs from when an input is ready, by who has that.
+/// For each way to compute one kind of operator whole or in joined parts: the state of its result, and
+/// the cost from the moment an input is ready, by the state of the input.
 type JoinedCosts = Vec<(usize, Remaining)>;
 
 const IMPOSSIBLE: Remaining = [f64::INFINITY; STATES];
 
-/// What is left from when an input of each stage is ready, by who has that.
+/// Remaining cost from the moment an input of each stage is ready, by the state of the input.
 pub(super) struct CriticalPaths {
     /// Of each kind of operator.
     joined: Vec<JoinedCosts>,
-    /// By each weight of CPU and GPU, with which the ends of parts that stay apart count as one time.
+    /// For each set of weights of CPU and GPU, which turn the ends of parts that stay apart into one
+    /// time, and for each stage.
     by_weight: Vec<Vec<Remaining>>,
-    /// Of each reader of a stage and those behind it, the longest by any of the weights.
+    /// For each reader of each stage, the longest path from it or a later reader, over all weights.
     by_reader: Vec<Vec<Remaining>>,
-    /// Of any stage from each position on, the longest, whoever has its inputs.
+    /// From each position on, the longest path from any stage, whatever the state of its inputs.
     of_any: Vec<f64>,
 }
 
 impl CriticalPaths {
-    /// Before anything is known of any stage.
+    /// Paths without any stage yet; [`Self::add`] adds them from the last one back.
     pub(super) fn new(model: &Model<'_>, weights: &[Weighted]) -> Self {
         let count = model.stages.len();
         Self {
@@ -39,16 +40,16 @@ impl CriticalPaths {
         }
     }
 
-    /// What follows the result of a stage behind which all are known, by who has it.
-    pub(super) fn behind(&self, model: &Model<'_>, stage: usize) -> Remaining {
+    /// The longest path after the result of a stage, by its state; all later stages have been added.
+    pub(super) fn after(&self, model: &Model<'_>, stage: usize) -> Remaining {
         let mut at_end = NOTHING;
         at_end[GPU] = model.weights.of(model.read_back, 0.0);
         self.by_reader[stage].first().copied().unwrap_or(at_end)
     }
 
-    /// Goes on to the stage before all that are known, of which so much is left behind its result.
-    pub(super) fn add(&mut self, model: &Model<'_>, weights: &[Weighted], stage: usize, behind: &Remaining) {
-        let joined = model.joined(stage, &self.joined[model.kind(stage)], behind);
+    /// Adds the stage before those added so far; `after` is the remaining cost after its joined result.
+    pub(super) fn add(&mut self, model: &Model<'_>, weights: &[Weighted], stage: usize, after: &Remaining) {
+        let joined = model.joined(stage, &self.joined[model.kind(stage)], after);
         let mut longest = NOTHING;
         for (known, weighted) in self.by_weight.iter_mut().zip(between_cpu_and_gpu(weights)) {
             known[stage] = each(joined, model.apart(stage, weighted, known), f64::min);
@@ -62,12 +63,12 @@ impl CriticalPaths {
                 self.by_reader[input][at] = each(longest, later, f64::max);
             }
         }
-        let whoever = longest.into_iter().fold(f64::INFINITY, f64::min);
-        self.of_any[stage] = self.of_any[stage + 1].max(whoever);
+        let least = longest.into_iter().fold(f64::INFINITY, f64::min);
+        self.of_any[stage] = self.of_any[stage + 1].max(least);
     }
 
-    /// What everything costs at least where processors are so far before a position and results lie so: no stage is
-    /// computed before a processor is free, and no reader before its input is ready.
+    /// Lower bound of the total cost from a label at `position`: no stage starts before a processor is
+    /// free, and no reader before its input is ready.
     pub(super) fn least_cost(
         &self,
         model: &Model<'_>,
@@ -91,7 +92,7 @@ impl CriticalPaths {
 }
 
 impl Model<'_> {
-    /// Of all ways to compute one kind of operator after which its result is whole, but that of the NPU alone.
+    /// Costs of all ways to compute one kind of operator with a whole result, except on the NPU alone.
     fn joined_costs(&self, kind: usize) -> JoinedCosts {
         let table = &self.tables[kind];
         let by_holder = |cost: &dyn Fn([Picos; 3]) -> f64| {
@@ -122,31 +123,32 @@ impl Model<'_> {
         costs
     }
 
-    /// What a stage costs after which its result is whole, and what is left behind it, by who has an input.
-    fn joined(&self, stage: usize, costs: &JoinedCosts, behind: &Remaining) -> Remaining {
+    /// Least cost of a stage with a whole result and of all after it, by the state of an input.
+    fn joined(&self, stage: usize, costs: &JoinedCosts, after: &Remaining) -> Remaining {
         let Price { time, joules } = self.on_npu[stage].least;
-        // A graph that is running goes on with its own results, and with those that are older than it.
+        // A running graph continues with its own results and with those older than it.
         let begins_one = self.stages[stage].inputs.iter().all(|&input| input + 1 == stage);
         let on_npu = |holder: usize| {
             let entry = if begins_one && holder != NPU { self.graph.time } else { Picos::ZERO };
-            self.weights.of(self.waiting(holder, NPU) + entry + time, joules) + behind[NPU]
+            self.weights.of(self.waiting(holder, NPU) + entry + time, joules) + after[NPU]
         };
         let on_npu =
             if self.on_npu[stage].least.is_known() { [0, 1, 2, SEVERAL].map(on_npu) } else { IMPOSSIBLE };
-        let cost = |(after, costs): &(usize, Remaining)| costs.map(|cost| cost + behind[*after]);
+        let cost = |(state, costs): &(usize, Remaining)| costs.map(|cost| cost + after[*state]);
         costs.iter().map(cost).fold(on_npu, |one, other| each(one, other, f64::min))
     }
 
-    /// The same of a stage whose parts stay apart and are read so, by weights of both processors.
+    /// As [`Self::joined`], for a stage whose parts stay apart and are read in a chain, at one set of
+    /// weights.
     fn apart(&self, stage: usize, (busy, assignments): &Weighted, known: &[Remaining]) -> Remaining {
         let parts = assignments[self.kind(stage)].iter().find(|(members, _)| *members == BOTH_PARTS);
         let Some((members, cost)) = parts.filter(|_| self.may_stay_apart(stage)) else { return IMPOSSIBLE };
-        let behind = self.readers[stage].iter().map(|reader| known[reader.0][SEVERAL]).fold(0.0, f64::max);
-        [0, 1, 2, SEVERAL].map(|holder| cost + self.reading(*busy, holder, *members) + behind)
+        let after = self.readers[stage].iter().map(|reader| known[reader.0][SEVERAL]).fold(0.0, f64::max);
+        [0, 1, 2, SEVERAL].map(|holder| cost + self.reading(*busy, holder, *members) + after)
     }
 }
 
-/// The weights of which the NPU has none.
+/// The sets of weights in which the NPU's is zero.
 fn between_cpu_and_gpu(weights: &[Weighted]) -> impl Iterator<Item = &Weighted> {
     weights.iter().filter(|(busy, _)| busy[NPU] == 0.0)
 }

@@ -1,16 +1,17 @@
-//! From decisions to a plan.
+//! The plan of a sequence of decisions.
 
 use std::collections::HashMap;
 
 use super::{Cutting, Model, Move, shared_placement};
 use crate::plan::{Axis, Mechanism, Placement, Plan};
 
-/// The plan of decisions that cover all stages in order.
+/// The plan of `decisions`, which cover all stages in order.
 pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Mechanism) -> Plan {
     let count = model.stages.len();
     let mut placements: Vec<Placement> = Vec::with_capacity(count);
     let mut chains: Vec<Option<u32>> = Vec::with_capacity(count);
-    // Parts that are apart along one axis, on one core set, are of one chain until a stage outside reads them.
+    // Open parts along one axis and on one core set belong to one chain until a stage outside reads
+    // them.
     let mut open: HashMap<Cutting, u32> = HashMap::new();
     for &(position, decided) in decisions {
         let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
@@ -54,7 +55,7 @@ pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Me
     Plan::new(mechanism, placements).chained(chains)
 }
 
-/// A stage between CPU and GPU, each with a part.
+/// A stage cut between CPU and GPU, with at least one line or channel each.
 fn placed(model: &Model<'_>, stage: usize, cutting: Cutting, cut: u32) -> Option<Placement> {
     let all = model.cuts(stage, cutting.axis)?.all;
     let cut = cut.clamp(1, all - 1);

@@ -1,52 +1,57 @@
-//! The programme over labels: from position to position, every decision tried on every label that is kept.
+//! The dynamic programme over labels: from position to position, every trial on every label kept.
 //!
-//! Responsible for: which trials there are, how labels are ranked, which are kept. Not for: what a trial does
-//! (`moves`). Invariant: relaxed, some label at each position is no later than any plan is there, and its
-//! bound no higher than what that plan costs.
+//! Responsible for: the trials, and ranking and keeping labels. Not for: the effect of a trial
+//! (`moves`). Invariant: relaxed, for every plan and position there is a label that is no later than
+//! the plan, with a bound no higher than the plan's cost.
 
 use super::{
     ANYBODY, At, Changes, CriticalPaths, Cutting, Label, May, Model, Move, Mover, NEVER, Place, Price,
-    Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, leading, least_remaining, merged, only_state,
-    squeezed, undominated,
+    Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, beam, half_merged, least_remaining, merged,
+    only_state, undominated,
 };
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::units::Picos;
 
-/// Steps between no and all of the weight on one of two queues.
+/// Steps of the weight of one of two queues, from 0 to 1.
 const STEPS: u32 = 16;
 
-/// How often the weight of another processor is halved beside the NPU's.
+/// How often the weight of the CPU's or GPU's queue is halved relative to the NPU's.
 const HALVINGS: i32 = 6;
 
-/// Cuts of a chain that stays open, each of which leads to a label: exact ones, and relaxed buckets.
+/// Labels for the cuts of a chain that stays open: one per sampled cut, and, relaxed, one per bucket of
+/// cuts.
 const OPEN_CUTS: usize = 24;
 const OPEN_BUCKETS: usize = 64;
 
-/// Ranges of what the NPU computes of a stage that it shares, and how many more there are of all stages, by what each
-/// takes there: a bound counts the least of a range, which loses little of a stage that takes little.
+/// Relaxed, the NPU's share of a stage is decided as one of a few ranges: the fewest per stage, and how
+/// many more are divided among all stages by their time on the NPU. The bound counts the least of a
+/// range, which matters little for a short stage.
 const FEWEST_RANGES: u32 = 3;
 const RANGES_OF_ALL: u64 = 40;
 
-/// Labels beside those that are kept before they are ranked, thinned out, or merged early.
+/// How many times the width labels may be before they are thinned out for the dominance test, and
+/// before labels at later positions are merged early.
 const BEFORE_DOMINANCE: usize = 4;
 const EARLY_MERGE: usize = 20;
 
-/// How many labels are kept, and above which cost none is.
+/// Limits on the labels kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
+    /// Labels kept at each position.
     pub(super) width: usize,
-    /// Relaxed, what the best plan known costs; in a search more than that.
+    /// Labels with a higher bound are dropped. Relaxed, the cost of the best known plan; in a search,
+    /// more.
     pub(super) cost: f64,
-    /// Whether what is more than that is merged, so that a label stands for every plan, and not dropped.
+    /// Whether labels beyond the width are merged, so that every plan keeps a label, instead of dropped.
     pub(super) merges: bool,
 }
 
-/// What the programme found.
+/// The programme's result.
 pub(super) struct Outcome {
-    /// Relaxed: what every plan costs at least.
+    /// Relaxed: lower bound of every plan's cost.
     pub(super) bound: f64,
-    /// The decisions that led to the best final labels, the best first.
+    /// The decisions of the best final labels, the best first.
     pub(super) decisions: Vec<Vec<(usize, Move)>>,
 }
 
@@ -58,11 +63,11 @@ struct Decision {
     decided: Move,
 }
 
-/// Weights of the queues that are taken at once.
+/// Sets of queue weights evaluated at once, for vectorisation.
 const LANES: usize = 4;
 type Lanes = [f64; LANES];
 
-/// By a few weights of the queues, what the stages from a position on cost at least, and those up to the next
+/// For a few sets of queue weights, the least cost of the remaining stages, and of those up to the next
 /// meeting point.
 #[derive(Clone, Copy, Default)]
 struct LeastWork {
@@ -71,19 +76,19 @@ struct LeastWork {
     up_to_meeting: [Lanes; STATES],
 }
 
-/// What is left from each position on, whatever was decided before.
+/// Least remaining cost from each position on, whatever was decided before.
 pub(super) struct Rest {
-    /// At each position, by all weights of the queues.
+    /// At each position, for all sets of queue weights.
     least_work: Vec<Vec<LeastWork>>,
-    /// Relaxed, what follows each result along its readers.
+    /// Relaxed only: the critical path after each result.
     critical: Option<CriticalPaths>,
-    /// What everything from each position to the next meeting point takes on each processor.
+    /// Price of all stages from each position to the next meeting point on each single processor.
     alone: Vec<[Price; 3]>,
 }
 
 impl Rest {
     pub(super) fn new(model: &Model<'_>, is_relaxed: bool) -> Self {
-        // The search knows when a graph begins, and finds worse plans where it counts those that may.
+        // A search accounts for a graph when it begins one; counting possible ones leads to worse plans.
         let graph = if is_relaxed { model.graph } else { Price::NOTHING };
         let changes = Changes { waits: true, graph };
         let weights = queue_weights(model).into_iter();
@@ -96,11 +101,11 @@ impl Rest {
             let mut all = vec![LeastWork::default(); weights.len().div_ceil(LANES)];
             for (at, weighted) in weights.iter().enumerate() {
                 let (least, lane) = (&mut all[at / LANES], at % LANES);
-                let behind = least_remaining(&work[at][model.meets[position]], ANYBODY);
+                let after_meeting = least_remaining(&work[at][model.meets[position]], ANYBODY);
                 (0..3).for_each(|by| least.weights[by][lane] = weighted.0[by]);
                 for state in 0..STATES {
                     least.left[state][lane] = left[position][at][state];
-                    least.up_to_meeting[state][lane] = work[at][position][state] - behind;
+                    least.up_to_meeting[state][lane] = work[at][position][state] - after_meeting;
                 }
             }
             all
@@ -116,9 +121,9 @@ pub(super) struct Programme<'m, 'e, 'a> {
     limits: Limits,
     decisions: Vec<Decision>,
     labels: Vec<Vec<Label>>,
-    /// Labels that were made.
+    /// Number of labels made.
     pub(super) considered: usize,
-    /// Whether labels were merged, so that with more of them a bound may be higher.
+    /// Whether labels were merged or dropped, so that a larger width may raise the bound.
     pub(super) has_merged: bool,
 }
 
@@ -128,7 +133,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         Self { mover, rest, limits, decisions: Vec::new(), labels, considered: 0, has_merged: false }
     }
 
-    /// Runs it; what is asked of the `finals` best final labels.
+    /// Runs the programme; the bound, and the decisions of the `finals` best final labels.
     pub(super) fn run(&mut self, finals: usize) -> Outcome {
         let model = self.mover.model;
         let count = model.stages.len();
@@ -145,7 +150,8 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
                     self.attempt(position, &label, trial);
                 }
                 if self.mover.is_relaxed() && model.uses_npu {
-                    // Most ways to share with the NPU are worse than another, and would be merged with good ones.
+                    // Most shares with the NPU are dominated: removed here, they are not merged with
+                    // good labels.
                     let own = self.labels[position + 1].split_off(known);
                     self.labels[position + 1].extend(undominated(own, true));
                 }
@@ -164,34 +170,35 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         Outcome { bound, decisions }
     }
 
-    /// The labels at a position that are gone on from.
+    /// The labels at a position that are continued.
     fn kept(&mut self, position: usize) -> Vec<Label> {
         let mut labels = std::mem::take(&mut self.labels[position]);
         let Limits { width, merges, .. } = self.limits;
         let uses_npu = self.mover.model.uses_npu;
         if merges && labels.len() > BEFORE_DOMINANCE * width {
             self.has_merged = true;
-            labels = squeezed(labels, 2 * width, uses_npu);
+            labels = half_merged(labels, 2 * width, uses_npu);
         } else if !merges && labels.len() > 2 * BEFORE_DOMINANCE * width {
-            labels = leading(labels, 2 * BEFORE_DOMINANCE * width);
+            labels = beam(labels, 2 * BEFORE_DOMINANCE * width);
         }
         labels = undominated(labels, uses_npu);
         if labels.len() > width {
             self.has_merged = true;
-            labels = if merges { squeezed(labels, width, uses_npu) } else { leading(labels, width) };
+            labels = if merges { half_merged(labels, width, uses_npu) } else { beam(labels, width) };
         }
         labels
     }
 
-    /// Positions far ahead get labels from many others: those are merged before they are too many.
+    /// Merges labels at later positions, which chains reach from many earlier ones, before they become
+    /// too many.
     fn merge_early(&mut self, from: usize) {
         let Limits { width, merges, .. } = self.limits;
         if !merges {
             return;
         }
         let uses_npu = self.mover.model.uses_npu;
-        let behind = (from + self.mover.chains.longest).min(self.labels.len());
-        for labels in &mut self.labels[from.min(behind)..behind] {
+        let end = (from + self.mover.chains.longest).min(self.labels.len());
+        for labels in &mut self.labels[from.min(end)..end] {
             if labels.len() > EARLY_MERGE * width {
                 self.has_merged = true;
                 *labels = merged(std::mem::take(labels), BEFORE_DOMINANCE * width, uses_npu);
@@ -199,7 +206,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         }
     }
 
-    /// What may be decided at a position.
+    /// The trials at a position.
     fn trials(&self, position: usize) -> Vec<Trial> {
         let model = self.mover.model;
         let mut trials = vec![Trial::Gpu, Trial::Npu];
@@ -225,7 +232,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         trials
     }
 
-    /// In how many ranges it is decided, relaxed, how much the NPU computes of a stage that it shares.
+    /// Relaxed, the number of ranges of the NPU's share of a stage.
     fn npu_ranges(&self, position: usize) -> u32 {
         let times = self.mover.model.on_npu.iter().map(|on_npu| on_npu.least.time);
         let all: Picos = times.filter(|&time| time < NEVER).sum();
@@ -237,14 +244,15 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let (model, chains) = (self.mover.model, self.mover.chains);
         let is_relaxed = self.mover.is_relaxed();
         let (count, run_end) = (model.stages.len(), model.run_end[position]);
-        // A single stage may go on with a chain whose parts are apart.
+        // A single stage may continue an open chain.
         let shortest = if is_relaxed { 2 } else { 1 };
         for end in position + shortest..=run_end.min(position + chains.longest) {
             if (end < run_end || end == count) && chains.ways(cutting, end, end - position).is_some() {
                 trials.push(Trial::Closing { end, cutting });
             }
         }
-        // Only at the end of a run can a chain stay open; relaxed, the longest ones go on without a halo.
+        // A chain can stay open only at the end of a run; relaxed, the longest ones continue without a
+        // halo.
         let end = if is_relaxed { run_end.min(position + chains.longest) } else { run_end };
         if end == count || end - position > chains.longest {
             return;
@@ -252,11 +260,11 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let Some(ways) = chains.ways(cutting, end, end - position) else { return };
         let step = ways.len().div_ceil(if is_relaxed { OPEN_BUCKETS } else { OPEN_CUTS }).max(1);
         for first in (0..ways.len()).step_by(step) {
-            trials.push(Trial::Open { end, cutting, first, behind: (first + step).min(ways.len()) });
+            trials.push(Trial::Open { end, cutting, first, last: (first + step).min(ways.len()) });
         }
     }
 
-    /// Tries to go on from a label so.
+    /// Applies a trial to a label, and keeps the new label unless its bound exceeds the limit.
     fn attempt(&mut self, position: usize, label: &Label, trial: Trial) {
         let is_apart = |cutting: Cutting| label.places.iter().any(|place| place.at == At::Apart(cutting));
         if matches!(trial, Trial::Closing { end, cutting } if end == position + 1 && !is_apart(cutting)) {
@@ -280,10 +288,10 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         self.labels[end].push(Label { now, places, decision, bound, rank, alone });
     }
 
-    /// What everything costs at least, and what it does up to the next meeting point, by who may have the result
-    /// of the stage before.
+    /// Lower bounds of the cost at the end and at the next meeting point; `before` is who may have the
+    /// result of the stage before.
     fn least_costs(&self, now: &Progress, position: usize, before: May) -> (f64, f64) {
-        // Of one label, and not several that were merged, it is known who has that result.
+        // Only in a merged label can several states be possible.
         match only_state(before) {
             Some(state) => self.largest_costs(now, position, |left, lane| left[state][lane]),
             None => self.largest_costs(now, position, |left, lane| {
@@ -293,7 +301,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         }
     }
 
-    /// The largest by any weights of the queues, where so much is left.
+    /// The largest lower bounds over all sets of queue weights; `of` gives the remaining cost.
     fn largest_costs(
         &self,
         now: &Progress,
@@ -319,7 +327,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         (bound.into_iter().fold(0.0, larger), rank.into_iter().fold(0.0, larger))
     }
 
-    /// What it costs at the next meeting point if that processor takes everything until then which is there first.
+    /// The cost at the next meeting point if one processor computes everything until then, the best one.
     fn alone(&self, now: &Progress, places: &[Place], position: usize) -> f64 {
         let model = self.mover.model;
         let cost = |kind: ProcessorKind| {
@@ -345,7 +353,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         weights.of(end, now.joules)
     }
 
-    /// The decisions that led to a label, in their order.
+    /// The decisions that led to a label, in order.
     fn decisions_of(&self, label: &Label) -> Vec<(usize, Move)> {
         let before = |&decision: &usize| self.decisions[decision].before;
         let decisions = std::iter::successors(label.decision, before).map(|index| self.decisions[index]);
@@ -355,8 +363,8 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     }
 }
 
-/// Weights of the queues that add up to one: of two processors, and with the NPU of three, where one may be
-/// faster than another by orders of magnitude.
+/// Sets of queue weights, each with sum one: of CPU and GPU on a linear grid; with an NPU, also of all
+/// three on a geometric grid, since their speeds may differ by orders of magnitude.
 pub(super) fn queue_weights(model: &Model<'_>) -> Vec<[f64; 3]> {
     let mut all: Vec<[f64; 3]> =
         (0..=STEPS).map(|step| f64::from(step) / f64::from(STEPS)).map(|cpu| [cpu, 1.0 - cpu, 0.0]).collect();

@@ -1,8 +1,8 @@
-//! Operators of which the NPU computes a part, beside the CPU, the GPU or both.
+//! Operators that the NPU shares with the CPU, the GPU or both.
 //!
-//! Responsible for: what each processor takes for so many rows or channels, and the shares with which all of
-//! them end together. Not for: cuts between CPU and GPU alone (`tables`), whose ways are exact. Invariant: no
-//! processor takes less than its table says, wherever its part lies.
+//! Responsible for: the price of each number of rows or channels on each processor, and the shares with
+//! which all processors end together. Not for: cuts between CPU and GPU alone (`tables`), which are
+//! priced exactly. Invariant: no part costs less than its table entry, wherever the part lies.
 
 use super::{CPU, CutTable, GPU, NEVER, NPU, PRICED_CUTS, Price, Priced, Pricing, Streaming, Traffic};
 use crate::device::ProcessorKind;
@@ -10,65 +10,67 @@ use crate::plan::{Axis, Processor, Region, Span};
 use crate::units::Picos;
 use crate::workload::Layer;
 
-/// About how many numbers of rows or channels are priced for the NPU; what lies between takes no less than the next
-/// lower one, as arrays are filled in steps.
+/// About how many part sizes are priced for the NPU; the sizes between take no less than the next lower
+/// one, as systolic arrays are filled in steps.
 const PRICED_SHARES: u32 = 512;
 
-/// Parts of fewer rows or channels than so many are all priced, and the steps between others are no larger than they
-/// are so many times: what is between two is that close to both.
+/// Part sizes below this are all priced, and above it the step is at most a size divided by this: a
+/// size between two priced ones is relatively close to both.
 const PRICED_ONE_BY_ONE: u32 = 128;
 
-/// Two ends that differ by less are one.
+/// Precision of the search for a common end.
 const SAME_END: Picos = Picos(1_000);
 
-/// More than what sums of bytes are off by.
+/// Factor above the rounding errors of sums of bytes.
 pub(super) const ROUNDING: f64 = 1.000_001;
 
-/// Who takes part in a share.
+/// Which processors take part in a share.
 pub(super) type Members = [bool; 3];
 
-/// All ways to share with the NPU: the GPU, the CPU, both.
+/// The NPU with the GPU, with the CPU, and with both.
 pub(super) const WITH_NPU: [Members; 3] = [[false, true, true], [true, false, true], [true, true, true]];
 
-/// What processors take for parts of one operator along one axis.
+/// Prices of parts of one operator along one axis, by their size.
 #[derive(Debug)]
 pub(super) struct ShareTable {
     /// All rows or channels.
     pub(super) all: u32,
-    /// Of each processor (the CPU: its best core set), for as many as the index says or more; nothing where it
-    /// has no kernel.
+    /// For each processor (the CPU: its best core set), the least price of a part with as many rows or
+    /// channels as the index or more; [`Price::NEVER`] without a kernel.
     costs: [Vec<Price>; 3],
-    /// For one of them, at least: picoseconds and joules.
+    /// For each processor, the least picoseconds and joules per row or channel.
     rates: [(f64, f64); 3],
     pub(super) traffic: [Traffic; 3],
     /// Of the CPU on each core set, of the GPU and of the NPU.
     pub(super) streaming: [Vec<Streaming>; 3],
-    /// Who moves least for one of them, and so on.
+    /// The processors in order of the bytes that they move per row or channel.
     pub(super) lightest: [usize; 3],
-    /// What the memory moves for two at most, and for two or three, in bytes a picosecond.
+    /// The memory's capacity for two clients, and the larger of those for two and for three, in bytes
+    /// per picosecond.
     together: [f64; 2],
 }
 
-/// Who shares one operator, and under which conditions.
+/// The processors that share one operator, and the conditions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharing {
     pub(super) members: Members,
-    /// When each can start.
+    /// When each processor can start.
     pub(super) starts: [Picos; 3],
-    /// How many the NPU may have, at least and at most.
+    /// The NPU's rows or channels, at least and at most.
     pub(super) of_npu: [u32; 2],
-    /// Whether nobody else computes anything in the meantime.
+    /// Whether no other stage is computed in the meantime.
     pub(super) is_alone: bool,
 }
 
 impl Sharing {
+    /// The members' indices.
     pub(super) fn those(&self) -> impl Iterator<Item = usize> + Clone {
         let members = self.members;
         (0..3).filter(move |&by| members[by])
     }
 }
 
-/// Shares of one operator, and when the last of them ends.
+/// Shares of one operator, and a lower bound of the end of the last one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Shared {
     pub(super) end: Picos,
@@ -76,7 +78,8 @@ pub(super) struct Shared {
 }
 
 impl ShareTable {
-    /// Of a layer that the NPU has a kernel for, and its cuts between CPU and GPU where there are any.
+    /// Prices a layer that the NPU has a kernel for; `cuts` are its cuts between CPU and GPU, if any.
+    /// `None` if it cannot be shared.
     pub(super) fn new(
         pricing: &Pricing<'_, '_>,
         layer: &Layer,
@@ -89,7 +92,7 @@ impl ShareTable {
         let cores: Vec<Processor> =
             pricing.options.core_sets.iter().map(|&cores| Processor::Cpu(cores)).collect();
         let [(cpu, of_cpu, cpu_streaming), (gpu, of_gpu, gpu_streaming)] = match (cuts, axis) {
-            // Parts of as many channels are alike wherever they lie.
+            // Parts with the same number of channels cost the same wherever they lie.
             (Some(cuts), Axis::Channels) => {
                 let of_gpu = cuts.least[1].iter().rev().copied().collect();
                 let [on_cpu, on_gpu] = cuts.streaming.clone();
@@ -108,15 +111,16 @@ impl ShareTable {
         is_shared.then_some(Self { all, costs, rates, traffic, streaming, lightest, together })
     }
 
-    /// How many rows or channels the NPU may have, at least and at most, in so many ranges about as large.
+    /// The possible numbers of the NPU's rows or channels, in about equal ranges: at least and at most.
     pub(super) fn of_npu(&self, ranges: u32) -> impl Iterator<Item = [u32; 2]> + use<> {
         let (all, ranges) = (self.all, ranges.min(self.all));
         let up_to = move |range: u32| ((u64::from(all) * u64::from(range) / u64::from(ranges)) as u32).max(1);
         (0..ranges).map(move |range| [up_to(range), up_to(range + 1)])
     }
 
-    /// The shares with which the last ends first. What is returned as the end is no later than that of any such
-    /// shares: parts take what they take alone, and the memory moves no more than it can for all of them.
+    /// The shares with the earliest end of the last part. The end returned is a lower bound for any
+    /// shares: each part takes its time alone, and the memory moves all bytes at no more than its
+    /// capacity.
     pub(super) fn balanced(&self, sharing: &Sharing) -> Option<Shared> {
         let (least, largest) = self.possible(sharing)?;
         let end_with = |by: usize, count: u32| sharing.starts[by] + self.costs[by][count as usize].time;
@@ -125,7 +129,7 @@ impl ShareTable {
             return None;
         }
         let by_then = |end: Picos, between: [[usize; 3]; 2]| self.by_then(sharing, end, between);
-        // Where the memory can have moved by then whatever they may have to move, it never decides.
+        // If the memory can move the most bytes of any shares by `low`, it is never the limit.
         let has_time =
             f64::from(self.all) * self.heaviest(sharing.members) * ROUNDING <= self.moved(sharing, low);
         let suffices = |end: Picos, [cpu, gpu, npu]: [usize; 3]| {
@@ -159,7 +163,8 @@ impl ShareTable {
         Some(Shared { end: low, counts: self.filled(most) })
     }
 
-    /// How many rows or channels each may have at least, and at most; none where they are too few for all.
+    /// The least and the most rows or channels of each processor; `None` if there are too few for all
+    /// members.
     pub(super) fn possible(&self, sharing: &Sharing) -> Option<([u32; 3], [usize; 3])> {
         let [npu_least, npu_most] = sharing.of_npu;
         let most_of_one =
@@ -168,12 +173,13 @@ impl ShareTable {
         (npu_least <= most_of_one).then_some(([1, 1, npu_least], largest))
     }
 
-    /// Bytes of one row or channel, of that of `members` which moves most.
+    /// The most bytes per row or channel of any of `members`.
     fn heaviest(&self, members: Members) -> f64 {
         self.lightest.iter().rev().find(|&&by| members[by]).map_or(0.0, |&by| self.traffic[by].bytes)
     }
 
-    /// How many each can have computed by `end`, where it lies between two times by which so many were.
+    /// How many rows or channels each member can have computed by `end`, given the counts of an earlier
+    /// and of a later time.
     pub(super) fn by_then(
         &self,
         sharing: &Sharing,
@@ -188,12 +194,13 @@ impl ShareTable {
         counts
     }
 
-    /// When each can move its first byte: once it has handed over its part.
+    /// When each can move its first byte: after the phases without traffic, such as the launch.
     pub(super) fn first_bytes(&self, starts: [Picos; 3]) -> [Picos; 3] {
         [0, 1, 2].map(|by: usize| starts[by] + self.traffic[by].lead)
     }
 
-    /// Bytes that the memory can have moved for them at `end`, for several no more than it moves together.
+    /// Bytes that the memory can have moved for the members by `end`, within its capacity for several
+    /// clients.
     pub(super) fn moved(&self, sharing: &Sharing, end: Picos) -> f64 {
         let first = self.first_bytes(sharing.starts);
         let (mut active, mut moved, mut until) = (sharing.members, 0.0, end);
@@ -214,14 +221,14 @@ impl ShareTable {
         }
     }
 
-    /// What the memory moves for two and for three of them at most, in bytes a picosecond.
+    /// The memory's capacity for two and for three members, in bytes per picosecond.
     pub(super) fn together(&self, sharing: &Sharing) -> [f64; 2] {
         let [of_two, of_more] = self.together;
         if sharing.is_alone { [of_two, of_more] } else { [of_more; 2] }
     }
 
-    /// The shares that move least of those in which each computes no more than so many, and one at least where
-    /// it may.
+    /// The shares that move the fewest bytes with no member above `most`, and none below one if `most`
+    /// allows.
     fn filled(&self, most: [usize; 3]) -> [u32; 3] {
         let most = [most[0] as u32, most[1] as u32, most[2] as u32];
         let mut counts = [most[0].min(1), most[1].min(1), most[2].min(1)];
@@ -234,20 +241,21 @@ impl ShareTable {
         counts
     }
 
-    /// What the parts of so many have to move, at least.
+    /// The least bytes that parts of these sizes move.
     fn bytes(&self, counts: [u32; 3]) -> f64 {
         let of = |by: usize| f64::from(counts[by]) * self.traffic[by].bytes - self.traffic[by].saved;
         [0, 1, 2].into_iter().filter(|&by| counts[by] > 0).map(of).sum()
     }
 
-    /// What shares of `members` take in energy at least.
+    /// The least energy of shares of `members`.
     pub(super) fn least_joules(&self, members: Members) -> f64 {
         let rates = (0..3).filter(|&by| members[by]).map(|by| self.rates[by].1);
         f64::from(self.all) * rates.fold(f64::INFINITY, f64::min)
     }
 
-    /// What shares of `members` cost at least, where a picosecond of each processor and a joule cost so much: the NPU
-    /// takes so many, and what is left goes to whom one of it costs least.
+    /// The least cost of shares of `members`, at a cost `busy` per picosecond of each processor and
+    /// `joule` per joule: over all sizes of the NPU's part, with the rest on the processor that is
+    /// cheapest per row or channel.
     pub(super) fn least_work(&self, members: Members, busy: [f64; 3], joule: f64) -> f64 {
         if !self.are_able(members) {
             return f64::INFINITY;
@@ -266,7 +274,7 @@ impl ShareTable {
         (1..self.all).map(|npu| of(NPU, npu) + others(self.all - npu)).fold(f64::INFINITY, f64::min)
     }
 
-    /// The same as if each of them went to whom it costs least, however many those are: no more than that.
+    /// A rougher lower bound than [`Self::least_work`]: every row or channel on its cheapest processor.
     pub(super) fn roughly_least_work(&self, members: Members, busy: [f64; 3], joule: f64) -> f64 {
         let those = (0..3).filter(|&by| members[by]);
         if self.are_able(members) {
@@ -280,14 +288,14 @@ impl ShareTable {
         (0..3).all(|by| !members[by] || self.costs[by][1].is_known())
     }
 
-    /// What one row or channel costs at least, of all that one of `those` may take.
+    /// The least cost per row or channel on any of `those` processors.
     fn least_rate(&self, those: impl IntoIterator<Item = usize>, busy: [f64; 3], joule: f64) -> f64 {
         let each = |by: usize| busy[by] * self.rates[by].0 + joule * self.rates[by].1;
         those.into_iter().map(each).fold(f64::INFINITY, f64::min)
     }
 
-    /// The same shares but for a few channels that the GPU takes over, whose part is the last and starts with a
-    /// whole unit; none where nobody has as many to give.
+    /// The shares with a few channels moved to the GPU, so that its part, the last, starts at a
+    /// multiple of the axis's unit; `None` if no other member has enough.
     pub(super) fn in_units(&self, counts: [u32; 3], axis: Axis) -> Option<[u32; 3]> {
         let [cpu, gpu, npu] = counts;
         let moved = if gpu > 0 { (self.all - gpu) % axis.unit() } else { 0 };
@@ -298,7 +306,7 @@ impl ShareTable {
         }
     }
 
-    /// When the part of each member ends that starts then.
+    /// When each member's part ends, for the given starts.
     pub(super) fn ends(&self, members: Members, counts: [u32; 3], starts: [Picos; 3]) -> [Picos; 3] {
         let end = |by: usize| starts[by] + self.costs[by][counts[by] as usize].time;
         [0, 1, 2].map(|by| if members[by] { end(by) } else { Picos::ZERO })
@@ -309,8 +317,8 @@ impl ShareTable {
     }
 }
 
-/// For each number of rows or channels up to all, the least that any of `by` takes for as many or more; what they
-/// move, and how each of them streams it.
+/// For each number of rows or channels, the least price on any of `by` of a part with as many or more;
+/// the traffic of the parts, and how each of `by` streams it.
 fn least_of_more(
     pricing: &Pricing<'_, '_>,
     (layer, axis, all): (&Layer, Axis, u32),
@@ -346,7 +354,7 @@ fn least_of_more(
     (least, traffic, streaming)
 }
 
-/// The layers that differ of so many rows or channels at either end and in the middle.
+/// The distinct parts with `count` rows or channels at either end and in the middle.
 fn parts(layer: &Layer, axis: Axis, (count, all): (u32, u32)) -> Vec<Layer> {
     let at = |first: u32| Region::along(axis, Span::new(first, first + count)).part_of(layer);
     let mut parts = vec![at(0)];
@@ -361,7 +369,7 @@ fn parts(layer: &Layer, axis: Axis, (count, all): (u32, u32)) -> Vec<Layer> {
     parts
 }
 
-/// What one row or channel takes at least, in picoseconds and joules.
+/// The least picoseconds and joules per row or channel.
 fn rate(costs: &[Price]) -> (f64, f64) {
     let each = |of: &dyn Fn(&Price) -> f64| {
         let rates = costs.iter().enumerate().skip(1).map(|(count, cost)| of(cost) / count as f64);

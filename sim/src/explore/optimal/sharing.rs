@@ -1,14 +1,14 @@
-//! The move that gives the NPU a part of a stage, beside the CPU, the GPU or both.
+//! The move that shares a stage between the NPU and the CPU, the GPU or both.
 //!
-//! Responsible for: when such parts end and are joined. Not for: which shares end together (`shares`).
-//! Invariant: relaxed, the NPU is busy with no more than any such shares give it.
+//! Responsible for: when the parts end and are joined. Not for: which shares end together (`shares`).
+//! Invariant: relaxed, the NPU is busy no longer than in any shares of the given range.
 
 use super::{CPU, Cutting, GPU, Members, Model, Move, Mover, NPU, Place, Sharing, Step, joined};
 use crate::device::ProcessorKind;
 use crate::plan::{Placement, Processor};
 
 impl Mover<'_, '_, '_> {
-    /// The NPU and others each compute a part of a stage, and join.
+    /// The NPU and others each compute a part of a stage, which is then joined.
     pub(super) fn shared(
         &mut self,
         step: &mut Step,
@@ -58,9 +58,9 @@ impl Mover<'_, '_, '_> {
     }
 }
 
-/// The CPU's part first, the GPU's last.
+/// The placement of shares: the CPU's part first, the GPU's last.
 pub(super) fn shared_placement(model: &Model<'_>, cutting: Cutting, counts: [u32; 3]) -> Placement {
-    // Where no core set may be used, the CPU has nothing of it.
+    // Without a core set the CPU's share is zero, so any processor will do.
     let cores = model.core_sets.get(cutting.cores as usize);
     let cores = cores.map_or(Processor::NPU, |&cores| Processor::Cpu(cores));
     let [cpu, gpu, npu] = counts;

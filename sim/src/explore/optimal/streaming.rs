@@ -1,14 +1,16 @@
-//! When parts end that move bytes at the same time: the memory serves them by max-min, so that a fast part beside
-//! a slow one may be slowed more than the slow one adds.
+//! Lower bound of the end of parts that stream from memory at the same time. The memory is shared
+//! max-min fairly, so a fast part may be slowed by a slow one more than the slow one contributes.
 //!
-//! Responsible for: the least time in which several processors compute all rows or channels of one operator, as the
-//! dual of the linear programme over who streams when. Not for: parts that the memory does not slow (`shares`), nor
-//! interference beyond sharing, which only adds to the time. Invariant: no schedule of such parts ends earlier.
+//! Responsible for: the least time in which several processors compute all rows or channels of one
+//! operator, as the dual of the linear programme over which set of processors streams when. Not for:
+//! parts that the memory does not slow (`shares`), or interference beyond sharing, which only adds
+//! time. Invariant: no schedule of such parts ends earlier.
 //!
-//! While a set of processors streams, each is as fast as max-min leaves it beside the least that the others ask
-//! for. A part with so many rows takes, alone, at least a fixed time and another for each row, along any tangent of
-//! the convex hull of its times. So each set computes so many rows a picosecond at most, the best set of those that
-//! have begun bounds how soon all are computed, and the tangents are those that bound it best.
+//! While a set of processors streams, each runs at the speed that max-min sharing leaves it next to the
+//! least demands of the others. Alone, a part takes at least a fixed time plus a time per row, along
+//! any tangent of the lower convex hull of its times. So each set computes at most a certain number of
+//! rows per picosecond, the best set of the processors that have started bounds the end, and the
+//! tangents are chosen for the highest bound.
 
 use std::collections::BTreeMap;
 
@@ -18,49 +20,52 @@ use super::shares::ROUNDING;
 use super::{CPU, Priced, ShareTable, Shared, Sharing};
 use crate::units::Picos;
 
-/// Tangents of one part that are tried.
+/// Most tangents kept for one part.
 const MOST_TANGENTS: usize = 24;
 
-/// Ranges of rows or channels, each up to all, of which the hull is known: it lies closer over fewer.
+/// Ranges of part sizes, each up to all rows or channels, with a hull of their own: the hull of a
+/// smaller range is tighter.
 const HULLS: u32 = 8;
 
-/// Which part of all rows or channels is small: such parts are looked at apart where they ask for less than larger
-/// ones, and how much less that is.
+/// Parts of fewer than one in `SMALL` rows or channels are small. They are a case of their own if their
+/// rate is below `LESS` times that of larger parts.
 const SMALL: u32 = 128;
 const LESS: f64 = 0.9;
 
-/// Numbers of rows or channels that are looked at one by one; of more, what larger parts ask for counts as well.
+/// Widest range of part sizes whose demands are examined one by one; for a wider one, those of all
+/// larger parts count, too.
 const FEW: u32 = 64;
 
-/// How much later than without contention parts may end, at first, of the time until then.
+/// Reciprocal of the step by which the assumed end grows in each round, relative to the time until then.
 const LATER: u64 = 32;
 
 /// Most processors that compute parts of one operator.
 const MOST: usize = 3;
 
-/// What the parts that a processor may compute of one operator ask of the memory.
+/// Memory demands of the parts of one operator on one processor.
 #[derive(Clone, Debug)]
 pub(super) struct Streaming {
-    /// Lines below the picoseconds in which a part moves bytes, alone, over its rows or channels, from each of
-    /// [`HULLS`] parts of all on.
+    /// For part sizes from each multiple of `all` / [`HULLS`] on, tangents below the picoseconds during
+    /// which a part alone moves bytes, over its rows or channels.
     hulls: Vec<Vec<Tangent>>,
-    /// The least of parts of as many as the index says, and of those of as many or more.
+    /// Least demands of parts of each size, and of parts of that size or larger.
     own: Vec<Least>,
     or_more: Vec<Least>,
-    /// Equal streams at most.
+    /// Most equal streams of any part.
     streams: f64,
 }
 
-/// A line: so much for each row or channel, and so much in any case.
+/// A line: a time per row or channel, and a fixed time, in picoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Tangent {
-    /// Up to where it is the closest.
+    /// The part size up to which it is the tightest.
     until: f64,
     each: f64,
     fixed: f64,
 }
 
-/// Bytes a picosecond while any move, the equal streams that they are, and how long they move.
+/// Least demands: bytes per picosecond while streaming, the number of equal streams, and the streaming
+/// time in picoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Least {
     rate: f64,
@@ -72,18 +77,19 @@ struct Least {
 #[derive(Clone, Copy, Debug)]
 struct Sharer<'s> {
     tangents: &'s [Tangent],
-    /// The closest to what it will compute about.
+    /// Index of the tangent that is tightest at about its part size.
     closest: usize,
-    /// From when on it can stream.
+    /// When it can start to stream.
     first: Picos,
     least: Least,
-    /// Equal streams at most.
+    /// Most equal streams.
     streams: f64,
 }
 
 impl Streaming {
-    /// Of parts with so many rows or channels each, up to `all`, of which not every number is priced: what lies between
-    /// two takes no less time than the lower and no more than the higher one, and moves no less than the lower one.
+    /// The demands of priced parts, each with its rows or channels, up to `all`. A size between two
+    /// priced ones takes no less time than the smaller and no more than the larger one, and moves no
+    /// less than the smaller one.
     pub(super) fn of(parts: impl Iterator<Item = (u32, Priced)>, all: u32) -> Self {
         let mut priced: BTreeMap<u32, (Least, f64)> = BTreeMap::new();
         for (count, part) in parts.filter(|(count, part)| *count > 0 && part.cost.is_known()) {
@@ -114,15 +120,15 @@ impl Streaming {
         Self { hulls: (0..HULLS).map(|hull| tangents(those(hull))).collect(), own, or_more, streams }
     }
 
-    /// Up to how many rows or channels a part is looked at apart that has so many at least.
+    /// The size up to which parts of at least `fewest` rows or channels are a case of their own, if any.
     fn small(&self, fewest: u32) -> Option<u32> {
         let small = (self.own.len() as u32 - 1) / SMALL;
         let is_less = self.or_more[fewest as usize].rate < LESS * self.or_more[small as usize].rate;
         (fewest < small && is_less).then_some(small)
     }
 
-    /// Of a part that has so many rows or channels at least, at most and about, and can stream from then on; none
-    /// where too little is known of such parts.
+    /// A processor whose part has at least, at most and about these rows or channels, and can stream
+    /// from `first` on; `None` if no tangent is known for such parts.
     fn sharer(&self, [fewest, most, about]: [u32; 3], first: Picos) -> Option<Sharer<'_>> {
         let all = self.own.len() as u32 - 1;
         let tangents = self.hulls[(fewest * HULLS / all).min(HULLS - 1) as usize].as_slice();
@@ -150,7 +156,7 @@ impl Least {
     }
 }
 
-/// The sides of the lower convex hull of points from left to right, thinned out, that rise.
+/// The rising sides of the lower convex hull of points, from left to right, thinned out.
 fn tangents(points: &[(f64, f64)]) -> Vec<Tangent> {
     let slope = |one: &(f64, f64), other: &(f64, f64)| (other.1 - one.1) / (other.0 - one.0);
     let mut hull: Vec<(f64, f64)> = Vec::new();
@@ -172,9 +178,10 @@ fn tangents(points: &[(f64, f64)]) -> Vec<Tangent> {
 }
 
 impl ShareTable {
-    /// When the last part of any shares ends at the earliest that are those of `shared` without contention.
+    /// Lower bound, with contention, of the end of any shares; `shared` are the best ones without
+    /// contention.
     pub(super) fn contended(&self, sharing: &Sharing, shared: Shared) -> Picos {
-        // Where those shares are not slowed, others that are slowed take longer.
+        // If contention does not slow these shares, no others end earlier.
         let rate = |by: usize| {
             let own =
                 self.streaming[by].iter().map(|streaming| streaming.own[shared.counts[by] as usize].rate);
@@ -190,7 +197,8 @@ impl ShareTable {
         let core_sets = if sharing.members[CPU] { self.streaming[CPU].len() } else { 1 };
         let mut end = shared.end;
         loop {
-            // What is found holds for shares that end by then; if it is later, all end later.
+            // The bound found holds for shares that end by `latest`; if it is not earlier, all shares
+            // end later.
             let latest = end + Picos(end.saturating_sub(begun).0 / LATER + 1);
             let most = self.by_then(sharing, latest, [[0; 3], largest]).map(|most| most as u32);
             let mut fewest = self.fewest(sharing, self.moved(sharing, latest));
@@ -209,9 +217,9 @@ impl ShareTable {
         }
     }
 
-    /// When all is computed at the earliest by those that have so many at least, at most and about, or `enough` if that
-    /// is no later: the least of all cases in which some of them have a small part, and of the others each asks for
-    /// more.
+    /// Earliest end of members with at least, at most and about these rows or channels, or `enough` if
+    /// that is no later: the least over all cases in which some members have a small part, and the
+    /// others, with larger ones, demand more.
     fn least_of(
         &self,
         sharing: &Sharing,
@@ -231,7 +239,7 @@ impl ShareTable {
                     }
                 }
             }
-            // Small parts alone are not all.
+            // Small parts alone cannot cover the operator.
             let is_possible = !sharers.is_empty();
             Some(if is_possible { least_end(&sharers, left, self.together(sharing), enough) } else { enough })
         };
@@ -240,8 +248,8 @@ impl ShareTable {
         all.try_fold(enough, |least, case| of_case(case, least)).unwrap_or_default()
     }
 
-    /// How many each computes at least where they move no more than so many bytes: who moves least for one all but
-    /// what the others can move.
+    /// Fewest rows or channels of each member if all move at most `moved` bytes: the member that moves
+    /// least per row must compute everything that the others cannot move.
     fn fewest(&self, sharing: &Sharing, moved: f64) -> [u32; 3] {
         let mut fewest = [1; 3];
         let mut those = self.lightest.iter().filter(|&&by| sharing.members[by]);
@@ -257,8 +265,8 @@ impl ShareTable {
     }
 }
 
-/// When `sharers` have computed `all` rows or channels at the earliest, where the memory moves so many bytes a
-/// picosecond for two of them and for three; or `enough` if that is no later.
+/// Earliest time at which `sharers` have computed `all` rows or channels, or `enough` if that is no
+/// later; `together` is the memory's capacity for two and for three of them, in bytes per picosecond.
 fn least_end(sharers: &[Sharer<'_>], all: u32, together: [f64; 2], enough: Picos) -> Picos {
     let most = enough.0 as f64;
     let mut chosen = [0; MOST];
@@ -280,7 +288,7 @@ fn least_end(sharers: &[Sharer<'_>], all: u32, together: [f64; 2], enough: Picos
     Picos(latest.min(most) as u64)
 }
 
-/// The tangents next to those that are chosen: of each part the one before, the same, or the next.
+/// The choices of tangents next to `chosen`: for each part the previous, the same, or the next one.
 fn neighbours(sharers: &[Sharer<'_>], chosen: [usize; MOST]) -> impl Iterator<Item = [usize; MOST]> {
     const STEPS: usize = 3;
     let all = (0..STEPS.pow(sharers.len() as u32)).map(move |step| {
@@ -295,7 +303,8 @@ fn neighbours(sharers: &[Sharer<'_>], chosen: [usize; MOST]) -> impl Iterator<It
     })
 }
 
-/// By who streams (a bit each), how fast each is at most, compared to alone.
+/// For each set of streaming processors (one bit each), the highest speed of each, relative to its
+/// speed alone.
 fn speeds(sharers: &[Sharer<'_>], together: [f64; 2]) -> [[f64; MOST]; 1 << MOST] {
     let mut speeds = [[1.0; MOST]; 1 << MOST];
     for (set, speeds) in speeds.iter_mut().enumerate().take(1 << sharers.len()) {
@@ -309,7 +318,7 @@ fn speeds(sharers: &[Sharer<'_>], together: [f64; 2]) -> [[f64; MOST]; 1 << MOST
     speeds
 }
 
-/// How fast one of a set is by max-min, the others asking for as little as they may.
+/// The speed of one processor of a set under max-min sharing, with the least demands of the others.
 fn speed_of(own: usize, set: usize, sharers: &[Sharer<'_>], capacity: f64) -> f64 {
     let demand = |by: usize| {
         let Sharer { least, streams, .. } = sharers[by];
@@ -332,7 +341,7 @@ fn speed_of(own: usize, set: usize, sharers: &[Sharer<'_>], capacity: f64) -> f6
     1.0
 }
 
-/// When all are computed at the earliest by what the chosen tangents say.
+/// Earliest time at which all rows or channels are computed, by the chosen tangents.
 fn end_along(
     sharers: &[Sharer<'_>],
     chosen: &[usize; MOST],
@@ -348,11 +357,12 @@ fn end_along(
     end_of(sharers, speeds, (rates, left))
 }
 
-/// When two have streamed as long as the least of their parts takes, at the earliest.
+/// Earliest time at which two processors have streamed for as long as their smallest parts take.
 fn end_of_two(sharers: &[Sharer<'_>], [one, other]: [usize; 2], speeds: &[[f64; MOST]; 1 << MOST]) -> f64 {
     let of_both = speeds[1 << one | 1 << other];
     let end = |one: usize, other: usize| {
-        // One picosecond of the other counts for as much as makes streaming together worth that of one alone.
+        // The weight of the other's picosecond makes streaming together worth as much as streaming
+        // alone.
         let weight = ((1.0 - of_both[one]) / of_both[other]).clamp(0.0, 1.0);
         let mut rates = [0.0; MOST];
         (rates[one], rates[other]) = (1.0, weight);
@@ -361,7 +371,7 @@ fn end_of_two(sharers: &[Sharer<'_>], [one, other]: [usize; 2], speeds: &[[f64; 
     end(one, other).max(end(other, one))
 }
 
-/// When so much is done at the earliest, where each does so much a picosecond alone.
+/// Earliest time at which the work `left` is done, if each processor alone does `rates` per picosecond.
 fn end_of(
     sharers: &[Sharer<'_>],
     speeds: &[[f64; MOST]; 1 << MOST],

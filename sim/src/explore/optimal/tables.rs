@@ -1,7 +1,7 @@
-//! What an operator takes alone: whole on each processor, and in every part along either axis.
+//! Prices of an operator without contention: whole on each processor, and every part along either axis.
 //!
-//! Responsible for: asking the kernel models, once for all operators that are alike. Not for: what parts
-//! take longer together (`contention`). Invariant: the least of a table is the least of all its cuts.
+//! Responsible for: evaluating the kernel models, once per kind of operator. Not for: contention
+//! between parts (`contention`). Invariant: the least of a table is the least of all its cuts.
 
 use std::ops::Range;
 
@@ -13,19 +13,20 @@ use crate::simulate::{Detail, Simulator, has_own_memory, streams_of};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::Layer;
 
-/// Cuts of an operator along one axis that are priced; of longer ones every second, third and so on.
+/// Most cuts of an operator along one axis that are priced; of longer axes every second, third and so
+/// on.
 pub(super) const PRICED_CUTS: u32 = 8_192;
 
 impl Price {
     pub(super) const NOTHING: Self = Self { time: Picos::ZERO, joules: 0.0 };
-    /// Of a processor without a kernel.
+    /// Without a kernel.
     pub(super) const NEVER: Self = Self { time: NEVER, joules: 0.0 };
 
     pub(super) fn is_known(self) -> bool {
         self.time < NEVER
     }
 
-    /// The less of both, of each by itself.
+    /// The component-wise least of both.
     pub(super) fn least(self, other: Self) -> Self {
         Self { time: self.time.min(other.time), joules: self.joules.min(other.joules) }
     }
@@ -35,83 +36,85 @@ impl Price {
     }
 }
 
-/// A way to cut one operator, or a chain of them.
+/// A way to cut one operator or a chain, with the time of each part and their energy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Way {
     pub(super) cpu: Picos,
     pub(super) gpu: Picos,
     pub(super) joules: f64,
-    /// Lines or channels of the last operator that the CPU computes.
+    /// Lines or channels that the CPU computes of the (last) operator.
     pub(super) cut: u32,
 }
 
-/// Ways of which none is worse than another for both processors (and in energy, where that counts), the
-/// CPU's work ascending.
+/// Ways in order of the CPU's work. If only time counts, the Pareto frontier of both processors' work;
+/// otherwise all ways.
 pub(super) type Ways = Vec<Way>;
 
 /// Prices of one kind of operator.
 #[derive(Debug)]
 pub(super) struct OperatorTable {
-    /// On each core set.
+    /// Whole, on each core set.
     pub(super) cpu: Vec<Price>,
+    /// Whole, on the GPU.
     pub(super) gpu: Price,
     /// On the NPU, in a graph of its own.
     pub(super) npu: Price,
-    /// Along each of [`Axis::ALL`], where it can be cut and both processors have kernels.
+    /// Cuts along each of [`Axis::ALL`]; `None` if it cannot be cut or CPU or GPU have no kernel.
     pub(super) cuts: [Option<CutTable>; 2],
-    /// The same where the NPU takes part.
+    /// Shares with the NPU along each of [`Axis::ALL`].
     pub(super) shares: [Option<ShareTable>; 2],
 }
 
-/// Prices of the parts along one axis.
+/// Prices of the parts of CPU and GPU along one axis, indexed by the lines or channels of the CPU.
 #[derive(Debug)]
 pub(super) struct CutTable {
     /// All lines or channels.
     pub(super) all: u32,
-    /// For each core set, what it takes for as many as the index says.
+    /// The CPU's part on each core set.
     pub(super) cpu: Vec<Vec<Price>>,
-    /// What the GPU takes for the others.
+    /// The GPU's part, the rest.
     pub(super) gpu: Vec<Price>,
-    /// The least of any core set for as many or more, and of the GPU for what fewer on the CPU leave: more
-    /// may take less, as kernels change.
+    /// The least price of a CPU part of this size or larger on any core set, and of a GPU part of this
+    /// size or larger: a larger part may be faster, with another kernel.
     pub(super) least: [Vec<Price>; 2],
     /// The least of any core set.
     pub(super) best_cpu: Vec<Price>,
-    /// What moving the bytes of both parts takes, however they are scheduled.
+    /// Lower bound of the time to move the bytes of both parts.
     pub(super) moving: Vec<Picos>,
-    /// Of the best core set and the GPU, at any cut.
+    /// Least energy of any cut, on the best core set.
     pub(super) least_joules: f64,
-    /// For each core set; such as hardware can be given.
+    /// For each core set, the ways to cut at points where the GPU's part can start.
     pub(super) ways: Vec<Ways>,
     /// Of the CPU, and of the GPU.
     pub(super) traffic: [Traffic; 2],
-    /// Of the CPU on each core set, and of the GPU.
+    /// Of the CPU on each core set, and of the GPU; empty without an NPU.
     pub(super) streaming: [Vec<Streaming>; 2],
 }
 
-/// What a processor moves for parts of an operator, at least: so much for each row or channel, less what it
-/// saves in all where small parts fit into caches.
+/// Lower bound of a processor's traffic for a part of an operator: a number of bytes per row or
+/// channel, less a constant that small parts may save in caches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Traffic {
-    /// Bytes for each row or channel.
+    /// Bytes per row or channel.
     pub(super) bytes: f64,
+    /// Bytes that a part may save, at most.
     pub(super) saved: f64,
-    /// Bytes a picosecond, at most.
+    /// Highest rate, in bytes per picosecond.
     pub(super) rate: f64,
-    /// From the start of a part to the first byte, at least.
+    /// Least time from the start of a part to its first byte.
     pub(super) lead: Picos,
 }
 
 impl CutTable {
-    /// When the last part of any cut ends at the earliest, on the best core set, where the processors can start
-    /// then.
+    /// Earliest end of both parts over all cuts, on the best core set, for the given starts.
     pub(super) fn least_end(&self, cpu_start: Picos, gpu_start: Picos) -> Picos {
         let end = |cut: usize| {
             let moved = cpu_start.min(gpu_start) + self.moving[cut];
             let parts = (cpu_start + self.best_cpu[cut].time).max(gpu_start + self.gpu[cut].time);
             parts.max(moved)
         };
-        // From where both are about equally long, each way as far as the longer one leaves a chance.
+        // Starts at the balanced cut, and goes in each direction until the longer part alone ends too
+        // late.
         let [cpu, gpu] = &self.least;
         let mut even = 1..self.all as usize;
         while even.start < even.end {
@@ -138,8 +141,8 @@ impl CutTable {
 impl Traffic {
     const NONE: Self = Self { bytes: f64::INFINITY, saved: 0.0, rate: 0.0, lead: Picos::ZERO };
 
-    /// Of parts with so many rows or channels each, of which every `step`th number is priced: between two of
-    /// them no less moves than at the lower one.
+    /// The traffic of priced parts, each with its rows or channels; every `step`th size is priced, and
+    /// a size in between moves no less than the next lower one.
     pub(super) fn of(parts: impl Iterator<Item = (u32, Priced)> + Clone, step: u32) -> Self {
         let known = parts.filter(|(count, part)| *count > 0 && part.cost.is_known());
         let each = |&(count, part): &(u32, Priced)| part.bytes / f64::from(count);
@@ -153,17 +156,21 @@ impl Traffic {
     }
 }
 
-/// Time, energy, bytes that count as traffic, the highest rate of it in bytes a picosecond, and the time before
-/// the first of them.
+/// Price and memory traffic of one part.
 #[derive(Clone, Copy)]
 pub(super) struct Priced {
     pub(super) cost: Price,
+    /// Bytes that count as traffic.
     bytes: f64,
+    /// Highest rate, in bytes per picosecond.
     rate: f64,
+    /// Time before the first byte.
     lead: Picos,
-    /// How long bytes move, the lowest rate of them, and the equal streams that they are.
+    /// Time during which bytes move.
     pub(super) streaming: Picos,
+    /// Lowest rate in that time, in bytes per picosecond.
     pub(super) least_rate: f64,
+    /// Equal memory streams that the traffic consists of.
     pub(super) streams: f64,
 }
 
@@ -179,13 +186,14 @@ impl Priced {
     };
 }
 
-/// Asks the kernel models.
+/// Prices parts of operators by the kernel models.
 pub(super) struct Pricing<'p, 'a> {
     pub(super) parts: &'p Simulator<'a>,
     pub(super) options: &'p SearchOptions,
 }
 
 impl Pricing<'_, '_> {
+    /// All prices of one kind of operator.
     pub(super) fn table(&self, layer: &Layer) -> OperatorTable {
         let whole = |by| self.price(layer, by).cost;
         let cores = || self.options.core_sets.iter().map(|&cores| Processor::Cpu(cores));
@@ -196,14 +204,14 @@ impl Pricing<'_, '_> {
         OperatorTable { cpu: cores().map(whole).collect(), gpu: whole(Processor::Gpu), npu, cuts, shares }
     }
 
-    /// What a processor takes for a part of an operator that it shares. Where the CPU sleeps for a predicted
-    /// time, it may have handed the NPU's over before (`simulate` says when).
+    /// The price of a part of a shared operator. If the CPU sleeps for a predicted time, it may already
+    /// have dispatched the NPU's part (`simulate` determines when).
     pub(super) fn part(&self, part: &Layer, by: Processor) -> Priced {
         let is_early = self.options.synchronisation.may_hide_dispatch();
         self.priced(part, by, is_early && matches!(by, Processor::Npu(_)))
     }
 
-    /// What phases take alone.
+    /// The price of phases without contention.
     pub(super) fn alone(&self, phases: &Phases, detail: &Detail) -> Price {
         Price::of(self.parts.device(), phases, detail, self.options.objective)
     }
@@ -225,7 +233,7 @@ impl Pricing<'_, '_> {
         if by == Processor::Gpu && has_own_memory(self.parts.device()) {
             return priced;
         }
-        // Beside others a processor counts for what the memory moves for one client, at most.
+        // Next to other processors, traffic counts at no more than the memory's capacity for one client.
         let alone = self.together(1);
         for phase in phases.as_slice().iter().filter(|phase| phase.bytes.0 > 0) {
             let duration = phase.duration.0 as f64;
@@ -239,7 +247,7 @@ impl Pricing<'_, '_> {
         priced
     }
 
-    /// What the memory moves for so many clients, in bytes a picosecond.
+    /// The memory's capacity for `clients` processors, in bytes per picosecond.
     pub(super) fn together(&self, clients: usize) -> f64 {
         self.parts.device().memory.capacity(clients).0 / PICOS_PER_SECOND
     }
@@ -282,7 +290,7 @@ impl Pricing<'_, '_> {
             let of_cpu = (0..).zip(priced.iter().copied());
             Streaming::of(of_cpu.filter(|&(cut, _)| is_priced(cut)), all)
         };
-        // Asked for only where the NPU takes part.
+        // Needed only for shares with an NPU.
         let streaming = self.parts.device().npu.is_some().then(|| {
             let on_gpu = Streaming::of(of_gpu.filter(|&(count, _)| is_priced(all - count)), all);
             [cpu.iter().map(on_cores).collect(), vec![on_gpu]]
@@ -321,7 +329,7 @@ impl Pricing<'_, '_> {
         CutTable { all, cpu, gpu, least, best_cpu, moving, least_joules, ways, traffic, streaming }
     }
 
-    /// Those of `ways` that may be part of a best plan.
+    /// Those of `ways` that may be part of an optimal plan, sorted.
     pub(super) fn best_ways(&self, mut ways: Ways) -> Ways {
         ways.retain(|way| way.cpu < NEVER && way.gpu < NEVER);
         ways.sort_by_key(|way| (way.cpu, way.gpu, way.cut));
@@ -340,12 +348,12 @@ impl Pricing<'_, '_> {
         ways
     }
 
-    /// What the memory moves for several at most, in bytes a picosecond.
+    /// The memory's largest capacity for two or three processors, in bytes per picosecond.
     pub(super) fn most_together(&self) -> f64 {
         (2..=3).map(|clients| self.together(clients)).fold(0.0, f64::max)
     }
 
-    /// No schedule moves the bytes of two parts faster than this.
+    /// Lower bound of the time to move the bytes of two parts, in any schedule.
     fn moving(&self, cpu: impl Iterator<Item = Priced>, gpu: Priced) -> Picos {
         let both = self.most_together();
         let of = |cpu: Priced| {

@@ -1,4 +1,4 @@
-//! That no plan is below the bound, and that the search comes near it.
+//! No plan is below the bound, and the search comes close to it.
 
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
 use rand::{RngExt, SeedableRng};
@@ -25,20 +25,20 @@ const NETWORKS: [&str; 7] = [
 const DEVICES: [&str; 7] =
     ["pixel4", "mi8se", "oneplus11", "jetson-agx-orin", "snapdragon-8gen3", "apple-m1", "h200"];
 
-/// Some stages of a network, as if there were no others.
+/// An interval of a network's stages, as a workload of its own.
 fn part_of(stages: &[Stage], start: usize, count: usize) -> Vec<Stage> {
     let start = start % stages.len();
     (start..stages.len()).take(count).map(|stage| contention::within(stages, start, stage)).collect()
 }
 
-/// Whether a bound covers a plan: it leaves out chains with the NPU.
+/// Whether the bound covers a plan: it does not cover chains with the NPU.
 fn is_covered(plan: &Plan) -> bool {
     let mut chained = (0..plan.placements.len()).filter(|&stage| plan.chain(stage).is_some());
     !chained.any(|stage| plan.placements[stage].uses(ProcessorKind::Npu))
 }
 
-/// The least cost of covered plans on a random walk that goes on from about every better one, and some others; and
-/// how many could be simulated.
+/// The least cost of the covered plans on a random walk that accepts every improvement and some other
+/// changes; and the number of plans simulated.
 fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed: u64) -> (f64, usize) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let count = model.stages.len();
@@ -48,7 +48,7 @@ fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed
     let mut known = f64::INFINITY;
     let (mut least, mut simulated) = (f64::INFINITY, 0);
     for _ in 0..steps {
-        let changed = walk::changed(model, &plan, walk::KINDS_OF_STREAMS, &mut random);
+        let changed = walk::changed(model, &plan, walk::STREAM_KINDS, &mut random);
         let Some(changed) = changed.filter(is_covered) else { continue };
         let Ok(cost) = explorer.cost_of(&changed) else { continue };
         simulated += 1;
@@ -60,7 +60,7 @@ fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed
     (least, simulated)
 }
 
-/// The bound of all plans, however dear the best one known.
+/// The bound without the cost of a known plan as its limit.
 fn unlimited_bound(explorer: &Explorer<'_, '_>, model: &Model<'_>) -> f64 {
     let unit = if model.weights == Weights::TIME { PICOS_PER_SECOND } else { 1.0 };
     relaxed(explorer, model, f64::INFINITY, CLOSE) / unit
@@ -93,7 +93,7 @@ proptest! {
     }
 }
 
-/// A label of few clocks and places, so that many dominate each other.
+/// A label with few distinct clocks and places, so that many labels dominate each other.
 fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Label {
     let place = |random: &mut ChaCha8Rng| {
         let some = ProcessorKind::ALL[random.random_range(0..3)];
@@ -117,7 +117,7 @@ fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Lab
 
 proptest! {
     #[test]
-    fn labels_are_left_out_where_one_that_is_kept_dominates_them_and_only_there(
+    fn exactly_the_labels_that_a_kept_one_dominates_are_removed(
         (count, results) in (0_usize..200, 0_usize..11),
         uses_npu in any::<bool>(),
         seed in any::<u64>(),
@@ -141,7 +141,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Where the memory slows whoever computes beside others.
+    /// Contention for memory slows all processors here.
     #[test]
     fn no_plan_of_products_with_large_weights_is_below_the_bound(
         device in prop::sample::select(&["oneplus11", "snapdragon-8gen3", "apple-m1", "dimensity-9300"][..]),
@@ -167,7 +167,7 @@ proptest! {
         prop_assert!(bound <= least.min(found) * (1.0 + 1e-12), "{bound}, {found}, {least} of {simulated} plans");
     }
 
-    /// Results wait for each other where branches meet, parts of a chain among them.
+    /// Where branches meet, results wait for each other, among them parts of a chain.
     #[test]
     fn no_plan_of_branches_that_meet_again_is_below_the_bound(
         device in prop::sample::select(&["moto-edge-plus-2022", "snapdragon-8elite", "apple-m1", "pixel4"][..]),
@@ -232,9 +232,9 @@ proptest! {
     }
 }
 
-/// Where the CPU has handed the NPU's part over before, neither time nor energy of that counts.
+/// If the CPU dispatches the NPU's part early, neither the time nor the energy of the dispatch counts.
 #[test]
-fn what_the_npu_saves_by_an_early_hand_over_is_in_the_bound_of_energy() {
+fn the_bound_of_energy_includes_the_saving_of_an_early_dispatch() {
     let device = Profile::load("oneplus11").unwrap();
     let stages = part_of(&fuse(&network("mobilenet-v2").unwrap()), 174, 1);
     let synchronisation = Mechanism::SleepThenPoll;
@@ -308,9 +308,10 @@ fn plans_are_within_a_percent_of_the_bound_and_cut_where_a_gpu_can_start() {
     }
 }
 
-/// What runs in a plan's own order is what would run if the workload listed its operators so.
+/// A plan with an order of its own runs like a plan of a workload that lists its operators in that
+/// order.
 #[test]
-fn a_plan_with_an_order_takes_what_it_takes_of_stages_in_that_order() {
+fn a_plan_with_an_order_takes_as_long_as_on_stages_in_that_order() {
     let mut random = ChaCha8Rng::seed_from_u64(3);
     for (net, device) in [("inception-v3", "snapdragon-8gen3"), ("inception-v3", "h200")] {
         let device = Profile::load(device).unwrap();
@@ -323,7 +324,7 @@ fn a_plan_with_an_order_takes_what_it_takes_of_stages_in_that_order() {
         let mut plan = explorer.plan(vec![Placement::GPU; stages.len()]);
         let mut simulated = 0;
         for _ in 0..400 {
-            let Some(changed) = walk::changed(&model, &plan, walk::KINDS_OF_STREAMS, &mut random) else {
+            let Some(changed) = walk::changed(&model, &plan, walk::STREAM_KINDS, &mut random) else {
                 continue;
             };
             let Ok(expected) = explorer.simulator.run(&model.stages, &changed) else { continue };
@@ -337,7 +338,7 @@ fn a_plan_with_an_order_takes_what_it_takes_of_stages_in_that_order() {
     }
 }
 
-/// Of two branches either may come first in a model file: the plan is as good.
+/// The plan is equally good whichever of two branches a model file lists first.
 #[test]
 fn plans_do_not_depend_on_which_branch_is_listed_first() {
     let device = Profile::load("snapdragon-8gen3").unwrap();

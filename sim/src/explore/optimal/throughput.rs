@@ -1,11 +1,12 @@
-//! Plans for batches that follow each other, which the processors compute side by side.
+//! Plans for streams of batches, several of which are in flight at once.
 //!
-//! Responsible for: plans that keep all processors equally busy, and what the period of every plan is at least.
-//! Not for: how long a batch takes. A period is no shorter than the work of the busiest processor, so that each
-//! processor's time gets a price: operators go where their work costs least, and the price of those that are
-//! busier than others rises. What is left uneven goes over operator by operator, whole or in part, as long as
-//! streaming the plan takes less. Invariant: prices that add up to one make the least work of all operators a
-//! bound of every plan's busiest processor.
+//! Responsible for: plans that keep all processors equally busy, and a lower bound of every plan's
+//! period. Not for: the latency of a batch. A period is no shorter than the work of the busiest
+//! processor, so each processor's time gets a price (a Lagrange multiplier): operators are placed where
+//! their work costs least, and the prices of the busier processors rise. The remaining imbalance is
+//! reduced operator by operator, whole or in part, as long as this shortens the simulated period.
+//! Invariant: with prices that add up to one, the least cost of all operators is a lower bound of the
+//! busiest processor's work in every plan.
 
 use super::walk::{clear_chain, in_units};
 use super::{ANYBODY, CPU, Changes, Model, Price, least_remaining};
@@ -16,32 +17,32 @@ use crate::schedule::Holders;
 use crate::simulate::{Pipeline, Result};
 use crate::units::Picos;
 
-/// Corrections of the prices of the processors' time, and from which on each weighs less.
+/// Corrections of the processors' prices, and the constant of their decreasing step size.
 const PRICINGS: usize = 16;
 const FIRST_CORRECTIONS: f64 = 4.0;
 
-/// What it costs beyond the wait to go on with a result on another processor, of what all work costs: fewer and
-/// longer segments leave processors less to wait for where few batches are in flight.
+/// Penalty for changing the processor, in addition to the hand-over, as a fraction of the cost of all
+/// work: with few batches in flight, fewer and longer segments mean less waiting.
 const RELUCTANCE: [f64; 4] = [0.0, 0.005, 0.02, 0.08];
 
 /// The least price: of a processor without work.
 const LEAST_PRICE: f64 = 1e-9;
 
-/// Plans of which changes are tried; at a time, changes that are priced with all hand-overs and joins, and those
-/// that are streamed.
+/// Plans that are levelled and, in each step of a plan, changes priced with all hand-overs and joins,
+/// and changes simulated as a stream.
 const STARTS: usize = 4;
 const PRICED_CHANGES: usize = 24;
 const TRIED_CHANGES: usize = 6;
 
-/// A way to have assigned the first operators.
+/// An assignment of the first operators.
 #[derive(Clone)]
 struct Assigned {
     cost: f64,
     by: Vec<ProcessorKind>,
 }
 
-/// Plans that keep the processors about equally busy, changed as long as their period becomes shorter; at most
-/// so many changes are streamed.
+/// Plans that keep the processors about equally busy, levelled as long as their period becomes shorter;
+/// at most `changes` changes are simulated.
 pub(super) fn balanced(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,
@@ -78,8 +79,8 @@ pub(super) fn balanced(
     ranked.into_iter().map(|start| levelled(explorer, model, start, share)).collect()
 }
 
-/// Plans and the work of their busiest processor, the least first; without those that are too much for the GPU's
-/// memory.
+/// Plans with the work of their busiest processor, the least first, without plans that cannot be
+/// simulated.
 fn by_busiest(explorer: &Explorer<'_, '_>, plans: impl IntoIterator<Item = Plan>) -> Vec<(Picos, Plan)> {
     let busiest = |plan: Plan| Some((explorer.busiest(&plan)?, plan));
     let mut all: Vec<(Picos, Plan)> = plans.into_iter().filter_map(busiest).collect();
@@ -87,7 +88,8 @@ fn by_busiest(explorer: &Explorer<'_, '_>, plans: impl IntoIterator<Item = Plan>
     all
 }
 
-/// What the period of every plan is at least, in seconds, where a batch alone takes no less than `latency`.
+/// Lower bound of every plan's period, in seconds; `latency` is a lower bound of the latency of one
+/// batch.
 pub(super) fn bound(model: &Model<'_>, pipeline: &Pipeline, latency: Picos) -> f64 {
     let [before, dispatching] = pipeline.host(&model.stages);
     let in_turn = (before + latency.max(dispatching)).as_seconds() / f64::from(pipeline.depth.max(1));
@@ -95,21 +97,22 @@ pub(super) fn bound(model: &Model<'_>, pipeline: &Pipeline, latency: Picos) -> f
     [work, before, dispatching].map(Picos::as_seconds).into_iter().fold(in_turn, f64::max)
 }
 
-/// What all operators cost at least by such prices, and the graphs of the NPU so much each.
+/// The least cost of all operators at these prices, with `graph` for each NPU graph.
 fn least_work(model: &Model<'_>, prices: [f64; 3], graph: Price) -> f64 {
     let left = model.least_work(&model.weighted(prices, false), Changes { waits: false, graph })[0];
     least_remaining(&left, ANYBODY)
 }
 
-/// The prices, of all that are tried, with which all operators cost most.
+/// The prices, of the grid of queue weights, at which the least cost of all operators is highest.
 fn best_prices(model: &Model<'_>, graph: Price) -> [f64; 3] {
     let all = super::program::queue_weights(model).into_iter();
     let costs = all.map(|prices| (least_work(model, prices, graph), prices));
     costs.max_by(|one, other| one.0.total_cmp(&other.0)).map_or([1.0; 3], |(_, prices)| prices)
 }
 
-/// Whole operators where their work and what they wait for cost least, in the order of the stages; of what is
-/// read from further back, as the best way up to the stage before has it.
+/// A plan of whole operators, each where its work and its hand-overs cost least, by dynamic programming
+/// over the processor of the latest stage; places of older results are those of the best assignment up
+/// to there.
 fn assigned(
     explorer: &Explorer<'_, '_>,
     model: &Model<'_>,
@@ -147,7 +150,7 @@ fn assigned(
     Some(explorer.plan(placements))
 }
 
-/// Who of a kind computes a whole stage fastest, and in what time.
+/// The fastest processor of a kind for a whole stage, and its time; `None` without a kernel.
 fn alone(model: &Model<'_>, stage: usize, kind: ProcessorKind) -> Option<(Processor, Picos)> {
     let table = model.table(stage);
     let (by, cost) = match kind {
@@ -162,8 +165,9 @@ fn alone(model: &Model<'_>, stage: usize, kind: ProcessorKind) -> Option<(Proces
     cost.is_known().then_some((by, cost.time))
 }
 
-/// A plan from which no operator, and no part of one, can go from the busiest processor to another so that the
-/// period becomes shorter: of the changes that leave the busiest least to do, the first few are streamed.
+/// Moves operators, or parts of them, from the busiest processor to others until the period no longer
+/// becomes shorter. In each step, only the changes that leave the busiest processor the least work are
+/// simulated.
 fn levelled(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,
@@ -199,8 +203,8 @@ fn levelled(
     }
 }
 
-/// The plan with a stage taken over from the busiest processor by each other one, whole and as far as that makes
-/// both equally busy, and how long the busier of both is then but for hand-overs and joins.
+/// Plans in which another processor takes over a stage from the busiest one, whole or just enough to
+/// make both equally busy; each with the work of the busier of the two, without hand-overs and joins.
 fn shifted(model: &Model<'_>, (plan, busy): (&Plan, [Picos; 3]), stage: usize) -> Vec<(f64, Plan)> {
     let placement = plan.placements[stage];
     let Some(from) = ProcessorKind::ALL.into_iter().max_by_key(|&kind| busy[kind as usize]) else {
@@ -230,8 +234,8 @@ fn shifted(model: &Model<'_>, (plan, busy): (&Plan, [Picos; 3]), stage: usize) -
     plans
 }
 
-/// The placement with such a fraction of all rows or channels on another processor; none where nothing is left
-/// to either.
+/// The placement with `fraction` of all rows or channels moved from one processor to another; `None` if
+/// nothing moves or it is no longer cut.
 fn moved(
     model: &Model<'_>,
     (stage, placement): (usize, Placement),
@@ -240,21 +244,21 @@ fn moved(
 ) -> Option<Placement> {
     let all = axis.extent(&model.stages[stage].layer.operator)?;
     let mut counts = [0; ProcessorKind::ALL.len()];
-    let mut whose = [Processor::Cpu(*model.core_sets.first()?), Processor::Gpu, Processor::NPU];
+    let mut processors = [Processor::Cpu(*model.core_sets.first()?), Processor::Gpu, Processor::NPU];
     for part in placement.parts() {
         let count = if placement.is_cut() { part.region.span(axis).length() } else { all };
         counts[part.by.kind() as usize] += count;
-        whose[part.by.kind() as usize] = part.by;
+        processors[part.by.kind() as usize] = part.by;
     }
     let to = by.kind() as usize;
     if to != CPU || counts[CPU] == 0 {
-        whose[to] = by;
+        processors[to] = by;
     }
     let taken = ((f64::from(all) * fraction).round() as u32).min(counts[from as usize]);
     counts[from as usize] -= taken;
     counts[to] += taken;
     // The CPU's part is the first, the GPU's the last.
     let order = [ProcessorKind::Cpu, ProcessorKind::Npu, ProcessorKind::Gpu].map(|kind| kind as usize);
-    let moved = Placement::cut(axis, order.map(|kind| (whose[kind], counts[kind])));
+    let moved = Placement::cut(axis, order.map(|kind| (processors[kind], counts[kind])));
     (taken > 0 && moved.is_cut()).then_some(moved)
 }

@@ -1,7 +1,8 @@
-//! Random changes of a plan, of which those that help are kept.
+//! Local search: random changes of a plan, of which the improving ones are kept.
 //!
-//! Responsible for: what the programme leaves out, contention between branches above all. Not for: finding a
-//! plan from nothing. Invariant: the walk is a function of plan, number of changes, and its seed.
+//! Responsible for: effects that the programme ignores, contention between branches above all. Not for:
+//! finding a plan from scratch. Invariant: the walk is a function of the plan, the number of changes,
+//! and its seed.
 
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -18,23 +19,23 @@ use crate::units::Picos;
 /// Seed of the walk.
 const SEED: u64 = 1;
 
-/// How far a cut is moved, of all lines.
+/// Farthest that a cut is moved, as a fraction of all lines.
 const FARTHEST: f64 = 0.08;
 
-/// Kinds of changes, and with those that batches in flight need too: what one operator leaves a processor, another
-/// has to take.
+/// Kinds of changes of [`changed`], and those for streams of batches, which also balance the
+/// processors: when one operator leaves a processor, another takes its place.
 const KINDS: i32 = 4;
-pub(super) const KINDS_OF_STREAMS: i32 = 6;
+pub(super) const STREAM_KINDS: i32 = 6;
 
-/// Changes that are made of a plan for batches in flight for each that is streamed: most leave a processor more to
-/// do than a period has time for.
-const TRIES_OF_STREAMS: usize = 12;
+/// Changes drawn for a stream of batches per change simulated: most of them keep a processor busy for
+/// longer than the best period.
+const STREAM_TRIES: usize = 12;
 
-/// Logarithms to base 2 of the lengths of runs that are placed as one.
+/// Base-2 logarithms of the lengths of intervals that [`place_run`] places together.
 const RUNS: std::ops::RangeInclusive<u32> = 1..=4;
 
-/// A plan at least as good as `plan`, in its order, which is that of the model, after so many changes; and how many
-/// of them could be simulated.
+/// The best plan after `changes` simulated changes of `plan`, in the same order, which is the model's;
+/// and the number of changes simulated.
 pub(super) fn improved(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,
@@ -45,19 +46,18 @@ pub(super) fn improved(
     let mut best = (explorer.cost_of(plan)?, plan.of_ordered());
     let mut simulated = 0;
     let streams = explorer.period_counts().is_some();
-    let (kinds, tries) =
-        if streams { (KINDS_OF_STREAMS, changes * TRIES_OF_STREAMS) } else { (KINDS, changes) };
+    let (kinds, tries) = if streams { (STREAM_KINDS, changes * STREAM_TRIES) } else { (KINDS, changes) };
     for _ in 0..tries {
         if simulated == changes {
             break;
         }
         let Some(changed) = changed(model, &best.1, kinds, &mut random).and_then(in_units) else { continue };
-        // No period is shorter than the work of the busiest processor, which takes less to find.
+        // The work of the busiest processor is a lower bound of the period, and cheaper than simulation.
         let takes_longer = |busiest: Picos| busiest.as_seconds() >= best.0;
         if streams && explorer.busiest(&changed).is_none_or(takes_longer) {
             continue;
         }
-        // A change may leave a chain that is none, or an operator without a kernel.
+        // A change may break a chain, or place an operator where it has no kernel.
         let Ok(cost) = explorer.cost_of(&model.for_workload(changed.clone())) else { continue };
         simulated += 1;
         if cost < best.0 {
@@ -67,8 +67,8 @@ pub(super) fn improved(
     Ok((model.for_workload(best.1), simulated))
 }
 
-/// The plan with every cut beside a GPU's part moved to where such a part can start; none where another part
-/// would be empty.
+/// The plan with the cuts of every operator that has a part on the GPU moved down to multiples of the
+/// axis's unit, where such a part can start; `None` if a part would be empty.
 pub(super) fn in_units(mut plan: Plan) -> Option<Plan> {
     for placement in plan.placements.iter_mut().filter(|placement| placement.uses(ProcessorKind::Gpu)) {
         let Some(axis) = placement.axis() else { continue };
@@ -87,12 +87,12 @@ pub(super) fn in_units(mut plan: Plan) -> Option<Plan> {
     Some(plan)
 }
 
-/// One change of the first `kinds`; none where it would change nothing.
+/// A random change out of the first `kinds`; `None` if it is impossible or changes nothing.
 pub(super) fn changed(model: &Model<'_>, plan: &Plan, kinds: i32, random: &mut ChaCha8Rng) -> Option<Plan> {
     let mut changed = plan.clone();
     let stage = random.random_range(0..model.stages.len());
     match random.random_range(0..kinds) {
-        0 => place_anew(model, &mut changed, stage, random)?,
+        0 => place_randomly(model, &mut changed, stage, random)?,
         1 => move_cuts(model, &mut changed, stage, random)?,
         2 => change_chain(&mut changed, stage, random),
         3 => copy_neighbour(model, &mut changed, stage, random)?,
@@ -102,7 +102,7 @@ pub(super) fn changed(model: &Model<'_>, plan: &Plan, kinds: i32, random: &mut C
     (changed != *plan).then_some(changed)
 }
 
-/// A whole stage and another take each other's place.
+/// Swaps the placements of a stage and another, both whole.
 fn exchange(plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
     let other = random.random_range(0..plan.placements.len());
     if [stage, other].iter().any(|&stage| plan.placements[stage].is_cut()) {
@@ -114,7 +114,7 @@ fn exchange(plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()
     Some(())
 }
 
-/// A stage and those behind it are placed whole on one processor.
+/// Places a stage and those after it whole on one processor.
 fn place_run(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
     let end = stage + (1 << random.random_range(RUNS));
     let by = match random.random_range(0..if model.uses_npu { 3 } else { 2 }) {
@@ -129,8 +129,8 @@ fn place_run(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaC
     Some(())
 }
 
-/// Another processor for a stage, or a cut of it.
-fn place_anew(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
+/// Places a stage at random: on a processor, or cut between several.
+fn place_randomly(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
     let axis = *Axis::ALL.choose(random)?;
     let cores = *model.core_sets.choose(random).unwrap_or(model.core_sets.first()?);
     plan.placements[stage] = match (random.random_range(0..4), model.cuts(stage, axis)) {
@@ -150,7 +150,7 @@ fn place_anew(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut Cha
     Some(())
 }
 
-/// Channels or rows of a stage between the NPU and one or both of the others.
+/// A random share of a stage between the NPU and one or both of the others.
 fn shared_with_npu(
     model: &Model<'_>,
     stage: usize,
@@ -169,7 +169,7 @@ fn shared_with_npu(
     Some(Placement::cut(axis, shares))
 }
 
-/// The cut of a stage, and with it of its chain, a little to one side.
+/// Moves the cut of a stage, and all cuts of its chain, a little to one side.
 fn move_cuts(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
     if plan.placements[stage].uses(ProcessorKind::Npu) {
         return move_shares(&mut plan.placements[stage], random);
@@ -191,7 +191,7 @@ fn move_cuts(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaC
     Some(())
 }
 
-/// Some rows or channels of an operator from one of its parts to another.
+/// Moves some rows or channels of an operator from one of its parts to another.
 fn move_shares(placement: &mut Placement, random: &mut ChaCha8Rng) -> Option<()> {
     let axis = placement.axis()?;
     let mut shares: Vec<(Processor, u32)> =
@@ -206,7 +206,7 @@ fn move_shares(placement: &mut Placement, random: &mut ChaCha8Rng) -> Option<()>
     Some(())
 }
 
-/// A stage leaves its chain, or joins one of a neighbour.
+/// Removes a stage from its chain, or adds it to a neighbour's.
 fn change_chain(plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) {
     plan.chains.resize(plan.placements.len(), None);
     let neighbour = if stage > 0 && random.random_bool(0.5) { stage - 1 } else { stage + 1 };
@@ -223,7 +223,7 @@ fn change_chain(plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) {
     };
 }
 
-/// A stage is placed as one that it reads, or that stands beside it.
+/// Places a stage like one of its inputs or, without inputs, like the stage before it.
 fn copy_neighbour(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
     let inputs = &model.stages[stage].inputs;
     let neighbour = inputs.choose(random).copied().unwrap_or(stage.checked_sub(1)?);

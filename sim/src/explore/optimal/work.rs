@@ -1,8 +1,8 @@
-//! What the stages from a position on cost at least, whatever is decided.
+//! Lower bound of the weighted work of the stages from a position on.
 //!
-//! Responsible for: the work of each stage on whoever takes it, and what a stage waits for that another processor
-//! has of the stage before. Not for: what else waits, or which processor is late (`moves`). Invariant: no plan's
-//! queues, each weighted, grow by less.
+//! Responsible for: the work of each stage on the processors that compute it, and the hand-over of the
+//! stage before. Not for: other waits, or which processor is late (`moves`). Invariant: in no plan does
+//! the weighted sum of the queues grow by less.
 
 use super::path::CriticalPaths;
 use super::shares::{Members, ShareTable};
@@ -13,80 +13,83 @@ use crate::plan::Axis;
 use crate::schedule::Holders;
 use crate::units::Picos;
 
-/// What changing between processors costs at least: learning of a result, and handing a graph to the NPU.
+/// The costs of changing between processors that count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Changes {
+    /// Whether hand-overs count.
     pub(super) waits: bool,
+    /// Price of beginning an NPU graph.
     pub(super) graph: Price,
 }
 
-/// Who has a result: CPU, GPU or NPU alone, or several.
+/// States of a result: the CPU, the GPU or the NPU alone has it, or several do.
 pub(super) const STATES: usize = 4;
 pub(super) const SEVERAL: usize = 3;
 
-/// Who computes a stage: the members of a cut, and what that costs.
+/// The processors that compute a stage, and their least weighted work.
 type Assignment = (Members, f64);
 
-/// CPU and GPU.
+/// CPU and GPU each compute a part.
 pub(super) const BOTH_PARTS: Members = [true, true, false];
 
-/// Of each kind of operator.
+/// The possible assignments of each kind of operator.
 type Assignments = Vec<Vec<Assignment>>;
 
-/// What busy processors cost, and who can compute each kind of operator at that cost.
+/// A set of queue weights, and the assignments of each kind of operator at these weights.
 pub(super) type Weighted = ([f64; 3], Assignments);
 
-/// What the stages from a position on cost at least, by who has the result before it.
+/// Least cost of the remaining stages, by the state of the result before them.
 pub(super) type Remaining = [f64; STATES];
 
-/// Who may have a result: one of these at least.
+/// Whether a result may be in each state; at least one is possible.
 pub(super) type May = [bool; STATES];
 
-/// No more is left.
+/// No remaining cost.
 pub(super) const NOTHING: Remaining = [0.0; STATES];
 
-/// Nothing is known of who has it.
+/// Every state is possible.
 pub(super) const ANYBODY: May = [true; STATES];
 
-/// The least of what is left, for all who may have the result before.
+/// The least remaining cost over the possible states.
 pub(super) fn least_remaining(left: &Remaining, may: May) -> f64 {
     let possible = left.iter().zip(may).filter(|(_, may)| *may);
     possible.map(|(left, _)| *left).fold(f64::INFINITY, f64::min)
 }
 
-/// Of two, what `of` makes of both for each who may have the result before.
+/// Combines two remaining costs state by state.
 pub(super) fn each(one: Remaining, other: Remaining, of: impl Fn(f64, f64) -> f64) -> Remaining {
     [0, 1, 2, SEVERAL].map(|state: usize| of(one[state], other[state]))
 }
 
-/// What is left behind a stage, if its result is complete before any other stage starts to compute, and if parts of
-/// it may stay apart.
+/// Remaining cost after a stage: if its result is joined before any other stage starts, and if its
+/// parts may stay apart.
 #[derive(Clone, Copy)]
-struct Behind {
+struct After {
     complete: Remaining,
     apart: Remaining,
 }
 
-/// Who has a result, where that is known.
+/// The state of a result, if only one is possible.
 pub(super) fn only_state(may: May) -> Option<usize> {
     let state = may.iter().position(|&may| may)?;
     (!may[state + 1..].contains(&true)).then_some(state)
 }
 
 impl Model<'_> {
-    /// What the stages from each position on cost at least, where busy processors cost so much each.
+    /// Least cost of the stages from each position on, at one set of queue weights.
     pub(super) fn least_work(&self, (busy, assignments): &Weighted, changes: Changes) -> Vec<Remaining> {
         let mut sums = vec![[0.0; STATES]; self.stages.len() + 1];
         for stage in (0..self.stages.len()).rev() {
-            let behind = Behind { complete: sums[stage + 1], apart: sums[stage + 1] };
-            sums[stage] = self.least_of(stage, &assignments[self.kind(stage)], (*busy, changes), behind);
+            let after = After { complete: sums[stage + 1], apart: sums[stage + 1] };
+            sums[stage] = self.least_of(stage, &assignments[self.kind(stage)], (*busy, changes), after);
         }
         sums
     }
 
-    /// The same at each position for each of `weights` of busy processors that add up to one, where the weights may
-    /// be others, or a `critical` path count, at each position that all stages behind it wait for: whatever is complete
-    /// there takes its time before whatever is left. Only parts that stay apart there overlap with what comes behind.
+    /// As [`Self::least_work`], at each position for each of `weights`, each with sum one. At a
+    /// position where all later stages wait for all earlier ones, time before and after it adds up, so
+    /// the maximum over the weights, or a `critical` path, may replace the remaining cost. Only parts
+    /// that stay apart overlap with later stages.
     pub(super) fn least_time(
         &self,
         weights: &[Weighted],
@@ -95,23 +98,23 @@ impl Model<'_> {
     ) -> Vec<Vec<Remaining>> {
         let mut all = vec![vec![NOTHING; weights.len()]; self.stages.len() + 1];
         for stage in (0..self.stages.len()).rev() {
-            let behind = &all[stage + 1];
-            let latest = |state: usize| behind.iter().map(|left| left[state]).fold(0.0, f64::max);
+            let after = &all[stage + 1];
+            let latest = |state: usize| after.iter().map(|left| left[state]).fold(0.0, f64::max);
             let mut complete = self.completes[stage + 1].then(|| [0, 1, 2, SEVERAL].map(latest));
             if let Some(paths) = &mut critical {
-                let path = paths.behind(self, stage);
+                let path = paths.after(self, stage);
                 complete = complete.map(|work| each(work, path, f64::max));
                 paths.add(self, weights, stage, &complete.unwrap_or(path));
             }
             let may_stay_apart = self.may_stay_apart(stage);
             let of = |(at, (busy, assignments)): (usize, &Weighted)| {
-                let complete = complete.unwrap_or(behind[at]);
-                let apart = if may_stay_apart { behind[at] } else { complete };
+                let complete = complete.unwrap_or(after[at]);
+                let apart = if may_stay_apart { after[at] } else { complete };
                 self.least_of(
                     stage,
                     &assignments[self.kind(stage)],
                     (*busy, changes),
-                    Behind { complete, apart },
+                    After { complete, apart },
                 )
             };
             all[stage] = weights.iter().enumerate().map(of).collect();
@@ -119,13 +122,13 @@ impl Model<'_> {
         all
     }
 
-    /// What a stage and all behind it cost at least, by who has the result before it.
+    /// Least cost of a stage and all later ones, by the state of the result before it.
     fn least_of(
         &self,
         stage: usize,
         assignments: &[Assignment],
         (busy, changes): ([f64; 3], Changes),
-        behind: Behind,
+        after: After,
     ) -> Remaining {
         let graph = self.cost(busy, changes.graph, NPU);
         let on_npu = self.cost(busy, self.on_npu[stage].least, NPU);
@@ -135,31 +138,32 @@ impl Model<'_> {
             let reading =
                 |members: Members| if is_waiting { self.reading(busy, before, members) } else { 0.0 };
             let others = assignments.iter().map(|&(members, cost)| {
-                let left = if members == BOTH_PARTS { &behind.apart } else { &behind.complete };
+                let left = if members == BOTH_PARTS { &after.apart } else { &after.complete };
                 cost + reading(members) + left[state(members)]
             });
             let begins = if reads_it && before != NPU { graph } else { 0.0 };
-            let npu = on_npu + begins + reading([false, false, true]) + behind.complete[NPU];
+            let npu = on_npu + begins + reading([false, false, true]) + after.complete[NPU];
             others.fold(npu, f64::min)
         };
         [0, 1, 2, SEVERAL].map(from)
     }
 
-    /// What everything from each position to the next meeting point behind it takes on each processor.
+    /// Price of all stages from each position to the next meeting point after it, on each single
+    /// processor.
     pub(super) fn up_to_meetings(&self) -> Vec<[Price; 3]> {
         let mut sums = vec![[Price::NOTHING; 3]; self.stages.len() + 1];
         for stage in (0..self.stages.len()).rev() {
-            let behind =
+            let after =
                 if self.meets[stage + 1] == stage + 1 { [Price::NOTHING; 3] } else { sums[stage + 1] };
             let table = self.table(stage);
             let cpu = self.best_core_set(stage).map_or(Price::NEVER, |set| table.cpu[set]);
             let own = [cpu, table.gpu, self.on_npu[stage].within];
-            sums[stage] = [0, 1, 2].map(|by: usize| own[by].plus(behind[by]));
+            sums[stage] = [0, 1, 2].map(|by: usize| own[by].plus(after[by]));
         }
         sums
     }
 
-    /// Whether parts of a stage may be read in a chain.
+    /// Whether the parts of a stage may stay apart in a chain with a reader.
     pub(super) fn may_stay_apart(&self, stage: usize) -> bool {
         let is_linked = |&(reader, _): &(usize, usize)| {
             let is_along = |&axis: &Axis| {
@@ -172,21 +176,22 @@ impl Model<'_> {
         self.readers[stage].iter().any(is_linked)
     }
 
-    /// Who may have the result before a position that is read there, where results lie so; of merged labels all that
-    /// any of them says. Where it is not read nothing depends on it.
+    /// The possible states of the result before a position, for live results at `places`; a merged
+    /// label may have several. If the stage at the position does not read that result, nothing depends
+    /// on it.
     pub(super) fn may_have(&self, position: usize, places: &[Place]) -> May {
         let place = places.last().filter(|_| self.reads_the_one_before(position));
         place.map_or([true, false, false, false], |place| self.may_hold(place))
     }
 
-    /// Who may have a result that lies so.
+    /// The possible states of a result at `place`.
     pub(super) fn may_hold(&self, place: &Place) -> May {
         match place.at {
             At::Apart(_) => [false, false, false, true],
             At::With(holders) => {
                 let [cpu, gpu, npu] = ProcessorKind::ALL.map(|kind| holders.has(kind));
-                // Beside a GPU with memory of its own the CPU has what was joined. Where several may have it nobody
-                // waits longer than for one of them.
+                // With a GPU that has memory of its own, the CPU alone has a joined result. If several
+                // may have a result, no processor waits longer than if one of them had it.
                 let are_several = cpu && (gpu || npu || self.own_memory);
                 [cpu && !are_several, gpu && !are_several, place.of_npu || !(cpu || gpu), are_several]
             }
@@ -202,8 +207,8 @@ impl Model<'_> {
         }
     }
 
-    /// Who can compute each kind of operator but the NPU alone, and what their work costs at least; roughly for a search,
-    /// which finds worse plans where it knows more of shares.
+    /// The assignments of each kind of operator at one set of queue weights, except to the NPU alone. A
+    /// search uses rough costs of shares with the NPU: it finds worse plans with the exact ones.
     pub(super) fn weighted(&self, busy: [f64; 3], is_rough: bool) -> Weighted {
         (busy, self.tables.iter().map(|table| self.assignments_of(table, busy, is_rough)).collect())
     }
@@ -230,13 +235,14 @@ impl Model<'_> {
         assignments
     }
 
-    /// What it costs that members of a cut learn of a result that another processor has alone.
+    /// Weighted cost of handing a result in state `before` over to the members of a cut.
     pub(super) fn reading(&self, busy: [f64; 3], before: usize, members: Members) -> f64 {
         let wait = |by: usize| self.weights.picosecond * busy[by] * self.waiting(before, by).0 as f64;
         (0..3).filter(|&by| members[by]).map(wait).sum()
     }
 
-    /// How long a processor takes to learn of a result that another has alone.
+    /// Delay of handing a result in state `before` over to processor `by`; zero if several processors
+    /// have it.
     pub(super) fn waiting(&self, before: usize, by: usize) -> Picos {
         match ProcessorKind::ALL.get(before) {
             Some(&holder) if before != by => {
@@ -247,7 +253,7 @@ impl Model<'_> {
     }
 }
 
-/// Who has the result of a stage behind those who computed it.
+/// The state of the result of a stage that `members` computed.
 fn state(members: Members) -> usize {
     match members {
         [true, false, false] => CPU,

@@ -18,7 +18,7 @@ fn channels(cpu_channels: u32, gpu_channels: u32) -> Placement {
     Placement::cpu_and_gpu(Axis::Channels, cores(), [cpu_channels, gpu_channels])
 }
 
-/// The rows of CPU and GPU of each stage.
+/// The rows that CPU and GPU compute of each stage.
 fn rows_of(stages: &[Stage], plan: &Plan) -> Vec<[Range<u32>; 2]> {
     let computed = computed(stages, plan).unwrap();
     computed.iter().map(|regions| [regions[0].rows.range(), regions[1].rows.range()]).collect()
@@ -45,10 +45,10 @@ fn three_convolutions() -> Vec<Stage> {
 }
 
 #[test]
-fn each_operator_behind_adds_its_halo_to_those_before_it() {
+fn each_later_operator_adds_its_halo_to_those_before_it() {
     let stages = three_convolutions();
     let plan = chained(vec![rows(16, 16); 3], &[0, 0, 0]);
-    // Two 3x3 windows reach two rows over the cut from either side.
+    // Two 3x3 windows reach two rows across the cut from either side.
     assert_eq!(rows_of(&stages, &plan), [[0..18, 14..32], [0..17, 15..32], [0..16, 16..32]]);
 }
 
@@ -74,7 +74,7 @@ fn the_halo_of_a_strided_window_is_counted_in_rows_of_what_it_reads() {
 }
 
 #[test]
-fn along_channels_a_chain_goes_through_what_keeps_them_apart_only() {
+fn along_channels_a_chain_has_only_operators_with_independent_channels() {
     let stages = network(|net, x| {
         let x = net.conv(x, 8, Window::same(3));
         let x = net.pool(x, PoolKind::Max, Window::valid(2).stride(2));

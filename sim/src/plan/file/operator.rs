@@ -1,4 +1,4 @@
-//! One operator of a plan file against its workload and device.
+//! Checks one operator of a plan file against its workload and device.
 
 use super::{Partition, PlannedOperator, Share};
 use crate::device::{ProcessorKind, Profile};
@@ -8,8 +8,8 @@ use crate::plan::{Axis, MAX_PARTS, Part, Placement, Processor, Region, Span};
 use crate::workload::{Operator, Stage};
 
 impl PlannedOperator {
-    /// The placement this entry stands for, or what is wrong with it; the
-    /// violation's key is relative to the entry.
+    /// The placement of this entry, or what is wrong with it; the violation's key
+    /// is relative to the entry.
     pub(super) fn resolve(&self, stage: &Stage, device: &Profile) -> Result<Placement, Violation> {
         let placement = match self.partition {
             Partition::None => self.cut(&[], stage, device)?,
@@ -22,8 +22,8 @@ impl PlannedOperator {
         Ok(placement)
     }
 
-    /// Parts side by side along the channels, in bands of rows: of an axis that is not cut, each part has
-    /// all.
+    /// The placement of shares side by side along the channels, in bands of rows. Along an axis that is
+    /// not cut, each part has everything.
     fn cut(&self, axes: &[Axis], stage: &Stage, device: &Profile) -> Result<Placement, Violation> {
         let (operator, written) = (&stage.layer.operator, format!("{:?}", self.partition.to_string()));
         if let Some(&axis) = axes.iter().find(|axis| axis.extent(operator).is_none()) {
@@ -72,12 +72,14 @@ impl PlannedOperator {
         Ok(placement)
     }
 
-    /// The NPU's part of a product and the GPU's around it, as older files have them.
+    /// The NPU's part of a product and the GPU's around it, in the form of older files.
     fn accelerators(&self, stage: &Stage, device: &Profile) -> Result<Placement, Violation> {
         let Operator::Linear(linear) = &stage.layer.operator else {
             let found = "\"accelerators\"";
-            let expected =
-                format!("\"none\": {} is no product of activations and weights", stage.layer.operator.name());
+            let expected = format!(
+                "\"none\": {} is not a product of activations and weights",
+                stage.layer.operator.name()
+            );
             return Err(Violation::new("partition", found, expected));
         };
         let (npu, gpu) = match self.shares.as_slice() {
@@ -107,7 +109,7 @@ impl PlannedOperator {
 }
 
 impl Share {
-    /// Its rows or channels, at least one where they are cut, none where they are not.
+    /// Its rows or channels, at least one; `None` if the axis is not cut.
     fn count(&self, index: usize, axis: Axis, is_cut: bool, written: &str) -> Result<Option<u32>, Violation> {
         let found = match axis {
             Axis::Height => self.rows,
@@ -123,11 +125,11 @@ impl Share {
         Err(Violation::new(format!("shares[{index}].{unit}"), found, expected))
     }
 
-    /// Who computes share number `index`, on a device that has such a processor.
+    /// The processor of share number `index`, which the device must have.
     fn by(&self, index: usize, device: &Profile) -> Result<Processor, Violation> {
         let at = format!("shares[{index}]");
         if let Some(cores) = self.cores.as_ref().filter(|_| self.processor != ProcessorKind::Cpu) {
-            let expected = format!("no cores beside {:?}: they are the CPU's", self.processor.name());
+            let expected = format!("no cores for {:?}: only the CPU has them", self.processor.name());
             return Err(Violation::new(format!("{at}.cores"), format!("{cores:?}"), expected));
         }
         match self.processor {
@@ -153,7 +155,7 @@ impl Share {
     }
 }
 
-/// That the NPU has graphs for the rows of its part.
+/// Checks that the NPU has graphs for the rows of its part.
 fn check_graphs(placement: Placement, stage: &Stage, device: &Profile) -> Result<(), Violation> {
     let (Operator::Linear(linear), Some(unit)) = (&stage.layer.operator, device.systolic()) else {
         return Ok(());
@@ -170,7 +172,7 @@ fn check_graphs(placement: Placement, stage: &Stage, device: &Profile) -> Result
     Ok(())
 }
 
-/// What an axis counts, which is also its key in a share.
+/// The unit along an axis, which is also its key in a share.
 fn unit(axis: Axis) -> &'static str {
     match axis {
         Axis::Height => "rows",

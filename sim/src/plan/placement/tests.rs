@@ -11,7 +11,7 @@ fn product() -> Operator {
 }
 
 #[test]
-fn parts_beside_each_other_are_an_axis_and_cover_the_output_once() {
+fn adjacent_parts_have_an_axis_and_cover_the_output_once() {
     let thirds = [(cores("1large"), 32), (Processor::Gpu, 48), (Processor::NPU, 16)];
     let placement = Placement::cut(Axis::Channels, thirds);
     assert_eq!(placement.check(&product()), Ok(()));
@@ -32,14 +32,15 @@ fn a_corner_of_the_npu_leaves_the_gpu_an_l_of_two_boxes() {
     assert_eq!((hybrid.parts().count(), hybrid.axis()), (3, None));
     let gpu = (256.0 * 32.0 + 44.0 * 96.0) / (300.0 * 96.0);
     assert!((hybrid.fraction(ProcessorKind::Gpu) - gpu).abs() < 1e-12);
-    // Without rows or channels of the GPU's own it is a cut along one axis, or none.
+    // If the GPU has no rows or no channels to itself, the placement is cut along one axis or not at
+    // all.
     let axes = [([300, 0], [64, 32]), ([256, 44], [96, 0]), ([300, 0], [96, 0])]
         .map(|(rows, channels)| Placement::npu_and_gpu(rows, channels, GraphCover::Padded).axis());
     assert_eq!(axes, [Some(Axis::Channels), Some(Axis::Height), None]);
 }
 
 #[test]
-fn parts_that_overlap_or_leave_something_out_say_so() {
+fn parts_that_overlap_or_do_not_cover_the_output_are_refused() {
     let error = |placement: Placement, operator: &Operator| placement.check(operator).unwrap_err();
     let channels = |cpu, gpu| Placement::cut(Axis::Channels, [(cores("1large"), cpu), (Processor::Gpu, gpu)]);
     for placement in [channels(32, 63), channels(32, 65)] {

@@ -7,7 +7,7 @@ use crate::workload::{
 
 const EXTENT: Shape = Shape::image(8, 8, 16);
 
-/// What every fusion keeps.
+/// The invariants of every fusion.
 fn assert_sound(graph: &Graph, stages: &[Stage]) {
     let mut stage_of = vec![None; graph.nodes().len()];
     for (index, stage) in stages.iter().enumerate() {
@@ -45,7 +45,7 @@ fn fusing_the_networks_loses_no_work_and_no_dependency() {
 }
 
 #[test]
-fn a_residual_network_is_one_launch_a_convolution() {
+fn a_residual_network_is_one_launch_per_convolution() {
     // 20 convolutions, a pool, a mean and a linear layer.
     let stages = fuse(&network("resnet18").expect("bundled"));
     assert_eq!(stages.len(), 23);
@@ -64,7 +64,7 @@ fn a_batch_norm_becomes_the_bias_of_its_convolution() {
 }
 
 #[test]
-fn a_batch_norm_behind_a_pool_stays() {
+fn a_batch_norm_after_a_pool_stays() {
     let mut net = GraphBuilder::new("net", DataType::F32);
     let x = net.input(EXTENT);
     let x = net.pool(x, PoolKind::Max, Window::same(3));
@@ -83,7 +83,7 @@ fn a_result_with_two_readers_links_nothing() {
 }
 
 #[test]
-fn a_function_of_two_tensors_links_behind_the_one_computed_last() {
+fn a_function_of_two_tensors_is_linked_to_the_one_computed_last() {
     for swapped in [false, true] {
         let mut net = GraphBuilder::new("net", DataType::F32);
         let x = net.input(EXTENT);
@@ -107,7 +107,8 @@ fn weighing_channels_links_nothing_to_the_weights() {
     let early = net.conv(x, 16, Window::same(3));
     let mean = net.mean(x);
     net.multiply(early, mean);
-    // The product cannot run before the mean, nor does it have the mean's extent.
+    // Not linked to the convolution, since the mean is computed after it, nor to the mean, which has
+    // another extent.
     let stages = fuse(&net.build().expect("sound"));
     assert_eq!(stages.len(), 3);
     assert_eq!(stages[2].inputs, [0, 1]);
@@ -139,7 +140,7 @@ fn a_full_epilogue_starts_a_stage_of_its_own() {
 }
 
 #[test]
-fn nothing_links_behind_a_reshape() {
+fn nothing_is_linked_to_a_reshape() {
     let mut net = GraphBuilder::new("net", DataType::F32);
     let x = net.input(EXTENT);
     let x = net.reshape(x, Shape::tokens(1, EXTENT.elements() as u32));

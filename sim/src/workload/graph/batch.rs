@@ -1,10 +1,10 @@
-//! A graph for several images, or sequences of tokens, at once.
+//! A graph for a batch of images or sequences of tokens.
 //!
-//! Responsible for: the operators that compute a batch. Not for: batches that follow each
-//! other (`simulate/pipeline.rs`).
+//! Responsible for: the operators of a batch. Not for: streams of batches
+//! (`simulate/pipeline.rs`).
 //!
-//! Images lie one behind the other in the batch of a tensor. Tokens of all sequences are
-//! rows of one matrix, as a linear layer computes them; attention has a product for each
+//! Images follow each other along the batch dimension of a tensor. The tokens of all sequences
+//! are rows of one matrix, as linear layers compute them; attention has one product for each
 //! head of each sequence.
 
 use super::{Graph, GraphError, Node, NodeId, Source};
@@ -12,7 +12,7 @@ use crate::workload::operator::Operator;
 use crate::workload::{BatchOf, Class, Reduction, Reshape, Shape};
 
 impl Node {
-    /// Whether `source` is to it what all images and sequences have in common: one value a channel.
+    /// Whether it broadcasts `source`, one value per channel, over all images or sequences.
     fn broadcasts(&self, source: Source) -> bool {
         let Class::Elementwise(function) = self.operator.class() else { return false };
         function.is_broadcast()
@@ -21,21 +21,21 @@ impl Node {
     }
 }
 
-/// Whether an operator looks at pixels in relation to each other.
+/// Whether an operator combines pixels of an image.
 fn is_of_images(operator: &Operator) -> bool {
     let mean = matches!(operator.class(), Class::Reduction(Reduction::Pixels { .. }));
     mean || operator.window().is_some()
 }
 
 impl Graph {
-    /// The same graph for `count` images or sequences at once. What takes tokens of several
-    /// sequences another way than they lie, as a linear layer that reads one pixel an image or
-    /// a mean over tokens does, gets a reshape in front of it, named after it. An input that
-    /// all its readers broadcast, as constants of a model file are, is one for all.
+    /// The same graph for a batch of `count` images or sequences. An operator that needs the tokens of
+    /// several sequences in another layout, such as a linear layer that reads one pixel per image or a
+    /// mean over tokens, gets a reshape before it, named after it. An input that all its readers
+    /// broadcast, such as a constant of a model file, is not repeated.
     ///
     /// # Errors
-    /// A [`GraphError`] where an operator becomes too large, and
-    /// [`GraphError::NoBatch`] where it would mix what belongs to different images.
+    /// A [`GraphError`] if an operator becomes too large, and
+    /// [`GraphError::NoBatch`] if it would mix different images or sequences.
     pub fn with_batch(&self, count: u32) -> Result<Self, GraphError> {
         if count == 1 {
             return Ok(self.clone());
@@ -65,11 +65,11 @@ impl Graph {
     }
 }
 
-/// A graph of a batch as it grows.
+/// The graph of a batch under construction.
 struct Batch {
     count: u32,
     graph: Graph,
-    /// Where the result of each node of the graph for one is here.
+    /// The result of each node of the original graph in this one.
     moved: Vec<Source>,
 }
 
@@ -83,7 +83,7 @@ impl Batch {
         let given: Vec<Shape> = sources.iter().map(|&source| self.graph.shape(source)).collect();
         let batch = BatchOf { count: self.count, given: &given, feeds_product };
         let mixes = || GraphError::NoBatch { node: node.name.clone(), kind: node.operator.name() };
-        // What would mix sequences in one matrix reads them as images, one behind the other.
+        // An operator that would mix the sequences of one matrix reads them as separate images.
         let apart = || {
             let inputs = (0..).map_while(|index| node.operator.input(index));
             let given: Vec<Shape> = inputs.map(|input| input.images(self.count)).collect();
@@ -101,7 +101,7 @@ impl Batch {
                 *source = self.graph.push(rows);
             }
         }
-        // Before any shape is derived from it, so that none can overflow.
+        // Checked before any shape is derived from it, so that none can overflow.
         operator.check().map_err(|error| GraphError::Operator { node: node.name.clone(), error })?;
         let node = Node { operator, inputs: sources, ..node.clone() };
         self.moved.push(self.graph.push(node));
@@ -114,7 +114,7 @@ mod tests {
     use crate::workload::{DataType, Dimension, GraphBuilder, Shape, Slice, Transpose, network, networks};
 
     #[test]
-    fn a_batch_of_a_network_is_as_many_times_its_work_on_the_same_weights() {
+    fn a_batch_multiplies_the_work_of_a_network_but_not_its_weights() {
         for (name, _) in networks() {
             let one = network(name).expect("it is bundled");
             let eight = one.with_batch(8).expect("the network's operators keep images apart");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mixes_images_is_called_what_it_is() {
+    fn an_operator_that_mixes_images_is_named_in_the_error() {
         let slice = |from| Slice { dimension: Dimension::Batch, ..Slice::of_channels(from, 0, 1) };
         let mut builder = GraphBuilder::new("first", DataType::F32);
         let two = Shape::image(8, 8, 4).images(2);

@@ -1,4 +1,4 @@
-//! A builder that infers shapes and names, so that a network reads as a list.
+//! A builder that infers shapes and names, so that code for a network reads like a list.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,12 @@ use crate::workload::{
 /// Builds a [`Graph`] node by node.
 ///
 /// Methods that add a node take the tensors it reads and return the one it
-/// writes. Nodes are named `operator1`, `operator2` and so on. The
-/// first mistake stops the building: later calls add nothing, and
-/// [`GraphBuilder::build`] returns it.
+/// writes. Nodes are named after their operators: `conv1`, `conv2` and so on.
+/// After the first error, later calls add nothing, and [`GraphBuilder::build`]
+/// returns it.
 #[derive(Debug)]
 pub struct GraphBuilder {
-    /// As far as it is built; not checked yet.
+    /// The graph so far, not checked yet.
     graph: Graph,
     uses: HashMap<String, u32>,
     error: Option<GraphError>,
@@ -33,7 +33,7 @@ impl GraphBuilder {
     /// The finished graph.
     ///
     /// # Errors
-    /// The first mistake made, as [`Graph::new`] reports it.
+    /// The first error, as [`Graph::new`] reports it.
     pub fn build(self) -> Result<Graph, GraphError> {
         match self.error {
             Some(error) => Err(error),
@@ -44,7 +44,7 @@ impl GraphBuilder {
     /// Adds an input of the graph.
     pub fn input(&mut self, shape: Shape) -> Source {
         let index = self.graph.inputs.len() as u32;
-        // A placeholder keeps shape inference sound after a mistake.
+        // A placeholder keeps shape inference sound after an error.
         self.graph.inputs.push(match check_shape("graph input", shape) {
             Ok(()) => shape,
             Err(error) => {
@@ -58,7 +58,7 @@ impl GraphBuilder {
     /// Extent of the tensor from `source`.
     ///
     /// # Panics
-    /// Where `source` is not from this builder.
+    /// If `source` is not from this builder.
     pub fn shape(&self, source: Source) -> Shape {
         self.graph.shape(source)
     }
@@ -130,7 +130,7 @@ impl GraphBuilder {
         self.binary(Function::Add, first, second)
     }
 
-    /// The product of two tensors; `second` may hold one value a channel.
+    /// The product of two tensors; `second` may have one value per channel.
     pub fn multiply(&mut self, first: Source, second: Source) -> Source {
         self.binary(Function::Multiply, first, second)
     }
@@ -148,7 +148,7 @@ impl GraphBuilder {
         self.operator("concat", Concat::of_channels(extent, channels), parts)
     }
 
-    /// The same elements under another extent.
+    /// A reshape to the extent `output`.
     pub fn reshape(&mut self, from: Source, output: Shape) -> Source {
         self.operator("reshape", Reshape { input: self.shape(from), output }, &[from])
     }

@@ -1,11 +1,11 @@
-//! What can be wrong with a graph, and how to mend it.
+//! Errors of graphs, and how to fix them.
 
 use thiserror::Error;
 
 use super::Source;
 use crate::workload::{MAX_WORK, OperatorError, Shape};
 
-/// What is wrong with a graph.
+/// Why a graph is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum GraphError {
@@ -24,7 +24,7 @@ pub enum GraphError {
     /// A source that does not exist.
     #[error("{node} reads {}, but there are only {limit}", describe(*read))]
     UnknownSource { node: String, read: Source, limit: usize },
-    /// A source that comes later than its reader, or is the reader.
+    /// A source that does not precede its reader.
     #[error("{node} reads {read}, which is not computed before it")]
     ForwardSource { node: String, read: String },
     /// More or fewer sources than the operator reads.
@@ -33,13 +33,11 @@ pub enum GraphError {
     /// A source of another extent than the operator expects.
     #[error("{node} reads {expected} but {read} writes {found}")]
     Mismatch { node: String, read: String, found: Shape, expected: Shape },
-    /// An operator that would mix what belongs to different parts of a batch.
-    #[error(
-        "{node} ({kind}) works across the batch, and would mix what belongs to different images of a larger one"
-    )]
+    /// An operator that would mix different images or sequences of a batch.
+    #[error("{node} ({kind}) works across the batch, and would mix different images of a larger one")]
     NoBatch { node: String, kind: &'static str },
-    /// An operator that shares weights that none before it has.
-    #[error("{node} shares the weights of an operator above, but none has as many")]
+    /// An operator that shares weights which no operator before it has.
+    #[error("{node} shares the weights of an operator above, but none has as many weights")]
     NoneShares { node: String },
     /// Totals over the whole graph beyond [`MAX_WORK`].
     #[error("up to {node} the graph has more than {MAX_WORK} multiply-accumulates or parameters")]
@@ -47,7 +45,7 @@ pub enum GraphError {
 }
 
 impl GraphError {
-    /// The node it is about, where it is about one.
+    /// The node concerned, if any.
     pub fn node(&self) -> Option<&str> {
         match self {
             Self::Empty | Self::Input { .. } => None,
@@ -63,7 +61,7 @@ impl GraphError {
         }
     }
 
-    /// One sentence on how to mend it.
+    /// How to fix it, in one sentence.
     pub fn help(&self) -> &'static str {
         match self {
             Self::Empty => "List at least one operator.",
@@ -71,12 +69,14 @@ impl GraphError {
             Self::DuplicateName { .. } => "Give each operator a name of its own.",
             Self::UnknownSource { .. } => "Sources count from 0.",
             Self::ForwardSource { .. } => "List the operators so that each reads only earlier ones.",
-            Self::InputCount { .. } => "Give one source for each tensor the operator reads.",
+            Self::InputCount { .. } => "Give one source for each tensor that the operator reads.",
             Self::Mismatch { .. } => {
                 "Make the dimensions agree, or put a reshape, slice or concatenation between the two."
             }
-            Self::NoBatch { .. } => "Leave the batch away.",
-            Self::NoneShares { .. } => "Remove `shares_weights`, or list the operator that has them first.",
+            Self::NoBatch { .. } => "Remove the batch.",
+            Self::NoneShares { .. } => {
+                "Remove `shares_weights`, or list the operator with these weights first."
+            }
             Self::TooLarge { .. } => "Simulate the graph in parts.",
         }
     }

@@ -49,7 +49,7 @@ fn a_sound_graph_knows_its_tensors_and_totals() {
 }
 
 #[test]
-fn layers_that_do_not_chain_are_told_apart_by_their_extents() {
+fn layers_that_do_not_fit_are_reported_with_their_extents() {
     let nodes =
         vec![node("fc1", linear(50, 768, 3000), &[INPUT]), node("fc2", linear(50, 3072, 768), &[FIRST])];
     assert_eq!(message(nodes), "fc2 reads 1x50x3072 but fc1 writes 1x50x3000");
@@ -69,7 +69,7 @@ fn nodes_read_only_what_exists_before_them() {
 }
 
 #[test]
-fn a_graph_has_nodes_and_each_a_name_of_its_own() {
+fn a_graph_has_nodes_with_unique_names() {
     assert_eq!(message(vec![]), "the graph has no operators");
     let twice = vec![node("fc", linear(50, 768, 768), &[INPUT]), node("fc", linear(50, 768, 768), &[FIRST])];
     assert_eq!(message(twice), "two operators are named fc");
@@ -89,7 +89,7 @@ fn a_graph_of_sound_operators_can_still_be_too_large() {
 }
 
 #[test]
-fn each_mistake_in_an_operator_says_what_was_found_and_expected() {
+fn each_error_in_an_operator_states_what_was_found_and_expected() {
     let image = Shape::image(4, 6, 8);
     let convolution = conv(image);
     let cases = [
@@ -176,7 +176,10 @@ fn weights_that_operators_share_count_once() {
     assert_eq!(sound.parameters(), 769 * 768 + 769 * 3072);
     assert_eq!(sound.with_batch(2).unwrap().parameters(), sound.parameters());
     let alone = Node { inputs: vec![INPUT], ..again };
-    assert_eq!(message(vec![alone]), "again shares the weights of an operator above, but none has as many");
+    assert_eq!(
+        message(vec![alone]),
+        "again shares the weights of an operator above, but none has as many weights"
+    );
 }
 
 #[test]
@@ -199,7 +202,7 @@ fn the_builder_survives_inputs_out_of_range() {
     assert_eq!(error.to_string(), "graph input 0: height is 4294967295, expected at most 16777216");
 }
 
-/// Dimensions around every limit, and ordinary ones.
+/// Dimensions near every limit, and ordinary ones.
 fn extent() -> impl Strategy<Value = u32> {
     prop_oneof![0..70_u32, any::<u32>(), (0..32_u32).prop_map(|bit| 1 << bit)]
 }

@@ -1,4 +1,4 @@
-//! The bundled language models: the table beside this file.
+//! The bundled language models, from `bundled.toml`.
 
 use std::sync::LazyLock;
 

@@ -1,15 +1,15 @@
 //! Models described by a Hugging Face `config.json`.
 //!
-//! Only the keys that decide dimensions are read; such files have many more. A
-//! model whose layers are others than those of [`LanguageModel`] is refused.
+//! Only the keys that determine dimensions are read; such files have many more. A
+//! model with other layers than [`LanguageModel`] is refused.
 
 use serde::Deserialize;
 use thiserror::Error;
 
 use super::{GraphContexts, LanguageModel};
 
-/// Model types whose layers are those of [`LanguageModel`]: gated feed-forward
-/// networks behind attention, both behind a norm.
+/// Model types with the layers of [`LanguageModel`]: attention, then a gated
+/// feed-forward network, each after a norm.
 const MODEL_TYPES: [&str; 9] =
     ["llama", "mistral", "qwen2", "qwen3", "internlm2", "phi3", "gemma", "minicpm", "yi"];
 
@@ -17,11 +17,11 @@ const MODEL_TYPES: [&str; 9] =
 /// vocabulary dimension in use.
 const MOST: u32 = 1 << 20;
 
-/// Why a configuration is no model.
+/// Why a configuration is not a supported model.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum ConfigError {
-    /// No JSON, or a value of another type.
+    /// Invalid JSON, or a value of another type.
     #[error("not a model configuration: {0}")]
     Json(String),
     /// Another architecture.
@@ -30,7 +30,7 @@ pub enum ConfigError {
     /// A mixture of experts.
     #[error("{key}: mixtures of experts are not modelled")]
     Experts { key: &'static str },
-    /// A dimension that cannot be.
+    /// An invalid dimension.
     #[error("{key} is {found}, expected {expected}")]
     Dimension { key: &'static str, found: u32, expected: String },
 }

@@ -1,10 +1,10 @@
 //! The operators of one step of a language model.
 //!
-//! Products of activations and weights are cut where engines cut them: gate and
-//! up are one weight matrix (`HeteroInfer`, Table 3: 28672 rows for Llama-3-8B), queries, keys and
-//! values are three. What lies between the products stays unfused, as the engine
-//! runs it in GPU kernels of its own (`HeteroInfer`, figure 6). Query heads that
-//! share keys and values are rows of one product, so that the cache is read once.
+//! Products of activations and weights are separated as in engines: gate and up are one
+//! weight matrix (`HeteroInfer`, Table 3: 28672 rows for Llama-3-8B), queries, keys and
+//! values are three. The operators between the products are not fused, as the engine
+//! runs them as separate GPU kernels (`HeteroInfer`, figure 6). Query heads that share
+//! keys and values are rows of one product, so that the KV cache is read once.
 
 use super::{LanguageModel, TokenStep};
 use crate::workload::operator::Operator;
@@ -12,14 +12,14 @@ use crate::workload::{
     DataType, Elementwise, Embedding, Function, Layer, Linear, MatMul, Norm, NormKind, Shape, Softmax, Stage,
 };
 
-/// Stages of a layer as they are added.
+/// The stages of a layer under construction.
 struct Layers {
     data_type: DataType,
     stages: Vec<Stage>,
 }
 
 impl Layers {
-    /// Adds an operator that reads `inputs` of this layer and `outside` tensors of others.
+    /// Adds an operator that reads the stages `inputs` and `outside` other tensors.
     fn add(&mut self, name: &str, operator: Operator, inputs: &[usize], outside: usize) -> usize {
         self.stages.push(Stage {
             name: name.to_owned(),
@@ -54,8 +54,8 @@ impl LanguageModel {
         layers.stages
     }
 
-    /// One decoder layer; its first operator and its first sum read what the layer before
-    /// computed.
+    /// One decoder layer; its first operator and its first sum read the result of the layer
+    /// before.
     pub fn layer_stages(&self, step: TokenStep, data_type: DataType) -> Vec<Stage> {
         let mut layers = Layers { data_type, stages: Vec::with_capacity(16) };
         let sum = self.attention(&mut layers, step);
@@ -63,7 +63,7 @@ impl LanguageModel {
         layers.stages
     }
 
-    /// After the last layer: the successors of so many tokens.
+    /// After the last layer: the logits of the successors of `tokens` tokens.
     pub fn last_stages(&self, tokens: u32, data_type: DataType) -> Vec<Stage> {
         let mut layers = Layers { data_type, stages: Vec::new() };
         let norm = layers.add("last-norm", rms_norm(tokens, self.features), &[], 1);
@@ -72,8 +72,8 @@ impl LanguageModel {
         layers.stages
     }
 
-    /// The operators whose work depends on the context: scores, softmax, and the mix of the
-    /// values.
+    /// The operators whose work depends on the context: attention scores, softmax, and the
+    /// weighted sum of the values.
     pub fn over_context(&self, TokenStep { tokens, context }: TokenStep) -> [Operator; 3] {
         let group = self.heads / self.key_value_heads.max(1);
         let scores = MatMul {
@@ -88,7 +88,7 @@ impl LanguageModel {
         [Operator::MatMul(scores), Operator::Softmax(Softmax { input: weights }), Operator::MatMul(mix)]
     }
 
-    /// Attention and the sum behind it.
+    /// Attention and its residual sum.
     fn attention(&self, layers: &mut Layers, step: TokenStep) -> usize {
         let tokens = step.tokens;
         let queries = self.heads.saturating_mul(self.head_features);
@@ -103,7 +103,7 @@ impl LanguageModel {
         let query = layers.add("rotate-q", rotate(queries), &[query], 1);
         let key = layers.add("rotate-k", rotate(keys), &[key], 1);
         let [scores, softmax, mixed] = self.over_context(step);
-        // Keys and values of the tokens before lie in the cache.
+        // Keys and values of earlier tokens are in the KV cache.
         let scores = layers.add("scores", scores, &[query, key], 1);
         let softmax = layers.add("softmax", softmax, &[scores], 0);
         let mixed = layers.add("mix", mixed, &[softmax, value], 1);
@@ -112,7 +112,7 @@ impl LanguageModel {
         layers.add("attention-sum", sum, &[output], 1)
     }
 
-    /// The gated feed-forward network and the sum behind it.
+    /// The gated feed-forward network and its residual sum.
     fn feed_forward(&self, layers: &mut Layers, tokens: u32, residual: usize) {
         let wide = self.feed_forward_features;
         let norm = layers.add("feed-forward-norm", rms_norm(tokens, self.features), &[residual], 0);

@@ -1,4 +1,4 @@
-//! What a language model is asked: turns of a prompt and an answer.
+//! Tasks of a language model: turns of a prompt and an answer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{LanguageModel, TokenStep, WeightFormat};
 use crate::workload::{DataType, Stage};
 
-/// One prompt and its answer. The answer's first token comes with the prompt's; those
-/// behind it are generated one by one.
+/// One prompt and its answer. Prefill yields the answer's first token; the others are
+/// generated one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Turn {
@@ -17,8 +17,7 @@ pub struct Turn {
     pub generated_tokens: u32,
 }
 
-/// A model and the turns of one conversation, whose keys and values are kept from turn to
-/// turn.
+/// A model and the turns of one conversation, which keeps its KV cache from turn to turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LanguageTask {
     /// The model.
@@ -29,14 +28,14 @@ pub struct LanguageTask {
     pub turns: Vec<Turn>,
 }
 
-/// The stages of one step: before the layers, of one layer, behind the layers.
+/// The stages of one step: before the layers, of one layer, and after the layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepStages {
     /// Before the first layer.
     pub first: Vec<Stage>,
     /// One layer.
     pub layer: Vec<Stage>,
-    /// Behind the last layer.
+    /// After the last layer.
     pub last: Vec<Stage>,
 }
 

@@ -19,7 +19,8 @@ fn bundled_models_have_the_released_parameter_counts() {
         1_543_714_304,
         7_615_616_512,
         7_615_616_512,
-        // Less the norms of queries and of keys, a scale a feature of a head, which are left out.
+        // Without the norms of queries and keys, one scale per feature of a head, which are not
+        // modelled.
         596_049_920 - 28 * 2 * 128,
         1_720_574_976 - 28 * 2 * 128,
         4_022_468_096 - 36 * 2 * 128,

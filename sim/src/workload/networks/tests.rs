@@ -26,7 +26,7 @@ const TIMED_BY_CODL: [(&str, usize, usize, usize, &str); 5] = [
     ("codl-fast-style-transfer", 14, 0, 0, "35.92"),
 ];
 
-/// Committed layer lists: every convolution, pool, mean, linear layer and
+/// Committed lists of layers: every convolution, pool, mean, linear layer and
 /// matrix product, in order. Height and width are the input's, padded for the
 /// `codl-` networks; a matrix product lists m and batch there, and k and n as
 /// its channels.
@@ -59,7 +59,7 @@ fn linear_layers(graph: &Graph) -> usize {
     count(graph, |operator| matches!(operator, Operator::Linear(_)))
 }
 
-/// A row of a committed list; `None` for operators the lists leave out.
+/// A row of a committed list; `None` for operators that the lists omit.
 fn row(operator: &Operator, padded: bool) -> Option<String> {
     let output = operator.output();
     let window = |op: &str, input: Shape, kernel: [u32; 2], stride: u32, padding: Padding, groups: u32| {

@@ -1,4 +1,4 @@
-//! How large dimensions, tensors and work may be.
+//! Limits of dimensions, tensors and work.
 //!
 //! Invariant: no check overflows, whatever the dimensions.
 
@@ -6,7 +6,7 @@ use super::OperatorError;
 use crate::workload::Shape;
 
 /// Largest extent, kernel, stride, dilation or padding: 2^24, a hundred times
-/// what the largest vocabulary needs, so that sums of a few fit `u32`.
+/// the largest vocabulary, and small enough that sums of a few fit `u32`.
 pub const MAX_DIMENSION: u32 = 1 << 24;
 
 /// Most elements of one tensor or weight matrix: 2^40.
@@ -17,7 +17,7 @@ pub const MAX_ELEMENTS: u64 = 1 << 40;
 /// are exact in floating point.
 pub const MAX_WORK: u64 = 1 << 53;
 
-/// What a check leaves, or what is wrong.
+/// The result of a check.
 pub(super) type Checked<T = ()> = Result<T, OperatorError>;
 
 /// Checks the extents and the size of a tensor.
@@ -34,7 +34,7 @@ pub(super) fn dimension(name: &'static str, value: u32) -> Checked {
     at_most_max(name, u64::from(value))
 }
 
-/// Checks all dimensions, in that order.
+/// Checks all dimensions, in order.
 pub(super) fn dimensions<const N: usize>(all: [(&'static str, u32); N]) -> Checked {
     all.into_iter().try_for_each(|(name, value)| dimension(name, value))
 }
@@ -46,7 +46,7 @@ pub(super) fn at_most_max(name: &'static str, value: u64) -> Checked {
     Ok(())
 }
 
-/// The product, or `u128::MAX` where even that is too small.
+/// The product, saturating at `u128::MAX`.
 fn product(factors: &[u32]) -> u128 {
     factors.iter().fold(1, |product: u128, &factor| product.saturating_mul(u128::from(factor)))
 }

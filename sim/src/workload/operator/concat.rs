@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 use super::{Checked, Class, Definition, Movement, Operator, OperatorError, UNKNOWN, bounds, first, flag};
 use crate::workload::{Dimension, Shape};
 
-/// Tensors one after the other: `true` along channels, else the dimension.
+/// A concatenation: `true` along channels, else the dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Written", into = "Written")]
 pub struct Concat {
-    /// Extent of the inputs; that along `dimension` is not used.
+    /// Extent of the inputs; the one along `dimension` is unused.
     pub extent: Shape,
-    /// Along which they lie one after the other.
+    /// The dimension along which the inputs are concatenated.
     pub dimension: Dimension,
     /// Extent of each input along it, in order.
     pub extents: Vec<u32>,
 }
 
-/// A concatenation as files have it.
+/// The form of a concatenation in files.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "expected `true`, \"batch\", \"height\", \"width\" or \"channels\"")]
 enum Written {
@@ -50,12 +50,12 @@ impl From<Concat> for Written {
 }
 
 impl Concat {
-    /// Along channels: inputs of these.
+    /// A concatenation along channels of inputs with these numbers of channels.
     pub fn of_channels(extent: Shape, channels: Vec<u32>) -> Self {
         Self { extent, dimension: Dimension::Channels, extents: channels }
     }
 
-    /// Elements of each input that lie together in memory, between those of the others.
+    /// For each input, the number of elements that are contiguous in the output's memory.
     pub fn runs(&self) -> impl Iterator<Item = u64> {
         let step = self.extent.inside(self.dimension);
         self.extents.iter().map(move |&extent| u64::from(extent) * step)
@@ -85,7 +85,7 @@ impl Definition for Concat {
         for &extent in &self.extents {
             bounds::shape("an input", self.of(extent))?;
             total += u64::from(extent);
-            // Checked on the way: a list of inputs can be as long as a file.
+            // Checked in the loop, since a file may list any number of inputs.
             bounds::at_most_max(what, total)?;
         }
         bounds::shape("the output", self.of(total as u32))

@@ -20,7 +20,7 @@ pub struct Conv2d {
     #[serde(with = "image")]
     #[schemars(with = "image::Extents")]
     pub input: Shape,
-    /// Output channels of all groups together.
+    /// Output channels, over all groups.
     pub output_channels: u32,
     /// The window.
     #[serde(flatten)]
@@ -31,14 +31,14 @@ pub struct Conv2d {
     /// Whether a bias is added.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub bias: bool,
-    /// Of a convolution over volumes, slices under its window; absent over images. Each image of
-    /// the input has the slices under one position side by side as its channels, where the
-    /// operator before, a movement, put them. A processor that convolves volumes needs no such
-    /// movement.
+    /// For a convolution over volumes, the slices under its window; absent for images. The channels of
+    /// each image of the input are the slices under one position side by side, arranged by a movement
+    /// before this operator. A processor that convolves volumes directly needs no such movement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slices: Option<u32>,
-    /// Of a transposed convolution, pixels of its output that each pixel of this one stands for, side by side as its
-    /// channels: a movement behind it puts them where they belong. 1 of any other. XNNPACK computes them one by one.
+    /// For a transposed convolution, the pixels of its output that each pixel of this one represents,
+    /// side by side as channels; a movement after this operator rearranges them. 1 otherwise. XNNPACK
+    /// computes the phases one by one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub phases: u32,
 }
@@ -49,13 +49,13 @@ impl Conv2d {
         Self { input, output_channels, window, groups: 1, bias: true, slices: None, phases: 1 }
     }
 
-    /// In so many groups.
+    /// With this number of groups.
     #[must_use]
     pub const fn groups(self, groups: u32) -> Self {
         Self { groups, ..self }
     }
 
-    /// With so many pixels of a transposed convolution for each of its own.
+    /// With this number of phases of a transposed convolution.
     #[must_use]
     pub const fn phases(self, phases: u32) -> Self {
         Self { phases, ..self }

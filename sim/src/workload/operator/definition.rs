@@ -1,4 +1,4 @@
-//! What every operator answers.
+//! The trait of all operators.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,49 +6,49 @@ use std::ops::Range;
 use super::{Class, Operator, OperatorError, Window, bounds};
 use crate::workload::Shape;
 
-/// Extent of an operator's input until it is known what it reads.
+/// Extent of an operator's input before its inputs are known.
 pub(super) const UNKNOWN: Shape = Shape { batch: 0, height: 0, width: 0, channels: 0 };
 
 /// How an operator can be divided along its output channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelCut {
-    /// In no way.
+    /// Not at all.
     None,
     /// Each part has weights of its own and reads the whole input.
     OfWeights,
-    /// Each part reads the same part of the input's channels.
+    /// Each part reads only the same part of the input's channels.
     Separate,
 }
 
-/// What an operator's batch is made for.
+/// The batch that an operator is adapted to.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchOf<'a> {
-    /// Images or sequences at once.
+    /// Number of images or sequences.
     pub count: u32,
-    /// Extents of what the operator reads.
+    /// Extents of the operator's inputs.
     pub given: &'a [Shape],
-    /// Whether a product of activations reads the result.
+    /// Whether a product of two activations reads the result.
     pub feeds_product: bool,
 }
 
 impl BatchOf<'_> {
-    /// `value` for all of them; what is too large fails the operator's check.
+    /// `value` times the number of images; a result that is too large fails the operator's check.
     pub(super) fn times(&self, value: u32) -> u32 {
         value.saturating_mul(self.count)
     }
 }
 
-/// What every operator answers. All methods but `check` assume that it succeeds.
+/// An operator. All methods except `check` assume that `check` succeeds.
 pub trait Definition {
-    /// The field's word for operators of its kind that are as this one, where they have one of their own.
+    /// The name of this special case of its kind, such as a grouped convolution; `None` without one.
     fn special_name(&self) -> Option<&'static str> {
         None
     }
 
-    /// What kind of work it is.
+    /// The class of its work.
     fn class(&self) -> Class<'_>;
 
-    /// Checks everything about it that does not depend on a graph.
+    /// Checks everything that does not depend on a graph.
     ///
     /// # Errors
     /// The first [`OperatorError`] found: a zero or oversized dimension, a window
@@ -60,25 +60,23 @@ pub trait Definition {
         bounds::shape("the output", self.output())
     }
 
-    /// Extent of the first tensor that it reads.
+    /// Extent of its first input.
     fn extent(&self) -> Shape;
 
-    /// The operator on a first tensor of another extent, where it takes its own from it.
+    /// The operator with another extent of the first input, if its own depends on that.
     fn over(&self, extent: Shape) -> Operator;
 
-    /// Whether a file leaves its extents to what it reads.
+    /// Whether a file omits its extents, which then follow from its inputs.
     fn takes_extents(&self) -> bool {
         self.window().is_none()
     }
 
-    /// The operator on inputs of these extents, as far as they are given and it takes its own
-    /// from them.
+    /// The operator on inputs of the extents `given`, as far as its own extents depend on them.
     fn reading(&self, given: &[Shape]) -> Operator {
         self.over(first(given, self.extent()))
     }
 
-    /// Extent of the tensor that it reads at position `index`; `None` beyond the last. Weights
-    /// are not inputs.
+    /// Extent of the input at position `index`; `None` after the last. Weights are not inputs.
     fn input(&self, index: usize) -> Option<Shape> {
         (index == 0).then(|| self.extent())
     }
@@ -88,23 +86,23 @@ pub trait Definition {
         self.extent()
     }
 
-    /// Multiply-accumulates of the matrix products and convolutions; zero for
+    /// Multiply-accumulates of matrix products and convolutions; zero for
     /// everything else, as the papers count.
     fn macs(&self) -> u64 {
         0
     }
 
-    /// Trained parameters: the weights proper, and what is added to each output channel.
+    /// Trained parameters: weights, then biases.
     fn weights(&self) -> [u64; 2] {
         [0, 0]
     }
 
-    /// The window that slides over its input, where one does.
+    /// The window that slides over its input, if any.
     fn window(&self) -> Option<Window> {
         None
     }
 
-    /// The operator, whose kind has that name, in a few words.
+    /// Writes a short description, which starts with `name`.
     ///
     /// # Errors
     /// Those of the formatter.
@@ -117,8 +115,8 @@ pub trait Definition {
         false
     }
 
-    /// Whether its kernels keep results within the bounds of a rectifier for free. What is
-    /// folded leaves that to the operator it is folded into.
+    /// Whether its kernels clamp results to the bounds of a rectifier for free. For a folded operator,
+    /// the operator that it is folded into does.
     fn applies_bounds(&self) -> bool {
         self.window().is_some()
     }
@@ -128,13 +126,12 @@ pub trait Definition {
         true
     }
 
-    /// Whether its result is a part or another extent of what is there, so that an engine
-    /// may run nothing.
+    /// Whether its result is a view of its input, for which an engine may run no kernel.
     fn is_view(&self) -> bool {
         false
     }
 
-    /// The operator with a bias, where it has weights that a normalisation folds into.
+    /// The operator with a bias; `None` if a normalisation cannot fold into its weights.
     fn with_bias(&self) -> Option<Operator> {
         None
     }
@@ -144,30 +141,29 @@ pub trait Definition {
         ChannelCut::None
     }
 
-    /// The part that computes so many output channels, where it can be divided along them.
+    /// The part that computes `channels` output channels, if it can be cut along them.
     fn part_of_channels(&self, channels: u32) -> Operator {
         self.over(self.extent().with_channels(channels))
     }
 
-    /// Lines of its output, where each depends on some lines of the input only.
+    /// Lines of its output, if each depends only on some lines of the input.
     fn own_lines(&self) -> Option<u32> {
         self.window().map(|_| self.output().height)
     }
 
-    /// The part that computes `lines` of its output, on what its window reaches for them,
-    /// where it can be divided along them.
+    /// The part that computes `lines` of its output from the input lines that its window reaches,
+    /// if it can be cut along lines.
     fn part_of_lines(&self, lines: Range<u32>) -> Operator {
         self.over(self.extent().with_lines(&lines))
     }
 
-    /// The operator for a batch; `None` where it would mix what belongs to different
-    /// parts of the batch.
+    /// The operator for a batch; `None` if it would mix different images or sequences.
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
         Some(self.reading(batch.given))
     }
 }
 
-/// The extent of an operator whose first tensor is its field `input`, and the operator over another.
+/// Methods of an operator whose first input is its field `input`.
 macro_rules! of_one_input {
     () => {
         fn extent(&self) -> $crate::workload::Shape {
@@ -183,7 +179,7 @@ macro_rules! of_one_input {
 }
 pub(super) use of_one_input;
 
-/// What an operator answers whose window, its field `window`, slides over its field `input`.
+/// Methods of an operator whose field `window` slides over its field `input`.
 macro_rules! under_window {
     () => {
         of_one_input!();
@@ -204,7 +200,7 @@ macro_rules! under_window {
 }
 pub(super) use under_window;
 
-/// The operator, which says all of its extents itself, over what it reads.
+/// Methods of an operator whose extents do not depend on its inputs.
 macro_rules! of_own_extents {
     () => {
         fn over(&self, _: $crate::workload::Shape) -> $crate::workload::Operator {
@@ -218,7 +214,7 @@ macro_rules! of_own_extents {
 }
 pub(super) use of_own_extents;
 
-/// An extent that comes from an input, in files: `true`.
+/// The form in files of an extent that follows from an input: `true`.
 pub(super) mod flag {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -236,7 +232,7 @@ pub(super) mod flag {
     }
 }
 
-/// The first extent given, or else `known`.
+/// The first extent given, or `known` if there is none.
 pub(super) fn first(given: &[Shape], known: Shape) -> Shape {
     given.first().copied().unwrap_or(known)
 }

@@ -32,12 +32,12 @@ pub struct DepthwiseConv2d {
 }
 
 impl DepthwiseConv2d {
-    /// One output channel for each of the input's, with a bias.
+    /// One output channel per input channel, with a bias.
     pub const fn new(input: Shape, window: Window) -> Self {
         Self { input, multiplier: 1, window, bias: true }
     }
 
-    /// With so many output channels for each of the input's.
+    /// With this number of output channels per input channel.
     #[must_use]
     pub const fn multiplier(self, multiplier: u32) -> Self {
         Self { multiplier, ..self }

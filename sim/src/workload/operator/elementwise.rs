@@ -1,4 +1,4 @@
-//! Functions of each element.
+//! Element-wise functions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub enum Function {
     Multiply,
     /// Quotient of two tensors.
     Divide,
-    /// `max(x, 0) + slope * min(x, 0)`, the slope a trained value a channel.
+    /// `max(x, 0) + slope * min(x, 0)`, with one trained slope per channel.
     Prelu,
     /// `max(x, 0)`.
     Relu,
@@ -38,17 +38,17 @@ pub enum Function {
 }
 
 impl Function {
-    /// Whether it only bounds its input: products and sums apply it to what they write.
+    /// Whether it only clamps its input: kernels of products and sums apply it to their results.
     pub fn is_bound(self) -> bool {
         matches!(self, Self::Relu | Self::Relu6)
     }
 
-    /// Whether it has an exponential in it.
+    /// Whether it contains an exponential.
     pub fn has_exponential(self) -> bool {
         matches!(self, Self::Sigmoid | Self::Silu | Self::Gelu | Self::Tanh)
     }
 
-    /// Whether straight lines stand in it for one that has.
+    /// Whether it is the piecewise linear approximation of a function with an exponential.
     pub fn is_hard(self) -> bool {
         matches!(self, Self::HardSwish | Self::HardSigmoid)
     }
@@ -58,7 +58,7 @@ impl Function {
         matches!(self, Self::Add | Self::Multiply | Self::Divide | Self::Prelu)
     }
 
-    /// The function's word in messages and node names.
+    /// The function's name in messages and node names.
     pub(in crate::workload) fn word(self) -> String {
         format!("{self:?}").to_lowercase()
     }
@@ -73,14 +73,14 @@ pub struct Elementwise {
     /// Extent of the first operand and of the output.
     #[serde(skip)]
     pub input: Shape,
-    /// Extent of the second operand: the input's, or `1x1xC` where one value a
+    /// Extent of the second operand: the input's, or `1x1xC` if one value per
     /// channel is broadcast. `None` for a function of one tensor.
     #[serde(skip)]
     pub other: Option<Shape>,
 }
 
 impl Elementwise {
-    /// Whether the second operand is one value a channel.
+    /// Whether the second operand is broadcast, with one value per channel.
     pub fn is_broadcast(&self) -> bool {
         self.other.is_some_and(|other| other != self.input)
     }
@@ -142,7 +142,7 @@ impl Definition for Elementwise {
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
-        // Operands of one extent stay such, however what is given of each lies.
+        // Operands of equal extent stay equal, whatever the layout of each one given.
         let of_one_extent = || self.over(first(batch.given, self.input));
         Some(if self.is_broadcast() { self.reading(batch.given) } else { of_one_extent() })
     }

@@ -1,11 +1,11 @@
-//! What can be wrong with one operator, and how to mend it.
+//! Errors of single operators, and how to fix them.
 
 use thiserror::Error;
 
 use super::{MAX_DIMENSION, MAX_ELEMENTS, MAX_WORK};
 use crate::workload::{Dimension, Shape};
 
-/// What is wrong with one operator.
+/// Why an operator is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum OperatorError {
@@ -21,28 +21,28 @@ pub enum OperatorError {
     /// More work than [`MAX_WORK`].
     #[error("it takes {found} steps, expected at most {MAX_WORK}")]
     TooMuchWork { found: u128 },
-    /// A window that does not fit its padded input once.
+    /// A window larger than its padded input.
     #[error("the window covers {reach} {axis}, but the padded input has {padded}")]
     WindowTooLarge { axis: &'static str, reach: u64, padded: u64 },
     /// Channels that are not a multiple of the groups.
     #[error("{channels} {which} channels do not divide into {groups} groups")]
     Groups { which: &'static str, channels: u32, groups: u32 },
     /// Channels that are not a multiple of the slices under a window.
-    #[error("{channels} channels of a group are not {slices} slices side by side")]
+    #[error("{channels} channels of a group do not divide into {slices} slices")]
     Slices { channels: u32, slices: u32 },
     /// A function of one tensor given two, or the reverse.
     #[error("the function {function} reads {expected} tensors, found {found}")]
     OperandCount { function: String, found: u32, expected: u32 },
-    /// A second operand that is neither the first's extent nor one value a channel.
+    /// A second operand that has neither the first's extent nor one value per channel.
     #[error("the second operand is {second}, expected {first} or 1x1x{}", first.channels)]
     Broadcast { first: Shape, second: Shape },
     /// A reshape between extents of different size.
     #[error("{input} has {} elements, but {output} has {}", input.elements(), output.elements())]
     ElementCount { input: Shape, output: Shape },
-    /// A slice of what is not there.
+    /// A slice out of range.
     #[error("the slice takes position {position} along {dimension}, but the input has {extent}")]
     SliceRange { position: i64, dimension: Dimension, extent: u32 },
-    /// An order of dimensions that lacks one.
+    /// An order in which a dimension is missing.
     #[error("the order does not name each dimension once")]
     Order,
     /// A concatenation of no tensors.
@@ -51,7 +51,7 @@ pub enum OperatorError {
 }
 
 impl OperatorError {
-    /// One sentence on how to mend it.
+    /// How to fix it, in one sentence.
     pub fn help(&self) -> &'static str {
         match self {
             Self::Zero { .. } => {
@@ -67,7 +67,7 @@ impl OperatorError {
             Self::Slices { .. } => "Choose a number of slices that divides the input channels of a group.",
             Self::OperandCount { .. } => "Sums and products read two tensors, other functions one.",
             Self::Broadcast { .. } => {
-                "The second operand has the extent of the first or one value a channel."
+                "The second operand has the extent of the first or one value per channel."
             }
             Self::ElementCount { .. } => "A reshape keeps the number of elements.",
             Self::SliceRange { .. } => "Take fewer positions, start at a lower one or take a smaller step.",

@@ -1,7 +1,8 @@
-//! Operators that need no kernel of their own.
+//! Operators without a kernel of their own.
 //!
-//! Responsible for: what such an operator reads, visits and moves, from which every kernel model
-//! prices it. Not for: what it computes, which no time depends on; nothing executes it.
+//! Responsible for: the elements that such an operator visits and moves, from which every kernel
+//! model prices it. Not for: the function that it computes, on which no time depends; nothing
+//! executes it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{BatchOf, Checked, Class, Definition, Operator, UNKNOWN, bounds, is_one, one};
 use crate::workload::Shape;
 
-/// What an operator without a kernel of its own does with elements.
+/// How an operator without a kernel of its own accesses elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -20,30 +21,30 @@ pub enum GenericKind {
     Reduction,
     /// Moves elements to other places.
     Movement,
-    /// Reads the first input at places that the others say, or that it computes.
+    /// Reads the first input at positions that the other inputs contain, or that it computes.
     Gather,
-    /// Looks through the inputs, on one thread (a sort, the largest elements, boxes that overlap).
+    /// Searches the inputs, on one thread (a sort, the largest elements, overlapping boxes).
     Search,
 }
 
-/// An operator that is priced by what it moves and computes: `{ kind, output, passes }`.
+/// An operator priced by the elements that it visits and moves: `{ kind, output, passes }`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Generic {
-    /// What it does with elements.
+    /// How it accesses elements.
     pub kind: GenericKind,
-    /// Extents of what it reads.
+    /// Extents of its inputs.
     #[serde(skip)]
     pub inputs: Vec<Shape>,
     /// Output extent, `[batch, height, width, channels]`.
     pub output: Shape,
-    /// How many times it visits its elements.
+    /// Number of passes over its elements.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub passes: u32,
 }
 
 impl Generic {
-    /// Elements that it visits, all passes together.
+    /// Elements that it visits, over all passes.
     pub fn visited(&self) -> u64 {
         let read = self.inputs.iter().fold(0_u64, |sum, input| sum.saturating_add(input.elements()));
         let output = self.output.elements();
@@ -54,12 +55,13 @@ impl Generic {
         once.saturating_mul(u64::from(self.passes))
     }
 
-    /// Elements that it reads and writes, each once: of a table, no more than the output has.
+    /// Elements that it reads and writes, each once; of the first input of a gather or movement, at
+    /// most as many as the output has.
     pub fn moved(&self) -> u64 {
         self.moved_as(Shape::elements)
     }
 
-    /// [`Self::moved`], as a tensor counts for `size`.
+    /// As [`Self::moved`], in units of `size` of a tensor.
     pub fn moved_as(&self, size: impl Fn(&Shape) -> u64) -> u64 {
         let output = size(&self.output);
         let read = |(index, input): (usize, &Shape)| {

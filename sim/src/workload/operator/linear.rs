@@ -12,11 +12,11 @@ use super::{
 };
 use crate::workload::Shape;
 
-/// A layer of matrix-vector products: `rows` tokens times a weight matrix.
+/// A linear layer: `rows` tokens times a weight matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Linear {
-    /// Tokens (or images) the weights are applied to.
+    /// Tokens (or images) that the weights are applied to.
     pub rows: u32,
     /// Features of one input token.
     pub input_features: u32,

@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use super::{Checked, Class, Definition, Reduction, Statistic, UNKNOWN, bounds, of_one_input};
 use crate::workload::Shape;
 
-/// Each element over a power of the mean square of its neighbours along channels (`AlexNet`).
-/// The power, and what is added to the mean and multiplies it, change no time.
+/// Each element divided by a power of the mean square of its neighbours along channels (`AlexNet`).
+/// The exponent and the two constants do not affect the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct LocalResponseNorm {
     /// Input extent.
     #[serde(skip)]
     pub input: Shape,
-    /// Channels of a neighbourhood, the element's own in the middle: of an even number, one more behind it.
+    /// Channels of a neighbourhood, centred on the element's own; if even, with one more after it.
     pub size: u32,
 }
 

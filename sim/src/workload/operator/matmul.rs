@@ -15,11 +15,12 @@ use crate::workload::Shape;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MatMul {
-    /// Images or sequences that have such products each. TFLite's GPU delegate makes one of several and, behind the
-    /// products, several of one. To it, all products of a tensor with three axes are of images of their own.
+    /// Images or sequences, each with `batch` products. TFLite's GPU delegate merges several images
+    /// into one before the products and splits them afterwards. It treats each product of a
+    /// three-dimensional tensor as an image.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub images: u32,
-    /// Independent products of an image (attention heads).
+    /// Independent products per image (attention heads).
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub batch: u32,
     /// Rows of the left operand.
@@ -36,8 +37,7 @@ impl MatMul {
         self.images.saturating_mul(self.batch)
     }
 
-    /// Products along the batch and along the height of a tensor: the heads of one image lie along the batch, where
-    /// nothing else does.
+    /// Extents of a tensor's batch and height: images and heads, or, for a single image, heads and 1.
     fn along(&self) -> [u32; 2] {
         if self.images == 1 { [self.batch, 1] } else { [self.images, self.batch] }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{BatchOf, ChannelCut, Class, Definition, Operator, Reduction, first, flag, of_one_input};
 use crate::workload::Shape;
 
-/// The mean over all pixels of each channel (global average pooling): `true`.
+/// The mean of each channel over all pixels (global average pooling): `true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Mean {

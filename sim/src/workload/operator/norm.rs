@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 use super::{Class, Definition, Elementwise, Function, Reduction, Statistic, UNKNOWN, of_one_input};
 use crate::workload::Shape;
 
-/// Which statistics a normalisation uses.
+/// The statistics of a normalisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NormKind {
-    /// Mean and variance of each token; a scale and a shift a feature.
+    /// Mean and variance of each token; a scale and a shift per feature.
     Layer,
-    /// The same of operators that a framework computes one after the other.
+    /// As `Layer`, as a sequence of operators that a framework computes one by one.
     LayerInSteps,
-    /// Root mean square of each token; a scale a feature.
+    /// Root mean square of each token; a scale per feature.
     Rms,
-    /// Trained statistics a channel: a scale and a shift that inference
+    /// Trained statistics per channel: a scale and a shift that inference
     /// frameworks fold into the preceding convolution.
     Batch,
 }
@@ -25,7 +25,7 @@ pub enum NormKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Norm {
-    /// Which statistics.
+    /// Its statistics.
     pub kind: NormKind,
     /// Input extent.
     #[serde(skip)]
@@ -46,7 +46,7 @@ impl Definition for Norm {
                 Class::Reduction(Reduction::Normalisation(Statistic::MeanAndVariance { in_steps }))
             }
             NormKind::Rms => Class::Reduction(Reduction::Normalisation(Statistic::MeanSquare)),
-            // A multiply-add of each element.
+            // One multiply-add per element.
             NormKind::Batch => Class::Elementwise(Elementwise {
                 function: Function::Multiply,
                 input: self.input,
@@ -67,7 +67,7 @@ impl Definition for Norm {
     }
 
     fn applies_bounds(&self) -> bool {
-        // The operator that it is folded into does.
+        // The operator that it folds into applies them.
         self.folds()
     }
 

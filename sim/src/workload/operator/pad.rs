@@ -1,4 +1,4 @@
-//! Zeros around a tensor.
+//! Zero padding of tensors.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub struct Pad {
 }
 
 impl Pad {
-    /// Where its elements come from.
+    /// The source of each output element.
     pub fn pick(&self) -> Pick {
         let mut pick = Pick::all(self.input);
         for (axis, before) in pick.axes.iter_mut().zip(self.before) {

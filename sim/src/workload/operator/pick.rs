@@ -1,56 +1,56 @@
-//! Where the elements come from of operators that only move them.
+//! The source of each output element, for operators that only move elements.
 //!
-//! Responsible for: one description of ranges, transposes and paddings, by which kernels are
-//! chosen and hardware moves elements. Not for: what is no position of a position (reshapes).
+//! Responsible for: one description of slices, transposes and paddings, by which kernels are
+//! chosen and hardware moves elements. Not for: movements that do not map dimension to
+//! dimension (reshapes).
 //! Invariant: each dimension of the input follows one of the output's.
 
 use crate::workload::{CHANNELS_PER_SLICE, Dimension, Shape};
 
-/// The positions along one dimension of the input, by those of an output dimension:
-/// `first + step * position`.
+/// Positions along one dimension of the input as a function of the position along a dimension of
+/// the output: `first + step * position`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// The dimension of the output that it follows.
     pub along: Dimension,
-    /// Position in the input of the output's first.
+    /// Input position of the output's first position.
     pub first: i64,
-    /// Positions of the input from one of the output's to the next.
+    /// Input positions per output position.
     pub step: i64,
 }
 
-/// The element of the input that each element of the output is; zero where that lies outside.
+/// The input element of each output element; zero outside the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pick {
-    /// Extent of one of the inputs.
+    /// Extent of one image.
     pub input: Shape,
-    /// Inputs one behind the other along the batch, each moved alike.
+    /// Images that follow each other along the batch, each moved in the same way.
     pub images: u32,
     /// The axes of the input, outermost first.
     pub axes: [Axis; 4],
 }
 
 impl Pick {
-    /// Every element, where it is.
+    /// The identity.
     pub fn all(input: Shape) -> Self {
         let axes = Dimension::ALL.map(|along| Axis { along, first: 0, step: 1 });
         Self { input, images: 1, axes }
     }
 
-    /// Whether channels that are neighbours in the output are so in the input.
+    /// Whether adjacent channels of the output are adjacent in the input.
     pub fn keeps_channels_together(&self) -> bool {
         let [.., channels] = self.axes;
         (channels.along, channels.step) == (Dimension::Channels, 1)
     }
 
-    /// Whether the four channels of every texel of the output are those of one texel of the
-    /// input.
+    /// Whether the four channels of every output texel are those of one input texel.
     pub fn moves_whole_texels(&self) -> bool {
         let [.., channels] = self.axes;
         self.keeps_channels_together() && channels.first % i64::from(CHANNELS_PER_SLICE) == 0
     }
 
-    /// Number of the element, as memory has them, that is the one at `at` of an output of `batch`
-    /// images; none for a zero.
+    /// Index in memory of the input element for position `at` of an output of `batch` images; `None`
+    /// for a zero.
     pub fn element(&self, batch: u32, at: [u32; 4]) -> Option<usize> {
         let own = (batch / self.images.max(1)).max(1);
         let image = at[0] / own;

@@ -7,7 +7,7 @@ use super::{ChannelCut, Checked, Class, Definition, Window, of_one_input, tensor
 use crate::workload::shape::image;
 use crate::workload::{Padding, Shape};
 
-/// What a pooling window keeps.
+/// The function of a pooling window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PoolKind {
@@ -21,7 +21,7 @@ pub enum PoolKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// What the window keeps.
+    /// The function of the window.
     pub kind: PoolKind,
     /// Input height, width and channels, or batch, height, width and channels.
     #[serde(with = "image")]
@@ -38,7 +38,7 @@ impl Pool {
         self.window.output(self.input, self.input.channels)
     }
 
-    /// Whether it is the mean of the whole image.
+    /// Whether it computes the mean of the whole image.
     pub fn is_global_average(&self) -> bool {
         self.kind == PoolKind::Average
             && self.window.kernel == [self.input.height, self.input.width]

@@ -11,18 +11,18 @@ use super::{
 };
 use crate::workload::Shape;
 
-/// The steps of a recurrent layer (LSTM, GRU, RNN), one after the other: each multiplies the
-/// state by weights and passes the gates through their functions. What the layer makes of its
-/// inputs, for all steps at once, is a linear layer before it.
+/// The steps of a recurrent layer (LSTM, GRU, RNN), one after another: each multiplies the
+/// state by weights and applies the functions of the gates. The product of inputs and weights,
+/// for all steps at once, is a separate linear layer before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recurrent {
-    /// Sequences at once.
+    /// Number of sequences.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub sequences: u32,
-    /// Steps of each.
+    /// Steps of each sequence.
     pub steps: u32,
-    /// Gates: 4 of an LSTM, 3 of a GRU, 1 of a plain one.
+    /// Gates: 4 for an LSTM, 3 for a GRU, 1 for a plain RNN.
     pub gates: u32,
     /// Features of the state, and of each gate.
     pub features: u32,

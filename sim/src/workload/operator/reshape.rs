@@ -1,4 +1,4 @@
-//! Other extents for the same elements.
+//! Reshapes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,14 @@ use super::{
 };
 use crate::workload::Shape;
 
-/// The same elements under another extent (also transposes): `[batch, height, width, channels]`.
+/// A reshape to another extent (also transposes): `[batch, height, width, channels]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Reshape {
     /// Input extent.
     #[serde(skip)]
     pub input: Shape,
-    /// Output extent, of as many elements.
+    /// Output extent, with the same number of elements.
     pub output: Shape,
 }
 
@@ -44,13 +44,13 @@ impl Definition for Reshape {
     }
 
     fn takes_functions(&self) -> bool {
-        // It is free where no kernel runs, and then nothing can run behind it.
+        // It is free as long as no kernel runs, and then there is no epilogue.
         false
     }
 
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
         let input = first(batch.given, self.input);
-        // The batch of a product of activations is its heads.
+        // A product of two activations has its heads along the batch.
         let output = if batch.feeds_product {
             self.output.images(batch.count)
         } else {

@@ -1,4 +1,4 @@
-//! Images of another height and width.
+//! Resizing of images.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 use super::{BatchOf, Class, Definition, Movement, Operator, first, of_one_input};
 use crate::workload::Shape;
 
-/// What an element of a resized image is made of.
+/// How the elements of a resized image are interpolated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[derive(Serialize, Deserialize, JsonSchema, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Interpolation {
-    /// The element at or before its place.
+    /// From the element at or before its position.
     #[default]
     Nearest,
-    /// The four elements around its place, pixels having their centres at halves.
+    /// From the four elements around its position, with pixel centres at halves.
     Bilinear,
 }
 
 impl Interpolation {
-    /// Elements that one is made of.
+    /// Input elements per output element.
     pub fn taps(self) -> u32 {
         match self {
             Self::Nearest => 1,
@@ -29,7 +29,7 @@ impl Interpolation {
     }
 }
 
-/// An image of another height and width.
+/// A resize to another height and width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resize {
@@ -40,7 +40,7 @@ pub struct Resize {
     pub height: u32,
     /// Columns of the output.
     pub width: u32,
-    /// What its elements are made of.
+    /// The interpolation.
     #[serde(default)]
     pub interpolation: Interpolation,
 }

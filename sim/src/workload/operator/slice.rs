@@ -1,4 +1,4 @@
-//! Ranges of tensors.
+//! Slices of tensors.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,33 +9,33 @@ use super::{
 };
 use crate::workload::{Dimension, Shape};
 
-/// A range of a tensor along a dimension: `[first, count]` channels, or a table that also says
-/// the dimension and the step from one element taken to the next.
+/// A slice of a tensor along a dimension: `[first, count]` channels, or a table with the dimension
+/// and, optionally, the step between elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Written", into = "Written")]
 pub struct Slice {
     /// Input extent.
     pub input: Shape,
-    /// Along which it is taken.
+    /// The dimension along which it is taken.
     pub dimension: Dimension,
     /// First position taken.
     pub first: u32,
-    /// Positions taken.
+    /// Number of positions taken.
     pub count: u32,
-    /// From one to the next; backwards where negative.
+    /// Step from one position to the next; may be negative.
     pub step: i32,
 }
 
-/// A range as files have it.
+/// The form of a slice in files.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "expected [first, count], or a table with dimension, first and count")]
 enum Written {
-    /// First channel and channels.
+    /// First channel and number of channels.
     Channels([u32; 2]),
     Along(Along),
 }
 
-/// A range along any dimension.
+/// A slice along any dimension.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Along {
@@ -73,12 +73,12 @@ impl From<Slice> for Written {
 }
 
 impl Slice {
-    /// So many channels that lie together.
+    /// `count` adjacent channels from `first` on.
     pub const fn of_channels(input: Shape, first: u32, count: u32) -> Self {
         Self { input, dimension: Dimension::Channels, first, count, step: 1 }
     }
 
-    /// Where its elements come from.
+    /// The source of each output element.
     pub fn pick(&self) -> Pick {
         let mut pick = Pick::all(self.input);
         pick.axes[self.dimension as usize] =
@@ -118,7 +118,7 @@ impl Definition for Slice {
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
         let input = first(batch.given, self.input);
         if self.dimension == Dimension::Width && input.is_tokens() {
-            // Tokens of all sequences are rows of one matrix: one of each lies a sequence apart.
+            // Tokens of all sequences are rows of one matrix: one token per sequence is a strided slice.
             let step = i32::try_from(self.input.width).ok()?;
             return (self.count == 1).then(|| Self { input, count: batch.count, step, ..*self }.into());
         }

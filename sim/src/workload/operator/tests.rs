@@ -31,7 +31,7 @@ fn cutting_output_channels_conserves_the_work() {
 }
 
 #[test]
-fn a_table_has_one_key_for_what_an_operator_is() {
+fn a_table_has_exactly_one_kind_of_operator() {
     let operator = Operator::from(conv(Window::same(3)));
     let table = OperatorTable::new("first", &operator);
     assert_eq!(table.operators(), [operator]);
@@ -62,7 +62,7 @@ fn a_batch_of_products_is_one_of_images_and_a_file_says_so_only_where_there_are_
     );
 }
 
-/// One column of a convolution, at each row of the output.
+/// One column of a convolution: its value at each row of the output.
 fn column(input: &[i64], [kernel, stride, dilation]: [u32; 3], top: u32, rows: u32) -> Vec<i64> {
     let weight = |tap: u32| i64::from(tap * tap + 1);
     let read = |row: i64| usize::try_from(row).ok().and_then(|row| input.get(row)).copied().unwrap_or(0);
@@ -78,7 +78,7 @@ proptest! {
         place in 0_u32..1_000,
     ) {
         let reach = dilation * (kernel - 1) + 1;
-        // As checked operators have it: a window is never all padding.
+        // As in checked operators, a window is never over padding alone.
         prop_assume!(top < reach && bottom < reach && height + top + bottom >= reach);
         let conv = Conv2d::new(Shape::image(height, 3, 4), 8, Window { kernel: [kernel, 1], stride: [stride, 1], dilation: [dilation, 1], padding: Padding { top, bottom, left: 0, right: 0 } }).bias(false);
         let operator = Operator::Conv2d(conv);
@@ -115,7 +115,7 @@ fn neighbouring_parts_share_the_rows_that_windows_of_both_reach() {
 }
 
 #[test]
-fn operators_that_keep_channels_apart_read_their_own_channels_only() {
+fn operators_with_independent_channels_read_only_their_own() {
     let pool = Operator::Pool(Pool {
         kind: PoolKind::Max,
         input: Shape::image(8, 8, 12),

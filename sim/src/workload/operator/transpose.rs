@@ -1,4 +1,4 @@
-//! Tensors with their dimensions in another order.
+//! Transpositions.
 
 use std::fmt;
 
@@ -11,18 +11,18 @@ use super::{
 };
 use crate::workload::{Dimension, Shape};
 
-/// The dimensions of a tensor in another order: for batch, height, width and channels of the
-/// output the dimension of the input that each is.
+/// A transposition: the input's dimension for each of batch, height, width and channels of the
+/// output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Transpose {
-    /// Extent of one of the inputs.
+    /// Extent of one image.
     #[serde(skip)]
     pub input: Shape,
-    /// Inputs one behind the other along the batch, each transposed on its own.
+    /// Images that follow each other along the batch, each transposed on its own.
     #[serde(skip, default = "one")]
     pub images: u32,
-    /// Dimensions of the input, outermost in the output first.
+    /// Dimensions of the input, in the order of the output, outermost first.
     pub order: [Dimension; 4],
 }
 
@@ -33,7 +33,7 @@ impl From<[Dimension; 4]> for Transpose {
 }
 
 impl Transpose {
-    /// Where its elements come from.
+    /// The source of each output element.
     pub fn pick(&self) -> Pick {
         let mut axes = Pick::all(self.input).axes;
         for (along, from) in Dimension::ALL.into_iter().zip(self.order) {
@@ -82,7 +82,7 @@ impl Definition for Transpose {
         if given == self.extent().images(batch.count) {
             return Some(Self { images: batch.times(self.images), ..*self }.into());
         }
-        // Images of another extent stay together where nothing moves between them.
+        // Images in another layout can share one transposition if the batch stays outermost.
         (self.order[0] == Dimension::Batch && !given.is_tokens()).then(|| self.over(given))
     }
 }

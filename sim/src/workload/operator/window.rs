@@ -1,7 +1,7 @@
 //! Windows that slide over images.
 //!
-//! Responsible for: which rows and columns of an image a window visits. Not for: what is
-//! computed under it.
+//! Responsible for: the rows and columns of an image that a window visits. Not for: the
+//! function computed under it.
 
 use std::ops::Range;
 
@@ -65,7 +65,7 @@ impl Window {
         Self { padding, ..self }
     }
 
-    /// Elements under the window.
+    /// Number of elements under the window.
     pub fn taps(&self) -> u64 {
         u64::from(self.kernel[0]) * u64::from(self.kernel[1])
     }
@@ -75,7 +75,7 @@ impl Window {
         *self == Self::valid(1)
     }
 
-    /// Extent of what the window writes, sliding over `input`: `channels` of them.
+    /// Extent of the output of the window over `input`, with `channels` channels.
     pub(super) fn output(&self, input: Shape, channels: u32) -> Shape {
         let Padding { top, bottom, left, right } = self.padding;
         let positions = |axis: usize, padded: u32| {
@@ -87,9 +87,9 @@ impl Window {
         Shape { batch: input.batch, height, width, channels }
     }
 
-    /// What the window reaches of `input` for `rows` of the output, and the padding that is
-    /// left. At least one row: windows of padding alone read nothing, and are counted as if
-    /// they did.
+    /// Rows of `input` that the window reaches for `rows` of the output, and the remaining
+    /// padding. At least one row: a window over padding alone reads nothing, but counts as if it
+    /// read one row.
     pub(super) fn reached(&self, input: Shape, rows: Range<u32>) -> (Range<u32>, Padding) {
         let ([kernel, _], [stride, _], [dilation, _]) = (self.kernel, self.stride, self.dilation);
         let padding = self.padding;
@@ -99,18 +99,18 @@ impl Window {
         let low = first.saturating_sub(padding.top).min(input.height - 1);
         let high = end.saturating_sub(padding.top).clamp(low + 1, input.height);
         let top = padding.top.saturating_sub(first).min(end - first);
-        // So that the part has as many rows as it should.
+        // The rest is padding, so that the part has the right number of rows.
         let bottom = (end - first).saturating_sub(high - low + top);
         (low..high, Padding { top, bottom, ..padding })
     }
 
-    /// The input and the window that compute `rows` of the output alone.
+    /// The part of the input, and the window, that compute only `rows` of the output.
     pub(super) fn of_rows(&self, input: Shape, rows: Range<u32>) -> (Shape, Self) {
         let (reached, padding) = self.reached(input, rows);
         (Shape { height: reached.end - reached.start, ..input }, self.padding(padding))
     }
 
-    /// Checks the window over `input` and returns the height and width it leaves.
+    /// Checks the window over `input`, and returns the height and width of the output.
     pub(super) fn check(&self, input: Shape) -> Result<[u32; 2], OperatorError> {
         bounds::shape("the input", input)?;
         let Padding { top, bottom, left, right } = self.padding;

@@ -1,5 +1,5 @@
-//! The convolutions that `CoDL` (Jia et al., 2022) profiles its processors with: those
-//! of its five networks, as the networks are and not as the artifact times them.
+//! The convolutions with which `CoDL` (Jia et al., 2022) profiles processors: those of its
+//! five networks as published, which differ from those that the artifact times.
 
 use super::conv;
 use crate::workload::operator::Operator;
@@ -8,10 +8,10 @@ use crate::workload::{Shape, network};
 const NETWORKS: [&str; 5] =
     ["codl-yolov2", "codl-posenet", "codl-vgg16", "codl-fast-style-transfer", "codl-retinaface"];
 
-/// Input extent, output channels, kernel and stride of the profiled convolutions
-/// that no timed list has: the last two of `YOLOv2` with their channels in order,
-/// and of `RetinaFace` the four shortcut convolutions, the padded one in place of
-/// the narrow one, and the one that writes the coarsest map.
+/// Input extent, output channels, kernel and stride of the profiled convolutions that
+/// are in no timed list: the last two of `YOLOv2`, with their channels in order, and of
+/// `RetinaFace` the four shortcut convolutions, the padded convolution in place of the narrow
+/// one, and the one that writes the coarsest map.
 const UNTIMED: [(Shape, u32, u32, u32); 8] = [
     (Shape::image(13, 13, 1536), 1024, 3, 1),
     (Shape::image(13, 13, 1024), 125, 1, 1),
@@ -24,7 +24,7 @@ const UNTIMED: [(Shape, u32, u32, u32); 8] = [
 ];
 
 /// Input channels and output extent of the timed convolutions that are not
-/// profiled: the last two of `YOLOv2` and the narrow one of `RetinaFace`.
+/// profiled: the last two of `YOLOv2`, and the narrow one of `RetinaFace`.
 const ONLY_TIMED: [(u32, Shape); 3] =
     [(1024, Shape::image(13, 13, 1536)), (125, Shape::image(13, 13, 1024)), (512, Shape::image(20, 18, 512))];
 

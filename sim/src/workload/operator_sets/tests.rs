@@ -67,7 +67,7 @@ fn linear_test_operations_are_those_of_the_enumeration() {
     assert_eq!(set[1].0, "linear 16x64 -> 2048");
     assert_eq!(index_of(&set, "linear 3072x3072 -> 48"), Some(set.len() - 1));
     assert!(index_of(&set, "linear 64x768 -> 3072").is_some());
-    // 50 rows, as in ViT-B/32, are no multiple of 4, 5 or 6 by a power of two.
+    // 50 rows, as in ViT-B/32, are not 4, 5 or 6 times a power of two.
     assert_eq!(index_of(&set, "linear 50x768 -> 3072"), None);
 }
 
@@ -117,7 +117,7 @@ fn a_sample_is_a_subset_with_the_work_of_the_whole() {
     let (all, sample) = (set("epew-linear"), set("epew-linear-sample"));
     let all_names: HashSet<&String> = all.iter().map(|(name, _)| name).collect();
     assert!(sample.iter().all(|(name, _)| all_names.contains(name)));
-    // The spread is about 1.5 times the mean: a standard error of 3 % with 2,039.
+    // The standard deviation is about 1.5 times the mean: a standard error of 3 % for 2,039 samples.
     assert!((mean_mflop(&sample) / mean_mflop(&all) - 1.0).abs() < 0.07);
 }
 
