@@ -208,7 +208,7 @@ impl Scenario {
         let Workload::Model(stages) = &self.workload else {
             return Err(SimulateError::OtherWorkload {
                 strategy: self.options.strategy.name(),
-                plans: "one model of operators here",
+                plans: "a single model of operators here",
             });
         };
         explore_stream(&mut self.simulator(), stages, &self.options, self.pipeline.as_ref())
