@@ -1,10 +1,10 @@
-//! Operators that need no kernel of their own, and extents by rule or as the file says them.
+//! Generic operators, and extents that are inferred or stated in the file.
 
 use super::{Builder, described};
 use crate::ImportError;
 use coexec_sim::workload::{Class, Operator, Shape};
 
-/// What the last operator of a model visits, and its extent.
+/// Elements visited by the last operator of a model, and its output shape.
 fn last(model: Builder) -> (u64, Shape) {
     let imported = model.import().unwrap();
     let operator = &imported.graph.nodes().last().unwrap().operator;
@@ -71,7 +71,7 @@ fn models_without_layers_visit_what_they_hold_for_each_row() {
             other => panic!("{other}"),
         }
     };
-    // Four trees of 1,023 nodes that ask for all 40 features, ten comparisons deep, are one pass.
+    // Four trees of 1,023 nodes over all 40 features, ten comparisons deep, make one pass.
     let features: Vec<i64> = (0..4 * 1023).map(|node| node % 40).collect();
     let trees: [(&str, &[i64]); 2] = [("tree_roots", &[0; 4]), ("nodes_featureids", &features)];
     assert_eq!(visited("TreeEnsemble", &trees), 7 * 4 * 10);
@@ -137,7 +137,7 @@ fn a_reduction_of_everything_moves_nothing() {
 
 #[test]
 fn comparisons_of_shapes_are_known() {
-    // The larger of both extents.
+    // The larger of the two extents.
     let model = Builder::new(&[6, 9])
         .integers("rows", &[0])
         .integers("columns", &[1])
@@ -204,7 +204,7 @@ fn a_reduction_over_channels_moves_nothing() {
 
 #[test]
 fn caches_of_keys_lie_as_their_products_read_them() {
-    // A head a batch, as some exporters write attention.
+    // One head per batch, as some exporters write attention.
     let model = Builder::new(&[8, 1, 199, 64])
         .weights("new", &[8, 1, 1, 64])
         .weights("scores", &[8, 1, 1, 200])
