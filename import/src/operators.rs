@@ -64,7 +64,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn no_name_and_no_number_stands_twice() {
+    fn no_name_and_no_code_occurs_twice() {
         let names: Vec<&String> = LINES.iter().flat_map(|line| &line.onnx).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
         let names: Vec<&String> = LINES.iter().flat_map(|line| &line.flex).collect();

@@ -80,11 +80,11 @@ impl ImportedScenario {
     /// A value has no TOML representation; those of a scenario always have one.
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         let Imported { skipped, approximated, .. } = &self.model;
-        let skipped = skipped.iter().map(|replaced| (replaced, "in its place"));
-        let replaced = skipped.chain(approximated.iter().map(|replaced| (replaced, "stands for it")));
+        let skipped = skipped.iter().map(|replaced| (replaced, "replaced by"));
+        let replaced = skipped.chain(approximated.iter().map(|replaced| (replaced, "approximated by")));
         let mut text = String::new();
         for (Replacement { node, kind, instead }, what) in replaced {
-            let line = format!("# {node} ({kind}): {instead} {what}");
+            let line = format!("# {node} ({kind}) {what} {instead}");
             // A name from the file must not end the comment.
             text.extend(line.chars().map(|character| if character.is_control() { ' ' } else { character }));
             text.push('\n');

@@ -217,7 +217,7 @@ fn fluid(criterion: &mut Criterion) {
 
 /// A chain of 50 operators. Each waits for a signal, then runs as 2 to 4 phases on a
 /// CPU of 4 threads and on a GPU, which together demand up to 1.6 times the memory
-/// bandwidth of one of them.
+/// bandwidth of a single processor.
 fn build_graph(program: &mut Program, stream: &mut Stream) {
     const OPERATORS: usize = 50;
     const CPU: ProcessorId = ProcessorId(0);

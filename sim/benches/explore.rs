@@ -104,7 +104,7 @@ fn strategies(criterion: &mut Criterion) {
                 Strategy::of_operators().filter(|&strategy| explorer.find(strategy).is_ok()).count()
             });
         });
-        group.bench_function(format!("{name}, optimal behind the others"), |bencher| {
+        group.bench_function(format!("{name}, optimal after the others"), |bencher| {
             bencher.iter_custom(|count| {
                 let mut sum = Duration::ZERO;
                 for _ in 0..count {

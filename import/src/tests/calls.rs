@@ -43,7 +43,7 @@ fn calling(calls: &str, functions: Vec<FunctionProto>) -> Result<Imported, Impor
 }
 
 #[test]
-fn a_function_is_the_nodes_that_it_stands_for() {
+fn functions_are_inlined() {
     // An inner tensor with the name of one of the caller's, and an attribute of the caller.
     let axes =
         AttributeProto { name: "axes".into(), ref_attr_name: "over".into(), ..AttributeProto::default() };

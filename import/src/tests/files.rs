@@ -23,7 +23,7 @@ fn tflite(bytes: &[u8]) -> Imported {
 }
 
 #[test]
-fn what_a_file_of_tensorflow_leaves_open_has_to_be_said_but_for_the_first_axis() {
+fn dynamic_axes_of_tflite_files_except_the_first_must_be_set() {
     let with = |dimensions: &[(&str, u32)]| {
         let dimensions = dimensions.iter().map(|&(name, extent)| (name.to_owned(), extent)).collect();
         let options = ImportOptions { dimensions, ..ImportOptions::default() };
@@ -86,7 +86,7 @@ fn a_converted_network_has_the_layers_it_was_written_with() {
 }
 
 #[test]
-fn boxes_that_a_detector_found_are_searched_once_for_all_that_is_said_of_them() {
+fn detection_post_processing_is_one_search_and_copies_of_its_results() {
     let graph = tflite(DETECTIONS).graph;
     let found: Vec<(Option<GenericKind>, usize, Shape)> = graph
         .nodes()
@@ -136,7 +136,7 @@ fn local_response_norms_go_over_channels_in_both_formats() {
 }
 
 #[test]
-fn a_file_of_another_kind_is_told_as_such() {
+fn files_of_other_formats_are_rejected() {
     for format in [ModelFormat::Onnx, ModelFormat::TfLite] {
         for bytes in [&b""[..], b"title = 'no model'", &[0xff; 64], &[0; 64]] {
             let error = import(format, "m", bytes.to_vec(), &ImportOptions::default()).unwrap_err();
@@ -209,7 +209,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_written_is_the_scenario_that_is_run_whatever_names_the_model_has() {
+fn a_written_scenario_is_the_one_that_runs_whatever_names_the_model_has() {
     let folder = std::env::temp_dir().join(format!("coexec-import-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("tiny.tflite");
@@ -227,7 +227,7 @@ fn what_is_written_is_the_scenario_that_is_run_whatever_names_the_model_has() {
 }
 
 #[test]
-fn a_file_of_several_functions_is_read_for_the_one_that_is_asked_for() {
+fn the_requested_signature_of_a_file_is_imported() {
     // The weights are stored after the tables, those of the first product in 4 bits.
     let read = |signature: Option<&str>| {
         let options = ImportOptions { signature: signature.map(str::to_owned), ..ImportOptions::default() };

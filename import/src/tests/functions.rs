@@ -62,7 +62,7 @@ fn swish_and_hard_swish_are_found_and_a_gate_is_not_one() {
 }
 
 #[test]
-fn a_quotient_of_tensors_is_no_product_and_a_trained_slope_no_rectifier() {
+fn a_quotient_of_tensors_is_not_a_product_and_prelu_is_not_relu() {
     let model = tokens().node("Exp", &["x"], "a", &[]).node("Div", &["x", "a"], "b", &[]).node(
         "Div",
         &["b", "two"],
@@ -79,7 +79,7 @@ fn a_quotient_of_tensors_is_no_product_and_a_trained_slope_no_rectifier() {
 }
 
 #[test]
-fn what_scales_the_product_of_activations_takes_a_pass() {
+fn scaling_a_product_of_activations_takes_a_pass() {
     let scores = tokens()
         .node("Transpose", &["x"], "a", &[("perm", &[0, 2, 1])])
         .node("MatMul", &["x", "a"], "b", &[])
@@ -192,7 +192,7 @@ fn biases_and_scales_behind_weights_are_part_of_them() {
 }
 
 #[test]
-fn a_value_a_channel_is_multiplied_as_such() {
+fn one_value_per_channel_is_multiplied_without_copies() {
     let model = Builder::new(&[1, 16, 8, 8])
         .weights("w", &[16, 16, 1, 1])
         .node("GlobalAveragePool", &["x"], "a", &[])
@@ -204,7 +204,7 @@ fn a_value_a_channel_is_multiplied_as_such() {
 }
 
 #[test]
-fn what_costs_about_as_much_is_told() {
+fn approximations_are_reported() {
     let model = tokens().node("LeakyRelu", &["x"], "y", &[]).import().unwrap();
     assert_eq!(described(&model.graph), ["Relu 1x50x64"]);
     assert_eq!((model.approximated.len(), model.skipped.len()), (1, 0));
@@ -281,7 +281,7 @@ fn what_follows_from_guessed_extents_is_not_covered() {
 }
 
 #[test]
-fn numbers_that_the_caller_gives_can_be_said() {
+fn scalar_inputs_can_be_set() {
     let model = || {
         let model = Builder::new(&[1, 64]).input("k", &[]).integers("one", &[1]).integers("axis", &[0]);
         let model = model.node("Unsqueeze", &["k", "axis"], "row", &[]);
@@ -305,7 +305,7 @@ fn a_table_may_be_the_weights_of_a_product_too() {
 }
 
 #[test]
-fn only_where_a_first_axis_is_open_one_at_a_time_is_offered() {
+fn a_batch_of_one_is_suggested_only_for_a_symbolic_first_axis() {
     let help =
         |extents: &[i64]| Builder::new(extents).node("Relu", &["x"], "y", &[]).import().unwrap_err().help();
     assert_eq!(help(&[1, 0]), "set their sizes: --dim open=N");
@@ -313,7 +313,7 @@ fn only_where_a_first_axis_is_open_one_at_a_time_is_offered() {
 }
 
 #[test]
-fn a_node_that_cannot_be_is_refused_by_name() {
+fn invalid_nodes_are_rejected_by_name() {
     let model = Builder::new(&[1, 3, 8, 8]).weights("w", &[4, 5, 3, 3]).node("Conv", &["x", "w"], "y", &[]);
     let error = model.import().unwrap_err();
     assert!(

@@ -161,7 +161,7 @@ fn a_dynamic_scale_is_part_of_the_product_behind_it() {
 }
 
 #[test]
-fn constants_that_are_quantised_as_they_come_have_a_scale() {
+fn dynamically_quantised_constants_have_a_scale() {
     let model = Builder::new(&[5, 64])
         .weights("w", &[64, 8])
         .weights("places", &[5, 64])
@@ -240,7 +240,7 @@ fn a_branch_is_the_one_that_runs_or_the_larger() {
 }
 
 #[test]
-fn a_question_mark_is_no_name_of_a_dimension() {
+fn a_question_mark_does_not_name_a_dimension() {
     let open = || {
         let mut model = Builder::new(&[1, 3, 0, 0]).node("Relu", &["x"], "y", &[]);
         for dim in &mut model.0.input[0]
@@ -314,7 +314,7 @@ fn what_a_product_adds_is_not_lost_where_the_network_computes_it() {
 }
 
 #[test]
-fn what_reads_no_elements_writes_none_and_pools_say_places() {
+fn empty_operands_give_empty_results_and_max_pools_give_indices() {
     let model =
         Builder::new(&[1, 6, 84]).integers("from", &[84]).integers("to", &[84]).integers("axis", &[2]);
     let model = model.node("Slice", &["x", "from", "to", "axis"], "masks", &[]);

@@ -53,7 +53,7 @@ fn model() -> Builder {
 }
 
 #[test]
-fn rounds_are_as_many_nodes_one_after_the_other() {
+fn loops_are_unrolled() {
     // At most nine iterations, but the third is the last: 0 and 1 are less than two, 2 is not.
     let imported = looped(model(), "nine", round("two")).unwrap();
     let one = ["linear 5x8 -> 8", "Relu 1x5x8"];
@@ -64,7 +64,7 @@ fn rounds_are_as_many_nodes_one_after_the_other() {
 }
 
 #[test]
-fn rounds_that_the_network_ends_are_as_many_as_there_can_be() {
+fn loops_ended_by_the_network_run_their_maximum_number_of_iterations() {
     let imported = looped(model(), "two", round("a")).unwrap();
     assert_eq!(imported.graph.macs(), 2 * 5 * 64);
     assert!(imported.approximated.iter().any(|node| node.instead == "the maximum number of iterations"));
@@ -81,7 +81,7 @@ fn rounds_that_the_network_ends_are_as_many_as_there_can_be() {
 }
 
 #[test]
-fn rounds_that_the_network_may_end_before_a_number_of_them_are_that_many() {
+fn a_counted_loop_that_may_end_early_runs_to_its_count() {
     let chosen =
         round("two").node("Less", &["i", "two"], "counted", &[]).node("Greater", &["a", "a"], "open", &[]);
     let one = chosen.node("ReduceMax", &["open"], "computed", &[("keepdims", &[0])]);
@@ -90,13 +90,13 @@ fn rounds_that_the_network_may_end_before_a_number_of_them_are_that_many() {
 }
 
 #[test]
-fn a_graph_that_runs_while_another_says_so_is_read_as_rounds() {
+fn while_operators_are_unrolled() {
     let imported = import(ModelFormat::TfLite, "rounds", ROUNDS.to_vec(), &ImportOptions::default()).unwrap();
     assert_eq!(described(&imported.graph), ["linear 1x8 -> 8", "Relu 1x1x8"].repeat(3));
 }
 
 #[test]
-fn what_is_put_into_a_list_is_what_is_taken_out() {
+fn sequences_return_the_tensors_inserted() {
     let model = Builder::new(&[4, 6])
         .integers("place", &[-1])
         .integers("first", &[0])
@@ -140,7 +140,7 @@ fn carrying(carried: &str, body: Builder) -> Vec<String> {
 }
 
 #[test]
-fn a_first_state_is_computed_with_and_what_rounds_hand_on_stays_constant() {
+fn initial_states_are_computed_with_and_invariant_loop_values_stay_constant() {
     let next = |body: Builder| body.node("Less", &["i", "nine"], "next", &[]);
     let state = Builder::new(&[]).node("MatMul", &["a", "w"], "p", &[]).node("Add", &["p", "x"], "b", &[]);
     let operators = carrying("zeros", next(state.node("Relu", &["b"], "c", &[])));

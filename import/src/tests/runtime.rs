@@ -21,7 +21,7 @@ fn beside_packed(outputs: i64) -> DataType {
 }
 
 #[test]
-fn most_weights_say_in_which_format_a_file_computes() {
+fn the_prevailing_format_of_weights_is_that_of_the_file() {
     assert_eq!(beside_packed(16), DataType::F32);
     assert_eq!(beside_packed(1024), DataType::W4A16);
     let quantised = |weights: &str| {
@@ -105,7 +105,7 @@ fn quantised_activations_may_have_16_bits() {
 }
 
 #[test]
-fn what_is_in_blocks_of_channels_costs_as_it_does_otherwise() {
+fn blocked_layouts_cost_the_same_as_plain_ones() {
     let window: (&str, &[i64]) = ("kernel_shape", &[1, 1]);
     let model = convolutions().weights("v", &[32, 32, 1, 1]);
     let model = model.node("Conv", &["a", "v", "", "a"], "b", &[window]);
@@ -136,7 +136,7 @@ fn what_a_fused_convolution_adds_is_not_lost() {
 }
 
 #[test]
-fn channels_inside_are_those_outside() {
+fn channels_last_nodes_equal_channels_first_ones() {
     let weights = || Builder::new(&[1, 8, 6, 16]).weights("w", &[32, 16, 3, 3]).weights("s", &[1]);
     let window: (&str, &[i64]) = ("kernel_shape", &[3, 3]);
     let inside = weights().node(

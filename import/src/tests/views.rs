@@ -151,7 +151,7 @@ fn an_open_dimension_is_what_it_is_set_to_and_has_to_be_set() {
 }
 
 #[test]
-fn zeros_before_a_window_are_its_padding_and_elsewhere_are_put_around() {
+fn padding_is_absorbed_by_windows_and_materialised_elsewhere() {
     let pads: &[i64] = &[0, 0, 1, 1, 0, 0, 2, 2];
     let model = Builder::new(&[1, 3, 8, 8])
         .integers("pads", pads)
@@ -225,7 +225,7 @@ fn scores_of_one_channel_are_joined_as_rows() {
 }
 
 #[test]
-fn an_image_that_a_file_turns_at_once_lies_as_the_framework_has_it() {
+fn an_input_transposed_to_channels_first_is_not_moved() {
     let model = Builder::new(&[1, 32, 32, 3])
         .weights("w", &[8, 3, 3, 3])
         .node("Transpose", &["x"], "turned", &[("perm", &[0, 3, 1, 2])])
@@ -244,7 +244,7 @@ fn a_transpose_that_is_no_change_of_layout_is_an_operator() {
 }
 
 #[test]
-fn a_part_of_nothing_is_left_out_of_what_is_joined() {
+fn empty_parts_of_a_concatenation_are_dropped() {
     // Rotary embeddings rotate the first elements of a head and keep the rest, which may be empty.
     let model = Builder::new(&[1, 16, 64])
         .integers("first", &[64])

@@ -113,7 +113,7 @@ mod tests {
     use crate::model::Constant;
 
     #[test]
-    fn integer_weights_that_a_product_reads_have_their_activations_quantised_as_they_come() {
+    fn integer_weights_of_products_imply_dynamic_quantisation() {
         let tensor = |extents: &[u32], is_constant: bool| SourceTensor {
             name: String::new(),
             extents: Some(extents.to_vec()),

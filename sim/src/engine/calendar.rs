@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_movable_event_happens_once_where_it_was_put_last_or_not_at_all() {
+    fn the_movable_event_happens_once_at_its_last_time_unless_cancelled() {
         let mut calendar = Calendar::default();
         calendar.push(Picos(2), 'a');
         calendar.move_to(Some(Picos(1)), 'm');

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_demand_meets_three_regions() {
+    fn interference_has_three_regions() {
         let expected = [(0.0, 1.0), (10.0, 1.0), (20.0, 14.0 / 16.0), (30.0, 0.5), (100.0, 0.5)];
         for (others, part) in expected {
             assert!((kept(16.0, others) - part).abs() < 1e-12, "{others}");
@@ -185,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_felt_up_to_the_onset(own in 0.001_f64..100.0, others in 0.0_f64..10.0) {
+        fn there_is_no_slowdown_up_to_the_onset(own in 0.001_f64..100.0, others in 0.0_f64..10.0) {
             prop_assert_eq!(kept(own, others).to_bits(), 1.0_f64.to_bits());
         }
 
@@ -196,7 +196,7 @@ mod tests {
         }
 
         #[test]
-        fn who_wants_more_keeps_no_less_in_all(own in 0.001_f64..100.0, others in 0.0_f64..50.0, more in 0.0_f64..50.0) {
+        fn a_higher_demand_never_gets_a_lower_rate(own in 0.001_f64..100.0, others in 0.0_f64..50.0, more in 0.0_f64..50.0) {
             let rate = |own: f64| own * kept(own, others);
             prop_assert!(rate(own) <= rate(own + more) * (1.0 + 1e-12));
         }

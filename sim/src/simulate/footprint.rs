@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_that_stages_share_are_there_once() {
+    fn shared_weights_count_once() {
         let device = Profile::load("pixel4").unwrap();
         let mut stages = fuse(&network("vit-b32-mlp").unwrap());
         let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU; stages.len()]);

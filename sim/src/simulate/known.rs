@@ -25,8 +25,8 @@ pub struct Known {
     pub missing: Option<Missing>,
 }
 
-/// Operators of a workload that cannot be predicted on a processor. Plans that place them
-/// there are not considered.
+/// Operators of a workload that cannot be predicted on a processor, and neither can plans
+/// that place them there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Missing {
     /// Number of such operators.
@@ -176,7 +176,7 @@ mod tests {
     use crate::workload::{Conv2d, Shape, Window};
 
     #[test]
-    fn a_format_without_a_table_is_not_known_and_another_library_is_named_that_has_one() {
+    fn the_remedy_for_an_unknown_format_names_a_library_that_has_rates() {
         let device = Profile::load("pixel4").unwrap();
         let bases = |library, format| known_in(&device, library, format);
         let [cpu, gpu, npu] = bases(Library::Xnnpack, DataType::I8);

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_the_gpu_the_npu_gets_what_both_move_less_what_the_gpu_moves_alone() {
+    fn next_to_the_gpu_the_npu_gets_the_shared_bandwidth_less_the_gpus_standalone_rate() {
         // HeteroInfer, section 5.4: 43.3 GB/s with the GPU alone, 59.5 with both.
         let [gpu, npu] = ends([(43.3, 43.3), (16.2, 31.5)]);
         assert!((gpu - 1.0).abs() < 2e-3 && (npu - 1.0).abs() < 2e-3, "{gpu} {npu}");

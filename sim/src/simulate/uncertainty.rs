@@ -319,7 +319,7 @@ mod tests {
     use crate::workload::{fuse, network};
 
     #[test]
-    fn a_plan_takes_what_it_takes_where_nothing_is_off_and_as_much_longer_as_all_is() {
+    fn latency_is_nominal_without_errors_and_scales_with_them() {
         let device = Profile::load("pixel4").unwrap();
         let stages = fuse(&network("mobilenet-v2").unwrap());
         let mut simulator = Simulator::new(&device, Library::Xnnpack);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_networks_take_beyond_their_parts_is_an_error_of_plans_of_several_processors_alone() {
+    fn plan_errors_apply_only_to_networks_on_several_processors() {
         let device = Profile::load("pixel4").unwrap();
         let stages = fuse(&network("mobilenet-v2").unwrap());
         let mut simulator = Simulator::new(&device, Library::Xnnpack);

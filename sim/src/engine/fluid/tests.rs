@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn a_newcomer_gives_the_others_no_more_than_it_brings_and_leaves(
+    fn an_additional_flow_speeds_up_others_by_at_most_the_capacity_it_adds_and_leaves(
         (classes, capacity) in classes_and_capacity(),
         more in (1_u32..5, 1_u32..20),
         steps in prop::collection::vec(0_u32..20, 8)
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_arrival_changes_no_bit(
+    fn results_do_not_depend_on_the_order_of_starts(
         ((classes, order), capacity) in classes_and_capacity().prop_flat_map(|(classes, capacity)| {
             let order = Just(numbered(&classes)).prop_shuffle();
             ((Just(classes), order), Just(capacity))
@@ -238,7 +238,7 @@ fn a_claim_beyond_the_capacity_counts_as_all_of_it() {
 }
 
 #[test]
-fn a_flow_without_duration_takes_what_the_memory_needs() {
+fn a_flow_of_zero_duration_takes_the_time_its_bytes_need() {
     let capacity = Capacity::new(&[BytesPerSecond::from_gigabytes(20.0)]);
     let mut memory = SharedMemory::default();
     let traffic = Traffic {
@@ -255,7 +255,7 @@ fn a_flow_without_duration_takes_what_the_memory_needs() {
 /// Two flows of one byte per picosecond each, capacity 1.5: both run at 3/4 of their
 /// rate for 1000 ps, which leaves 250 of the first's 1000 ps when the second ends.
 #[test]
-fn a_slowed_flow_speeds_up_when_its_company_ends() {
+fn a_slowed_flow_speeds_up_when_a_competing_flow_ends() {
     let capacity = Capacity::new(&[BytesPerSecond(1.5 * PICOS_PER_SECOND)]);
     let mut memory = SharedMemory::default();
     let flow = |task, duration: Picos| Traffic {
@@ -294,7 +294,7 @@ fn end_of_two(rates: [f64; 2]) -> Picos {
 }
 
 #[test]
-fn more_for_one_alone_but_no_more_for_two_is_slower_and_more_for_both_is_not() {
+fn raising_only_the_standalone_rate_slows_contended_flows_down() {
     let usual = end_of_two([10.0, 12.0]);
     // Each flow counts as moving more bytes (its claim is clamped to the rate of one), but both share the same rate.
     assert!(end_of_two([11.0, 12.0]) > usual);

@@ -19,10 +19,10 @@ pub struct GenerationDrawn {
     /// Time to the first token of the first turn.
     #[serde(rename = "time_to_first_token_interval_ps")]
     pub first_token: Drawn,
-    /// Time per generated token; `None` without generated tokens.
+    /// Time per token after the first; `None` without such tokens.
     #[serde(rename = "time_per_token_interval_ps", skip_serializing_if = "Option::is_none")]
     pub next_token: Option<Drawn>,
-    /// Generated tokens per second: the central 90 % interval of the draws.
+    /// Tokens after the first per second: the central 90 % interval of the draws.
     #[serde(rename = "tokens_per_second_interval", skip_serializing_if = "Option::is_none")]
     pub tokens_per_second: Option<[f64; 2]>,
     /// Time of all turns.
@@ -139,7 +139,7 @@ mod tests {
     use crate::workload::{Turn, WeightFormat, language_model};
 
     #[test]
-    fn every_draw_is_the_prediction_where_nothing_is_off_and_errors_stated_of_tokens_bound_their_rate() {
+    fn draws_equal_the_prediction_without_errors_and_contain_it_with_them() {
         let device = Profile::load("snapdragon-8elite").unwrap();
         let turn = Turn { prompt_tokens: 200, generated_tokens: 8 };
         let model = language_model("llama3.2-1b").unwrap();

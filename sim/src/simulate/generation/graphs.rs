@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_runs_in_the_least_context_that_keeps_room_for_a_part_of_a_prompt() {
+    fn each_step_runs_in_the_shortest_context_with_room_for_another_prompt_part() {
         // Prompt parts at 0, 128, 256 and 384 fit into 512 with 128 more tokens; up to 896 tokens fit into 1024.
         assert_eq!(contexts("qwen3-4b"), [vec![(512, 4), (1024, 1)], vec![(1024, 297), (2048, 703)]]);
     }

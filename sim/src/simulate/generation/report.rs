@@ -42,12 +42,12 @@ pub struct TurnReport {
     /// From the prompt to the first token of the answer (TTFT), including the preparation.
     #[serde(rename = "time_to_first_token_ps")]
     pub time_to_first_token: Picos,
-    /// Mean time per generated token (TPOT); `None` without an answer.
+    /// Mean time per token after the first (TPOT); `None` without such tokens.
     #[serde(rename = "time_per_token_ps")]
     pub time_per_token: Option<Picos>,
     /// The prompt; latency and token rate include the preparation.
     pub prefill: PhaseReport,
-    /// The answer; `None` where no token is generated.
+    /// The tokens after the first; `None` where there are none.
     pub decode: Option<PhaseReport>,
 }
 
