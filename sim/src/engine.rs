@@ -244,7 +244,7 @@ impl<S: TraceSink> Run<'_, S> {
             }
         }
         if self.has_requests() {
-            // After the successors' start events, so that the next command is queued before the processor is granted.
+            // After the successors' start events, so that the next command queues before the grant.
             self.leave_queue(task);
         }
     }

@@ -11,7 +11,8 @@
 //!
 //! A flow is one phase of one processor: a class of `streams` equal streams, each
 //! with its standalone rate as its ceiling. Water-filling gives every stream either
-//! its ceiling or the common water level. Interference caps a flow below its ceiling.
+//! its ceiling or the common water level (a stream of a weighted client counts as
+//! several). Interference caps a flow below its ceiling.
 //! The bandwidth that the flow loses this way is not given to the others: a memory
 //! under interference moves less in total. All streams at the water level move at the
 //! same rate, so one running total, `SharedMemory::served`, counts the bytes of each,
@@ -42,7 +43,7 @@ pub struct Traffic {
     pub bytes: Bytes,
 }
 
-/// The rate at which a flow moves, and when that ends it.
+/// Whether a flow runs at its cap or at the water level, and what ends it.
 #[derive(Clone, Copy, Debug)]
 enum Progress {
     /// Runs at its cap and ends at `end`.
@@ -57,7 +58,7 @@ struct Flow {
     client: ClientId,
     /// Number of streams times the client's weight.
     streams: f64,
-    /// Standalone rate of one weighted stream, in bytes per picosecond.
+    /// Standalone rate divided by `streams`, in bytes per picosecond.
     ceiling: f64,
     /// The ceiling less interference, as of the last call of `settle`.
     cap: f64,
@@ -69,9 +70,9 @@ struct Flow {
 pub struct SharedMemory {
     /// By ceiling, lowest first: the order in which water-filling visits them.
     flows: Vec<Flow>,
-    /// The water level, in bytes per picosecond per stream; zero while no stream is slowed.
+    /// The water level, in bytes per picosecond per unit of weight; zero while no stream is slowed.
     level: f64,
-    /// Bytes that a stream at the water level has moved since some stream was first slowed.
+    /// Bytes that a unit of weight at the water level has moved since the level was last zero.
     served: f64,
     /// The time up to which `served` is counted.
     since: Picos,
@@ -117,7 +118,7 @@ impl SharedMemory {
     /// Removes a flow that has ended by `now` and returns its task.
     pub fn take_ended(&mut self, now: Picos) -> Option<TaskId> {
         self.advance(now);
-        // End dates are rounded to whole picoseconds, so a flow may end up to one picosecond short of its target.
+        // End dates are whole picoseconds, so a flow may be up to one picosecond short of its target.
         let reached = self.served + self.level;
         let place = self.flows.iter().position(|flow| match flow.progress {
             Progress::Full { end } => end <= now,

@@ -13,7 +13,7 @@
 //! ties go to the application added first. A command is submitted once its predecessors outside
 //! the queue have finished and fewer than `queue_depth` commands of its application are in the
 //! queue, the running one included. An application that uses only this processor can thus put
-//! `queue_depth` commands ahead of the others', one that waits for another processor in between only one.
+//! `queue_depth` commands ahead of the others'; one that waits for another processor in between puts one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

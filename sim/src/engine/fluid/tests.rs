@@ -296,7 +296,7 @@ fn end_of_two(rates: [f64; 2]) -> Picos {
 #[test]
 fn raising_only_the_standalone_rate_slows_contended_flows_down() {
     let usual = end_of_two([10.0, 12.0]);
-    // Each flow counts as moving more bytes (its claim is clamped to the rate of one), but both share the same rate.
+    // Claims are clamped to the rate of one processor: each flow has more bytes to move, at the same shared rate.
     assert!(end_of_two([11.0, 12.0]) > usual);
     assert_eq!(end_of_two([11.0, 13.2]), usual);
     assert!(end_of_two([10.0, 13.2]) < usual);
