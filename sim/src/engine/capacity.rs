@@ -10,7 +10,7 @@ use super::MAX_PROCESSORS;
 use crate::units::{BytesPerSecond, PICOS_PER_SECOND};
 
 /// Maximum number of clients with an interference curve or weight of their own: one
-/// per processor, for a CPU one per cluster.
+/// per processor and one per CPU cluster.
 pub const MAX_CLIENTS: usize = MAX_PROCESSORS;
 
 /// A client of the memory: traffic that shares one interference curve and one weight.

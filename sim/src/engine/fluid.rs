@@ -12,13 +12,12 @@
 //! A flow is one phase of one processor: a class of `streams` equal streams, each
 //! with its standalone rate as its ceiling. Water-filling gives every stream either
 //! its ceiling or the common water level (a stream of a weighted client counts as
-//! several). Interference caps a flow below its ceiling.
-//! The bandwidth that the flow loses this way is not given to the others: a memory
-//! under interference moves less in total. All streams at the water level move at the
-//! same rate, so one running total, `SharedMemory::served`, counts the bytes of each,
-//! and a slowed flow keeps a fixed target on that total however often the level
-//! changes. Only a flow that crosses the level, or whose cap changes, is updated when
-//! flows come or go.
+//! several). Interference caps a flow below its ceiling. The bandwidth that the flow
+//! loses this way is not given to the others: a memory under interference moves less in
+//! total. All streams at the water level move at the same rate, so one running total,
+//! `SharedMemory::served`, counts the bytes of each, and a slowed flow keeps a fixed
+//! target on that total however often the level changes. Only a flow that crosses the
+//! level, or whose cap changes, is updated when flows come or go.
 //!
 //! Flows are kept in one short sorted list: with at most a few tens of them
 //! ([`MAX_PROCESSORS`](super::program::MAX_PROCESSORS)), a scan is faster than any index.
