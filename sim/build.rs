@@ -1,5 +1,5 @@
-//! Lists the device profiles, networks and scenario files that come with the crate, so that adding one
-//! takes its file alone.
+//! Lists the bundled device profiles, networks and scenario files, so that adding one
+//! takes no more than adding its file.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -16,8 +16,9 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Name and content of every TOML file in `folder` that is no plan, by name, as a Rust array. Files are
-/// named from the crate's folder, so that the list stays right where the repository is moved.
+/// Name and content of every TOML file in `folder`, sorted by name, as a Rust array. Files with a dot in
+/// their names (`*.plan.toml`) are skipped. Paths are relative to the crate's folder, so the list stays
+/// valid when the repository is moved.
 fn bundled(root: &Path, folder: &str) -> io::Result<String> {
     let paths = fs::read_dir(root.join(folder))?.map(|entry| Ok(entry?.path()));
     let mut paths = paths.collect::<io::Result<Vec<_>>>()?;

@@ -1,12 +1,12 @@
-//! A model's nodes as operators of a graph.
+//! Converts a model's nodes to operators of a graph.
 //!
-//! Responsible for: the order of work, the tensors, and emitting operators so that
-//! each reads the extent it expects. Reshapes, transposes and what only computes
-//! shapes cost nothing here until an operator needs another extent than is there;
-//! then one reshape moves the elements. Constants that an operator reads beside
-//! weights (a position a token, a mask) are inputs of the graph, which lie in memory.
-//! Not for: what a node means, which the files of `convert/` say.
-//! Invariant: whatever the file says, nothing here panics or loops for long.
+//! Responsible for: the sequence of conversion, the tensors, and emitting operators
+//! such that each reads the shape it expects. Reshapes, transposes and shape
+//! computations emit nothing until an operator needs another shape or memory order;
+//! then a single copy moves the elements. Constants that an operator reads in addition
+//! to weights (position embeddings, a mask) become inputs of the graph.
+//! Not for: the semantics of each node, which the files of `convert/` implement.
+//! Invariant: whatever the file contains, nothing here panics or runs for long.
 
 mod attention;
 mod choice;
@@ -17,11 +17,11 @@ mod folded;
 mod generic;
 pub(super) mod join;
 mod list;
+mod loops;
 mod moves;
 mod product;
 mod recurrent;
 pub(super) mod reduce;
-mod rounds;
 mod rows;
 mod shapes;
 mod skip;
@@ -38,13 +38,13 @@ use super::model::{Constant, Model, SourceNode, TensorId, Work};
 use super::view::wide_axes;
 use super::{ImportOptions, Replacement};
 use coexec_sim::workload::{InputTable, Node, Shape, Source};
-use tensors::{AtWork, matrices, read_by};
+use tensors::{CurrentNode, matrices, read_by};
 pub(super) use value::Value;
 
-/// Most axes of a tensor; ONNX has no limit, frameworks stop at 8.
+/// Maximum rank of a tensor; ONNX has no limit, frameworks stop at 8.
 const MAX_RANK: usize = 12;
 
-/// Longest name that is kept.
+/// Maximum length of a name, in characters; longer names are truncated.
 const MAX_NAME: usize = 80;
 
 pub(super) type Step<T> = Result<T, Problem>;
@@ -57,76 +57,79 @@ pub(super) fn unsound<T>(reason: impl Into<String>) -> Step<T> {
     Err(Problem::Unsound(reason.into()))
 }
 
-/// The graph's nodes and inputs, and what was put in the place of what.
+/// The graph's nodes and inputs, and the replacements made.
 #[derive(Debug, Default)]
 pub(super) struct Converted {
     pub(super) inputs: Vec<InputTable>,
     pub(super) nodes: Vec<Node>,
     pub(super) skipped: Vec<Replacement>,
     pub(super) approximated: Vec<Replacement>,
-    /// Nodes that read extents which were guessed, or follow from such.
+    /// Names of nodes whose operands have guessed extents, or extents that follow from guessed ones.
     pub(super) following: HashSet<String>,
-    /// Operators and inputs of the graph that are for those, or for what was skipped.
+    /// Names of operators and inputs of the graph that belong to such nodes, or replace skipped ones.
     pub(super) uncovered: HashSet<String>,
     /// Whether any extents were guessed.
     pub(super) is_guessed: bool,
-    /// How many numbers the constants have that skipped nodes read.
+    /// Constants that skipped nodes read, with their numbers of elements.
     pub(super) skipped_weights: HashMap<TensorId, u64>,
-    /// What the model's outputs are, and what stand-ins should have read.
+    /// Roots of the graph: the model's outputs, and operands of replaced nodes that the replacement does not read.
     pub(super) wanted: Vec<Source>,
 }
 
-/// A moved tensor: where from, its extents and order in memory, and those it got.
+/// Key of a copy: source, extents, old memory order, new memory order, new shape.
 type Moved = (Source, Vec<u32>, Vec<usize>, Vec<usize>, Shape);
 
-/// The conversion at work.
+/// State of a conversion.
 pub(super) struct Converter<'a> {
     model: &'a Model,
     skip_unknown: bool,
     values: Vec<Option<Value>>,
-    /// Nodes that read each tensor, the model's outputs included.
+    /// Number of readers of each tensor, counting an output of the model or of a loop's body as one.
     readers: Vec<u32>,
-    /// Outputs, and what is read by a node that takes any order of its axes.
-    read_as_they_lie: HashSet<TensorId>,
+    /// Tensors that a transpose materialises: outputs, and operands of nodes that do not arrange axes themselves.
+    materialised: HashSet<TensorId>,
     out: Converted,
     names: HashSet<String>,
+    /// Copies made so far.
     moved: HashMap<Moved, Source>,
-    /// Lists of tensors.
+    /// Contents of the sequences of tensors.
     lists: HashMap<TensorId, Rc<Vec<Value>>>,
-    /// How many nodes ran in rounds, and how many tensors of lists were copied.
+    /// Number of nodes converted in loops, plus elements of sequences copied: a bound on the work.
     repeated: usize,
     /// Constants that became inputs of the graph.
     given: HashMap<(TensorId, Shape), Source>,
-    /// By the tensor of its weights, and how many they are, the first node that has them.
+    /// The first node of the graph with given weights, by their tensor and number.
     owners: HashMap<(TensorId, u64), usize>,
-    /// Of constants that were turned, those that they were.
+    /// For a transposed or copied constant, the original.
     origins: HashMap<TensorId, TensorId>,
-    /// Those inputs, which are stored as whoever reads them needs.
+    /// Inputs of the graph that hold constants, and so can be stored in any layout.
     stored: HashSet<Source>,
-    /// What products of matrices read, and is no image.
+    /// Tensors that matrix products read, which are not images.
     matrices: HashSet<TensorId>,
-    /// What is read by more than nodes for which an image has its channels last.
+    /// Tensors read by at least one node that is not specific to channels-last images.
     images: HashSet<TensorId>,
-    /// What was given other extents.
+    /// Results of reshapes.
     reshaped: HashSet<TensorId>,
-    /// Where the nodes of each branch begin that is being converted.
+    /// For each branch being converted, the index of its first node in the graph.
     begun: Vec<usize>,
-    /// Tensors whose extents were guessed or follow from such, with the skipped node that is to blame.
+    /// Tensors whose extents were guessed, or follow from guessed ones, with the skipped node that caused it.
     guessed: HashMap<TensorId, Rc<str>>,
-    /// Why a branch could not be converted, if one could not.
+    /// Why a conditional branch could not be converted.
     refused: Option<ImportError>,
-    at: AtWork,
+    /// The node being converted.
+    at: CurrentNode,
 }
 
-/// Converts `model`, whose inputs have extents.
+/// Converts `model`, whose inputs must have extents.
 ///
 /// # Errors
-/// The first node that has no counterpart, unless they are skipped, or makes no sense.
+/// For the first node that is invalid or, unless such nodes are skipped, has no counterpart.
 pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converted, ImportError> {
     let mut converter = Converter::new(model, options);
     for &input in &model.inputs {
         let tensor = &model.tensors[input];
-        converter.at = AtWork { name: tensor.name.clone(), kind: "input".to_owned(), ..AtWork::default() };
+        converter.at =
+            CurrentNode { name: tensor.name.clone(), kind: "input".to_owned(), ..CurrentNode::default() };
         let given = converter.give(input, &tensor.name, tensor.extents.as_deref());
         given.map_err(|problem| converter.at.refused(problem))?;
     }
@@ -137,7 +140,7 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
     }
     for &output in &model.outputs {
         let name = node_name(&model.tensors[output].name);
-        converter.at = AtWork { name, kind: "output".to_owned(), ..AtWork::default() };
+        converter.at = CurrentNode { name, kind: "output".to_owned(), ..CurrentNode::default() };
         let wanted = converter.output(output).map_err(|problem| converter.at.refused(problem))?;
         converter.out.wanted.extend(wanted);
     }
@@ -148,12 +151,12 @@ impl<'a> Converter<'a> {
     fn new(model: &'a Model, options: &ImportOptions) -> Self {
         let nodes: Vec<&SourceNode> = model.nodes.iter().flat_map(SourceNode::with_inner).collect();
         let mut readers = vec![0; model.tensors.len()];
-        let reads = nodes.iter().flat_map(|node| node.reads.iter().chain(node.work.hands_on()).flatten());
+        let reads = nodes.iter().flat_map(|node| node.reads.iter().chain(node.work.loop_outputs()).flatten());
         for &tensor in reads.chain(&model.outputs) {
             readers[tensor] += 1;
         }
-        let mut read_as_they_lie = read_by(&nodes, |work| !work.arranges());
-        read_as_they_lie.extend(&model.outputs);
+        let mut materialised = read_by(&nodes, |work| !work.arranges());
+        materialised.extend(&model.outputs);
         let reshapes = nodes.iter().filter(|node| matches!(node.work, Work::Reshape(_)));
         let reshaped = reshapes.flat_map(|node| node.writes.iter().copied().flatten()).collect();
         let constant = |tensor: &super::model::SourceTensor| tensor.constant.clone().map(Value::Constant);
@@ -162,7 +165,7 @@ impl<'a> Converter<'a> {
             skip_unknown: options.skip_unknown,
             values: model.tensors.iter().map(constant).collect(),
             readers,
-            read_as_they_lie,
+            materialised,
             out: Converted::default(),
             names: HashSet::new(),
             moved: HashMap::new(),
@@ -178,12 +181,12 @@ impl<'a> Converter<'a> {
             begun: Vec::new(),
             guessed: HashMap::new(),
             refused: None,
-            at: AtWork::default(),
+            at: CurrentNode::default(),
         }
     }
 
-    /// An input of the model: images lie with their channels innermost, heads of matrices as in
-    /// the file.
+    /// Adds an input of the model. Images are stored with their channels innermost, matrices with heads
+    /// in the file's order.
     fn give(&mut self, tensor: TensorId, name: &str, extents: Option<&[u32]>) -> Step<()> {
         let extents = extents.unwrap_or_default().to_vec();
         Self::check_extents(&extents)?;
@@ -194,7 +197,7 @@ impl<'a> Converter<'a> {
         } else {
             (0..4).collect()
         };
-        let view = self.lying(extents, order, |converter, shape| converter.input(name, shape))?;
+        let view = self.laid_out(extents, order, |converter, shape| converter.input(name, shape))?;
         self.values[tensor] = Some(view.into());
         Ok(())
     }
@@ -206,20 +209,20 @@ impl<'a> Converter<'a> {
     }
 
     fn node(&mut self, node: &SourceNode) -> Result<(), ImportError> {
-        // Whatever the file calls it goes to terminals and into comments.
+        // The file's name is printed on terminals and in comments, so it is escaped.
         let kind = node.kind.escape_debug().take(MAX_NAME).collect();
         self.remember_turned(node);
         let weights = self.weights_of(node);
-        self.at = AtWork { name: node_name(&node.name), kind, data_type: node.data_type, weights };
+        self.at = CurrentNode { name: node_name(&node.name), kind, data_type: node.data_type, weights };
         let (at, before) = (self.at.clone(), self.out.nodes.len());
         let mut guess = self.guess_among(&node.reads);
-        let done = if let Work::Rounds(rounds) = &node.work {
-            self.follow_from(guess.clone(), &rounds.inputs);
-            let done = self.rounds(node, rounds);
-            guess = guess.or_else(|| self.guess_among(&rounds.outputs));
+        let done = if let Work::Loop(body) = &node.work {
+            self.follow_from(guess.clone(), &body.inputs);
+            let done = self.unroll(node, body);
+            guess = guess.or_else(|| self.guess_among(&body.outputs));
             done
         } else {
-            let done = self.once(node).map_err(|problem| self.explained(node, problem));
+            let done = self.single(node).map_err(|problem| self.explained(node, problem));
             done.map_err(|problem| at.refused(problem.after(guess.as_deref())))
         };
         let is_unknown = matches!(done, Err(ImportError::Node { problem: Problem::Unknown(_), .. }));
@@ -227,21 +230,21 @@ impl<'a> Converter<'a> {
             self.follow(node, guess, before);
             return done;
         }
-        // Nodes that were added on the way to the problem would have no reader.
-        self.forget(before);
+        // Operators emitted before the problem arose would have no reader.
+        self.roll_back(before);
         self.at = at;
         self.skip(node).map_err(|problem| self.at.refused(problem.after(guess.as_deref())))
     }
 
-    /// A node that runs once, by its counterpart, or by its class where it has none.
-    fn once(&mut self, node: &SourceNode) -> Step<()> {
+    /// Converts a node other than a loop: by constant folding, to its counterpart, or else to a generic operator.
+    fn single(&mut self, node: &SourceNode) -> Step<()> {
         let before = self.out.nodes.len();
         let folded = self.folded(node);
         let done = folded.and_then(|is_done| if is_done { Ok(()) } else { self.computed(node) });
         if !matches!(done, Err(Problem::Unknown(_))) || node.work.generic().is_none() {
             return done;
         }
-        self.forget(before);
+        self.roll_back(before);
         self.generic(node).or(done)?;
         if self.out.nodes.len() > before {
             self.approximate("an operator of as many elements");
@@ -249,8 +252,8 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// Takes the nodes from `first` on back.
-    fn forget(&mut self, first: usize) {
+    /// Removes the emitted nodes from `first` on, with everything derived from them.
+    fn roll_back(&mut self, first: usize) {
         for node in self.out.nodes.drain(first..) {
             self.names.remove(&node.name);
             self.out.uncovered.remove(&node.name);
@@ -259,7 +262,7 @@ impl<'a> Converter<'a> {
         self.moved.retain(|_, source| is_kept(source));
         self.owners.retain(|_, owner| *owner < first);
         self.out.wanted.retain(is_kept);
-        // A damaged file has nodes that read what they write.
+        // In a damaged file, values of earlier nodes may depend on later ones.
         let is_there = |value: &Value| value.view().is_none_or(|view| is_kept(&view.source));
         for value in &mut self.values {
             value.take_if(|value| !is_there(value));
@@ -316,12 +319,10 @@ impl<'a> Converter<'a> {
             Work::LinearAttention(attention) => return self.linear_attention(node, attention),
             Work::Choice => return self.choice(node),
             Work::Where | Work::Generic { .. } => return self.generic(node),
-            Work::Rounds(_) => return unsound("rounds in a place of one node"),
+            Work::Loop(_) => return unsound("a loop where a single node is expected"),
             Work::Unknown(help) => return unknown(help),
             Work::ConstantOfShape(_) | Work::Range | Work::Shape { .. } | Work::Size => {
-                return unknown(
-                    "its result depends on what the network computes, and so does the work after it",
-                );
+                return unknown("its result depends on computed values, and so does the work after it");
             }
         };
         self.set(node, 0, value);
@@ -329,11 +330,11 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// What is said of a tensor that nobody wrote.
+/// The problem of a node that reads a tensor without a writer.
 const MISSING: &str = "it reads a tensor that no node before it writes";
 
-/// The name in a graph of a node that a file calls `name`: one that reads well, without what frameworks put before and
-/// behind it.
+/// The name in a graph of a node that a file calls `name`: printable, of limited length, without the decorations that
+/// frameworks add.
 pub fn node_name(name: &str) -> String {
     let first = name.split(';').next().unwrap_or_default();
     let printable: String =
@@ -341,7 +342,7 @@ pub fn node_name(name: &str) -> String {
     if printable.is_empty() { "operator".to_owned() } else { printable }
 }
 
-/// An axis counted from the end where it is negative.
+/// The index of an axis, which counts from the end if negative.
 pub(super) fn axis(axis: i64, rank: usize) -> Step<usize> {
     let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
     match usize::try_from(counted) {
@@ -350,7 +351,7 @@ pub(super) fn axis(axis: i64, rank: usize) -> Step<usize> {
     }
 }
 
-/// Axes that an operand says, if it is there.
+/// The axes in an operand, sorted and without duplicates; `None` if the operand is absent.
 pub(super) fn axes(operand: Option<&Constant>, rank: usize) -> Step<Option<Vec<usize>>> {
     let Some(constant) = operand else { return Ok(None) };
     let Some(numbers) = constant.integers() else { return unknown("its axes are computed by the network") };

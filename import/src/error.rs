@@ -9,12 +9,12 @@ use coexec_sim::workload::GraphError;
 /// Why a model cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ImportError {
-    /// The bytes are not of that format.
-    #[error("this is no {format} model: {reason}")]
+    /// The bytes are not a model of that format.
+    #[error("this is not a valid {format} model: {reason}")]
     NotAModel {
         /// `ONNX` or `TFLite`.
         format: &'static str,
-        /// What does not parse.
+        /// Why it does not parse.
         reason: String,
     },
     /// A node that cannot be converted.
@@ -22,60 +22,60 @@ pub enum ImportError {
     Node {
         /// Name of the node.
         node: String,
-        /// What the file calls it.
+        /// Its operator type in the file.
         kind: String,
         /// What is wrong with it.
         problem: Problem,
     },
-    /// The file leaves dimensions of its inputs open.
+    /// The model's inputs have symbolic dimensions that were not set.
     #[error("the model leaves open {}", places(.0))]
     OpenDimensions(OpenDimensions),
     /// Too little of the model has a counterpart.
     #[error("too little of the model has a counterpart: {coverage}; without one: {kinds}")]
     Covered {
-        /// How much is left.
+        /// The coverage.
         coverage: String,
-        /// What the file calls the others.
+        /// Operator types without a counterpart.
         kinds: String,
     },
-    /// A dimension was set that the model has not.
+    /// A dimension was set that the model does not have.
     #[error("the model has no dimension named {name:?}")]
     NoSuchDimension {
         /// The name.
         name: String,
-        /// Names there are.
+        /// The model's symbolic dimensions.
         known: Vec<String>,
     },
-    /// The file offers several functions, and none was chosen.
+    /// The file has several functions, and none was chosen.
     #[error("the file offers several functions, each a graph of its own: {}", known.join(", "))]
     SeveralSignatures {
         /// Their names.
         known: Vec<String>,
     },
-    /// A function was chosen that the file does not offer.
+    /// A function was chosen that the file does not have.
     #[error("the file offers no function named {name:?}")]
     NoSuchSignature {
         /// The name.
         name: String,
-        /// Names there are.
+        /// The file's functions.
         known: Vec<String>,
     },
-    /// The operators make no graph.
-    #[error("the model's operators make no workload: {0}")]
+    /// The operators do not form a valid graph.
+    #[error("the model's operators do not form a valid workload: {0}")]
     Graph(#[from] GraphError),
 }
 
 /// What is wrong with a node.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Problem {
-    /// Nothing in a scenario stands for it, or for what is missing there.
+    /// No operator of a scenario corresponds to it, or information is missing for one.
     #[error("has no counterpart: {0}")]
     Unknown(String),
-    /// Its operands do not fit it.
-    #[error("does not make sense: {0}")]
+    /// The node is invalid.
+    #[error("is invalid: {0}")]
     Unsound(String),
-    /// Its operands do not fit it, and their extents were guessed.
-    #[error("follows from extents of {from}, which has no counterpart, and they are guessed: {reason}")]
+    /// Its operands do not fit, and their extents were guessed.
+    #[error("does not fit extents that were guessed for {from}, which has no counterpart: {reason}")]
     Guessed {
         /// The node that was skipped.
         from: String,
@@ -85,7 +85,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The problem of a node whose operands' extents follow from a skipped one, if they do.
+    /// The problem, attributed to a skipped node if the operands' extents follow from one.
     pub(super) fn after(self, skipped: Option<&str>) -> Self {
         match (self, skipped) {
             (Self::Unsound(reason), Some(from)) => Self::Guessed { from: from.to_owned(), reason },
@@ -99,46 +99,44 @@ fn places(open: &OpenDimensions) -> String {
 }
 
 impl ImportError {
-    /// What to do about it.
+    /// What the user can do about it.
     pub fn help(&self) -> String {
         match self {
             Self::NotAModel { .. } => "give an .onnx file of ONNX, or a .tflite file of TensorFlow Lite; \
-                                       is this the right file, and is it whole?"
+                                       is this the right file, and is it complete?"
                 .to_owned(),
             Self::Node { problem: Problem::Unknown(_), .. } => {
-                "import with --skip-unknown, which puts the closest operator in its place \
-                                     and says so, or export the model without it"
+                "import with --skip-unknown, which replaces it by the closest operator \
+                                     and reports that, or export the model without it"
                     .to_owned()
             }
             Self::Node { problem: Problem::Unsound(_), .. } | Self::Graph(_) => {
                 "check that the runtime accepts the model, with the dimensions that --dim sets".to_owned()
             }
             Self::Node { problem: Problem::Guessed { from, .. }, .. } => {
-                format!("export the model without {from}, or so that the file says the extents of its results")
+                format!("export the model without {from}, or with static shapes for its results")
             }
             Self::OpenDimensions(open) => {
                 let set: Vec<String> = open.keys().map(|name| format!("--dim {name}=N")).collect();
                 let batch = open.iter().find(|(_, place)| place.starts_with("axis 0 "));
-                let batch = batch.map(|(name, _)| format!("; where {name} is a batch, 1 is one input at a time"));
-                format!("say how large they are: {}{}", set.join(" "), batch.unwrap_or_default())
+                let batch = batch.map(|(name, _)| format!("; if {name} is the batch, 1 is one input at a time"));
+                format!("set their sizes: {}{}", set.join(" "), batch.unwrap_or_default())
             }
             Self::Covered { .. } => {
-                "what is left out may be what takes the time; export the model without it, or so that the file says \
-                 its extents, or ask for the rest with a lower --least-covered"
+                "the skipped nodes may dominate the time; export the model without them or with static shapes, or \
+                 accept less coverage with a lower --least-covered"
                     .to_owned()
             }
             Self::NoSuchDimension { known, .. } if known.is_empty() => {
                 "the model's inputs have fixed extents; leave --dim out".to_owned()
             }
-            Self::NoSuchDimension { known, .. } => format!("it leaves open {}", known.join(", ")),
+            Self::NoSuchDimension { known, .. } => format!("its open dimensions are {}", known.join(", ")),
             Self::SeveralSignatures { known } => {
                 let first = known.first().map_or("NAME", String::as_str);
-                format!(
-                    "say which with --signature, such as --signature {first}; a plan of one is not one of the others"
-                )
+                format!("choose one with --signature, such as --signature {first}; each needs a plan of its own")
             }
             Self::NoSuchSignature { known, .. } if known.is_empty() => {
-                "its graph has no other name than the file; leave --signature out".to_owned()
+                "its graph has no signature; leave --signature out".to_owned()
             }
             Self::NoSuchSignature { known, .. } => format!("it offers {}", known.join(", ")),
         }

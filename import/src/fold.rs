@@ -1,13 +1,13 @@
-//! Numbers that are computed now: all that a node reads is constant.
+//! Constant folding: values of nodes whose operands are constant.
 //!
-//! Responsible for: the few functions by which models compute their shapes. Not for: the extents of results, which
-//! `convert/extents.rs` finds, nor for what only picks or reorders elements, which `convert.rs` does with every tensor.
+//! Responsible for: the few functions by which models compute shapes. Not for: the extents of results, which
+//! `convert/extents.rs` infers, or selecting and reordering elements, which `convert.rs` does for all tensors.
 
 use super::convert::{Step, axis, join, unsound};
 use super::model::{Arithmetic, Comparison, Constant, Elemental, Reduction, as_extent};
 use coexec_sim::workload::MAX_ELEMENTS;
 
-/// What a reduction of all numbers is.
+/// A reduction of all numbers.
 pub(super) fn reduction(reduction: Reduction, numbers: &[f64]) -> f64 {
     match reduction {
         Reduction::Product => numbers.iter().product(),
@@ -18,7 +18,7 @@ pub(super) fn reduction(reduction: Reduction, numbers: &[f64]) -> f64 {
     }
 }
 
-/// What a function makes of a number, where it is known.
+/// A function of a number; `None` for functions that shape computations do not use.
 pub(super) fn function(elemental: Elemental, number: f64) -> Option<f64> {
     match elemental {
         Elemental::Floor => Some(number.floor()),
@@ -38,13 +38,13 @@ pub(super) fn function(elemental: Elemental, number: f64) -> Option<f64> {
     }
 }
 
-/// What arithmetic makes of operands that broadcast to `extents`, as far as they are known before.
+/// Arithmetic on operands that broadcast to `extents`; `None` stands for an operand that is not constant.
 pub(super) fn calculated(
     arithmetic: Arithmetic,
     extents: Vec<u32>,
     operands: &[Option<&Constant>],
 ) -> Constant {
-    // ONNX divides whole numbers towards zero; shapes are of them unless they were cast.
+    // ONNX truncates integer division towards zero. Shapes are integers unless they were cast.
     let mut all = operands.iter().flatten().flat_map(|operand| operand.numbers.iter().flatten());
     let is_whole = all.all(|number| number.fract() == 0.0);
     let of = |a: f64, b: f64| match arithmetic {
@@ -78,7 +78,7 @@ pub(super) fn calculated(
     Constant::built(extents, |place| operands.iter().map(|operand| (*operand)?.at(place)).reduce(joined)?)
 }
 
-/// What a condition is that one operand decides, whatever the other holds.
+/// The result of a logical connective that one operand determines, whatever the other is.
 fn decided(arithmetic: Arithmetic, one: f64) -> Option<f64> {
     let Arithmetic::Comparison(comparison) = arithmetic else { return None };
     let is_decided =
@@ -90,7 +90,7 @@ fn truth(holds: bool) -> f64 {
     f64::from(u8::from(holds))
 }
 
-/// Elements of a constant along an axis, at the places that another holds.
+/// Elements of a constant along an axis, at the indices in another.
 pub(super) fn gathered(from: &Constant, indices: &Constant, along: i64) -> Step<Constant> {
     let along = axis(along, from.extents.len())?;
     let extent = i64::from(from.extents[along]);
@@ -101,7 +101,7 @@ pub(super) fn gathered(from: &Constant, indices: &Constant, along: i64) -> Step<
                 *place = if *place < 0 { place.saturating_add(extent).max(0) } else { *place };
             }
             if places.iter().any(|&place| place >= extent) {
-                return unsound("a look-up behind the end");
+                return unsound("an index is out of range");
             }
             from.picked(along, count, |place| places[place] as usize)
         }
@@ -112,7 +112,7 @@ pub(super) fn gathered(from: &Constant, indices: &Constant, along: i64) -> Step<
     Ok(Constant { extents, ..part })
 }
 
-/// Constants one after the other along an axis, perhaps a new one.
+/// Concatenates constants along an axis, or stacks them along a new one.
 pub(super) fn joined(mut parts: Vec<Constant>, along: i64, is_new: bool) -> Step<Constant> {
     let mut place = 0;
     for part in &mut parts {
@@ -135,11 +135,11 @@ pub(super) fn joined(mut parts: Vec<Constant>, along: i64, is_new: bool) -> Step
     Ok(Constant::built(extents, number))
 }
 
-/// How many numbers there are from one to before another, so far apart.
+/// Number of elements from `start` up to but excluding `limit`, `step` apart.
 pub(super) fn range([start, limit, step]: [f64; 3]) -> Step<u32> {
     let count = ((limit - start) / step).ceil().max(0.0);
     if !count.is_finite() || count > MAX_ELEMENTS as f64 {
-        return unsound("a range without an end");
+        return unsound("a range is infinite or too long");
     }
     Ok(as_extent(count as u64))
 }

@@ -1,24 +1,24 @@
-//! Models of others as workloads: ONNX and `TFLite` files.
+//! Imports ONNX and `TFLite` models as workloads.
 //!
-//! Responsible for: a file's bytes to a checked [`Graph`], and telling what in the file
-//! has no counterpart. Not for: weights, which are never read; nor for fusing, which
-//! [`coexec_sim::workload::fuse`] does with every graph.
-//! Invariant: no bytes make this panic, and what it computes for a file is bounded by
-//! the file's size.
+//! Responsible for: converting a file's bytes to a checked [`Graph`], and reporting nodes
+//! without a counterpart. Not for: weights, which are never read, or fusion, which
+//! [`coexec_sim::workload::fuse`] applies to every graph.
+//! Invariants: no bytes make this crate panic, and the work for a file is bounded by the
+//! file's size.
 //!
-//! The way of a model: `onnx.rs` or `tflite.rs` reads it into nodes and tensors of one
-//! vocabulary (`model.rs`); `patterns.rs` finds functions that an exporter spelled out
-//! (GELU, swish, norms); `convert.rs` turns nodes into operators, computing shapes on
-//! the way (`fold.rs`); `prune.rs` leaves out what no output needs.
+//! The pipeline: `onnx.rs` or `tflite.rs` reads a model into nodes and tensors of one
+//! vocabulary (`model.rs`); `patterns.rs` recognises functions that an exporter decomposed
+//! (GELU, swish, norms); `convert.rs` turns nodes into operators, with shape inference and
+//! constant folding (`fold.rs`) on the way; `prune.rs` removes what no output needs.
 //!
-//! ONNX is decoded by `prost` into a few messages written by hand: generated code would
-//! need a compiler of the schema and read the weights. `TFLite` is read by a small
-//! bounds-checked reader of our own (`tflite/table.rs`): the `flatbuffers` crate offers
-//! tables without generated code through `unsafe` functions only, which this crate
-//! forbids, and the `tflite` crate builds the C++ runtime.
+//! ONNX is decoded by `prost` into a few handwritten messages: generated code would need
+//! `protoc` and would read the weights. `TFLite` is read by a small bounds-checked reader
+//! (`tflite/table.rs`): the `flatbuffers` crate offers tables without generated code only
+//! through `unsafe` functions, which this crate forbids, and the `tflite` crate builds the
+//! C++ runtime.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::cast_possible_wrap, reason = "ranks, counts and places are far below 2^63")]
+#![allow(clippy::cast_possible_wrap, reason = "ranks, counts and indices are far below 2^63")]
 
 mod convert;
 mod error;
@@ -56,7 +56,7 @@ pub enum ModelFormat {
 }
 
 impl ModelFormat {
-    /// The format that a file's name says, if it says one.
+    /// The format implied by the extension of a file's name; `None` for other extensions.
     pub fn of_name(name: &str) -> Option<Self> {
         let extension = std::path::Path::new(name).extension()?;
         let formats = [("onnx", Self::Onnx), ("tflite", Self::TfLite)];
@@ -64,17 +64,17 @@ impl ModelFormat {
     }
 }
 
-/// How to import.
+/// Options of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// Extents that the file leaves open, by name, and numbers of inputs that have one element.
+    /// Sizes of symbolic dimensions, by name, and values of scalar inputs, by the input's name.
     pub dimensions: BTreeMap<String, u32>,
-    /// Which of several functions that a file offers under names (a language model's prompt and its next token, say).
+    /// Which of several named functions (signatures) of a file to import, such as the prefill and decode of a
+    /// language model.
     pub signature: Option<String>,
     /// Whether a node without counterpart is replaced by the closest operator.
     pub skip_unknown: bool,
-    /// How much of a model must have a counterpart, in percent of its nodes and of the
-    /// elements that they read and write.
+    /// Minimum coverage ([`Coverage::percent`]) of the model.
     pub least_covered_percent: u32,
 }
 
@@ -89,21 +89,21 @@ impl Default for ImportOptions {
     }
 }
 
-/// Less of a model than this is no answer about it, unless that is asked for: what is left out
-/// may well be what takes the time.
+/// Default minimum coverage. Below it a prediction says little about the model, since the skipped
+/// nodes may dominate its time.
 pub const LEAST_COVERED_PERCENT: u32 = 90;
 
-/// Dimensions that a model leaves open, and where the first of that name is.
+/// Symbolic dimensions of a model, each with the place of its first occurrence.
 pub type OpenDimensions = BTreeMap<String, String>;
 
-/// Something else in the place of a node.
+/// A node that was replaced.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Replacement {
     /// Name of the node.
     pub node: String,
-    /// What the file calls it.
+    /// Its operator type in the file.
     pub kind: String,
-    /// What stands in its place.
+    /// Its replacement.
     pub instead: String,
 }
 
@@ -112,30 +112,30 @@ pub struct Replacement {
 pub struct Imported {
     /// The workload.
     pub graph: Graph,
-    /// The graph's inputs, in its order: the model's, and constants that an operator reads beside
-    /// its weights. Their names are unlike any other input's or node's.
+    /// The graph's inputs, in its order: those of the model, and constants that operators read in addition
+    /// to their weights. Their names are unique among inputs and nodes.
     pub inputs: Vec<InputTable>,
-    /// Nodes without a counterpart, and what stands in their place.
+    /// Nodes without a counterpart, with their replacements.
     pub skipped: Vec<Replacement>,
-    /// Nodes whose counterpart costs about as much, but is something else.
+    /// Nodes replaced by a different operator of about the same cost.
     pub approximated: Vec<Replacement>,
-    /// How much of the file they are.
+    /// How much of the model has a counterpart.
     pub coverage: Coverage,
 }
 
 /// How much of a model has a counterpart.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Coverage {
-    /// Nodes of the file.
+    /// Number of nodes in the file.
     pub nodes: usize,
-    /// Those without a counterpart.
+    /// Number of nodes without a counterpart.
     pub skipped: usize,
-    /// Those that have one, and read extents that were guessed for others or follow from such.
+    /// Number of nodes that have one, but whose extents follow from guessed extents of skipped nodes.
     pub following: usize,
-    /// Part of the elements read and written that others read and write, in percent; none where extents are guessed.
+    /// Elements read and written by the covered nodes, in percent of all; `None` where extents are guessed.
     pub elements_percent: Option<f64>,
-    /// Part of the multiply-adds that is known to be theirs, in percent, where each weight of those without a
-    /// counterpart multiplies once: it is no larger. None where extents are guessed.
+    /// Upper bound of the multiply-adds of the covered nodes, in percent of all, from the assumption that each
+    /// weight of a skipped node multiplies only once. `None` where extents are guessed.
     pub multiply_adds_percent: Option<f64>,
 }
 
@@ -165,7 +165,7 @@ impl Coverage {
         self.nodes - (self.skipped + self.following).min(self.nodes)
     }
 
-    /// The smallest of the parts, in percent; 0 where one is not known.
+    /// The smallest of the three percentages: nodes, elements, multiply-adds; 0 where one is unknown.
     pub fn percent(&self) -> f64 {
         if self.nodes == 0 {
             return 100.0;
@@ -186,17 +186,17 @@ impl fmt::Display for Coverage {
                 "{elements:.1} % of what they read and write, at most {macs:.1} % of their multiply-adds"
             )
         } else {
-            f.write_str("an unknown part of what they read, write and multiply, as extents are guessed")
+            f.write_str("an unknown part of what they read, write and multiply, since extents are guessed")
         }
     }
 }
 
-/// The workload of the model in `bytes`.
+/// Imports the model in `bytes`.
 ///
 /// # Errors
-/// Where the bytes are no such model, a node has no counterpart (unless they are
-/// skipped) or makes no sense, too little of the model is left, a dimension is open, or one is
-/// set that the model has not.
+/// The bytes are not a model of that format, a node is invalid or has no counterpart (unless
+/// such nodes are skipped), the coverage is too low, a symbolic dimension is not set, or a
+/// dimension is set that the model does not have.
 pub fn import(
     format: ModelFormat,
     name: &str,
@@ -213,14 +213,14 @@ pub fn import(
     imported(name, read, options)
 }
 
-/// The workload of a model that was read, with the dimensions that it leaves open.
+/// Converts a model that was read, given with its symbolic dimensions.
 fn imported(
     name: &str,
     (mut model, dimensions): (model::Model, OpenDimensions),
     options: &ImportOptions,
 ) -> Result<Imported, ImportError> {
     for (name, &number) in options.dimensions.iter().filter(|(name, _)| !dimensions.contains_key(*name)) {
-        if !model.give_number(name, number) {
+        if !model.set_scalar_input(name, number) {
             let known = dimensions.into_keys().collect();
             return Err(ImportError::NoSuchDimension { name: name.clone(), known });
         }

@@ -1,9 +1,9 @@
-//! The number format that most elements have.
+//! The prevailing number format.
 
 use coexec_sim::DataType;
 
-/// Of formats with so many elements each, perhaps said several times, the one that most have; of equals the one that is
-/// last in `order`. None where nothing has any.
+/// The format with the most elements; ties go to the last one in `order`. A format may occur several times in
+/// `counts`. `None` where there are no elements.
 pub(super) fn most<const N: usize>(
     order: [DataType; N],
     counts: impl IntoIterator<Item = (DataType, u64)>,
@@ -11,7 +11,7 @@ pub(super) fn most<const N: usize>(
     let mut totals = order.map(|format| (format, 0_u64));
     for (format, count) in counts {
         for (_, total) in totals.iter_mut().filter(|total| total.0 == format) {
-            // A damaged file's extents may be anything.
+            // The extents of a damaged file may be arbitrarily large.
             *total = total.saturating_add(count);
         }
     }

@@ -1,26 +1,26 @@
-//! A model as a file has it, in words that ONNX and TFLite share.
+//! The intermediate representation of a model file, common to ONNX and TFLite.
 //!
-//! Responsible for: the nodes of a model, what each does ([`Work`]), the tensors between them. Not for: reading a file,
-//! nor for what a node costs. Invariant: every tensor number of a node is an index into [`Model::tensors`]; nothing else
-//! is promised of what a file says.
+//! Responsible for: the nodes of a model, the semantics of each ([`Work`]), and the tensors between them. Not for:
+//! reading a file, or the cost of a node. Invariant: every tensor of a node is a valid index into [`Model::tensors`];
+//! nothing else in a file is trusted.
 
 use serde::Deserialize;
 
 use coexec_sim::workload::{DataType, Function, GenericKind, Interpolation, NormKind, Operator, PoolKind};
 
 pub(super) use super::work::{
-    Attention, Extents, Listing, MOST_LEVELS, MOST_NODES, Packing, Pads, Reduction, Reshaping, Rounds,
-    Slicing, Spectrum, Windowed,
+    Attention, Extents, Listing, Loop, MOST_LEVELS, MOST_NODES, Packing, Pads, Reduction, Reshaping, Slicing,
+    Spectrum, Windowed,
 };
 
 /// Index into [`Model::tensors`].
 pub(super) type TensorId = usize;
 
-/// Most numbers of a constant that are kept: shapes, axes and scalars are
-/// shorter, weights are longer and their values do not matter.
+/// Maximum number of elements for which the values of a constant are kept. Shapes, axes
+/// and scalars are smaller; weights are larger, and their values do not matter.
 pub(super) const MAX_NUMBERS: usize = 4_096;
 
-/// Where the channels of an image are among its extents.
+/// Layout of images: the position of the channels among the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ImageOrder {
     /// Batch, channels, height, width: ONNX.
@@ -29,26 +29,26 @@ pub(super) enum ImageOrder {
     ChannelsLast,
 }
 
-/// A model as a file has it.
+/// A model as read from a file.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    /// Where images have their channels.
+    /// Layout of its images.
     pub(super) order: ImageOrder,
-    /// Number format of most of it.
+    /// The prevailing number format.
     pub(super) data_type: DataType,
     /// All tensors.
     pub(super) tensors: Vec<SourceTensor>,
-    /// Those that a caller gives.
+    /// Inputs of the model.
     pub(super) inputs: Vec<TensorId>,
-    /// Those that a caller gets.
+    /// Outputs of the model.
     pub(super) outputs: Vec<TensorId>,
-    /// Nodes; each after those it reads.
+    /// Nodes in topological order.
     pub(super) nodes: Vec<SourceNode>,
 }
 
 impl Model {
-    /// Gives the input of that name its only number; false where there is none such.
-    pub(super) fn give_number(&mut self, name: &str, number: u32) -> bool {
+    /// Turns the scalar input called `name` into a constant; false where there is no such input.
+    pub(super) fn set_scalar_input(&mut self, name: &str, number: u32) -> bool {
         let of_one = |extents: &Vec<u32>| elements(extents) == 1;
         let is_it = |of: &SourceTensor| of.name == name && of.extents.as_ref().is_some_and(of_one);
         let found = self.inputs.iter().position(|&input| is_it(&self.tensors[input]));
@@ -60,7 +60,7 @@ impl Model {
     }
 }
 
-/// An extent of a result that a file leaves open.
+/// Marks an extent that the file does not state.
 pub(super) const OPEN_EXTENT: u32 = 0;
 
 /// A tensor of a file.
@@ -68,58 +68,59 @@ pub(super) const OPEN_EXTENT: u32 = 0;
 pub(super) struct SourceTensor {
     /// Its name.
     pub(super) name: String,
-    /// Its extents, where the file says how many.
+    /// Its extents, with [`OPEN_EXTENT`] for unknown ones; `None` where the file does not even state the rank.
     pub(super) extents: Option<Vec<u32>>,
-    /// What it holds, of a constant.
+    /// Its value, if it is a constant.
     pub(super) constant: Option<Constant>,
 }
 
 impl SourceTensor {
-    /// Its extents, where the file says all.
-    pub(super) fn said(&self) -> Option<Vec<u32>> {
+    /// Its extents, if the file states all of them.
+    pub(super) fn static_extents(&self) -> Option<Vec<u32>> {
         self.extents.clone().filter(|extents| !extents.contains(&OPEN_EXTENT))
     }
 }
 
-/// A constant: weights, or numbers that say a shape.
+/// A constant: weights, or values that determine shapes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Constant {
-    /// Extents; none of a single number.
+    /// Extents; empty for a scalar.
     pub(super) extents: Vec<u32>,
-    /// Its numbers, where they are few and in a format that is read.
+    /// Its values in row-major order. `None` for more than [`MAX_NUMBERS`], for unsupported formats, and where unknown.
     pub(super) numbers: Option<Vec<f64>>,
 }
 
 impl Constant {
-    /// Whole numbers in a row.
+    /// A vector of integers.
     pub(super) fn list(numbers: impl IntoIterator<Item = i64>) -> Self {
         let numbers: Vec<f64> = numbers.into_iter().map(|number| number as f64).collect();
         Self { extents: vec![numbers.len() as u32], numbers: Some(numbers) }
     }
 
-    /// A single number.
+    /// A scalar.
     pub(super) fn number(number: f64) -> Self {
         Self { extents: Vec::new(), numbers: Some(vec![number]) }
     }
 
-    /// A constant whose numbers `numbers` reads, where they are few; it may not be in a format that is read.
+    /// A constant with the values that `numbers` reads, called only for at most [`MAX_NUMBERS`] elements. `numbers`
+    /// returns `None` for unsupported formats.
     pub(super) fn read(extents: Vec<u32>, numbers: impl FnOnce() -> Option<Vec<f64>>) -> Self {
         let count = elements(&extents);
         let numbers = (count <= MAX_NUMBERS as u64).then(numbers).flatten();
         Self { extents, numbers: numbers.filter(|numbers| numbers.len() as u64 == count) }
     }
 
-    /// A constant of which nothing more is known.
+    /// A constant with unknown values.
     pub(super) fn of_extents(extents: Vec<u32>) -> Self {
         Self { extents, numbers: None }
     }
 
-    /// Its numbers as whole ones, where they are kept.
+    /// Its values as integers, if known.
     pub(super) fn integers(&self) -> Option<Vec<i64>> {
         Some(self.numbers.as_ref()?.iter().map(|&number| number as i64).collect())
     }
 
-    /// Its first number, where it is kept.
+    /// Its first value, if known.
     pub(super) fn first(&self) -> Option<f64> {
         self.numbers.as_ref()?.first().copied()
     }
@@ -129,8 +130,8 @@ impl Constant {
         elements(&self.extents)
     }
 
-    /// A constant of those extents, with the number that `at` says for each place where
-    /// they are few and it knows all.
+    /// A constant with the value `at(index)` at each index. Its values are unknown for more
+    /// than [`MAX_NUMBERS`] elements, or if `at` returns `None` for any index.
     pub(super) fn built(extents: Vec<u32>, at: impl Fn(&[usize]) -> Option<f64>) -> Self {
         let count = elements(&extents);
         let number = |index: u64| {
@@ -145,7 +146,7 @@ impl Constant {
         Self { extents, numbers }
     }
 
-    /// The number at a place of the tensor that it is broadcast to.
+    /// The value at an index of a tensor that it is broadcast to.
     pub(super) fn at(&self, place: &[usize]) -> Option<f64> {
         let own = &place[place.len().checked_sub(self.extents.len())?..];
         let inside = |index: usize, (&extent, &at): (&u32, &usize)| {
@@ -154,7 +155,7 @@ impl Constant {
         self.numbers.as_ref()?.get(self.extents.iter().zip(own).fold(0, inside)).copied()
     }
 
-    /// So many elements of an axis, each from the place that `from` says.
+    /// `count` elements along an axis, each taken from position `from(position)`.
     pub(super) fn picked(&self, axis: usize, count: u32, from: impl Fn(usize) -> usize) -> Self {
         let mut extents = self.extents.clone();
         extents[axis] = count;
@@ -165,7 +166,7 @@ impl Constant {
         })
     }
 
-    /// With the axes in another order; `permutation` has each axis once.
+    /// The transposed constant; `permutation` has each axis once.
     pub(super) fn transposed(&self, permutation: &[usize]) -> Self {
         Self::built(permutation.iter().map(|&axis| self.extents[axis]).collect(), |place| {
             let mut from = place.to_vec();
@@ -177,18 +178,18 @@ impl Constant {
     }
 }
 
-/// Number of elements; more than `u64` holds saturate.
+/// Number of elements, saturating.
 pub(super) fn elements(extents: &[u32]) -> u64 {
     extents.iter().fold(1, |product: u64, &extent| product.saturating_mul(u64::from(extent)))
 }
 
-/// A list of numbers that a file has at a node, as an operand.
+/// Turns a node's attribute, a list of integers, into a constant operand.
 pub(super) fn written(tensors: &mut Vec<SourceTensor>, numbers: Vec<i64>) -> TensorId {
     tensors.push(SourceTensor { constant: Some(Constant::list(numbers)), ..SourceTensor::default() });
     tensors.len() - 1
 }
 
-/// A number as an extent; what is none saturates, and is then too large for one.
+/// A number as an extent; out-of-range numbers become `u32::MAX`, which later checks reject as too large.
 pub(super) fn as_extent(number: impl TryInto<u32>) -> u32 {
     number.try_into().unwrap_or(u32::MAX)
 }
@@ -198,48 +199,48 @@ pub(super) fn as_extent(number: impl TryInto<u32>) -> u32 {
 pub(super) struct SourceNode {
     /// Name, for messages and for the operator it becomes.
     pub(super) name: String,
-    /// What the file calls it.
+    /// Its operator type in the file.
     pub(super) kind: String,
-    /// In how many branches it lies, which may not run.
+    /// Number of conditional branches that it is nested in.
     pub(super) branches: u32,
-    /// What it does.
+    /// Its semantics.
     pub(super) work: Work,
-    /// In which number format, where the file says that.
+    /// Its number format, if the file states it.
     pub(super) data_type: Option<DataType>,
-    /// What it reads; none where an optional operand is left out.
+    /// Operands; `None` for an absent optional operand.
     pub(super) reads: Vec<Option<TensorId>>,
-    /// What it writes; none where nobody wants it.
+    /// Results; `None` for an unused result.
     pub(super) writes: Vec<Option<TensorId>>,
 }
 
 impl SourceNode {
-    /// The node, and those that it runs in rounds.
+    /// The node and, for a loop, all nodes of its body.
     pub(super) fn with_inner(&self) -> Vec<&Self> {
-        let inner = if let Work::Rounds(rounds) = &self.work { &rounds.nodes[..] } else { &[] };
+        let inner = if let Work::Loop(body) = &self.work { &body.nodes[..] } else { &[] };
         std::iter::once(self).chain(inner.iter().flat_map(Self::with_inner)).collect()
     }
 
-    /// An operand, where it is not left out.
+    /// An operand; `None` if it is absent.
     pub(super) fn operand(&self, index: usize) -> Option<TensorId> {
         self.reads.get(index).copied().flatten()
     }
 
-    /// A result, where somebody wants it.
+    /// A result; `None` if it is unused.
     pub(super) fn result(&self, index: usize) -> Option<TensorId> {
         self.writes.get(index).copied().flatten()
     }
 }
 
-/// Arithmetic on two tensors.
+/// Binary element-wise arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Arithmetic {
     Add,
     Subtract,
     Multiply,
-    /// Of whole numbers towards zero, where all of both operands are known and whole.
+    /// Truncates towards zero where the values of both operands are known and all integers.
     Divide,
-    /// Of what is known not to be of a whole format.
+    /// Division of operands known to be floats.
     DivideFloats,
     Power,
     Maximum,
@@ -251,7 +252,7 @@ pub(super) enum Arithmetic {
     Comparison(Comparison),
 }
 
-/// A comparison, or what joins those.
+/// A comparison, or a logical connective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Comparison {
@@ -265,11 +266,11 @@ pub(super) enum Comparison {
     Xor,
 }
 
-/// A function of one tensor that a pattern or a constant may be about.
+/// A unary element-wise function. Those without a counterpart matter in patterns or constant folding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Elemental {
-    /// One that the workload has.
+    /// A function of the workload's vocabulary.
     Known(Function),
     /// `max(min(x, high), low)`.
     Clip,
@@ -278,120 +279,122 @@ pub(super) enum Elemental {
     ReciprocalSqrt,
     Reciprocal,
     Square,
-    /// Cheap: a few instructions an element (a leaky rectifier).
+    /// A few instructions per element (leaky ReLU).
     Cheap,
     /// With an exponential or a logarithm (softplus, exp).
     Transcendental,
-    /// Rounds down; of interest in shapes.
+    /// Loop down; used in shape computations.
     Floor,
     Ceil,
-    /// Rounds towards 0, as a cast to whole numbers; of interest in shapes.
+    /// Loop towards 0, as a cast to integers does; used in shape computations.
     Truncate,
     Negate,
-    /// Whether it is 0; of interest in shapes.
+    /// Whether the element is 0; used in shape computations.
     Not,
 }
 
-/// What a node does. Numbers that some files have at the node and others in a constant
-/// operand, such as axes, always are an operand.
+/// Semantics of a node. Parameters such as axes, which are attributes in some versions and
+/// constant operands in others, are always operands here.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Work {
-    /// Operands: input, weights, bias. Without groups, there are as many as the weights fit
-    /// in; depthwise weights of TFLite have their output channels last.
+    /// Operands: input, weights, bias. Without `groups`, the depth of the weights implies their
+    /// number. Depthwise weights of TFLite have their output channels last.
     #[serde(skip)]
     Convolution { window: Windowed, groups: Option<u32>, is_depthwise: bool },
     /// Operands: input, weights.
     #[serde(skip)]
     TransposedConvolution { window: Windowed, groups: u32, output_pads: Vec<u32> },
-    /// Product over the last two axes, operands perhaps transposed; a bias third. With
-    /// `flatten`, the rows of the input are as long as the weights are deep.
+    /// Matrix product over the last two axes, with a bias as optional third operand; `transpose`
+    /// says which operands are transposed. With `flatten`, the input is reshaped to rows as long
+    /// as the depth of the weights.
     Product { transpose: [bool; 2], flatten: bool },
     /// A function of operand 0.
     Function(Elemental),
-    /// Of operands 0 and 1, or of all there are in turn.
+    /// A left fold over all operands, usually two.
     Arithmetic(Arithmetic),
     /// A pooling window.
     #[serde(skip)]
     Pool { kind: PoolKind, window: Windowed },
-    /// A pooling window over all pixels.
+    /// Pooling over all pixels.
     GlobalPool(PoolKind),
-    /// A reduction over the axes in operand 1, all where that is absent.
+    /// A reduction over the axes in operand 1, or over all axes if that is absent. `keep` keeps
+    /// them with extent 1.
     Reduce { reduction: Reduction, keep: bool },
-    /// Joins all operands along an axis, perhaps a new one.
+    /// Concatenates all operands along an axis, or stacks them along a new one.
     Concat { axis: i64, is_new: bool },
-    /// An operator over channels, along that axis; over all behind it as well where `to_the_end`.
+    /// An operator over channels, along `axis`; also over all later axes if `to_the_end`.
     #[serde(skip)]
     AlongAxis { operator: Operator, axis: i64, to_the_end: bool },
-    /// Operand 0 plus operand 1, then a norm (an inference framework's fusion).
+    /// Norm of operand 0 plus operand 1 (a fusion of inference frameworks).
     SkipNorm { kind: NormKind },
-    /// A scale and a shift a channel.
+    /// A scale and a shift per channel.
     BatchNorm,
     /// Elements of operand 0 along an axis, at the indices of operand 1.
     Gather { axis: i64 },
-    /// Other extents of the same elements.
+    /// Changes the extents but not the elements.
     Reshape(Reshaping),
-    /// Reorders axes as operand 1 says; reverses all where that is absent.
+    /// Permutes the axes by operand 1; reverses them if that is absent.
     Transpose,
-    /// A part of each axis.
+    /// A range of each axis.
     Slice(Slicing),
-    /// As many parts as outputs, of the sizes in operand 1 or of equal ones, along the axis
-    /// in operand 2.
+    /// One part per output along the axis in operand 2, of the sizes in operand 1 or of equal
+    /// sizes. `squeeze` drops the axis.
     Split { squeeze: bool },
-    /// Zeros around, as operand 1 says: all before and all after, or pairs in its rows.
+    /// Zero padding by operand 1: all begins then all ends, or rows of pairs.
     Pad,
-    /// To the extents in operand 1.
+    /// Broadcasts to the extents in operand 1.
     Expand,
-    /// So many copies along each axis, in operand 1.
+    /// Repeats along each axis, as often as operand 1 states.
     Tile,
-    /// Other extents: scaled by operand 2, or those in operand 3, which may be height and
-    /// width alone.
+    /// Resizes by the scales in operand 2, or to the extents in operand 3, which may be height
+    /// and width alone.
     Resize(Interpolation),
-    /// Channels to pixels or back; by a block of so many pixels a side.
+    /// Depth to space or back, with `block` pixels per side.
     BlockRearrangement { block: u32, to_space: bool },
-    /// The extents of operand 0, from an axis to before another.
+    /// The extents of operand 0, from axis `from` up to but excluding axis `to`.
     Shape { from: i64, to: i64 },
     /// Number of elements of operand 0.
     Size,
     /// Operand 0 as it is (dropout, casts, quantisation).
     Identity,
-    /// So many equal numbers, the extents in operand 0.
+    /// A tensor filled with this value, of the extents in operand 0.
     ConstantOfShape(f64),
-    /// Start, limit, step.
+    /// Operands: start, limit, step.
     Range,
-    /// Operand 1 where operand 0 holds, else operand 2.
+    /// Operand 1 where operand 0 is true, else operand 2.
     Where,
-    /// What needs no kernel of its own, and goes over its elements so many times.
+    /// An operator priced by its traffic alone, with `passes` passes over its elements.
     Generic {
         kind: GenericKind,
         extents: Extents,
         #[serde(default = "once")]
         passes: u32,
     },
-    /// A product with weights of that depth and so many outputs, which files pack in blocks.
+    /// A product with block-packed weights of the given depth and number of outputs.
     Linear { depth: u32, outputs: u32 },
-    /// A recurrent layer; weights are of one gate where the number of gates is said.
+    /// A recurrent layer. With `gates`, each weight tensor holds a single gate.
     Recurrent { gates: Option<u32>, batch_first: bool },
-    /// Attention of queries to keys and values.
+    /// Scaled dot-product attention.
     #[serde(skip)]
     Attention(Attention),
-    /// Attention by a state that steps add to.
+    /// Linear attention: a state to which each step adds.
     #[serde(skip)]
     LinearAttention(Attention),
-    /// A sum of products over named axes.
+    /// An einsum equation.
     Einsum(String),
-    /// A norm of the pixels of as many groups of channels, of each channel where none are said.
+    /// Group norm; instance norm without `groups`.
     GroupNorm { groups: Option<u32> },
-    /// Rows of tables for words, places and segments, their sum and its norm.
+    /// Norm of the sum of word, position and segment embeddings.
     EmbeddingNorm,
-    /// One of two branches: operands are the condition, then what each has for every result.
+    /// A conditional. Operands: the condition, then every result of the first branch, then of the second.
     Choice,
-    /// A list of tensors.
+    /// An operation on a sequence of tensors.
     List(Listing),
-    /// Nodes that run again and again.
+    /// A loop over a body of nodes.
     #[serde(skip)]
-    Rounds(Rounds),
-    /// Nothing that is known; what would help.
+    Loop(Loop),
+    /// Not supported; the text says why or what would help.
     Unknown(String),
 }
 

@@ -1,8 +1,8 @@
-//! ONNX files.
+//! Reads ONNX files.
 //!
-//! Responsible for: a file's nodes, tensors and open dimensions in the words of
-//! `model.rs`. Not for: extents inside the model, which are computed from those of its
-//! inputs; nor for weights' values and data outside the file.
+//! Responsible for: translating a file's nodes, tensors and symbolic dimensions to the
+//! vocabulary of `model.rs`. Not for: extents inside the model, which are inferred from
+//! those of its inputs, or for the values of weights and external data.
 
 mod format;
 mod functions;
@@ -21,7 +21,7 @@ use prost::Message;
 
 use super::error::ImportError;
 use super::model::{
-    Arithmetic, Constant, Elemental, ImageOrder, Model, Rounds, SourceNode, SourceTensor, TensorId, Work,
+    Arithmetic, Constant, Elemental, ImageOrder, Loop, Model, SourceNode, SourceTensor, TensorId, Work,
     as_extent, written,
 };
 use super::{ImportOptions, OpenDimensions};
@@ -29,13 +29,13 @@ use format::Formats;
 use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 use nodes::Attributes;
 
-/// What exporters write for a dimension of which they know nothing, also where it is another than the next.
+/// Names that exporters write for any unknown dimension, so that equal names do not mean equal dimensions.
 const NO_NAMES: [&str; 4] = ["", "?", "-1", "None"];
 
-/// What an open dimension is until it is refused.
+/// Placeholder for a symbolic dimension that was not set; the import fails later.
 const OPEN_EXTENT: u32 = 1;
 
-/// Reads a model of `length` bytes; with it the names of the dimensions that it leaves open.
+/// Reads a model of `length` bytes; returns it with its symbolic dimensions.
 pub(super) fn read(
     (file, length): (impl Read + Seek, u64),
     options: &ImportOptions,
@@ -46,37 +46,37 @@ pub(super) fn read(
     let refused = |reason: String| ImportError::NotAModel { format: "ONNX", reason };
     let bytes = skim::without_weights(file, length).map_err(|error| refused(error.to_string()))?;
     let mut proto = ModelProto::decode(Bytes::from(bytes)).map_err(|error| refused(error.to_string()))?;
-    functions::put_in(&mut proto).map_err(refused)?;
+    functions::inline(&mut proto).map_err(refused)?;
     let Some(mut graph) = proto.graph.filter(|_| proto.ir_version.is_some()) else {
         return Err(refused("it has no graph".to_owned()));
     };
-    fused::take_apart(&mut graph);
+    fused::decompose(&mut graph);
     let standard = |set: &&messages::OperatorSetId| set.domain.is_empty() || set.domain == "ai.onnx";
     let version = proto.opset_import.iter().find(standard).map_or(i64::MAX, |set| set.version);
     let (formats, asked) = (Formats::of(&graph), options.dimensions.clone());
     let mut reader = Reader { formats, asked, version, ..Reader::default() };
     let mut model = reader.model(&graph);
-    order::by_results(&mut model);
+    order::depth_first(&mut model);
     Ok((model, reader.open))
 }
 
-/// A graph as it is read.
+/// State while reading a model.
 #[derive(Default)]
 struct Reader<'a> {
     formats: Formats<'a>,
-    /// Extents of open dimensions, by name.
+    /// Extents that the caller sets for symbolic dimensions, by name.
     asked: BTreeMap<String, u32>,
-    /// Version of the operators.
+    /// Version of the standard operator set.
     version: i64,
     nodes: Vec<SourceNode>,
-    /// In how many branches the nodes lie that are read.
+    /// Number of conditional branches around the current node.
     branches: u32,
-    /// What branches say of their tensors.
+    /// Types and shapes that graphs state for their tensors.
     said: Vec<(TensorId, &'a ValueInfoProto)>,
     open: OpenDimensions,
     tensors: Vec<SourceTensor>,
     by_name: HashMap<String, TensorId>,
-    /// Tensors that were cast to floats, and what is computed from them.
+    /// Tensors that were cast to floats, and tensors computed from these.
     floats: HashSet<TensorId>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         let read: HashSet<TensorId> = read.chain(outputs.iter().copied()).collect();
         let mut inputs = Vec::new();
         for (info, id) in graph.input.iter().zip(given) {
-            // Old files list weights among the inputs; what nobody reads has no extent to ask for.
+            // Old files list weights among the inputs. Unread inputs are skipped, so their dimensions need not be set.
             if self.tensors[id].constant.is_some() || !read.contains(&id) {
                 continue;
             }
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         Model { order: ImageOrder::ChannelsFirst, data_type, tensors, inputs, outputs, nodes }
     }
 
-    /// The tensor of that name.
+    /// The tensor called `name`, added if missing.
     fn tensor(&mut self, name: &str) -> TensorId {
         if let Some(&id) = self.by_name.get(name) {
             return id;
@@ -121,12 +121,13 @@ impl<'a> Reader<'a> {
         id
     }
 
-    /// The tensors of those names; none where one is left out.
+    /// The tensors with those names; `None` for empty names (absent operands).
     fn named(&mut self, names: &[String]) -> Vec<Option<TensorId>> {
         names.iter().map(|name| (!name.is_empty()).then(|| self.tensor(name))).collect()
     }
 
-    /// Extents that a file says; of an input, open ones are named and filled.
+    /// Extents stated in the file. Symbolic ones of an input are recorded, and replaced by what the caller sets.
+    /// `None` where other extents are unknown.
     fn extents(&mut self, info: &ValueInfoProto, is_input: bool) -> Option<Vec<u32>> {
         let shape = info.r#type.as_ref()?.tensor_type.as_ref()?.shape.as_ref()?;
         let mut extents = Vec::with_capacity(shape.dim.len());
@@ -152,14 +153,14 @@ impl<'a> Reader<'a> {
         for (index, node) in graph.node.iter().enumerate() {
             let node = match node.op_type.as_str() {
                 "If" => Some(self.choice(index, node)),
-                "Loop" => Some(self.rounds(index, node)),
+                "Loop" => Some(self.read_loop(index, node)),
                 _ => self.node(index, node),
             };
             self.nodes.extend(node);
         }
     }
 
-    /// The nodes of both branches, and one that takes the results of one of them.
+    /// Reads the nodes of both branches of an `If`, and returns the node that selects the results.
     fn choice(&mut self, index: usize, node: &'a NodeProto) -> SourceNode {
         let mut reads = self.named(&node.input);
         reads.truncate(1);
@@ -175,8 +176,8 @@ impl<'a> Reader<'a> {
         self.source(index, node, Work::Choice, reads, writes)
     }
 
-    /// A node that runs the nodes of its graph again and again, and reads what they read from outside.
-    fn rounds(&mut self, index: usize, node: &'a NodeProto) -> SourceNode {
+    /// A loop with the nodes of its body. Its operands include the outer tensors that the body reads.
+    fn read_loop(&mut self, index: usize, node: &'a NodeProto) -> SourceNode {
         let (mut reads, writes) = (self.named(&node.input), self.named(&node.output));
         let outside = std::mem::take(&mut self.nodes);
         let body = Attributes(&node.attribute).graph("body");
@@ -187,10 +188,10 @@ impl<'a> Reader<'a> {
         let read = nodes.iter().flat_map(|node| &node.reads).chain(&outputs).copied().flatten();
         reads.resize(reads.len().max(inputs.len()), None);
         reads.extend(read.filter(|tensor| !own.contains(tensor)).map(Some));
-        self.source(index, node, Work::Rounds(Rounds { nodes, inputs, outputs }), reads, writes)
+        self.source(index, node, Work::Loop(Loop { nodes, inputs, outputs }), reads, writes)
     }
 
-    /// Reads a graph, whose tensors hide others of the same names around it: what it reads and writes.
+    /// Reads a graph, whose tensors shadow outer ones of the same names; returns its inputs and outputs.
     fn inner(&mut self, graph: &'a GraphProto) -> [Vec<Option<TensorId>>; 2] {
         let own = graph.initializer.iter().map(|tensor| &tensor.name);
         let own = own.chain(graph.node.iter().flat_map(|node| &node.output));
@@ -217,7 +218,7 @@ impl<'a> Reader<'a> {
         [inputs, outputs]
     }
 
-    /// A node under its name, or under that of its kind where it has none.
+    /// A node with its name, or with a name from its operator type and index if it has none.
     fn source(
         &self,
         index: usize,
@@ -239,7 +240,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether what a node writes is known to be floats.
+    /// Whether the results of a node are known to be floats.
     fn is_of_floats(&self, node: &NodeProto, reads: &[Option<TensorId>]) -> bool {
         match node.op_type.as_str() {
             "Cast" => element::FLOATS.contains(&Attributes(&node.attribute).integer("to", 0)),
@@ -248,7 +249,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A node; none for one that only holds a constant.
+    /// Reads a node; `None` for a `Constant`.
     fn node(&mut self, index: usize, node: &NodeProto) -> Option<SourceNode> {
         if node.op_type == "Constant" {
             let id = self.tensor(node.output.first()?);
@@ -277,7 +278,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether an input is a list (of axes, say) that has no elements.
+/// Whether an input is an empty list (of axes, for instance).
 fn is_empty_list(info: &ValueInfoProto) -> bool {
     let shape = info.r#type.as_ref().and_then(|kind| kind.tensor_type.as_ref()?.shape.as_ref());
     shape.is_some_and(|shape| matches!(shape.dim[..], [DimensionProto { dim_value: Some(0), .. }]))
@@ -301,7 +302,7 @@ mod element {
     pub(super) const FLOATS: [i64; 4] = [FLOAT as i64, FLOAT16 as i64, DOUBLE as i64, BFLOAT16 as i64];
 }
 
-/// Extents of a constant, and its numbers where they are few.
+/// Extents of a constant, and its values if they are few.
 fn constant(tensor: &TensorProto) -> Constant {
     Constant::read(tensor.dims.iter().copied().map(as_extent).collect(), || numbers(tensor))
 }
@@ -330,7 +331,7 @@ fn numbers(tensor: &TensorProto) -> Option<Vec<f64>> {
     Some(typed)
 }
 
-/// What a node of that kind holds.
+/// The value of a `Constant` node.
 fn constant_node(node: &NodeProto) -> Constant {
     let Some(attribute) = node.attribute.first() else { return Constant::default() };
     let list = |numbers: Vec<f64>| Constant { extents: vec![numbers.len() as u32], numbers: Some(numbers) };

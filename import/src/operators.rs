@@ -1,9 +1,9 @@
-//! Operators without options: their names in ONNX and TensorFlow, their numbers and names in TFLite, and
-//! what they do, a line each in `operators.toml`.
+//! Operators without options: their names in ONNX and TensorFlow, their names and codes in TFLite, and
+//! their semantics, one line each in `operators.toml`.
 //!
-//! Responsible for: what needs no more than the name, and is unlike in neither format. Not
-//! for: options, and the order of operands, which each format's reader knows. Invariant: no
-//! name and no number stands twice.
+//! Responsible for: operators determined by their name, with the same semantics in all formats. Not
+//! for: options and the order of operands, which each format's reader handles. Invariant: no
+//! name and no code occurs twice.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::model::Work;
 use coexec_sim::input::from_toml;
 
-/// What is said of an operator of which nothing is known.
+/// The reason given for an operator that is not in the table.
 pub(super) const NOT_KNOWN: &str = "it is not in the vocabulary of workloads";
 
 /// The table in `operators.toml`.
@@ -40,17 +40,17 @@ static LINES: LazyLock<Vec<Line>> = LazyLock::new(|| {
     table.expect("the table is part of this crate, and a test reads it").operators
 });
 
-/// What the operator of that name in ONNX does.
+/// Semantics of the ONNX operator called `name`.
 pub(super) fn of_onnx(name: &str) -> Option<Work> {
     LINES.iter().find(|line| line.onnx.iter().any(|own| own == name)).map(|line| line.work.clone())
 }
 
-/// What the operator of that name in `TensorFlow` does, which TFLite files have as one of their own (`Flex`).
+/// Semantics of the `TensorFlow` operator called `name`, which TFLite files contain as a custom operator (`Flex`).
 pub(super) fn of_tensorflow(name: &str) -> Option<Work> {
     LINES.iter().find(|line| line.flex.iter().any(|own| own == name)).map(|line| line.work.clone())
 }
 
-/// Name of the operator of that number in TFLite, and what it does.
+/// Name and semantics of the TFLite operator with that code.
 pub(super) fn of_tflite(code: i32) -> Option<(&'static str, Work)> {
     LINES.iter().find_map(|line| {
         let (name, _) = line.tflite.iter().find(|(_, number)| **number == code)?;
@@ -64,7 +64,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn no_name_and_no_number_stands_twice() {
+    fn no_name_and_no_code_occurs_twice() {
         let names: Vec<&String> = LINES.iter().flat_map(|line| &line.onnx).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
         let names: Vec<&String> = LINES.iter().flat_map(|line| &line.flex).collect();

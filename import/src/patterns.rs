@@ -1,10 +1,10 @@
-//! Functions that an exporter spelled out, found again.
+//! Pattern matching: recognises functions that an exporter decomposed into primitive nodes.
 //!
-//! Responsible for: GELU, swish and their kin written with error functions, sigmoids
-//! or clippings; norms written with means and square roots; and leaving out nodes that
-//! no output needs. Not for: what is already one node.
-//! Invariant: a rewritten node reads what the whole function read and writes what it
-//! wrote; nodes inside stay for whoever else reads them.
+//! Responsible for: GELU, swish and hard swish written with error functions, sigmoids or
+//! clips; norms written with means and square roots; and removing nodes that no output
+//! needs. Not for: functions that are already a single node.
+//! Invariant: a rewritten node has the inputs and outputs of the whole function; inner
+//! nodes stay for their other readers.
 
 mod activation;
 mod norm;
@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use super::model::{Arithmetic, Model, SourceNode, TensorId, Work};
 
-/// Finds functions again, and leaves out what no output needs.
+/// Fuses decomposed functions, and removes nodes that no output needs.
 pub(super) fn rewrite(model: &mut Model) {
     drop_unread(model);
     norm::rewrite(model);
@@ -22,10 +22,10 @@ pub(super) fn rewrite(model: &mut Model) {
     drop_unread(model);
 }
 
-/// Who writes and who reads each tensor.
+/// Writer and readers of each tensor.
 struct Links {
     writer: Vec<Option<usize>>,
-    /// A reading node for each operand that it is.
+    /// Reading nodes, once per operand.
     readers: Vec<Vec<usize>>,
     outputs: HashSet<TensorId>,
 }
@@ -49,7 +49,7 @@ impl Links {
         links
     }
 
-    /// The one node that reads a tensor, once, where nothing else does.
+    /// The single reader of a tensor; `None` if the tensor is read more than once or is an output.
     fn only_reader(&self, tensor: TensorId) -> Option<usize> {
         match self.readers[tensor][..] {
             [reader] if !self.outputs.contains(&tensor) => Some(reader),
@@ -58,7 +58,7 @@ impl Links {
     }
 }
 
-/// What a node writes, of one that writes one tensor.
+/// The result of a node with exactly one.
 fn result(node: &SourceNode) -> Option<TensorId> {
     match node.writes[..] {
         [result] => result,
@@ -71,7 +71,7 @@ fn computed<'a>(model: &'a Model, node: &'a SourceNode) -> impl Iterator<Item = 
     node.reads.iter().copied().flatten().filter(|&tensor| model.tensors[tensor].constant.is_none())
 }
 
-/// Elements of the constant that a node of two operands has beside a computed one.
+/// Number of elements of the constant operand of a binary node whose other operand is computed.
 fn constant_beside(model: &Model, node: &SourceNode) -> Option<u64> {
     let [Some(left), Some(right)] = node.reads[..] else { return None };
     let of = |tensor: TensorId| model.tensors[tensor].constant.as_ref().map(super::model::Constant::elements);
@@ -86,13 +86,13 @@ fn is_elementwise(work: &Work) -> bool {
         || matches!(work, Work::Arithmetic(arithmetic) if !matches!(arithmetic, Arithmetic::Comparison(_)))
 }
 
-/// Leaves out nodes that no output needs. Everything stays in a model without outputs.
+/// Removes nodes that no output needs. Keeps everything in a model without outputs.
 fn drop_unread(model: &mut Model) {
     if model.outputs.is_empty() {
         return;
     }
     let mut wanted: HashSet<TensorId> = model.outputs.iter().copied().collect();
-    // Readers come after writers, so one pass from the end finds everything.
+    // Nodes are in topological order, so one backward pass finds everything.
     model.nodes.reverse();
     model.nodes.retain(|node| {
         let is_kept = node.writes.iter().flatten().any(|tensor| wanted.contains(tensor));

@@ -1,21 +1,21 @@
-//! What no output of a model needs.
+//! Dead-code elimination after conversion.
 //!
-//! Responsible for: leaving out nodes that were only added on the way, and inputs
-//! that nobody reads. Not for: nodes of the file that no output needs;
-//! `patterns.rs` leaves those out before.
+//! Responsible for: removing operators that were only added on the way, and inputs
+//! without a reader. Not for: nodes of the file that no output needs, which
+//! `patterns.rs` has removed before.
 
 use std::collections::{HashMap, HashSet};
 
 use super::convert::Converted;
 use coexec_sim::workload::{NodeId, Source};
 
-/// Leaves out nodes that nothing wanted reads, and inputs without a reader. Everything
-/// stays where nothing is wanted.
+/// Removes nodes that no wanted node needs, and inputs without a reader. Keeps everything
+/// where nothing is wanted.
 pub(super) fn prune(converted: &mut Converted) {
     let mut kept: HashSet<Source> =
         converted.wanted.iter().copied().filter(|source| matches!(source, Source::Node(_))).collect();
     let keeps_all = kept.is_empty();
-    // Nodes come after those they read, so one pass from the end finds everything.
+    // Nodes are in topological order, so one backward pass finds everything.
     for (index, node) in converted.nodes.iter().enumerate().rev() {
         let source = node_at(index);
         if keeps_all || kept.contains(&source) {
@@ -35,7 +35,7 @@ fn node_at(index: usize) -> Source {
     Source::Node(NodeId(index as u32))
 }
 
-/// Leaves out the sources that are not kept, and notes where the others then are.
+/// Removes the sources that are not kept, and records the new places of the others.
 fn keep<T>(
     list: &mut Vec<T>,
     at: impl Fn(usize) -> Source,

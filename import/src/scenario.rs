@@ -8,21 +8,21 @@ use coexec_sim::input::{InputError, Text, open, read_bytes};
 use coexec_sim::scenario::{Overrides, Scenario, ScenarioFile};
 use coexec_sim::workload::{Node, OperatorTable, Source};
 
-/// Largest model file that is read: what Protocol Buffers and `FlatBuffers` can hold.
+/// Maximum size of a model file: the limit of Protocol Buffers and `FlatBuffers`.
 const MAX_MODEL_BYTES: u64 = 2 << 30;
 
-/// The scenario called `name`: a model file where its name says so, else what
-/// [`Scenario::load`] knows.
+/// The scenario called `name`: imported where `name` has the extension of a model file, else loaded by
+/// [`Scenario::load`].
 ///
 /// # Errors
-/// As [`Scenario::load`], or where the model cannot be imported, or is none and `how` to import it is said.
+/// As [`Scenario::load`], or the model cannot be imported, or `how` has import options for something that is
+/// not a model file.
 pub fn load(name: &str, overrides: &Overrides, how: &ImportOptions) -> Result<Scenario, InputError> {
     if ModelFormat::of_name(name).is_none() {
         if *how != ImportOptions::default() {
             return Err(InputError::Model {
                 file: name.to_owned(),
-                message: "--dim, --signature and --skip-unknown say how a model is imported, and this is imported already"
-                    .to_owned(),
+                message: "--dim, --signature and --skip-unknown apply to model files only, and this is not one".to_owned(),
                 help: "leave them out, or give a file whose name ends in .onnx or .tflite; --batch sets any batch".to_owned(),
             });
         }
@@ -33,10 +33,10 @@ pub fn load(name: &str, overrides: &Overrides, how: &ImportOptions) -> Result<Sc
     imported.file.resolve(name, &text, overrides)
 }
 
-/// A model as a scenario, and what there is to tell of it.
+/// An imported model and its scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedScenario {
-    /// The scenario, as a file has it.
+    /// The scenario file.
     pub file: ScenarioFile,
     /// The model.
     pub model: Imported,
@@ -46,13 +46,13 @@ impl ImportedScenario {
     /// Reads and imports the model in a file, whose name ends in `.onnx` or `.tflite`.
     ///
     /// # Errors
-    /// Where the file is not there or has another name, or as [`import`].
+    /// The file cannot be read or has another extension; otherwise as [`import`].
     pub fn load(path: &Path, options: &ImportOptions) -> Result<Self, InputError> {
         let file = path.display().to_string();
         let Some(format) = ModelFormat::of_name(&file) else {
             return Err(InputError::Model {
                 file,
-                message: "the name tells no format of models".to_owned(),
+                message: "the name does not end in a model format".to_owned(),
                 help: "give a file whose name ends in .onnx or .tflite".to_owned(),
             });
         };
@@ -74,18 +74,18 @@ impl ImportedScenario {
         Ok(Self { file, model })
     }
 
-    /// The scenario file, with what stands for something else on top.
+    /// The scenario as TOML, with a comment on top for each replaced node.
     ///
     /// # Errors
-    /// A value that TOML cannot say; those of a scenario all can be said.
+    /// A value has no TOML representation; those of a scenario always have one.
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         let Imported { skipped, approximated, .. } = &self.model;
-        let skipped = skipped.iter().map(|replaced| (replaced, "in its place"));
-        let replaced = skipped.chain(approximated.iter().map(|replaced| (replaced, "stands for it")));
+        let skipped = skipped.iter().map(|replaced| (replaced, "replaced by"));
+        let replaced = skipped.chain(approximated.iter().map(|replaced| (replaced, "approximated by")));
         let mut text = String::new();
         for (Replacement { node, kind, instead }, what) in replaced {
-            let line = format!("# {node} ({kind}): {instead} {what}");
-            // A name in the file must not end the comment.
+            let line = format!("# {node} ({kind}) {what} {instead}");
+            // A name from the file must not end the comment.
             text.extend(line.chars().map(|character| if character.is_control() { ' ' } else { character }));
             text.push('\n');
         }
@@ -93,7 +93,7 @@ impl ImportedScenario {
     }
 }
 
-/// The scenario of a model.
+/// The scenario file of a model.
 fn scenario(model: &Imported, name: String, source: String) -> ScenarioFile {
     let title = if model.skipped.is_empty() { name } else { format!("{name} ({})", model.coverage) };
     let graph = &model.graph;

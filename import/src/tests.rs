@@ -1,5 +1,5 @@
-//! Small models, written here with the messages that read them, and one that
-//! TensorFlow wrote.
+//! Tests with small models, built from the messages that also read them, and with files
+//! that TensorFlow wrote.
 
 mod calls;
 mod files;
@@ -20,23 +20,23 @@ use super::onnx::messages::{
 use super::{ImportError, ImportOptions, Imported, ModelFormat, import};
 use coexec_sim::{Graph, Operator};
 
-/// An ONNX model as it grows.
+/// A builder of ONNX models.
 #[derive(Clone)]
 pub(super) struct Builder(GraphProto);
 
 impl Builder {
-    /// A model that reads `x`; an extent of 0 is open and called `open`.
+    /// A model with the input `x`; an extent of 0 is a symbolic dimension called `open`.
     pub(super) fn new(extents: &[i64]) -> Self {
         Self(GraphProto { input: vec![Self::info("x", extents)], ..GraphProto::default() })
     }
 
-    /// Another input.
+    /// Adds an input.
     pub(super) fn input(mut self, name: &str, extents: &[i64]) -> Self {
         self.0.input.push(Self::info(name, extents));
         self
     }
 
-    /// What the file says of the extents of a tensor.
+    /// States the extents of a tensor.
     pub(super) fn said(mut self, name: &str, extents: &[i64]) -> Self {
         self.0.value_info.push(Self::info(name, extents));
         self
@@ -52,7 +52,7 @@ impl Builder {
         ValueInfoProto { name: name.into(), r#type: Some(TypeProto { tensor_type }) }
     }
 
-    /// Weights, whose values nobody reads.
+    /// Adds weights without values.
     pub(super) fn weights(mut self, name: &str, extents: &[i64]) -> Self {
         let tensor =
             TensorProto { name: name.into(), dims: extents.to_vec(), data_type: 1, ..TensorProto::default() };
@@ -60,14 +60,14 @@ impl Builder {
         self
     }
 
-    /// Weights in 16 bits.
+    /// Adds weights in 16-bit floats.
     pub(super) fn half_weights(self, name: &str, extents: &[i64]) -> Self {
         let mut model = self.weights(name, extents);
         model.0.initializer.last_mut().unwrap().data_type = 10;
         model
     }
 
-    /// Weights of a byte.
+    /// Adds 8-bit weights.
     pub(super) fn quantised_weights(self, name: &str, extents: &[i64]) -> Self {
         let mut model = self.weights(name, extents);
         model.0.initializer.last_mut().unwrap().data_type = 2;
@@ -89,12 +89,12 @@ impl Builder {
         self
     }
 
-    /// A node that writes one tensor.
+    /// Adds a node with one result.
     pub(super) fn node(self, kind: &str, reads: &[&str], write: &str, attributes: &[(&str, &[i64])]) -> Self {
         self.split(kind, reads, &[write], attributes)
     }
 
-    /// A node that writes several.
+    /// Adds a node with several results.
     pub(super) fn split(
         mut self,
         kind: &str,
@@ -119,7 +119,7 @@ impl Builder {
         self
     }
 
-    /// The file; the last node's first result is the output.
+    /// The encoded file; the last node's first result is the output.
     pub(super) fn bytes(mut self) -> Vec<u8> {
         let name = self.0.node.last().map(|node| node.output[0].clone()).unwrap_or_default();
         self.0.output.push(ValueInfoProto { name, r#type: None });
@@ -138,7 +138,7 @@ impl Builder {
         import(ModelFormat::Onnx, "model", self.bytes(), &options)
     }
 
-    /// What the model's operators print as.
+    /// Descriptions of the imported operators.
     pub(super) fn operators(self) -> Vec<String> {
         described(&self.import().unwrap().graph)
     }

@@ -1,8 +1,8 @@
-//! TFLite files.
+//! Reads TFLite files.
 //!
-//! Responsible for: the nodes and tensors of the graph that is asked for, and of those that its operators
-//! call, in the words of `model.rs`. Slots of fields and numbers of operators: `schema.fbs` of LiteRT, as the
-//! Python package tflite 2.18.0 has them. Not for: weights' values.
+//! Responsible for: translating the nodes and tensors of the selected subgraph, and of those that its operators
+//! call, to the vocabulary of `model.rs`. Slots of fields and codes of operators: `schema.fbs` of LiteRT, as in
+//! the Python package tflite 2.18.0. Not for: the values of weights.
 
 mod format;
 mod nodes;
@@ -10,7 +10,7 @@ mod table;
 
 use super::error::ImportError;
 use super::model::{
-    Constant, ImageOrder, MOST_LEVELS, MOST_NODES, Model, OPEN_EXTENT, Rounds, SourceNode, SourceTensor,
+    Constant, ImageOrder, Loop, MOST_LEVELS, MOST_NODES, Model, OPEN_EXTENT, SourceNode, SourceTensor,
     TensorId, Work,
 };
 use super::{ImportOptions, OpenDimensions};
@@ -18,7 +18,7 @@ use format::Formats;
 use std::collections::BTreeMap;
 use table::Table;
 
-/// What a file has behind its first offset.
+/// File identifier after the root offset.
 const IDENTIFIER: &[u8] = b"TFL3";
 
 /// Element types (`TensorType`).
@@ -35,27 +35,27 @@ mod element {
     pub(super) const UINT4: u8 = 20;
 }
 
-/// Slots of a model and of a signature: the functions that it offers, the name of one, and its graph.
+/// Slots of a model and of a signature: its signatures, the name of one, and its subgraph.
 const SIGNATURES: usize = 7;
 const SIGNATURE_KEY: usize = 2;
 const SIGNATURE_GRAPH: usize = 4;
 
-/// Slots of a tensor: its extents, those of them that are open, as -1, and its data in a file beside.
+/// Slots of a tensor: its shape, its shape signature (-1 for dynamic axes), and its data in an external file.
 const SHAPE: usize = 0;
 const SIGNATURE: usize = 7;
 const EXTERNAL_BUFFER: usize = 10;
 
-/// Slots of a buffer whose data lie behind the tables: where in the file, and how many bytes.
+/// Slots of a buffer with data after the tables: its offset in the file, and its size in bytes.
 const BUFFER_OFFSET: usize = 1;
 const BUFFER_SIZE: usize = 2;
 
-/// Reads a model; with it the dimensions that it leaves open and that have to be said. A first axis is one
-/// image or sequence unless it is said, as the runtime takes it.
+/// Reads a model; returns it with its dynamic dimensions that must be set. A dynamic first axis defaults to
+/// one image or sequence, as in the runtime.
 pub(super) fn read(bytes: &[u8], options: &ImportOptions) -> Result<(Model, OpenDimensions), ImportError> {
     if bytes.get(4..8) != Some(IDENTIFIER) {
-        return Err(refused("it does not begin as one"));
+        return Err(refused("it has no TFL3 file identifier"));
     }
-    let root = Table::root(bytes).ok_or_else(|| refused("it ends before it begins"))?;
+    let root = Table::root(bytes).ok_or_else(|| refused("it ends before its root table"))?;
     let index = entry(&root, options.signature.as_deref())?;
     let mut reader = Reader {
         graphs: root.tables(2).collect(),
@@ -68,20 +68,21 @@ pub(super) fn read(bytes: &[u8], options: &ImportOptions) -> Result<(Model, Open
     let Reader { graphs, mut tensors, types, mut nodes, placeholders, .. } = reader;
     let formats = Formats { tensors: &tensors, types: &types };
     let data_type = formats.of_file(&inputs, &nodes);
-    format::tell(&formats, data_type, &mut nodes);
+    format::set_formats(&formats, data_type, &mut nodes);
     let open =
         graphs.get(index).map(|graph| opened(graph, &mut tensors, &options.dimensions)).unwrap_or_default();
     for (tensor, axis) in placeholders {
         let extents = tensors[tensor].extents.as_mut().filter(|_| !inputs.contains(&tensor));
         if let Some(extent) = extents.and_then(|extents| extents.get_mut(axis)) {
-            // One image is what the runtime takes unless another number is said.
+            // The runtime assumes one image unless another number is set.
             *extent = if axis == 0 && open.is_empty() { *extent } else { OPEN_EXTENT };
         }
     }
     Ok((Model { order: ImageOrder::ChannelsLast, data_type, tensors, inputs, outputs, nodes }, open))
 }
 
-/// The graph behind a signature; the file's only one, or its first, where no signature is said.
+/// Index of the subgraph of a signature. Without `wanted`: the subgraph that all signatures share, or the first one in
+/// a file without signatures.
 fn entry(root: &Table<'_>, wanted: Option<&str>) -> Result<usize, ImportError> {
     let entry = |table: Table<'_>| {
         Some((table.text(SIGNATURE_KEY)?, usize::try_from(table.int(SIGNATURE_GRAPH).unwrap_or(0)).ok()?))
@@ -99,8 +100,8 @@ fn entry(root: &Table<'_>, wanted: Option<&str>) -> Result<usize, ImportError> {
         .ok_or_else(|| ImportError::NoSuchSignature { name: wanted.to_owned(), known: known() })
 }
 
-/// Fills the dimensions of a graph's inputs that the file leaves open, and returns those that were said or
-/// have to be. The graph is the one that was read first, whose tensors come first.
+/// Sets the dynamic dimensions of a graph's inputs, and returns those that were set or must be. `graph` must be
+/// the one read first, so that its tensors come first.
 fn opened(
     graph: &Table<'_>,
     tensors: &mut [SourceTensor],
@@ -115,7 +116,7 @@ fn opened(
         for ((axis, extent), _) in axes.filter(|(_, signed)| *signed < 0) {
             let (asked, place) = (format!("{name}.{axis}"), format!("axis {axis} of {name}"));
             let said = dimensions.get(&asked).copied();
-            // What is open is written as 1, and so is one image.
+            // Dynamic axes are written as 1, as is a batch of one.
             if said.is_some() || (axis > 0 && *extent == 1) {
                 open.insert(asked, place);
             }
@@ -129,41 +130,41 @@ fn refused(reason: &str) -> ImportError {
     ImportError::NotAModel { format: "TensorFlow Lite", reason: reason.to_owned() }
 }
 
-/// Number of an operator; the first field is a byte from when there were fewer.
+/// Code of an operator; the first field is a byte, from before there were more codes than it can hold.
 fn number_of(code: &Table<'_>) -> i32 {
     code.int(3).unwrap_or(0).max(i32::from(code.byte(0).unwrap_or(0)))
 }
 
-/// A file as it is read.
+/// State while reading a file.
 #[derive(Default)]
 struct Reader<'a> {
     graphs: Vec<Table<'a>>,
     buffers: Vec<Table<'a>>,
-    /// Operators by number, and the names of the model's own.
+    /// Operator codes, with the names of custom operators.
     codes: Vec<(i32, Option<String>)>,
     tensors: Vec<SourceTensor>,
     /// Element types of the tensors.
     types: Vec<u8>,
-    /// Axes of tensors whose extents the file leaves open, and writes as 1.
+    /// Dynamic axes of tensors, whose extents the file writes as 1.
     placeholders: Vec<(TensorId, usize)>,
     nodes: Vec<SourceNode>,
-    /// How many nodes were read.
+    /// Number of nodes read so far.
     pushed: usize,
-    /// In how many graphs the one lies that is read.
+    /// Call depth of the current subgraph.
     levels: u32,
-    /// In how many branches the nodes lie that are read.
+    /// Number of conditional branches around the current node.
     branches: u32,
 }
 
 impl Reader<'_> {
-    /// Reads a graph, whose inputs are those tensors where they are given; its inputs and outputs.
+    /// Reads a subgraph, with its inputs replaced by the `given` tensors; returns its inputs and outputs.
     fn graph(
         &mut self,
         index: usize,
         given: &[Option<TensorId>],
     ) -> Result<[Vec<Option<TensorId>>; 2], ImportError> {
         let Some(graph) = self.graphs.get(index).copied() else { return Err(refused("a graph is missing")) };
-        // Numbers that the reader wrote down have no type.
+        // Operands added by the reader are integers.
         self.types.resize(self.tensors.len(), element::INT32);
         let mut own: Vec<TensorId> = Vec::new();
         for table in graph.tables(0) {
@@ -184,7 +185,7 @@ impl Reader<'_> {
         for (index, table) in graph.tables(3).enumerate() {
             let place = usize::try_from(table.int(0).unwrap_or(0)).unwrap_or(usize::MAX);
             let Some((code, custom)) = self.codes.get(place).cloned() else {
-                return Err(refused("an operator of a kind that is not listed"));
+                return Err(refused("an operator refers to an operator code that is not listed"));
             };
             let (reads, writes) = (ids(&table.ints(1), &own), ids(&table.ints(2), &own));
             let name = writes.iter().flatten().next().map(|&id| self.tensors[id].name.clone());
@@ -199,7 +200,7 @@ impl Reader<'_> {
         Ok([ids(&graph.ints(1), &own), ids(&graph.ints(2), &own)])
     }
 
-    /// The nodes of the graphs that an operator calls, and what hands their results on.
+    /// Inlines the subgraphs that an operator calls, with nodes that pass on their results.
     fn called(
         &mut self,
         name: &str,
@@ -208,14 +209,14 @@ impl Reader<'_> {
         writes: Vec<Option<TensorId>>,
     ) -> Result<(), ImportError> {
         if self.levels >= MOST_LEVELS {
-            return Err(refused("its graphs call each other too deep"));
+            return Err(refused("its graphs call each other too deeply"));
         }
         let nodes::Called { kind, graphs } = called;
         if let (nodes::WHILE, &[condition, body]) = (kind, &graphs[..]) {
-            return self.rounds(name, [condition, body], reads, writes);
+            return self.read_loop(name, [condition, body], reads, writes);
         }
         let is_choice = graphs.len() > 1;
-        // The condition of a choice comes first.
+        // The condition of an `IF` comes first.
         let (condition, given) = reads.split_at(usize::from(is_choice).min(reads.len()));
         let mut results = condition.to_vec();
         self.levels += 1;
@@ -236,8 +237,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A node that runs a graph as long as what another writes holds.
-    fn rounds(
+    /// A `WHILE` operator, as a loop whose body also computes the condition of the next iteration.
+    fn read_loop(
         &mut self,
         name: &str,
         [condition, body]: [usize; 2],
@@ -252,16 +253,16 @@ impl Reader<'_> {
         let nodes = std::mem::replace(&mut self.nodes, outside);
         self.levels -= 1;
         let [first, again] = [first, again].map(|holds| holds.first().copied().flatten());
-        let rounds = Rounds {
+        let body = Loop {
             nodes,
             inputs: [None, None].into_iter().chain(inputs).collect(),
             outputs: [again].into_iter().chain(results).collect(),
         };
         let reads = [None, first].into_iter().chain(reads.iter().copied()).collect();
-        self.push(name, nodes::Read::of(nodes::WHILE, Work::Rounds(rounds), reads), writes)
+        self.push(name, nodes::Read::of(nodes::WHILE, Work::Loop(body), reads), writes)
     }
 
-    /// A node, and one behind it for the function that is fused into it.
+    /// Adds a node, and a second one for its fused activation.
     fn push(
         &mut self,
         name: &str,
@@ -293,7 +294,7 @@ impl Reader<'_> {
     }
 }
 
-/// Tensors by their numbers in a graph; none where a number is of none.
+/// Tensors by their indices in a subgraph; `None` for invalid indices (absent operands).
 fn ids(numbers: &[i32], own: &[TensorId]) -> Vec<Option<TensorId>> {
     numbers.iter().map(|&number| own.get(usize::try_from(number).ok()?).copied()).collect()
 }
@@ -302,13 +303,13 @@ fn tensor(table: &Table<'_>, buffers: &[Table<'_>]) -> SourceTensor {
     let extents: Vec<u32> =
         table.ints(SHAPE).into_iter().map(|extent| u32::try_from(extent).unwrap_or(1)).collect();
     let buffer = usize::try_from(table.int(2).unwrap_or(0)).unwrap_or(0);
-    // Buffer 0 is the empty one; quantisers and large files have data behind the end of the tables, or in a file beside.
+    // Buffer 0 is always empty. Quantisers and large files store data after the tables, or in an external file.
     let held = buffers.get(buffer).filter(|_| buffer > 0);
     let inside = held.and_then(|buffer| buffer.bytes(0)).filter(|data| !data.is_empty());
     let behind = held.and_then(|held| Some((held, held.long(BUFFER_OFFSET)?, held.long(BUFFER_SIZE)?)));
     let behind = behind.filter(|&(_, offset, size)| offset > 1 && size > 1);
     let is_outside = behind.is_some() || table.int(EXTERNAL_BUFFER).is_some_and(|number| number > 0);
-    // A list without elements, such as the extents of a scalar, needs no data.
+    // An empty list, such as the extents of a scalar, needs no data.
     let constant = (inside.is_some() || is_outside || extents.contains(&0)).then(|| {
         let data = inside.or_else(|| behind.and_then(|(held, offset, size)| held.beside(offset, size)));
         let data = data.or(extents.contains(&0).then_some(&[]));

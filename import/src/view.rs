@@ -1,31 +1,31 @@
-//! A tensor of the graph under the extents that a model file gives it.
+//! Views: tensors of the graph under the extents that a model file gives them.
 //!
-//! Responsible for: following reshapes and transposes of a file without moving
-//! anything. Not for: what has to move at last.
-//! Invariant: [`View::order`] lists every axis of more than one element exactly
-//! once, outermost in memory first; without one, the elements lie in another
-//! order than any of axes, and a copy puts them right.
+//! Responsible for: tracking reshapes and transposes of a file without moving
+//! elements. Not for: copies that become necessary in the end.
+//! Invariant: [`View::order`] lists every axis of more than one element exactly once,
+//! outermost in memory first. `None` means that no permutation of the axes describes
+//! the memory layout, so that a copy is needed.
 
 use super::model::elements;
 use coexec_sim::workload::{Padding, Shape, Source};
 
-/// A tensor and how a file sees it.
+/// A tensor of the graph as the file sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct View {
-    /// Where it comes from.
+    /// The node or input that it comes from.
     pub(super) source: Source,
-    /// Its extent in the graph.
+    /// Its shape in the graph.
     pub(super) shape: Shape,
-    /// Extents in the file's order.
+    /// Extents in the file's axis order.
     pub(super) extents: Vec<u32>,
     /// Axes of more than one element, outermost in memory first.
     pub(super) order: Option<Vec<usize>>,
-    /// Zeros around the image, which a window may take in.
+    /// Zero padding around the image that is not materialised; a window may absorb it.
     pub(super) padding: Padding,
 }
 
 impl View {
-    /// Extents with the zeros around the image, whose height and width are these axes.
+    /// Extents including the padding of the image, whose height and width are the given axes.
     pub(super) fn padded_extents(&self, [height, width]: [usize; 2]) -> Vec<u32> {
         let mut extents = self.extents.clone();
         if let Some(extent) = extents.get_mut(height) {
@@ -37,7 +37,7 @@ impl View {
         extents
     }
 
-    /// With the axes in another order; `permutation` has each axis once.
+    /// The transposed view; `permutation` has each axis once.
     pub(super) fn transposed(&self, permutation: &[usize]) -> Self {
         let mut inverse = vec![0; permutation.len()];
         for (new, &old) in permutation.iter().enumerate() {
@@ -50,19 +50,19 @@ impl View {
         }
     }
 
-    /// Under other extents of as many elements.
+    /// The view reshaped to `extents`, which have the same number of elements.
     pub(super) fn reshaped(&self, extents: Vec<u32>) -> Self {
         let order = self.order.as_ref().and_then(|order| order_after(&self.extents, order, &extents));
         Self { extents, order, ..self.clone() }
     }
 
-    /// With axes of one element before, so that it has as many as `rank`.
+    /// The view with leading axes of one element, up to `rank` axes.
     pub(super) fn aligned(&self, rank: usize) -> Self {
         let before = rank.saturating_sub(self.extents.len());
         self.reshaped([vec![1; before], self.extents.clone()].concat())
     }
 
-    /// Axes of more than one element in the file's order.
+    /// Axes of more than one element, in the file's order.
     pub(super) fn file_order(&self) -> Vec<usize> {
         wide_axes(&self.extents)
     }
@@ -73,14 +73,14 @@ pub(super) fn wide_axes(extents: &[u32]) -> Vec<usize> {
     wide(extents, (0..extents.len()).collect())
 }
 
-/// Those of `axes` that have more than one element.
+/// The `axes` that have more than one element.
 pub(super) fn wide(extents: &[u32], mut axes: Vec<usize>) -> Vec<usize> {
     axes.retain(|&axis| extents[axis] != 1);
     axes
 }
 
-/// The order in memory after a reshape, where it is one of axes: each group of old
-/// axes that becomes a group of new ones has to lie together, in the file's order.
+/// The memory order of the axes after a reshape. `None` unless each group of old axes that
+/// becomes a group of new ones is contiguous in memory, in the file's order.
 fn order_after(old: &[u32], order: &[usize], new: &[u32]) -> Option<Vec<usize>> {
     let mut position = vec![0; old.len()];
     for (index, &axis) in order.iter().enumerate() {
@@ -119,8 +119,8 @@ fn order_after(old: &[u32], order: &[usize], new: &[u32]) -> Option<Vec<usize>> 
     Some(groups.into_iter().flat_map(|(_, axes)| axes).collect())
 }
 
-/// The extent that a graph gives a tensor of those extents in memory: a matrix of
-/// tokens, a batch of them, or images.
+/// The shape of a tensor with the extents `memory`, outermost first: a matrix of tokens, a
+/// batch of such, or images. `None` if the batch overflows.
 pub(super) fn natural_shape(memory: &[u32]) -> Option<Shape> {
     Some(match *memory {
         [] => Shape::tokens(1, 1),
@@ -170,6 +170,10 @@ mod tests {
         let heads = tokens.reshaped(vec![1, 50, 12, 64]).transposed(&[0, 2, 1, 3]);
         assert_eq!(heads.order, Some(vec![2, 1, 3]));
         assert_eq!(heads.reshaped(vec![12, 50, 64]).order, Some(vec![1, 0, 2]));
-        assert_eq!(heads.reshaped(vec![600, 64]).order, None, "heads and tokens do not lie in that order");
+        assert_eq!(
+            heads.reshaped(vec![600, 64]).order,
+            None,
+            "heads and tokens are not in that order in memory"
+        );
     }
 }

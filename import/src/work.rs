@@ -1,84 +1,87 @@
-//! What nodes do whose results have extents by a rule of their own.
+//! Parameters of [`Work`], and properties of it.
 //!
-//! Responsible for: windows, attention, rules of extents, and how nodes are priced for which no
-//! operator of the workload stands. Not for: what other nodes do, which `model.rs` says.
+//! Responsible for: windows, attention, shape inference rules, and the generic pricing of nodes
+//! without an operator of their own in the workload. Not for: the list of all semantics, which is
+//! in `model.rs`.
 
 use serde::Deserialize;
 
 use super::model::{SourceNode, TensorId, Work};
 use coexec_sim::workload::{GenericKind, Operator};
 
-/// Most nodes after functions and graphs were put in the place of those that call them; models
-/// have some ten thousands.
+/// Maximum number of nodes after inlining functions and subgraphs; models have some tens of
+/// thousands.
 pub(super) const MOST_NODES: usize = 200_000;
 
-/// How deep functions and graphs may call each other; both formats forbid those that call themselves.
+/// Maximum call depth of functions and subgraphs; both formats forbid recursion.
 pub(super) const MOST_LEVELS: u32 = 32;
 
-/// Extents of what an operator without a kernel of its own writes.
+/// Shape inference rule of an operator without a kernel of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Extents {
     /// Those of an operand.
     Like(usize),
-    /// Those that all operands broadcast to.
+    /// The broadcast of all operands.
     Broadcast,
-    /// Those of operand 0 without an axis.
+    /// Those of operand 0 reduced along an axis, which `keep` keeps with extent 1.
     Reduced { axis: i64, keep: bool },
-    /// Those of operand 0, but for the last axis, which has as many as operand 1 has elements; in one row at least.
+    /// Those of operand 0 with the last axis replaced by the number of elements of operand 1; a vector becomes a
+    /// matrix of one row.
     Picked,
-    /// Those of operand 0, but for an axis, perhaps a new one, of as many elements as operand 1 says.
+    /// Those of operand 0 with an axis, perhaps a new one, of the extent that is the value of operand 1.
     Counted { axis: i64, is_new: bool },
-    /// Slices of operand 0 at the places in the last axis of operand 1, behind so many axes that
-    /// both have.
+    /// `GatherND`: slices of operand 0 at the indices in the last axis of operand 1, after `shared`
+    /// batch axes of both.
     Places { shared: usize },
-    /// A row of so many numbers for each row of operand 0; a kind for each row first, where rows are
-    /// put into kinds.
+    /// One row of `numbers` values per row of operand 0. With `has_kinds`, the first result is one
+    /// class per row.
     Rows { numbers: u32, has_kinds: bool },
-    /// Frequencies of operand 0, a pair of numbers each.
+    /// A Fourier transform of operand 0.
     Spectrum(Spectrum),
-    /// Batch and channels of operand 0, then all but batch and the last of operand 1.
+    /// Grid sampling: batch and channels of operand 0, then the axes of operand 1 between its first and its last.
     Grid,
-    /// For each region in operand 1 the channels of operand 0, over so many pixels.
+    /// Region pooling: the channels of operand 0 over `height` times `width` pixels, for each region in operand 1.
     Regions { height: u32, width: u32 },
-    /// Those of operand 0; what is beside is a number that is folded into what comes behind, as
-    /// frameworks fold it.
+    /// Those of operand 0. Further results are scalars (scales), which frameworks fold into the next
+    /// operator.
     Quantised,
-    /// As many places as elements there can be that are not 0: a row for each axis.
+    /// Upper bound of the indices of nonzero elements: one row per axis, one column per element.
     NonZero,
-    /// Those of operand 0, as all elements along the axis can be chosen; in one row where none is said.
+    /// Those of operand 0, as an upper bound of what is selected along the axis; a vector without an axis.
     Chosen { axis: Option<i64> },
-    /// As many boxes as can be left of all in operand 0, or as operand 2 says of each kind in operand 1.
+    /// Upper bound of the boxes after non-maximum suppression: all boxes of operand 0 per batch and class of operand
+    /// 1, limited per class by operand 2.
     Boxes,
-    /// Those that the file says.
+    /// Those stated in the file.
     Said,
 }
 
-/// A Fourier transform, as far as the extents of its result depend on it.
+/// A Fourier transform, as far as it determines the extents of its result.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Spectrum {
-    /// Of operand 0 along an axis, of as many points as operand 1 says or the axis has; of real
-    /// numbers the half that says all.
+    /// DFT of operand 0 along an axis, with the number of points in operand 1 or else the axis's extent.
+    /// `is_half` keeps the non-redundant half of a real signal's spectrum.
     Whole { axis: i64, is_half: bool },
-    /// Of windows over operand 0, a step apart that operand 1 says, as long as operand 2 or as
-    /// operand 3 says.
+    /// STFT of operand 0, with the hop size in operand 1 and the length of the window in operand 2 or the
+    /// number in operand 3.
     Windows { is_half: bool },
-    /// Of the last two axes of operand 0, of as many points as operand 1 says, a number each.
+    /// Real 2-D FFT of the last two axes of operand 0, with the numbers of points in operand 1.
     Plane,
 }
 
-/// How a window is padded.
+/// Padding of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pads {
-    /// Before each spatial axis, then after each.
+    /// All begins, then all ends, of the spatial axes.
     Explicit(Vec<u32>),
-    /// So that as many windows fit as the stride goes into the input; what is
-    /// left over goes to the end.
+    /// SAME: the output has the input's extent divided by the stride, rounded up; an odd
+    /// pixel goes to the end.
     Same,
-    /// As before, what is left over goes to the beginning.
+    /// The same, with an odd pixel at the beginning.
     SameLower,
-    /// As many before as the window reaches, none behind.
+    /// The window's reach less one at the beginning, none at the end.
     Causal,
 }
 
@@ -93,118 +96,120 @@ pub(super) enum Reduction {
     Product,
 }
 
-/// How a node changes extents.
+/// A reshape.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reshaping {
-    /// To the extents in operand 1 (0 keeps one, -1 is what is left).
+    /// To the extents in operand 1: -1 is inferred, 0 keeps the input's extent unless `zero_is_zero`.
     ToOperand { zero_is_zero: bool },
-    /// To a matrix, rows from the axes before that one.
+    /// To a matrix whose rows are the axes before `axis`.
     Flatten { axis: i64 },
-    /// Drops the axes in operand 1, or all of extent 1 where that says none.
+    /// Drops the axes in operand 1, or all axes of extent 1 without it.
     Squeeze,
     /// Adds the axes in operand 1.
     Unsqueeze,
 }
 
-/// Where a slice is said to be.
+/// How the range of a slice is given.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Slicing {
-    /// Starts, ends, axes and steps in operands 1 to 4.
+    /// ONNX: starts, ends, axes and steps in operands 1 to 4.
     Operands,
     /// Starts and sizes in operands 1 and 2.
     BySize,
-    /// Begin, end and strides in operands 1 to 3, with TFLite's masks.
+    /// `STRIDED_SLICE`: begin, end and strides in operands 1 to 3, with TFLite's masks.
     Strided { begin_mask: u32, end_mask: u32, new_axes: u32, shrink: u32 },
 }
 
 /// A window over an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Windowed {
-    /// Height and width; that of the weights where empty.
+    /// Kernel extents; those of the weights if empty.
     pub(super) kernel: Vec<u32>,
-    /// Strides, 1 where empty.
+    /// Strides; 1 if empty.
     pub(super) stride: Vec<u32>,
-    /// Dilations, 1 where empty.
+    /// Dilations; 1 if empty.
     pub(super) dilation: Vec<u32>,
     /// Padding.
     pub(super) pads: Pads,
-    /// Whether a window that the input fills in part counts.
+    /// Whether output extents are rounded up, so that a partial window counts (`ceil_mode`).
     pub(super) ceil: bool,
 }
 
-/// How a file has the query, key and value of attention.
+/// How query, key and value of attention are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Packing {
-    /// In operands 0, 1 and 2.
+    /// Separately, in operands 0, 1 and 2.
     #[default]
     Apart,
-    /// So, or all in operand 0 where there is no operand 1.
+    /// Separately, or all in operand 0 without operand 1.
     ApartOrTogether,
-    /// As what the weights in operand 6 make of operand 0.
+    /// Projected from operand 0 by the weights in operand 6.
     Projected,
 }
 
-/// Attention, as far as its work depends on it.
+/// Attention, as far as it determines the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attention {
-    /// Heads of queries; 0 where they are an axis, and need no number.
+    /// Number of query heads; 0 where heads are an axis of their own.
     pub(super) heads: u32,
-    /// Heads of keys and values, which queries share.
+    /// Number of key and value heads, shared by the query heads.
     pub(super) shared_heads: u32,
-    /// How the file has them.
+    /// How query, key and value are packed.
     pub(super) packing: Packing,
-    /// Features of query, key and value in one tensor, where not each head has as many.
+    /// Features of query, key and value in one tensor, unless all heads have the same number.
     pub(super) widths: Option<[u32; 3]>,
-    /// Whether queries and keys are rotated by their places.
+    /// Whether queries and keys get rotary position embeddings.
     pub(super) rotates: bool,
-    /// Whether scores are kept within bounds.
+    /// Whether scores are soft-capped.
     pub(super) is_capped: bool,
-    /// More functions of the scores; of a state, whether what it holds is taken from it.
+    /// Number of further passes over the scores. For linear attention, nonzero if the state follows
+    /// the delta rule.
     pub(super) functions: u32,
 }
 
-/// What is done with a list of tensors, which is none at run time.
+/// An operation on a sequence of tensors. Sequences are resolved during conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Listing {
-    /// All operands are one.
+    /// A sequence of all operands.
     Make,
-    /// Operand 1 more in operand 0, before the place in operand 2 or at the end.
+    /// Inserts operand 1 into operand 0, before the index in operand 2 or at the end.
     Insert,
-    /// The one in operand 0 at the place in operand 1.
+    /// The element of operand 0 at the index in operand 1.
     At,
-    /// How many there are in operand 0.
+    /// The length of operand 0.
     Length,
-    /// Joins those in operand 0 along an axis, perhaps a new one.
+    /// Concatenates the elements of operand 0 along an axis, or stacks them along a new one.
     Join { axis: i64, is_new: bool },
-    /// Parts of operand 0 along an axis: of the sizes in operand 1, or of one element each, whose axis may go.
+    /// Splits operand 0 along an axis into parts of the sizes in operand 1, or else into single elements, whose
+    /// axis is dropped unless `keep`.
     Cut { axis: i64, keep: bool },
 }
 
-/// Nodes that run again and again. Operands of the node are how often at most, whether at all, and what is
-/// carried from round to round; its results what was carried, then what all rounds wrote.
+/// The body of a loop. Operands of the node: the maximum number of iterations, the initial condition, and the
+/// initial loop-carried values. Results: the final loop-carried values, then the stacked scan outputs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Rounds {
-    /// The nodes of one round.
+pub(super) struct Loop {
+    /// The nodes of one iteration.
     pub(super) nodes: Vec<SourceNode>,
-    /// What they read: the number of the round, whether it runs, what is carried.
+    /// Inputs of an iteration: its number, the condition, the loop-carried values.
     pub(super) inputs: Vec<Option<TensorId>>,
-    /// What they write: whether another round runs, what is carried, what each round writes.
+    /// Outputs of an iteration: the condition, the loop-carried values, the scan outputs.
     pub(super) outputs: Vec<Option<TensorId>>,
 }
 
 impl Extents {
-    /// Whether they are the largest that there can be, as the network computes them.
+    /// Whether they are an upper bound, since the network computes the actual extents.
     pub(super) fn is_bound(&self) -> bool {
         matches!(self, Self::NonZero | Self::Chosen { .. } | Self::Boxes)
     }
 }
 
 impl Work {
-    /// What goes over its elements once.
-    pub(super) fn once(kind: GenericKind, extents: Extents) -> Self {
+    /// A generic operator with one pass over its elements.
+    pub(super) fn single_pass(kind: GenericKind, extents: Extents) -> Self {
         Self::Generic { kind, extents, passes: 1 }
     }
 
@@ -218,23 +223,22 @@ impl Work {
         matches!(self, Self::Product { .. } | Self::Attention(_) | Self::LinearAttention(_))
     }
 
-    /// Whether elements that are neighbours along an axis stay so, as they are: parts of tensors,
-    /// and tensors put together.
+    /// Whether it only copies whole ranges of its operands: slices, splits and concatenations.
     pub(super) fn keeps_places(&self) -> bool {
         matches!(self, Self::Concat { .. } | Self::Slice(_) | Self::Split { .. } | Self::Identity)
     }
 
-    /// Whether it turns an image with channels last, or looks along its channels.
+    /// Whether it transposes an image that has its channels last, or works along its channels.
     pub(super) fn has_channels_last(&self) -> bool {
         matches!(self, Self::Transpose | Self::AlongAxis { axis: -1 | 3, .. })
     }
 
-    /// Of rounds, what each hands on to the next and to those that read the node.
-    pub(super) fn hands_on(&self) -> &[Option<TensorId>] {
-        if let Self::Rounds(rounds) = self { &rounds.outputs } else { &[] }
+    /// The outputs of a loop's body; empty for other nodes.
+    pub(super) fn loop_outputs(&self) -> &[Option<TensorId>] {
+        if let Self::Loop(body) = self { &body.outputs } else { &[] }
     }
 
-    /// Whether it multiplies by weights, or may.
+    /// Whether it may multiply by weights.
     pub(super) fn multiplies(&self) -> bool {
         matches!(
             self,
@@ -248,7 +252,7 @@ impl Work {
         )
     }
 
-    /// Whether it has its operands put in the order that it needs, or leaves that to its readers.
+    /// Whether it arranges its operands' axes in the order that it needs, or leaves that to its readers.
     pub(super) fn arranges(&self) -> bool {
         matches!(
             self,
@@ -265,8 +269,8 @@ impl Work {
         )
     }
 
-    /// As what a node is priced for which no other operator stands, and how often it goes over
-    /// its elements; none of those whose work is more than that.
+    /// Kind and number of passes by which it is priced where it has no operator of its own; `None`
+    /// where passes over elements do not describe the work.
     pub(super) fn generic(&self) -> Option<(GenericKind, u32)> {
         match self {
             Self::Generic { kind, passes, .. } => Some((*kind, *passes)),
@@ -292,7 +296,7 @@ impl Work {
             | Self::ConstantOfShape(_)
             | Self::Range => Some((GenericKind::Movement, 1)),
             Self::Gather { .. } => Some((GenericKind::Gather, 1)),
-            // Four pixels of the image for one of the result.
+            // Reads four input pixels per output pixel.
             Self::Resize(_) => Some((GenericKind::Gather, 4)),
             Self::Convolution { .. }
             | Self::TransposedConvolution { .. }
@@ -307,7 +311,7 @@ impl Work {
             | Self::EmbeddingNorm
             | Self::Choice
             | Self::List(_)
-            | Self::Rounds(_)
+            | Self::Loop(_)
             | Self::Shape { .. }
             | Self::Size
             | Self::Unknown(_) => None,

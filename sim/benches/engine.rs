@@ -1,12 +1,12 @@
-//! How fast the engine is: its calendar beside a general-purpose simulator's,
+//! Speed of the engine: its calendar against that of a general-purpose simulator,
 //! its shared memory, and whole programs.
 //!
-//! `hold`: every event schedules its successor after an exponential delay, the
-//! usual measure of an event queue; `nexosim` runs one model an event on one
-//! thread. `fluid`: flows that share a memory, each replaced when it ends.
-//! `graph`: a network of 50 operators, each split over a CPU and a GPU.
+//! `hold`: the hold model, the usual benchmark of an event queue. Every event
+//! schedules its successor after an exponential delay; `nexosim` runs one model per
+//! pending event on one thread. `fluid`: flows that share a memory, each replaced when
+//! it ends. `graph`: a network of 50 operators, each split over a CPU and a GPU.
 
-#![allow(clippy::unused_async, reason = "nexosim awaits what its models do")]
+#![allow(clippy::unused_async, reason = "nexosim requires async init functions")]
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -26,14 +26,14 @@ use rand::{Rng, RngExt, TryRng};
 use rand_distr::{Distribution, Exp1};
 use serde::{Deserialize, Serialize};
 
-/// Mean delay between an event and its successor; nexosim's clock ticks in
-/// nanoseconds, so that events of one time stay rare.
+/// Mean delay between an event and its successor, long against the nanosecond ticks of
+/// nexosim's clock, so that simultaneous events are rare.
 const MEAN_DELAY_NANOS: f64 = 1e6;
 const PENDING: [u32; 3] = [8, 64, 1_000];
 const HOLD_EVENTS: u32 = 20_000;
 const FLUID_COMPLETIONS: u32 = 20_000;
 
-/// The random numbers of one entity (`SplitMix64`).
+/// The random stream of one entity (`SplitMix64`).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Stream(u64);
 
@@ -43,7 +43,7 @@ impl Stream {
         self.random()
     }
 
-    /// An exponential delay, in nanoseconds, at least one.
+    /// An exponentially distributed delay of at least one nanosecond.
     fn delay_nanos(&mut self) -> u64 {
         let delay: f64 = Exp1.sample(self);
         1 + (MEAN_DELAY_NANOS * delay) as u64
@@ -72,7 +72,7 @@ impl TryRng for Stream {
     }
 }
 
-/// What rings again and again; two kinds, so that events are dispatched.
+/// An entity with a recurring event. There are two kinds, so that events must be dispatched.
 struct Station {
     stream: Stream,
     rings: u64,
@@ -172,7 +172,7 @@ fn hold(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A phase of 1 to 100 us that alone uses 1 to 60 % of the memory.
+/// A phase of 1 to 100 us that alone uses 1 to 60 % of the memory bandwidth.
 fn traffic(task: TaskId, stream: &mut Stream, capacity_gigabytes: f64) -> Traffic {
     let micros = 1.0 + 99.0 * stream.uniform();
     let share = 0.01 + 0.59 * stream.uniform();
@@ -181,8 +181,7 @@ fn traffic(task: TaskId, stream: &mut Stream, capacity_gigabytes: f64) -> Traffi
     Traffic { task, client: ClientId(0), streams, duration: Picos::from_micros(micros), bytes: Bytes(bytes) }
 }
 
-/// Completions of flows that share the memory by max-min, and of flows that also
-/// disturb each other.
+/// Completions of flows under max-min sharing, without and with interference.
 fn fluid(criterion: &mut Criterion) {
     const CAPACITY_GIGABYTES: f64 = 40.0;
     let plain = Capacity::new(&[BytesPerSecond::from_gigabytes(CAPACITY_GIGABYTES)]);
@@ -216,9 +215,9 @@ fn fluid(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A chain of 50 operators; each waits for a signal, then runs as 2 to 4 phases
-/// on a CPU of 4 threads and on a GPU, which together want up to 1.6 times what
-/// the memory moves.
+/// A chain of 50 operators. Each waits for a signal, then runs as 2 to 4 phases on a
+/// CPU of 4 threads and on a GPU, which together demand up to 1.6 times the memory
+/// bandwidth of a single processor.
 fn build_graph(program: &mut Program, stream: &mut Stream) {
     const OPERATORS: usize = 50;
     const CPU: ProcessorId = ProcessorId(0);

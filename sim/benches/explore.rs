@@ -1,4 +1,4 @@
-//! What a user of `explore` feels: one grid search, and one model simulated.
+//! The time that a user of `explore` waits for: grid searches, kernel models, whole models and strategies.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn scenario(name: &str) -> (Scenario, Vec<Stage>) {
     (scenario, stages)
 }
 
-/// ViT-B/32's first linear layer: 3072 channels at step 8 are 385 candidates.
+/// ViT-B/32's first linear layer: 3072 channels in steps of 8 give 385 candidates.
 fn grid(criterion: &mut Criterion) {
     let (scenario, stages) = scenario("vit-b32-fc1");
     let simulator = Simulator::new(&scenario.device, scenario.library);
@@ -36,7 +36,7 @@ fn grid(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// One kernel model asked once.
+/// One evaluation of a kernel model.
 fn kernels(criterion: &mut Criterion) {
     let (scenario, stages) = scenario("vit-b32-fc1");
     let layer = &stages[0].layer;
@@ -68,8 +68,8 @@ fn models(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A network given whole to one processor, which has to cost no more on the NPU, whose operators are
-/// priced as one graph, than on the GPU.
+/// A whole network on one processor. Simulating it on the NPU, which prices its operators as one graph,
+/// must take no longer than on the GPU.
 fn whole(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("whole");
     let overrides = Overrides { device: Some("snapdragon-8gen3".to_owned()), ..Overrides::default() };
@@ -88,8 +88,8 @@ fn whole(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// All strategies on one model and device, and the last of them when the others are known:
-/// what it takes to plan. Limits: 200 ms for all, 50 ms for the last.
+/// Planning time of all strategies for one model and device, and of `optimal` once the others are known.
+/// Limits: 200 ms for all, 50 ms for `optimal`.
 fn strategies(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("plan");
     for name in ["vgg16", "resnet34", "inception-v3"] {
@@ -104,7 +104,7 @@ fn strategies(criterion: &mut Criterion) {
                 Strategy::of_operators().filter(|&strategy| explorer.find(strategy).is_ok()).count()
             });
         });
-        group.bench_function(format!("{name}, optimal behind the others"), |bencher| {
+        group.bench_function(format!("{name}, optimal after the others"), |bencher| {
             bencher.iter_custom(|count| {
                 let mut sum = Duration::ZERO;
                 for _ in 0..count {

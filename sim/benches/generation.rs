@@ -1,6 +1,6 @@
-//! Language models: a whole answer without and with its timeline, and the solver.
+//! Language models: a whole answer without and with its timeline, and the planner.
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark says what it measures by its name")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "the name of a benchmark documents it")]
 
 use std::hint::black_box;
 
@@ -20,8 +20,8 @@ fn task(prompt_tokens: u32, generated_tokens: u32) -> LanguageTask {
     LanguageTask::single(model, WeightFormat::W4a16, Turn { prompt_tokens, generated_tokens })
 }
 
-/// Llama-3-8B reads 1024 tokens and generates 256: under 5 ms without a timeline, under
-/// 50 ms with one.
+/// Llama-3-8B with a prompt of 1024 tokens and 256 generated: should take under 5 ms without a
+/// timeline, under 50 ms with one.
 fn answer(criterion: &mut Criterion) {
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let task = task(1024, 256);
@@ -40,8 +40,8 @@ fn answer(criterion: &mut Criterion) {
     });
 }
 
-/// Every static length of one model, and one token: under a second (`HeteroInfer`'s profiler
-/// takes 20 minutes).
+/// Plans for every static prompt length of one model, with one generated token: should take under a
+/// second (`HeteroInfer`'s profiler takes 20 minutes).
 fn solver(criterion: &mut Criterion) {
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let lengths = device.systolic().unwrap().graph_sizes.clone();

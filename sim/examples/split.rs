@@ -1,4 +1,4 @@
-//! Which channels of a linear layer the CPU should compute beside the GPU of a phone.
+//! Which channels of a linear layer the CPU should compute alongside the GPU of a phone.
 
 use std::error::Error;
 

@@ -1,17 +1,17 @@
-//! WHEN: runs a program of tasks over processors that share one memory.
+//! WHEN: runs a program of tasks on processors that share one memory.
 //!
-//! Responsible for: the order of events, and phases that slow each other down.
-//! Not for: what a phase takes alone (`kernel`), or which task runs where
-//! (`plan`). Contention exists nowhere else.
+//! Responsible for: the order of events, and how phases slow each other down.
+//! Not for: the uncontended duration of a phase (`kernel`), or which task runs
+//! where (`plan`). Contention exists nowhere else.
 //! Invariants: a run is a pure function of program and capacity; while phases do
-//! not slow each other, each takes its duration to the picosecond; a run
-//! allocates nothing once the buffers have reached their size.
+//! not slow each other, each takes exactly its duration, to the picosecond; a run
+//! allocates nothing once its buffers have grown to size.
 //!
-//! A task starts when all it waits for has finished, its processor's previous
-//! task included, and goes through its phases. What happens at one time is
-//! handled in full before a processor that applications share changes hands, and
-//! that before the memory is shared anew, so the order of events at one time decides
-//! nothing.
+//! A task starts when all its predecessors have finished, among them the previous
+//! task on its processor, and runs its phases in order. At any simulated time, all
+//! events are handled first, then shared processors are granted to applications,
+//! then the memory is reshared. The order of simultaneous events therefore does not
+//! affect the result.
 
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
@@ -34,22 +34,22 @@ pub use trace::{NoTrace, Recorder, TraceSink};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// All the task waited for has finished.
+    /// All predecessors of the task have finished.
     TaskStart(TaskId),
-    /// A phase without traffic is over.
+    /// A phase without traffic ends.
     PhaseEnd(TaskId),
-    /// The flow that ends first has ended.
+    /// The flow with the earliest end date ends.
     FlowEnd,
-    /// The request that an application waits for comes.
+    /// The next request of an idle application arrives.
     Arrival(u32),
 }
 
-/// Where a task is.
+/// How far a task is.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
-    /// Predecessors that have not finished.
+    /// Number of predecessors that have not finished.
     waits_for: u32,
-    /// The phase it is in, in the program's list.
+    /// Index of the current phase in the program's list.
     phase: u32,
     phase_start: Picos,
     start: Picos,
@@ -68,7 +68,7 @@ impl Progress {
     }
 }
 
-/// Runs programs one after the other, in buffers it keeps.
+/// Runs programs one after the other, reusing its buffers.
 #[derive(Clone, Debug, Default)]
 pub struct Engine {
     calendar: Calendar<Event>,
@@ -80,10 +80,10 @@ pub struct Engine {
 
 impl Engine {
     /// Runs `program` on processors that share a memory of `capacity`, reports
-    /// to `sink`, and returns when the last task finishes.
+    /// to `sink`, and returns the time at which the last task finishes.
     ///
-    /// A run that would outlast [`Picos::MAX`] (213 days) ends there, its last
-    /// tasks unfinished.
+    /// Times saturate at [`Picos::MAX`] (213 days): a run that would outlast it
+    /// ends there, with its last tasks unfinished.
     pub fn run<S: TraceSink>(&mut self, program: &Program, capacity: &Capacity, sink: &mut S) -> Picos {
         self.reset(program);
         for (task, progress) in (0..).map(TaskId).zip(&self.tasks) {
@@ -95,11 +95,12 @@ impl Engine {
         self.calendar.now()
     }
 
-    /// Runs the requests of a program's applications, `streams` in their order, until all that come have been
-    /// computed; returns when the last one has. [`Self::requests`] says what became of each.
+    /// Serves the requests of a program's applications until none is left, and returns the time at which the
+    /// last one finishes. `streams` has one entry per application, in the program's order.
+    /// [`Self::requests`] returns the record of each request.
     ///
     /// # Panics
-    /// For more streams than the program has applications.
+    /// If there are more streams than the program has applications.
     pub fn serve<S: TraceSink>(
         &mut self,
         program: &Program,
@@ -123,10 +124,10 @@ impl Engine {
         &self.arbiter.requests
     }
 
-    /// How long a processor computed in the last run of [`Self::serve`].
+    /// How long a processor was busy in the last run of [`Self::serve`].
     ///
     /// # Panics
-    /// For a processor from [`MAX_PROCESSORS`] on.
+    /// If the processor's number is [`MAX_PROCESSORS`] or more.
     pub fn busy(&self, processor: ProcessorId) -> Picos {
         self.arbiter.busy[usize::from(processor.0)]
     }
@@ -134,7 +135,7 @@ impl Engine {
     /// When a task of the last run started.
     ///
     /// # Panics
-    /// For a task that is not of that run's program.
+    /// If the task is not part of that run's program.
     pub fn start(&self, task: TaskId) -> Picos {
         self.tasks[task.index()].start
     }
@@ -142,12 +143,12 @@ impl Engine {
     /// When a task of the last run finished.
     ///
     /// # Panics
-    /// For a task that is not of that run's program.
+    /// If the task is not part of that run's program.
     pub fn finish(&self, task: TaskId) -> Picos {
         self.tasks[task.index()].finish
     }
 
-    /// Number of events of the last run.
+    /// Number of events in the last run.
     pub fn events(&self) -> u64 {
         self.events
     }
@@ -167,7 +168,7 @@ struct Run<'a, S> {
     program: &'a Program,
     capacity: &'a Capacity,
     sink: &'a mut S,
-    /// Of each application; none where the program runs once.
+    /// One per application; empty where the program runs once.
     streams: &'a [RequestStream],
 }
 
@@ -177,7 +178,7 @@ impl<S: TraceSink> Run<'_, S> {
             let Engine { calendar, memory, arbiter, .. } = &mut *self.engine;
             if calendar.next_time() != Some(calendar.now()) {
                 if arbiter.due != 0 {
-                    // What begins may end at this very time.
+                    // A command that starts now may also end now.
                     self.take_turn();
                     continue;
                 }
@@ -202,7 +203,7 @@ impl<S: TraceSink> Run<'_, S> {
         self.proceed(task);
     }
 
-    /// Begins the phase the task has come to, or finishes the task.
+    /// Starts the task's next phase, or finishes the task.
     fn proceed(&mut self, task: TaskId) {
         let Engine { calendar, memory, tasks, .. } = &mut *self.engine;
         let specification = &self.program.tasks[task.index()];
@@ -243,19 +244,19 @@ impl<S: TraceSink> Run<'_, S> {
             }
         }
         if self.has_requests() {
-            // Behind the starts, so that the next command is there when it is its turn.
+            // After the successors' start events, so that the next command queues before the grant.
             self.leave_queue(task);
         }
     }
 
-    /// Ends every flow that is due, not only the one that was dated.
+    /// Ends every flow that is due, not only the one whose end was scheduled.
     fn end_flows(&mut self) {
         while let Some(task) = self.engine.memory.take_ended(self.engine.calendar.now()) {
             self.end_phase(task);
         }
     }
 
-    /// Shares the memory among the flows there are, and dates the end of the next.
+    /// Reshares the memory among the active flows and schedules the earliest end.
     fn share_memory(&mut self) {
         let Engine { calendar, memory, .. } = &mut *self.engine;
         let now = calendar.now();

@@ -1,10 +1,9 @@
-//! Text a person or a program wrote: reading it, parsing it, and saying exactly
-//! what is wrong with it.
+//! Text input: reading, parsing, and precise error messages.
 //!
-//! Responsible for: the size limit, UTF-8, TOML syntax and types, and finding
-//! the place of a key a later check rejects. Not for: what the values mean.
-//! Invariant: nothing here panics, whatever the bytes are; this is the only
-//! module of the crate that touches the file system.
+//! Responsible for: the size limit, UTF-8, TOML syntax and types, and locating a key
+//! that a later check rejects. Not for: what the values mean.
+//! Invariants: nothing here panics, whatever the bytes are; no other module of the
+//! crate touches the file system.
 
 mod tree;
 
@@ -20,13 +19,13 @@ use toml::de::{DeTable, DeValue};
 
 pub use tree::{Misfit, from_toml, from_toml_value};
 
-/// Largest input file that is read. A profile is about 10 kB and a plan of a
-/// large network 100 kB; anything near this is not one of our files.
+/// Maximum size of an input file. A profile is about 10 kB and a plan of a large
+/// network 100 kB; anything near this limit is not a file of coexec.
 pub const MAX_INPUT_BYTES: u64 = 8 << 20;
 
-/// Edits a misspelt name may be away from the name that is suggested for it.
+/// Maximum edit distance of a suggested name.
 const MAX_SUGGESTION_DISTANCE: usize = 3;
-/// Fewest letters of a name that is looked for in others.
+/// Minimum number of letters for a name to match as a part of others.
 const LEAST_PART_LETTERS: usize = 4;
 
 /// A named text.
@@ -34,11 +33,11 @@ const LEAST_PART_LETTERS: usize = 4;
 pub struct Text {
     /// Path, or the name of a bundled file.
     pub name: String,
-    /// What it says.
+    /// The text itself.
     pub content: String,
 }
 
-/// Where in a text something is.
+/// A place in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Byte range.
@@ -49,19 +48,19 @@ pub struct Place {
     pub column: usize,
 }
 
-/// A value that parsed but cannot be.
+/// A value that parsed but is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Path of the key: `cpu.cluster[1].clock_mhz`.
     pub key: String,
-    /// What the file says.
+    /// The value in the file.
     pub found: String,
-    /// What would be accepted.
+    /// Values that would be accepted.
     pub expected: String,
 }
 
 impl Violation {
-    /// That `key` holds `found` where `expected` was needed.
+    /// The violation that `key` is `found` instead of `expected`.
     pub fn new(key: impl Into<String>, found: impl Display, expected: impl Into<String>) -> Self {
         Self { key: key.into(), found: found.to_string(), expected: expected.into() }
     }
@@ -73,24 +72,24 @@ impl Violation {
     }
 }
 
-/// What reading gives: checked data or what is wrong with the input.
+/// Result of reading and checking an input.
 pub type Result<T, E = InputError> = std::result::Result<T, E>;
 
 /// What is wrong with an input.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum InputError {
-    /// The file is not there or cannot be read.
+    /// The file does not exist or cannot be read.
     #[error("cannot read {file}: {reason}")]
     Unreadable { file: String, reason: String },
-    /// The file is larger than any input may be.
+    /// The file exceeds the size limit.
     #[error("{file} has more than {limit} bytes")]
     TooLarge { file: String, limit: u64 },
-    /// The file is no UTF-8 text.
-    #[error("{file} is not UTF-8 text: byte {offset} is the first bad one")]
+    /// The file is not UTF-8 text.
+    #[error("{file} is not UTF-8 text: the first invalid byte is at offset {offset}")]
     NotText { file: String, offset: usize },
-    /// The text does not parse, a key has the wrong type or is unknown, a value cannot be, or a
-    /// part does not fit the rest or what it names.
+    /// The text does not parse, a key is unknown or has the wrong type, or a value is invalid or
+    /// inconsistent with the rest of the text or with what it names.
     #[error("{}:{}:{}: {message}", text.name, place.line, place.column)]
     Refused {
         /// The text.
@@ -102,10 +101,10 @@ pub enum InputError {
         /// What to do.
         help: String,
     },
-    /// An option of the caller cannot be.
+    /// The value of a command-line option is invalid.
     #[error("{option} is {found}, expected {expected}")]
     Option { option: &'static str, found: String, expected: String },
-    /// An option of the caller does not fit what it is used with.
+    /// The value of a command-line option does not fit the input it is used with.
     #[error("{option} {found}: {message}")]
     Unfit { option: &'static str, found: String, message: String, help: String },
     /// A model of another tool cannot be imported.
@@ -121,26 +120,26 @@ pub enum InputError {
     /// Nothing bundled has this name, and no such file exists.
     #[error("there is no {what} named {name:?}")]
     Unknown {
-        /// What was looked for: `device profile`, `scenario`.
+        /// The kind of thing: `device profile`, `scenario`.
         what: &'static str,
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The bundled names.
         known: Vec<String>,
-        /// Whether a file of one's own would do.
+        /// Whether the path of a file is accepted as well.
         or_file: bool,
     },
 }
 
 impl InputError {
-    /// What to do about it.
+    /// What the user can do about it.
     pub fn help(&self) -> String {
         match self {
             Self::Unreadable { .. } => "check the path and its permissions".to_owned(),
             Self::TooLarge { limit, .. } => {
-                format!("such an input may have {} MiB; is this the right file?", limit >> 20)
+                format!("such a file may have at most {} MiB; is this the right file?", limit >> 20)
             }
-            Self::NotText { .. } => "inputs are text in UTF-8; is this the right file?".to_owned(),
+            Self::NotText { .. } => "inputs must be UTF-8 text; is this the right file?".to_owned(),
             Self::Option { expected, .. } => format!("write {expected}"),
             Self::Refused { help, .. } | Self::Model { help, .. } | Self::Unfit { help, .. } => help.clone(),
             Self::Unknown { name, known, or_file, .. } => {
@@ -152,13 +151,14 @@ impl InputError {
         }
     }
 
-    /// The text and the place in it, where the error has one.
+    /// The text and the place in it; `None` for errors without a place.
     pub fn place(&self) -> Option<(&Text, &Place)> {
         if let Self::Refused { text, place, .. } = self { Some((text, place)) } else { None }
     }
 }
 
-/// The name of `known` closest to `name` in any case, if one is close or `name` a part of it.
+/// The name of `known` closest to `name`, ignoring case; `None` unless one is within the maximum edit distance
+/// or contains `name`.
 pub fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let name = name.to_lowercase();
     let distance = |candidate: &str| {
@@ -184,7 +184,7 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>> {
         |error: std::io::Error| InputError::Unreadable { file: name.clone(), reason: error.to_string() };
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
-    // One byte past the limit is enough to know: a huge file is never held.
+    // Read at most one byte past the limit, so that a huge file is never held in memory.
     file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > limit {
         return Err(InputError::TooLarge { file: name, limit });
@@ -192,7 +192,7 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file of at most `limit` bytes to be read in parts; with it how many bytes it has.
+/// Opens a file of at most `limit` bytes for reading in parts; returns it with its size in bytes.
 ///
 /// # Errors
 /// [`InputError::Unreadable`] or [`InputError::TooLarge`].
@@ -229,8 +229,7 @@ impl Text {
         let name = path.display().to_string();
         let bytes = read_bytes(path, limit)?;
         match String::from_utf8(bytes) {
-            // Readers count a line end of two characters, as Windows writes it, in different ways, and few take the
-            // mark that it puts in front.
+            // Parsers count CRLF line ends differently, and few accept a byte order mark.
             Ok(content) => {
                 Ok(Self { name, content: content.trim_start_matches('\u{feff}').replace("\r\n", "\n") })
             }
@@ -238,8 +237,8 @@ impl Text {
         }
     }
 
-    /// Reads the file that `name` means, if it means one: a path to something that
-    /// exists, or a name with an extension, which no bundled name has.
+    /// Reads the file called `name`, if `name` is a path: of something that exists, or
+    /// with an extension, which no bundled name has.
     pub fn of_file(name: &str) -> Option<Result<Self>> {
         let path = Path::new(name);
         (path.exists() || path.extension().is_some()).then(|| Self::read(path))
@@ -258,18 +257,18 @@ impl Text {
         from_toml(&self.content).map_err(refused)
     }
 
-    /// The error for a value that parsed but cannot be.
+    /// The error for a value that parsed but is not valid.
     pub fn reject(&self, violation: Violation) -> InputError {
         let Violation { key, found, expected } = violation;
         self.refuse(&key, format!("{key} is {found}, expected {expected}"), format!("write {expected}"))
     }
 
-    /// The error for the part at `key` that does not fit something else.
+    /// The error `message` at `key`.
     pub fn refuse(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> InputError {
         self.refuse_span(self.locate(key).unwrap_or(0..0), message, help)
     }
 
-    /// The error for the part at `span`, or on `line` (from 1) where it has none.
+    /// The error `message` at `span`, or on `line` (from 1) without a span.
     pub fn refuse_at(
         &self,
         span: Option<Range<usize>>,
@@ -301,8 +300,8 @@ impl Text {
         start..start + lines.next().map_or(0, |text| text.trim_end().len())
     }
 
-    /// Byte range of the value at a key path like `cpu.cluster[1].clock_mhz`; of
-    /// the innermost table on that path where the key itself is absent.
+    /// Byte range of the value at a key path like `cpu.cluster[1].clock_mhz`, or of the
+    /// innermost existing value on that path; `None` where even the first key is absent.
     fn locate(&self, key: &str) -> Option<Range<usize>> {
         let root = DeTable::parse(&self.content).ok()?;
         let mut segments = key.split(['.', '[']).map(|segment| segment.trim_end_matches(']'));
@@ -333,7 +332,7 @@ impl Text {
     }
 }
 
-/// What to do about what a parser says.
+/// Help for a parser's message.
 fn syntax_help(message: &str) -> &'static str {
     if message.starts_with("unknown field") {
         "remove the key or correct its spelling; `coexec schema` prints every key"
@@ -344,7 +343,7 @@ fn syntax_help(message: &str) -> &'static str {
     }
 }
 
-/// What a parser says, with types of numbers as a reader knows them.
+/// A parser's message with Rust number types replaced by words.
 fn in_words(message: &str) -> String {
     let types = [
         ("u8", "a whole number from 0 to 255"),

@@ -10,10 +10,11 @@
 //! # }
 //! ```
 //!
-//! The way through: a [`device`] profile and a [`workload`] become kernel
-//! phases ([`kernel`]); a plan says who does what; the [`engine`] says when.
-//! Invariant: no clock is read, no thread is started inside one simulation, and
-//! only the loading functions touch the file system.
+//! The pipeline: a [`device`] profile and a [`workload`] become kernel phases
+//! ([`kernel`]), a [`plan`] assigns operators to processors, and the [`engine`]
+//! computes when each phase runs.
+//! Invariants: the crate reads no clock, starts no thread inside a simulation, and
+//! touches the file system only in the loading functions.
 
 #![forbid(unsafe_code)]
 

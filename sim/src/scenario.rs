@@ -2,8 +2,8 @@
 //!
 //! Responsible for: the scenario file, the bundled scenarios, and turning names
 //! into stages, a profile and search options. Not for: running anything.
-//! Invariant: a [`Scenario`] is valid: its graph chains, its core sets exist on
-//! its device, its processors are there.
+//! Invariant: a [`Scenario`] is valid: its graph is consistent, and its core sets
+//! exist on its device.
 
 mod applications;
 mod bundled;
@@ -31,72 +31,72 @@ pub use crate::workload::InputTable;
 use crate::workload::{DataType, LanguageTask, OperatorTable, Stage};
 use bundled::BUNDLED;
 
-/// What a scenario must have.
+/// Help for a scenario without a workload, or with several.
 const WORKLOADS: &str =
     "write exactly one of network, operator_set, [[operator]], [language_model] or [[application]]";
 
-/// A scenario as it is written.
+/// A scenario file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioFile {
-    /// What it is, in a few words.
+    /// A short description of the scenario.
     pub title: String,
     /// Where the workload comes from.
     pub source: Option<String>,
-    /// Name of a bundled network. A scenario has this, `operator_set` or
-    /// `operator`.
+    /// Name of a bundled network. A scenario has exactly one workload: `network`,
+    /// `operator_set`, `operator`, `language_model` or `application`.
     pub network: Option<String>,
     /// Name of a bundled set of single operators, each run on its own.
     pub operator_set: Option<String>,
-    /// Inputs of the operators, where they have to be said.
+    /// Inputs of the operators, where the operators do not imply them.
     pub input: Option<Vec<InputTable>>,
     /// Operators, in order.
     pub operator: Option<Vec<OperatorTable>>,
-    /// A language model and what it is asked.
+    /// A language model with its prompts and answers.
     pub language_model: Option<LanguageTable>,
     /// Number format of the model.
     pub data_type: Option<DataType>,
-    /// Images (or sequences of tokens) at once; one unless this says otherwise.
+    /// Batch size: images or token sequences per inference; 1 unless given.
     pub batch: Option<u32>,
     /// Device profile to use unless the command line names one.
     pub device: Option<String>,
-    /// Most CPU threads a search may use.
+    /// Maximum number of CPU threads a search may use.
     pub threads: Option<u32>,
     /// CPU kernels.
     pub library: Option<Library>,
     /// Synchronisation between processors.
     pub synchronisation: Option<Mechanism>,
-    /// What a time covers. A `network` is timed as a whole inference, operators from
-    /// their first launch on, unless this says otherwise.
+    /// What a time covers. Unless given, a `network` is timed as a whole inference, and
+    /// operators from their first launch on.
     pub measure: Option<Measure>,
     /// How to find a plan.
     pub strategy: Option<Strategy>,
     /// What the search minimises.
     pub objective: Option<Objective>,
-    /// Grid of output channels.
+    /// Step of the grid of output channels at which operators are cut.
     pub step: Option<u32>,
-    /// What `optimal` may do for its plan and its bound.
+    /// Search effort of `optimal` for its plan and its bound.
     pub effort: Option<Effort>,
-    /// How batches follow each other, where more than one is of interest.
+    /// How batches are pipelined; a single batch is predicted unless given.
     pub pipeline: Option<Pipeline>,
     /// Several applications at once, in place of one workload.
     pub application: Option<Vec<ApplicationTable>>,
-    /// How long requests of applications come, in seconds; 10 unless given.
+    /// Length of the interval in which requests of applications arrive, in seconds; 10 unless given.
     pub duration_s: Option<f64>,
-    /// Seed of requests that come at random; 0 unless given.
+    /// Seed of random request arrivals; 0 unless given.
     pub seed: Option<u64>,
 }
 
 impl ScenarioFile {
-    /// The file as it is written.
+    /// The scenario as TOML.
     ///
     /// # Errors
-    /// A value that TOML cannot say; what was parsed all can be said.
+    /// A value has no TOML representation; values parsed from TOML always have one.
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         toml::to_string(self)
     }
 
-    /// What `name` stands for, how it is written, and the text of it.
+    /// The scenario called `name`: its canonical name, its text and its content.
     fn named(name: &str) -> Result<(String, Text, Self)> {
         if let Some((name, content)) = BUNDLED.iter().find(|(bundled, _)| bundled.eq_ignore_ascii_case(name))
         {
@@ -122,14 +122,14 @@ impl ScenarioFile {
     }
 }
 
-/// What is run.
+/// The workload of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
-    /// One model (or operator), its stages in order.
+    /// One model or operator: its stages in order.
     Model(Vec<Stage>),
     /// Independent operators, each run on its own.
     Set(Vec<Stage>),
-    /// A language model and what it is asked.
+    /// A language model with its prompts and answers.
     Language(LanguageTask),
     /// Several applications at once, each with requests of its own.
     Applications(Applications),
@@ -140,9 +140,9 @@ pub enum Workload {
 pub struct Scenario {
     /// Bundled name or file path.
     pub name: String,
-    /// What it is.
+    /// A short description.
     pub title: String,
-    /// What is run.
+    /// The workload.
     pub workload: Workload,
     /// The device.
     pub device: Profile,
@@ -150,19 +150,20 @@ pub struct Scenario {
     pub library: Library,
     /// What a time covers.
     pub measure: Measure,
-    /// What a search may use.
+    /// Options of the search.
     pub options: SearchOptions,
-    /// The strategy among them, where the file or the caller says it rather than leaving it to what is usual.
+    /// The strategy stated in the file or by the caller; `None` where the default applies.
     pub stated_strategy: Option<Strategy>,
-    /// How batches follow each other.
+    /// How batches are pipelined.
     pub pipeline: Option<Pipeline>,
 }
 
 impl Scenario {
-    /// The scenario called `name`, in whatever case: bundled, a bundled network or operator set, or a file.
+    /// The scenario called `name`: a bundled scenario, network, operator set or language model, in any case, or
+    /// a file.
     ///
     /// # Errors
-    /// What is wrong with the name, the file, the device or the overrides.
+    /// The name, the file, the device or the overrides are invalid.
     pub fn load(name: &str, overrides: &Overrides) -> Result<Self> {
         let (name, text, file) = ScenarioFile::named(name)?;
         file.resolve(&name, &text, overrides)
@@ -176,8 +177,8 @@ impl Scenario {
         text.parse::<ScenarioFile>()?.resolve(name, text, overrides)
     }
 
-    /// What the command takes `name` for on `device`, with everything else as it is by default: both are a
-    /// bundled name or a path.
+    /// The scenario called `name` on `device`, with the defaults of the command line. Both are a bundled name
+    /// or a path.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -185,13 +186,12 @@ impl Scenario {
         Self::load(name, &Overrides { device: Some(device.to_owned()), ..Overrides::default() })
     }
 
-    /// A simulator that measures what the command measures of the scenario: a network's whole inference, or
-    /// operators alone.
+    /// A simulator with the scenario's measure: whole inferences of a network, or operators alone.
     pub fn simulator(&self) -> Simulator<'_> {
         Simulator::new(&self.device, self.library).measuring(self.measure)
     }
 
-    /// The operators of the model, or of the set; none of a language model or of several applications.
+    /// The operators of the model or of the set; empty for a language model or several applications.
     pub fn stages(&self) -> &[Stage] {
         match &self.workload {
             Workload::Model(stages) | Workload::Set(stages) => stages,
@@ -199,8 +199,7 @@ impl Scenario {
         }
     }
 
-    /// The plan that the scenario's strategy finds for its model, and what it predicts: what `coexec explore`
-    /// answers.
+    /// The plan that the scenario's strategy finds for its model, and its prediction, as in `coexec explore`.
     ///
     /// # Errors
     /// The workload is not one model of operators, or the device has no kernel for one of them.
@@ -208,7 +207,7 @@ impl Scenario {
         let Workload::Model(stages) = &self.workload else {
             return Err(SimulateError::OtherWorkload {
                 strategy: self.options.strategy.name(),
-                plans: "one model of operators here",
+                plans: "a single model of operators here",
             });
         };
         explore_stream(&mut self.simulator(), stages, &self.options, self.pipeline.as_ref())

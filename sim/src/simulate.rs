@@ -1,8 +1,8 @@
 //! Workload, plan and device in; prediction out.
 //!
 //! Responsible for: lowering a plan to tasks, running the engine on them and
-//! saying what came out: latency, use of each processor, traffic, energy, the
-//! critical path, a timeline, and the spread under jitter. Not for: choosing a
+//! reporting the result: latency, utilisation of each processor, traffic, energy,
+//! the critical path, a timeline, and the spread under jitter. Not for: choosing a
 //! plan (`explore`). Invariant: a prediction is a pure function of profile,
 //! workload, plan and seed.
 
@@ -64,28 +64,28 @@ use crate::schedule::ScheduleError;
 use crate::units::{Bytes, Picos, SECONDS_PER_DAY};
 use crate::workload::{DataType, Layer, Stage};
 
-/// Longest run that is simulated: a day. No inference takes that long, and
-/// integer picoseconds would end after 213 days.
+/// Longest run that is simulated: one day. No inference takes that long, and integer
+/// picoseconds overflow after 213 days.
 pub const LONGEST_RUN: Picos = Picos(SECONDS_PER_DAY * 1_000_000_000_000);
 
-/// What simulating and exploring give: an answer or why there is none.
+/// Result of simulating and exploring.
 pub type Result<T, E = SimulateError> = std::result::Result<T, E>;
 
 /// Why a plan cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum SimulateError {
-    /// The device lacks a processor, or a table of one, that the plan uses.
+    /// The device lacks a processor that the plan uses, or the profile lacks a table of it.
     #[error("{device} has no {processor} in its profile")]
     Absent { processor: &'static str, device: String },
-    /// No processor was offered.
-    #[error("no processor was offered: allow a CPU core set or use a device with a GPU")]
+    /// The search may use no processor.
+    #[error("there is no processor to plan for: allow a CPU core set or use a device with a GPU")]
     NothingToUse,
-    /// The strategy plans other workloads.
-    #[error("{strategy} plans {plans} alone")]
+    /// The strategy is for other workloads.
+    #[error("{strategy} only plans {plans}")]
     OtherWorkload { strategy: &'static str, plans: &'static str },
-    /// The grid of cuts is finer than any search needs.
-    #[error("{operator} has {points} cuts at this step, more than the {most} a search prices")]
+    /// The grid of cuts is finer than a search supports.
+    #[error("{operator} has {points} cuts at this step, more than the {most} that a search evaluates")]
     GridTooFine { operator: String, points: u32, most: u32 },
     /// The plan has no schedule.
     #[error(transparent)]
@@ -93,24 +93,22 @@ pub enum SimulateError {
     /// A processor has no kernel for a layer.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// A GPU's own memory cannot hold what the plan gives it.
-    #[error("the plan leaves {needed} with the GPU, whose own memory holds {capacity}")]
+    /// The weights and tensors that the plan places on a GPU exceed its own memory.
+    #[error("the plan needs {needed} of the GPU's own memory, which holds {capacity}")]
     GpuMemoryFull { needed: Bytes, capacity: Bytes },
-    /// The NPU has no graphs for that many rows.
+    /// The NPU has no static graphs for that many rows.
     #[error("no static graphs of the NPU cover the {rows} rows of {operator}")]
     NoGraph { rows: u32, operator: String },
-    /// The profile has no bandwidth of graphs of whole steps of a language model.
+    /// The profile has no bandwidth for graphs of whole steps of a language model.
     #[error(
-        "{device} has no npu.compiled.token_bandwidth_gbps in its profile, so nothing is known of language models in graphs"
+        "{device} has no npu.compiled.token_bandwidth_gbps in its profile, so language models in compiled graphs cannot be predicted"
     )]
     NoTokenGraphs { device: String },
-    /// A session of the NPU cannot map a language model.
-    #[error(
-        "the weights are {weights}, and a session of the NPU maps {most}: nothing is known of larger models"
-    )]
+    /// The weights of a language model exceed what a session of the NPU can map.
+    #[error("the weights take {weights}, but a session of the NPU maps at most {most}")]
     SessionFull { weights: Bytes, most: Bytes },
-    /// Requests of several applications are more than a run is worth.
-    #[error("the requests of all applications are {commands} commands, and may be {most}")]
+    /// The requests of all applications have more commands than one run simulates.
+    #[error("the requests of all applications have {commands} commands; at most {most} are simulated")]
     TooManyCommands { commands: u64, most: u64 },
     /// The run is longer than [`LONGEST_RUN`].
     #[error("{what} takes more than a day")]
@@ -118,7 +116,7 @@ pub enum SimulateError {
 }
 
 impl SimulateError {
-    /// That a device has none of a processor, or of an NPU that it has no products on their own.
+    /// The error for a device without `processor`, or for an NPU whose profile lacks `[npu.systolic]`.
     pub(crate) fn absent(processor: &'static str, device: &Profile) -> Self {
         let is_table = processor == "NPU" && device.npu.is_some();
         let absent = if is_table { "[npu.systolic] table (products on their own)" } else { processor };
@@ -126,32 +124,30 @@ impl SimulateError {
     }
 }
 
-/// Which graphs the NPU's compiler makes of operators in a row.
+/// How operators are given to the NPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GraphMaking {
-    /// None: products are handed over one by one.
-    None,
-    /// Of operators of networks.
+enum NpuExecution {
+    /// Each matrix product by itself, in static graphs.
+    Products,
+    /// Consecutive operators of a network as compiled graphs.
     Networks,
-    /// Of all operators of a step of a language model.
+    /// All operators of a step of a language model as one compiled graph.
     TokenSteps,
-    /// None: each operator has a kernel of an engine of language models.
+    /// Each operator by a kernel of a language-model engine, without graphs.
     Kernels,
 }
 
-/// Runs plans on one device. Reused between runs, it allocates only while
-/// plans grow.
+/// Runs plans on one device. Reused between runs, it allocates only when plans grow.
 #[derive(Debug)]
 pub struct Simulator<'a> {
     device: &'a Profile,
     library: Library,
     host: Host<'a>,
-    /// Whether inputs and results of what is run lie with the host, rather than with
-    /// the processor that reads or computes them.
+    /// Whether the workload's inputs and results are on the host, rather than on the
+    /// processor that reads or computes them.
     ends_on_host: bool,
-    graphs: GraphMaking,
-    /// How many times longer than its profile says each processor computes, in their order; nothing where it
-    /// does as it says.
+    npu_execution: NpuExecution,
+    /// Factor on the computing time of each [`ProcessorKind`], in order; `None` for the profile's times.
     computing: Option<[f64; 3]>,
     capacity: Capacity,
     engine: Engine,
@@ -159,8 +155,8 @@ pub struct Simulator<'a> {
 }
 
 impl<'a> Simulator<'a> {
-    /// A simulator of `device` with the CPU kernels of `library`, which times
-    /// operators: [`Measure::Operators`].
+    /// A simulator of `device` with the CPU kernels of `library`. It measures
+    /// [`Measure::Operators`].
     pub fn new(device: &'a Profile, library: Library) -> Self {
         let host = Host::new(device, Measure::Operators);
         let (capacity, engine, program) = (memory::capacity(device), Engine::default(), Program::default());
@@ -169,7 +165,7 @@ impl<'a> Simulator<'a> {
             library,
             host,
             ends_on_host: true,
-            graphs: GraphMaking::Networks,
+            npu_execution: NpuExecution::Networks,
             computing: None,
             capacity,
             engine,
@@ -177,64 +173,66 @@ impl<'a> Simulator<'a> {
         }
     }
 
-    /// The simulator, with times that cover what `measure` says.
+    /// The same simulator with times that cover `measure`.
     #[must_use]
     pub fn measuring(self, measure: Measure) -> Self {
         Self { host: Host::new(self.device, measure), ..self }
     }
 
-    /// The simulator, whose NPU is given each product on its own, in static graphs: how engines
-    /// of language models use it that share products between processors.
+    /// The same simulator with an NPU that runs each product by itself, in static graphs, as
+    /// language-model engines do that split products between processors.
     #[must_use]
     pub fn product_by_product(self) -> Self {
-        Self { graphs: GraphMaking::None, ..self }
+        Self { npu_execution: NpuExecution::Products, ..self }
     }
 
-    /// The simulator, with times of operators by the host's clock: from its call, which
-    /// fills the GPU's queue before anything else, until it knows of the end. Kernels take
-    /// what they take alone.
+    /// The same simulator with operators timed by the host's clock: from the call, which
+    /// first fills the GPU's queue, until the host learns of the end. Kernels keep their
+    /// standalone times.
     #[must_use]
     pub fn from_the_call(self) -> Self {
         Self { host: Host::from_the_call(self.device), ..self }
     }
 
-    /// From the call to the GPU's first launch, and from its end to the host, where what is
-    /// measured covers both.
+    /// Time from the call to the GPU's first launch, and from the GPU's end back to the host; zero where
+    /// the measure does not cover them.
     pub(crate) fn around_launches(&self) -> [Picos; 2] {
         [self.host.submission(), self.host.read_back()].map(Option::unwrap_or_default)
     }
 
-    /// A simulator of single operators of what this one runs whole: their launches
-    /// as they are there, without what an inference pays once.
+    /// A simulator for single operators of a workload that this one runs whole: launches
+    /// cost the same, without the costs paid once per inference.
     pub(crate) fn of_parts(&self) -> Self {
-        let Self { graphs, computing, .. } = *self;
-        Self { host: self.host.of_part(), graphs, computing, ..Self::new(self.device, self.library) }
+        let Self { npu_execution, computing, .. } = *self;
+        Self { host: self.host.of_part(), npu_execution, computing, ..Self::new(self.device, self.library) }
     }
 
-    /// The same for operators in the middle of a workload, whose data lie where they
-    /// are computed.
+    /// A simulator for operators in the middle of a workload: their inputs and results
+    /// stay on the processors that read or compute them.
     pub(crate) fn inside(&self) -> Self {
-        let Self { host, graphs, computing, .. } = *self;
-        Self { ends_on_host: false, host, graphs, computing, ..Self::new(self.device, self.library) }
+        let Self { host, npu_execution, computing, .. } = *self;
+        Self { ends_on_host: false, host, npu_execution, computing, ..Self::new(self.device, self.library) }
     }
 
-    /// The same simulator of `device`, another state of this one's, whose processors compute so many times
-    /// longer.
+    /// The same simulator for `device`, another variant of its device, with computing times multiplied by
+    /// `computing`.
     #[must_use]
     pub fn deviating<'d>(&self, device: &'d Profile, computing: [f64; 3]) -> Simulator<'d>
     where
         'a: 'd,
     {
-        let Self { host, ends_on_host, graphs, .. } = *self;
+        let Self { host, ends_on_host, npu_execution, .. } = *self;
         let computing = Some(computing);
-        Simulator { host, ends_on_host, graphs, computing, ..Simulator::new(device, self.library) }
+        Simulator { host, ends_on_host, npu_execution, computing, ..Simulator::new(device, self.library) }
     }
 
-    /// How one processor runs a layer of what is measured.
+    /// How one processor runs a layer under this simulator's measure and deviations.
     pub(crate) fn layer(&self, layer: &Layer, by: Processor) -> Result<(Phases, Detail)> {
         let (phases, detail) = match by {
-            Processor::Npu(_) if self.graphs == GraphMaking::None => alone::product(layer, self.device)?,
-            Processor::Npu(_) if self.graphs == GraphMaking::Kernels => {
+            Processor::Npu(_) if self.npu_execution == NpuExecution::Products => {
+                alone::product(layer, self.device)?
+            }
+            Processor::Npu(_) if self.npu_execution == NpuExecution::Kernels => {
                 alone::language_kernel(layer, self.device)?
             }
             Processor::Npu(_) | Processor::Cpu(_) | Processor::Gpu => {
@@ -246,14 +244,14 @@ impl<'a> Simulator<'a> {
         Ok((phases, detail))
     }
 
-    /// Whether the NPU is given products of that format one by one, in static graphs, rather than as operators
-    /// of what its compiler takes.
-    fn hands_products_over(&self, format: DataType) -> bool {
+    /// Whether the NPU runs products in `format` one by one, in static graphs, rather than as operators of
+    /// compiled graphs.
+    fn runs_products_singly(&self, format: DataType) -> bool {
         let has_compiler = || self.device.npu.as_ref().is_some_and(|npu| npu.compiler(format).is_some());
-        match self.graphs {
-            GraphMaking::None => true,
-            GraphMaking::Networks | GraphMaking::TokenSteps => !has_compiler(),
-            GraphMaking::Kernels => false,
+        match self.npu_execution {
+            NpuExecution::Products => true,
+            NpuExecution::Networks | NpuExecution::TokenSteps => !has_compiler(),
+            NpuExecution::Kernels => false,
         }
     }
 
@@ -263,22 +261,22 @@ impl<'a> Simulator<'a> {
         }
     }
 
-    /// How the NPU runs the stages that `plan` gives it whole, where its compiler takes graphs.
+    /// How the NPU runs the stages that `plan` places whole on it; empty where it runs no compiled graphs.
     fn compiled(&self, stages: &[Stage], plan: &Plan) -> Result<compiled_graphs::Compiled> {
-        let mut compiled = match self.graphs {
-            GraphMaking::None | GraphMaking::Kernels => return Ok(Vec::new()),
-            GraphMaking::Networks => compiled_graphs::compiled(stages, plan, self.device)?,
-            GraphMaking::TokenSteps => compiled_graphs::of_token_steps(stages, plan, self.device)?,
+        let mut compiled = match self.npu_execution {
+            NpuExecution::Products | NpuExecution::Kernels => return Ok(Vec::new()),
+            NpuExecution::Networks => compiled_graphs::compiled(stages, plan, self.device)?,
+            NpuExecution::TokenSteps => compiled_graphs::of_token_steps(stages, plan, self.device)?,
         };
         let phases = compiled.iter_mut().flatten().map(|(phases, _)| phases);
         phases.for_each(|phases| self.deviate(phases, ProcessorKind::Npu));
         Ok(compiled)
     }
 
-    /// What each of `stages` takes as an operator of a compiled graph, and what handing one over takes;
-    /// nothing where the NPU is given operators one by one.
+    /// The time of each of `stages` as an operator of a compiled graph, and the overhead of submitting a
+    /// graph. `None` where the NPU does not run networks as compiled graphs.
     pub(crate) fn in_graphs(&self, stages: &[Stage], takes: &[bool]) -> Result<Option<InGraphs>> {
-        if self.graphs != GraphMaking::Networks {
+        if self.npu_execution != NpuExecution::Networks {
             return Ok(None);
         }
         let mut graphs = compiled_graphs::in_graphs(stages, self.device, takes)?;
@@ -305,14 +303,15 @@ impl<'a> Simulator<'a> {
     /// Predicts how `stages` run under `plan`.
     ///
     /// # Errors
-    /// The device lacks a processor the plan uses, or a kernel for a layer.
+    /// The device lacks a processor that the plan uses or a kernel for a layer, or the run takes more than a
+    /// day.
     pub fn run(&mut self, stages: &[Stage], plan: &Plan) -> Result<Prediction> {
         let lowered = Lowered::new(stages, plan, self)?;
         let latency = self.execute(&lowered, &[], &mut NoTrace)?;
         Ok(report::report(self, stages, plan, &lowered, latency))
     }
 
-    /// Only the latency of `stages` under `plan`.
+    /// The latency of `stages` under `plan`, without a report.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -326,7 +325,7 @@ impl<'a> Simulator<'a> {
         self.run_program("the run", sink)
     }
 
-    /// Runs the program that was written.
+    /// Runs `self.program`; `what` names it in errors.
     fn run_program<S: TraceSink>(&mut self, what: &str, sink: &mut S) -> Result<Picos> {
         within_a_day(what, self.engine.run(&self.program, &self.capacity, sink))
     }

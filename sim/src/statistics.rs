@@ -1,22 +1,22 @@
-//! Middle values, and values with the digits that they are known to.
+//! Medians, quantiles and rounding to significant digits.
 //!
-//! Responsible for: what fits, validation and hardware runs all take of a list of
-//! numbers. Not for: what the numbers mean. Invariant: the order of the numbers given
-//! does not matter.
+//! Responsible for: the summary statistics shared by fits, validation and hardware
+//! runs. Not for: what the numbers mean. Invariant: the median does not depend on the
+//! order of its input.
 
-/// Significant digits of a fitted value: more than a fit is good for, and short to
+/// Significant digits of a fitted value: more than the accuracy of a fit, and short to
 /// read.
 pub const VALUE_DIGITS: i32 = 5;
 
-/// Median of the values; none of none.
+/// Median of the values; `None` for an empty slice.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut ascending = values.to_vec();
     ascending.sort_by(f64::total_cmp);
     (!values.is_empty()).then(|| quantile(&ascending, 0.5))
 }
 
-/// Quantile of ascending values, linear between neighbours; not a number where
-/// there are none.
+/// Quantile `part` (0 to 1) of ascending values, linearly interpolated; NaN for an
+/// empty slice.
 pub fn quantile(ascending: &[f64], part: f64) -> f64 {
     let Some(last) = ascending.len().checked_sub(1) else { return f64::NAN };
     let position = part * last as f64;
@@ -24,7 +24,7 @@ pub fn quantile(ascending: &[f64], part: f64) -> f64 {
     ascending[below] + (position - position.floor()) * (ascending[above] - ascending[below])
 }
 
-/// `value` with that many digits, counted from its first.
+/// `value` rounded to `digits` significant digits.
 pub fn rounded(value: f64, digits: i32) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;

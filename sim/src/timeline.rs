@@ -1,23 +1,23 @@
-//! What happened when: the plain data behind every timeline picture and trace.
+//! What happened when: the plain data behind every timeline figure and trace.
 //!
-//! Responsible for: naming tracks, slices and counters. Not for: drawing them
-//! (the plots crate) or producing them (the engine's trace sink).
+//! Responsible for: the types of tracks, slices and counters. Not for: drawing them
+//! (the plots crate) or recording them (the engine's trace sink).
 //! Invariant: the slices of a track are sorted by start and nest: two slices are
-//! disjoint, or one holds the other.
+//! disjoint, or one contains the other.
 
 use serde::Serialize;
 
 use crate::units::Picos;
 
-/// What a track shows, which decides where it stands and its colour family.
+/// What a track shows; determines its position and its colour family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrackKind {
     /// One CPU core.
     Core,
-    /// The GPU's command queue: one slice a kernel.
+    /// The GPU's command queue: one slice per kernel.
     GpuQueue,
-    /// The GPU's compute units: one slice an occupancy round.
+    /// The GPU's compute units: one slice per occupancy round.
     ComputeUnits,
     /// The NPU.
     Npu,
@@ -41,12 +41,12 @@ pub enum Activity {
     Wait,
 }
 
-/// One stretch of one track.
+/// One slice of a track.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stretch {
     /// What runs: an operator's name, a kernel, a phase.
     pub name: String,
-    /// What kind of thing that is.
+    /// Its kind of activity.
     pub activity: Activity,
     /// First picosecond.
     pub start: Picos,
@@ -61,7 +61,7 @@ pub struct Track {
     pub name: String,
     /// What it shows.
     pub kind: TrackKind,
-    /// Its slices, sorted by start, nesting.
+    /// Its slices, sorted by start and nested.
     pub slices: Vec<Stretch>,
 }
 
@@ -72,16 +72,16 @@ pub struct Counter {
     pub name: String,
     /// Unit of its values.
     pub unit: &'static str,
-    /// Time and the value from then on.
+    /// Time of each change and the value from then on.
     pub samples: Vec<(Picos, f64)>,
 }
 
 /// A whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Timeline {
-    /// Rows, in the order they are shown.
+    /// Rows, in display order.
     pub tracks: Vec<Track>,
-    /// Counters, below the rows.
+    /// Counters, shown below the rows.
     pub counters: Vec<Counter>,
     /// End of the run.
     pub end: Picos,

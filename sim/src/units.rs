@@ -1,8 +1,8 @@
 //! Units of the simulator: simulated time, bytes, rates, work and energy.
 //!
-//! Responsible for: the newtypes that cross module borders, their conversions
+//! Responsible for: the newtypes that cross module boundaries, their conversions
 //! and their display. Not for: arithmetic inside a kernel model, which works on
-//! `f64` microseconds or nanoseconds and converts once, at its border.
+//! `f64` microseconds or nanoseconds and converts once, when it returns.
 //! Invariant: simulated time is an integer number of picoseconds.
 
 use std::fmt;
@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 
 const PICOS_PER_NANO: f64 = 1e3;
 const PICOS_PER_MICRO: f64 = 1e6;
-/// Picoseconds of a second.
+/// Picoseconds per second.
 pub const PICOS_PER_SECOND: f64 = 1e12;
 const MICROS_PER_MILLI: f64 = 1e3;
-/// Seconds of a day.
+/// Seconds per day.
 pub const SECONDS_PER_DAY: u64 = 24 * 3_600;
-/// Milliseconds of a day.
+/// Milliseconds per day.
 pub const MILLIS_PER_DAY: f64 = 1e3 * SECONDS_PER_DAY as f64;
 
-/// A point in, or a length of, simulated time, in picoseconds.
+/// A point in simulated time, or a duration, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -29,26 +29,27 @@ pub const MILLIS_PER_DAY: f64 = 1e3 * SECONDS_PER_DAY as f64;
 pub struct Picos(pub u64);
 
 impl Picos {
-    /// No time at all.
+    /// Time zero.
     pub const ZERO: Self = Self(0);
     /// Later than every simulated event.
     pub const MAX: Self = Self(u64::MAX);
-    /// Longest length a real number becomes: 2^58 ps, three days, so that the sum
-    /// of a few of them is exact. `simulate` refuses runs long before.
+    /// Upper limit of a duration converted from a real number: 2^58 ps (about three
+    /// days), so that adding a few of them cannot overflow. `simulate` rejects runs long
+    /// before that.
     pub const LONGEST: Self = Self(1 << 58);
 
-    /// Rounds to the nearest picosecond; negative and NaN inputs become zero, more
-    /// than [`Self::LONGEST`] becomes that.
+    /// Rounds to the nearest picosecond; negative and NaN inputs become zero, values
+    /// above [`Self::LONGEST`] are clamped to it.
     pub fn from_nanos(nanos: f64) -> Self {
         Self::from_real(nanos * PICOS_PER_NANO)
     }
 
-    /// From milliseconds, rounded; negative becomes zero.
+    /// Rounds as [`Self::from_nanos`] does.
     pub fn from_millis(millis: f64) -> Self {
         Self::from_micros(millis * MICROS_PER_MILLI)
     }
 
-    /// Rounds as [`Self::from_nanos`].
+    /// Rounds as [`Self::from_nanos`] does.
     pub fn from_micros(micros: f64) -> Self {
         Self::from_real(micros * PICOS_PER_MICRO)
     }
@@ -73,19 +74,19 @@ impl Picos {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// `self + other`, or the longest time there is.
+    /// `self + other`, saturating at [`Self::MAX`].
     #[must_use]
     pub fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// `self` so many times over, or the longest time there is.
+    /// `self * times`, saturating at [`Self::MAX`].
     #[must_use]
     pub fn times(self, times: u32) -> Self {
         Self(self.0.saturating_mul(u64::from(times)))
     }
 
-    /// This length stretched by `factor`, rounded as [`Self::from_nanos`].
+    /// This duration times `factor`, rounded as [`Self::from_nanos`] does.
     #[must_use]
     pub fn scale(self, factor: f64) -> Self {
         Self::from_real(self.0 as f64 * factor)
@@ -140,17 +141,17 @@ impl fmt::Display for Bytes {
 pub struct BytesPerSecond(pub f64);
 
 impl BytesPerSecond {
-    /// From the field's unit, 10^9 bytes per second.
+    /// From GB/s, 10^9 bytes per second.
     pub fn from_gigabytes(gigabytes_per_second: f64) -> Self {
         Self(gigabytes_per_second * 1e9)
     }
 
-    /// In the field's unit, 10^9 bytes per second.
+    /// In GB/s, 10^9 bytes per second.
     pub fn as_gigabytes(self) -> f64 {
         self.0 / 1e9
     }
 
-    /// The mean rate of `bytes` moved in `time`; zero for no time.
+    /// The mean rate of `bytes` moved in `time`; zero where `time` is zero.
     pub fn mean(bytes: Bytes, time: Picos) -> Self {
         if time == Picos::ZERO {
             return Self(0.0);
@@ -171,7 +172,7 @@ impl fmt::Display for BytesPerSecond {
 pub struct Watts(pub f64);
 
 impl Watts {
-    /// The energy this power spends in `time`.
+    /// The energy consumed at this power in `time`.
     pub fn during(self, time: Picos) -> Joules {
         Joules(self.0 * time.as_seconds())
     }

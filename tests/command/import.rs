@@ -81,7 +81,7 @@ fn what_is_no_model_is_refused_and_so_are_dimensions_that_it_has_not() {
     coexec_in(folder.path(), words(&twice)).assert_refused(&["batch=4 and batch=2"]);
     for how in ["--dim batch=4", "--skip-unknown"] {
         let line = format!("explore resnet18 --device pixel4 {how}");
-        coexec_in(folder.path(), words(&line)).assert_refused(&["resnet18", "is imported already"]);
+        coexec_in(folder.path(), words(&line)).assert_refused(&["resnet18", "apply to model files only"]);
     }
     fs::rename(folder.path().join("model.onnx"), folder.path().join("model.pb")).unwrap();
     coexec_in(folder.path(), words("import model.pb --out a.toml")).assert_refused(&[".onnx or .tflite"]);

@@ -1,8 +1,8 @@
-//! Attention as its products, its softmax and what exporters fuse around them.
+//! Attention as matrix products, softmax and the functions that exporters fuse with them.
 //!
-//! Heads lie outside tokens. Query heads that share a key and value head are rows of one product.
-//! Causal masks are part of the softmax, and cost nothing of their own; so do lengths of padded
-//! sequences.
+//! Heads are outside tokens in memory. Query heads that share a key and value head are rows of one
+//! product. Causal masks and the lengths of padded sequences are part of the softmax, at no extra
+//! cost.
 
 use super::product::last_two_swapped;
 use super::{Converter, Step, axis, unknown, unsound};
@@ -11,20 +11,20 @@ use crate::view::View;
 use crate::work::{Attention, Packing};
 use coexec_sim::workload::{Function, GenericKind, Softmax, Source};
 
-/// Products with cosines and sines, and their sum.
+/// Passes of a rotary embedding: products with cosines and sines, and their sum.
 const ROTARY_PASSES: u32 = 3;
 
 impl Converter<'_> {
-    /// Operands: query, key, value, past key, past value, a mask that is added; the results are
-    /// the output, all keys, all values, the scores.
+    /// Operands: query, key, value, past key, past value, additive mask. Results: output, all keys,
+    /// all values, scores.
     pub(super) fn attention(&mut self, node: &SourceNode, attention: &Attention) -> Step<()> {
         let (is_flat, [mut query, mut key, value]) = self.heads(node, attention)?;
         if attention.rotates {
             query = self.passed(".rotary", &query, &[], ROTARY_PASSES)?;
             key = self.passed(".rotary", &key, &[], ROTARY_PASSES)?;
         }
-        let key = self.behind_past(node, 3, key)?;
-        let value = self.behind_past(node, 4, value)?;
+        let key = self.appended_to_past(node, 3, key)?;
+        let value = self.appended_to_past(node, 4, value)?;
         self.write(node, 1, key.clone());
         self.write(node, 2, value.clone());
         let (grouped, [batch, heads, tokens]) = grouped(&query, &key)?;
@@ -53,14 +53,14 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Attention whose products are with a state of keys times values, of all steps at once.
+    /// Linear attention, with the products with the state (keys times values) for all steps at once.
     pub(super) fn linear_attention(&mut self, node: &SourceNode, attention: &Attention) -> Step<()> {
         let (_, [query, key, value]) = self.heads(node, attention)?;
         self.approximate("products of all steps at once");
         let (grouped, [batch, heads, tokens]) = grouped(&query, &key)?;
         let mut state = self.multiplied(&last_two_swapped(&key)?, &value)?;
         if attention.functions > 0 {
-            // What the state holds already of a value is taken from it.
+            // Delta rule: what the state already predicts for a key is subtracted from the value.
             let held = self.multiplied(&key, &state)?;
             state = self.multiplied(&last_two_swapped(&key)?, &held)?;
         }
@@ -71,7 +71,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The heads of query, key and value, and whether the file has them as features.
+    /// The heads of query, key and value, and whether the file packs heads into the features.
     fn heads(&mut self, node: &SourceNode, attention: &Attention) -> Step<(bool, [View; 3])> {
         let [query, key, value] = self.projections(node, attention)?;
         let (own, shared) = (attention.heads, attention.shared_heads);
@@ -79,14 +79,14 @@ impl Converter<'_> {
         Ok((query.extents.len() == 3, heads))
     }
 
-    /// Query, key and value, which files have apart, in one tensor, or as an input and weights.
+    /// Query, key and value, unpacked from separate tensors, from one tensor, or projected by weights.
     fn projections(&mut self, node: &SourceNode, attention: &Attention) -> Step<[View; 3]> {
         let query = self.view(node, 0)?;
         let is_alone = node.operand(1).is_none();
         match (attention.packing, &query.extents[..]) {
             (Packing::Projected, _) => {
                 let weights = self.weight_extents(node, 6)?;
-                let &[depth, outputs] = &weights[..] else { return unsound("weights that are no matrix") };
+                let &[depth, outputs] = &weights[..] else { return unsound("weights that are not a matrix") };
                 let all = self.linear(&query, depth, outputs, true)?;
                 self.split_heads(&all, attention)
             }
@@ -112,7 +112,7 @@ impl Converter<'_> {
         }
     }
 
-    /// The heads of queries, then of keys, then of values, along the features of one tensor.
+    /// Splits the features of one tensor into queries, keys and values.
     fn split_heads(&mut self, all: &View, attention: &Attention) -> Step<[View; 3]> {
         let place = axis(-1, all.extents.len())?;
         let (heads, shared) = (attention.heads, attention.shared_heads);
@@ -134,8 +134,8 @@ impl Converter<'_> {
         ])
     }
 
-    /// Keys or values behind those of tokens before, where an operand has them.
-    fn behind_past(&mut self, node: &SourceNode, operand: usize, view: View) -> Step<View> {
+    /// Keys or values appended to the past ones in `operand`, if there are any.
+    fn appended_to_past(&mut self, node: &SourceNode, operand: usize, view: View) -> Step<View> {
         if node.operand(operand).is_none() {
             return Ok(view);
         }
@@ -144,7 +144,7 @@ impl Converter<'_> {
             _ => self.view(node, operand)?,
         };
         let past = match past.extents[..] {
-            // Keys and values in one tensor.
+            // Past keys and values are in one tensor.
             [2, ref inner @ ..] if inner.len() == 4 => {
                 let inner = inner.to_vec();
                 self.part(&past, 0, operand as u32 - 3, 1)?.reshaped(inner)
@@ -154,20 +154,20 @@ impl Converter<'_> {
         self.joined_along(&[past, view], 2)
     }
 
-    /// `view` after so many passes over its elements, which read others beside it.
+    /// `view` after `passes` element-wise passes, which also read `others`.
     fn passed(&mut self, suffix: &str, view: &View, others: &[View], passes: u32) -> Step<View> {
         let sources: Vec<Source> = std::iter::once(view).chain(others).map(|view| view.source).collect();
         let source = self.emit_generic(suffix, (GenericKind::Elementwise, passes), &sources, view.shape)?;
         Ok(View { source, ..view.clone() })
     }
 
-    /// Rows of tables for words, places and segments, their sum and its norm.
+    /// Norm of the sum of word, position and segment embeddings.
     pub(super) fn embedding_norm(&mut self, node: &SourceNode) -> Step<View> {
         let mut sum = self.lookup(node, 2, 0)?;
-        let [.., tokens, features] = sum.extents[..] else { return unsound("a table of one number") };
+        let [.., tokens, features] = sum.extents[..] else { return unsound("a table that is a scalar") };
         let places = self.view(node, 3)?;
         if elements(&places.extents) < u64::from(tokens) * u64::from(features) {
-            return unsound(format!("{tokens} tokens, and a table of fewer places"));
+            return unsound(format!("{tokens} tokens, but a table of fewer positions"));
         }
         let tensor = node.operand(3).unwrap_or_default();
         let places = self.given_constant(tensor, vec![1, tokens, features])?;
@@ -180,8 +180,8 @@ impl Converter<'_> {
     }
 }
 
-/// A query as one product for each head of `key`, whose rows are all tokens of all heads that share it; its batch,
-/// heads and tokens.
+/// The query with one matrix per head of `key`, whose rows are all tokens of the query heads that share it; and the
+/// query's batch, heads and tokens.
 fn grouped(query: &View, key: &View) -> Step<(View, [u32; 3])> {
     let (&[batch, heads, tokens, depth], &[_, shared, ..]) = (&query.extents[..], &key.extents[..]) else {
         return unsound("a query or a key without heads");
@@ -193,14 +193,14 @@ fn grouped(query: &View, key: &View) -> Step<(View, [u32; 3])> {
     Ok((query.reshaped(vec![batch, shared, rows, depth]), [batch, heads, tokens]))
 }
 
-/// Heads as features of each token.
+/// Concatenates the heads of each token as features.
 fn side_by_side(heads: &View) -> View {
     let tokens = heads.transposed(&[0, 2, 1, 3]);
     let features = as_extent(elements(&tokens.extents[2..]));
     tokens.reshaped(vec![tokens.extents[0], tokens.extents[1], features])
 }
 
-/// Batch, heads, tokens, features of a tensor that has the heads among its features or as an
+/// A tensor as batch, heads, tokens, features; its heads are packed into the features or are an
 /// axis.
 fn heads_of(view: &View, heads: u32) -> Step<View> {
     match view.extents[..] {

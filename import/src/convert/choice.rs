@@ -1,8 +1,8 @@
-//! Branches of a model, of which one runs.
+//! Conditionals.
 //!
-//! Where the condition is known, that branch is the model's; else the one that takes more, by its
-//! multiply-adds and then by the elements it moves, stands for both. What only the other needs is
-//! left out behind.
+//! Where the condition is known, its branch is taken. Otherwise the branch with more multiply-adds, then
+//! with more elements moved, is taken as an upper bound. Operators that only the other branch needs are
+//! pruned afterwards.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::model::{Constant, SourceNode, Work};
 use coexec_sim::Source;
 
 impl Converter<'_> {
-    /// Operands: the condition, what the first branch has for each result, then the second.
+    /// Operands: the condition, the results of the first branch, the results of the second.
     pub(super) fn choice(&mut self, node: &SourceNode) -> Step<()> {
         let count = node.writes.len();
         let of = |first: usize| -> Option<Vec<Value>> {
@@ -30,9 +30,9 @@ impl Converter<'_> {
                 let (chosen, other) = if is_first { (yes, no) } else { (no, yes) };
                 chosen.into_iter().zip(&other).map(|(chosen, other)| of_either(chosen, other)).collect()
             }
-            // The other branch makes no sense with these extents, and does not run.
+            // The other branch is invalid with these extents, so it cannot run.
             (None, Some(only), None) | (None, None, Some(only)) => only,
-            (_, _, _) => return unsound("a branch that writes less than it should"),
+            (_, _, _) => return unsound("a branch lacks a result"),
         };
         for (index, value) in chosen.into_iter().enumerate() {
             self.set(node, index, value);
@@ -40,9 +40,9 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Notes where the branch begins that `node` is in.
+    /// Records where the branches that contain `node` start in the graph.
     pub(super) fn enter(&mut self, node: &SourceNode) {
-        // A choice follows its branches, and takes one.
+        // A conditional comes right after its branches and compares their work.
         let depth = node.branches as usize + usize::from(node.work == Work::Choice);
         self.begun.truncate(depth);
         while self.begun.len() < depth {
@@ -50,7 +50,7 @@ impl Converter<'_> {
         }
     }
 
-    /// What becomes of `done`: a branch that cannot be converted may not be needed.
+    /// Defers an error inside a branch to its conditional, since the branch may not be needed.
     pub(super) fn leave(
         &mut self,
         node: &SourceNode,
@@ -63,7 +63,7 @@ impl Converter<'_> {
             }
             Err(error) if node.work == Work::Choice => Err(self.refused.take().unwrap_or(error)),
             done => {
-                // Nodes outside may come between those of a branch, as these need them.
+                // Nodes outside may come between those of a branch, so only the outermost conditional resets this.
                 if node.branches == 0 && node.work == Work::Choice {
                     self.refused = None;
                 }
@@ -72,7 +72,7 @@ impl Converter<'_> {
         }
     }
 
-    /// Multiply-adds and elements of all in the branches at hand that some results need.
+    /// Multiply-adds and elements moved by the operators of the current branches that `values` depend on.
     fn work_behind(&self, values: &[Value]) -> (u64, u64) {
         let first = self.begun.last().copied().unwrap_or(0);
         let mut seen = HashSet::new();
@@ -91,7 +91,7 @@ impl Converter<'_> {
     }
 }
 
-/// What is known of a result whichever branch runs: of a constant its extents, unless both have the same.
+/// The result of the chosen branch; a constant loses its values unless both branches have the same.
 fn of_either(chosen: Value, other: &Value) -> Value {
     match (chosen, other) {
         (Value::Constant(chosen), Value::Constant(other)) if chosen != *other => {

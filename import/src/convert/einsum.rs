@@ -1,4 +1,4 @@
-//! Sums of products over named axes, as matrix products.
+//! Einsum equations as matrix products.
 
 use std::collections::HashSet;
 
@@ -8,17 +8,17 @@ use crate::model::{SourceNode, as_extent, elements};
 use crate::view::View;
 use coexec_sim::workload::GenericKind;
 
-/// The name of an axis: a letter, or a number above all letters for those that dots stand for.
+/// The label of an axis: a letter, or a number above all letters for axes of an ellipsis.
 type Label = u32;
 
-/// Where the names of axes begin that dots stand for, counted from the last.
+/// First label of an ellipsis' axes, which are counted from the last.
 const DOTS: Label = 0x11_0000;
 
-/// A tensor and the names of its axes.
+/// A tensor with the labels of its axes.
 struct Term {
     view: View,
     labels: Vec<Label>,
-    /// Whether it is known before.
+    /// Whether it is constant.
     trained: bool,
 }
 
@@ -55,7 +55,7 @@ impl Converter<'_> {
         Ok(product.view.transposed(&permutation))
     }
 
-    /// The sum over axes that nobody wants, and the diagonal of those named twice.
+    /// The sum over axes that are not kept, and the diagonal of repeated ones.
     fn summed(&mut self, term: Term, is_kept: impl Fn(Label) -> bool) -> Step<Term> {
         let mut labels = Vec::new();
         let mut extents = Vec::new();
@@ -74,7 +74,7 @@ impl Converter<'_> {
         Ok(Term { view: View { source, ..view }, labels, trained: false })
     }
 
-    /// The product of two terms, summed over the axes of both that nobody else wants.
+    /// The product of two terms, contracted over their common axes that are not kept.
     fn contracted(&mut self, left: Term, right: Term, kept: &HashSet<Label>) -> Step<Term> {
         let has = |term: &Term| term.labels.iter().copied().collect::<HashSet<Label>>();
         let (in_left, in_right) = (has(&left), has(&right));
@@ -100,7 +100,8 @@ impl Converter<'_> {
     }
 }
 
-/// A term with its axes in three groups, the last two as one axis each; and the extents of the groups.
+/// A term transposed into three groups of axes, with each of the last two groups merged into one axis; and the
+/// extents of the groups.
 fn grouped(term: &Term, groups: [&Vec<Label>; 3]) -> Step<(View, [Vec<u32>; 3])> {
     let place = |label: &Label| term.labels.iter().position(|other| other == label).unwrap_or_default();
     let permutation: Vec<usize> = groups.iter().flat_map(|group| group.iter().map(place)).collect();
@@ -115,7 +116,7 @@ fn grouped(term: &Term, groups: [&Vec<Label>; 3]) -> Step<(View, [Vec<u32>; 3])>
     Ok((term.view.transposed(&permutation).reshaped(joined), extents))
 }
 
-/// The names of the axes of an operand.
+/// The labels of an operand's axes.
 fn labels(text: &str, rank: usize) -> Step<Vec<Label>> {
     let letters = text.chars().filter(|letter| letter.is_alphabetic()).count();
     let mut labels = Vec::new();
@@ -128,16 +129,16 @@ fn labels(text: &str, rank: usize) -> Step<Vec<Label>> {
             rest = behind;
             labels.extend((0..rank.saturating_sub(letters)).rev().map(|place| DOTS + place as u32));
         } else if letter != ' ' {
-            return unsound(format!("the sign {letter:?} in its equation"));
+            return unsound(format!("the character {letter:?} in its equation"));
         }
     }
     if labels.len() != rank {
-        return unsound(format!("{} names for {rank} axes", labels.len()));
+        return unsound(format!("{} labels for {rank} axes", labels.len()));
     }
     Ok(labels)
 }
 
-/// The names of the result's axes: those that are said, or all that stand once.
+/// The labels of the result's axes: those in the equation, or else all that occur once, in alphabetical order.
 fn wanted(terms: &[Term], said: Option<&str>) -> Step<Vec<Label>> {
     let all: Vec<Label> = terms.iter().flat_map(|term| term.labels.iter().copied()).collect();
     let mut dots: Vec<Label> = all.iter().copied().filter(|&label| label >= DOTS).collect();

@@ -1,8 +1,8 @@
-//! Element-wise functions, of one tensor and of two.
+//! Unary and binary element-wise functions.
 //!
-//! A difference, maximum or minimum of two tensors costs what a sum does and becomes one, as a
-//! quotient by constants a product; any clipping becomes `relu6`. A factor or a shift a
-//! channel that follows trained weights is part of them.
+//! A difference, maximum or minimum of two tensors costs the same as a sum and becomes one;
+//! likewise a quotient by a constant becomes a product, and any clip `relu6`. A per-channel scale
+//! or shift after trained weights is folded into them.
 
 use super::{Converter, Step, unsound};
 use crate::model::{Arithmetic, Elemental, SourceNode, elements};
@@ -26,11 +26,11 @@ impl Converter<'_> {
             | Elemental::Reciprocal
             | Elemental::Transcendental => Function::Sigmoid,
         };
-        self.approximate(format!("{function}, a function of as many instructions"));
+        self.approximate(format!("{function}, a function of about as many instructions"));
         self.applied(&view, function)
     }
 
-    /// A function of each element: it does not matter in which order they lie.
+    /// Applies a unary function, in whatever memory order the elements have.
     pub(super) fn applied(&mut self, view: &View, function: Function) -> Step<View> {
         let operator = Elementwise { function, input: view.shape, other: None };
         let source = self.emit("", operator, &[view.source])?;
@@ -85,7 +85,7 @@ impl Converter<'_> {
         self.with_operand(node, &view, [first, second], function)
     }
 
-    /// A function of `view`, which is of one operand, and of another operand, which may be constant.
+    /// A function of `view`, made from operand `operand`, and of operand `other`, which may be constant.
     pub(super) fn with_operand(
         &mut self,
         node: &SourceNode,
@@ -120,7 +120,7 @@ impl Converter<'_> {
         self.joined(&view, given, shape, function)
     }
 
-    /// A sum or product of two tensors.
+    /// A function of two tensors with broadcasting.
     pub(super) fn two(&mut self, left: &View, right: &View, function: Function) -> Step<View> {
         let extents = broadcast(&left.extents, &right.extents)?;
         let (mut first, mut second) = (left.aligned(extents.len()), right.aligned(extents.len()));
@@ -148,7 +148,7 @@ impl Converter<'_> {
         self.joined(&first, other, first.shape, function)
     }
 
-    /// Emits a function of two operands.
+    /// Emits a binary function.
     fn joined(&mut self, first: &View, other: Source, shape: Shape, function: Function) -> Step<View> {
         let operator = Elementwise { function, input: first.shape, other: Some(shape) };
         let source = self.emit("", operator, &[first.source, other])?;
@@ -156,7 +156,7 @@ impl Converter<'_> {
     }
 }
 
-/// Extents of what two tensors give, as `NumPy` broadcasts.
+/// Broadcast extents of two tensors, by the rules of `NumPy`.
 pub(crate) fn broadcast(left: &[u32], right: &[u32]) -> Step<Vec<u32>> {
     let rank = left.len().max(right.len());
     let at = |extents: &[u32], axis: usize| {
@@ -166,7 +166,7 @@ pub(crate) fn broadcast(left: &[u32], right: &[u32]) -> Step<Vec<u32>> {
         .map(|axis| match (at(left, axis), at(right, axis)) {
             (one, other) if one == other || other == 1 => Ok(one),
             (1, other) => Ok(other),
-            (one, other) => unsound(format!("extents {one} and {other} that do not go together")),
+            (one, other) => unsound(format!("extents {one} and {other} cannot be broadcast")),
         })
         .collect()
 }

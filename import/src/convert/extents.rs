@@ -1,7 +1,7 @@
-//! What is known of what nodes write without an operator of the workload: extents, and of constants the numbers.
+//! Shape inference for nodes without an operator of the workload, and values of folded constants.
 //!
-//! Responsible for: each node's rule, and what the file says where there is none. Not for: operators, which have
-//! extents of their own.
+//! Responsible for: each node's rule, and the extents stated in the file where there is no rule. Not for: operators of
+//! the workload, which determine their extents themselves.
 
 use super::elementwise::broadcast;
 use super::reduce::{reduced, reduced_axes};
@@ -10,31 +10,31 @@ use crate::fold;
 use crate::model::{Constant, Elemental, Extents, SourceNode, Spectrum, Work, as_extent, elements};
 
 impl Converter<'_> {
-    /// What is known of a result: by rule, or else extents as the file says them.
+    /// Extents and known values of a result: by rule, or else the extents stated in the file.
     pub(super) fn result(&mut self, node: &SourceNode, index: usize) -> Step<Constant> {
         let tensor = node.result(index);
-        let said = tensor.and_then(|tensor| self.model.tensors[tensor].said());
+        let said = tensor.and_then(|tensor| self.model.tensors[tensor].static_extents());
         let is_bound = matches!(&node.work, Work::Generic { extents, .. } if extents.is_bound());
         if is_bound && said.is_none() {
-            self.approximate("as many results as there can be");
+            self.approximate("the maximum number of results");
         }
         if let (Work::Generic { extents: Extents::Rows { has_kinds: true, .. }, .. }, 0) = (&node.work, index)
         {
             return Ok(Constant::of_extents(vec![rows(&self.extents_read(node, 0)?)]));
         }
         match (said, self.ruled(node)) {
-            // Results beside the first are seldom like it.
+            // Rules describe the first result; the others rarely have its extents.
             (Some(said), _) if index > 0 || is_bound => Ok(Constant::of_extents(said)),
             (_, Ok(Some(known))) => Ok(known),
             (Some(said), _) => Ok(Constant::of_extents(said)),
             (None, Ok(None)) => {
-                unknown("its extents are computed by the network, and the file does not say them")
+                unknown("its extents are computed by the network, and the file does not state them")
             }
             (None, Err(problem)) => Err(problem),
         }
     }
 
-    /// Extents of an operand, zeros around it included.
+    /// Extents of an operand, including its padding.
     pub(super) fn extents_read(&self, node: &SourceNode, operand: usize) -> Step<Vec<u32>> {
         Ok(match self.read(node, operand)? {
             Value::View(view) => view.padded_extents(self.spatial_axes()),
@@ -42,8 +42,7 @@ impl Converter<'_> {
         })
     }
 
-    /// Extents by the rule of the node's work, where there is one that holds here, and the numbers of what is computed
-    /// with constants.
+    /// Extents by the rule of the node's work, with the values of folded constants; `None` where no rule applies.
     pub(super) fn ruled(&self, node: &SourceNode) -> Step<Option<Constant>> {
         let extents = self.extents_ruled(node)?;
         extents.map(|extents| self.with_numbers(node, extents)).transpose()
@@ -98,7 +97,7 @@ impl Converter<'_> {
             | Work::GroupNorm { .. }
             | Work::Choice
             | Work::List(_)
-            | Work::Rounds(_)
+            | Work::Loop(_)
             | Work::Reshape(_)
             | Work::Transpose
             | Work::Slice(_)
@@ -110,7 +109,7 @@ impl Converter<'_> {
         })
     }
 
-    /// A result of those extents, with its numbers where it is computed with constants by a function that is known.
+    /// A result with `extents`, and with its values if they can be folded.
     fn with_numbers(&self, node: &SourceNode, extents: Vec<u32>) -> Step<Constant> {
         let constant = |operand: usize| self.constant(node, operand);
         let at = |operand: usize, place: &[usize]| constant(operand)?.at(place);
@@ -145,26 +144,26 @@ impl Converter<'_> {
         }))
     }
 
-    /// A number between the two that a node's operands say; an absent one is no limit.
+    /// The value of a clip with limits in operands 1 and 2; an absent operand is no limit. `None` without operands.
     fn clipped(&self, node: &SourceNode, place: &[usize]) -> Option<f64> {
         let at = |operand: usize| self.constant(node, operand)?.at(place);
         let limit = |operand: usize, usual: f64| match node.operand(operand) {
             Some(_) => at(operand),
             None => Some(usual),
         };
-        // TensorFlow Lite's kinds have limits of their own, and none as operands.
+        // TensorFlow Lite's variants have fixed limits and no operands for them.
         let has_limits = node.operand(1).is_some() || node.operand(2).is_some();
         let number = at(0)?.max(limit(1, f64::MIN)?).min(limit(2, f64::MAX)?);
         has_limits.then_some(number)
     }
 
-    /// Extents that all operands broadcast to.
+    /// The broadcast extents of all operands.
     fn broadcast(&self, node: &SourceNode) -> Step<Vec<u32>> {
         let mut given = (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some());
         given.try_fold(Vec::new(), |extents, operand| broadcast(&extents, &self.extents_read(node, operand)?))
     }
 
-    /// Whether the numbers of an operand are known, or it is absent.
+    /// Whether the values of an operand are known, or it is absent.
     fn is_known(&self, node: &SourceNode, operand: usize) -> bool {
         node.operand(operand).is_none()
             || self.constant(node, operand).is_some_and(|constant| constant.numbers.is_some())
@@ -198,7 +197,7 @@ impl Converter<'_> {
                 let (from, mut extents) = (read(0)?, read(1)?);
                 let depth = extents.pop().map_or(0, |depth| depth as usize).saturating_add(shared);
                 let Some(inner) = from.get(depth..) else {
-                    return unsound("places of more axes than there are");
+                    return unsound("indices into more axes than there are");
                 };
                 extents.extend(inner);
                 Some(extents)
@@ -217,7 +216,7 @@ impl Converter<'_> {
         })
     }
 
-    /// Extents of the frequencies of a signal, where the number of its points is known.
+    /// Extents of a Fourier transform; `None` where the number of points is unknown.
     fn spectrum(&self, node: &SourceNode, spectrum: &Spectrum) -> Step<Option<Vec<u32>>> {
         let mut extents = self.extents_read(node, 0)?;
         let rank = extents.len();
@@ -229,7 +228,7 @@ impl Converter<'_> {
         }
         match *spectrum {
             Spectrum::Whole { axis: usual, is_half } => {
-                // Later versions have the axis as an operand.
+                // In later opsets the axis is an operand.
                 let along = axis(self.number(node, 2).map_or(usual, |along| along as i64), rank)?;
                 extents[along] = frequencies(first(1).unwrap_or(extents[along]), is_half);
                 extents[rank - 1] = 2;
@@ -238,7 +237,7 @@ impl Converter<'_> {
                 let window = self.value(node, 2).and_then(|window| window.extents().first().copied());
                 let (Some(step), Some(length)) = (first(1), first(3).or(window)) else { return Ok(None) };
                 let (&[batch, points], true) = (&extents[..rank.min(2)], step > 0) else {
-                    return unsound("windows over what is no signal");
+                    return unsound("windows over something that is not a signal");
                 };
                 let Some(behind) = points.checked_sub(length) else {
                     return unsound(format!("windows of {length} points over {points}"));
@@ -258,18 +257,18 @@ impl Converter<'_> {
         Ok(Some(extents))
     }
 
-    /// Extents of as many boxes as can be left: a batch, a kind and a place each.
+    /// Upper bound of the result of non-maximum suppression: batch, class and index per box.
     fn boxes(&self, node: &SourceNode) -> Step<Vec<u32>> {
         let (boxes, scores) = (self.extents_read(node, 0)?, self.extents_read(node, 1)?);
         let (&[_, count, _], &[batch, kinds, _]) = (&boxes[..], &scores[..]) else {
-            return unsound("boxes of another number of axes");
+            return unsound("boxes or scores of the wrong rank");
         };
         let most = self.number(node, 2).map_or(count, |most| as_extent(most as i64));
         let all = u64::from(batch) * u64::from(kinds);
         Ok(vec![as_extent(all.saturating_mul(u64::from(count.min(most)))), 3])
     }
 
-    /// Extents after zeros were added around, or elements cut off.
+    /// Extents after padding or cropping; `None` where the axes are unknown.
     fn padded(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
         let (from, numbers) = (self.extents_read(node, 0)?, self.numbers(node, 1)?);
         let rank = from.len();
@@ -288,28 +287,28 @@ impl Converter<'_> {
     }
 }
 
-/// Extents after so many copies along each axis.
+/// Extents after tiling.
 fn tiled(extents: &[u32], copies: &[u32]) -> Vec<u32> {
     extents.iter().zip(copies).map(|(one, &copies)| one.saturating_mul(copies)).collect()
 }
 
-/// Rows of a matrix; a list of numbers is one.
+/// Number of rows of a matrix; a vector is one row.
 fn rows(extents: &[u32]) -> u32 {
     if extents.len() > 1 { extents[0] } else { 1 }
 }
 
-/// Batch and channels of an image, and the pixels of a grid of places.
+/// Extents after grid sampling: batch and channels of the image, pixels of the grid.
 fn sampled(image: &[u32], grid: &[u32]) -> Step<Vec<u32>> {
     match (image.get(..2), grid) {
         (Some(outer), [_, inner @ .., _]) => Ok([outer, inner].concat()),
-        _ => unsound("a grid over something that is no image"),
+        _ => unsound("a grid over something that is not an image"),
     }
 }
 
-/// The channels of an image over so many pixels, for each region.
+/// Extents after region pooling: regions, channels of the image, height, width.
 fn regions(image: &[u32], regions: &[u32], [height, width]: [u32; 2]) -> Step<Vec<u32>> {
     match (image, regions) {
         (&[_, channels, ..], &[count, ..]) => Ok(vec![count, channels, height, width]),
-        _ => unsound("regions of something that is no image"),
+        _ => unsound("regions of something that is not an image"),
     }
 }

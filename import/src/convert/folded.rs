@@ -1,14 +1,13 @@
-//! Nodes that are computed when a model is converted.
+//! Constant folding: nodes that are evaluated during conversion.
 //!
-//! Responsible for: which nodes those are: all they read is constant, they ask for extents, or they write nothing. Not
-//! for: what constants are then (`fold.rs`).
+//! Responsible for: which nodes are folded: those with only constant operands, those that read extents, and those with
+//! empty results. Not for: the folded values (`fold.rs`).
 
 use super::{Converter, MISSING, Problem, Step, Value, unsound};
 use crate::model::{Constant, Extents, SourceNode, TensorId, Work, elements};
 
 impl Converter<'_> {
-    /// Computes the node now, where it can be: all it reads is constant, or it asks
-    /// for extents.
+    /// Folds the node if possible; returns whether it did.
     pub(super) fn folded(&mut self, node: &SourceNode) -> Step<bool> {
         if matches!(node.work, Work::Shape { .. } | Work::Size) {
             let extents = self.extents_read(node, 0)?;
@@ -34,7 +33,7 @@ impl Converter<'_> {
         | Work::Choice
         | Work::List(_) = node.work
         {
-            // The elements of a constant are picked and reordered like any others.
+            // Their conversion handles constants and computed tensors alike.
             return Ok(false);
         }
         for &read in node.reads.iter().flatten() {
@@ -44,7 +43,7 @@ impl Converter<'_> {
                 None => return unsound(MISSING),
             }
         }
-        // Compilers compute it once, whatever it holds: where its numbers are not known, its extents matter.
+        // Compilers fold it whatever its values; where they are unknown here, its extents suffice.
         let constant = match self.result(node, 0) {
             Err(Problem::Unknown(_)) => return self.folded_as_computed(node).map(|()| true),
             known => known?,
@@ -60,7 +59,7 @@ impl Converter<'_> {
         Ok(true)
     }
 
-    /// Whether one number decides a condition that the network computes beside it.
+    /// Folds a logical connective whose constant operand alone determines the result.
     fn decided(&mut self, node: &SourceNode) -> bool {
         let is_condition = matches!(node.work, Work::Arithmetic(_));
         let known = is_condition.then(|| self.ruled(node)).and_then(Result::ok).flatten();
@@ -68,7 +67,7 @@ impl Converter<'_> {
         known.map(|known| self.set(node, 0, Value::Constant(known))).is_some()
     }
 
-    /// Whether a node writes nothing, as what it reads beside has no elements: masks of a detector without masks, say.
+    /// Folds a node with an empty result, due to an empty operand (as for the masks of a detector without masks).
     fn is_of_nothing(&mut self, node: &SourceNode) -> bool {
         let is_empty = |tensor: &TensorId| matches!(&self.values[*tensor], Some(Value::Constant(constant)) if constant.elements() == 0);
         if !node.reads.iter().flatten().any(is_empty) {
@@ -78,8 +77,8 @@ impl Converter<'_> {
         nothing.map(|nothing| self.set(node, 0, Value::Constant(nothing))).is_some()
     }
 
-    /// Computes a node of constants whose extents no rule says as any other, and takes its results
-    /// for constants; then nothing reads its operators.
+    /// Folds a node of constants without a shape inference rule: converts it, then turns its results
+    /// into constants, which leaves its operators without readers.
     fn folded_as_computed(&mut self, node: &SourceNode) -> Step<()> {
         self.computed(node)?;
         for &tensor in node.writes.iter().flatten() {

@@ -1,24 +1,24 @@
-//! Operators that need no kernel of their own.
+//! Generic operators.
 //!
-//! Responsible for: the operator that stands for a node by what it moves and computes. Not for:
-//! the extents of its result, which `extents.rs` finds.
+//! Responsible for: generic operators, priced by their traffic, for nodes without an operator of their own.
+//! Not for: the extents of their results, which `extents.rs` infers.
 
 use super::{Converter, Step, Value, unknown};
 use crate::model::{Constant, Extents, SourceNode, TensorId, Work};
 use crate::view::{View, wide, wide_axes};
 use coexec_sim::workload::{GenericKind, Padding, Source};
 
-/// Most numbers of a constant that a kernel has among its arguments; of more it reads a tensor.
+/// Maximum number of elements of a constant that a kernel gets as an argument; a larger one is read as a tensor.
 const MAX_ARGUMENT: u64 = 16;
 
 impl Converter<'_> {
-    /// Everything that a node writes, each result by an operator of its own.
+    /// Converts a node to generic operators, one per used result.
     pub(super) fn generic(&mut self, node: &SourceNode) -> Step<()> {
         for index in 0..node.writes.len() {
             if index == 0 || self.is_wanted(node, index) {
                 let first = node.result(0).and_then(|tensor| self.values[tensor].clone());
                 let value = match first {
-                    Some(Value::View(first)) if index > 0 => self.beside(node, index, &first)?,
+                    Some(Value::View(first)) if index > 0 => self.further_result(node, index, &first)?,
                     _ => self.generic_value(node, index)?,
                 };
                 self.set(node, index, value);
@@ -27,13 +27,13 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Whether any node reads a result.
+    /// Whether a result has a reader.
     pub(super) fn is_wanted(&self, node: &SourceNode, index: usize) -> bool {
         node.result(index).is_some_and(|tensor| self.readers[tensor] > 0)
     }
 
-    /// What else a node writes that is of the first result's extents, where it is wanted (a pool's places).
-    pub(super) fn alike(&mut self, node: &SourceNode, first: &View) -> Step<()> {
+    /// Writes the used results after the first with the extents of the first (the indices of a max pool).
+    pub(super) fn write_like_first(&mut self, node: &SourceNode, first: &View) -> Step<()> {
         for index in 1..node.writes.len() {
             if self.is_wanted(node, index) {
                 let source =
@@ -44,8 +44,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// A result beside the first: written with it, and moved to where it belongs.
-    fn beside(&mut self, node: &SourceNode, index: usize, first: &View) -> Step<Value> {
+    /// A result after the first: a copy from the operator of the first.
+    fn further_result(&mut self, node: &SourceNode, index: usize, first: &View) -> Step<Value> {
         if matches!(node.work, Work::Generic { extents: Extents::Quantised, .. }) {
             return Ok(Value::Constant(Constant::default()));
         }
@@ -56,7 +56,7 @@ impl Converter<'_> {
         Ok(Value::View(View { source, ..view }))
     }
 
-    /// The first result of a node that reads what the network computes.
+    /// The first result of a node with computed operands.
     pub(super) fn generic_view(&mut self, node: &SourceNode) -> Step<View> {
         match self.generic_value(node, 0)? {
             Value::View(view) => Ok(view),
@@ -65,11 +65,11 @@ impl Converter<'_> {
     }
 
     fn generic_value(&mut self, node: &SourceNode, index: usize) -> Step<Value> {
-        // Part of the product behind it, in whose format the workload is.
+        // Quantisation is part of the product that follows, whose format the workload has.
         if let Work::Generic { extents: Extents::Quantised, .. } = node.work {
             return self.view(node, 0).map(Value::View);
         }
-        let Some(work) = node.work.generic() else { return unknown("it has no class of work") };
+        let Some(work) = node.work.generic() else { return unknown("it has no generic operator") };
         let extents = self.result(node, index)?.extents;
         if extents.contains(&0) {
             return Ok(Value::Constant(Constant::of_extents(extents)));
@@ -86,7 +86,7 @@ impl Converter<'_> {
         Ok(Value::View(View { source, ..view }))
     }
 
-    /// Where an output of the model comes from: of one that is given as it is, from a copy.
+    /// The source of an output of the model; for an output that is an input, a copy. `None` for other constants.
     pub(super) fn output(&mut self, tensor: TensorId) -> Step<Option<Source>> {
         let view = match self.values[tensor].clone() {
             Some(Value::View(view)) => self.with_zeros(view)?,
@@ -101,8 +101,8 @@ impl Converter<'_> {
         self.emit_generic("", (GenericKind::Movement, 1), &[view.source], view.shape).map(Some)
     }
 
-    /// What a node reads as tensors: what the network computes, and constants of many numbers
-    /// beside it.
+    /// The operands that a node reads as tensors: computed ones, and constants too large for an
+    /// argument. Empty if none is computed.
     fn operands(&mut self, node: &SourceNode) -> Step<Vec<View>> {
         if !(0..node.reads.len()).any(|operand| self.source(node, operand).is_some()) {
             return Ok(Vec::new());
@@ -117,7 +117,7 @@ impl Converter<'_> {
         Ok(views)
     }
 
-    /// A tensor of those extents, in an order in memory like another's; its source is to be set.
+    /// A view of `extents` with a memory order like that of `other`, whose source the caller must replace.
     pub(super) fn like(&self, other: &View, extents: Vec<u32>) -> View {
         let is_image = extents.len() == 4
             && other.extents.len() == 4

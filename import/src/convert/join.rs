@@ -1,4 +1,4 @@
-//! Tensors put together: concatenations, zeros around, copies, larger images.
+//! Concatenation, padding, tiling, expansion and resizing.
 
 use super::{Converter, Problem, Step, Value, axis, unknown, unsound};
 use crate::fold;
@@ -6,7 +6,7 @@ use crate::model::{Constant, SourceNode, TensorId, as_extent, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{Concat, Dimension, Interpolation, Pad, Padding, Reshape, Resize, Shape, Source};
 
-/// Most copies of a tensor that are joined: a larger image, a mask for each head.
+/// Maximum number of copies of a tensor that are concatenated, as for a mask per head.
 const MAX_COPIES: u32 = 64;
 
 impl Converter<'_> {
@@ -20,7 +20,8 @@ impl Converter<'_> {
         self.joined_values(&parts, along, is_new)
     }
 
-    /// Tensors joined along an axis, perhaps a new one; constants among them are stored as the tensors beside them.
+    /// Concatenates tensors along an axis, or stacks them along a new one. Constants among them are stored in the
+    /// layout of the others.
     pub(super) fn joined_values(
         &mut self,
         parts: &[(Value, TensorId)],
@@ -51,14 +52,14 @@ impl Converter<'_> {
         self.joined_along(&views, place).map(Value::View)
     }
 
-    /// Tensors one after the other along an axis.
+    /// Concatenates tensors along an axis.
     pub(super) fn joined_along(&mut self, views: &[View], along: usize) -> Step<View> {
         let extents = joined_extents(views.iter().map(|view| &view.extents[..]), along)?;
         let first = &views[0];
         if views.len() == 1 {
             return Ok(first.clone());
         }
-        // A constant is stored as the others need it.
+        // Constants are stored in the layout of the computed tensors, which therefore come first.
         let (stored, computed): (Vec<&View>, Vec<&View>) =
             views.iter().partition(|view| self.stored.contains(&view.source));
         let leading = [computed, stored].concat();
@@ -72,11 +73,11 @@ impl Converter<'_> {
         let parts: Vec<u32> = views.iter().map(|view| view.extents[along]).collect();
         let extent = shape.with(dimension, parts[0]);
         let source = self.emit("", Concat { extent, dimension, extents: parts }, &sources)?;
-        Ok(self.seen(source, extents, order))
+        Ok(self.view_as(source, extents, order))
     }
 
-    /// The extent under which an axis of `view` is a dimension of its own, and that dimension,
-    /// where all axes lie in that order.
+    /// The shape in which the axis `along` of `view` is a dimension of its own, and that dimension,
+    /// for axes in memory order `order`.
     pub(super) fn placed(&self, view: &View, along: usize, order: &[usize]) -> Step<(Shape, Dimension)> {
         let place = order.iter().position(|&other| other == along).unwrap_or(order.len());
         let of = |axes: &[usize]| axes.iter().map(|&other| view.extents[other]).collect::<Vec<u32>>();
@@ -84,15 +85,15 @@ impl Converter<'_> {
         let rank = view.extents.len();
         let is_channels = along + 1 == rank || self.image_order(rank).last() == Some(&along);
         if inner.is_empty() && (rank == 1 || !is_channels) {
-            // Of tensors with one channel, which frameworks keep as such; they take a list of numbers
-            // for a batch of them, and give each a thread.
+            // Frameworks keep tensors of one channel as such. They treat a vector as a batch of scalars,
+            // with a thread for each.
             inner.push(1);
         }
         placed_in(view, along, &outer, &inner)
             .ok_or_else(|| Problem::Unsound("a tensor is too large".to_owned()))
     }
 
-    /// The order in memory of what is joined along an axis: that of a part which has it.
+    /// The memory order of a concatenation along an axis: that of a part with more than one element along it.
     fn order_with(&self, views: &[&View], along: usize, extents: &[u32]) -> Vec<usize> {
         let has = |view: &&&View| view.extents[along] != 1;
         if let Some(order) = views.iter().filter(has).find_map(|view| view.order.clone()) {
@@ -104,8 +105,8 @@ impl Converter<'_> {
         }
     }
 
-    /// An order in memory with one more axis: channels innermost, others where the file
-    /// has them.
+    /// A memory order with one more axis: channels innermost, other axes at their position in the
+    /// file.
     fn order_and(&self, order: &[usize], along: usize, rank: usize) -> Vec<usize> {
         let mut order: Vec<usize> = order.iter().copied().filter(|&other| other != along).collect();
         let is_channels = rank == 4 && self.image_order(rank).last() == Some(&along);
@@ -117,7 +118,7 @@ impl Converter<'_> {
         order
     }
 
-    /// A tensor with the zeros around it as elements.
+    /// The view with its padding materialised.
     pub(super) fn with_zeros(&mut self, view: View) -> Step<View> {
         if view.padding == Padding::NONE {
             return Ok(view);
@@ -125,14 +126,14 @@ impl Converter<'_> {
         let extents = view.padded_extents(self.spatial_axes());
         let order = self.image_order(4);
         let [batch, height, width, channels] = self.image_extents(&view.extents)[..] else {
-            return unsound("zeros around what is no image");
+            return unsound("padding around something that is not an image");
         };
         let Padding { top, bottom, left, right } = view.padding;
         let input = Shape { batch, height, width, channels };
         let source = self.arranged(&view, &wide(&view.extents, order.clone()), input)?;
         let pad = Pad { input, before: [0, top, left, 0], after: [0, bottom, right, 0] };
         let source = self.emit(self.suffix(".pad"), pad, &[source])?;
-        Ok(self.seen(source, extents, order))
+        Ok(self.view_as(source, extents, order))
     }
 
     fn with_zeros_along(&mut self, view: &View, along: usize, [before, after]: [u32; 2]) -> Step<View> {
@@ -152,7 +153,7 @@ impl Converter<'_> {
         let source = self.emit("", pad, &[source])?;
         let mut extents = view.extents.clone();
         extents[along] = extents[along].saturating_add(before).saturating_add(after);
-        Ok(self.seen(source, extents, all))
+        Ok(self.view_as(source, extents, all))
     }
 
     pub(super) fn pad(&mut self, node: &SourceNode) -> Step<View> {
@@ -160,9 +161,9 @@ impl Converter<'_> {
         let rank = view.extents.len();
         let numbers = self.numbers(node, 1)?;
         if numbers.len() != 2 * rank || numbers.iter().any(|&number| number < 0) {
-            return unknown("zeros that are cut off, or not given for every axis");
+            return unknown("padding that crops, or is not given for every axis");
         }
-        // All before and all after, or in rows of pairs.
+        // All begins then all ends, or rows of pairs.
         let is_pairs = self.constant(node, 1).is_some_and(|constant| constant.extents.len() == 2);
         let places = |axis: usize| if is_pairs { [2 * axis, 2 * axis + 1] } else { [axis, axis + rank] };
         let around: Vec<[u32; 2]> =
@@ -199,7 +200,7 @@ impl Converter<'_> {
         let mut view = self.view(node, 0)?;
         let copies = self.numbers(node, 1)?;
         if copies.len() != view.extents.len() {
-            return unsound("copies that are not given for every axis");
+            return unsound("repeats that are not given for every axis");
         }
         for (axis, copies) in copies.into_iter().enumerate().rev() {
             view = self.copied(&view, axis, as_extent(copies))?;
@@ -207,8 +208,8 @@ impl Converter<'_> {
         Ok(view)
     }
 
-    /// `view` with as many copies along its axes of one element as `extents` says; as
-    /// many axes.
+    /// `view` broadcast along its axes of one element to `extents`, which has the same
+    /// rank.
     pub(super) fn repeated(&mut self, view: &View, extents: &[u32]) -> Step<View> {
         let mut view = view.clone();
         for axis in (0..extents.len()).rev() {
@@ -221,14 +222,14 @@ impl Converter<'_> {
 
     fn copied(&mut self, view: &View, along: usize, copies: u32) -> Step<View> {
         match copies {
-            0 => unsound("a tensor of no elements"),
+            0 => unsound("a tensor without elements"),
             1 => Ok(view.clone()),
             2..=MAX_COPIES => self.joined_along(&vec![view.clone(); copies as usize], along),
             _ => unknown(format!("{copies} copies of a tensor")),
         }
     }
 
-    /// An image of another height and width.
+    /// A resize of an image's height and width.
     pub(super) fn resize(&mut self, node: &SourceNode, interpolation: Interpolation) -> Step<View> {
         let view = self.view(node, 0)?;
         let wanted = self.resized(node, &view.extents)?;
@@ -238,7 +239,7 @@ impl Converter<'_> {
         let [height, width] = self.spatial_axes();
         let whole = |axis: usize| view.extents[axis] == wanted[axis] || axis == height || axis == width;
         if view.extents.len() != 4 || !(0..4).all(whole) {
-            return unknown("a resize of something but an image's height and width");
+            return unknown("a resize of anything but an image's height and width");
         }
         Self::check_extents(&wanted)?;
         let order = self.image_order(4);
@@ -247,7 +248,7 @@ impl Converter<'_> {
         let resize =
             Resize { input: input.into(), height: wanted[height], width: wanted[width], interpolation };
         let source = self.emit("", resize, &[source])?;
-        Ok(self.seen(source, wanted, order))
+        Ok(self.view_as(source, wanted, order))
     }
 
     /// Extents after a resize.
@@ -275,20 +276,20 @@ impl Converter<'_> {
         }
     }
 
-    /// Channels to pixels or back: elements move, and nothing else happens.
+    /// Depth to space or back: elements move, and nothing is computed.
     pub(super) fn rearrange_blocks(&mut self, node: &SourceNode, block: u32, to_space: bool) -> Step<View> {
         let view = self.view(node, 0)?;
         let [1, height, width, channels] = self.image_extents(&view.extents)[..] else {
-            return unknown("a rearrangement of something but one image");
+            return unknown("a rearrangement of anything but a single image");
         };
         let area = block.checked_mul(block).filter(|&area| area > 0);
-        let Some(area) = area else { return unsound("a block of no pixels") };
+        let Some(area) = area else { return unsound("a block without pixels") };
         let shape = if to_space && channels % area == 0 {
             Shape::image(height.saturating_mul(block), width.saturating_mul(block), channels / area)
         } else if !to_space && height % block == 0 && width % block == 0 {
             Shape::image(height / block, width / block, channels.saturating_mul(area))
         } else {
-            return unsound(format!("blocks of {block} do not divide it"));
+            return unsound(format!("its extents are not divisible into blocks of {block}"));
         };
         let moved = Reshape { input: view.shape, output: shape };
         let source = self.emit("", moved, &[view.source])?;
@@ -296,8 +297,8 @@ impl Converter<'_> {
     }
 }
 
-/// The extent of a tensor that is joined or cut along an axis of a file, with the dimension that
-/// the axis is: those that the part has already, where the axes around it fit, else natural ones.
+/// The shape of a tensor that is concatenated or cut along an axis of the file, and the dimension of
+/// that axis: the part's own shape if the surrounding axes match a dimension of it, otherwise the natural one.
 fn placed_in(part: &View, along: usize, outer: &[u32], inner: &[u32]) -> Option<(Shape, Dimension)> {
     let (around, own, step) = (elements(outer), part.extents[along], elements(inner));
     let mut dimensions = Dimension::ALL.into_iter().rev();
@@ -324,14 +325,14 @@ fn placed_in(part: &View, along: usize, outer: &[u32], inner: &[u32]) -> Option<
     })
 }
 
-/// Extents of tensors one after the other along an axis, which alone differs.
+/// Extents of tensors concatenated along an axis; all others must be equal.
 pub(crate) fn joined_extents<'a>(mut parts: impl Iterator<Item = &'a [u32]>, along: usize) -> Step<Vec<u32>> {
     let Some(first) = parts.next() else { return unsound("nothing to join") };
     let mut extents = first.to_vec();
     for part in parts {
         let same = |other: usize| other == along || part.get(other) == extents.get(other);
         if part.len() != extents.len() || !(0..extents.len()).all(same) {
-            return unsound("tensors that are joined differ along another axis");
+            return unsound("concatenated tensors differ along another axis");
         }
         extents[along] = extents[along].saturating_add(part[along]);
     }

@@ -1,6 +1,6 @@
-//! Lists of tensors, which exporters fill and empty while they write a model down.
+//! Sequences of tensors, which exporters build and take apart within a model.
 //!
-//! A list is none of the workload's: what is in it is known as the nodes are converted.
+//! A workload has no sequences: their contents are tracked while nodes are converted.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::{Converter, Step, Value, axis, unknown};
 use crate::model::{Constant, Listing, MOST_NODES, SourceNode};
 
 impl Converter<'_> {
-    /// The tensor that a list gives; none where one is written.
+    /// Converts an operation on a sequence. Returns the resulting tensor; `None` if the result is a sequence.
     pub(super) fn list(&mut self, node: &SourceNode, listing: Listing) -> Step<Option<Value>> {
         let list = match listing {
             Listing::Make => {
@@ -46,12 +46,12 @@ impl Converter<'_> {
     fn list_read(&self, node: &SourceNode) -> Step<&Rc<Vec<Value>>> {
         match node.operand(0).and_then(|tensor| self.lists.get(&tensor)) {
             Some(list) => Ok(list),
-            None => unknown("it reads a list that is not one of tensors that are written one by one"),
+            None => unknown("it reads a sequence whose elements are not known"),
         }
     }
 
-    /// The list that a node reads: itself where nothing else reads it, so that one that grows by a tensor
-    /// a node is never copied.
+    /// The sequence that a node reads, moved out if it has no other reader, so that a sequence that
+    /// grows by one tensor per node is never copied.
     fn list_taken(&mut self, node: &SourceNode) -> Step<Vec<Value>> {
         let list = self.list_read(node)?.clone();
         let tensor = node.operand(0);
@@ -63,19 +63,19 @@ impl Converter<'_> {
             Err(shared) => {
                 self.repeated += shared.len();
                 if self.repeated > MOST_NODES {
-                    return unknown("lists of too many tensors");
+                    return unknown("sequences of too many tensors");
                 }
                 Ok(shared.to_vec())
             }
         }
     }
 
-    /// The place in a list of so many that an operand says.
+    /// The index in an operand, into a sequence of `count` elements.
     fn place(&self, node: &SourceNode, operand: usize, count: usize) -> Step<usize> {
         axis(self.numbers(node, operand)?.first().copied().unwrap_or(0), count)
     }
 
-    /// Parts of operand 0 along an axis.
+    /// Splits operand 0 along an axis.
     fn cut(&mut self, node: &SourceNode, along: i64, keep: bool) -> Step<Vec<Value>> {
         let value = self.tensor(node, 0)?;
         let along = axis(along, value.extents().len())?;
@@ -84,7 +84,7 @@ impl Converter<'_> {
         let sizes = if is_said { self.numbers(node, 1)? } else { vec![1] };
         let is_each = self.constant(node, 1).is_none_or(|constant| constant.extents.is_empty());
         let sizes = match sizes[..] {
-            // As many of that size as there are, and what is left.
+            // Equal parts of that size, then the remainder.
             [size] if is_each && size > 0 => {
                 let whole = i64::from(extent) / size;
                 let mut sizes = vec![size; usize::try_from(whole).unwrap_or(0)];

@@ -1,17 +1,17 @@
-//! What a framework really moves: transposes, and other extents of the same elements.
+//! Copies that a framework really executes: transposes and reshapes.
 //!
-//! Responsible for: putting the axes of a tensor in another order in memory by as few operators
-//! as do it. Not for: deciding that they must be (readers, and transposes of the file).
+//! Responsible for: changing the memory order of a tensor's axes with as few operators as
+//! possible. Not for: deciding when that is needed (readers, and transposes of the file).
 
 use super::{Converter, Step};
 use crate::view::View;
 use coexec_sim::workload::{Dimension, Reshape, Shape, Source, Transpose};
 
-/// Axes that stay together in a move, with their elements.
+/// Axes that stay adjacent in a transpose, with their number of elements.
 type Group = (Vec<usize>, u32);
 
 impl Converter<'_> {
-    /// `view` with its axes in that order in memory, under that extent of the graph.
+    /// `view` copied, if necessary, to the memory order `order` and the graph's `shape`.
     pub(super) fn arranged(&mut self, view: &View, order: &[usize], shape: Shape) -> Step<Source> {
         if view.shape == shape && view.order.as_deref() == Some(order) {
             return Ok(view.source);
@@ -19,7 +19,7 @@ impl Converter<'_> {
         if let Source::Input(index) = view.source
             && self.stored.contains(&view.source)
         {
-            // A constant is stored as it is needed.
+            // A constant is stored in whatever layout is needed.
             let name = self.out.inputs[index as usize].name.clone();
             return Ok(self.stored_input(&name, shape));
         }
@@ -39,7 +39,7 @@ impl Converter<'_> {
         Ok(source)
     }
 
-    /// The tensor from `source` under another extent.
+    /// The tensor from `source` reshaped to `shape`.
     fn reshaped(&mut self, source: Source, shape: Shape) -> Step<Source> {
         let input = self.shape(source);
         if input == shape {
@@ -48,18 +48,18 @@ impl Converter<'_> {
         self.emit(self.suffix(".reshape"), Reshape { input, output: shape }, &[source])
     }
 
-    /// What tells a move from the operator of the node at work; nothing where that is the move.
+    /// The suffix of a copy's name; empty if the current node is itself such a copy.
     pub(super) fn suffix(&self, suffix: &'static str) -> &'static str {
         let is_move = self.at.kind.eq_ignore_ascii_case(suffix.trim_start_matches('.'));
         if is_move { "" } else { suffix }
     }
 
-    /// `view`, whose axes lie in the order `from`, with those in the order `to`; none where
-    /// more than four groups of axes move, which no framework does in one kernel.
+    /// `view` transposed from memory order `from` to `to`; `None` for more than four groups of
+    /// axes, which no framework transposes in one kernel.
     fn turned(&mut self, view: &View, from: &[usize], to: &[usize], shape: Shape) -> Step<Option<Source>> {
         let each: Vec<Group> = from.iter().map(|&axis| (vec![axis], view.extents[axis])).collect();
         let together = groups(view, from, to);
-        // Axes on their own where that spares a reshape, else as few as there may be.
+        // Keep axes separate if that saves a reshape; otherwise merge them into as few groups as possible.
         let reshapes = |groups: &[Group]| {
             let [input, output] = [from, to].map(|order| in_order(groups, order));
             let output = placed(&output, shape).is_none();
@@ -84,7 +84,7 @@ impl Converter<'_> {
     }
 }
 
-/// Runs of axes that follow one another in both orders.
+/// Maximal runs of axes that are consecutive in both orders.
 fn groups(view: &View, from: &[usize], to: &[usize]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for &axis in from {
@@ -103,14 +103,15 @@ fn groups(view: &View, from: &[usize], to: &[usize]) -> Vec<Group> {
     groups
 }
 
-/// The groups as `order` has their axes.
+/// The groups sorted by the position of their axes in `order`.
 fn in_order<'a>(groups: &'a [Group], order: &[usize]) -> Vec<&'a Group> {
     let mut sorted: Vec<&Group> = groups.iter().collect();
     sorted.sort_by_key(|group| order.iter().position(|axis| group.0.first() == Some(axis)));
     sorted
 }
 
-/// The dimensions of `shape` that the groups are, where it has no others.
+/// The dimensions of `shape` that the groups correspond to; `None` unless they are exactly its dimensions of more
+/// than one element.
 fn placed(groups: &[&Group], shape: Shape) -> Option<Vec<Dimension>> {
     let wide: Vec<Dimension> =
         Dimension::ALL.into_iter().filter(|&dimension| shape.along(dimension) != 1).collect();
@@ -119,13 +120,13 @@ fn placed(groups: &[&Group], shape: Shape) -> Option<Vec<Dimension>> {
     fits.then_some(wide)
 }
 
-/// So many of the innermost dimensions.
+/// The `count` innermost dimensions.
 fn innermost(count: usize) -> Vec<Dimension> {
     Dimension::ALL[Dimension::ALL.len().saturating_sub(count)..].to_vec()
 }
 
-/// The order of a transpose from groups in some dimensions to the same in others; what is left
-/// of both are extents of one element.
+/// The permutation of a transpose that moves groups from the dimensions `from` to the dimensions `to`;
+/// the other dimensions have one element.
 fn permutation([input, output]: [&[&Group]; 2], [from, to]: [&[Dimension]; 2]) -> [Dimension; 4] {
     let mut unused = Dimension::ALL.into_iter().filter(|dimension| !from.contains(dimension));
     Dimension::ALL.map(|dimension| {

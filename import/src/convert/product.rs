@@ -1,4 +1,4 @@
-//! Matrix products: of activations and weights, of two activations.
+//! Matrix products of activations with weights, and of two activations.
 
 use super::elementwise::broadcast;
 use super::{Converter, Step, Value, unsound};
@@ -19,26 +19,28 @@ impl Converter<'_> {
             if flatten {
                 let count = elements(&input.extents);
                 if depth == 0 || !count.is_multiple_of(u64::from(depth)) {
-                    return unsound(format!("{count} elements on weights {depth} deep"));
+                    return unsound(format!(
+                        "{count} elements do not make rows for weights of depth {depth}"
+                    ));
                 }
                 input = input.reshaped(vec![as_extent(count / u64::from(depth)), depth]);
             }
             let product = self.linear(&input, depth, output, bias)?;
-            return if bias { Ok(product) } else { self.shifted(node, product) };
+            return if bias { Ok(product) } else { self.plus_addend(node, product) };
         }
-        // Weights on the left: the transposed product is one with weights on the right.
+        // Weights on the left: the transposed product has them on the right.
         if let Some([depth, output]) = left {
             let input = self.view(node, 1)?;
             let input = if transpose[1] { input } else { last_two_swapped(&input)? };
             let product = last_two_swapped(&self.linear(&input, depth, output, false)?)?;
-            return self.shifted(node, product);
+            return self.plus_addend(node, product);
         }
         let product = self.product_of_views(node, transpose)?;
-        self.shifted(node, product)
+        self.plus_addend(node, product)
     }
 
-    /// A product and what is added to it that is no bias: a value for each element, or of a product of activations.
-    fn shifted(&mut self, node: &SourceNode, product: View) -> Step<View> {
+    /// Adds operand 2 to a product where it is not a bias: a value per element, or after a product of activations.
+    fn plus_addend(&mut self, node: &SourceNode, product: View) -> Step<View> {
         if node.operand(2).is_none() {
             return Ok(product);
         }
@@ -48,14 +50,14 @@ impl Converter<'_> {
     /// The last axis of `input` times weights.
     pub(super) fn linear(&mut self, input: &View, depth: u32, output: u32, bias: bool) -> Step<View> {
         let Some((&last, outer)) = input.extents.split_last() else {
-            return unsound("a product of a single number");
+            return unsound("a product of a scalar");
         };
         if last != depth || depth == 0 {
-            return unsound(format!("rows of {last} elements on weights {depth} deep"));
+            return unsound(format!("rows of {last} elements on weights of depth {depth}"));
         }
         let rows = as_extent(elements(outer));
         let axis = input.extents.len() - 1;
-        // Rows may lie in any order, as long as each lies together.
+        // Rows may be in any order, as long as each is contiguous.
         let order = match &input.order {
             Some(order) if depth == 1 || order.last() == Some(&axis) => order.clone(),
             _ => input.file_order(),
@@ -65,7 +67,7 @@ impl Converter<'_> {
         written.push(axis);
         let is_image = input.shape.height > 1 && input.shape.batch == 1 && input.shape.channels == depth;
         let source = if is_image && input.order.as_ref() == Some(&order) {
-            // What a framework does where the pixels are not in one row.
+            // Frameworks run a 1x1 convolution where the pixels are not in one row.
             let conv = Conv2d::new(input.shape, output, Window::valid(1)).bias(bias);
             self.emit("", conv, &[input.source])?
         } else {
@@ -73,7 +75,7 @@ impl Converter<'_> {
             let linear = Linear { rows, input_features: depth, output_features: output, bias };
             self.emit("", linear, &[source])?
         };
-        Ok(self.seen(source, extents, written))
+        Ok(self.view_as(source, extents, written))
     }
 
     fn product_of_views(&mut self, node: &SourceNode, transpose: [bool; 2]) -> Step<View> {
@@ -100,7 +102,7 @@ impl Converter<'_> {
         Ok(product.reshaped(extents))
     }
 
-    /// The products of matrices of two tensors of the network, whose outer axes broadcast.
+    /// Matrix products of two computed tensors, whose outer axes broadcast.
     pub(super) fn multiplied(&mut self, left: &View, right: &View) -> Step<View> {
         let (left_outer, [m, k]) = split_matrix(left)?;
         let (right_outer, [depth, n]) = split_matrix(right)?;
@@ -111,7 +113,7 @@ impl Converter<'_> {
         let (left_batch, right_batch) = (elements(left_outer), elements(right_outer));
         let all = elements(&extents);
         let (batch, rows) = if right_batch == 1 {
-            // One right operand for all: its products are one product of more rows.
+            // A single right operand: all products are one product with more rows.
             (1, left_batch.saturating_mul(u64::from(m)))
         } else if left_batch == all && right_batch == all {
             (all, u64::from(m))
@@ -123,8 +125,8 @@ impl Converter<'_> {
             let (left, right) = (whole(left, [m, k])?, whole(right, [k, n])?);
             return self.multiplied(&left, &right);
         };
-        // The first of three axes is of images. Of more axes the last outer one is of heads; all of them are
-        // put along one, as TFLite's delegate does with those of several images.
+        // The first of three axes is that of images. With more axes, the last outer one is that of heads; all
+        // outer axes are merged into it, as TFLite's delegate does for several images.
         let is_of_images = matches!(extents[..], [_]);
         extents.extend([m, n]);
         let [all, m] = [batch, rows].map(as_extent);
@@ -135,12 +137,12 @@ impl Converter<'_> {
         let second = self.arranged(right, &right.file_order(), read[1])?;
         let source = self.emit("", product, &[first, second])?;
         let order = wide_axes(&extents);
-        Ok(self.seen(source, extents, order))
+        Ok(self.view_as(source, extents, order))
     }
 
-    /// Whether what `source` has was scaled by trained weights, or moved from there: a
-    /// constant factor is then part of the weights, as frameworks fold it. A product of
-    /// activations has none: what scales the scores of attention takes a pass over them.
+    /// Whether `source` is the result of an operator with trained weights, or a copy of one.
+    /// Frameworks then fold a constant factor into the weights. A product of activations has
+    /// none: scaling the scores of attention takes a pass over them.
     pub(super) fn is_trained(&self, source: Source) -> bool {
         let mut source = source;
         loop {
@@ -153,8 +155,8 @@ impl Converter<'_> {
         }
     }
 
-    /// Whether a shift a channel of what `source` has is part of a bias: of the operator
-    /// that writes it, which gets one.
+    /// Whether the operator that computes `source` can absorb a per-channel shift; if so,
+    /// it gets a bias.
     pub(super) fn takes_bias(&mut self, source: Source) -> bool {
         let Source::Node(id) = source else { return false };
         let operator = &mut self.out.nodes[id.index()].operator;
@@ -163,7 +165,7 @@ impl Converter<'_> {
         true
     }
 
-    /// Whether a tensor of the model has one reader.
+    /// Whether an operand has no other reader.
     pub(super) fn is_read_once(&self, node: &SourceNode, operand: usize) -> bool {
         node.operand(operand).is_some_and(|tensor| self.readers[tensor] == 1)
     }
@@ -172,13 +174,13 @@ impl Converter<'_> {
         self.read(node, operand).ok()
     }
 
-    /// Where an operand comes from that the network computes, or is given.
+    /// The source of an operand in the graph; `None` for constants and absent operands.
     pub(super) fn source(&self, node: &SourceNode, operand: usize) -> Option<Source> {
         self.value(node, operand)?.view().map(|view| view.source)
     }
 }
 
-/// Rows and columns of weights; none where there are several matrices.
+/// Rows and columns of weights; `None` where they hold several matrices, or less than one.
 fn matrix(extents: &[u32], transpose: bool) -> Option<[u32; 2]> {
     let (outer, [rows, columns]) = match extents {
         [outer @ .., rows, columns] => (outer, [*rows, *columns]),
@@ -187,18 +189,18 @@ fn matrix(extents: &[u32], transpose: bool) -> Option<[u32; 2]> {
     (elements(outer) == 1).then_some(if transpose { [columns, rows] } else { [rows, columns] })
 }
 
-/// Outer extents, rows and columns.
+/// The outer extents, and rows and columns.
 pub(super) fn split_matrix(view: &View) -> Step<(&[u32], [u32; 2])> {
     match &view.extents[..] {
         [outer @ .., rows, columns] => Ok((outer, [*rows, *columns])),
-        _ => unsound("a product of something that is no matrix"),
+        _ => unsound("a product of something that is not a matrix"),
     }
 }
 
 pub(super) fn last_two_swapped(view: &View) -> Step<View> {
     let rank = view.extents.len();
     if rank < 2 {
-        return unsound("a transposed tensor that is no matrix");
+        return unsound("a transpose of something that is not a matrix");
     }
     let mut permutation: Vec<usize> = (0..rank).collect();
     permutation.swap(rank - 1, rank - 2);

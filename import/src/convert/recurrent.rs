@@ -1,7 +1,7 @@
 //! Recurrent layers.
 //!
-//! The products with the inputs of all steps are one linear layer a direction; what is left of
-//! each step comes after the one before it.
+//! The products with the inputs of all steps are one linear layer per direction; the rest of each
+//! step depends on the previous step.
 
 use super::{Converter, Step, unknown, unsound};
 use crate::model::SourceNode;
@@ -9,9 +9,9 @@ use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Recurrent, Shape};
 
 impl Converter<'_> {
-    /// Operands: input, weights of the input, weights of the state, biases, lengths, state, cell.
-    /// Weights have the gates of a direction in their rows; those of one gate where the number of
-    /// gates is said.
+    /// Operands: input, input weights, recurrent weights, biases, lengths, initial state, initial cell.
+    /// The rows of the weights are all gates of a direction, or those of a single gate if `gates` is
+    /// given.
     pub(super) fn recurrent(&mut self, node: &SourceNode, gates: Option<u32>, batch_first: bool) -> Step<()> {
         let weights = self.weight_extents(node, 1)?;
         let state = self.weight_extents(node, 2)?;
@@ -21,7 +21,7 @@ impl Converter<'_> {
             {
                 (directions, rows, depth, features)
             }
-            // Quantised, the gates are in their columns.
+            // In quantised layers the gates are in the columns.
             (&[directions, depth, rows], &[_, features, own], None) if rows == own => {
                 (directions, rows, depth, features)
             }
@@ -40,7 +40,7 @@ impl Converter<'_> {
         let input = self.view(node, 0)?;
         let input = if batch_first { input } else { input.swapped() };
         let [sequences, steps, _] = input.extents[..] else {
-            return unsound("steps of another number of axes");
+            return unsound("an input of another rank than 3");
         };
         let layer = Recurrent { sequences, steps, gates: rows / features, features, bias };
         let mut parts = Vec::new();
@@ -50,12 +50,13 @@ impl Converter<'_> {
             let source = self.arranged(&gates, &gates.file_order(), shape)?;
             let source = self.emit("", layer, &[source])?;
             let extents = vec![sequences, steps, features];
-            parts.push(self.seen(source, extents.clone(), wide_axes(&extents)));
+            parts.push(self.view_as(source, extents.clone(), wide_axes(&extents)));
         }
         self.write_steps(node, &parts, gates.is_none(), batch_first)
     }
 
-    /// All steps, and the last of each direction; with an axis of directions, or of one without.
+    /// Writes all steps and the last step of each direction. Without an axis of directions there is only the
+    /// first result.
     fn write_steps(
         &mut self,
         node: &SourceNode,
@@ -64,7 +65,7 @@ impl Converter<'_> {
         batch_first: bool,
     ) -> Step<()> {
         if !has_directions {
-            let Some(part) = parts.first() else { return unsound("a layer of no directions") };
+            let Some(part) = parts.first() else { return unsound("a layer without directions") };
             let part = if batch_first { part.clone() } else { part.swapped() };
             self.write(node, 0, part);
             return Ok(());
@@ -90,7 +91,7 @@ impl Converter<'_> {
 }
 
 impl View {
-    /// With the first two axes of three in the other order.
+    /// Swaps the first two axes of three.
     fn swapped(&self) -> Self {
         if self.extents.len() == 3 { self.transposed(&[1, 0, 2]) } else { self.clone() }
     }

@@ -1,4 +1,4 @@
-//! Reductions, softmax and norms: what looks along an axis.
+//! Reductions, softmax and norms: operators along axes.
 
 use super::{Converter, Step, axes, axis, unknown, unsound};
 use crate::model::{Constant, Reduction, SourceNode, as_extent, elements};
@@ -8,7 +8,7 @@ use coexec_sim::workload::{
 };
 
 impl Converter<'_> {
-    /// A reduction over the axes that an operand says.
+    /// A reduction over the axes in operand 1.
     pub(super) fn reduce(&mut self, node: &SourceNode, reduction: Reduction, keep: bool) -> Step<View> {
         if reduction == Reduction::Product {
             return unknown("a product over an axis");
@@ -18,9 +18,9 @@ impl Converter<'_> {
         self.reduced_over(&view, &gone, reduction, keep)
     }
 
-    /// A reduction as one over all pixels of each channel: what is reduced becomes the
-    /// pixels, what is left the channels and, outside, the batch. One over the channels of each
-    /// pixel is that: nothing is moved for it.
+    /// A reduction over the axes `gone`, mapped to one over all pixels per channel: reduced axes
+    /// become pixels, inner kept axes channels, outer kept axes the batch. A reduction over the
+    /// innermost axes becomes one over channels, without a copy.
     pub(super) fn reduced_over(
         &mut self,
         view: &View,
@@ -35,10 +35,10 @@ impl Converter<'_> {
         let order = self.order_of(view);
         let channels = order.iter().rev().take_while(|axis| gone.contains(axis)).count();
         if channels == order.len() && channels > 1 {
-            // Everything becomes one number, in whatever order it lies.
+            // Reduced to a scalar: the memory order does not matter.
             let once = (GenericKind::Reduction, 1);
             let source = self.emit_generic("", once, &[view.source], Shape::tokens(1, 1))?;
-            return Ok(self.seen(source, extents, Vec::new()).reshaped(kept));
+            return Ok(self.view_as(source, extents, Vec::new()).reshaped(kept));
         }
         let is_over_channels = !order[..order.len() - channels].iter().any(|axis| gone.contains(axis));
         if channels > 0 && (channels < order.len() || channels == 1) && is_over_channels {
@@ -48,7 +48,7 @@ impl Converter<'_> {
         let (outer, inner) = order.split_at(inside);
         let (gone, left): (Vec<usize>, Vec<usize>) =
             outer.iter().copied().partition(|axis| gone.contains(axis));
-        // Nothing inside: what is left becomes the channels, in one copy.
+        // No inner axes are kept: all kept axes become the channels, which takes one copy.
         let (outer, channels) = if inner.is_empty() { (Vec::new(), left) } else { (left, inner.to_vec()) };
         let wanted: Vec<usize> = [&outer[..], &gone[..], &channels[..]].concat();
         let count = |axes: &[usize]| {
@@ -64,10 +64,10 @@ impl Converter<'_> {
         let source = self.arranged(view, &wanted, shape)?;
         let source = self.emit("", over_pixels(reduction, shape), &[source])?;
         let order = [&outer[..], &channels[..]].concat();
-        Ok(self.seen(source, extents, order).reshaped(kept))
+        Ok(self.view_as(source, extents, order).reshaped(kept))
     }
 
-    /// A reduction of the innermost axes, so many of those in `order`.
+    /// A reduction over the last `channels` axes of `order`, the innermost in memory.
     fn reduced_channels(&mut self, view: &View, mut order: Vec<usize>, channels: usize) -> Step<View> {
         let outer = order.len() - channels;
         let mut memory: Vec<u32> = order.iter().map(|&axis| view.extents[axis]).collect();
@@ -83,10 +83,10 @@ impl Converter<'_> {
         let source = self.arranged(view, &order, shape)?;
         let source = self.emit_generic("", (GenericKind::Reduction, 1), &[source], shape.with_channels(1))?;
         let gone = order.split_off(outer);
-        Ok(self.seen(source, reduced(&view.extents, &gone, true), order))
+        Ok(self.view_as(source, reduced(&view.extents, &gone, true), order))
     }
 
-    /// `view` with everything from an axis on as its channels.
+    /// `view` with all axes from `from` on merged into its channels.
     fn channels_from(&mut self, view: &View, from: usize) -> Step<View> {
         let inner: Vec<usize> = view.file_order().into_iter().filter(|&axis| axis >= from).collect();
         let mut order = self.order_of(view);
@@ -118,7 +118,7 @@ impl Converter<'_> {
         let view = if to_the_end || along + 1 == view.extents.len() || view.extents.is_empty() {
             self.channels_from(&view, along)?
         } else {
-            // One axis in the middle: the innermost for as long as it takes.
+            // An axis in the middle is moved innermost for this operator.
             let mut permutation: Vec<usize> = (0..view.extents.len()).filter(|&axis| axis != along).collect();
             permutation.push(along);
             let last = view.extents.len() - 1;
@@ -139,7 +139,7 @@ impl Converter<'_> {
         Ok(view)
     }
 
-    /// A norm of the last axis.
+    /// A norm along the last axis.
     pub(super) fn normalised(&mut self, view: &View, kind: NormKind) -> Step<View> {
         let last = axis(-1, view.extents.len())?;
         let view = self.channels_from(view, last)?;
@@ -147,12 +147,12 @@ impl Converter<'_> {
         Ok(View { source, ..view })
     }
 
-    /// A norm of all pixels of as many groups of channels; of each channel where none are said.
+    /// Group norm; instance norm without `groups`.
     pub(super) fn group_norm(&mut self, node: &SourceNode, groups: Option<u32>) -> Step<View> {
         let view = self.view(node, 0)?;
         let extents = view.extents.clone();
         let [batch, channels, ..] = extents[..] else {
-            return unsound("a norm over something that is no image");
+            return unsound("a norm over something that is not an image");
         };
         let groups = groups.unwrap_or(channels);
         if groups == 0 || channels % groups != 0 {
@@ -163,8 +163,8 @@ impl Converter<'_> {
         Ok(self.normalised(&grouped, NormKind::Layer)?.reshaped(extents))
     }
 
-    /// Folded into what it follows where that has weights and nothing else reads it: directly, as
-    /// compilers look no further than to the operator before.
+    /// Batch norm: folded into the operator before it if that has weights and no other reader. A
+    /// reshape in between prevents this, as compilers look no further than the previous operator.
     pub(super) fn batch_norm(&mut self, node: &SourceNode) -> Step<View> {
         let view = self.view(node, 0)?;
         let is_behind_reshape = node.operand(0).is_some_and(|tensor| self.reshaped.contains(&tensor));
@@ -173,7 +173,7 @@ impl Converter<'_> {
         }
         let settled = self.settled(&view)?;
         if settled.extents.is_empty() {
-            return unsound("a norm of a single number");
+            return unsound("a norm of a scalar");
         }
         let operator = Norm { kind: NormKind::Batch, input: settled.shape };
         let source = self.emit("", operator, &[settled.source])?;
@@ -181,13 +181,13 @@ impl Converter<'_> {
     }
 }
 
-/// The axes that a reduction is over: those in an operand, or all.
+/// The reduced axes: those in the operand, or all.
 pub(crate) fn reduced_axes(operand: Option<&Constant>, rank: usize) -> Step<Vec<usize>> {
     let said = axes(operand, rank)?.filter(|axes| !axes.is_empty());
     Ok(said.unwrap_or_else(|| (0..rank).collect()))
 }
 
-/// Extents after a reduction over axes, with these or without.
+/// Extents after a reduction over the axes `gone`, which `keep` keeps with extent 1.
 pub(crate) fn reduced(extents: &[u32], gone: &[usize], keep: bool) -> Vec<u32> {
     let left = (0..extents.len()).filter(|axis| keep || !gone.contains(axis));
     left.map(|axis| if gone.contains(&axis) { 1 } else { extents[axis] }).collect()
@@ -197,7 +197,7 @@ pub(crate) fn reduced(extents: &[u32], gone: &[usize], keep: bool) -> Vec<u32> {
 pub(super) fn over_pixels(reduction: Reduction, input: Shape) -> Operator {
     match reduction {
         Reduction::Mean | Reduction::Sum | Reduction::Product => Mean { input }.into(),
-        // Both keep one of many.
+        // A minimum costs what a maximum does.
         Reduction::Max | Reduction::Min => {
             let window = Window::of([input.height, input.width]);
             Pool { kind: PoolKind::Max, input, window }.into()

@@ -1,18 +1,18 @@
-//! Parts of tensors: slices, splits, rows that are looked up.
+//! Parts of tensors: slices, splits, gathers and embedding look-ups.
 
 use super::{Converter, Step, Value, axis, unknown, unsound};
 use crate::model::{Constant, Slicing, SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Embedding, Shape, Slice};
 
-/// A range of an axis: first, how many, how far apart.
+/// A strided range of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     axis: usize,
     first: u32,
     count: u32,
     step: i64,
-    /// Whether the axis goes.
+    /// Whether the axis is dropped.
     drop: bool,
 }
 
@@ -23,7 +23,7 @@ impl Converter<'_> {
         self.sliced(value, &ranges)
     }
 
-    /// Ranges of a tensor, each along another axis; what is left may be empty.
+    /// Slices a tensor by ranges along different axes; the result may be empty.
     fn sliced(&mut self, mut value: Value, ranges: &[Range]) -> Step<Value> {
         let extents = after(value.extents(), ranges);
         if ranges.iter().any(|range| range.count == 0) {
@@ -31,7 +31,7 @@ impl Converter<'_> {
         }
         for &Range { axis, first, count, step, .. } in ranges {
             value = match value {
-                Value::View(view) => Value::View(self.every(&view, axis, [first, count], step)?),
+                Value::View(view) => Value::View(self.strided_part(&view, axis, [first, count], step)?),
                 Value::Constant(constant) => {
                     let (first, all, apart) = (first as usize, count as usize, step.unsigned_abs() as usize);
                     let place = |place: usize| {
@@ -48,20 +48,20 @@ impl Converter<'_> {
     fn ranges(&self, node: &SourceNode, slicing: &Slicing, extents: &[u32]) -> Step<Vec<Range>> {
         let needed = |operand: usize| match self.constant(node, operand).and_then(Constant::integers) {
             Some(numbers) => Ok(numbers),
-            None => unknown("a slice at places that the network computes"),
+            None => unknown("a slice whose range is computed by the network"),
         };
         let (mut starts, mut ends) = (needed(1)?, needed(2)?);
         match *slicing {
             Slicing::Operands => {
                 let optional = |operand| self.constant(node, operand).map(|_| needed(operand)).transpose();
                 let (axes, steps) = (optional(3)?, optional(4)?.unwrap_or_default());
-                spans(extents, [starts, ends], axes, &steps)
+                ranges_between(extents, [starts, ends], axes, &steps)
             }
             Slicing::BySize => {
                 for (end, &start) in ends.iter_mut().zip(&starts) {
                     *end = if *end < 0 { i64::MAX } else { start.saturating_add(*end) };
                 }
-                spans(extents, [starts, ends], None, &[])
+                ranges_between(extents, [starts, ends], None, &[])
             }
             Slicing::Strided { begin_mask, end_mask, new_axes, shrink } => {
                 if new_axes != 0 {
@@ -80,7 +80,7 @@ impl Converter<'_> {
                         *end = if backwards { i64::MIN } else { i64::MAX };
                     }
                 }
-                let mut ranges = spans(extents, [starts, ends], None, &steps)?;
+                let mut ranges = ranges_between(extents, [starts, ends], None, &steps)?;
                 for range in &mut ranges {
                     range.drop = masked(shrink, range.axis);
                 }
@@ -89,14 +89,14 @@ impl Converter<'_> {
         }
     }
 
-    /// Elements of an axis that lie together.
+    /// `count` consecutive elements of an axis.
     pub(super) fn part(&mut self, view: &View, along: usize, first: u32, count: u32) -> Step<View> {
-        self.every(view, along, [first, count], 1)
+        self.strided_part(view, along, [first, count], 1)
     }
 
-    /// So many elements of an axis, `step` apart, of which the lowest is the first; taken from
-    /// the last on where the step is negative.
-    fn every(&mut self, view: &View, along: usize, [first, count]: [u32; 2], step: i64) -> Step<View> {
+    /// `count` elements of an axis, `step` apart; `first` is the lowest index, also for a negative step,
+    /// which takes them in reverse.
+    fn strided_part(&mut self, view: &View, along: usize, [first, count]: [u32; 2], step: i64) -> Step<View> {
         let extent = view.extents[along];
         if count == extent && step == 1 {
             return Ok(view.clone());
@@ -116,12 +116,12 @@ impl Converter<'_> {
         let source = self.emit("", slice, &[source])?;
         let mut extents = view.extents.clone();
         extents[along] = count;
-        Ok(self.seen(source, extents, order))
+        Ok(self.view_as(source, extents, order))
     }
 
     pub(super) fn split(&mut self, node: &SourceNode, squeeze: bool) -> Step<()> {
         let value = match self.tensor(node, 0)? {
-            // Moved once for all parts.
+            // Copied once for all parts.
             Value::View(view) if view.order.is_none() => Value::View(self.settled(&view)?),
             value => value,
         };
@@ -141,7 +141,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Parts of a tensor of those sizes along an axis, which may go.
+    /// Splits a tensor into parts of the given sizes along an axis, which is dropped if `drop`.
     pub(super) fn parts(
         &mut self,
         value: &Value,
@@ -163,13 +163,13 @@ impl Converter<'_> {
             return if along == 0 {
                 self.lookup(node, 0, 1)
             } else {
-                unknown("a look-up along an axis but the first")
+                unknown("a look-up along any axis but the first")
             };
         }
         let view = self.view(node, 0)?;
         let along = axis(along, view.extents.len())?;
         let Some(indices) = self.constant(node, 1).cloned() else {
-            return unknown("a look-up at places that the network computes");
+            return unknown("a look-up at indices that the network computes");
         };
         let extent = i64::from(view.extents[along]);
         let first = match indices.integers().as_deref() {
@@ -177,7 +177,7 @@ impl Converter<'_> {
             Some(numbers) => {
                 let in_order = numbers.windows(2).all(|pair| pair[1] == pair[0].saturating_add(1));
                 if !in_order {
-                    self.approximate("a slice of as many elements, side by side");
+                    self.approximate("a slice of as many consecutive elements");
                 }
                 let first = if numbers[0] < 0 { numbers[0].saturating_add(extent) } else { numbers[0] };
                 first.clamp(0, extent)
@@ -197,10 +197,12 @@ impl Converter<'_> {
         Ok(part.reshaped(extents))
     }
 
-    /// Rows of a constant table, at indices that are given or computed.
+    /// Rows of a table at the indices in an operand.
     pub(super) fn lookup(&mut self, node: &SourceNode, table: usize, indices: usize) -> Step<View> {
         let extents = self.weight_extents(node, table)?;
-        let Some((&vocabulary, row)) = extents.split_first() else { return unsound("a table of one number") };
+        let Some((&vocabulary, row)) = extents.split_first() else {
+            return unsound("a table that is a scalar");
+        };
         let indices = self.view(node, indices)?;
         let (rows, features) = (as_extent(elements(&indices.extents)), as_extent(elements(row)));
         let source = self.arranged(&indices, &indices.file_order(), Shape::tokens(rows, 1))?;
@@ -210,11 +212,11 @@ impl Converter<'_> {
         extents.extend(row);
         Self::check_extents(&extents)?;
         let order = wide_axes(&extents);
-        Ok(self.seen(source, extents, order))
+        Ok(self.view_as(source, extents, order))
     }
 }
 
-/// Sizes of a split's parts, which fill the axis.
+/// Sizes of a split's parts, which must fill the axis; a negative size is inferred.
 fn part_sizes(sizes: Option<Vec<i64>>, extent: u32, parts: usize) -> Step<Vec<u32>> {
     let Some(sizes) = sizes else {
         let parts = as_extent(parts as u64).max(1);
@@ -232,8 +234,8 @@ fn part_sizes(sizes: Option<Vec<i64>>, extent: u32, parts: usize) -> Step<Vec<u3
     Ok(sizes.into_iter().map(|size| size as u32).collect())
 }
 
-/// The ranges from starts to ends, along axes in their order where none are said.
-fn spans(
+/// The ranges from starts to ends; without `axes`, along the first axes in order.
+fn ranges_between(
     extents: &[u32],
     [starts, ends]: [Vec<i64>; 2],
     axes: Option<Vec<i64>>,
@@ -241,14 +243,14 @@ fn spans(
 ) -> Step<Vec<Range>> {
     let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
     if starts.len() != ends.len() || axes.len() != starts.len() {
-        return unsound("a slice with as many starts as ends or axes are not");
+        return unsound("a slice with different numbers of starts, ends and axes");
     }
     let mut ranges: Vec<Range> = Vec::with_capacity(starts.len());
     for (index, (start, end)) in starts.into_iter().zip(ends).enumerate() {
         let axis = axis(axes[index], extents.len())?;
         let (extent, step) = (i64::from(extents[axis]), steps.get(index).copied().unwrap_or(1));
         if step == 0 || ranges.iter().any(|range| range.axis == axis) {
-            return unsound("a slice without a step, or of one axis twice");
+            return unsound("a slice with a step of 0, or of one axis twice");
         }
         let at = |place: i64| if place < 0 { place.saturating_add(extent) } else { place };
         let (first, count) = if step > 0 {

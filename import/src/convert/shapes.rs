@@ -1,4 +1,4 @@
-//! The same elements seen otherwise: reshapes, transposes, axes dropped and added.
+//! Reshapes, transposes, squeezes and unsqueezes.
 
 use super::{Converter, Step, Value, axes, axis, unknown, unsound};
 use crate::model::{Constant, ImageOrder, Reshaping, SourceNode, as_extent, elements};
@@ -11,18 +11,18 @@ impl Converter<'_> {
         let permutation = permutation(self.constant(node, 1), value.extents().len())?;
         Ok(match value.transposed(&permutation) {
             Value::View(view)
-                if node.writes.iter().flatten().any(|tensor| self.read_as_they_lie.contains(tensor)) =>
+                if node.writes.iter().flatten().any(|tensor| self.materialised.contains(tensor)) =>
             {
-                Value::View(self.at_rest(&view, true)?)
+                Value::View(self.materialise(&view, true)?)
             }
             value => value,
         })
     }
 
-    /// `view` with its axes in the order of the file; of images with channels first, in that of
-    /// the framework: then a transpose only turned the one into the other, and nothing moves. The
-    /// outermost of three axes is the batch where one is likely to be wanted: that of a product.
-    fn at_rest(&mut self, view: &View, is_batch: bool) -> Step<View> {
+    /// `view` materialised in the file's axis order. Channels-first images keep the framework's
+    /// channels-last order: a transpose between the two moves nothing. With `is_batch`, the
+    /// outermost of three axes becomes the batch, as matrix products want it.
+    fn materialise(&mut self, view: &View, is_batch: bool) -> Step<View> {
         let Some(order) = &view.order else { return Ok(view.clone()) };
         let rank = view.extents.len();
         let mut rest = view.file_order();
@@ -42,7 +42,7 @@ impl Converter<'_> {
         };
         let Some(shape) = shape else { return unsound("a tensor is too large") };
         let source = self.arranged(view, &rest, shape)?;
-        Ok(self.seen(source, view.extents.clone(), rest))
+        Ok(self.view_as(source, view.extents.clone(), rest))
     }
 
     pub(super) fn reshape(&mut self, node: &SourceNode, reshaping: &Reshaping) -> Step<Value> {
@@ -51,27 +51,27 @@ impl Converter<'_> {
         if let Value::View(view) = &value
             && view.reshaped(extents.clone()).order.is_none()
         {
-            // Axes become one that do not lie together.
-            value = Value::View(self.at_rest(view, false)?);
+            // Axes that are not adjacent in memory are merged, which needs a copy.
+            value = Value::View(self.materialise(view, false)?);
         }
         value.reshaped(extents)
     }
 }
 
-/// Which old axis each new one is.
+/// The old axis of each new one.
 fn permutation(operand: Option<&Constant>, rank: usize) -> Step<Vec<usize>> {
     let Some(constant) = operand else { return Ok((0..rank).rev().collect()) };
-    let Some(numbers) = constant.integers() else { return unknown("axes that the network computes") };
+    let Some(numbers) = constant.integers() else { return unknown("its axes are computed by the network") };
     let permutation = numbers.iter().map(|&number| axis(number, rank)).collect::<Step<Vec<usize>>>()?;
     let mut sorted = permutation.clone();
     sorted.sort_unstable();
     if sorted != (0..rank).collect::<Vec<usize>>() {
-        return unsound("axes in an order that does not have each once");
+        return unsound("a permutation that does not have each axis once");
     }
     Ok(permutation)
 }
 
-/// Extents after a node that only changes them.
+/// Extents after a reshape.
 fn reshaped_extents(reshaping: &Reshaping, operand: Option<&Constant>, extents: &[u32]) -> Step<Vec<u32>> {
     let rank = extents.len();
     match reshaping {
@@ -107,7 +107,7 @@ fn reshaped_extents(reshaping: &Reshaping, operand: Option<&Constant>, extents: 
     }
 }
 
-/// A reshape's extents: 0 keeps one, -1 is what is left over.
+/// The extents of a reshape: -1 is inferred, 0 keeps the input's extent unless `zero_is_zero`.
 fn filled(numbers: &[i64], extents: &[u32], zero_is_zero: bool) -> Step<Vec<u32>> {
     let all = elements(extents);
     let mut filled = Vec::with_capacity(numbers.len());

@@ -1,4 +1,4 @@
-//! What stands in the place of a node that has no counterpart.
+//! Replacements for nodes without a counterpart.
 
 use std::rc::Rc;
 
@@ -8,9 +8,9 @@ use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Function, Shape, Slice};
 
 impl Converter<'_> {
-    /// Puts the closest operator in the place of `node`: a function of each element where
-    /// the extents stay; a part of the operand where the result is smaller; a tensor that
-    /// is given where it is larger, or nothing is read.
+    /// Replaces `node` by the closest operator: an element-wise function if the number of
+    /// elements stays; a slice of the operand if the result is smaller; an input of the graph
+    /// if it is larger or there is no operand.
     pub(super) fn skip(&mut self, node: &SourceNode) -> Step<()> {
         let before = [self.out.nodes.len(), self.out.inputs.len()];
         let operand = node.reads.iter().flatten().find_map(|&tensor| self.values[tensor].as_ref()?.view());
@@ -20,10 +20,10 @@ impl Converter<'_> {
             let Some(tensor) = node.result(index).filter(|&tensor| self.readers[tensor] > 0) else {
                 continue;
             };
-            let said = self.model.tensors[tensor].said();
+            let said = self.model.tensors[tensor].static_extents();
             let extents = said.or_else(|| operand.as_ref().map(|view| view.extents.clone()));
             let Some(extents) = extents else { return unsound("a result of unknown extents") };
-            if self.model.tensors[tensor].said().is_none() {
+            if self.model.tensors[tensor].static_extents().is_none() {
                 self.out.is_guessed = true;
                 self.guessed.insert(tensor, self.at.name.as_str().into());
             }
@@ -42,38 +42,38 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Notes that the operators and inputs from those places on are no part of the model.
+    /// Marks the operators and inputs from the given indices on as uncovered.
     fn uncover(&mut self, [node, input]: [usize; 2]) {
         let nodes = self.out.nodes[node..].iter().map(|node| &node.name);
         let inputs = self.out.inputs[input..].iter().map(|input| &input.name);
         self.out.uncovered.extend(nodes.chain(inputs).cloned());
     }
 
-    /// The skipped node from which extents of some of these tensors follow.
+    /// The skipped node that extents of any of these tensors follow from.
     pub(super) fn guess_among(&self, tensors: &[Option<TensorId>]) -> Option<Rc<str>> {
         tensors.iter().flatten().find_map(|tensor| self.guessed.get(tensor)).cloned()
     }
 
-    /// Notes that extents of these tensors follow from that skipped node.
+    /// Records that the extents of these tensors follow from a skipped node.
     pub(super) fn follow_from(&mut self, guess: Option<Rc<str>>, tensors: &[Option<TensorId>]) {
         let Some(guess) = guess else { return };
         self.guessed.extend(tensors.iter().flatten().map(|&tensor| (tensor, guess.clone())));
     }
 
-    /// Notes what follows from guessed extents, if `node` reads such: its operators, from the first on, and its
-    /// results, unless they are as the file says.
+    /// If `node` reads guessed extents, records that its operators, from index `first` on, and its results follow from
+    /// them; except results with the extents stated in the file.
     pub(super) fn follow(&mut self, node: &SourceNode, guess: Option<Rc<str>>, first: usize) {
         if guess.is_none() {
             return;
         }
         self.uncover([first.min(self.out.nodes.len()), self.out.inputs.len()]);
         self.out.following.insert(node.name.clone());
-        let is_as_said = |&tensor: &TensorId| {
+        let is_as_stated = |&tensor: &TensorId| {
             let view = self.values[tensor].as_ref().and_then(Value::view);
             let extents = view.map(|view| view.padded_extents(self.spatial_axes()));
-            extents.is_some() && extents == self.model.tensors[tensor].said()
+            extents.is_some() && extents == self.model.tensors[tensor].static_extents()
         };
-        let others = node.writes.iter().map(|tensor| tensor.filter(|tensor| !is_as_said(tensor)));
+        let others = node.writes.iter().map(|tensor| tensor.filter(|tensor| !is_as_stated(tensor)));
         let others: Vec<Option<TensorId>> = others.collect();
         self.follow_from(guess, &others);
     }
@@ -94,12 +94,12 @@ impl Converter<'_> {
                 let slice = Slice::of_channels(input, 0, flat(count).channels);
                 let source = self.emit("", slice, &[source])?;
                 let order = wide_axes(&extents);
-                Ok((self.seen(source, extents, order), "a part of its operand"))
+                Ok((self.view_as(source, extents, order), "a part of its operand"))
             }
             _ => {
                 let name = self.at.name.clone();
                 let order = wide_axes(&extents);
-                let view = self.lying(extents, order, |converter, shape| converter.input(&name, shape))?;
+                let view = self.laid_out(extents, order, |converter, shape| converter.input(&name, shape))?;
                 Ok((view, "an input of the workload"))
             }
         }

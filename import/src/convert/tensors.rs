@@ -1,4 +1,4 @@
-//! Tensors of the model at work, and the operators that are emitted for them.
+//! Access to the tensors of the model, and emission of operators.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,22 +11,22 @@ use coexec_sim::workload::{
     DataType, Generic, GenericKind, MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source,
 };
 
-/// Most operators between a number and the inputs of the model that are named for it.
-const MAX_GIVERS: usize = 256;
+/// Maximum number of sources searched for the inputs that determine a value.
+const MAX_DETERMINING: usize = 256;
 
-/// The node at work.
+/// The node being converted.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AtWork {
+pub(super) struct CurrentNode {
     pub(super) name: String,
-    /// What the file calls it.
+    /// Its operator type in the file.
     pub(super) kind: String,
-    /// Its own number format.
+    /// Its number format, if the file states it.
     pub(super) data_type: Option<DataType>,
-    /// The tensor of its weights, where that is one constant.
+    /// The tensor of its weights, if they are one constant.
     pub(super) weights: Option<TensorId>,
 }
 
-impl AtWork {
+impl CurrentNode {
     pub(super) fn refused(&self, problem: Problem) -> ImportError {
         ImportError::Node { node: self.name.clone(), kind: self.kind.clone(), problem }
     }
@@ -48,17 +48,17 @@ impl Converter<'_> {
         }
     }
 
-    /// An operand that is known before, if it is there.
+    /// An operand, if it is constant.
     pub(super) fn constant(&self, node: &SourceNode, operand: usize) -> Option<&Constant> {
         self.value(node, operand)?.constant()
     }
 
-    /// The first number of an operand, where it is known before.
+    /// The first value of an operand, if known.
     pub(super) fn number(&self, node: &SourceNode, operand: usize) -> Option<f64> {
         self.constant(node, operand)?.first()
     }
 
-    /// Whole numbers of an operand.
+    /// The integer values of an operand.
     pub(super) fn numbers(&self, node: &SourceNode, operand: usize) -> Step<Vec<i64>> {
         match self.constant(node, operand).and_then(Constant::integers) {
             Some(numbers) => Ok(numbers),
@@ -66,34 +66,35 @@ impl Converter<'_> {
         }
     }
 
-    /// A problem of a node, with the inputs of the model from whose few numbers alone an operand is computed.
+    /// The problem of a node, extended by the names of the model's small inputs that determine an operand, if any.
     pub(super) fn explained(&self, node: &SourceNode, problem: Problem) -> Problem {
         match (problem, &node.work) {
             (Problem::Unknown(reason), work) if !matches!(work, Work::Unknown(_)) => {
                 let mut operands =
                     (0..node.reads.len()).rev().filter_map(|operand| self.source(node, operand));
-                let names = operands.find_map(|source| self.givers(source)).unwrap_or_default();
+                let names = operands.find_map(|source| self.determining_inputs(source)).unwrap_or_default();
                 Problem::Unknown(reason + &names)
             }
             (problem, _) => problem,
         }
     }
 
-    /// The inputs of the model from which a tensor is computed, if all on the way has as few numbers as extents.
-    fn givers(&self, source: Source) -> Option<String> {
+    /// A description of the model's inputs that a tensor is computed from; `None` unless all tensors on the way are as
+    /// small as shapes.
+    fn determining_inputs(&self, source: Source) -> Option<String> {
         let (mut rest, mut seen, mut names) = (vec![source], HashSet::from([source]), BTreeSet::new());
         while let Some(source) = rest.pop() {
-            if self.shape(source).elements() > MAX_RANK as u64 || seen.len() > MAX_GIVERS {
+            if self.shape(source).elements() > MAX_RANK as u64 || seen.len() > MAX_DETERMINING {
                 return None;
             }
             match source {
                 Source::Input(index) => {
-                    // Behind the model's own inputs are constants.
+                    // Inputs after the model's own are constants.
                     let Some(&tensor) = self.model.inputs.get(index as usize) else { continue };
                     let tensor = &self.model.tensors[tensor];
                     let is_one = self.shape(source).elements() == 1;
                     let name = tensor.name.escape_debug();
-                    let how = if is_one { format!(" (--dim {name}=N gives it)") } else { String::new() };
+                    let how = if is_one { format!(" (set it with --dim {name}=N)") } else { String::new() };
                     names.insert(format!("{name}{how}"));
                 }
                 Source::Node(id) => {
@@ -108,13 +109,13 @@ impl Converter<'_> {
             .then(|| format!(", from the model's input {}, whose value is not known", names.join(" and ")))
     }
 
-    /// An operand as the graph has it, zeros around it included.
+    /// An operand as a tensor of the graph, with its padding materialised.
     pub(super) fn view(&mut self, node: &SourceNode, operand: usize) -> Step<View> {
         let view = self.unpadded_view(node, operand)?;
         self.with_zeros(view)
     }
 
-    /// An operand as it is known, zeros around it included.
+    /// The value of an operand, with its padding materialised.
     pub(super) fn tensor(&mut self, node: &SourceNode, operand: usize) -> Step<Value> {
         Ok(match self.read(node, operand)?.clone() {
             Value::View(view) => Value::View(self.with_zeros(view)?),
@@ -122,7 +123,7 @@ impl Converter<'_> {
         })
     }
 
-    /// An operand, whose zeros around it are left to the reader.
+    /// An operand as a tensor of the graph, with its padding left to the caller.
     pub(super) fn unpadded_view(&mut self, node: &SourceNode, operand: usize) -> Step<View> {
         match self.read(node, operand)?.clone() {
             Value::View(view) => Ok(view),
@@ -137,11 +138,11 @@ impl Converter<'_> {
     pub(super) fn given_constant(&mut self, tensor: TensorId, extents: Vec<u32>) -> Step<View> {
         Self::check_extents(&extents)?;
         let order = wide_axes(&extents);
-        self.lying(extents, order, |converter, shape| converter.given(tensor, shape))
+        self.laid_out(extents, order, |converter, shape| converter.given(tensor, shape))
     }
 
-    /// An input of the graph whose axes lie in memory in that order; `input` makes one of a shape.
-    pub(super) fn lying(
+    /// An input of the graph with the memory order `order`; `input` creates it with a given shape.
+    pub(super) fn laid_out(
         &mut self,
         extents: Vec<u32>,
         order: Vec<usize>,
@@ -150,10 +151,10 @@ impl Converter<'_> {
         let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
         let Some(shape) = natural_shape(&memory) else { return unsound("a tensor is too large") };
         let source = input(self, shape);
-        Ok(self.seen(source, extents, order))
+        Ok(self.view_as(source, extents, order))
     }
 
-    /// The input of the graph that has the constant in that extent.
+    /// The input of the graph that holds a constant in `shape`, created on first use.
     pub(super) fn given(&mut self, tensor: TensorId, shape: Shape) -> Source {
         if let Some(&source) = self.given.get(&(tensor, shape)) {
             return source;
@@ -164,7 +165,7 @@ impl Converter<'_> {
         source
     }
 
-    /// An input of the graph that holds a constant.
+    /// A new input of the graph that holds a constant.
     pub(super) fn stored_input(&mut self, name: &str, shape: Shape) -> Source {
         let source = self.input(name, shape);
         self.stored.insert(source);
@@ -181,7 +182,7 @@ impl Converter<'_> {
         }
     }
 
-    /// Axes of an image, or of a row of pixels, channels last.
+    /// The axes of an image, a row of pixels or a volume in channels-last order.
     pub(super) fn image_order(&self, rank: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..rank).collect();
         if self.model.order == ImageOrder::ChannelsFirst && matches!(rank, 3..=5) {
@@ -190,7 +191,7 @@ impl Converter<'_> {
         order
     }
 
-    /// Extents of an image, of a row of pixels, or of weights over such, channels last.
+    /// Extents of an image, a row of pixels, a volume, or weights over these, in channels-last order.
     pub(super) fn image_extents(&self, extents: &[u32]) -> Vec<u32> {
         self.image_order(extents.len()).into_iter().map(|axis| extents[axis]).collect()
     }
@@ -201,7 +202,7 @@ impl Converter<'_> {
         [order[1], order[2]]
     }
 
-    /// That a tensor has elements, and not too many.
+    /// Checks that a tensor has elements, and not too many.
     pub(super) fn check_extents(extents: &[u32]) -> Step<()> {
         if extents.contains(&0) {
             return unsound("a tensor has no elements");
@@ -209,7 +210,7 @@ impl Converter<'_> {
         Self::check_size(extents)
     }
 
-    /// Bounds that keep every product of extents in range.
+    /// Checks bounds that keep every product of extents in range.
     pub(super) fn check_size(extents: &[u32]) -> Step<()> {
         if extents.len() > MAX_RANK {
             return unsound(format!("a tensor has {} axes, expected at most {MAX_RANK}", extents.len()));
@@ -223,7 +224,7 @@ impl Converter<'_> {
 
 /// Emission of operators.
 impl Converter<'_> {
-    /// Adds an operator, named after the node at work.
+    /// Adds an operator, named after the current node.
     pub(super) fn emit(
         &mut self,
         suffix: &str,
@@ -241,14 +242,14 @@ impl Converter<'_> {
         Ok(Source::Node(NodeId(self.out.nodes.len() as u32 - 1)))
     }
 
-    /// Whether an operator that is kept has the same weights; if not, this is who has them.
+    /// Whether an earlier operator has the same weights; if not, records this one as their owner.
     fn has_weights_of_another(&mut self, operator: &Operator) -> bool {
         let Some(weights) = self.at.weights.filter(|_| operator.parameters() > 0) else { return false };
         let next = self.out.nodes.len();
         *self.owners.entry((weights, operator.parameters())).or_insert(next) != next
     }
 
-    /// Keeps in mind which constant a node only turns.
+    /// Records the original of a constant that a node only transposes or copies.
     pub(super) fn remember_turned(&mut self, node: &SourceNode) {
         if let (Work::Transpose | Work::Identity, Some(&Some(written)), Some(constant)) =
             (&node.work, node.writes.first(), self.constant_of(node))
@@ -257,8 +258,8 @@ impl Converter<'_> {
         }
     }
 
-    /// The tensor of the weights of a node that multiplies by one constant or picks rows of it, however that was turned
-    /// before.
+    /// The tensor of the weights of a node that multiplies by one constant or gathers its rows, before any transposes
+    /// of it.
     pub(super) fn weights_of(&self, node: &SourceNode) -> Option<TensorId> {
         let has_weights = matches!(
             node.work,
@@ -271,14 +272,14 @@ impl Converter<'_> {
         self.constant_of(node).filter(|_| has_weights)
     }
 
-    /// The first constant that a node reads as one of its first two operands, before it was turned.
+    /// The first constant among a node's first two operands, before any transposes of it.
     fn constant_of(&self, node: &SourceNode) -> Option<TensorId> {
         let is_constant = |tensor: &TensorId| matches!(self.values[*tensor], Some(Value::Constant(_)));
         let constant = node.reads.iter().take(2).copied().flatten().find(is_constant)?;
         Some(self.origins.get(&constant).copied().unwrap_or(constant))
     }
 
-    /// Adds an operator that needs no kernel of its own and goes over its elements so many times.
+    /// Adds a generic operator with `passes` passes over its elements.
     pub(super) fn emit_generic(
         &mut self,
         suffix: &str,
@@ -290,7 +291,7 @@ impl Converter<'_> {
         self.emit(suffix, Generic { kind, inputs: shapes, output, passes }, inputs)
     }
 
-    /// Extent of the tensor from `source`.
+    /// Shape of the tensor from `source`.
     pub(super) fn shape(&self, source: Source) -> Shape {
         match source {
             Source::Input(index) => self.out.inputs[index as usize].extent,
@@ -298,20 +299,20 @@ impl Converter<'_> {
         }
     }
 
-    /// A tensor of the graph under those extents, of which the wide axes lie in that order.
-    pub(super) fn seen(&self, source: Source, extents: Vec<u32>, order: Vec<usize>) -> View {
+    /// A view of a tensor of the graph with `extents`, whose axes are in memory order `order`.
+    pub(super) fn view_as(&self, source: Source, extents: Vec<u32>, order: Vec<usize>) -> View {
         let order = Some(wide(&extents, order));
         View { source, shape: self.shape(source), extents, order, padding: Padding::NONE }
     }
 
-    /// `view` with its axes in that order in memory, under the extent natural to it.
+    /// `view` in memory order `order`, with its natural shape.
     pub(super) fn naturally(&mut self, view: &View, order: Vec<usize>) -> Step<View> {
         let Some(shape) = self.natural(view, &order) else { return unsound("a tensor is too large") };
         let source = self.arranged(view, &order, shape)?;
         Ok(View { source, shape, order: Some(order), ..view.clone() })
     }
 
-    /// The extent natural to `view` in that order: of an image, an image's.
+    /// The natural shape of `view` in memory order `order`; for a single image, that of an image.
     pub(super) fn natural(&self, view: &View, order: &[usize]) -> Option<Shape> {
         let at = |axis: usize| view.extents[axis];
         let has_channels_last = order.last().is_none_or(|&axis| axis == 1);
@@ -335,8 +336,8 @@ impl Converter<'_> {
         self.naturally(view, self.order_of(view))
     }
 
-    /// The order in memory of a view; of one that has none, what is likely to be read next:
-    /// an image's if it was one, else the file's.
+    /// The memory order of a view. A view without one gets the order that its readers probably
+    /// need: an image's if it was one, else the file's.
     pub(super) fn order_of(&self, view: &View) -> Vec<usize> {
         let was_image = view.shape.height > 1 && view.extents.len() == 4;
         match &view.order {
@@ -346,10 +347,10 @@ impl Converter<'_> {
         }
     }
 
-    /// A name that nothing has yet.
+    /// A unique name, `name` with a number if it is taken.
     pub(super) fn unique(&mut self, name: &str) -> String {
         let name = node_name(name);
-        // From the number of names there are on, so that few are tried.
+        // After 32, continue from the number of names, so that few are tried.
         let numbers = (2..=32).chain(self.names.len() + 1..);
         let numbered = numbers.map(|number| format!("{name}.{number}"));
         let free = |name: &String| !self.names.contains(name);
@@ -358,7 +359,7 @@ impl Converter<'_> {
         unique
     }
 
-    /// Notes that something else stands in the place of the node at work.
+    /// Records that the current node is approximated by another operator.
     pub(super) fn approximate(&mut self, instead: impl Into<String>) {
         let replacement = self.at.replaced(instead.into());
         if self.out.approximated.last() != Some(&replacement) {
@@ -367,10 +368,10 @@ impl Converter<'_> {
     }
 }
 
-/// Tensors that products of matrices read, as they are or parts of what they read.
+/// Tensors that matrix products read, directly or through slices and concatenations.
 pub(super) fn matrices(nodes: &[&SourceNode]) -> HashSet<TensorId> {
     let mut matrices = read_by(nodes, Work::reads_matrices);
-    // Readers come after writers, so one pass from the end finds everything.
+    // Nodes are in topological order, so one backward pass finds everything.
     for node in nodes.iter().rev().filter(|node| node.work.keeps_places()) {
         if node.writes.iter().flatten().any(|tensor| matrices.contains(tensor)) {
             matrices.extend(node.reads.iter().copied().flatten());
@@ -379,7 +380,7 @@ pub(super) fn matrices(nodes: &[&SourceNode]) -> HashSet<TensorId> {
     matrices
 }
 
-/// Tensors that are read by a node of which that is true.
+/// Tensors with a reader that satisfies `is_reader`.
 pub(super) fn read_by(nodes: &[&SourceNode], is_reader: fn(&Work) -> bool) -> HashSet<TensorId> {
     let readers = nodes.iter().filter(|node| is_reader(&node.work));
     readers.flat_map(|node| node.reads.iter().copied().flatten()).collect()

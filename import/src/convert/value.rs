@@ -1,15 +1,15 @@
-//! What is known of a tensor while a model is converted.
+//! Values of tensors during conversion.
 
 use super::{Converter, Step};
 use crate::model::Constant;
 use crate::view::View;
 
-/// A tensor as far as it is known.
+/// The value of a tensor.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// Computed by the graph, or given to it.
+    /// Computed by the graph, or one of its inputs.
     View(View),
-    /// Known before.
+    /// Constant; its elements may be unknown.
     Constant(Constant),
 }
 
@@ -20,12 +20,12 @@ impl From<View> for Value {
 }
 
 impl Value {
-    /// The constant, where it is known before.
+    /// The constant, if it is one.
     pub(super) fn constant(&self) -> Option<&Constant> {
         if let Self::Constant(constant) = self { Some(constant) } else { None }
     }
 
-    /// The tensor of the graph, where it is one.
+    /// The tensor of the graph, if it is one.
     pub(super) fn view(&self) -> Option<&View> {
         if let Self::View(view) = self { Some(view) } else { None }
     }
@@ -44,7 +44,7 @@ impl Value {
         }
     }
 
-    /// Under other extents of as many elements.
+    /// The value reshaped to `extents`, which have the same number of elements.
     pub(super) fn reshaped(self, extents: Vec<u32>) -> Step<Self> {
         Ok(match self {
             Self::View(view) => {

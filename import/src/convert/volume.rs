@@ -1,9 +1,8 @@
-//! Windows over volumes, and transposed convolutions of any kind.
+//! Windows over volumes, and general transposed convolutions.
 //!
-//! A convolution over a volume is one over images, of which each has the slices under the window
-//! side by side as channels; they are moved there first. A transposed convolution whose output is
-//! not as many times its input as its stride is a product a pixel of the input, whose results
-//! are added up where they belong.
+//! A convolution over a volume becomes one over images: the depth slices under the window are first
+//! copied side by side as channels. A transposed convolution whose output extents are not the input's
+//! times the stride becomes a product per input pixel, whose results are scattered and summed.
 
 use super::window::{groups_of, side_pads};
 use super::{Converter, Step, Value, unsound};
@@ -11,7 +10,7 @@ use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
 use coexec_sim::workload::{Conv2d, GenericKind, MAX_DIMENSION, Padding, Shape, Source, Window};
 
-/// What a window of several axes does along one: kernel, stride, dilation, padding, positions.
+/// A window along one axis: kernel, stride, dilation, padding, number of positions.
 #[derive(Clone, Copy)]
 pub(super) struct Side {
     kernel: u32,
@@ -22,10 +21,10 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Along an axis that the file does not see.
+    /// Along an axis that the file does not have.
     pub(super) const NONE: Self = Self { kernel: 1, stride: 1, dilation: 1, pads: [0; 2], positions: 1 };
 
-    /// What both sides of an image come to.
+    /// The window over an image, from its sides along rows and columns.
     pub(super) fn window([rows, columns]: [Self; 2]) -> Window {
         let [[top, bottom], [left, right]] = [rows.pads, columns.pads];
         Window {
@@ -37,7 +36,7 @@ impl Side {
     }
 }
 
-/// What a window does along each of its axes, over `extents`.
+/// A window along each of the axes with `extents`.
 pub(super) fn sides(window: &Windowed, kernel: &[u32], extents: &[u32]) -> Step<Vec<Side>> {
     let count = extents.len();
     let at = |numbers: &[u32], side: usize| match numbers {
@@ -56,7 +55,7 @@ pub(super) fn sides(window: &Windowed, kernel: &[u32], extents: &[u32]) -> Step<
         let padded = u64::from(extent) + u64::from(pads[0]) + u64::from(pads[1]);
         let mut reach = u64::from(dilation) * u64::from(kernel - 1) + 1;
         if window.ceil && dilation == 1 && padded < reach && reach < padded + u64::from(stride) {
-            // One window begins inside, and takes what there is.
+            // With rounding up, one partial window starts inside the input; clamp it.
             (kernel, reach) = (as_extent(padded), padded);
         }
         let Some(free) = padded.checked_sub(reach) else { return unsound("a window larger than its input") };
@@ -67,11 +66,11 @@ pub(super) fn sides(window: &Windowed, kernel: &[u32], extents: &[u32]) -> Step<
 }
 
 impl Converter<'_> {
-    /// Extents after a window of as many axes as the image has.
+    /// Extents after pooling over all spatial axes.
     pub(super) fn pooled(&self, from: &[u32], window: &Windowed) -> Step<Vec<u32>> {
         let order = self.image_order(from.len());
         let Some(inner) = order.get(1..from.len().max(2) - 1) else {
-            return unsound("a window over a single number");
+            return unsound("a window over a scalar");
         };
         let spatial: Vec<u32> = inner.iter().map(|&axis| from[axis]).collect();
         let mut extents = from.to_vec();
@@ -81,7 +80,7 @@ impl Converter<'_> {
         Ok(extents)
     }
 
-    /// A convolution of volumes by weights of five axes.
+    /// A convolution of volumes, with weights of five axes.
     pub(super) fn volume_convolution(
         &mut self,
         node: &SourceNode,
@@ -97,7 +96,7 @@ impl Converter<'_> {
         };
         let view = self.view(node, 0)?;
         let [batch, deep, height, width, channels] = self.image_extents(&view.extents)[..] else {
-            return unsound("weights over volumes, on something else");
+            return unsound("weights for volumes on an input that is not a volume");
         };
         let groups = groups_of(groups, depth, channels)?;
         let [along, rows, columns] = sides(window, kernel, &[deep, height, width])?[..] else {
@@ -119,18 +118,18 @@ impl Converter<'_> {
         Ok(self.volume(source, &memory))
     }
 
-    /// A tensor of the graph as images or volumes, channels last in memory.
+    /// A view of images or volumes with the given extents in memory, channels last.
     pub(super) fn volume(&self, source: Source, memory: &[u32]) -> View {
         let order = self.image_order(memory.len());
         let mut extents = vec![1; memory.len()];
         for (&axis, &extent) in order.iter().zip(memory) {
             extents[axis] = extent;
         }
-        self.seen(source, extents, order)
+        self.view_as(source, extents, order)
     }
 
-    /// The output channels and the kernel of a transposed convolution that writes, for each pixel of
-    /// its input, the block of as many output pixels as the stride has.
+    /// Output channels and kernel of a transposed convolution whose output extents are the input's
+    /// times the stride; `None` for others.
     pub(super) fn by_blocks(
         &self,
         node: &SourceNode,
@@ -144,7 +143,7 @@ impl Converter<'_> {
             | (ImageOrder::ChannelsLast, &[output, height, width, _]) => (output, [height, width]),
             _ => return None,
         };
-        // Zeros around operand 0 may be left to the reader.
+        // The padding of operand 0 may not be materialised yet.
         let is_padded =
             self.value(node, 0).and_then(Value::view).is_some_and(|view| view.padding != Padding::NONE);
         let is_whole = |side: usize| {
@@ -160,8 +159,8 @@ impl Converter<'_> {
         (plain && !is_padded && is_whole(0) && is_whole(1)).then_some((output, kernel))
     }
 
-    /// Any other transposed convolution: each pixel of the input times all weights, and sums of
-    /// what falls on each pixel of the output.
+    /// Any other transposed convolution: each input pixel times all weights, then the sums at each
+    /// output pixel.
     pub(super) fn scattered_convolution(
         &mut self,
         node: &SourceNode,
@@ -187,12 +186,12 @@ impl Converter<'_> {
         }
         written.push(output);
         let said = node.result(0);
-        let said = said.and_then(|tensor| self.model.tensors[tensor].said());
+        let said = said.and_then(|tensor| self.model.tensors[tensor].static_extents());
         if let Some(said) = said.filter(|said| said.len() == written.len()) {
             written = self.image_extents(&said);
         }
         Self::check_extents(&written)?;
-        let [outer @ .., last] = spatial else { return unsound("a window over a single number") };
+        let [outer @ .., last] = spatial else { return unsound("a window over a scalar") };
         let count = |axes: &[u32]| as_extent(elements(axes));
         let shape = Shape { batch: *batch, height: count(outer), width: *last, channels: *channels };
         let order = wide(&view.extents, self.image_order(memory.len()));
@@ -201,19 +200,19 @@ impl Converter<'_> {
         let bias = self.has_bias(node, output);
         let product = Conv2d::new(shape, taps, Window::valid(1)).groups(groups).bias(bias);
         let source = self.emit("", product, &[source])?;
-        let [_, outer @ .., last, _] = &written[..] else { return unsound("a window over a single number") };
+        let [_, outer @ .., last, _] = &written[..] else { return unsound("a window over a scalar") };
         let target = Shape { batch: *batch, height: count(outer), width: *last, channels: output };
         let source = self.emit_generic(".sums", (GenericKind::Reduction, 1), &[source], target)?;
         Ok(self.volume(source, &written))
     }
 }
 
-/// The number at a place of a list; the usual one where the list is shorter.
+/// The number at an index of a list, or `usual` beyond its end.
 fn at(numbers: &[u32], place: usize, usual: u32) -> i64 {
     i64::from(numbers.get(place).copied().unwrap_or(usual))
 }
 
-/// Extent along one side after a transposed convolution.
+/// Extent along one axis after a transposed convolution.
 fn spread(
     window: &Windowed,
     output_pads: &[u32],
@@ -235,6 +234,6 @@ fn spread(
     };
     match u32::try_from(written) {
         Ok(written) if (1..=MAX_DIMENSION).contains(&written) => Ok(written),
-        _ => unsound("a transposed convolution of nothing, or of too much"),
+        _ => unsound("a transposed convolution writes nothing, or too much"),
     }
 }

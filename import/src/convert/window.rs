@@ -14,9 +14,9 @@ use coexec_sim::workload::{
 pub(super) struct Image {
     pub(super) source: Source,
     pub(super) shape: Shape,
-    /// The zeros around it.
+    /// Its padding that is not materialised.
     pub(super) zeros: Padding,
-    /// Whether the file sees a row only.
+    /// Whether the file has a row of pixels without a height.
     pub(super) flat: bool,
 }
 
@@ -53,10 +53,10 @@ impl Converter<'_> {
         self.operator_view(operator, &image)
     }
 
-    /// A transposed convolution as the convolution that computes, for each pixel of the
-    /// input, the block of as many output pixels as the stride has; the elements are
-    /// then moved to where they belong. Where the stride does not divide the window, some of those pixels have fewer
-    /// taps than others: then it has fewer channels, and as many multiply-adds.
+    /// A transposed convolution as the convolution that computes, for each input pixel, a block of output
+    /// pixels of the stride's size; a reshape then moves the elements into place. Where the stride does not
+    /// divide the kernel, some pixels of the block have fewer taps; the convolution then has fewer channels,
+    /// with the same number of multiply-adds.
     pub(super) fn transposed_convolution(
         &mut self,
         node: &SourceNode,
@@ -83,7 +83,7 @@ impl Converter<'_> {
         let around = |kernel: u32| [(kernel.saturating_sub(1)) / 2, kernel.saturating_sub(1).div_ceil(2)];
         let ([top, bottom], [left, right]) = (around(kernel[0]), around(kernel[1]));
         let bias = self.has_bias(node, output);
-        // As many channels as make the window's multiply-adds.
+        // The number of channels that gives the same multiply-adds as the kernel.
         let block = output.saturating_mul(taps).div_ceil(kernel[0].saturating_mul(kernel[1]).max(1));
         let window = Window::of(kernel).padding(Padding { top, bottom, left, right });
         let pixels = stride[0].saturating_mul(stride[1]);
@@ -97,7 +97,7 @@ impl Converter<'_> {
             ..input
         };
         if !is_whole {
-            self.approximate("a convolution of as many multiply-adds, whose results are put among others");
+            self.approximate("a convolution of as many multiply-adds, with its results scattered");
             source = self.emit_generic(".to_pixels", (GenericKind::Movement, 1), &[source], shape)?;
         } else if stride != [1, 1] {
             let moved = Reshape { input: self.shape(source), output: shape };
@@ -113,11 +113,11 @@ impl Converter<'_> {
             return unknown("a pooling window with dilation");
         }
         if window == Window::valid(1) {
-            // What an adaptive pool is at the extent that a network was made for.
+            // An adaptive pool at the extents that the network was made for.
             return Ok(self.image_view(image.source, image.flat));
         }
         let pool = self.operator_view(Pool { kind, input: image.shape, window }.into(), &image)?;
-        self.alike(node, &pool)?;
+        self.write_like_first(node, &pool)?;
         Ok(pool)
     }
 
@@ -133,12 +133,12 @@ impl Converter<'_> {
         }
         let image = self.image(node)?;
         if image.zeros != Padding::NONE {
-            return unknown("zeros around an image that is reduced as a whole");
+            return unknown("padding around an image that is pooled as a whole");
         }
         self.operator_view(over_pixels(reduction, image.shape), &image)
     }
 
-    /// Operand 0 as one image.
+    /// Operand 0 as images, with its padding not materialised.
     fn image(&mut self, node: &SourceNode) -> Step<Image> {
         let view = self.unpadded_view(node, 0)?;
         let (batch, height, width, channels) = match self.image_extents(&view.extents)[..] {
@@ -152,13 +152,13 @@ impl Converter<'_> {
         Ok(Image { source, shape, zeros: view.padding, flat: rank == 3 })
     }
 
-    /// What an operator makes of `image`.
+    /// Applies an operator to `image`.
     fn operator_view(&mut self, operator: Operator, image: &Image) -> Step<View> {
         let source = self.emit("", operator, &[image.source])?;
         Ok(self.image_view(source, image.flat))
     }
 
-    /// An image with the axes that the file sees: without its height where it is `flat`.
+    /// A view of an image with the file's axes: without a height if it is `flat`.
     pub(super) fn image_view(&self, source: Source, flat: bool) -> View {
         let Shape { batch, height, width, channels } = self.shape(source);
         if flat {
@@ -168,8 +168,8 @@ impl Converter<'_> {
         }
     }
 
-    /// Whether a convolution has a bias, of so many values at most; one that is given or computed is taken for
-    /// a stored one, and whoever computes it is kept.
+    /// Whether a convolution has a bias, of at most `most` values. A computed bias is treated as a stored one,
+    /// and its producer is kept.
     pub(super) fn has_bias(&mut self, node: &SourceNode, most: u32) -> bool {
         let (extents, computed) = match self.value(node, 2) {
             Some(Value::Constant(constant)) => (&constant.extents, None),
@@ -181,7 +181,7 @@ impl Converter<'_> {
         is_bias
     }
 
-    /// Extents of weights; those that are given or computed are taken for stored ones.
+    /// Extents of weights. Computed weights are treated as stored ones, and their producer is kept.
     pub(super) fn weight_extents(&mut self, node: &SourceNode, operand: usize) -> Step<Vec<u32>> {
         let view = match self.read(node, operand)? {
             Value::Constant(constant) if constant.elements() == 0 => return unsound("its weights are empty"),
@@ -189,21 +189,21 @@ impl Converter<'_> {
             Value::View(view) => view.clone(),
         };
         self.out.wanted.push(view.source);
-        self.approximate("the same with weights that are stored");
+        self.approximate("the same operator with stored weights");
         Ok(view.extents)
     }
 }
 
-/// In how many groups weights of that depth divide the channels; as many as they fit in where that is not said.
+/// The number of groups of a convolution with weights of `depth` channels, inferred where the file does not state it.
 pub(super) fn groups_of(said: Option<u32>, depth: u32, channels: u32) -> Step<u32> {
     let groups = said.unwrap_or(channels / depth.max(1));
     if u64::from(depth) * u64::from(groups) != u64::from(channels) {
-        return unsound(format!("weights {depth} channels deep in {groups} groups, on {channels}"));
+        return unsound(format!("weights of {depth} channels in {groups} groups on {channels} channels"));
     }
     Ok(groups)
 }
 
-/// Fills a window's numbers in; `kernel` are those of the axes that the file sees.
+/// The window over an image; `kernel` has the extents along the axes that the file has.
 fn fit(window: &Windowed, kernel: &[u32], image: &Image) -> Step<Window> {
     let &Image { shape: Shape { height, width, .. }, zeros, flat, .. } = image;
     let extents = [height + zeros.top + zeros.bottom, width + zeros.left + zeros.right];
@@ -216,7 +216,7 @@ fn fit(window: &Windowed, kernel: &[u32], image: &Image) -> Step<Window> {
     Ok(Window { padding: window.padding + zeros, ..window })
 }
 
-/// Padding before and behind one side of `extent` pixels; its place among so many sides.
+/// Padding before and after an axis of `extent` pixels, the axis number `place` of `sides`.
 pub(super) fn side_pads(
     window: &Windowed,
     (place, sides): (usize, usize),
@@ -228,7 +228,7 @@ pub(super) fn side_pads(
     let mut pads = match &window.pads {
         Pads::Explicit(pads) if pads.is_empty() => [0, 0],
         Pads::Explicit(pads) if pads.len() == 2 * sides => [pads[place], pads[place + sides]],
-        Pads::Explicit(_) => return unsound("as many paddings as another number of axes has"),
+        Pads::Explicit(_) => return unsound("padding for another number of axes than its input has"),
         same => {
             let output = extent.div_ceil(u64::from(stride));
             let covered = output.saturating_sub(1) * u64::from(stride) + reach;
@@ -248,7 +248,7 @@ pub(super) fn side_pads(
         let padded = extent + u64::from(pads[0]) + u64::from(pads[1]);
         let over = padded.saturating_sub(reach) % u64::from(stride);
         let start = padded.saturating_sub(reach) - over + u64::from(stride);
-        // A window that would begin behind the image is left out.
+        // A window that would start beyond the image does not count.
         if over > 0 && start < extent + u64::from(pads[0]) {
             pads[1] += stride - over as u32;
         }

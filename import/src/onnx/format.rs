@@ -1,8 +1,8 @@
-//! In which number formats a file and its products compute.
+//! Number formats of a file and its products.
 //!
-//! Responsible for: what stands between a product and its weights, and for counting weights by the format that they
-//! are computed with, in branches and bodies of loops as well. Not for: what the operators do. Invariant: tables in
-//! which rows are looked up do not count.
+//! Responsible for: tracing operands back to weights, and counting weights by the format that they are computed in,
+//! including those in branches and loop bodies. Not for: the semantics of operators. Invariant: embedding tables do not
+//! count.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,41 +12,41 @@ use super::{constant, element};
 use crate::majority::most;
 use coexec_sim::DataType;
 
-/// What stands between a tensor and who computes with it.
+/// Operators that may lie between a tensor and the node that computes with it.
 const REARRANGING: [&str; 7] =
     ["Transpose", "Reshape", "Identity", "Squeeze", "Unsqueeze", "QuantizeLinear", "DequantizeLinear"];
 
-/// How many of those at most.
+/// Maximum number of such operators in a row.
 const MOST_BETWEEN: usize = 4;
 
-/// Formats that files have; of equals the last counts.
+/// Formats of files; ties go to the last one.
 const FORMATS: [DataType; 6] =
     [DataType::F32, DataType::F16, DataType::W8A16, DataType::W4A16, DataType::I8Dynamic, DataType::I8];
 
-/// The nodes and constants of a graph and all graphs in it.
+/// The nodes and constants of a graph and all its subgraphs.
 #[derive(Default)]
 pub(super) struct Formats<'a> {
     nodes: Vec<&'a NodeProto>,
     tensors: HashMap<&'a str, &'a TensorProto>,
-    /// Who writes a tensor.
+    /// The writer of each tensor.
     writers: HashMap<&'a str, &'a NodeProto>,
-    /// Whether activations are quantised in advance.
+    /// Whether activations are quantised statically.
     is_static: bool,
-    /// What integer products without scales of their own are.
+    /// The format of integer products without scales.
     as_they_come: DataType,
-    /// The number format of most weights, as they are computed with: what is cast is stored in another. Integers where
-    /// activations are quantised, in advance or as they come.
+    /// The prevailing format in which weights are computed with; casts may store them in another. Integers require
+    /// quantised activations, static or dynamic.
     pub(super) of_most: DataType,
 }
 
-/// So many weights of a format, under their name.
+/// Weights: their format, name and number of elements.
 type Weights<'a> = (DataType, &'a str, u64);
 
-/// Where a tensor comes from, through what rearranges it.
+/// The origin of a tensor, through rearranging operators.
 struct Origin<'a> {
     constant: Option<&'a TensorProto>,
     is_quantised: bool,
-    /// To 16 bits.
+    /// Whether it is quantised to 16 bits.
     is_wide: bool,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Formats<'a> {
         formats
     }
 
-    /// The number format of a product: that of most of its weights; of one without weights, what its operands are in.
+    /// The number format of a product: that of most of its weights; without weights, that of its quantised operands.
     pub(super) fn of_product(&self, node: &'a NodeProto) -> Option<DataType> {
         let own = most(FORMATS, self.weights(node).into_iter().map(|(format, _, count)| (format, count)));
         let is_of_integers = self.is_static && [DataType::I8, DataType::W8A16].contains(&self.of_most);
@@ -85,12 +85,12 @@ impl<'a> Formats<'a> {
         }
     }
 
-    /// The format of most weights, each counted once.
+    /// The prevailing format of weights, each counted once.
     fn counted(&self) -> DataType {
         let mut seen: HashSet<&str> = HashSet::new();
         let mut counts: Vec<(DataType, u64)> = Vec::new();
         for node in &self.nodes {
-            // Operators of integers count where no weights are known.
+            // Integer operators count as one weight, which decides only where no weights are known.
             let integers =
                 if node.op_type == "QuantizeLinear" { Some(DataType::I8) } else { self.integers(node) };
             counts.extend(integers.map(|format| (format, 1)));
@@ -100,7 +100,7 @@ impl<'a> Formats<'a> {
         most(FORMATS, counts).unwrap_or_default()
     }
 
-    /// The format of an operator that computes with integers, whose weights have an operand of their own.
+    /// The format of an operator that computes with integers; `None` for other operators.
     fn integers(&self, node: &NodeProto) -> Option<DataType> {
         match &node.op_type[..] {
             "QLinearConv" | "QLinearMatMul" | "QGemm" => Some(DataType::I8),
@@ -121,7 +121,7 @@ impl<'a> Formats<'a> {
                 let name = node.input.get(1).map_or("", String::as_str);
                 return vec![(packed(node), name, extent("K") * extent("N"))];
             }
-            // Rows of tables are read, and not computed with; what rearranges a weight leaves it to its reader.
+            // Tables are read, not computed with; rearranged weights count at their reader.
             "Gather"
             | "GatherBlockQuantized"
             | "EmbedLayerNormalization"
@@ -139,7 +139,7 @@ impl<'a> Formats<'a> {
             let origin = self.origin(name);
             let tensor = origin.constant?;
             let format = match (tensor.data_type, integers) {
-                // Products unpack them as they go; whoever convolves dequantises them first.
+                // Products unpack these weights on the fly; convolutions dequantise them first.
                 (element::INT4 | element::UINT4, _) if !node.op_type.starts_with("Conv") => DataType::W4A16,
                 (_, Some(format)) => format,
                 _ if origin.is_quantised => self.of_quantised(node),
@@ -152,7 +152,7 @@ impl<'a> Formats<'a> {
         weights.collect()
     }
 
-    /// What a node computes in that reads quantised tensors: integers where its activations are quantised as well.
+    /// The format of a node with quantised weights: integers if its activations are statically quantised as well.
     fn of_quantised(&self, node: &'a NodeProto) -> DataType {
         let origins = node.input.iter().map(|name| self.origin(name));
         let mut given = origins.filter(|origin| origin.constant.is_none() && origin.is_quantised);
@@ -181,7 +181,7 @@ impl<'a> Formats<'a> {
     }
 }
 
-/// Weights that are packed to so many bits, of activations in 16.
+/// The format of weights packed to the node's `bits`, with 16-bit activations.
 fn packed(node: &NodeProto) -> DataType {
     if Attributes(&node.attribute).integer("bits", 4) <= 4 { DataType::W4A16 } else { DataType::W8A16 }
 }

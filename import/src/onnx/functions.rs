@@ -1,19 +1,19 @@
-//! Functions that a model defines for itself, as the nodes that they stand for.
+//! Inlines the functions that a model defines.
 //!
-//! Responsible for: putting a function's nodes in the place of each node that calls it, with the
-//! caller's tensors and attributes. Not for: what a node does.
-//! Invariant: the result has at most [`MOST_NODES`] nodes, however often functions call each other.
+//! Responsible for: replacing each call by the function's nodes, with the caller's tensors and
+//! attributes. Not for: the semantics of nodes.
+//! Invariant: inlining adds at most [`MOST_NODES`] nodes, however often functions call each other.
 
 use std::collections::HashMap;
 
 use super::messages::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::model::{MOST_LEVELS, MOST_NODES};
 
-/// Puts the nodes of the model's functions in the place of those that call them.
+/// Inlines the model's functions.
 ///
 /// # Errors
-/// Where functions call each other too deep or too often.
-pub(super) fn put_in(model: &mut ModelProto) -> Result<(), String> {
+/// Functions call each other too deeply or too often.
+pub(super) fn inline(model: &mut ModelProto) -> Result<(), String> {
     let functions = std::mem::take(&mut model.functions);
     let named = functions.iter().map(|function| ((&function.domain[..], &function.name[..]), function));
     let mut functions = Functions { named: named.collect(), room: MOST_NODES };
@@ -26,7 +26,7 @@ pub(super) fn put_in(model: &mut ModelProto) -> Result<(), String> {
 struct Functions<'a> {
     /// By domain and name.
     named: HashMap<(&'a str, &'a str), &'a FunctionProto>,
-    /// Nodes that may be added.
+    /// Number of nodes that may still be added.
     room: usize,
 }
 
@@ -43,7 +43,9 @@ impl Functions<'_> {
             };
             let Some(room) = self.room.checked_sub(function.node.len()).filter(|_| levels < MOST_LEVELS)
             else {
-                return Err(format!("its functions are more than {MOST_NODES} nodes, or call themselves"));
+                return Err(format!(
+                    "its functions expand to more than {MOST_NODES} nodes, or are recursive"
+                ));
             };
             self.room = room;
             let mut body = GraphProto { node: function.node.clone(), ..GraphProto::default() };
@@ -58,11 +60,11 @@ impl Functions<'_> {
 
 /// One call of a function.
 struct Call<'a> {
-    /// What no other call has.
+    /// Unique prefix of the names of its nodes and inner tensors.
     prefix: String,
-    /// The caller's tensors, by what the function calls them.
+    /// The caller's tensors, by their names in the function.
     tensors: HashMap<&'a str, &'a str>,
-    /// The caller's attributes, and the usual ones.
+    /// The caller's attributes, and the function's defaults.
     attributes: HashMap<&'a str, &'a AttributeProto>,
 }
 
@@ -79,7 +81,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Names the body's tensors after the caller's, and fills its attributes in.
+    /// Substitutes the caller's tensors and attributes into the body.
     fn bind(&self, body: &mut GraphProto) {
         let tensors = body.initializer.iter_mut().map(|tensor| &mut tensor.name);
         let infos = body.input.iter_mut().chain(&mut body.output).chain(&mut body.value_info);

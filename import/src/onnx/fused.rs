@@ -1,32 +1,32 @@
-//! Nodes of ONNX Runtime that stand for several of ONNX.
+//! Decomposes fused nodes of ONNX Runtime into ONNX nodes.
 //!
-//! Responsible for: putting those in their place that differ in more than their name and the order of their operands
-//! (`nodes` knows those). Not for: what a node does.
+//! Responsible for: nodes that differ from ONNX nodes in more than their name and the order of their operands, which
+//! `nodes` handles. Not for: the semantics of nodes.
 
 use super::element;
 use super::messages::{AttributeProto, GraphProto, NodeProto};
 use super::nodes::Attributes;
 
-/// Operands of a fused convolution: input, weights, bias, and what is added to the result.
+/// Index of a fused convolution's addend, after input, weights and bias.
 const ADDEND: usize = 3;
 
-/// Axes of images, from channels inside to channels outside and back.
+/// Permutations of an image's axes from channels last to channels first, and back.
 const INSIDE_TO_OUTSIDE: [i64; 4] = [0, 3, 1, 2];
 const OUTSIDE_TO_INSIDE: [i64; 4] = [0, 2, 3, 1];
 
-/// Takes such nodes apart, also in branches.
-pub(super) fn take_apart(graph: &mut GraphProto) {
+/// Decomposes the fused nodes of a graph and its subgraphs.
+pub(super) fn decompose(graph: &mut GraphProto) {
     let mut nodes = Vec::with_capacity(graph.node.len());
     for mut node in std::mem::take(&mut graph.node) {
         for branch in node.attribute.iter_mut().filter_map(|attribute| attribute.g.as_mut()) {
-            take_apart(branch);
+            decompose(branch);
         }
         let has_addend = node.input.get(ADDEND).is_some_and(|addend| !addend.is_empty());
         match &node.op_type[..] {
             "NhwcMaxPool" => {
                 nodes.extend(with_channels_outside(NodeProto { op_type: "MaxPool".to_owned(), ..node }));
             }
-            // Of ONNX Runtime's own layout, convolutions may have an addend, too.
+            // In ONNX Runtime's blocked layout, a plain `Conv` may have an addend as well.
             "FusedConv" | "Conv" if has_addend => nodes.extend(with_sum(node)),
             "ReorderInput" | "ReorderOutput" => nodes.extend(reordered(node)),
             "GatherBlockQuantized" => {
@@ -42,8 +42,8 @@ pub(super) fn take_apart(graph: &mut GraphProto) {
     graph.node = nodes;
 }
 
-/// A node that turns images to ONNX Runtime's layout of blocks of channels or back, as every processor has one of its
-/// own: nothing moves but axes, and channels that filled the last block are left out behind.
+/// A conversion to or from ONNX Runtime's blocked layout. Other processors have their own layouts, so it becomes a
+/// transpose at most, and a slice that drops the channels padding the last block.
 fn reordered(node: NodeProto) -> Vec<NodeProto> {
     let attributes = Attributes(&node.attribute);
     let (is_input, is_inside) = (node.op_type == "ReorderInput", attributes.flag("channels_last"));
@@ -67,7 +67,7 @@ fn reordered(node: NodeProto) -> Vec<NodeProto> {
     std::iter::once(slice).chain(behind).collect()
 }
 
-/// A table of bytes that hold two weights each is one of weights.
+/// Restores the extents of a table with two 4-bit weights per byte.
 fn unpack_table(node: &NodeProto, graph: &mut GraphProto) {
     let bits = Attributes(&node.attribute).integer("bits", 4);
     let is_it = |name: &String| node.input.first() == Some(name) && bits == 4;
@@ -79,7 +79,7 @@ fn unpack_table(node: &NodeProto, graph: &mut GraphProto) {
     }
 }
 
-/// A node of images whose channels are inside, between transpositions; of others than images it stays as it is.
+/// A node on channels-last images, put between transposes; other nodes stay unchanged.
 fn with_channels_outside(mut node: NodeProto) -> Vec<NodeProto> {
     let attributes = Attributes(&node.attribute);
     let kernel = attributes.find("kernel_shape");
@@ -105,7 +105,7 @@ fn transposition(input: &str, output: &str, axes: [i64; 4]) -> NodeProto {
     }
 }
 
-/// A convolution, and the sum of its result and another.
+/// A convolution followed by the sum of its result and the addend.
 fn with_sum(mut node: NodeProto) -> Vec<NodeProto> {
     let Some(output) = node.output.first() else { return vec![node] };
     let product = format!("{output}/convolution");

@@ -1,9 +1,8 @@
-//! The part of ONNX's public schema that a workload needs, as prost messages written
-//! by hand.
+//! The part of ONNX's public schema that a workload needs, as handwritten prost messages.
 //!
-//! Names, numbers and types of the fields: `onnx.proto3` (ONNX 1.23). What is left
-//! out, the decoder skips: documentation, bodies of loops, training. Weights stay where they
-//! are in the file's bytes.
+//! Names, numbers and types of the fields: `onnx.proto3` (ONNX 1.23). The decoder skips
+//! all other fields, such as documentation and training. Raw data is not copied: it refers
+//! to the decoded buffer.
 
 use bytes::Bytes;
 use prost::Message;
@@ -33,7 +32,7 @@ pub(crate) struct FunctionProto {
     pub(crate) node: Vec<NodeProto>,
     #[prost(string, tag = "10")]
     pub(crate) domain: String,
-    /// Attributes with the values that they usually have.
+    /// Attributes with default values.
     #[prost(message, repeated, tag = "11")]
     pub(crate) attribute_proto: Vec<AttributeProto>,
 }
@@ -88,7 +87,7 @@ pub(crate) struct AttributeProto {
     pub(crate) s: Bytes,
     #[prost(message, optional, tag = "5")]
     pub(crate) t: Option<TensorProto>,
-    /// A branch.
+    /// A subgraph: a branch, or the body of a loop.
     #[prost(message, optional, tag = "6")]
     pub(crate) g: Option<GraphProto>,
     #[prost(float, repeated, tag = "7")]
@@ -97,7 +96,7 @@ pub(crate) struct AttributeProto {
     pub(crate) ints: Vec<i64>,
     #[prost(bytes = "bytes", repeated, tag = "9")]
     pub(crate) strings: Vec<Bytes>,
-    /// In a function: the attribute of the caller that has the value.
+    /// In a function: the name of the caller's attribute that provides the value.
     #[prost(string, tag = "21")]
     pub(crate) ref_attr_name: String,
 }
@@ -148,7 +147,7 @@ pub(crate) struct ShapeProto {
     pub(crate) dim: Vec<DimensionProto>,
 }
 
-/// A dimension: a number, or a name for one that is open.
+/// A dimension: a number, or the name of a symbolic dimension.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DimensionProto {
     #[prost(int64, optional, tag = "1")]

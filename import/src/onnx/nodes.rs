@@ -1,4 +1,4 @@
-//! ONNX's operators in the words of `model.rs`.
+//! Translates ONNX operators to the vocabulary of `model.rs`.
 
 use super::messages::{AttributeProto, GraphProto, NodeProto};
 use crate::model::{
@@ -11,7 +11,7 @@ use coexec_sim::workload::{
 
 mod attention;
 
-/// The number of an operand that no node has.
+/// Index of an operand that no node has.
 const NONE: usize = usize::MAX;
 
 /// A node's operands.
@@ -29,7 +29,7 @@ impl<'a> Attributes<'a> {
         self.find(name).map_or(usual, |attribute| attribute.i)
     }
 
-    /// Whole numbers that cannot be negative; what is too large stays too large.
+    /// Nonnegative integers; out-of-range ones become `u32::MAX`.
     fn counts(&self, name: &str) -> Vec<u32> {
         let counts = self.find(name).into_iter().flat_map(|attribute| &attribute.ints);
         counts.copied().map(as_extent).collect()
@@ -59,7 +59,7 @@ impl<'a> Attributes<'a> {
         self.integer(name, 0) != 0
     }
 
-    /// The graph that one of them is.
+    /// The value of a graph attribute.
     pub(super) fn graph(&self, name: &str) -> Option<&'a GraphProto> {
         self.find(name)?.g.as_ref()
     }
@@ -68,19 +68,19 @@ impl<'a> Attributes<'a> {
         u32::try_from(self.integer(name, usual)).unwrap_or(0)
     }
 
-    /// Whether axes that are reduced stay, of one element each.
+    /// Whether reduced axes are kept with extent 1.
     fn keeps_axes(&self) -> bool {
         self.integer("keepdims", 1) != 0
     }
 }
 
-/// The operand as which an attribute is read, where it says what an operand does in other
-/// files.
+/// The index of the operand that replaces an attribute in later opsets; `None` for true
+/// attributes.
 pub(super) fn operand(kind: &str, attribute: &str) -> Option<usize> {
     match (kind, attribute) {
         ("Slice", "ends") | ("Split", "axis") => Some(2),
         ("Slice", "axes") => Some(3),
-        // Of ONNX Runtime's own layout.
+        // In ONNX Runtime's blocked layout.
         ("Upsample", "scales")
         | ("Slice", "starts")
         | ("Pad", "pads")
@@ -91,11 +91,11 @@ pub(super) fn operand(kind: &str, attribute: &str) -> Option<usize> {
     }
 }
 
-/// What a node does, and the operands that it is about.
+/// Semantics of a node, and the operands that matter for it.
 pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -> (Work, Reads) {
     let attributes = Attributes(&node.attribute);
     let (kind, kept): (&str, &[usize]) = match node.op_type.as_str() {
-        // Quantised: tensors, each with a scale and a zero.
+        // Quantised operators: each tensor has a scale and a zero point.
         "QLinearConv" => ("Conv", &[0, 3, 8]),
         "ConvInteger" => ("Conv", &[0, 1]),
         "QLinearMatMul" => ("MatMul", &[0, 3]),
@@ -107,21 +107,21 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         "QLinearSigmoid" => ("Sigmoid", &[0]),
         "QuantizeLinear" | "DequantizeLinear" | "Dropout" | "Cast" | "CastLike" => ("Identity", &[0]),
         "QLinearAveragePool" => ("AveragePool", &[0]),
-        // The axes are an attribute, and read as operand 1.
+        // The axes attribute has become operand 1.
         "QLinearReduceMean" => ("ReduceMean", &[0, 1]),
         "QLinearLeakyRelu" => ("LeakyRelu", &[0]),
         "QLinearSoftmax" => ("Softmax", &[0]),
         "QGemm" => ("Gemm", &[0, 3, 6]),
-        // Nothing of the third operand is added.
+        // The third operand is multiplied by 0.
         "Gemm" if attributes.find("beta").is_some_and(|beta| beta.f == 0.0) => ("Gemm", &[0, 1]),
-        // A slope a channel, which does not broadcast as other operands do.
+        // One slope per channel, which does not follow the broadcasting rules.
         "PRelu" if version < 7 => ("LeakyRelu", &[0]),
         "FusedConv" => ("Conv", &[0, 1, 2]),
         "FusedGemm" => ("Gemm", &[0, 1, 2]),
-        // Its weights are packed, and their extents attributes.
+        // Its weights are packed; their extents are attributes.
         "MatMulNBits" => ("MatMulNBits", &[0, NONE, 5]),
         "MatMulBnb4" => ("MatMulNBits", &[0]),
-        // Query, key, value, past key and value, a mask.
+        // The order of operands: query, key, value, past key, past value, mask.
         "Attention" if attributes.find("num_heads").is_some() => {
             ("PackedAttention", &[0, NONE, NONE, 4, 4, 5, 1])
         }
@@ -140,7 +140,7 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
         kind @ ("BatchNormalization" | "LeakyRelu") => (kind, &[0]),
         "Upsample" => ("Resize", &[0, NONE, 1]),
         "Resize" if version < 11 => ("Resize", &[0, NONE, 1]),
-        // A scale and a zero of the result, then of each operand behind it.
+        // Scale and zero point of the result, then each operand with its scale and zero point.
         "QLinearConcat" => {
             let operands = reads.iter().copied().skip(2).step_by(3).collect();
             return (of_kind("Concat", &attributes, version), operands);
@@ -151,7 +151,7 @@ pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -
     (of_kind(kind, &attributes, version), kept.collect())
 }
 
-/// What an operator does.
+/// Semantics of an operator.
 fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
     if let Some(work) = operators::of_onnx(kind) {
         return work;
@@ -165,7 +165,7 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         return work;
     }
     match kind {
-        // Before version 13 over the axis and all behind it.
+        // Before version 13, over the axis and all later ones.
         "Softmax" | "LogSoftmax" if version < 13 => Work::along_axis(Softmax::default(), axis(1), true),
         "Softmax" | "LogSoftmax" => Work::along_axis(Softmax::default(), axis(-1), false),
         "LayerNormalization" => Work::along_axis(Norm::from(NormKind::Layer), axis(-1), true),
@@ -180,7 +180,7 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         "SplitToSequence" => Work::List(Listing::Cut { axis: axis(0), keep: attributes.keeps_axes() }),
         "Gather" => Work::Gather { axis: axis(0) },
         "GatherBlockQuantized" => Work::Gather { axis: attributes.integer("gather_axis", 0) },
-        // A cubic mix of sixteen neighbours counts as one of four.
+        // Cubic interpolation of sixteen neighbours counts as bilinear.
         "Resize" => Work::Resize(match attributes.text("mode") {
             "linear" | "cubic" => Interpolation::Bilinear,
             _ => Interpolation::Nearest,
@@ -200,7 +200,7 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
     }
 }
 
-/// What a layer with weights or under a window does; none of other kinds.
+/// Semantics of layers with weights or windows; `None` for other operators.
 fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     let count = |name: &str| attributes.count(name, 0);
     let pool = |kind| Work::Pool { kind, window: attributes.window() };
@@ -217,9 +217,9 @@ fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
             groups: attributes.count("group", 1),
             output_pads: attributes.counts("output_padding"),
         },
-        "FusedMatMul" if attributes.flag("transBatchA") || attributes.flag("transBatchB") => {
-            Work::Unknown("a product of rows outside of its batches; export without that fusion".to_owned())
-        }
+        "FusedMatMul" if attributes.flag("transBatchA") || attributes.flag("transBatchB") => Work::Unknown(
+            "a product with its batch axes inside the rows; export without that fusion".to_owned(),
+        ),
         "Gemm" | "FusedMatMul" | "TransposeMatMul" => Work::Product {
             transpose: ["transA", "transB"].map(|side| attributes.flag(side)),
             flatten: false,
@@ -230,12 +230,12 @@ fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     })
 }
 
-/// What an operator does that keeps some elements, or one for many; none of other kinds.
+/// Semantics of reductions, searches and gathers; `None` for other operators.
 fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     let axis = |usual: i64| attributes.integer("axis", usual);
     let keep = attributes.keeps_axes();
     let reduce = |reduction| Work::Reduce { reduction, keep };
-    let search = |extents| Work::once(GenericKind::Search, extents);
+    let search = |extents| Work::single_pass(GenericKind::Search, extents);
     Some(match kind {
         "ReduceMean" => reduce(Reduction::Mean),
         "ReduceSum" | "ReduceSumSquare" | "ReduceL1" | "ReduceL2" | "ReduceLogSum" | "ReduceLogSumExp" => {
@@ -247,7 +247,7 @@ fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         "TopK" => search(Extents::Counted { axis: axis(-1), is_new: false }),
         "ArgMax" | "ArgMin" => search(Extents::Reduced { axis: axis(0), keep }),
         "Unique" | "Compress" => search(Extents::Chosen { axis: attributes.find("axis").map(|axis| axis.i) }),
-        // Four pixels for one of a region.
+        // Reads four pixels per pixel of a region.
         "RoiAlign" => {
             let side = |name| attributes.count(name, 1);
             let extents = Extents::Regions { height: side("output_height"), width: side("output_width") };
@@ -256,31 +256,31 @@ fn choice_of_elements(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         "MaxRoiPool" => {
             let sides = attributes.counts("pooled_shape");
             let side = |axis: usize| sides.get(axis).copied().unwrap_or(0);
-            Work::once(GenericKind::Gather, Extents::Regions { height: side(0), width: side(1) })
+            Work::single_pass(GenericKind::Gather, Extents::Regions { height: side(0), width: side(1) })
         }
-        "OneHot" => Work::once(GenericKind::Gather, Extents::Counted { axis: axis(-1), is_new: true }),
+        "OneHot" => Work::single_pass(GenericKind::Gather, Extents::Counted { axis: axis(-1), is_new: true }),
         "GatherND" => {
             let shared = usize::try_from(attributes.integer("batch_dims", 0)).unwrap_or(0);
-            Work::once(GenericKind::Gather, Extents::Places { shared })
+            Work::single_pass(GenericKind::Gather, Extents::Places { shared })
         }
         _ => return None,
     })
 }
 
-/// What an operator does of signals' frequencies, and of machine learning without networks; none of
-/// other kinds.
+/// Semantics of Fourier transforms, and of classical machine learning (`ai.onnx.ml`); `None` for
+/// other operators.
 fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     let rows = |numbers, has_kinds, kind, passes: usize| Work::Generic {
         kind,
         extents: Extents::Rows { numbers, has_kinds },
         passes: as_extent(passes.max(1)),
     };
-    // Support vectors.
+    // Number of support vectors.
     let vectors = || {
         let kinds = attributes.counts("vectors_per_class").into_iter().fold(0, u32::saturating_add);
         attributes.count("n_supports", kinds.into()) as usize
     };
-    // A fast transform of some hundreds of points goes over them about as often.
+    // A fast transform of some hundreds of points makes about this many passes over them.
     let transform = |extents| Work::Generic { kind: GenericKind::Reduction, extents, passes: 8 };
     let frequencies = |spectrum| transform(Extents::Spectrum(spectrum));
     let targets = |name: &str| as_extent(attributes.integer(name, 1));
@@ -290,7 +290,7 @@ fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         as_extent(counts.map(|list| list.ints.len().max(list.strings.len())).max().unwrap_or(1) as u64)
     };
     Some(match kind {
-        // Back to real numbers the file says how many.
+        // For an inverse transform to real numbers, the file states the extents.
         "DFT" if attributes.flag("inverse") && attributes.flag("onesided") => transform(Extents::Said),
         "DFT" => frequencies(Spectrum::Whole {
             axis: attributes.integer("axis", -2),
@@ -301,7 +301,7 @@ fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
             rows(targets("n_targets"), false, GenericKind::Search, passes_of_trees(attributes))
         }
         "TreeEnsembleClassifier" => rows(kinds(), true, GenericKind::Search, passes_of_trees(attributes)),
-        // Each result is a product of its own with all features of the row.
+        // Each result is a dot product with all features of the row.
         "LinearRegressor" => {
             let targets = targets("targets");
             rows(targets, false, GenericKind::Reduction, targets as usize)
@@ -313,8 +313,8 @@ fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     })
 }
 
-/// How often trees go over the features of a row: each from its root to a leaf, a comparison at each level, and as deep
-/// as one whose leaves are all at the same depth.
+/// Number of passes of trees over the features of a row. Each tree makes one comparison per level and is assumed to be
+/// balanced.
 fn passes_of_trees(attributes: &Attributes<'_>) -> usize {
     let list = |name: &str| attributes.find(name).map_or(&[][..], |list| &list.ints[..]);
     let most = |name: &str| list(name).iter().max().map_or(0, |&most| usize::try_from(most).unwrap_or(0) + 1);

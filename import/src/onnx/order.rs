@@ -1,13 +1,13 @@
-//! The order in which nodes run: that of the results, not of the file.
+//! The execution order of nodes, which does not depend on their order in the file.
 //!
-//! An ONNX file lists nodes in any order in which none comes before what it reads. ONNX Runtime
-//! runs them as following the results back from the outputs finds them, and so do we: two files
-//! of one model are one workload.
+//! An ONNX file lists nodes in any topological order. ONNX Runtime runs them in the order of a
+//! depth-first search from the outputs, and so does this module. Two files of one model therefore
+//! give the same workload.
 
 use crate::model::{Model, SourceNode, TensorId};
 
-/// Puts what each node reads, in the order of its operands, before it; nodes that no output needs come last.
-pub(super) fn by_results(model: &mut Model) {
+/// Sorts nodes depth-first from the outputs, following operands in order; nodes that no output needs come last.
+pub(super) fn depth_first(model: &mut Model) {
     let mut writer: Vec<Option<usize>> = vec![None; model.tensors.len()];
     for (index, node) in model.nodes.iter().enumerate() {
         for &tensor in node.writes.iter().flatten() {
@@ -16,7 +16,7 @@ pub(super) fn by_results(model: &mut Model) {
     }
     let mut is_seen = vec![false; model.nodes.len()];
     let mut order = Vec::with_capacity(model.nodes.len());
-    // A node, and how many of its operands were followed.
+    // The stack: a node, and the number of its operands already followed.
     let mut open: Vec<(usize, usize)> = Vec::new();
     let outputs = model.outputs.iter().filter_map(|&tensor| writer[tensor]);
     for root in outputs.chain(0..model.nodes.len()) {

@@ -1,9 +1,9 @@
-//! An ONNX file without its weights.
+//! Reads an ONNX file without its weights.
 //!
-//! Responsible for: reading a file once, from its beginning to its end, and keeping all but
-//! the numbers of tensors that are too many to be of use. Not for: what the fields mean
-//! (`messages.rs`); every field that is no number of a tensor is kept as it is.
-//! Invariant: what is held is what is kept, whatever the size of the file.
+//! Responsible for: reading a file once, sequentially, and dropping the data of large tensors.
+//! Not for: the meaning of fields (`messages.rs`); all fields other than tensor data are kept
+//! as they are.
+//! Invariant: only the kept bytes are held in memory, whatever the size of the file.
 
 use std::io::{self, BufReader, Read, Seek};
 
@@ -11,14 +11,14 @@ use prost::encoding::encode_varint;
 
 use crate::model::MAX_NUMBERS;
 
-/// Most bytes of one tensor's numbers that are kept: as many as are read, each a varint of ten bytes
-/// behind its key.
+/// Maximum size of a tensor's data that is kept: [`MAX_NUMBERS`] elements, each a ten-byte varint after
+/// its key.
 const MOST_BYTES: u64 = 11 * MAX_NUMBERS as u64;
 
-/// How deep messages lie in each other at most: prost's limit.
+/// Maximum nesting depth of messages: prost's limit.
 const MOST_LEVELS: u32 = 100;
 
-/// A message on the way to tensors.
+/// A message type that can contain tensors.
 #[derive(Clone, Copy)]
 enum Message {
     Model,
@@ -30,15 +30,15 @@ enum Message {
     Function,
 }
 
-/// What a field is.
+/// The kind of a field.
 enum Field {
     Message(Message),
-    /// Numbers of a tensor, or what may be as long.
+    /// Data of a tensor, or another field that may be as large.
     Numbers,
     Other,
 }
 
-/// Numbers of the fields: `onnx.proto3` (ONNX 1.23).
+/// Field numbers: `onnx.proto3` (ONNX 1.23).
 fn field(of: Message, number: u64) -> Field {
     match (of, number) {
         (Message::Model, 7) | (Message::Attribute, 6 | 11) => Field::Message(Message::Graph),
@@ -63,10 +63,10 @@ fn field(of: Message, number: u64) -> Field {
     }
 }
 
-/// What is left of a model of `length` bytes.
+/// A model of `length` bytes without the data of large tensors, as an encoded message.
 ///
 /// # Errors
-/// The file cannot be read, or is no Protocol Buffers message.
+/// The file cannot be read, or is not a valid Protocol Buffers message.
 pub(super) fn without_weights(file: impl Read + Seek, length: u64) -> io::Result<Vec<u8>> {
     Skimmer { file: BufReader::new(file) }.message(Message::Model, length, MOST_LEVELS)
 }
@@ -76,7 +76,7 @@ struct Skimmer<File: Read> {
 }
 
 impl<File: Read + Seek> Skimmer<File> {
-    /// What is kept of the next `length` bytes.
+    /// The kept part of a message in the next `length` bytes.
     fn message(&mut self, message: Message, length: u64, levels: u32) -> io::Result<Vec<u8>> {
         let (mut kept, mut left, mut numbers) = (Vec::new(), length, 0);
         while left > 0 {
@@ -95,7 +95,8 @@ impl<File: Read + Seek> Skimmer<File> {
                     match field {
                         Field::Message(inner) => {
                             take(&mut left, length)?;
-                            let levels = levels.checked_sub(1).ok_or_else(|| unsound("it is too deep"))?;
+                            let levels =
+                                levels.checked_sub(1).ok_or_else(|| unsound("it is nested too deeply"))?;
                             let inner = self.message(inner, length, levels)?;
                             encode_varint(inner.len() as u64, &mut kept);
                             kept.extend(inner);
@@ -113,7 +114,7 @@ impl<File: Read + Seek> Skimmer<File> {
                     }
                 }
                 5 => self.copy(4, &mut left, &mut kept)?,
-                _ => return Err(unsound("it has a field of an unknown kind")),
+                _ => return Err(unsound("it has a field of an unknown wire type")),
             }
             if matches!(field, Field::Numbers) {
                 numbers += (kept.len() - begin) as u64;
@@ -136,7 +137,7 @@ impl<File: Read + Seek> Skimmer<File> {
                 return Ok(value);
             }
         }
-        Err(unsound("it has a number of more than 64 bits"))
+        Err(unsound("it has a varint of more than 64 bits"))
     }
 
     fn copy(&mut self, length: u64, left: &mut u64, kept: &mut Vec<u8>) -> io::Result<()> {
@@ -150,9 +151,9 @@ impl<File: Read + Seek> Skimmer<File> {
     }
 }
 
-/// Counts `length` bytes off those that are left of a message.
+/// Subtracts `length` from the bytes left of a message.
 fn take(left: &mut u64, length: u64) -> io::Result<()> {
-    *left = left.checked_sub(length).ok_or_else(|| unsound("a field ends behind its message"))?;
+    *left = left.checked_sub(length).ok_or_else(|| unsound("a field extends beyond its message"))?;
     Ok(())
 }
 

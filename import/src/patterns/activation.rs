@@ -1,7 +1,8 @@
-//! GELU, swish and hard swish, spelled out.
+//! Recognises decomposed GELU, swish and hard swish.
 //!
-//! All are products of `x` and a function of `x`: from the error function, the sigmoid
-//! or the clipping backwards over element-wise nodes to `x`, forwards to the product.
+//! All are products of `x` and a function of `x`. The match starts at the error function,
+//! the sigmoid or the clip, goes backwards over element-wise nodes to `x`, and forwards to
+//! the product.
 
 use std::iter::successors;
 
@@ -9,10 +10,10 @@ use super::super::model::{Arithmetic, Elemental, Model, SourceNode, TensorId, Wo
 use super::{Links, computed, constant_beside, is_elementwise, result};
 use coexec_sim::Function;
 
-/// Most nodes between `x` and the function, and behind it to the product.
+/// Maximum number of nodes from `x` to the function, and from the function to the product.
 const MAX_STEPS: usize = 8;
 
-/// What multiplies by a number, or its inverse.
+/// Arithmetic that scales by a factor or its reciprocal.
 const FACTORS: [Arithmetic; 3] = [Arithmetic::Multiply, Arithmetic::Divide, Arithmetic::DivideFloats];
 
 pub(super) fn rewrite(model: &mut Model) {
@@ -33,7 +34,7 @@ fn replace(model: &mut Model, node: usize, from: TensorId, function: Function) {
     node.reads = vec![Some(from)];
 }
 
-/// What the product of `x` and that function of `x` is.
+/// The activation that is the product of `x` and this function of `x`.
 fn product_with(work: &Work) -> Option<Function> {
     match work {
         Work::Function(Elemental::Erf | Elemental::Known(Function::Tanh)) => Some(Function::Gelu),
@@ -45,9 +46,9 @@ fn product_with(work: &Work) -> Option<Function> {
     }
 }
 
-/// The `x` and the node that writes the product, of the function at `key`.
+/// For the function at node `key`: the tensor `x`, and the last node of the activation.
 fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize)> {
-    // Frameworks have no function for x times the sigmoid of 1.702 x, and run all three.
+    // Frameworks have no kernel for x times the sigmoid of 1.702 x and run all three nodes, so nothing may scale x.
     let is_exact = model.nodes[key].work == Work::Function(Elemental::Known(Function::Sigmoid));
     let before = |&from: &TensorId| {
         let writer = &model.nodes[links.writer[from]?];
@@ -58,7 +59,7 @@ fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize)> 
     from.find_map(|from| Some((from, forwards(model, links, key, from)?)))
 }
 
-/// The last node of the function: the product, and factors behind it.
+/// The last node of the activation: the product, or a factor after it.
 fn forwards(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<usize> {
     let mut current = result(&model.nodes[key])?;
     let mut last = None;
@@ -76,7 +77,7 @@ fn forwards(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<
         last = match last {
             None if is_scaled => None,
             None if is_product() => Some(reader),
-            // Behind the product only a factor belongs to the function.
+            // After the product, only a factor belongs to the activation.
             Some(_) if is_scaled && FACTORS.contains(&arithmetic) => Some(reader),
             Some(_) | None => break,
         };
@@ -86,7 +87,7 @@ fn forwards(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<
     last
 }
 
-/// Whether `tensor` is `from` times or plus numbers.
+/// Whether `tensor` is computed from `from` by scalar arithmetic alone.
 fn derives(model: &Model, links: &Links, tensor: TensorId, from: TensorId, steps: usize) -> bool {
     if tensor == from {
         return true;
@@ -100,7 +101,7 @@ fn derives(model: &Model, links: &Links, tensor: TensorId, from: TensorId, steps
             .is_some_and(|operand| derives(model, links, operand, from, steps - 1))
 }
 
-/// A clipped sum over six: the hard sigmoid without the product.
+/// A clip of `x` plus a scalar, times a scalar: the hard sigmoid without the product.
 fn hard_sigmoid(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize)> {
     let node = &model.nodes[key];
     if !matches!(node.work, Work::Function(Elemental::Clip | Elemental::Known(Function::Relu6))) {

@@ -1,10 +1,11 @@
-//! Layer and root-mean-square norms, spelled out.
+//! Recognises decomposed layer and RMS norms.
 //!
-//! From a mean along the last axis, or along the channels of images that have them first: the nodes that compute from `x` alone, by
-//! functions of each element and such means, up to the first product that everything
-//! inside leads to, a square root included. A scale and a shift behind it belong to it.
-//! In a file of TFLite, whose runtime computes each node, a layer norm is one step only where the GPU
-//! delegate makes it one kernel.
+//! The match starts at a mean along the last axis, or along the channels of channels-first
+//! images. It collects the nodes that compute from `x` alone by element-wise functions and
+//! such means, up to the first binary node that all of them lead to; a square root must be
+//! among them. A scale and a shift after it belong to the norm. In TFLite files, whose
+//! runtime executes each node, a layer norm is a single step only where the GPU delegate
+//! fuses it into one kernel.
 
 use std::collections::HashSet;
 use std::iter::successors;
@@ -17,14 +18,14 @@ use coexec_sim::workload::{Norm, NormKind};
 const LAST: i64 = -1;
 /// Channels of an image that has them first.
 const CHANNELS: i64 = 1;
-/// Most nodes of the file that a norm is spread over.
+/// Maximum distance, in nodes of the file, from the mean to the end of a norm.
 const MAX_SPREAD: usize = 48;
 
 pub(super) fn rewrite(model: &mut Model) {
     let links = Links::of(model);
     let mut done = 0;
     for index in 0..model.nodes.len() {
-        // What lies inside a norm that was found is none by itself.
+        // A mean inside a norm that was found is not a norm by itself.
         if index < done {
             continue;
         }
@@ -38,7 +39,7 @@ pub(super) fn rewrite(model: &mut Model) {
     }
 }
 
-/// The axis of a mean along the last axis, or along the channels of an image.
+/// The axis of a mean along the last axis or the channels of an image; `None` for other nodes.
 fn axis_of_mean(model: &Model, index: usize) -> Option<i64> {
     let node = &model.nodes[index];
     if !matches!(node.work, Work::Reduce { reduction: Reduction::Mean, .. }) {
@@ -58,7 +59,7 @@ fn axis_of_mean(model: &Model, index: usize) -> Option<i64> {
     }
 }
 
-/// The `x`, the last node and the kind of the norm whose mean is at `key`.
+/// For the mean at node `key`: the tensor `x`, and the last node and kind of the norm.
 fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize, NormKind)> {
     let before = |&from: &TensorId| {
         let writer = &model.nodes[links.writer[from]?];
@@ -66,14 +67,14 @@ fn found(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize, N
         let first = operands.next().filter(|_| is_elementwise(&writer.work))?;
         operands.all(|other| other == first).then_some(first)
     };
-    // Up to three functions of each element before the mean may be the norm's.
+    // Up to three element-wise nodes before the mean may belong to the norm.
     let candidates: Vec<TensorId> = successors(model.nodes[key].operand(0), before).take(4).collect();
     candidates.into_iter().rev().find_map(|from| region(model, links, key, from))
 }
 
-/// The norm of `from` that has the mean at `key` in it.
+/// The norm of `from` that contains the mean at node `key`.
 fn region(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<(TensorId, usize, NormKind)> {
-    // Nodes are listed in order, and so are readers.
+    // Readers are listed in node order.
     let first = *links.readers[from].first()?;
     let mut inside: HashSet<TensorId> = HashSet::new();
     let mut members: HashSet<usize> = HashSet::new();
@@ -112,8 +113,8 @@ fn region(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<(T
     None
 }
 
-/// Whether the nodes of a layer norm are those that the GPU delegate replaces: mean, difference, its
-/// square, the square's mean, a small number, the root's reciprocal, product
+/// Whether the nodes of a layer norm are those that the GPU delegate fuses: mean, difference, its
+/// square, the square's mean, plus epsilon, reciprocal square root, product
 /// (`mean_stddev_normalization.cc`).
 fn is_one_kernel(model: &Model, members: &HashSet<usize>) -> bool {
     let count =
@@ -136,7 +137,7 @@ fn is_root(model: &Model, node: &SourceNode) -> bool {
             && exponent().is_some_and(|exponent| (exponent.abs() - 0.5).abs() < 1e-6)
 }
 
-/// The node behind a norm that scales, and shifts, each feature.
+/// The last node of a norm with the per-feature scale and shift that follow it, if any.
 fn with_scale(model: &Model, links: &Links, norm: usize) -> usize {
     let mut last = norm;
     for wanted in [Arithmetic::Multiply, Arithmetic::Add] {
@@ -157,8 +158,8 @@ mod tests {
     use super::super::super::model::{Constant, SourceTensor};
     use super::*;
 
-    /// A layer norm of tokens: `works`, each with the tensors that it reads; the first tensor is the
-    /// input, the second an axis, the third a small number, and each node writes the next.
+    /// A layer norm of tokens with the nodes `works`, each with the tensors that it reads. Tensor 0 is the
+    /// input, 1 the axis, 2 epsilon; each node writes the next tensor.
     fn layer_norm(order: ImageOrder, works: &[(Work, &[TensorId])]) -> Model {
         let constant = |constant| SourceTensor { constant: Some(constant), ..SourceTensor::default() };
         let tokens = SourceTensor { extents: Some(vec![1, 50, 64]), ..SourceTensor::default() };

@@ -1,4 +1,4 @@
-//! Functions and graphs that a model's nodes call.
+//! Functions and subgraphs that nodes call.
 
 use prost::Message;
 
@@ -6,7 +6,7 @@ use super::{Builder, described};
 use crate::onnx::messages::{AttributeProto, FunctionProto, ModelProto, NodeProto, ValueInfoProto};
 use crate::{ImportError, ImportOptions, Imported, ModelFormat, import};
 
-/// Graphs that call each other; `tests/inputs/README.md` says which.
+/// Subgraphs that call each other; described in `tests/inputs/README.md`.
 const CALLS: &[u8] = include_bytes!("../../tests/inputs/calls.tflite");
 
 fn node(kind: &str, reads: &[&str], write: &str) -> NodeProto {
@@ -43,8 +43,8 @@ fn calling(calls: &str, functions: Vec<FunctionProto>) -> Result<Imported, Impor
 }
 
 #[test]
-fn a_function_is_the_nodes_that_it_stands_for() {
-    // A tensor of its own that has the name of one of the caller's, and an attribute of the caller.
+fn functions_are_inlined() {
+    // An inner tensor with the name of one of the caller's, and an attribute of the caller.
     let axes =
         AttributeProto { name: "axes".into(), ref_attr_name: "over".into(), ..AttributeProto::default() };
     let mean = NodeProto { attribute: vec![axes], ..node("ReduceMean", &["x"], "b") };
@@ -85,7 +85,7 @@ fn functions_that_call_themselves_or_each_other_too_often_are_refused() {
 fn graphs_that_operators_call_are_part_of_the_model() {
     let options = ImportOptions::default();
     let imported = import(ModelFormat::TfLite, "calls", CALLS.to_vec(), &options).unwrap();
-    // The function of a composite, the branch that takes more, and the state that a variable holds.
+    // The function of a composite, the more expensive branch, and the state in a variable.
     let wanted = ["Prelu 4x4x8", "conv2d 1x1 4x4x8 -> 4x4x8", "Add 4x4x8"];
     assert_eq!(described(&imported.graph), wanted);
     let names: Vec<&str> = imported.inputs.iter().map(|input| &input.name[..]).collect();
@@ -98,9 +98,9 @@ fn a_graph_that_calls_itself_is_refused() {
         let mut bytes = CALLS.to_vec();
         bytes[place] = 0;
         let result = import(ModelFormat::TfLite, "calls", bytes, &ImportOptions::default());
-        result.is_err_and(|error| error.to_string().contains("call each other too deep"))
+        result.is_err_and(|error| error.to_string().contains("call each other too deeply"))
     };
-    // The number of the composite's graph is a 1 somewhere; with a 0 it is the one that it stands in.
+    // The index of the composite's subgraph is a 1 somewhere; replaced by 0, the subgraph calls itself.
     let ones = CALLS.windows(4).enumerate().filter(|(_, four)| *four == 1_u32.to_le_bytes());
     assert!(ones.map(|(place, _)| place).any(is_too_deep));
 }

@@ -1,4 +1,4 @@
-//! Files: formats, and bytes that are no model any more.
+//! File formats, and damaged files.
 
 use proptest::prelude::*;
 
@@ -7,14 +7,14 @@ use crate::{ImportOptions, Imported, ImportedScenario, ModelFormat, Replacement,
 use coexec_sim::workload::{GenericKind, Shape};
 use coexec_sim::{DataType, Operator, Overrides, Scenario, Text};
 
-/// Small convolutional network with an attention layer, as TensorFlow 2.21 converts it;
-/// `sim/tests/inputs/README.md` says how it was made.
+/// Small convolutional network with an attention layer, converted by TensorFlow 2.21 as described in
+/// `tests/inputs/README.md`.
 const TINY: &[u8] = include_bytes!("../../tests/inputs/tiny.tflite");
-/// A signal's spectrum and its rectified values, with the batch and the signal's length left open.
+/// A signal's spectrum and its rectified values, with dynamic batch and signal length.
 const OPEN: &[u8] = include_bytes!("../../tests/inputs/open.tflite");
-/// Scores of six places, and the operator of TensorFlow Lite's own that picks the best two of them.
+/// Scores of six places, and TensorFlow Lite's custom operator that picks the best two of them.
 const DETECTIONS: &[u8] = include_bytes!("../../tests/inputs/detections.tflite");
-/// Two functions, a prompt's and a token's, of one product in 4 bits and one in floats.
+/// Two signatures, prefill and decode, each with one product in 4 bits and one in floats.
 const SIGNATURES: &[u8] = include_bytes!("../../tests/inputs/signatures.tflite");
 const TINY_INT8: &[u8] = include_bytes!("../../tests/inputs/tiny_int8.tflite");
 
@@ -23,7 +23,7 @@ fn tflite(bytes: &[u8]) -> Imported {
 }
 
 #[test]
-fn what_a_file_of_tensorflow_leaves_open_has_to_be_said_but_for_the_first_axis() {
+fn dynamic_axes_of_tflite_files_except_the_first_must_be_set() {
     let with = |dimensions: &[(&str, u32)]| {
         let dimensions = dimensions.iter().map(|&(name, extent)| (name.to_owned(), extent)).collect();
         let options = ImportOptions { dimensions, ..ImportOptions::default() };
@@ -31,7 +31,7 @@ fn what_a_file_of_tensorflow_leaves_open_has_to_be_said_but_for_the_first_axis()
     };
     let error = with(&[]).unwrap_err();
     assert!(error.help().ends_with("--dim signal.2=N"), "{error}");
-    // The spectrum's extents are by rule, as those that the file writes are placeholders.
+    // The spectrum's extents are inferred, since those in the file are placeholders.
     let elements = |imported: Imported| imported.graph.nodes()[0].operator.output().elements();
     assert_eq!(elements(with(&[("signal.2", 64)]).unwrap()), 33);
     assert_eq!(elements(with(&[("signal.2", 64), ("signal.0", 4)]).unwrap()), 4 * 33);
@@ -41,7 +41,7 @@ fn what_a_file_of_tensorflow_leaves_open_has_to_be_said_but_for_the_first_axis()
 fn a_converted_network_has_the_layers_it_was_written_with() {
     let imported = tflite(TINY);
     let operators = described(&imported.graph);
-    // Tokens that are an image's pixels stay one: their linear layers are pointwise.
+    // Tokens that are the pixels of an image stay one: their linear layers are pointwise convolutions.
     let wanted = [
         "conv2d 3x3 16x16x3 -> 8x8x8",
         "Relu6 8x8x8",
@@ -86,7 +86,7 @@ fn a_converted_network_has_the_layers_it_was_written_with() {
 }
 
 #[test]
-fn boxes_that_a_detector_found_are_searched_once_for_all_that_is_said_of_them() {
+fn detection_post_processing_is_one_search_and_copies_of_its_results() {
     let graph = tflite(DETECTIONS).graph;
     let found: Vec<(Option<GenericKind>, usize, Shape)> = graph
         .nodes()
@@ -102,14 +102,14 @@ fn boxes_that_a_detector_found_are_searched_once_for_all_that_is_said_of_them() 
     let (search, moved) = (Some(GenericKind::Search), Some(GenericKind::Movement));
     let wanted = [
         (None, 1, Shape::tokens(6, 3)),
-        // Of places, scores and anchors: boxes, and beside them classes, scores and how many there are.
+        // From places, scores and anchors: boxes; then classes, scores and their number.
         (search, 3, Shape::tokens(2, 4)),
         (moved, 1, Shape::tokens(1, 2)),
         (moved, 1, Shape::tokens(1, 2)),
         (moved, 1, Shape::tokens(1, 1)),
     ];
     assert_eq!(found, wanted);
-    // Nobody knows what another operator of a model's own does.
+    // Other custom operators are unknown.
     let mut other = DETECTIONS.to_vec();
     let name = other.windows(16).position(|bytes| bytes == b"TFLite_Detection").unwrap();
     other[name..name + 6].copy_from_slice(b"My_Own");
@@ -129,14 +129,14 @@ fn local_response_norms_go_over_channels_in_both_formats() {
     let onnx = Builder::new(&[1, 8, 6, 4]).node("LRN", &["x"], "y", &[("size", &[5])]).bytes();
     let imported = import(ModelFormat::Onnx, "m", onnx, &ImportOptions::default()).unwrap();
     assert_eq!(described(&imported.graph), ["local response norm -> 6x4x8"]);
-    // The same network with another operator in the place of HARD_SWISH, in both fields that say it.
+    // The same network with HARD_SWISH replaced in both fields that hold its code.
     let mut bytes = TINY.to_vec();
     bytes.iter_mut().rev().filter(|byte| **byte == 117).take(2).for_each(|byte| *byte = 13);
     assert_eq!(described(&tflite(&bytes).graph)[3], "local response norm -> 8x8x8");
 }
 
 #[test]
-fn a_file_of_another_kind_is_told_as_such() {
+fn files_of_other_formats_are_rejected() {
     for format in [ModelFormat::Onnx, ModelFormat::TfLite] {
         for bytes in [&b""[..], b"title = 'no model'", &[0xff; 64], &[0; 64]] {
             let error = import(format, "m", bytes.to_vec(), &ImportOptions::default()).unwrap_err();
@@ -145,7 +145,7 @@ fn a_file_of_another_kind_is_told_as_such() {
     }
 }
 
-/// A model with most kinds of nodes.
+/// A model with many kinds of nodes.
 fn onnx() -> Vec<u8> {
     Builder::new(&[1, 8, 8, 8])
         .weights("w", &[8, 8, 3, 3])
@@ -209,7 +209,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_written_is_the_scenario_that_is_run_whatever_names_the_model_has() {
+fn a_written_scenario_is_the_one_that_runs_whatever_names_the_model_has() {
     let folder = std::env::temp_dir().join(format!("coexec-import-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("tiny.tflite");
@@ -227,8 +227,8 @@ fn what_is_written_is_the_scenario_that_is_run_whatever_names_the_model_has() {
 }
 
 #[test]
-fn a_file_of_several_functions_is_read_for_the_one_that_is_asked_for() {
-    // Its weights lie behind the tables, those of the first product in 4 bits.
+fn the_requested_signature_of_a_file_is_imported() {
+    // The weights are stored after the tables, those of the first product in 4 bits.
     let read = |signature: Option<&str>| {
         let options = ImportOptions { signature: signature.map(str::to_owned), ..ImportOptions::default() };
         import(ModelFormat::TfLite, "m", SIGNATURES.to_vec(), &options)

@@ -1,4 +1,4 @@
-//! Functions: found again, folded, approximated, unknown.
+//! Functions: recognised, folded, approximated, unknown.
 
 use super::{Builder, described};
 use crate::{ImportError, ImportOptions, Imported, ModelFormat, Problem, import};
@@ -62,7 +62,7 @@ fn swish_and_hard_swish_are_found_and_a_gate_is_not_one() {
 }
 
 #[test]
-fn a_quotient_of_tensors_is_no_product_and_a_trained_slope_no_rectifier() {
+fn a_quotient_of_tensors_is_not_a_product_and_prelu_is_not_relu() {
     let model = tokens().node("Exp", &["x"], "a", &[]).node("Div", &["x", "a"], "b", &[]).node(
         "Div",
         &["b", "two"],
@@ -79,7 +79,7 @@ fn a_quotient_of_tensors_is_no_product_and_a_trained_slope_no_rectifier() {
 }
 
 #[test]
-fn what_scales_the_product_of_activations_takes_a_pass() {
+fn scaling_a_product_of_activations_takes_a_pass() {
     let scores = tokens()
         .node("Transpose", &["x"], "a", &[("perm", &[0, 2, 1])])
         .node("MatMul", &["x", "a"], "b", &[])
@@ -90,7 +90,7 @@ fn what_scales_the_product_of_activations_takes_a_pass() {
 
 #[test]
 fn constants_alone_are_computed_before() {
-    // What a position is worth, through a layer of its own.
+    // A position embedding through a layer of its own.
     let model = tokens()
         .weights("places", &[50, 2])
         .weights("w", &[2, 64])
@@ -101,7 +101,7 @@ fn constants_alone_are_computed_before() {
         .unwrap();
     assert_eq!(described(&model.graph), ["Add 1x50x64"]);
     assert_eq!(model.graph.macs(), 0);
-    // Of a layer whose extents no rule says.
+    // A layer without a shape inference rule.
     let image = Builder::new(&[1, 16, 4, 4])
         .weights("places", &[1, 8, 4, 4])
         .weights("w", &[16, 8, 1, 1])
@@ -192,7 +192,7 @@ fn biases_and_scales_behind_weights_are_part_of_them() {
 }
 
 #[test]
-fn a_value_a_channel_is_multiplied_as_such() {
+fn one_value_per_channel_is_multiplied_without_copies() {
     let model = Builder::new(&[1, 16, 8, 8])
         .weights("w", &[16, 16, 1, 1])
         .node("GlobalAveragePool", &["x"], "a", &[])
@@ -204,7 +204,7 @@ fn a_value_a_channel_is_multiplied_as_such() {
 }
 
 #[test]
-fn what_costs_about_as_much_is_told() {
+fn approximations_are_reported() {
     let model = tokens().node("LeakyRelu", &["x"], "y", &[]).import().unwrap();
     assert_eq!(described(&model.graph), ["Relu 1x50x64"]);
     assert_eq!((model.approximated.len(), model.skipped.len()), (1, 0));
@@ -232,7 +232,7 @@ fn an_operator_without_counterpart_is_named_or_on_demand_replaced() {
     assert!(error.to_string().ends_with("without one: Unheard"), "{error}");
     let imported = skipping(model(), 30).unwrap();
     assert_eq!((imported.coverage.nodes, imported.coverage.skipped), (2, 1));
-    // It reads and writes 50 x 64, the product 50 x 64 and 50 x 8.
+    // The skipped node reads and writes 50 x 64 elements, the product reads 50 x 64 and writes 50 x 8.
     assert_eq!(
         imported.coverage.to_string(),
         "1 of 2 nodes, 36.0 % of what they read and write, at most 100.0 % of their multiply-adds"
@@ -250,7 +250,7 @@ fn skipping(model: Builder, least_covered_percent: u32) -> Result<Imported, Impo
 fn weights_of_what_is_skipped_multiply_once_at_least() {
     let model = tokens().weights("w", &[64, 8]).weights("v", &[640, 120]).said("a", &[1, 50, 64]);
     let model = model.node("Unheard", &["x", "v"], "a", &[]).node("MatMul", &["a", "w"], "y", &[]);
-    // The product's 50 x 64 x 8 of those and 640 x 120.
+    // The product has 50 x 64 x 8 multiply-adds, the skipped node is counted with 640 x 120.
     let percent = skipping(model, 20).unwrap().coverage.multiply_adds_percent.unwrap();
     assert!((percent - 25.0).abs() < 0.01, "{percent}");
 }
@@ -264,22 +264,24 @@ fn what_follows_from_guessed_extents_is_not_covered() {
     };
     let error = skipping(model(&[1, 50, 64]), 1).unwrap_err().to_string();
     assert!(error.contains("1 of 4 nodes, an unknown part of what they read, write and multiply"), "{error}");
-    // Where the file says other extents, all that follows does from the guess.
+    // Where the file states other extents, everything after the node follows from the guess.
     let coverage = skipping(model(&[1, 20, 64]), 0).unwrap().coverage;
     assert_eq!((coverage.skipped, coverage.following, coverage.multiply_adds_percent), (1, 3, None));
-    // What does not go together then is no fault of the model.
+    // A mismatch is then not the model's fault.
     let model = model(&[1, 20, 64]).input("z", &[1, 20, 64]).node("Add", &["y", "z"], "sum", &[]);
     let error = skipping(model, 0).unwrap_err();
     let said = format!("{error}; {}", error.help());
     assert!(
-        said.contains("Add.sum (Add) follows from extents of Unheard.a, which has no counterpart"),
+        said.contains(
+            "Add.sum (Add) does not fit extents that were guessed for Unheard.a, which has no counterpart"
+        ),
         "{said}"
     );
     assert!(said.contains("export the model without Unheard.a"), "{said}");
 }
 
 #[test]
-fn numbers_that_the_caller_gives_can_be_said() {
+fn scalar_inputs_can_be_set() {
     let model = || {
         let model = Builder::new(&[1, 64]).input("k", &[]).integers("one", &[1]).integers("axis", &[0]);
         let model = model.node("Unsqueeze", &["k", "axis"], "row", &[]);
@@ -288,7 +290,7 @@ fn numbers_that_the_caller_gives_can_be_said() {
     };
     let error = model().import().unwrap_err().to_string();
     assert!(
-        error.contains("from the model's input k (--dim k=N gives it), whose value is not known"),
+        error.contains("from the model's input k (set it with --dim k=N), whose value is not known"),
         "{error}"
     );
     assert_eq!(described(&model().import_with(&[("k", 20)]).unwrap().graph).last().unwrap(), "Relu 1x20x64");
@@ -303,15 +305,15 @@ fn a_table_may_be_the_weights_of_a_product_too() {
 }
 
 #[test]
-fn only_where_a_first_axis_is_open_one_at_a_time_is_offered() {
+fn a_batch_of_one_is_suggested_only_for_a_symbolic_first_axis() {
     let help =
         |extents: &[i64]| Builder::new(extents).node("Relu", &["x"], "y", &[]).import().unwrap_err().help();
-    assert_eq!(help(&[1, 0]), "say how large they are: --dim open=N");
-    assert!(help(&[0, 4]).ends_with("; where open is a batch, 1 is one input at a time"));
+    assert_eq!(help(&[1, 0]), "set their sizes: --dim open=N");
+    assert!(help(&[0, 4]).ends_with("; if open is the batch, 1 is one input at a time"));
 }
 
 #[test]
-fn a_node_that_cannot_be_is_refused_by_name() {
+fn invalid_nodes_are_rejected_by_name() {
     let model = Builder::new(&[1, 3, 8, 8]).weights("w", &[4, 5, 3, 3]).node("Conv", &["x", "w"], "y", &[]);
     let error = model.import().unwrap_err();
     assert!(

@@ -1,10 +1,10 @@
-//! Operators that need no kernel of their own, and extents by rule or as the file says them.
+//! Generic operators, and extents that are inferred or stated in the file.
 
 use super::{Builder, described};
 use crate::ImportError;
 use coexec_sim::workload::{Class, Operator, Shape};
 
-/// What the last operator of a model visits, and its extent.
+/// Elements visited by the last operator of a model, and its output shape.
 fn last(model: Builder) -> (u64, Shape) {
     let imported = model.import().unwrap();
     let operator = &imported.graph.nodes().last().unwrap().operator;
@@ -33,7 +33,7 @@ fn results_have_the_extents_of_their_rule() {
 }
 
 #[test]
-fn results_whose_number_the_network_computes_are_as_many_as_there_can_be() {
+fn results_of_computed_size_have_their_maximum_size() {
     let boxes = Builder::new(&[1, 500, 4]).weights("scores", &[1, 3, 500]).integers("most", &[20]);
     let left = boxes.node("NonMaxSuppression", &["x", "scores", "most"], "y", &[]).import().unwrap();
     assert_eq!(left.graph.nodes()[0].operator.output(), Shape::tokens(60, 3));
@@ -71,7 +71,7 @@ fn models_without_layers_visit_what_they_hold_for_each_row() {
             other => panic!("{other}"),
         }
     };
-    // Four trees of 1,023 nodes that ask for all 40 features, ten comparisons deep, are one pass.
+    // Four trees of 1,023 nodes over all 40 features, ten comparisons deep, make one pass.
     let features: Vec<i64> = (0..4 * 1023).map(|node| node % 40).collect();
     let trees: [(&str, &[i64]); 2] = [("tree_roots", &[0; 4]), ("nodes_featureids", &features)];
     assert_eq!(visited("TreeEnsemble", &trees), 7 * 4 * 10);
@@ -91,13 +91,13 @@ fn masks_are_compared_and_chosen_by_without_copies() {
 }
 
 #[test]
-fn an_output_that_is_given_is_a_copy() {
+fn an_output_that_is_an_input_becomes_a_copy() {
     let model = Builder::new(&[6, 4]).node("Identity", &["x"], "y", &[]);
     assert_eq!(model.operators(), ["generic movement -> 1x6x4"]);
 }
 
 #[test]
-fn what_nobody_reads_has_no_open_dimensions_and_results_without_extents_are_refused() {
+fn unread_inputs_need_no_dimensions_and_results_without_extents_are_rejected() {
     let windows = Builder::new(&[6, 4]).node("Col2Im", &["x"], "y", &[]);
     let error = windows.import().unwrap_err();
     assert!(matches!(&error, ImportError::Node { kind, .. } if kind == "Col2Im"), "{error}");
@@ -119,7 +119,7 @@ fn the_least_and_the_largest_of_known_numbers_are_known() {
 }
 
 #[test]
-fn lists_of_numbers_are_joined_with_a_thread_for_each() {
+fn vectors_are_concatenated_with_one_thread_per_element() {
     let model = Builder::new(&[3000]).node("Relu", &["x"], "a", &[]).node(
         "Concat",
         &["a", "a"],
@@ -137,7 +137,7 @@ fn a_reduction_of_everything_moves_nothing() {
 
 #[test]
 fn comparisons_of_shapes_are_known() {
-    // The larger of both extents.
+    // The larger of the two extents.
     let model = Builder::new(&[6, 9])
         .integers("rows", &[0])
         .integers("columns", &[1])
@@ -203,8 +203,8 @@ fn a_reduction_over_channels_moves_nothing() {
 }
 
 #[test]
-fn caches_of_keys_lie_as_their_products_read_them() {
-    // A head a batch, as some exporters write attention.
+fn kv_caches_have_the_layout_that_their_products_read() {
+    // One head per batch, as some exporters write attention.
     let model = Builder::new(&[8, 1, 199, 64])
         .weights("new", &[8, 1, 1, 64])
         .weights("scores", &[8, 1, 1, 200])

@@ -1,4 +1,4 @@
-//! Layers of many products: recurrent ones, attention, sums over named axes; norms and branches.
+//! Recurrent layers, attention, einsum, norms and conditionals.
 
 use prost::Message;
 
@@ -43,7 +43,7 @@ fn a_recurrent_layer_is_a_linear_layer_of_all_steps_and_what_is_left_of_each() {
 
 #[test]
 fn heads_that_share_keys_and_values_are_rows_of_one_product() {
-    // Eight heads of queries on two of keys, 5 tokens behind 7 of the past, 16 features a head.
+    // Eight query heads on two key heads, 5 tokens after 7 past ones, 16 features per head.
     let model = Builder::new(&[1, 5, 128])
         .weights("k", &[1, 5, 32])
         .weights("v", &[1, 5, 32])
@@ -104,11 +104,11 @@ fn sums_over_named_axes_are_matrix_products() {
     assert_eq!(of("bij,jk->bik", &[16, 7]), 2 * 5 * 16 * 7);
     assert_eq!(of("bij, bkj -> bki", &[2, 7, 16]), 2 * 5 * 16 * 7);
     assert_eq!(of("...j,...kj", &[2, 5, 7, 16]), 2 * 5 * 16 * 7);
-    // The axis of the first alone is summed before.
+    // The axis that only the first operand has is summed first.
     assert_eq!(of("bij,jk->bk", &[16, 7]), 2 * 16 * 7);
 }
 
-/// The model whose last node is a sum over named axes.
+/// A model whose last node is an einsum.
 fn with_equation(mut model: Builder, equation: &str) -> Builder {
     let node = model.0.node.last_mut().unwrap();
     let s = equation.as_bytes().to_vec().into();
@@ -161,7 +161,7 @@ fn a_dynamic_scale_is_part_of_the_product_behind_it() {
 }
 
 #[test]
-fn constants_that_are_quantised_as_they_come_have_a_scale() {
+fn dynamically_quantised_constants_have_a_scale() {
     let model = Builder::new(&[5, 64])
         .weights("w", &[64, 8])
         .weights("places", &[5, 64])
@@ -192,7 +192,7 @@ fn quantised_tensors_are_joined_without_their_scales() {
     assert_eq!(model.operators(), ["concat -> 4x4x16"]);
 }
 
-/// A node that chooses between a product and a function, under the name of what it writes.
+/// A conditional between a product and a function.
 fn choice(condition: &str) -> NodeProto {
     let branch = |name: &str, node: NodeProto| {
         let output = vec![ValueInfoProto { name: "z".into(), r#type: None }];
@@ -234,13 +234,13 @@ fn a_branch_is_the_one_that_runs_or_the_larger() {
             .node("Greater", &["x", "x"], "computed", &[])
     };
     assert_eq!(chosen(model(1), "known"), ["Relu 1x5x64"]);
-    // What is compared to choose is computed, too.
+    // The condition is computed as well.
     let compared = "generic element-wise -> 1x5x64";
     assert_eq!(chosen(model(1), "computed"), [compared, "linear 5x64 -> 64"]);
 }
 
 #[test]
-fn a_question_mark_is_no_name_of_a_dimension() {
+fn a_question_mark_does_not_name_a_dimension() {
     let open = || {
         let mut model = Builder::new(&[1, 3, 0, 0]).node("Relu", &["x"], "y", &[]);
         for dim in &mut model.0.input[0]
@@ -295,7 +295,7 @@ fn a_pool_wider_than_its_image_takes_all_of_it_where_positions_are_rounded_up() 
 fn what_a_product_adds_is_not_lost_where_the_network_computes_it() {
     let model = Builder::new(&[4, 24]).weights("w", &[24, 48]).weights("b", &[48]).weights("r", &[48, 48]);
     let model = model.node("Gemm", &["x", "w", "b"], "a", &[]).node("Relu", &["a"], "c", &[]);
-    // A value for each element is added, one for each column is a bias.
+    // One value per element is added; one per column is a bias.
     let whole = model.clone().node("Gemm", &["c", "r", "a"], "y", &[]).import().unwrap().graph;
     assert_eq!(described(&whole)[2..], ["linear 4x48 -> 48", "Add 1x4x48"]);
     assert!(whole.nodes()[3].inputs.contains(&Source::Node(NodeId(0))));
@@ -307,11 +307,14 @@ fn what_a_product_adds_is_not_lost_where_the_network_computes_it() {
     let given = Builder::new(&[1, 8, 4, 4]).weights("w", &[8, 8, 1, 1]);
     let given = given.node("GlobalAveragePool", &["x"], "p", &[]).integers("s", &[8]);
     let given = given.node("Reshape", &["p", "s"], "b", &[]).node("Conv", &["x", "w", "b"], "y", &[]);
-    assert!(described(&given.import().unwrap().graph)[0].starts_with("mean"), "who computes a bias is kept");
+    assert!(
+        described(&given.import().unwrap().graph)[0].starts_with("mean"),
+        "the producer of a bias is kept"
+    );
 }
 
 #[test]
-fn what_reads_no_elements_writes_none_and_pools_say_places() {
+fn empty_operands_give_empty_results_and_max_pools_give_indices() {
     let model =
         Builder::new(&[1, 6, 84]).integers("from", &[84]).integers("to", &[84]).integers("axis", &[2]);
     let model = model.node("Slice", &["x", "from", "to", "axis"], "masks", &[]);

@@ -1,4 +1,4 @@
-//! Bundled networks, written as an exporter would, are the same again.
+//! Bundled networks survive an export to ONNX and re-import.
 
 use super::Builder;
 use coexec_sim::workload::{
@@ -90,7 +90,7 @@ fn with_node(model: Builder, node: &Node, reads: &[&str], to: &str) -> Builder {
     }
 }
 
-/// What a plan is made for: the layers, and which reads which.
+/// The layers that plans are made for, with their inputs.
 fn layers(graph: &Graph) -> Vec<(Layer, Vec<usize>)> {
     fuse(graph).into_iter().map(|stage| (stage.layer, stage.inputs)).collect()
 }
@@ -105,11 +105,11 @@ fn an_imported_network_has_the_layers_of_the_bundled_one() {
     }
 }
 
-/// A network of two branches of two convolutions, whose nodes stand in one of two orders and whose tensors
-/// are called anything.
+/// A network of two branches of two convolutions, with its nodes in one of two orders and its tensors called
+/// `names`.
 fn branches(is_reversed: bool, names: [&str; 6]) -> Vec<String> {
     let mut model = Builder::new(&[1, 8, 16, 16]);
-    // Side by side, or one branch after the other.
+    // Interleaved, or one branch after the other.
     for convolution in if is_reversed { [1, 3, 0, 2] } else { [0, 1, 2, 3] } {
         let from = if convolution < 2 { "x" } else { names[convolution - 2] };
         let weights = format!("{}.w", names[convolution]);

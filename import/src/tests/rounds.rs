@@ -1,4 +1,4 @@
-//! Nodes that run again and again, and lists of tensors.
+//! Loops and sequences of tensors.
 
 use prost::Message;
 
@@ -8,8 +8,8 @@ use crate::{ImportError, ImportOptions, Imported, ModelFormat, import};
 
 const ROUNDS: &[u8] = include_bytes!("../../tests/inputs/rounds.tflite");
 
-/// A model that runs `a`, a product of it and `w`, its rectified result and whether `limit` is
-/// larger than the number of the round; the product is carried, the result written by each round.
+/// A model with a loop over `body`, which carries `a`: each iteration computes `b` (carried on as the
+/// next `a`), `c` (a scan output) and `next` (the condition).
 fn looped(model: Builder, most: &str, body: Builder) -> Result<Imported, ImportError> {
     import(ModelFormat::Onnx, "m", file(model, most, body), &ImportOptions::default())
 }
@@ -38,7 +38,7 @@ fn file(model: Builder, most: &str, body: Builder) -> Vec<u8> {
     file.encode_to_vec()
 }
 
-/// A round that goes on while its number is less than `limit`.
+/// A body that multiplies `a` by `w`, and continues while the iteration's number is less than `limit`.
 fn round(limit: &str) -> Builder {
     Builder::new(&[]).node("MatMul", &["a", "w"], "b", &[]).node("Relu", &["b"], "c", &[]).node(
         "Less",
@@ -53,35 +53,35 @@ fn model() -> Builder {
 }
 
 #[test]
-fn rounds_are_as_many_nodes_one_after_the_other() {
-    // Nine at most, but the third is the last: 0 and 1 are less than two, 2 is not.
+fn loops_are_unrolled() {
+    // At most nine iterations, but the third is the last: 0 and 1 are less than two, 2 is not.
     let imported = looped(model(), "nine", round("two")).unwrap();
     let one = ["linear 5x8 -> 8", "Relu 1x5x8"];
     assert_eq!(described(&imported.graph), [&one[..], &one, &one, &["concat -> 3x5x8"]].concat());
-    assert_eq!(imported.graph.parameters(), 64, "every round has the same weights");
+    assert_eq!(imported.graph.parameters(), 64, "all iterations share their weights");
     assert_eq!(looped(model(), "two", round("nine")).unwrap().graph.macs(), 2 * 5 * 64);
     assert_eq!(looped(model(), "", round("two")).unwrap().graph.macs(), 3 * 5 * 64);
 }
 
 #[test]
-fn rounds_that_the_network_ends_are_as_many_as_there_can_be() {
+fn loops_ended_by_the_network_run_their_maximum_number_of_iterations() {
     let imported = looped(model(), "two", round("a")).unwrap();
     assert_eq!(imported.graph.macs(), 2 * 5 * 64);
-    assert!(imported.approximated.iter().any(|node| node.instead == "as many rounds as there can be"));
-    // Nothing ends these, and a round of the last writes less than it should.
+    assert!(imported.approximated.iter().any(|node| node.instead == "the maximum number of iterations"));
+    // Neither loop ends, and the body of the second lacks outputs.
     for body in [round("a"), Builder::new(&[]).node("Identity", &["a"], "b", &[])] {
         let error = looped(model(), "", body).unwrap_err();
         assert!(matches!(&error, ImportError::Node { kind, .. } if kind == "Loop"), "{error}");
     }
     let options = ImportOptions { skip_unknown: true, least_covered_percent: 0, ..ImportOptions::default() };
     let imported = import(ModelFormat::Onnx, "m", file(model(), "", round("a")), &options).unwrap();
-    // A line for each of its results.
+    // One entry per result.
     let kinds: Vec<&str> = imported.skipped.iter().map(|node| &node.kind[..]).collect();
     assert_eq!((imported.graph.macs(), &kinds[..]), (0, &["Loop"; 2][..]));
 }
 
 #[test]
-fn rounds_that_the_network_may_end_before_a_number_of_them_are_that_many() {
+fn a_counted_loop_that_may_end_early_runs_to_its_count() {
     let chosen =
         round("two").node("Less", &["i", "two"], "counted", &[]).node("Greater", &["a", "a"], "open", &[]);
     let one = chosen.node("ReduceMax", &["open"], "computed", &[("keepdims", &[0])]);
@@ -90,13 +90,13 @@ fn rounds_that_the_network_may_end_before_a_number_of_them_are_that_many() {
 }
 
 #[test]
-fn a_graph_that_runs_while_another_says_so_is_read_as_rounds() {
+fn while_operators_are_unrolled() {
     let imported = import(ModelFormat::TfLite, "rounds", ROUNDS.to_vec(), &ImportOptions::default()).unwrap();
     assert_eq!(described(&imported.graph), ["linear 1x8 -> 8", "Relu 1x1x8"].repeat(3));
 }
 
 #[test]
-fn what_is_put_into_a_list_is_what_is_taken_out() {
+fn sequences_return_the_tensors_inserted() {
     let model = Builder::new(&[4, 6])
         .integers("place", &[-1])
         .integers("first", &[0])
@@ -125,12 +125,12 @@ fn what_is_put_into_a_list_is_what_is_taken_out() {
 fn operators_of_tensorflow_that_write_lists_are_lists() {
     let file = include_bytes!("../../tests/inputs/flex.tflite").to_vec();
     let imported = import(ModelFormat::TfLite, "flex", file, &ImportOptions::default()).unwrap();
-    // The first round multiplies its state of zeros, as the others do.
+    // The first iteration multiplies its state of zeros like the others.
     assert_eq!(imported.graph.macs(), 3 * 2 * (2 * 4 * 4));
     assert_eq!(imported.graph.nodes().last().unwrap().operator.output().elements(), 3 * 2 * 4);
 }
 
-/// The operators of two rounds of `body` that carry `carried`.
+/// The operators of two iterations of `body` with the initial loop-carried value `carried`.
 fn carrying(carried: &str, body: Builder) -> Vec<String> {
     let model = model().weights("zeros", &[5, 8]);
     let mut file = ModelProto::decode(&file(model, "two", body)[..]).unwrap();
@@ -140,7 +140,7 @@ fn carrying(carried: &str, body: Builder) -> Vec<String> {
 }
 
 #[test]
-fn a_first_state_is_computed_with_and_what_rounds_hand_on_stays_constant() {
+fn initial_states_are_computed_with_and_invariant_loop_values_stay_constant() {
     let next = |body: Builder| body.node("Less", &["i", "nine"], "next", &[]);
     let state = Builder::new(&[]).node("MatMul", &["a", "w"], "p", &[]).node("Add", &["p", "x"], "b", &[]);
     let operators = carrying("zeros", next(state.node("Relu", &["b"], "c", &[])));
@@ -152,5 +152,5 @@ fn a_first_state_is_computed_with_and_what_rounds_hand_on_stays_constant() {
     let handed_on =
         Builder::new(&[]).node("Identity", &["a"], "b", &[]).node("MatMul", &["x", "a"], "c", &[]);
     let operators = carrying("w", next(handed_on));
-    assert_eq!(operators[0], "linear 5x8 -> 8", "weights that are carried are weights");
+    assert_eq!(operators[0], "linear 5x8 -> 8", "loop-carried weights remain weights");
 }

@@ -1,4 +1,4 @@
-//! Nodes that ONNX Runtime writes as it quantises and fuses, and the format of files that mix formats.
+//! Nodes that ONNX Runtime writes when it quantises and fuses, and files of mixed number formats.
 
 use super::Builder;
 use coexec_sim::DataType;
@@ -12,7 +12,7 @@ fn convolutions() -> Builder {
     )
 }
 
-/// The format of a file with convolutions of 4,608 weights and a product of so many that are packed.
+/// The format of a file with convolutions of 4,608 weights and a product with packed weights.
 fn beside_packed(outputs: i64) -> DataType {
     let attributes: [(&str, &[i64]); 3] = [("K", &[8]), ("N", &[outputs]), ("bits", &[4])];
     let model = convolutions().node("MatMulNBits", &["a", "packed", "scales"], "y", &attributes);
@@ -21,7 +21,7 @@ fn beside_packed(outputs: i64) -> DataType {
 }
 
 #[test]
-fn most_weights_say_in_which_format_a_file_computes() {
+fn the_prevailing_format_of_weights_is_that_of_the_file() {
     assert_eq!(beside_packed(16), DataType::F32);
     assert_eq!(beside_packed(1024), DataType::W4A16);
     let quantised = |weights: &str| {
@@ -35,7 +35,7 @@ fn most_weights_say_in_which_format_a_file_computes() {
             .data_type()
     };
     assert_eq!(quantised("v"), DataType::F32);
-    // Tables in which rows are looked up are not computed with.
+    // Embedding tables do not count.
     let table = Builder::new(&[1, 4]).weights("t", &[1000, 8]).half_weights("w", &[8, 8]).node(
         "Gather",
         &["t", "x"],
@@ -46,7 +46,7 @@ fn most_weights_say_in_which_format_a_file_computes() {
     assert_eq!(model.import().unwrap().graph.data_type(), DataType::F16);
 }
 
-/// The format of each operator with weights that has another than the file's.
+/// The file's format, and each operator whose format differs from it.
 fn own_formats(model: Builder) -> (DataType, Vec<(String, DataType)>) {
     let graph = model.import().unwrap().graph;
     let own = graph.nodes().iter().filter_map(|node| Some((node.name.clone(), node.data_type?)));
@@ -55,7 +55,7 @@ fn own_formats(model: Builder) -> (DataType, Vec<(String, DataType)>) {
 
 #[test]
 fn a_product_computes_in_the_format_of_its_own_weights() {
-    // A language model's last product is often left in floats: half of all its weights, and four times the bytes.
+    // A language model's last product often stays in floats: here a third of all weights, each of four times the bytes.
     let packed: [(&str, &[i64]); 3] = [("K", &[8]), ("N", &[64]), ("bits", &[4])];
     let model = Builder::new(&[4, 8]).node("MatMulNBits", &["x", "packed", "scales"], "a", &packed);
     let model = model.weights("packed", &[64, 1, 4]).weights("scales", &[64]).half_weights("head", &[64, 4]);
@@ -63,7 +63,7 @@ fn a_product_computes_in_the_format_of_its_own_weights() {
     let own = vec![("MatMul.y".to_owned(), DataType::F16)];
     assert_eq!(own_formats(model), (DataType::W4A16, own));
 
-    // What quantises as it goes leaves convolutions as they are.
+    // Dynamic quantisation leaves convolutions in floats.
     let model = Builder::new(&[1, 8, 4, 4]).weights("w", &[8, 8, 1, 1]).node("Conv", &["x", "w"], "a", &[]);
     let model = model.split("DynamicQuantizeLinear", &["a"], &["q", "s", "z"], &[]);
     let model = model.quantised_weights("v", &[4, 400]).weights("t", &[1]).quantised_weights("u", &[1]);
@@ -105,7 +105,7 @@ fn quantised_activations_may_have_16_bits() {
 }
 
 #[test]
-fn what_is_in_blocks_of_channels_costs_as_it_does_otherwise() {
+fn blocked_layouts_cost_the_same_as_plain_ones() {
     let window: (&str, &[i64]) = ("kernel_shape", &[1, 1]);
     let model = convolutions().weights("v", &[32, 32, 1, 1]);
     let model = model.node("Conv", &["a", "v", "", "a"], "b", &[window]);
@@ -129,14 +129,14 @@ fn what_a_fused_convolution_adds_is_not_lost() {
     let fused = apart.clone().node("FusedConv", &["x", "v", "", "a"], "y", &[]);
     let apart = apart.node("Add", &["b", "a"], "y", &[]);
     assert_eq!(fused.import().unwrap().graph.macs(), apart.import().unwrap().graph.macs());
-    // A damaged file's node may give nothing.
+    // A node of a damaged file may have no result.
     let model =
         convolutions().split("FusedConv", &["x", "w", "", "a"], &[], &[]).node("Relu", &["a"], "y", &[]);
     assert!(model.import().is_ok());
 }
 
 #[test]
-fn channels_inside_are_those_outside() {
+fn channels_last_nodes_equal_channels_first_ones() {
     let weights = || Builder::new(&[1, 8, 6, 16]).weights("w", &[32, 16, 3, 3]).weights("s", &[1]);
     let window: (&str, &[i64]) = ("kernel_shape", &[3, 3]);
     let inside = weights().node(

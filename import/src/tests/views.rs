@@ -1,4 +1,4 @@
-//! Layouts: what moves and what does not.
+//! Layouts: which reshapes and transposes move elements.
 
 use super::{Builder, described};
 use crate::ImportError;
@@ -38,7 +38,7 @@ fn patches_become_tokens_without_moving_and_flattened_images_do_not() {
         .node("Reshape", &["x", "tokens"], "columns", &[])
         .node("Transpose", &["columns"], "rows", &[("perm", &[0, 2, 1])])
         .node("MatMul", &["rows", "w"], "y", &[]);
-    // The pixels are an image's, so its linear layer is a pointwise convolution.
+    // The rows are pixels of an image, so the linear layer is a pointwise convolution.
     assert_eq!(patches.operators(), ["conv2d 1x1 4x4x8 -> 4x4x24"]);
     let flat = Builder::new(&[1, 8, 4, 4])
         .weights("w", &[10, 128])
@@ -72,7 +72,7 @@ fn attention_splits_heads_as_the_bundled_transformers_do() {
         .node("Reshape", &["back", "rows"], "joined", &[])
         .node("MatMul", &["joined", "out"], "y", &[]);
     let bundled = coexec_sim::workload::network("vit-b32").unwrap();
-    // From the attention's projection to the one back, of the bundled network's first layer.
+    // The bundled network's first attention, from its input projection to its output projection.
     let is_attention = |name: &str| name.starts_with("layer1.attention") && !name.contains("norm");
     let nodes = bundled.nodes().iter().filter(|node| is_attention(&node.name) && !node.name.contains("add"));
     let mut wanted: Vec<String> = nodes.map(|node| node.operator.to_string()).collect();
@@ -125,7 +125,7 @@ fn what_is_cast_to_floats_is_divided_as_floats_and_cast_back_towards_zero() {
 
 #[test]
 fn shapes_are_computed_on_the_way() {
-    // What an exporter writes for x.view(x.size(0), -1) of an open batch.
+    // What an exporter writes for x.view(x.size(0), -1) with a symbolic batch.
     let model = Builder::new(&[0, 8, 1, 1])
         .integers("zero", &[0])
         .integers("minus", &[-1])
@@ -151,7 +151,7 @@ fn an_open_dimension_is_what_it_is_set_to_and_has_to_be_set() {
 }
 
 #[test]
-fn zeros_before_a_window_are_its_padding_and_elsewhere_are_put_around() {
+fn padding_is_absorbed_by_windows_and_materialised_elsewhere() {
     let pads: &[i64] = &[0, 0, 1, 1, 0, 0, 2, 2];
     let model = Builder::new(&[1, 3, 8, 8])
         .integers("pads", pads)
@@ -225,7 +225,7 @@ fn scores_of_one_channel_are_joined_as_rows() {
 }
 
 #[test]
-fn an_image_that_a_file_turns_at_once_lies_as_the_framework_has_it() {
+fn an_input_transposed_to_channels_first_is_not_moved() {
     let model = Builder::new(&[1, 32, 32, 3])
         .weights("w", &[8, 3, 3, 3])
         .node("Transpose", &["x"], "turned", &[("perm", &[0, 3, 1, 2])])
@@ -244,8 +244,8 @@ fn a_transpose_that_is_no_change_of_layout_is_an_operator() {
 }
 
 #[test]
-fn a_part_of_nothing_is_left_out_of_what_is_joined() {
-    // Rotary embeddings turn the first elements of a head and keep the rest; there may be no rest.
+fn empty_parts_of_a_concatenation_are_dropped() {
+    // Rotary embeddings rotate the first elements of a head and keep the rest, which may be empty.
     let model = Builder::new(&[1, 16, 64])
         .integers("first", &[64])
         .integers("last", &[i64::MAX])

@@ -1,6 +1,6 @@
-//! In which number formats a file and its operators compute.
+//! Number formats of a file and its operators.
 //!
-//! Responsible for: telling them by the element types of tensors. Not for: what the operators do.
+//! Responsible for: deriving them from the element types of tensors. Not for: the semantics of operators.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::majority::most;
 use crate::model::{SourceNode, SourceTensor, TensorId, Work, elements};
 use coexec_sim::DataType;
 
-/// Formats that files have; of equals the last counts.
+/// Formats of files; ties go to the last one.
 const FORMATS: [DataType; 7] = [
     DataType::I8,
     DataType::W8A16,
@@ -20,20 +20,20 @@ const FORMATS: [DataType; 7] = [
     DataType::F32,
 ];
 
-/// Elements of a byte, and those of which a byte has several.
+/// Element types of one byte, and those packed several to a byte.
 const INTEGERS: [u8; 2] = [element::INT8, element::UINT8];
 const PACKED: [u8; 3] = [element::INT2, element::INT4, element::UINT4];
 
-/// The tensors of a file, and the types of their elements.
+/// The tensors of a file, with their element types.
 pub(super) struct Formats<'a> {
     pub(super) tensors: &'a [SourceTensor],
     pub(super) types: &'a [u8],
 }
 
 impl Formats<'_> {
-    /// What the activations are computed in: the format of most of their elements. Weights are often
-    /// stored in 16 bits behind a `DEQUANTIZE`, and computed with in 32. Integer weights that products
-    /// read as they are have their activations quantised as they come.
+    /// The format of the file: the prevailing one of activations, since weights are often stored in 16 bits
+    /// before a `DEQUANTIZE` and computed with in 32. For float activations, integer weights read directly
+    /// by products mean that activations are quantised dynamically.
     pub(super) fn of_file(&self, inputs: &[TensorId], nodes: &[SourceNode]) -> DataType {
         let activations = (0..self.tensors.len())
             .filter(|id| self.tensors[*id].constant.is_none() && !inputs.contains(id))
@@ -47,8 +47,8 @@ impl Formats<'_> {
         self.most(weights.into_iter())
     }
 
-    /// The format of a node in a file of the format `of_file`; none where the file's says as much. Without weights it
-    /// is that of the activations, and only whether those are integers makes a difference.
+    /// The format of a node in a file of the format `of_file`; `None` if the file's format applies. Without weights it
+    /// is that of the activations, where only the difference between integers and floats counts.
     pub(super) fn of_node(&self, node: &SourceNode, of_file: DataType) -> Option<DataType> {
         if node.work.multiplies() && self.of_weights(node).next().is_some() {
             return Some(self.most(self.of_weights(node)));
@@ -64,13 +64,13 @@ impl Formats<'_> {
             element::FLOAT32 => Some(DataType::F32),
             element::FLOAT16 => Some(DataType::F16),
             element if INTEGERS.contains(&element) => Some(DataType::I8),
-            // With weights of 8 bits, where nothing else is said.
+            // With 8-bit weights by default.
             element::INT16 => Some(DataType::W8A16),
             _ => None,
         }
     }
 
-    /// The weights of a product, and what each has it computed in.
+    /// The weights of a product, and the format of the product that each implies.
     fn of_weights(&self, node: &SourceNode) -> impl Iterator<Item = (TensorId, DataType)> {
         let unpacks = matches!(node.work, Work::Product { .. } | Work::Linear { .. });
         let activation = node.result(0).and_then(|id| self.of_activation(id));
@@ -80,7 +80,7 @@ impl Formats<'_> {
             let is_packed = PACKED.contains(&element);
             let format = match activation? {
                 DataType::W8A16 if is_packed => DataType::W4A16,
-                // Only products of matrices have kernels that unpack weights as they go; others bring them to 8 bits.
+                // Only matrix products have kernels that unpack weights on the fly; others expand them to 8 bits.
                 DataType::F32 if is_packed && unpacks => DataType::I4Dynamic,
                 DataType::F32 if is_packed || INTEGERS.contains(&element) => DataType::I8Dynamic,
                 of_activation => of_activation,
@@ -90,19 +90,19 @@ impl Formats<'_> {
         node.reads.iter().flatten().filter_map(of)
     }
 
-    /// The format that most elements have; floats where nothing has any.
+    /// The format of most elements; floats if there are none.
     fn most(&self, tensors: impl Iterator<Item = (TensorId, DataType)>) -> DataType {
         let elements = |id: TensorId| self.tensors[id].extents.as_deref().map_or(0, elements);
         most(FORMATS, tensors.map(|(id, format)| (format, elements(id)))).unwrap_or_default()
     }
 }
 
-/// Notes in which format each node computes where the file's does not say it.
-pub(super) fn tell(formats: &Formats<'_>, of_file: DataType, nodes: &mut [SourceNode]) {
+/// Sets the format of each node that differs from the file's.
+pub(super) fn set_formats(formats: &Formats<'_>, of_file: DataType, nodes: &mut [SourceNode]) {
     for node in nodes {
         node.data_type = formats.of_node(node, of_file);
-        if let Work::Rounds(rounds) = &mut node.work {
-            tell(formats, of_file, &mut rounds.nodes);
+        if let Work::Loop(body) = &mut node.work {
+            set_formats(formats, of_file, &mut body.nodes);
         }
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     use crate::model::Constant;
 
     #[test]
-    fn integer_weights_that_a_product_reads_have_their_activations_quantised_as_they_come() {
+    fn integer_weights_of_products_imply_dynamic_quantisation() {
         let tensor = |extents: &[u32], is_constant: bool| SourceTensor {
             name: String::new(),
             extents: Some(extents.to_vec()),
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(of(element::INT8, product()), DataType::I8Dynamic);
         assert_eq!(of(element::INT4, product()), DataType::I4Dynamic);
         assert_eq!(of(element::FLOAT32, product()), DataType::F32);
-        // Behind a `DEQUANTIZE` they are floats.
+        // After a `DEQUANTIZE` they are floats.
         assert_eq!(of(element::INT8, Work::Identity), DataType::F32);
     }
 }

@@ -1,4 +1,4 @@
-//! TFLite's operators in the words of `model.rs`.
+//! Translates TFLite operators to the vocabulary of `model.rs`.
 
 use super::table::Table;
 use crate::model::{
@@ -7,44 +7,44 @@ use crate::model::{
 use crate::operators::{self, NOT_KNOWN};
 use coexec_sim::workload::{Function, GenericKind, LocalResponseNorm, PoolKind, Softmax};
 
-/// A node as it is read.
+/// A node as read from the file.
 pub(super) struct Read {
     pub(super) kind: String,
     pub(super) work: Work,
     pub(super) reads: Vec<Option<TensorId>>,
-    /// The function that is fused into it.
+    /// Its fused activation.
     pub(super) activation: Option<Work>,
 }
 
 impl Read {
-    /// A node without a function that is fused into it.
+    /// A node without a fused activation.
     pub(super) fn of(kind: &str, work: Work, reads: Vec<Option<TensorId>>) -> Self {
         Self { kind: kind.to_owned(), work, reads, activation: None }
     }
 }
 
-/// Number of an operator of the model's own.
+/// Code of custom operators.
 const CUSTOM: i32 = 32;
 
-/// Slot of an operator's options.
+/// Slot of an operator's options (`builtin_options`).
 const OPTIONS: usize = 4;
 
-/// Slot of the options of operators that came after there were too many for the first.
+/// Slot of the options of newer operators (`builtin_options_2`), since the first union is full.
 const LATER_OPTIONS: usize = 12;
 
-/// Slot of the options of an operator of the model's own.
+/// Slot of the options of custom operators.
 const CUSTOM_OPTIONS: usize = 5;
 
-/// What names of `TensorFlow`'s operators begin with.
+/// Prefix of the names of `TensorFlow` operators.
 const FLEX: &str = "Flex";
 
 /// The name of `MediaPipe`'s transposed convolution with a bias.
 const TRANSPOSED_WITH_BIAS: &str = "Convolution2DTransposeBias";
 
-/// The name of the runtime's own operator for the boxes that a detector found, of all that it scores.
+/// The name of the runtime's custom operator for the post-processing of detectors.
 const DETECTIONS: &str = "TFLite_Detection_PostProcess";
 
-/// An operator's options; a missing one has its usual value.
+/// An operator's options; missing ones have their defaults.
 struct Options<'a>(Option<Table<'a>>);
 
 impl Options<'_> {
@@ -60,7 +60,7 @@ impl Options<'_> {
         u32::try_from(self.int(slot, usual)).unwrap_or(0)
     }
 
-    /// Whole numbers in the first slot.
+    /// The integers in the first slot.
     fn ints(&self) -> Vec<i32> {
         self.0.map(|table| table.ints(0)).unwrap_or_default()
     }
@@ -71,12 +71,12 @@ impl Options<'_> {
 
     fn strides(&self) -> Slicing {
         let mask = |slot: usize| self.int(slot, 0).cast_unsigned();
-        // An ellipsis stands for several axes, as new ones do: neither is read.
+        // Neither new axes nor an ellipsis are supported.
         let new_axes = mask(2) | mask(3);
         Slicing::Strided { begin_mask: mask(0), end_mask: mask(1), new_axes, shrink: mask(4) }
     }
 
-    /// `Padding`: 0 is SAME, 1 is VALID; strides are written width first.
+    /// A window; `Padding` 0 is SAME, 1 is VALID. Strides are stored width first.
     fn window(&self, kernel: Vec<u32>, dilation: Option<[usize; 2]>) -> Windowed {
         Windowed {
             kernel,
@@ -89,13 +89,13 @@ impl Options<'_> {
         }
     }
 
-    /// Strides and dilations of a window over volumes, which are written depth, width, height.
+    /// A window over volumes, whose strides and dilations are stored as depth, width, height.
     fn volume(&self) -> Windowed {
         let three = |first: usize| [first, first + 2, first + 1].map(|slot| self.count(slot, 1)).to_vec();
         Windowed { stride: three(1), dilation: three(5), ..self.window(Vec::new(), None) }
     }
 
-    /// `ActivationFunctionType` in a slot.
+    /// The fused activation (`ActivationFunctionType`) in a slot.
     fn activation(&self, slot: usize) -> Option<Work> {
         let function = match self.byte(slot) {
             0 => return None,
@@ -108,17 +108,17 @@ impl Options<'_> {
     }
 }
 
-/// The operator that runs a graph as long as what another writes holds.
+/// The operator that runs one subgraph as long as another returns true.
 pub(super) const WHILE: &str = "WHILE";
 
-/// An operator that stands for graphs of the file: for all of one, for one of two, or for rounds.
+/// An operator that calls subgraphs: a call, a conditional or a loop.
 pub(super) struct Called {
     pub(super) kind: &'static str,
-    /// Their numbers.
+    /// Indices of the subgraphs.
     pub(super) graphs: Vec<usize>,
 }
 
-/// The graphs that an operator calls, if it is one that does.
+/// The subgraphs that an operator calls; `None` for other operators.
 pub(super) fn called(code: i32, table: &Table<'_>) -> Option<Called> {
     let graphs = |options: usize, slots: &[usize]| {
         let options = Options(table.table(options));
@@ -133,22 +133,23 @@ pub(super) fn called(code: i32, table: &Table<'_>) -> Option<Called> {
     })
 }
 
-/// An operator of `TensorFlow` that a file has no number for: what it does, and which of its operands that is about.
+/// Semantics of a `TensorFlow` (Flex) operator, and the indices of the operands that matter; `None` for other custom
+/// operators.
 fn of_tensorflow(custom: &str) -> Option<(Work, &'static [usize])> {
     let name = custom.strip_prefix(FLEX)?;
     let operands: &[usize] = match name {
-        // Extents say nothing new of a list.
+        // The extents of a list's elements are not needed.
         "TensorListReserve" => &[],
         "TensorListFromTensor" | "TensorListStack" => &[0],
         "TensorListGetItem" => &[0, 1],
-        // The list, the tensor, its place.
+        // The list, the tensor, its index.
         "TensorListSetItem" => &[0, 2, 1],
         _ => &[0, 1, 2],
     };
     operators::of_tensorflow(name).map(|work| (work, operands))
 }
 
-/// A node of a kind (`BuiltinOperator`).
+/// Reads a node with the operator `code` (`BuiltinOperator`).
 pub(super) fn read(
     code: i32,
     custom: Option<&str>,
@@ -165,16 +166,16 @@ pub(super) fn read(
         return Read::of(name, work, reads);
     }
     let options = Options(table.table(OPTIONS));
-    // Without weights of its own, the input gate is the forget gate's complement.
+    // Without weights of its own, the input gate is coupled: the forget gate's complement.
     let is_coupled = of(1).is_none();
     let of_its_own = match custom.filter(|_| code == CUSTOM) {
         Some(TRANSPOSED_WITH_BIAS) => transposed(table).map(|work| (TRANSPOSED_WITH_BIAS, work, None)),
-        Some(DETECTIONS) => Some((DETECTIONS, Work::once(GenericKind::Search, Extents::Said), None)),
+        Some(DETECTIONS) => Some((DETECTIONS, Work::single_pass(GenericKind::Search, Extents::Said), None)),
         Some(_) | None => None,
     };
     let known = of_its_own.or_else(|| with_options(code, &options, is_coupled)).or_else(|| {
         let (kind, work) = operators::of_tflite(code)?;
-        // A sum, product, difference or quotient has a function in its first slot.
+        // ADD, MUL, SUB and DIV have a fused activation in their first slot.
         Some((kind, work, matches!(code, 0 | 18 | 41 | 42).then_some(0)))
     });
     let (mut kind, work, slot) = match known {
@@ -192,13 +193,13 @@ pub(super) fn read(
         22 | 43 if !numbers.is_empty() => vec![of(0), Some(written(tensors, numbers))],
         // Height and width.
         23 | 97 => vec![of(0), None, None, of(1)],
-        // Input, weights, those of the state, bias.
+        // Input, weights, recurrent weights, bias.
         35 => reads.iter().copied().take(4).collect(),
-        // Input, weights of one gate and of the state at it, bias.
+        // Input, weights and recurrent weights of one gate, bias.
         44 if of(16).is_none() => vec![of(0), of(2), of(6), of(13)],
         // Axis, tensor.
         49 => vec![of(1), None, of(0)],
-        // The value of what is padded does not matter.
+        // The padding value does not matter.
         60 => vec![of(0), of(1)],
         // Output extents, weights, input, bias.
         67 => vec![of(2), of(1), of(3)],
@@ -209,8 +210,8 @@ pub(super) fn read(
     Read { kind, work, reads, activation }
 }
 
-/// `MediaPipe`'s transposed convolution of an image, weights and a bias. Its options are the
-/// bytes of three 32-bit numbers: `TfLitePadding` (1 is SAME), and strides, width first.
+/// `MediaPipe`'s transposed convolution with a bias. Its options are three 32-bit numbers:
+/// `TfLitePadding` (1 is SAME), and the strides, width first.
 fn transposed(operator: &Table<'_>) -> Option<Work> {
     let numbers = operator.bytes(CUSTOM_OPTIONS)?.as_chunks().0.iter().copied().map(u32::from_le_bytes);
     let [padding, width, height] = numbers.take(3).collect::<Vec<u32>>().try_into().ok()?;
@@ -220,7 +221,7 @@ fn transposed(operator: &Table<'_>) -> Option<Work> {
     Some(Work::TransposedConvolution { window, groups: 1, output_pads: Vec::new() })
 }
 
-/// What a node does, and the slot of the function that is fused into it.
+/// Name and semantics of an operator, and the slot of its fused activation.
 type Layer = (&'static str, Work, Option<usize>);
 
 fn with_options(code: i32, options: &Options<'_>, is_coupled: bool) -> Option<Layer> {
@@ -277,9 +278,9 @@ fn with_options(code: i32, options: &Options<'_>, is_coupled: bool) -> Option<La
 mod tests {
     use super::*;
 
-    /// A table that has only a vector of bytes in the slot of an operator's own options.
+    /// A table with nothing but a vector of bytes in the slot of custom options.
     fn operator(options: &[u32]) -> Vec<u8> {
-        // The root is at byte 20, behind the offsets of six fields, the last of which is 4 bytes into it.
+        // The root table is at byte 20, after a vtable of six fields, the last of which is at offset 4.
         let offsets = [16_u16, 8, 0, 0, 0, 0, 0, 4].into_iter().flat_map(u16::to_le_bytes);
         let table = [16, 4, 4 * options.len() as u32].into_iter().chain(options.iter().copied());
         20_u32.to_le_bytes().into_iter().chain(offsets).chain(table.flat_map(u32::to_le_bytes)).collect()

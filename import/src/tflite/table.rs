@@ -1,12 +1,12 @@
-//! `FlatBuffers`, as far as reading tables goes.
+//! A minimal `FlatBuffers` reader for tables.
 //!
-//! Responsible for: following offsets (the public format: a table points back
-//! to its field offsets, vectors and strings begin with their length). Not for: what
-//! fields mean.
-//! Invariant: nothing is read outside the bytes, and nothing panics; what a bad offset
-//! points to is absent.
+//! Responsible for: following offsets (in the public format, a table points back to its
+//! vtable, and vectors and strings start with their length). Not for: the meaning of
+//! fields.
+//! Invariant: nothing outside the bytes is read, and nothing panics; a field behind an
+//! invalid offset is absent.
 
-/// A place in a file.
+/// A table in a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table<'a> {
     bytes: &'a [u8],
@@ -20,23 +20,23 @@ fn array<const N: usize>(bytes: &[u8], place: usize) -> Option<[u8; N]> {
     bytes.get(place..place.checked_add(N)?)?.first_chunk().copied()
 }
 
-/// Where the offset at `place` points to.
+/// The place that the offset at `place` points to.
 fn target(bytes: &[u8], place: usize) -> Option<usize> {
     place.checked_add(u32::from_le_bytes(array(bytes, place)?) as usize)
 }
 
 impl<'a> Table<'a> {
-    /// The root of a file.
+    /// The root table of a file.
     pub(super) fn root(bytes: &'a [u8]) -> Option<Self> {
         Some(Self { bytes, place: target(bytes, 0)? })
     }
 
-    /// Where a field is, if the table has it.
+    /// The place of a field; `None` if the table does not have it.
     fn field(&self, slot: usize) -> Option<usize> {
         let back = i32::from_le_bytes(array(self.bytes, self.place)?);
         let offsets = usize::try_from(self.place as i64 - i64::from(back)).ok()?;
         let size = u16::from_le_bytes(array(self.bytes, offsets)?) as usize;
-        // Behind the size of the list and that of the table.
+        // The vtable starts with its own size and that of the table.
         let entry = 4 + 2 * slot;
         if entry + 2 > size {
             return None;
@@ -59,7 +59,7 @@ impl<'a> Table<'a> {
         Some(u64::from_le_bytes(array(self.bytes, self.field(slot)?)?))
     }
 
-    /// Bytes of the file that the table is in, as far as they are there.
+    /// `count` bytes of the table's file from offset `first`; `None` beyond its end.
     pub(super) fn beside(&self, first: u64, count: u64) -> Option<&'a [u8]> {
         let first = usize::try_from(first).ok()?;
         self.bytes.get(first..first.checked_add(usize::try_from(count).ok()?)?)
@@ -69,7 +69,7 @@ impl<'a> Table<'a> {
         Some(Self { bytes: self.bytes, place: target(self.bytes, self.field(slot)?)? })
     }
 
-    /// Where the elements of a vector begin, and their bytes, as far as they are in the file.
+    /// The place of a vector's first element and the elements' bytes, truncated at the end of the file.
     fn vector(&self, slot: usize, element_bytes: usize) -> Option<(usize, &'a [u8])> {
         let place = target(self.bytes, self.field(slot)?)?;
         let said = u32::from_le_bytes(array(self.bytes, place)?) as usize;
@@ -78,12 +78,12 @@ impl<'a> Table<'a> {
         Some((first, &rest[..said.min(rest.len() / element_bytes) * element_bytes]))
     }
 
-    /// The bytes of a vector of such.
+    /// A vector of bytes.
     pub(super) fn bytes(&self, slot: usize) -> Option<&'a [u8]> {
         self.vector(slot, 1).map(|(_, bytes)| bytes)
     }
 
-    /// The tables of a vector.
+    /// A vector of tables.
     pub(super) fn tables(&self, slot: usize) -> impl Iterator<Item = Self> + use<'a> {
         let bytes = self.bytes;
         let places = self.vector(slot, OFFSET_BYTES).map(|(first, all)| first..first + all.len());
@@ -91,7 +91,7 @@ impl<'a> Table<'a> {
         places.filter_map(move |place| Some(Self { bytes, place: target(bytes, place)? }))
     }
 
-    /// The whole numbers of a vector.
+    /// A vector of 32-bit integers.
     pub(super) fn ints(&self, slot: usize) -> Vec<i32> {
         let bytes = self.vector(slot, OFFSET_BYTES).map_or(&[][..], |(_, bytes)| bytes);
         bytes.as_chunks().0.iter().copied().map(i32::from_le_bytes).collect()

@@ -1,8 +1,8 @@
-//! The best of plans that are bred: what a search has to beat, beside chance.
+//! A plain genetic algorithm: a baseline for the search of `optimal`, in addition to random plans.
 //!
-//! A plain genetic search. The first generation is drawn as `random` draws. Of each, the best go on as they
-//! are; the others come from two parents, each the best of a few that are drawn: operators up to one place from
-//! one parent, behind it from the other, and now and then an operator is drawn anew.
+//! The first generation is drawn as `random` draws. Of each generation the elite survives; the other plans
+//! are bred from two parents picked by tournament, with one-point crossover over the operators and, as
+//! mutation, operators drawn again at random.
 //! Invariant: the answer is a function of workload, device, options, budget and seed.
 
 use rand::{RngExt, SeedableRng};
@@ -12,22 +12,22 @@ use coexec_sim::explore::{Choices, Explorer, RandomSearch, choices};
 use coexec_sim::plan::{Placement, Plan};
 use coexec_sim::simulate::{Result, SimulateError};
 
-/// Plans of a generation, those that go on as they are, and those of which the best is a parent.
+/// Plans per generation, plans that survive unchanged, and plans drawn per tournament.
 const POPULATION: usize = 40;
 const ELITE: usize = 2;
 const TOURNAMENT: usize = 3;
 
-/// Who computes what, and what that costs.
+/// The placements of a plan and their cost.
 #[derive(Clone)]
 struct Individual {
     cost: f64,
     placements: Vec<Placement>,
 }
 
-/// The best plan that was bred.
+/// The best plan of the last generation.
 ///
 /// # Errors
-/// No processor offered has a kernel for an operator, or no plan fits the GPU's own memory.
+/// No available processor has a kernel for an operator, or no plan fits the GPU's own memory.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Result<Plan> {
     let choices = choices(explorer)?;
     let mut stream = ChaCha8Rng::seed_from_u64(search.seed);
@@ -54,10 +54,10 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, search: RandomSearch) -> Res
     best.map(|best| explorer.plan(best.placements)).ok_or(SimulateError::NothingToUse)
 }
 
-/// A plan of two parents; one operator is drawn anew, on average.
+/// Crosses two parents and mutates one operator, on average.
 fn bred(generation: &[Individual], choices: &[Choices], stream: &mut ChaCha8Rng) -> Vec<Placement> {
     let count = choices.len();
-    // A generation is sorted: the first of those drawn is the best.
+    // A generation is sorted by cost: the lowest index drawn is the best plan.
     let mut parent = || {
         let drawn = (0..TOURNAMENT).map(|_| stream.random_range(0..generation.len()));
         &generation[drawn.min().unwrap_or_default()].placements

@@ -1,24 +1,24 @@
-//! Operator by operator, what simulates best given what was chosen before: the plainest search of whole plans.
+//! Coordinate descent over whole plans: one operator at a time gets the placement that simulates best.
 //!
-//! It begins with everything where it is best alone on one processor, goes through the operators in their order,
-//! and again as long as that helps. Invariant: no choice makes the plan worse.
+//! The search starts from the best plan on a single processor and sweeps over the operators in order until a
+//! sweep brings no improvement. Invariant: no step makes the plan worse.
 
 use coexec_sim::explore::{Explorer, choices};
 use coexec_sim::plan::{Placement, Plan};
 use coexec_sim::simulate::Result;
 
-/// Places of each cut that are tried, one less: by eighths.
+/// Cuts are tried at multiples of one eighth.
 const PARTS: u32 = 8;
 
-/// The plan after at most so many were simulated.
+/// The best plan found after at most `plans` simulations.
 ///
 /// # Errors
-/// No processor offered has a kernel for an operator.
+/// No available processor has a kernel for an operator.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>, plans: usize) -> Result<Plan> {
     let choices = choices(explorer)?;
     let singles = explorer.baselines();
     let start = explorer.best(singles).map(|single| single.plan);
-    // Where no processor has all kernels, each operator begins with the first that has one.
+    // Where no single processor has all kernels, each operator starts on the first one that has its kernel.
     let first = || choices.iter().filter_map(|choices| choices.spread(1).first().copied()).collect();
     let mut plan = start.unwrap_or_else(|_| explorer.plan(first()));
     let mut cost = explorer.fitting_cost(&plan)?;

@@ -1,8 +1,8 @@
-//! What the search of `optimal` is worth: what plain searches find in the same time, over its plan, and how far
-//! that is from its bound.
+//! `optimal` against plain searches with the same time budget: how much worse their plans are, and the
+//! optimality gap of `optimal` to its bound.
 //!
-//! Each plain search is first timed on a few plans, then given as many as fit into the time that `optimal` took,
-//! its bound included.
+//! Each plain search is first timed on a few plans, then given as many plans as fit into the time of `optimal`,
+//! including its bound.
 
 mod genetic;
 mod greedy;
@@ -24,10 +24,10 @@ const CASES: [(&str, &str); 6] = [
     ("codl-posenet", "jetson-agx-orin"),
 ];
 
-/// Plans that a search is timed on.
+/// Number of plans that a search is timed on.
 const TIMED: usize = 200;
 
-/// A search for a plan of an explorer, which may simulate so many.
+/// A search that may simulate the given number of plans.
 type Search = fn(&mut Explorer<'_, '_>, usize) -> Plan;
 
 const SEARCHES: [(&str, Search); 3] = [
@@ -63,7 +63,7 @@ fn main() {
     }
 }
 
-/// What the plan of `optimal` costs, and its bound.
+/// Latency of the plan of `optimal` in seconds, and its lower bound.
 fn optimal(scenario: &Scenario, stages: &[Stage], options: &SearchOptions) -> (f64, f64) {
     let mut simulator = scenario.simulator();
     let mut explorer = Explorer::new(&mut simulator, stages, options);
@@ -72,11 +72,11 @@ fn optimal(scenario: &Scenario, stages: &[Stage], options: &SearchOptions) -> (f
     (found.prediction.latency.as_seconds(), bound)
 }
 
-/// What a search finds that takes about so long.
+/// Cost of the plan that a search finds in about `time`.
 fn in_time(scenario: &Scenario, stages: &[Stage], search: Search, time: Duration) -> f64 {
     let mut simulator = scenario.simulator();
     let mut explorer = Explorer::new(&mut simulator, stages, &scenario.options);
-    // The first plans ask kernel models what later ones know.
+    // Warm up: the first plans evaluate kernel models whose results are cached for later ones.
     search(&mut explorer, TIMED);
     let start = Instant::now();
     search(&mut explorer, TIMED);

@@ -1,9 +1,9 @@
-//! The event calendar: what happens next.
+//! The event calendar: a priority queue of pending events.
 //!
-//! Responsible for: the total order of pending events, the one among them whose time may change, and the
+//! Responsible for: the total order of pending events, the single event that can be rescheduled, and the
 //! current simulated time. Not for: what an event means.
-//! Invariant: events come out by time, and at one time in the order they went
-//! in; nothing is allocated once the buffers have reached their size.
+//! Invariants: events are popped by time, simultaneous ones in the order in which they were
+//! scheduled; nothing is allocated once the buffers have grown to size.
 //!
 //! An event's key is one `u128`: time, then a sequence number. One comparison orders two events.
 
@@ -16,10 +16,10 @@ use crate::units::Picos;
 /// Bits of a key below the time: the sequence number.
 const TIME_SHIFT: u32 = 64;
 
-/// A key behind those of all events.
+/// A key after those of all events.
 const NEVER: u128 = u128::MAX;
 
-/// Where an event waits.
+/// Which of the calendar's buffers holds an event.
 #[derive(Clone, Copy)]
 enum Place {
     Later,
@@ -27,20 +27,20 @@ enum Place {
     Movable,
 }
 
-/// A pending event behind its key.
+/// A pending event, preceded by its key.
 type Entry<Event> = (u128, Event);
 
-/// Pending events in the order they happen.
+/// Pending events, ordered by time.
 #[derive(Clone, Debug)]
 pub struct Calendar<Event> {
     now: Picos,
     later: BinaryHeap<Reverse<Entry<Event>>>,
-    /// The first of them has been taken and still has its place: most events schedule a
-    /// successor, which takes that place in one pass instead of two.
+    /// Whether the top of `later` has been popped but still occupies its slot. Most events schedule a
+    /// successor, which then replaces the top with one sift instead of two.
     first_is_taken: bool,
-    /// Events at exactly `now` need no ordering: first in, first out.
+    /// Events scheduled for exactly `now`: a FIFO, which needs no heap.
     immediate: VecDeque<Entry<Event>>,
-    /// The event whose time may change.
+    /// The event that can be rescheduled.
     movable: Option<Entry<Event>>,
     next_sequence: u64,
 }
@@ -60,7 +60,7 @@ impl<Event: Copy + Ord> Default for Calendar<Event> {
 }
 
 impl<Event: Copy + Ord> Calendar<Event> {
-    /// Forgets every event and returns to time zero; keeps the buffers.
+    /// Removes every event and returns to time zero; keeps the buffers.
     pub fn clear(&mut self) {
         self.now = Picos::ZERO;
         self.later.clear();
@@ -70,15 +70,15 @@ impl<Event: Copy + Ord> Calendar<Event> {
         self.next_sequence = 0;
     }
 
-    /// The time of the last event that came out.
+    /// The time of the last event popped.
     pub fn now(&self) -> Picos {
         self.now
     }
 
-    /// Adds an event at `time`, behind those already there at that time.
+    /// Schedules an event at `time`, after those already scheduled for that time.
     ///
     /// # Panics
-    /// For a `time` before [`now`](Self::now).
+    /// If `time` is before [`now`](Self::now).
     #[inline]
     pub fn push(&mut self, time: Picos, event: Event) {
         let entry = self.entry(time, event);
@@ -91,8 +91,8 @@ impl<Event: Copy + Ord> Calendar<Event> {
         }
     }
 
-    /// Puts the movable event at another time, behind those already there, or nowhere. It stays where
-    /// that is its time.
+    /// Reschedules the movable event to `time`, after the events already there; `None` cancels it. An event
+    /// already scheduled for `time` keeps its place.
     ///
     /// # Panics
     /// As [`push`](Self::push).
@@ -102,7 +102,7 @@ impl<Event: Copy + Ord> Calendar<Event> {
         }
     }
 
-    /// Takes the next event out and moves the time to it.
+    /// Removes the next event and advances the time to it.
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {
         let (key, place) = self.first()?;
@@ -125,7 +125,7 @@ impl<Event: Copy + Ord> Calendar<Event> {
         self.first().map(|(key, _)| time_of(key))
     }
 
-    /// The key of the next event, and where that is.
+    /// The key of the next event, and the buffer that holds it.
     #[inline]
     fn first(&mut self) -> Option<(u128, Place)> {
         if take(&mut self.first_is_taken) {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_movable_event_happens_once_where_it_was_put_last_or_not_at_all() {
+    fn the_movable_event_happens_once_at_its_last_time_unless_cancelled() {
         let mut calendar = Calendar::default();
         calendar.push(Picos(2), 'a');
         calendar.move_to(Some(Picos(1)), 'm');
@@ -206,7 +206,7 @@ mod tests {
     }
 
     fn action() -> impl Strategy<Value = Action> {
-        // Short delays, zero among them, so that dates often coincide.
+        // Short delays, including zero, so that events often coincide.
         let delay = 0_u64..6;
         prop_oneof![
             4 => delay.clone().prop_map(|delay| Action::Push { delay }),
@@ -216,7 +216,7 @@ mod tests {
         ]
     }
 
-    /// The movable event, which no pushed one equals.
+    /// The movable event; differs from every pushed one.
     const MOVABLE: u32 = u32::MAX;
 
     proptest! {

@@ -1,56 +1,55 @@
-//! What a memory moves: in all, and for each client beside the others.
+//! Memory bandwidth: in total, and for each client under interference.
 //!
-//! Responsible for: the curve of the total over the number of clients, and how
-//! far a client falls behind when the others want to move more. Not for: who gets
-//! what of it (`fluid`), or where the curves come from (`device`).
-//! Invariants: a client without company keeps all of its rate; the more the others
-//! want, the less it keeps.
+//! Responsible for: the curve of total bandwidth over the number of processors, and
+//! how much a client slows down as the demand of the others grows. Not for: how the
+//! bandwidth is shared (`fluid`), or where the curves come from (`device`).
+//! Invariants: a client alone keeps its full rate; the more the others demand, the
+//! less it keeps.
 
 use super::MAX_PROCESSORS;
 use crate::units::{BytesPerSecond, PICOS_PER_SECOND};
 
-/// Most clients that suffer from others each in its own way: a processor, and a
-/// CPU once a cluster.
+/// Maximum number of clients with an interference curve or weight of their own: one
+/// per processor and one per CPU cluster.
 pub const MAX_CLIENTS: usize = MAX_PROCESSORS;
 
-/// Whose traffic it is, as far as the memory treats it unlike other traffic.
+/// A client of the memory: traffic that shares one interference curve and one weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u8);
 
-/// What a client keeps of its rate when others want to use the memory, too.
+/// How much of its rate a client keeps under contention.
 ///
 /// Three regions of the others' demand, the shape that PCCS (MICRO'21) found on
-/// three systems-on-chip: nothing is felt up to the onset, the rate falls linearly
-/// from there, and stays beyond the saturation. With `x` for the part of the way
-/// from onset to saturation,
+/// three systems-on-chip: no slowdown up to the onset, then a linear decrease of the
+/// rate up to the saturation, constant beyond. With `x` the fraction of the way from
+/// onset to saturation,
 ///
 /// ```text
 /// rate = min(own demand / (1 + x * (crowded slowdown - 1)), alone + x * (crowded - alone))
 /// ```
 ///
-/// so that a client that moves little loses a little time a byte, and one that
-/// moves much loses once less than its demand is left for it.
+/// so that a client of low demand is slowed by a small factor, and one of high demand
+/// is limited once less bandwidth is left than it demands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interference {
-    /// Others' demand up to which nothing is felt, in bytes per picosecond.
+    /// Demand of the others up to which there is no slowdown, in bytes per picosecond.
     onset: f64,
-    /// Others' demand from which more does no more harm.
+    /// Demand of the others beyond which the slowdown is constant, in bytes per picosecond.
     saturation: f64,
-    /// Most it moves up to the onset.
+    /// The client's maximum rate up to the onset, in bytes per picosecond.
     alone: f64,
-    /// Most it moves from the saturation on.
+    /// The client's maximum rate from the saturation on, in bytes per picosecond.
     crowded: f64,
-    /// Time over time alone of a client that moves little, from the saturation on.
+    /// Slowdown factor of a client of low demand, from the saturation on.
     crowded_slowdown: f64,
 }
 
 impl Interference {
-    /// A curve; see the type for what its points are.
+    /// A curve through the points that [`Interference`] describes.
     ///
     /// # Panics
-    /// Unless `onset < saturation`, `0 < crowded <= alone` and
-    /// `crowded_slowdown >= 1`: the check of a device profile lets nothing else
-    /// through.
+    /// Unless `0 <= onset < saturation`, `0 < crowded <= alone` and
+    /// `crowded_slowdown >= 1`, which the checks of a device profile guarantee.
     pub fn new(
         [onset, saturation]: [BytesPerSecond; 2],
         [alone, crowded]: [BytesPerSecond; 2],
@@ -64,9 +63,9 @@ impl Interference {
         Self { onset, saturation, alone, crowded, crowded_slowdown }
     }
 
-    /// Part of its rate alone that a client keeps which wants to move `own` while
-    /// the others want to move `others`, in bytes per picosecond. A demand above
-    /// what the client can move alone counts as just that.
+    /// The fraction of its standalone rate that a client with demand `own` keeps while
+    /// the others demand `others`, both in bytes per picosecond. A demand above the
+    /// client's standalone maximum counts as that maximum.
     pub fn kept(&self, own: f64, others: f64) -> f64 {
         let crowding = ((others - self.onset) / (self.saturation - self.onset)).clamp(0.0, 1.0);
         let pace = 1.0 / (1.0 + crowding * (self.crowded_slowdown - 1.0));
@@ -75,24 +74,24 @@ impl Interference {
     }
 }
 
-/// What a memory moves in all, by the number of processors that stream, and how
-/// its clients suffer from each other.
+/// Total bandwidth of a memory by the number of active processors, and how its
+/// clients interfere.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Capacity {
     /// Bytes per picosecond; entry `i` for `i + 1` processors.
     rates: [f64; MAX_PROCESSORS],
-    /// By client; shorter where the others share by max-min alone.
+    /// By client; clients without a curve, or beyond the end, are subject to max-min sharing alone.
     interference: Vec<Option<Interference>>,
-    /// Streams each stream of a client counts for where all compete, by client.
+    /// Weight of a stream in max-min sharing, by client.
     weights: [u32; MAX_CLIENTS],
 }
 
 impl Capacity {
-    /// A curve: entry `i` holds for `i + 1` processors, the last for more.
+    /// A bandwidth curve: entry `i` holds for `i + 1` processors, the last also for more.
     ///
     /// # Panics
-    /// For an empty slice or a rate that is not positive and finite: the check
-    /// of a device profile lets neither through.
+    /// If `rates` is empty or a rate is not positive and finite, which the checks of a
+    /// device profile rule out.
     pub fn new(rates: &[BytesPerSecond]) -> Self {
         assert!(!rates.is_empty(), "a capacity has at least one rate");
         assert!(rates.iter().all(|rate| rate.0 > 0.0 && rate.0.is_finite()), "a capacity is positive");
@@ -101,11 +100,11 @@ impl Capacity {
         Self { rates, interference: Vec::new(), weights: [1; MAX_CLIENTS] }
     }
 
-    /// The capacity, where `client` suffers from the others as `interference` says
-    /// before max-min shares out the rest.
+    /// The same capacity, with `interference` capping the rate of `client` in addition to
+    /// max-min sharing.
     ///
     /// # Panics
-    /// For a client from [`MAX_CLIENTS`] on.
+    /// If the client's number is [`MAX_CLIENTS`] or more.
     #[must_use]
     pub fn with_interference(mut self, client: ClientId, interference: Interference) -> Self {
         let index = usize::from(client.0);
@@ -117,11 +116,11 @@ impl Capacity {
         self
     }
 
-    /// The capacity, where each stream of `client` counts for `weight` streams: what the
-    /// memory gives competitors is in that ratio.
+    /// The same capacity, with each stream of `client` counting as `weight` streams in
+    /// (weighted) max-min sharing.
     ///
     /// # Panics
-    /// For a client from [`MAX_CLIENTS`] on, and for no weight.
+    /// If the client's number is [`MAX_CLIENTS`] or more, or `weight` is zero.
     #[must_use]
     pub fn with_weight(mut self, client: ClientId, weight: u32) -> Self {
         assert!(weight > 0, "a client without weight would move nothing");
@@ -129,27 +128,27 @@ impl Capacity {
         self
     }
 
-    /// How many streams a stream of `client` counts for.
+    /// How many streams a stream of `client` counts as.
     pub(super) fn weight(&self, client: ClientId) -> u32 {
         self.weights.get(usize::from(client.0)).copied().unwrap_or(1)
     }
 
-    /// What one processor moves, in bytes per picosecond.
+    /// Bandwidth of a single processor, in bytes per picosecond.
     pub(super) fn alone(&self) -> f64 {
         self.rates[0]
     }
 
-    /// What `processors` move together, in bytes per picosecond.
+    /// Total bandwidth of `processors` active processors, in bytes per picosecond.
     pub(super) fn shared_by(&self, processors: usize) -> f64 {
         self.rates[processors.clamp(1, MAX_PROCESSORS) - 1]
     }
 
-    /// Whether any client suffers from others beyond max-min sharing.
+    /// Whether any client has an interference curve.
     pub(super) fn has_interference(&self) -> bool {
         !self.interference.is_empty()
     }
 
-    /// [`Interference::kept`] of a client; all where max-min alone decides.
+    /// [`Interference::kept`] of a client; 1 where it has no interference curve.
     pub(super) fn kept(&self, client: ClientId, own: f64, others: f64) -> f64 {
         let interference = self.interference.get(usize::from(client.0)).and_then(Option::as_ref);
         interference.map_or(1.0, |interference| interference.kept(own, others))
@@ -162,31 +161,31 @@ mod tests {
 
     use super::*;
 
-    /// Onset 10, saturation 30, 20 down to 8 GB/s, 10 % for who moves little.
+    /// Onset 10 GB/s, saturation 30 GB/s, rate falling from 20 to 8 GB/s, slowdown of 10 % at low demand.
     fn curve() -> Interference {
         let rates = |gigabytes: [f64; 2]| gigabytes.map(BytesPerSecond::from_gigabytes);
         Interference::new(rates([10.0, 30.0]), rates([20.0, 8.0]), 1.1)
     }
 
-    /// What a client that wants `own` keeps, both in GB/s.
+    /// The fraction that a client with demand `own` keeps, both demands in GB/s.
     fn kept(own: f64, others: f64) -> f64 {
         curve().kept(own / 1e3, others / 1e3)
     }
 
     #[test]
-    fn a_demand_meets_three_regions() {
+    fn interference_has_three_regions() {
         let expected = [(0.0, 1.0), (10.0, 1.0), (20.0, 14.0 / 16.0), (30.0, 0.5), (100.0, 0.5)];
         for (others, part) in expected {
             assert!((kept(16.0, others) - part).abs() < 1e-12, "{others}");
         }
-        // 14 of 16 GB/s are left half way, and a little demand pays 5 % there.
+        // Halfway, 14 of 16 GB/s are left, and a client of low demand is slowed by 5 %.
         assert!((kept(1.0, 20.0) - 1.0 / 1.05).abs() < 1e-12);
-        assert!((kept(50.0, 30.0) - 0.4).abs() < 1e-12, "as a demand of 20 GB/s");
+        assert!((kept(50.0, 30.0) - 0.4).abs() < 1e-12, "counts as a demand of 20 GB/s");
     }
 
     proptest! {
         #[test]
-        fn nothing_is_felt_up_to_the_onset(own in 0.001_f64..100.0, others in 0.0_f64..10.0) {
+        fn there_is_no_slowdown_up_to_the_onset(own in 0.001_f64..100.0, others in 0.0_f64..10.0) {
             prop_assert_eq!(kept(own, others).to_bits(), 1.0_f64.to_bits());
         }
 
@@ -197,7 +196,7 @@ mod tests {
         }
 
         #[test]
-        fn who_wants_more_keeps_no_less_in_all(own in 0.001_f64..100.0, others in 0.0_f64..50.0, more in 0.0_f64..50.0) {
+        fn a_higher_demand_never_gets_a_lower_rate(own in 0.001_f64..100.0, others in 0.0_f64..50.0, more in 0.0_f64..50.0) {
             let rate = |own: f64| own * kept(own, others);
             prop_assert!(rate(own) <= rate(own + more) * (1.0 + 1e-12));
         }

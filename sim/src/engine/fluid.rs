@@ -1,27 +1,26 @@
-//! Flows that share the memory: how fast each is, and which ends next.
+//! Fluid model of the shared memory: the rate of each flow, and which one ends next.
 //!
-//! Responsible for: max-min sharing of a capacity, and the dates that follow from
-//! it. Not for: whose turn it is (`engine`), or how much there is to share and how
-//! clients disturb each other (`capacity`).
-//! Invariants: the flows never move more than the capacity; a flow that was
-//! never slowed ends exactly its duration after its start; a flow more makes the
-//! others faster, all together, by no more than what it adds to the capacity and
-//! leaves of that, so by nothing where the capacity does not grow with the number of
-//! processors; nothing depends on the order in which flows were started.
+//! Responsible for: max-min fair sharing of a capacity, and the end dates that
+//! follow from it. Not for: which task runs (`engine`), or how large the capacity is
+//! and how clients interfere (`capacity`).
+//! Invariants: the flows never move more than the capacity; a flow that was never
+//! slowed ends exactly its duration after its start; an additional flow speeds up the
+//! others, in total, by at most the capacity that it adds less its own rate, hence
+//! not at all where the capacity does not grow with the number of processors; nothing
+//! depends on the order in which flows were started.
 //!
-//! A flow is one phase of one processor: a class of `streams` equal streams,
-//! each with the rate it reaches alone as its ceiling. Water-filling gives every
-//! stream either its ceiling or the common water level. Where the others disturb a
-//! flow, what they leave of its ceiling caps it below that; what it thereby loses is
-//! lost, not given to the others: a disturbed memory moves less in all. All streams
-//! at the water level move at one speed, so one running total, `SharedMemory::served`,
-//! tells what each of them has moved, and a slowed flow keeps one fixed target on
-//! that total however often the level changes. Only a flow that crosses the level,
-//! or whose cap moves, is converted; the others are not touched when the flows
-//! change.
+//! A flow is one phase of one processor: a class of `streams` equal streams, each
+//! with its standalone rate as its ceiling. Water-filling gives every stream either
+//! its ceiling or the common water level (a stream of a weighted client counts as
+//! several). Interference caps a flow below its ceiling. The bandwidth that the flow
+//! loses this way is not given to the others: a memory under interference moves less in
+//! total. All streams at the water level move at the same rate, so one running total,
+//! `SharedMemory::served`, counts the bytes of each, and a slowed flow keeps a fixed
+//! target on that total however often the level changes. Only a flow that crosses the
+//! level, or whose cap changes, is updated when flows come or go.
 //!
-//! Flows are rows of one short sorted list: with at most a few tens of them
-//! ([`MAX_PROCESSORS`](super::program::MAX_PROCESSORS)), a scan is faster than any index over them.
+//! Flows are kept in one short sorted list: with at most a few tens of them
+//! ([`MAX_PROCESSORS`](super::program::MAX_PROCESSORS)), a scan is faster than any index.
 
 use std::cmp::Ordering;
 
@@ -31,24 +30,24 @@ use crate::units::{Bytes, BytesPerSecond, PICOS_PER_SECOND, Picos};
 /// A phase that moves bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
-    /// Whose phase.
+    /// The task that the phase belongs to.
     pub task: TaskId,
-    /// Whom others disturb when they disturb it.
+    /// The client whose interference curve and weight apply.
     pub client: ClientId,
-    /// Equal streams that share the bytes, at least one.
+    /// Number of equal streams that share the bytes, at least one.
     pub streams: u32,
-    /// What the phase takes alone.
+    /// Duration of the phase without contention.
     pub duration: Picos,
-    /// What it moves in that time, evenly; not zero.
+    /// Bytes moved in that time, at a constant rate; not zero.
     pub bytes: Bytes,
 }
 
-/// How far a flow is.
+/// Whether a flow runs at its cap or at the water level, and what ends it.
 #[derive(Clone, Copy, Debug)]
 enum Progress {
-    /// Moves at its cap, to the end.
+    /// Runs at its cap and ends at `end`.
     Full { end: Picos },
-    /// Slowed to the water level, until `served` reaches `target` bytes.
+    /// Slowed to the water level; ends when `served` reaches `target` bytes.
     Slowed { target: f64 },
 }
 
@@ -56,31 +55,32 @@ enum Progress {
 struct Flow {
     task: TaskId,
     client: ClientId,
+    /// Number of streams times the client's weight.
     streams: f64,
-    /// What one stream moves alone, in bytes per picosecond.
+    /// Standalone rate divided by `streams`, in bytes per picosecond.
     ceiling: f64,
-    /// What the flows last settled leave of the ceiling.
+    /// The ceiling less interference, as of the last call of `settle`.
     cap: f64,
     progress: Progress,
 }
 
-/// The flows in motion.
+/// The active flows.
 #[derive(Clone, Debug, Default)]
 pub struct SharedMemory {
-    /// By ceiling, lowest first: the order in which water-filling meets them.
+    /// By ceiling, lowest first: the order in which water-filling visits them.
     flows: Vec<Flow>,
-    /// Bytes per picosecond of each stream slowed to the water level; zero for none.
+    /// The water level, in bytes per picosecond per unit of weight; zero while no stream is slowed.
     level: f64,
-    /// Bytes such a stream has moved since there last was none.
+    /// Bytes that a unit of weight at the water level has moved since the level was last zero.
     served: f64,
-    /// The time `served` refers to.
+    /// The time up to which `served` is counted.
     since: Picos,
-    /// Whether flows came or went since the rates were settled.
+    /// Whether flows came or went since the last call of `settle`.
     pub(super) changed: bool,
 }
 
 impl SharedMemory {
-    /// Removes every flow and starts over at time zero; keeps the buffer.
+    /// Removes every flow and returns to time zero; keeps the buffer.
     pub fn reset(&mut self) {
         self.flows.clear();
         self.level = 0.0;
@@ -91,9 +91,10 @@ impl SharedMemory {
 
     /// Starts a flow.
     ///
-    /// The duration is what the kernel model holds true without company: a phase
-    /// that claims more than the memory moves for one processor counts as using
-    /// all of that, and one without duration as taking that long.
+    /// The duration is the kernel model's, without contention, and holds as given. A
+    /// phase that claims more than the memory's rate for one processor counts as using
+    /// all of that rate. A phase with a duration of zero takes as long as its bytes
+    /// need at that rate.
     pub fn start(&mut self, now: Picos, traffic: &Traffic, capacity: &Capacity) {
         let bytes = traffic.bytes.0 as f64;
         let alone = capacity.alone();
@@ -116,7 +117,7 @@ impl SharedMemory {
     /// Removes a flow that has ended by `now` and returns its task.
     pub fn take_ended(&mut self, now: Picos) -> Option<TaskId> {
         self.advance(now);
-        // Dates are whole picoseconds, so a flow ends within one of its target.
+        // End dates are whole picoseconds, so a flow may be up to one picosecond short of its target.
         let reached = self.served + self.level;
         let place = self.flows.iter().position(|flow| match flow.progress {
             Progress::Full { end } => end <= now,
@@ -126,12 +127,12 @@ impl SharedMemory {
         Some(self.flows.remove(place).task)
     }
 
-    /// Shares the capacity anew among the flows and says when the next one ends.
+    /// Reshares the capacity among the flows and returns the earliest end; `None` without flows.
     pub fn settle(&mut self, now: Picos, capacity: &Capacity) -> Option<Picos> {
         self.advance(now);
         self.changed = false;
         if capacity.has_interference() {
-            self.disturb(now, capacity);
+            self.apply_interference(now, capacity);
         }
         let (unlimited, level) = self.water_level(capacity);
         let (mut next_end, mut next_target) = (Picos::MAX, f64::INFINITY);
@@ -162,7 +163,7 @@ impl SharedMemory {
         Some(next_end.min(now.saturating_add(picos((next_target - self.served) / level))))
     }
 
-    /// Each flow's task and rate, as last settled.
+    /// The task and rate of each flow, as of the last call of [`Self::settle`].
     pub fn rates(&self) -> impl Iterator<Item = (TaskId, BytesPerSecond)> {
         self.flows.iter().map(|flow| {
             let stream = match flow.progress {
@@ -173,8 +174,9 @@ impl SharedMemory {
         })
     }
 
-    /// Sets what each flow can move beside the others there are now.
-    fn disturb(&mut self, now: Picos, capacity: &Capacity) {
+    /// Sets the cap of each flow under the interference of the others, and rescales the ends of the flows
+    /// that run at their caps.
+    fn apply_interference(&mut self, now: Picos, capacity: &Capacity) {
         let total: f64 = self.flows.iter().map(Flow::demand).sum();
         for flow in &mut self.flows {
             let own = flow.demand();
@@ -188,9 +190,9 @@ impl SharedMemory {
         }
     }
 
-    /// How many flows the water does not limit, and what a stream of the others gets.
+    /// The number of flows that reach their ceilings, and the water level of the others' streams.
     fn water_level(&self, capacity: &Capacity) -> (usize, f64) {
-        // A flow without company is not slowed, whatever its phase claims.
+        // A lone flow is never slowed, whatever its phase claims.
         if self.flows.len() > 1 {
             let mut left = capacity.shared_by(self.flows.len());
             let mut streams: f64 = self.flows.iter().map(|flow| flow.streams).sum();
@@ -212,12 +214,12 @@ impl SharedMemory {
 }
 
 impl Flow {
-    /// What it moves alone, in bytes per picosecond.
+    /// Standalone rate of all its streams, in bytes per picosecond.
     fn demand(&self) -> f64 {
         self.ceiling * self.streams
     }
 
-    /// A total order that only equal flows leave to the number of their task.
+    /// A total order by ceiling, then streams; the task's number breaks ties between equal flows.
     fn order(&self, other: &Self) -> Ordering {
         let order = self.ceiling.total_cmp(&other.ceiling);
         order.then(self.streams.total_cmp(&other.streams)).then(self.task.cmp(&other.task))

@@ -1,23 +1,23 @@
-//! What the engine runs: tasks on processors, and which waits for which.
+//! The engine's input: a graph of tasks on processors.
 //!
-//! Responsible for: the flat, reusable input of a run. Not for: where the phases
-//! come from (`kernel`) or who computes what (`plan`).
-//! Invariant: a task waits only for tasks added before it, so a program has no
-//! cycle and every run ends.
+//! Responsible for: the flat, reusable description of a run. Not for: where the
+//! phases come from (`kernel`), or which processor computes what (`plan`).
+//! Invariant: a task depends only on tasks added before it, so a program is acyclic
+//! and every run ends.
 
 use std::ops::Range;
 
 use super::ClientId;
 use crate::units::{Bytes, Picos};
 
-/// Most processors of a program.
+/// Maximum number of processors in a program.
 pub const MAX_PROCESSORS: usize = 32;
 
 /// A processor: a CPU core set, a GPU, an NPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessorId(pub u8);
 
-/// A task: its place in the order of addition.
+/// A task: its index in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
 
@@ -30,9 +30,9 @@ impl TaskId {
 /// One phase of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Length while nobody else uses the memory.
+    /// Duration without memory contention.
     pub duration: Picos,
-    /// Bytes moved meanwhile, evenly.
+    /// Bytes moved in that time, at a constant rate.
     pub bytes: Bytes,
 }
 
@@ -41,29 +41,29 @@ pub(super) struct Task {
     pub(super) processor: Option<ProcessorId>,
     pub(super) client: ClientId,
     pub(super) streams: u32,
-    /// First of its phases, in the program's list.
+    /// Index of its first phase in the program's list.
     pub(super) first_phase: u32,
-    /// One past the last of its phases.
+    /// One past the index of its last phase.
     pub(super) end_phase: u32,
-    /// Edges that lead here.
+    /// Number of incoming edges.
     pub(super) predecessors: u32,
-    /// Latest edge that leaves here.
+    /// The outgoing edge added last: head of a linked list.
     last_edge: Option<u32>,
     /// Whether the host does it while the processor's hardware is free.
     pub(super) is_host_side: bool,
-    /// Whose requests run it, where requests come over time.
+    /// The application whose requests run it; zero where the program runs once.
     pub(super) application: u16,
 }
 
-/// A dependency; the edges that leave one task form a list, so that adding one
-/// needs no second pass over the program.
+/// A dependency. The outgoing edges of a task form a linked list, so that adding an
+/// edge needs no second pass over the program.
 #[derive(Clone, Debug)]
 struct Edge {
     successor: TaskId,
     previous: Option<u32>,
 }
 
-/// Tasks in the order their processors take them, and their dependencies.
+/// Tasks in the order in which their processors take them, and their dependencies.
 ///
 /// A processor is an in-order command queue: each task also waits for the task
 /// before it on the same processor.
@@ -73,7 +73,7 @@ pub struct Program {
     pub(super) phases: Vec<Work>,
     edges: Vec<Edge>,
     queue_tails: [Option<TaskId>; MAX_PROCESSORS],
-    /// The first task of each application, where there are any.
+    /// Index of the first task of each application; empty where the program runs once.
     applications: Vec<u32>,
 }
 
@@ -87,25 +87,25 @@ impl Program {
         self.applications.clear();
     }
 
-    /// Says that the tasks added from here on are those of another application, whose queues are its own:
-    /// for [`Engine::serve`](super::Engine::serve).
+    /// Starts another application: the tasks added from here on belong to it and have queues of their own.
+    /// For [`Engine::serve`](super::Engine::serve).
     pub fn next_application(&mut self) {
         self.queue_tails = [None; MAX_PROCESSORS];
         self.applications.push(self.tasks.len() as u32);
     }
 
-    /// Where the tasks of an application are.
+    /// Index range of an application's tasks.
     pub(super) fn tasks_of(&self, application: usize) -> Range<usize> {
         let first = |application| self.applications.get(application).map(|&first| first as usize);
         let end = self.tasks.len();
         first(application).unwrap_or(end)..first(application + 1).unwrap_or(end)
     }
 
-    /// Adds a task, its phases in order, at the end of a processor's queue. While it runs, `streams`
-    /// equal flows share its traffic (the threads of a CPU core set).
+    /// Appends a task with its phases to a processor's queue. `streams` equal streams share its
+    /// traffic (the threads of a CPU core set).
     ///
     /// # Panics
-    /// For a processor from [`MAX_PROCESSORS`] on, and for no streams.
+    /// If the processor's number is [`MAX_PROCESSORS`] or more, or `streams` is zero.
     pub fn task(
         &mut self,
         processor: ProcessorId,
@@ -121,26 +121,26 @@ impl Program {
         task
     }
 
-    /// Makes the traffic of `task` suffer from others as that of `client`. Unless
-    /// said so, a task's client has the number of its processor.
+    /// Sets the client under which the memory treats the traffic of `task`. The default
+    /// is the client with the number of the task's processor.
     ///
     /// # Panics
-    /// Where `task` is unknown.
+    /// If `task` is unknown.
     pub fn moves_as(&mut self, task: TaskId, client: ClientId) {
         self.tasks[task.index()].client = client;
     }
 
-    /// Says that the host does `task`, which keeps its place in the queue but not the
-    /// processor: another application may run there meanwhile.
+    /// Marks `task` as done by the host: it keeps its place in the queue but does not
+    /// occupy the processor, on which another application may run meanwhile.
     ///
     /// # Panics
-    /// Where `task` is unknown.
+    /// If `task` is unknown.
     pub fn on_host(&mut self, task: TaskId) {
         self.tasks[task.index()].is_host_side = true;
     }
 
-    /// Adds a wait that occupies no processor and moves nothing: the way of a
-    /// signal from one processor to another, or, without `duration`, a join.
+    /// Adds a delay that occupies no processor and moves no bytes: the latency of a
+    /// signal from one processor to another or, with a `duration` of zero, a join.
     pub fn delay(&mut self, duration: Picos) -> TaskId {
         self.phases.push(Work { duration, bytes: Bytes::ZERO });
         self.add(None, 1)
@@ -149,7 +149,7 @@ impl Program {
     /// Makes `task` wait until `predecessor` has finished.
     ///
     /// # Panics
-    /// Where `predecessor` was not added before `task`, or `task` is unknown.
+    /// If `predecessor` was not added before `task`, or `task` is unknown.
     pub fn after(&mut self, task: TaskId, predecessor: TaskId) {
         assert!(predecessor < task, "a task waits only for tasks added before it");
         self.tasks[task.index()].predecessors += 1;
@@ -158,7 +158,7 @@ impl Program {
         self.edges.push(Edge { successor: task, previous });
     }
 
-    /// Every task that waits for `task`, once an edge.
+    /// Every task that waits for `task`, once per edge.
     pub(super) fn successors(&self, task: TaskId) -> impl Iterator<Item = TaskId> {
         let mut next = self.tasks[task.index()].last_edge;
         std::iter::from_fn(move || {
@@ -168,13 +168,13 @@ impl Program {
         })
     }
 
-    /// The task of the phases added last.
+    /// Adds a task with the phases that no earlier task has.
     fn add(&mut self, processor: Option<ProcessorId>, streams: u32) -> TaskId {
         let first_phase = self.tasks.last().map_or(0, |task| task.end_phase);
         let end_phase = self.phases.len() as u32;
         self.tasks.push(Task {
             processor,
-            // A delay, which has no processor, moves nothing.
+            // A delay has no processor and moves nothing, so its client does not matter.
             client: ClientId(processor.map_or(0, |processor| processor.0)),
             streams,
             first_phase,

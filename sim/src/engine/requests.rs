@@ -1,18 +1,19 @@
-//! Requests of several applications that come over time.
+//! Requests of several applications that arrive over time.
 //!
-//! Responsible for: when a request of an application begins, whose command a processor takes
-//! next, and the record of both. Not for: what a request runs (the program has the tasks of
-//! each application once), or when requests come (the caller draws that). Invariants: a run of
-//! one program reaches nothing of this; no request of an application overtakes an earlier one;
-//! a processor never idles while a command for it waits; nothing that runs is interrupted.
+//! Responsible for: when a request of an application starts, which application's command a
+//! processor takes next, and the record of both. Not for: what a request runs (the program holds
+//! the tasks of each application once), or when requests arrive (the caller draws the times).
+//! Invariants: [`Engine::run`](super::Engine::run) executes none of this; no request overtakes an
+//! earlier one of its application; a processor never idles while a command for it waits; a running
+//! command is never preempted.
 //!
-//! An application computes one request after the other, as an interpreter does that is called
-//! again and again, and hands its commands to a queue of its own on each processor, in the
-//! program's order. A processor takes, of the commands at the heads of its queues, the one
-//! handed over first; of equals that of the application added first. A command is handed over
-//! once what it waits for outside the queue has finished, and `queue_depth` commands ahead of
-//! the one that runs at most. So an application that only uses this processor puts that many
-//! commands before others', and one that waits for another processor in between puts one.
+//! An application computes one request at a time, like an interpreter that is invoked repeatedly.
+//! It has its own queue on each processor, to which it submits its commands in the program's
+//! order. Of the commands at the heads of its queues, a processor takes the one submitted first;
+//! ties go to the application added first. A command is submitted once its predecessors outside
+//! the queue have finished and fewer than `queue_depth` commands of its application are in the
+//! queue, the running one included. An application that uses only this processor can thus put
+//! `queue_depth` commands ahead of the others'; one that waits for another processor in between puts one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,83 +21,84 @@ use serde::{Deserialize, Serialize};
 use super::{Event, MAX_PROCESSORS, ProcessorId, Progress, Run, Task, TaskId, TraceSink};
 use crate::units::Picos;
 
-/// Deepest queue that is modelled.
+/// Maximum depth of a modelled queue.
 pub const MAX_QUEUE_DEPTH: usize = 64;
 
-/// What happens to requests that come while an earlier one of their application is computed: the strategies of
-/// Android's `CameraX` `ImageAnalysis`, and a queue without end.
+/// What happens to requests that arrive while an earlier one of their application is computed: the strategies
+/// of Android's `CameraX` `ImageAnalysis`, and an unbounded queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backpressure {
     /// They wait in order of arrival.
     #[default]
     Queue,
-    /// The latest waits, others are dropped.
+    /// The latest waits, the others are dropped.
     KeepOnlyLatest,
-    /// Nothing waits, as with an image queue of one: the next comes the time between both after the last, and not
-    /// before that has ended. A renderer that falls behind does so.
+    /// Nothing waits: the producer blocks, as with an image queue of one. The next request comes one interval
+    /// after the last one, but not before the last one has finished. A renderer that falls behind does this.
     BlockProducer,
 }
 
-/// When requests of one application come, and how they are served.
+/// When the requests of one application arrive, and how they are served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestStream {
-    /// Times of arrival, earliest first; none comes after the last.
+    /// Arrival times, ascending; no request comes after the last.
     pub arrivals: Vec<Picos>,
-    /// What happens to those that find the application at work.
+    /// What happens to requests that arrive while the application is busy.
     pub backpressure: Backpressure,
-    /// Commands of the application in each processor's queue, from one to
+    /// Maximum number of the application's commands in one processor's queue, from one to
     /// [`MAX_QUEUE_DEPTH`].
     pub queue_depth: usize,
 }
 
-/// A request that was computed.
+/// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Whose, in the order in which the program has them.
+    /// Index of the application, in the program's order.
     pub application: usize,
-    /// When it came.
+    /// When it arrived.
     pub arrival: Picos,
-    /// When the application began with it.
+    /// When the application started it.
     pub start: Picos,
     /// When its last task finished.
     pub finish: Picos,
 }
 
-/// What one application puts into one processor's queue.
+/// The commands of one application on one processor.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
-    /// The next command, once it could start, and when it was handed over.
+    /// The next command and the time at which it was submitted; `None` while the command is not ready.
     head: Option<(Picos, TaskId)>,
-    /// Commands that have ended.
+    /// Number of commands that have ended.
     ended: usize,
-    /// When the latest of them ended, by their number modulo the depth.
+    /// Ring buffer of the latest end times, indexed by command number modulo the depth.
     ends: [Picos; MAX_QUEUE_DEPTH],
 }
 
-/// Where an application is.
+/// State of an application.
 #[derive(Clone, Copy, Debug, Default)]
 struct Service {
-    /// The arrival that is looked at next.
+    /// Index of the next arrival to consider.
     next: usize,
-    /// Of the request that is computed, or that is awaited.
+    /// Arrival of the current request: the one in progress, or the one awaited.
     arrival: Picos,
+    /// Start of the current request.
     start: Picos,
-    /// Its tasks that have not finished.
+    /// Number of the current request's tasks that have not finished.
     left: usize,
 }
 
-/// Who waits for which processor, and for which request.
+/// Grants processors to applications and tracks their requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arbiter {
-    /// One for each processor and application.
+    /// One per application and processor.
     queues: Vec<Queue>,
     services: Vec<Service>,
-    /// When each task had everything that it waits for outside its queue.
+    /// When the last predecessor of each task outside its queue finished.
     handed_over: Vec<Picos>,
-    /// Processors that compute, one bit each.
+    /// Busy processors, one bit each.
     taken: u32,
-    /// Processors that may change hands, once everything at this time has been handled.
+    /// Processors to grant once all events at the current time have been handled, one bit each.
     pub(super) due: u32,
     pub(super) busy: [Picos; MAX_PROCESSORS],
     pub(super) requests: Vec<Request>,
@@ -118,12 +120,12 @@ impl Arbiter {
     }
 }
 
-/// The processor whose turns a task takes, if any: the host does some beside it.
+/// The shared processor that a task occupies; `None` for delays and for tasks that run on the host.
 fn shared_processor(task: &Task) -> Option<ProcessorId> {
     task.processor.filter(|_| !task.is_host_side)
 }
 
-/// Where the queue of a task that takes turns on `processor` is.
+/// Index of the queue of a task that occupies `processor`.
 fn queue_of(task: &Task, processor: ProcessorId) -> usize {
     usize::from(task.application) * MAX_PROCESSORS + usize::from(processor.0)
 }
@@ -132,14 +134,14 @@ fn bit(processor: ProcessorId) -> u32 {
     1 << processor.0
 }
 
-// What is never inlined keeps the loop of runs without requests as short as it is without this module.
+// `inline(never)` keeps the event loop of runs without requests as short as it would be without this module.
 impl<S: TraceSink> Run<'_, S> {
-    /// Whether requests come over time, rather than that the program runs once.
+    /// Whether requests arrive over time; otherwise the program runs once.
     pub(super) fn has_requests(&self) -> bool {
         !self.streams.is_empty()
     }
 
-    /// A task could start: it takes its turn where it shares a processor.
+    /// Handles a task that is ready: it queues for its shared processor, or starts at once where it has none.
     #[inline(never)]
     pub(super) fn queue_command(&mut self, task: TaskId) {
         let specification = &self.program.tasks[task.index()];
@@ -156,7 +158,7 @@ impl<S: TraceSink> Run<'_, S> {
         self.streams[usize::from(task.application)].queue_depth.clamp(1, MAX_QUEUE_DEPTH)
     }
 
-    /// Gives one of the processors that may change hands to whoever came first.
+    /// Grants one of the due processors to the command that was submitted first.
     #[inline(never)]
     pub(super) fn take_turn(&mut self) {
         let arbiter = &mut self.engine.arbiter;
@@ -166,7 +168,7 @@ impl<S: TraceSink> Run<'_, S> {
             return;
         }
         let queues = arbiter.queues.iter_mut().skip(usize::from(processor.0)).step_by(MAX_PROCESSORS);
-        // The first of equals is that of the application added first.
+        // `min_by_key` returns the first of equals: that of the application added first.
         let waiting = queues.filter(|queue| queue.head.is_some());
         let first = waiting.min_by_key(|queue| queue.head.map(|(handed_over, _)| handed_over));
         if let Some((_, task)) = first.and_then(|queue| queue.head.take()) {
@@ -175,8 +177,8 @@ impl<S: TraceSink> Run<'_, S> {
         }
     }
 
-    /// A task has finished: it gives its processor free, lets others be handed over, and may be
-    /// the last of its request.
+    /// Handles the end of a task: records when its successors in other queues can be submitted, releases its
+    /// processor, and ends the request after its last task.
     #[inline(never)]
     pub(super) fn leave_queue(&mut self, task: TaskId) {
         let now = self.engine.calendar.now();
@@ -185,7 +187,7 @@ impl<S: TraceSink> Run<'_, S> {
         let Arbiter { queues, services, handed_over, .. } = &mut self.engine.arbiter;
         let shared = shared_processor(specification);
         for successor in self.program.successors(task) {
-            // What follows in the same queue may be there long before.
+            // A successor in the same queue may have been submitted long before.
             if shared.is_none() || self.program.tasks[successor.index()].processor != shared {
                 handed_over[successor.index()] = now;
             }
@@ -214,7 +216,7 @@ impl<S: TraceSink> Run<'_, S> {
         self.await_request(application);
     }
 
-    /// Begins the application's next request, or waits for it.
+    /// Starts the application's next request, or schedules its arrival.
     pub(super) fn await_request(&mut self, application: usize) {
         let now = self.engine.calendar.now();
         let RequestStream { arrivals, backpressure, .. } = &self.streams[application];
@@ -229,11 +231,11 @@ impl<S: TraceSink> Run<'_, S> {
                 arrivals[service.next]
             }
             (Backpressure::BlockProducer, Some(last)) => {
-                let asked = (service.arrival + due.saturating_sub(arrivals[last])).max(now);
-                if arrivals.last().is_some_and(|&end| asked > end) {
+                let produced = (service.arrival + due.saturating_sub(arrivals[last])).max(now);
+                if arrivals.last().is_some_and(|&end| produced > end) {
                     return;
                 }
-                asked
+                produced
             }
         };
         service.next += 1;
@@ -245,7 +247,7 @@ impl<S: TraceSink> Run<'_, S> {
         }
     }
 
-    /// Begins with the request that was awaited: all its tasks anew.
+    /// Starts the awaited request: resets all its tasks.
     pub(super) fn begin_request(&mut self, application: usize) {
         let now = self.engine.calendar.now();
         let tasks = self.program.tasks_of(application);

@@ -1,43 +1,43 @@
-//! What a run tells whoever listens.
+//! Trace sinks: what a run reports while it happens.
 //!
-//! Responsible for: the sink the engine reports to, and the sink that keeps
-//! everything. Not for: names and tracks (`timeline`), which come after the run.
-//! Invariant: a sink sees and never decides; a run with [`NoTrace`] compiles to
-//! code without a trace.
+//! Responsible for: the sink that the engine reports to, and a sink that records
+//! everything. Not for: names and tracks (`timeline`), which are made after the run.
+//! Invariants: a sink observes and never influences a run; with [`NoTrace`] all
+//! tracing compiles away.
 
 use super::TaskId;
 use crate::units::{BytesPerSecond, Picos};
 
-/// Keeps everything, in flat lists.
+/// Records everything in flat lists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorder {
-    /// Phases, by end: whose, first picosecond, first picosecond after it.
+    /// Task, start and end (exclusive) of each phase, ordered by end.
     pub phases: Vec<(TaskId, Picos, Picos)>,
     /// The memory's total rate from each time on.
     pub memory: Vec<(Picos, BytesPerSecond)>,
-    /// What each task moves from each time on, where that is kept.
+    /// The rate of each task's flow from each time on; empty unless `keeps_flows`.
     pub flows: Vec<(Picos, TaskId, BytesPerSecond)>,
-    /// Whether it is.
+    /// Whether `flows` is recorded.
     pub keeps_flows: bool,
 }
 
-/// Receives what happens, in the order of the ends.
+/// Receives what happens, in the order of simulated time.
 pub trait TraceSink {
     /// The next phase of `task` ran from `start` to `end`.
     #[inline]
     fn phase(&mut self, _task: TaskId, _start: Picos, _end: Picos) {}
 
-    /// From `time` on the memory moves `rate` in all; the last word at a time holds.
+    /// From `time` on the memory moves `rate` in total; of several calls for one time the last one holds.
     #[inline]
     fn memory(&mut self, _time: Picos, _rate: BytesPerSecond) {}
 
-    /// Of that, `rate` for `task`; follows each [`Self::memory`] for every task that
-    /// moves something then.
+    /// The share of `task` in that total. Called after each [`Self::memory`], once for every
+    /// active flow.
     #[inline]
     fn flow(&mut self, _time: Picos, _task: TaskId, _rate: BytesPerSecond) {}
 }
 
-/// Listens to nothing.
+/// Discards everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTrace;
 

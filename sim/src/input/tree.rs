@@ -1,10 +1,10 @@
-//! A parsed TOML document as data of our own types.
+//! Deserialises parsed TOML documents.
 //!
-//! Responsible for: handing each value to the type that reads it, and where the one is that does not fit.
-//! Not for: syntax, which the `toml` crate parses. Its deserialiser would do, but is compiled three times for
-//! every type that is read: for tables, for times and for values that know their place. With as many types
-//! as a profile has, that is much of the time that this crate takes to compile.
-//! Invariant: an error knows the innermost value, or the key, that it is about.
+//! Responsible for: deserialising each value, and the place of one that does not fit its type.
+//! Not for: syntax, which the `toml` crate parses. Its own deserialiser would work, but is instantiated three
+//! times per type: for tables, for datetimes and for spanned values. With as many types as a profile has, that
+//! would be a large part of this crate's compile time.
+//! Invariant: an error has the span of the innermost value, or of the key, that it is about.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -15,13 +15,13 @@ use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-/// What does not fit, and where.
+/// A syntax error, or a value that does not fit its type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Misfit {
-    /// In words.
+    /// What is wrong.
     pub message: String,
-    /// Bytes of the text.
+    /// Byte range in the text.
     pub span: Option<Range<usize>>,
 }
 
@@ -43,20 +43,20 @@ impl serde::de::Error for Misfit {
     }
 }
 
-/// Reads a whole document.
+/// Deserialises a whole document.
 ///
 /// # Errors
-/// What is wrong with its syntax, or does not fit `T`.
+/// Its syntax is wrong, or a value does not fit `T`.
 pub fn from_toml<T: DeserializeOwned>(content: &str) -> Result<T, Misfit> {
     let document = DeTable::parse(content)?;
     T::deserialize(MapAccessDeserializer::new(entries(document.get_ref())))
         .map_err(|misfit| misfit.at(document.span()))
 }
 
-/// Reads one value.
+/// Deserialises a single value.
 ///
 /// # Errors
-/// What is wrong with its syntax, or does not fit `T`.
+/// Its syntax is wrong, or it does not fit `T`.
 pub fn from_toml_value<T: DeserializeOwned>(content: &str) -> Result<T, Misfit> {
     T::deserialize(Node(&DeValue::parse(content)?))
 }
@@ -65,14 +65,14 @@ pub fn from_toml_value<T: DeserializeOwned>(content: &str) -> Result<T, Misfit> 
 struct Node<'a>(&'a Spanned<DeValue<'a>>);
 
 impl<'a> Node<'a> {
-    /// Reads it as what `seed` makes. What does not fit is here, unless it is further inside.
+    /// Deserialises it with `seed`. Errors without a span get that of this value.
     fn read<T: DeserializeSeed<'a>>(self, seed: T) -> Result<T::Value, Misfit> {
         let span = self.0.span();
         seed.deserialize(self).map_err(|misfit| misfit.at(span))
     }
 }
 
-/// What is left to read of a table, and the value whose key was read.
+/// The unread entries of a table, and the value whose key was read last.
 struct Entries<'a, I> {
     left: I,
     value: Option<Node<'a>>,
@@ -98,12 +98,12 @@ where
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Misfit> {
         let value =
-            self.value.take().ok_or_else(|| Misfit::custom("a value was asked for before its key"))?;
+            self.value.take().ok_or_else(|| Misfit::custom("a value was requested before its key"))?;
         value.read(seed)
     }
 }
 
-/// What is left to read of an array.
+/// The unread elements of an array.
 struct Elements<'a>(std::slice::Iter<'a, Spanned<DeValue<'a>>>);
 
 impl<'de> SeqAccess<'de> for Elements<'de> {
@@ -134,7 +134,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
                 Ok(_) | Err(_) => Err(Misfit::custom("floating-point number overflowed")),
             },
             DeValue::Boolean(value) => visitor.visit_bool(*value),
-            // Nothing of ours is a time: what it says stands in the error.
+            // No type of ours is a datetime; as a string its text appears in the error.
             DeValue::Datetime(time) => visitor.visit_string(time.to_string()),
             DeValue::Array(values) => visitor.visit_seq(Elements(values.iter())),
             DeValue::Table(table) => visitor.visit_map(entries(table)),

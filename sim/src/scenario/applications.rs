@@ -1,4 +1,4 @@
-//! Several applications of a scenario file.
+//! The applications of a scenario file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,42 +14,42 @@ use crate::simulate::{Arrivals, Frames, MAX_APPLICATIONS, USUAL_QUEUE_DEPTH, pla
 use crate::units::{MILLIS_PER_DAY, Picos};
 use crate::workload::Stage;
 
-/// How long requests come unless a scenario says otherwise: 300 frames of a camera.
+/// Default length of the interval in which requests arrive: 300 frames of a camera.
 const USUAL_DURATION_S: f64 = 10.0;
-/// Longest time that requests come: an hour.
+/// Maximum length of that interval: one hour.
 const MOST_DURATION_S: f64 = 3_600.0;
-/// Shortest deadline: a microsecond.
+/// Shortest deadline: one microsecond.
 const SHORTEST_DEADLINE_MS: f64 = 1e-3;
 const MICROS_PER_SECOND: f64 = 1e6;
-/// What each application must have.
+/// Help for an application without a job, or with several.
 const JOBS: &str = "write exactly one of scenario, language_model or frames for each [[application]]";
 
 /// One of several applications on one phone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApplicationTable {
-    /// Its name.
+    /// Name of the application.
     pub name: String,
-    /// What each request runs: a bundled network, language model or scenario, or the path of a scenario.
-    /// Its device is not used. An application has this, `language_model` or `frames`.
+    /// What each request runs: a bundled network, language model or scenario, or the path of a scenario, whose
+    /// device is ignored. An application has exactly one of this, `language_model` and `frames`.
     pub scenario: Option<String>,
-    /// A language model and what it is asked at each request.
+    /// A language model with the prompts and answers of each request.
     pub language_model: Option<LanguageTable>,
-    /// What a renderer computes and moves for each frame.
+    /// GPU time and memory traffic of a renderer, per frame.
     pub frames: Option<Frames>,
-    /// How to find its plan as if it were alone.
+    /// Strategy that plans the application as if it were alone.
     pub strategy: Option<Strategy>,
-    /// Path of its plan, where that is not to be found.
+    /// Path of its plan; a plan is searched for unless given.
     pub plan: Option<String>,
-    /// When requests come.
+    /// When requests arrive.
     pub arrivals: Arrivals,
-    /// What happens to requests that come while an earlier one is computed; `queue` unless given, of frames
+    /// What happens to requests that arrive while an earlier one is computed. Unless given, `queue`, and for frames
     /// `block-producer`.
     pub backpressure: Option<Backpressure>,
-    /// How long a request may take from its arrival on, in milliseconds.
+    /// Longest acceptable time from a request's arrival to its end, in milliseconds.
     pub deadline_ms: Option<f64>,
-    /// Its commands that wait in a processor's queue at most; 15 unless given, as the KGSL driver keeps, of
-    /// frames one batch.
+    /// Maximum number of its commands in a processor's queue. Unless given, 15, as in the KGSL driver, and for
+    /// frames 1.
     pub queue_depth: Option<u32>,
 }
 
@@ -104,8 +104,8 @@ impl ScenarioFile {
         ];
         if let Some((key, _)) = of_one.into_iter().find(|(_, is_written)| *is_written) {
             let expected =
-                "no such key beside [[application]]: write it in a scenario that one of them names";
-            return Err(text.reject(Violation::new(key, "that of one model", expected)));
+                "no such key next to [[application]]: write it in the scenario that an application names";
+            return Err(text.reject(Violation::new(key, "a key of a single model", expected)));
         }
         if tables.is_empty() || tables.len() > MAX_APPLICATIONS {
             let expected = format!("1 to {MAX_APPLICATIONS} applications");
@@ -123,8 +123,8 @@ impl ScenarioFile {
 }
 
 fn not_one_model(key: &str, name: &str, text: &Text) -> InputError {
-    let message = format!("{name} is not one model that is run once a request");
-    text.refuse(key, message, "name a network, a language model or a scenario of one")
+    let message = format!("{name} is not one model that each request runs once");
+    text.refuse(key, message, "name a network, a language model or a scenario with one model")
 }
 
 impl ApplicationTable {
@@ -140,13 +140,13 @@ impl ApplicationTable {
         }
     }
 
-    /// What each request asks for; `at` is the key of the table.
+    /// The job of each request; `at` is the key of the table.
     fn job(&self, at: &str, text: &Text, (of_all, device): (&Overrides, &Profile)) -> Result<Job> {
         let overrides = Overrides { strategy: self.strategy, ..of_all.clone() };
         let (key, found) = match (&self.scenario, &self.language_model, &self.frames) {
             (Some(name), None, None) => ("scenario", ScenarioFile::named(name)),
             (None, Some(table), None) => {
-                // What is wrong in it stands here, not where a scenario of one model has it.
+                // Checked here so that errors point into this table; the result is resolved below.
                 table.task(text, &format!("{at}.language_model"))?;
                 let (title, language_model) = (self.name.clone(), Some(table.clone()));
                 let file = ScenarioFile { title, language_model, ..ScenarioFile::default() };
@@ -169,7 +169,7 @@ impl ApplicationTable {
             error => text.refuse(&key, error.to_string(), error.help()),
         };
         let (name, own_text, file) = found.map_err(refused)?;
-        // Before it is resolved: a scenario of applications may name itself.
+        // Checked before resolving, since a scenario of applications could name itself.
         if file.application.is_some() {
             return Err(not_one_model(&key, &name, text));
         }
@@ -198,7 +198,8 @@ impl ApplicationTable {
             Err(text.reject(Violation::new(format!("{at}.{key}"), found, expected)))
         };
         if self.strategy.is_some() || self.plan.is_some() {
-            return refuse("frames", "planned", "neither strategy nor plan: frames are the GPU's".to_owned());
+            let expected = "neither strategy nor plan: frames always run on the GPU";
+            return refuse("frames", "planned", expected.to_owned());
         }
         if device.gpu.is_none() {
             return refuse("frames", "on no GPU", format!("a device with a GPU, not {}", device.name));

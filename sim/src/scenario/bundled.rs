@@ -1,4 +1,4 @@
-//! Scenarios, networks, sets of operators and language models that are bundled.
+//! Bundled scenarios, networks, operator sets and language models.
 
 use serde::Serialize;
 use strum::VariantArray;
@@ -7,13 +7,13 @@ use super::{LanguageTable, ScenarioFile};
 use crate::input::Text;
 use crate::workload::{OPERATOR_SETS, language_models, networks};
 
-/// Device of a bundled language model: the phone of `HeteroInfer` (SOSP'25).
+/// Default device of bundled language models: the phone of `HeteroInfer` (SOSP'25).
 const LANGUAGE_DEVICE: &str = "snapdragon-8gen3";
 
 /// Name and content of every bundled scenario, by name: the files in `scenarios/`.
 pub(super) const BUNDLED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
-/// What a name that is bundled stands for.
+/// Kind of a bundled workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, VariantArray, strum::Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum BundledKind {
@@ -31,18 +31,18 @@ pub enum BundledKind {
     LanguageModel,
 }
 
-/// Something bundled that [`super::Scenario::load`] knows.
+/// A bundled workload that [`super::Scenario::load`] accepts by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Bundled {
-    /// What it is.
+    /// Its kind.
     pub kind: BundledKind,
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description.
     pub title: String,
 }
 
-/// Everything bundled that [`super::Scenario::load`] knows.
+/// All bundled workloads that [`super::Scenario::load`] accepts by name.
 pub fn bundled() -> Vec<Bundled> {
     let scenarios = BUNDLED.iter().map(|(name, content)| {
         let text = Text { name: (*name).to_owned(), content: (*content).to_owned() };
@@ -65,7 +65,8 @@ impl BundledKind {
 }
 
 impl ScenarioFile {
-    /// A bundled network, operator set or language model called `wanted`, and how its name is written.
+    /// Canonical name and scenario of the bundled network, operator set or language model called `wanted`;
+    /// `None` where there is none.
     pub(super) fn of_bundled(wanted: &str) -> Option<(&'static str, Self)> {
         let is_wanted = |bundled: &Bundled| bundled.name.eq_ignore_ascii_case(wanted);
         let Bundled { kind, name, title } = bundled().into_iter().find(is_wanted)?;

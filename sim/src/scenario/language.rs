@@ -1,4 +1,4 @@
-//! The language model of a scenario file, and what it is asked.
+//! The language model of a scenario file, with its prompts and answers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,41 +11,41 @@ use crate::workload::{
     language_model, language_models,
 };
 
-/// Most turns of a conversation.
+/// Maximum number of turns of a conversation.
 const MOST_TURNS: usize = 1_000;
 
-/// Most tokens that one turn generates: each is simulated.
+/// Maximum number of generated tokens per turn: each is simulated.
 const MOST_GENERATED: u32 = 1 << 20;
 
-/// Tokens of the prompt unless the file says otherwise, as `HeteroInfer` evaluates decoding.
+/// Default number of prompt tokens: those of `HeteroInfer`'s evaluation of decoding.
 const PROMPT_TOKENS: u32 = 256;
 
-/// Tokens generated unless the file says otherwise, as `HeteroInfer` measures energy.
+/// Default number of generated tokens: those of `HeteroInfer`'s energy measurements.
 const GENERATED_TOKENS: u32 = 32;
 
-/// A language model and what it is asked, as it is written.
+/// A language model with its prompts and answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LanguageTable {
     /// Name of a bundled language model, or path of a Hugging Face `config.json`.
     pub model: String,
-    /// How the weights are stored; 4-bit integers unless said otherwise.
+    /// Number format of the weights; 4-bit integers unless given.
     pub weights: Option<WeightFormat>,
-    /// Tokens of the prompt, of a task of one turn.
+    /// Number of prompt tokens, for a task of one turn; 256 unless given.
     pub prompt_tokens: Option<u32>,
-    /// Tokens generated after the first, of a task of one turn.
+    /// Number of tokens generated after the first, for a task of one turn; 32 unless given.
     pub generated_tokens: Option<u32>,
-    /// Contexts that an engine of whole compiled steps has graphs for; unless said otherwise those of Qualcomm AI
-    /// Hub's export of a bundled model, and several of a `config.json`.
+    /// Contexts for which an engine with compiled steps has graphs. Unless given, those of Qualcomm AI Hub's export
+    /// for a bundled model, and several for a `config.json`.
     pub graph_contexts: Option<GraphContexts>,
-    /// The turns of a conversation, whose keys and values are kept.
+    /// The turns of a conversation, over which the KV cache is kept.
     pub turn: Option<Vec<Turn>>,
-    /// Who computes the model's products; unless said otherwise the engine that answers soonest.
+    /// Strategy that places the model's products; unless given, the engine that answers soonest.
     pub strategy: Option<Strategy>,
 }
 
 impl LanguageTable {
-    /// The task this stands for; `at` is the key of the table.
+    /// The task of the table; `at` is the table's key.
     ///
     /// # Errors
     /// An unknown model, a bad configuration, or too many tokens.
@@ -70,7 +70,7 @@ impl LanguageTable {
         Ok(task)
     }
 
-    /// The path of a turn's key.
+    /// Path of `key` of a turn.
     fn key_of_turn(&self, at: &str, turn: usize, key: &str) -> String {
         if self.turn.is_some() { format!("{at}.turn[{turn}].{key}") } else { format!("{at}.{key}") }
     }

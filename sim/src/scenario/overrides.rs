@@ -1,4 +1,4 @@
-//! What a caller says instead of the scenario file.
+//! Values of a caller that override those of a scenario file.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use crate::explore::{Effort, Objective, Strategy};
 use crate::kernel::Library;
 use crate::plan::Mechanism;
 
-/// Most CPU threads that a search may use.
+/// Maximum number of CPU threads that a search may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// So many, and fewer.
+    /// At most this many.
     AtMost(NonZeroU32),
-    /// As many as the device can run, and fewer.
+    /// At most as many as the device can run.
     All,
 }
 
@@ -28,24 +28,24 @@ impl FromStr for Threads {
     }
 }
 
-/// What a caller says instead of the scenario file.
+/// Values of a caller that override those of a scenario file.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Overrides {
     /// Device profile: a bundled name, an alias, or a file
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME|FILE"))]
     pub device: Option<String>,
-    /// A device that is in no file; goes before its name
+    /// A device that is not in a file; takes precedence over `device`
     #[cfg_attr(feature = "clap", arg(skip))]
     pub profile: Option<Box<Profile>>,
-    /// Images (or sequences of tokens) at once
+    /// Batch size: images or token sequences per inference
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..)))]
     pub batch: Option<u32>,
-    /// Most CPU threads a search may use
+    /// Maximum number of CPU threads a search may use
     #[cfg_attr(feature = "clap", arg(long, value_name = "N|all"))]
     pub threads: Option<Threads>,
-    /// CPU kernels whose times are predicted: XNNPACK's, unless the profile has tables of
-    /// coexec's own and no others. On real hardware coexec's own run whichever is named
+    /// CPU kernels to predict: XNNPACK's, unless the profile only has tables of coexec's own.
+    /// On real hardware, coexec's own kernels always run
     #[cfg_attr(feature = "clap", arg(long, value_enum))]
     pub library: Option<Library>,
     /// Synchronisation between processors
@@ -57,10 +57,10 @@ pub struct Overrides {
     /// What the search minimises
     #[cfg_attr(feature = "clap", arg(long, value_enum))]
     pub objective: Option<Objective>,
-    /// Grid of output channels; cuts along the height have one of their own
+    /// Step of the grid of output channels; cuts along the height have a grid of their own
     #[cfg_attr(feature = "clap", arg(long, value_name = "CHANNELS"))]
     pub step: Option<u32>,
-    /// What `optimal` may do for its plan and its bound
+    /// Search effort of `optimal` for its plan and its bound
     #[cfg_attr(feature = "clap", arg(long, value_enum))]
     pub effort: Option<Effort>,
 }

@@ -1,4 +1,4 @@
-//! From a scenario file and what a caller says instead to a valid scenario.
+//! Resolves a scenario file and a caller's overrides to a valid scenario.
 
 use std::fmt::Display;
 
@@ -10,11 +10,11 @@ use crate::kernel::{CoreSet, Library, MAX_THREADS};
 use crate::plan::Mechanism;
 use crate::simulate::Measure;
 
-/// Device a scenario runs on when neither it nor the caller names one.
+/// Device of a scenario where neither the file nor the caller names one.
 const DEFAULT_DEVICE: &str = "oneplus11";
 
 impl ScenarioFile {
-    /// The scenario that this stands for; `text` is what it was read from.
+    /// The resolved scenario; `text` is the text that the file was parsed from.
     ///
     /// # Errors
     /// As [`Scenario::load`].
@@ -54,7 +54,7 @@ impl ScenarioFile {
         })
     }
 
-    /// The device the caller names, else the one the file names.
+    /// The device named by the caller, else by the file, else [`DEFAULT_DEVICE`].
     fn device(&self, text: &Text, overrides: &Overrides) -> Result<Profile> {
         if let Some(profile) = &overrides.profile {
             return Ok(Profile::clone(profile));
@@ -62,15 +62,14 @@ impl ScenarioFile {
         match (&overrides.device, &self.device) {
             (Some(name), _) => Profile::load(name),
             (None, None) => Profile::load(DEFAULT_DEVICE),
-            // Where a profile is wrong and why: not the lines of whatever file a scenario names.
+            // The error points to the key in the scenario, with the message of the profile's error.
             (None, Some(name)) => {
                 Profile::load(name).map_err(|error| text.refuse("device", error.to_string(), error.help()))
             }
         }
     }
 
-    /// One core set for each thread count up to the most allowed, fastest cores
-    /// first.
+    /// One core set for each thread count up to the maximum, fastest cores first.
     fn core_sets(&self, text: &Text, overrides: &Overrides, device: &Profile) -> Result<Vec<CoreSet>> {
         let most = device.cpu.cores().min(MAX_THREADS as u32);
         let threads = match overrides.threads {
@@ -86,7 +85,7 @@ impl ScenarioFile {
         })
     }
 
-    /// What the search minimises; energy only where the device's power is known.
+    /// What the search minimises. Anything but latency requires a profile with power.
     fn objective(&self, text: &Text, overrides: &Overrides, device: &Profile) -> Result<Objective> {
         let objective = overrides.objective.or(self.objective).unwrap_or_default();
         if objective == Objective::Latency || device.power.is_some() {
@@ -97,7 +96,7 @@ impl ScenarioFile {
         Err(refused(text, overrides.objective.is_some(), "--objective", found, expected))
     }
 
-    /// How the plan is found where that is said, which has to be a way to plan a workload that `usual` plans.
+    /// The strategy stated in the file or by the caller; it must plan the same kind of workload as `usual`.
     fn strategy(&self, text: &Text, overrides: &Overrides, usual: Strategy) -> Result<Option<Strategy>> {
         let table = self.language_model.as_ref().and_then(|model| model.strategy);
         let written = [("language_model.strategy", table), ("strategy", self.strategy)];
@@ -134,7 +133,7 @@ impl ScenarioFile {
         }
     }
 
-    /// That batches can be streamed as the file says, and that there is a model to stream.
+    /// Checks the `[pipeline]` table, and that there is a model to stream.
     fn check_pipeline(&self, text: &Text) -> Result<()> {
         let Some(pipeline) = &self.pipeline else { return Ok(()) };
         if self.operator_set.is_some() {
@@ -146,7 +145,7 @@ impl ScenarioFile {
         checker.refuse(text)
     }
 
-    /// The grid of output channels.
+    /// The step of the grid of output channels.
     fn grid_step(&self, text: &Text, overrides: &Overrides) -> Result<u32> {
         let step = overrides.step.or(self.step).unwrap_or(DEFAULT_STEP);
         if step == 0 {
@@ -157,8 +156,7 @@ impl ScenarioFile {
     }
 }
 
-/// How the plan is found unless something says otherwise: the best that is known of a model; of a set of
-/// operators what papers compare on it.
+/// The default strategy: for a model the best one, for a set of operators the one that papers compare.
 fn usual_strategy(workload: &Workload) -> Strategy {
     match workload {
         Workload::Model(_) | Workload::Applications(_) => Strategy::Optimal,
@@ -167,7 +165,7 @@ fn usual_strategy(workload: &Workload) -> Strategy {
     }
 }
 
-/// The error for a value that an option of the caller says or, where not, the key of the same name.
+/// The error for a value that comes from a command-line option (`is_option`), or from the key of the same name.
 pub(super) fn refused(
     text: &Text,
     is_option: bool,
@@ -181,7 +179,7 @@ pub(super) fn refused(
     text.reject(Violation::new(option.trim_start_matches('-'), found, expected))
 }
 
-/// The error for the value of `key` that is the name of nothing bundled.
+/// The error for a value of `key` that names nothing bundled.
 pub(super) fn unknown<'a>(
     text: &Text,
     key: &str,

@@ -1,15 +1,15 @@
-//! What a scenario file runs.
+//! The workload of a scenario file.
 
 use super::{Overrides, ScenarioFile, WORKLOADS, Workload, refused, unknown};
 use crate::input::{InputError, Result, Text};
 use crate::workload::{Graph, Layer, OPERATOR_SETS, Stage, assemble, fuse, network, networks, operator_set};
 
-/// What to do where a graph was not made for so many images or sequences.
-const BATCH_HELP: &str = "take a smaller batch or none, or export the model with that batch (where its file leaves the \
-     batch open, --dim says it)";
+/// Help for a graph that does not support the batch size.
+const BATCH_HELP: &str = "use a smaller batch or none, or export the model with that batch (if its file leaves the \
+     batch open, set it with --dim)";
 
 impl ScenarioFile {
-    /// The model, the set of operators or the language model, whichever it has.
+    /// The model, the set of operators or the language model of the file.
     pub(super) fn workload(&self, name: &str, text: &Text, overrides: &Overrides) -> Result<Workload> {
         let data_type = self.data_type.unwrap_or_default();
         if self.operator_set.is_some() || self.language_model.is_some() {
@@ -39,7 +39,8 @@ impl ScenarioFile {
             _ => Err(text.refuse("title", "the scenario has more than one workload", WORKLOADS)),
         }
     }
-    /// The graph for as many images at once as the caller says, or else the file.
+
+    /// The graph with the batch size of the caller, else of the file.
     fn batched(&self, text: &Text, overrides: &Overrides, graph: &Graph) -> Result<Graph> {
         let count = overrides.batch.or(self.batch).unwrap_or(1);
         graph.with_batch(count).map_err(|error| match overrides.batch {
@@ -53,10 +54,9 @@ impl ScenarioFile {
         })
     }
 
-    /// That nobody asks for a batch of what has a size of its own.
+    /// Checks that no batch size is given for a workload of fixed size.
     fn check_no_batch(&self, text: &Text, overrides: &Overrides) -> Result<()> {
-        let expected =
-            "a network or [[operator]]: sets of operators and language models have sizes of their own";
+        let expected = "a network or [[operator]]: sets of operators and language models have no batch size";
         match overrides.batch.or(self.batch) {
             Some(count) => Err(refused(text, overrides.batch.is_some(), "--batch", count, expected)),
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! How one processor runs one layer alone: the kernel model of each.
+//! One layer alone on one processor: dispatches to the kernel models.
 
 use serde::{Serialize, Serializer};
 
@@ -27,23 +27,23 @@ pub enum Detail {
         /// The cores.
         #[serde(serialize_with = "as_text")]
         cores: CoreSet,
-        /// How they share the work.
+        /// How the cores share the work.
         schedule: cpu::Schedule,
     },
     /// A GPU launch.
     Gpu(gpu::Launch),
     /// A GPU launch of a language-model engine.
     GpuLanguage(LanguageLaunch),
-    /// An NPU's schedule of a product handed over on its own.
+    /// An NPU's schedule of a single product.
     Npu(npu::Schedule),
     /// A kernel of a language-model engine on an NPU.
     NpuLanguage(LanguageLaunch),
-    /// A layer of a graph that an NPU's compiler took as a whole.
+    /// An operator of a graph compiled for an NPU.
     NpuGraph(npu::compiled::Step),
 }
 
 impl Detail {
-    /// Identical flows that the traffic consists of: the threads that take part.
+    /// Number of equal streams of the traffic: the CPU's active threads, otherwise one.
     pub(crate) fn streams(&self) -> u32 {
         match self {
             Self::Cpu { schedule, .. } => schedule.threads.max(1),
@@ -61,7 +61,8 @@ fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Er
 /// How one processor runs a layer alone.
 ///
 /// # Errors
-/// The device has no such processor, or it has no kernel for the layer.
+/// The device has no such processor, the processor has no kernel for the layer, or the layer takes more than
+/// a day.
 pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor) -> Result<(Phases, Detail)> {
     let (mut phases, detail) = match by {
         Processor::Cpu(cores) => {
@@ -83,7 +84,7 @@ pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor)
             }
         }
     };
-    // The traffic of a compiled graph has rates of its own.
+    // The model of compiled graphs limits their traffic itself.
     if !matches!(detail, Detail::NpuGraph(_)) {
         phases.limit_rate(peak_bandwidth(device, by));
     }
@@ -91,13 +92,12 @@ pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor)
     Ok((phases, detail))
 }
 
-/// How an NPU runs a layer as one static graph, handed over on its own.
+/// How an NPU runs a layer by itself, as one static graph.
 ///
 /// # Errors
-/// The operator is no product, or the profile says nothing of products on their own.
+/// The operator is not a matrix product, or the profile has no `[npu.systolic]` table.
 pub(super) fn product(layer: &Layer, device: &Profile) -> Result<(Phases, Detail), Unsupported> {
-    const NO_ARRAYS: &str =
-        "the profile has no [npu.systolic] table, so nothing is known of products on their own";
+    const NO_ARRAYS: &str = "the profile has no [npu.systolic] table, so single products cannot be predicted";
     let npu = device.systolic().ok_or_else(|| Unsupported::new("NPU", &layer.operator, NO_ARRAYS))?;
     Ok(npu::execute(layer, npu)?.detailed(Detail::Npu))
 }
@@ -105,20 +105,20 @@ pub(super) fn product(layer: &Layer, device: &Profile) -> Result<(Phases, Detail
 /// How an NPU runs a layer by a kernel of a language-model engine.
 ///
 /// # Errors
-/// The engine has no kernel for it, or the profile says nothing of its kernels.
+/// The engine has no kernel for the layer, or the profile has no `[npu.language]` table.
 pub(super) fn language_kernel(layer: &Layer, device: &Profile) -> Result<(Phases, Detail), Unsupported> {
     const NO_KERNELS: &str =
-        "the profile has no [npu.language] table, so nothing is known of language models by single kernels";
+        "the profile has no [npu.language] table, so kernels of a language-model engine cannot be predicted";
     let rates = device.npu.as_ref().and_then(|npu| npu.language.as_ref());
     let rates = rates.filter(|_| layer.is_of_language_engine());
     let rates = rates.ok_or_else(|| Unsupported::new("NPU", &layer.operator, NO_KERNELS))?;
     Ok(npu::language::execute(layer, rates).detailed(Detail::NpuLanguage))
 }
 
-/// What the interface of the memory that `processor` uses moves at best: all that bounds
-/// a processor alone. What one client streams, `concurrent_bandwidth_gbps[0]`, does not:
-/// of the 3256 convolutions and products measured on a Pixel 4 (mobile-ml-benchmark), 39
-/// move more than its 27.3 GB/s, all of tensors of a few megabytes at most.
+/// Peak bandwidth of the memory that `by` uses: the only limit on the traffic of a
+/// processor alone. The streaming rate of one client, `concurrent_bandwidth_gbps[0]`, is
+/// no limit: of the 3256 convolutions and products measured on a Pixel 4
+/// (mobile-ml-benchmark), 39 exceed its 27.3 GB/s, all with tensors of at most a few megabytes.
 fn peak_bandwidth(device: &Profile, by: Processor) -> BytesPerSecond {
     let own = own_memory(device).filter(|_| by == Processor::Gpu);
     let gbps = own.map_or(&device.memory.peak_bandwidth_gbps, |memory| &memory.bandwidth_gbps);

@@ -1,9 +1,9 @@
-//! Several applications at once on one phone: requests that come over time, deadlines, latencies.
+//! Several applications at once on one phone: arriving requests, deadlines, latencies.
 //!
-//! Responsible for: what one request computes as an engine program, running the requests of all
-//! applications together, and what became of them. Not for: who computes what (`explore`), or whose turn
-//! it is on a processor (`engine`). Invariant: an application whose requests come slower than it computes
-//! them takes, alone, the latency of one run for each, to the picosecond.
+//! Responsible for: a request as an engine program, running the requests of all applications together, and
+//! reporting on them. Not for: placements (`explore`), or which application gets a processor (`engine`).
+//! Invariant: an application alone, whose requests arrive more slowly than it computes them, has the latency
+//! of a single run for each, to the picosecond.
 
 mod arrivals;
 mod frames;
@@ -27,26 +27,26 @@ use crate::plan::Plan;
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
-/// Commands that the driver of an Adreno keeps in the ring buffer unless a scenario says otherwise
+/// Default queue depth: the number of commands that the Adreno driver keeps in the ring buffer
 /// (`_dispatcher_inflight` of the KGSL kernel driver).
 pub const USUAL_QUEUE_DEPTH: u32 = 15;
 
-/// Most commands that the requests of a run have: half a minute of computing.
+/// Maximum number of commands of all requests in a run: about half a minute of simulation.
 const MOST_COMMANDS: u64 = 100_000_000;
 
-/// Most applications at once: each may have a processor of its own for what its threads move.
+/// Maximum number of applications: each may need a processor of its own for its background traffic.
 pub const MAX_APPLICATIONS: usize = MAX_PROCESSORS - ProcessorKind::ALL.len();
 
-/// What one request of an application computes, priced.
+/// The priced commands of one request of an application.
 #[derive(Clone, Debug, Default)]
 pub struct PricedRequest {
-    /// Runs one after another, each beginning when the one before has ended.
+    /// Runs in sequence: each starts when the previous one has ended.
     runs: Vec<Arc<PricedRun>>,
-    /// What threads beside the request move, whatever it does, in the time between two requests.
+    /// Background traffic of the application's CPU threads in the time between two requests.
     pub(super) traffic: Option<Work>,
 }
 
-/// One plan, priced.
+/// The priced commands of one plan.
 #[derive(Debug)]
 pub(super) struct PricedRun {
     pub(super) lowered: Lowered,
@@ -68,18 +68,18 @@ impl PricedRequest {
         Self { runs: vec![Arc::new(PricedRun { lowered, names })], traffic: None }
     }
 
-    /// Adds what begins when this has ended, so many times.
+    /// Appends `next`, `times` times.
     pub(super) fn append(&mut self, next: &Self, times: u32) {
         (0..times).for_each(|_| self.runs.extend_from_slice(&next.runs));
     }
 
-    /// Whether `processor` computes some of it.
+    /// Whether `processor` computes part of it.
     pub(crate) fn uses(&self, processor: ProcessorKind) -> bool {
         let mut computed = self.runs.iter().flat_map(|run| &run.lowered.tasks).filter(|task| task.computes());
         computed.any(|task| task.processor() == processor)
     }
 
-    /// Commands of one request.
+    /// Number of commands of one request.
     fn commands(&self) -> usize {
         self.runs.iter().map(|run| run.lowered.tasks.len()).sum()
     }
@@ -107,33 +107,33 @@ impl PricedRequest {
             }
         }
         if ends.is_empty() {
-            // A request has a task, also where nothing has to be computed.
+            // The engine requires at least one task per request.
             program.delay(Picos::ZERO);
         }
     }
 }
 
-/// An application as it is simulated.
+/// The load of one application.
 #[derive(Clone, Debug)]
 pub struct Load<'a> {
-    /// What it is called.
+    /// Name of the application.
     pub name: &'a str,
     /// What each request computes.
     pub request: &'a PricedRequest,
-    /// When requests come, and how they are served.
+    /// When requests arrive, and how they are served.
     pub stream: RequestStream,
-    /// How long a request may take.
+    /// Longest acceptable latency of a request; `None` without a deadline.
     pub deadline: Option<Picos>,
 }
 
 impl Load<'_> {
-    /// Commands of all its requests.
+    /// Number of commands of all its requests.
     pub(crate) fn commands(&self) -> u64 {
         (self.stream.arrivals.len() * self.request.commands()) as u64
     }
 }
 
-/// Runs the requests of several applications on one device. Reused between runs, it allocates only while
+/// Runs the requests of several applications on one device. Reused between runs, it allocates only when
 /// programs grow.
 #[derive(Debug)]
 pub struct ApplicationSimulator<'a> {
@@ -144,13 +144,13 @@ pub struct ApplicationSimulator<'a> {
 }
 
 impl<'a> ApplicationSimulator<'a> {
-    /// For `device`.
+    /// A simulator of `device`.
     pub fn new(device: &'a Profile) -> Self {
         let capacity = memory::capacity(device);
         Self { device, capacity, engine: Engine::default(), program: Program::default() }
     }
 
-    /// What becomes of the requests of `loads` that come within `duration`, and of each application alone.
+    /// Serves the requests of `loads` that arrive within `duration`, together and for each application alone.
     ///
     /// # Errors
     /// There are too many requests, or they take more than a day.
@@ -163,7 +163,7 @@ impl<'a> ApplicationSimulator<'a> {
         Ok(served)
     }
 
-    /// The same without what each takes alone.
+    /// The same without the runs of each application alone.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -172,7 +172,7 @@ impl<'a> ApplicationSimulator<'a> {
         Ok(report::served(&self.engine, loads, duration))
     }
 
-    /// What one request takes alone.
+    /// Latency of one request alone.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -195,7 +195,7 @@ impl<'a> ApplicationSimulator<'a> {
             load.request.write(program);
             streams.push(load.stream.clone());
         }
-        // Behind all applications, whose numbers are those of the loads.
+        // Background traffic comes after all applications, so that application numbers match those of the loads.
         for (place, load) in (0..).zip(loads) {
             if let Some(traffic) = load.request.traffic.filter(|traffic| traffic.bytes > Bytes::ZERO) {
                 program.next_application();

@@ -1,9 +1,9 @@
-//! Which operators of a plan the NPU's compiler takes as one graph, and what each takes there.
+//! The compiled graphs of a plan on the NPU, and the time of each operator in them.
 //!
-//! Responsible for: finding the graphs, and asking the kernel model for each. Not for: rates
-//! (`kernel::npu::compiled`), or when a graph starts: each of its operators waits for what it
-//! reads. Invariant: what a graph reads from outside was computed before its first operator, so
-//! that it can run from there without a stop.
+//! Responsible for: partitioning the NPU's operators into graphs, and evaluating the kernel model
+//! on each. Not for: rates (`kernel::npu::compiled`), or when a graph starts: each of its operators
+//! waits for its inputs. Invariant: all external inputs of a graph are computed before its first
+//! operator, so that it runs without interruption.
 
 use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
@@ -13,15 +13,15 @@ use crate::plan::{Mechanism, Placement, Plan, Processor};
 use crate::units::Picos;
 use crate::workload::{Layer, Stage};
 
-/// How the NPU runs each stage as an operator of a compiled graph, where it does.
+/// How the NPU runs each stage in a compiled graph; `None` for stages outside such graphs.
 pub(super) type Compiled = Vec<Option<(Phases, Detail)>>;
 
-/// How the NPU runs each of `stages` that `plan` gives it whole; nothing for the others, and for
-/// all where no compiler takes them.
+/// How the NPU runs each of `stages` that `plan` places whole on it; `None` for the others, and for
+/// all stages whose format no compiler supports.
 ///
 /// # Errors
-/// The compiler leaves an operator to other processors, nothing is known of the number format,
-/// or an operator takes more than a day.
+/// The compiler does not support an operator, the profile has no rates for its number format, or an
+/// operator takes more than a day.
 pub(super) fn compiled(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<Compiled> {
     let Some(npu) = &device.npu else { return Ok(vec![None; stages.len()]) };
     in_graphs_of(stages, plan, |layer| npu.compiler(layer.data_type))
@@ -30,7 +30,7 @@ pub(super) fn compiled(stages: &[Stage], plan: &Plan, device: &Profile) -> Resul
 /// The same for a step of a language model, whose graphs have their own bandwidth.
 ///
 /// # Errors
-/// The profile knows nothing of such graphs; otherwise as [`compiled`].
+/// The profile has no bandwidth for such graphs; otherwise as [`compiled`].
 pub(super) fn of_token_steps(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<Compiled> {
     let compiled = device.npu.as_ref().and_then(|npu| npu.compiled.as_ref());
     let bandwidth = compiled.and_then(|compiled| compiled.token_bandwidth_gbps.clone());
@@ -62,27 +62,27 @@ fn in_graphs_of<'p>(
     Ok(priced)
 }
 
-/// What a stage takes as an operator of compiled graphs.
+/// Time of a stage as an operator of a compiled graph.
 #[derive(Clone, Debug)]
 pub(crate) struct InGraph {
-    /// In a graph with all of its neighbours that the compiler takes, without what the graph itself takes.
+    /// In a graph with all supported neighbours, without the overhead of the graph itself.
     pub(crate) phases: Phases,
     pub(crate) detail: Detail,
-    /// In any graph.
+    /// Lower bound over all graphs that contain the stage.
     pub(crate) least: Picos,
 }
 
-/// What graphs take.
+/// Times of stages in compiled graphs.
 #[derive(Clone, Debug)]
 pub(crate) struct InGraphs {
-    /// Handing one over.
+    /// Overhead of submitting one graph.
     pub(crate) entry: Picos,
-    /// Each stage in one, where the compiler takes it.
+    /// Each stage in a graph; `None` where the NPU has no kernel for it or no compiler supports its format.
     pub(crate) stages: Vec<Option<InGraph>>,
 }
 
-/// What handing over a graph takes, and what each of `stages` takes in one; `takes` says which the
-/// NPU has a kernel for. Nothing where no compiler takes graphs.
+/// Times of `stages` in compiled graphs; `takes` marks those that the NPU has a kernel for. `None`
+/// where the profile has no compiled graphs.
 ///
 /// # Errors
 /// As [`compiled`].
@@ -118,7 +118,7 @@ pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phase
     Ok(graph.execute(parameters)?.swap_remove(0).detailed(Detail::NpuGraph))
 }
 
-/// The stages of each graph, in the order in which they are given to the NPU, of those that its compiler takes.
+/// The stages of each compiled graph, in the order in which the plan submits them to the NPU.
 fn graphs(
     stages: &[Stage],
     plan: &Plan,
@@ -126,7 +126,7 @@ fn graphs(
     is_compiled: impl Fn(&Layer) -> bool,
 ) -> Vec<Vec<usize>> {
     let mut graphs: Vec<Vec<usize>> = Vec::new();
-    // The graph of each stage so far.
+    // Index of the graph that each stage has joined so far.
     let mut graph_of: Vec<Option<usize>> = vec![None; stages.len()];
     let is_on_npu =
         |&index: &usize| plan.placements[index].only().map(Processor::kind) == Some(ProcessorKind::Npu);
@@ -152,7 +152,7 @@ fn graphs(
     graphs
 }
 
-/// The stages of a graph as the kernel model sees them.
+/// The stages of a graph as members for the kernel model.
 fn members<'a>(stages: &'a [Stage], graph: &[usize], positions: &[usize]) -> Vec<Member<'a>> {
     let position = |&stage: &usize| positions[stage];
     let producer = |input: &usize| match graph.binary_search_by_key(&position(input), position) {
@@ -167,7 +167,7 @@ fn members<'a>(stages: &'a [Stage], graph: &[usize], positions: &[usize]) -> Vec
 }
 
 impl Graph {
-    /// The graph of all of `stages`, on an NPU with so much on-chip memory.
+    /// One graph of all `stages`, on an NPU with `on_chip_bytes` of on-chip memory.
     ///
     /// # Errors
     /// As [`Self::new`].

@@ -1,4 +1,4 @@
-//! What one processor's work on one part adds to the energy of a device that idles.
+//! Energy of one processor's work on one part, above that of an idle device.
 
 use super::Detail;
 use super::report::working_time;
@@ -11,9 +11,9 @@ fn above(state: Watts, processor: &ProcessorPower, time: Picos) -> Joules {
     Watts(state.0 - processor.idle().0).during(time)
 }
 
-/// What each thread adds to a CPU that idles, in an operator that took `length` instead of
-/// its `nominal` time. The main core works all the while; a worker works its share and
-/// spins for the rest, as the thread pools of ruy and XNNPACK do.
+/// Energy of each thread above idle, in an operator that took `length` instead of its
+/// `nominal` time. The main core works all the time. A worker works on its share and spins
+/// for the rest, as the thread pools of ruy and XNNPACK do.
 pub(super) fn of_threads<'a>(
     power: &'a Power,
     (cores, schedule): (&'a CoreSet, &'a Schedule),
@@ -28,14 +28,14 @@ pub(super) fn of_threads<'a>(
     })
 }
 
-/// Watts of all cores that idle.
+/// Power of all cores while idle, in watts.
 pub(super) fn idle_cores(device: &Profile, power: &Power) -> f64 {
     let clusters = device.cpu.clusters.iter().zip(&power.cluster);
     clusters.map(|(cluster, core)| f64::from(cluster.cores) * core.idle().0).sum()
 }
 
-/// Energy above idle of what `detail` describes, running alone; nothing where the
-/// profile knows no power.
+/// Energy above idle of the part that `detail` describes, running alone; zero where the
+/// profile has no power table.
 pub(crate) fn above_idle(device: &Profile, phases: &Phases, detail: &Detail) -> Joules {
     let Some(power) = &device.power else { return Joules(0.0) };
     let length = phases.duration();
@@ -50,7 +50,8 @@ pub(crate) fn above_idle(device: &Profile, phases: &Phases, detail: &Detail) -> 
     working + power.memory_energy(phases.bytes())
 }
 
-/// What the device draws while nothing runs: its base, and every processor idle.
+/// Power of the idle device: its base power plus the idle power of every processor; zero where the profile
+/// has no power table.
 pub(crate) fn idle_power(device: &Profile) -> Watts {
     let Some(power) = &device.power else { return Watts(0.0) };
     let cores = idle_cores(device, power);

@@ -1,8 +1,8 @@
-//! Memory a plan takes beyond what one processor would.
+//! Memory footprint of a plan, and its overhead over a single processor.
 //!
-//! Co-execution arranges weights for each processor before the first run, and keeps
-//! results twice that both need in different layouts or memories (`CoDL`, `MobiSys`'22,
-//! section 7.6). Not counted: what a framework allocates besides.
+//! Co-execution packs weights for each processor before the first run, and keeps two
+//! copies of results that both processors need in different layouts or memories (`CoDL`,
+//! `MobiSys`'22, section 7.6). Other allocations of a framework are not counted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,24 +14,24 @@ use crate::schedule::result_bytes;
 use crate::units::Bytes;
 use crate::workload::{LanguageTask, Layout, Stage};
 
-/// Memory of weights and results, and what a plan adds to it.
+/// Memory of weights and results, and the overhead of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Footprint {
-    /// All weights, once, however many operators share them.
+    /// All weights, counted once even where operators share them.
     pub weights_bytes: Bytes,
-    /// Most results that are alive at once, once each.
+    /// Peak of live results, each counted once.
     pub activations_bytes: Bytes,
-    /// Weights that both processors have: those of operators cut along their height, and of a language model
-    /// whose prompts and answers different processors compute in layouts of their own.
+    /// Second copies of weights: those of operators cut along their height, and of a language model whose
+    /// prefill and decode run on different processors with different layouts.
     pub extra_weights_bytes: Bytes,
-    /// Most second copies of results that are alive at once: what crosses between an image
-    /// and a buffer or between two memories, and rows that both compute.
+    /// Peak of live second copies of results: data that crosses between image and buffer or
+    /// between two memories, and halo rows that both processors compute.
     pub extra_activations_bytes: Bytes,
 }
 
 impl Footprint {
-    /// Of a language model under `plan`: its weights in the format of its layers, again where each phase has them
-    /// in the layout of another processor, and the keys and values of all turns.
+    /// The footprint of a language model under `plan`: its weights in the format of its layers, twice where
+    /// prefill and decode need different layouts, and the KV cache of all turns.
     pub fn of_language(task: &LanguageTask, plan: &GenerationPlan) -> Self {
         let context = task.context_before(task.turns.len());
         let weights_bytes = task.data_type().weight_bytes(task.model.parameters());
@@ -43,24 +43,24 @@ impl Footprint {
         }
     }
 
-    /// What the plan adds.
+    /// Overhead of the plan.
     pub fn extra(&self) -> Bytes {
         self.extra_weights_bytes + self.extra_activations_bytes
     }
 
-    /// All of it at once: no run of the plan holds more.
+    /// The sum of all four: an upper bound of the memory that a run of the plan holds.
     pub fn peak(&self) -> Bytes {
         self.weights_bytes + self.activations_bytes + self.extra()
     }
 
-    /// What the plan adds, over what one processor needs.
+    /// Overhead of the plan, in percent of the memory that one processor needs.
     pub fn extra_percent(&self) -> f64 {
         let one = self.weights_bytes + self.activations_bytes;
         if one == Bytes::ZERO { 0.0 } else { self.extra().0 as f64 / one.0 as f64 * 100.0 }
     }
 }
 
-/// The memory of `stages` under `plan`.
+/// The footprint of `stages` under `plan`.
 pub(super) fn footprint(device: &Profile, stages: &[Stage], plan: &Plan, lowered: &Lowered) -> Footprint {
     let copies = copies(device, plan);
     let results: Vec<Bytes> = stages.iter().map(|stage| result_bytes(&stage.layer)).collect();
@@ -90,14 +90,14 @@ pub(super) fn footprint(device: &Profile, stages: &[Stage], plan: &Plan, lowered
     }
 }
 
-/// Whether what crosses is copied: to another layout, or another memory.
+/// Whether data that crosses between processors is copied to another layout or memory.
 fn copies(device: &Profile, plan: &Plan) -> bool {
     let Some(gpu) = &device.gpu else { return false };
     gpu.memory.is_some() || (plan.synchronisation.maps() && gpu.layout() != Layout::Buffer)
 }
 
-/// Most of `bytes`, those of the results of `stages`, that are alive at once: from where a
-/// result is computed until its last reader has ended.
+/// Peak of live results, where the result of each stage has its entry of `bytes`. A result
+/// is live from its computation until its last reader has ended.
 fn most_alive(stages: &[Stage], plan: &Plan, bytes: &[Bytes]) -> Bytes {
     let mut ends = vec![stages.len(); stages.len()];
     for (position, reader) in plan.in_order().enumerate() {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_that_stages_share_are_there_once() {
+    fn shared_weights_count_once() {
         let device = Profile::load("pixel4").unwrap();
         let mut stages = fuse(&network("vit-b32-mlp").unwrap());
         let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU; stages.len()]);

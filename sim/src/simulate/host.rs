@@ -1,9 +1,9 @@
-//! The host path of a whole inference around and between its GPU launches.
+//! The host path of a whole inference, before, between and after its GPU launches.
 //!
-//! Operators are timed from launch to end, as the papers on splitting them do; an
+//! Operators are timed from launch to end, as in the papers on splitting them. An
 //! inference also fills the queue, waits for the GPU and reads the result back
-//! (`device::gpu::HostPath`). Either way a launch's kernel model is the same.
-//! Invariant: without a host path every task takes what its kernel model says.
+//! (`device::gpu::HostPath`). The kernel model of a launch is the same in both cases.
+//! Invariant: without a host path the duration of every task is that of its kernel model.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,31 +12,31 @@ use crate::device::{HostPath, Profile};
 use crate::kernel::{Phase, PhaseKind, Phases};
 use crate::units::{Bytes, Picos};
 
-/// Copies of an operator that a GPU with memory of its own computes for the host: of what
-/// it reads, and of its result.
+/// Copies per operator that a GPU with its own memory computes for the host: one of its
+/// inputs, one of its result.
 const COPIES_OF_AN_OPERATOR: u32 = 2;
 
-/// What a time covers.
+/// What a measured time covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// The operators: from the first launch to the end of the last, by events.
+    /// The operators: from the first launch to the end of the last one, by GPU events.
     #[default]
     Operators,
     /// A whole inference: from the call to the result in the caller's memory.
     Inference,
 }
 
-/// How much of a GPU's host path a simulation has.
+/// How much of a GPU's host path a simulation includes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Host<'a> {
-    /// None where the profile does not know it, or only operators are timed.
+    /// `None` where the profile has no host path, or only operators are timed.
     path: Option<&'a HostPath>,
     /// Whether the simulation is a whole inference rather than a part of one.
     whole: bool,
-    /// Whether launches take what they take alone: operators by the host's clock.
+    /// Whether launches keep their standalone times, as for operators timed by the host's clock.
     launches_alone: bool,
-    /// What queueing the copies of an operator adds to the way to the first launch.
+    /// Time of queueing the copies of an operator before the first launch.
     copies: Picos,
 }
 
@@ -48,9 +48,9 @@ impl<'a> Host<'a> {
         Self { path, whole: true, launches_alone: false, copies: Picos::ZERO }
     }
 
-    /// The host path of operators that the host times: from its call until it knows of
-    /// their end. A GPU with memory of its own is given copies, too, before the host
-    /// computes.
+    /// The host path of operators timed by the host's clock: from the call until the host
+    /// learns of their end. For a GPU with its own memory, the host queues the copies as
+    /// well before it computes.
     pub(super) fn from_the_call(device: &'a Profile) -> Self {
         let gpu = device.gpu.as_ref();
         let memory = gpu.and_then(|gpu| gpu.memory.as_ref());
@@ -58,17 +58,17 @@ impl<'a> Host<'a> {
         Self { path: gpu.and_then(|gpu| gpu.host.as_ref()), whole: true, launches_alone: true, copies }
     }
 
-    /// Whether the host times operators, and is busy with the queue before it computes.
+    /// Whether the CPU must fill the GPU's queue before it computes: for operators timed by the host's clock.
     pub(super) fn delays_the_cpu(self) -> bool {
         self.launches_alone && self.path.is_some()
     }
 
-    /// The same for some operators of what is measured.
+    /// The host path of some operators of the measured workload.
     pub(super) fn of_part(self) -> Self {
         Self { whole: self.launches_alone, ..self }
     }
 
-    /// What a GPU launch takes of which `alone` is the kernel model.
+    /// The phases of a GPU launch, given those of its kernel model.
     pub(super) fn launch(self, alone: Phases) -> Phases {
         let Some(path) = self.path.filter(|_| !self.launches_alone) else { return alone };
         let gap = Phase::new(PhaseKind::QueueGap, Picos::from_micros(path.gap_us.value), Bytes::ZERO);
@@ -79,12 +79,13 @@ impl<'a> Host<'a> {
         std::iter::once(gap).chain(inside).collect()
     }
 
-    /// From the call to the first launch, in a whole inference.
+    /// Time from the call to the first launch; `None` for a part of an inference.
     pub(super) fn submission(self) -> Option<Picos> {
         self.once(|path| path.submit_us.value).map(|submission| submission + self.copies)
     }
 
-    /// From the last launch to the caller, in a whole inference.
+    /// Time from the end of the last launch until the caller has the result; `None` for a part of an
+    /// inference.
     pub(super) fn read_back(self) -> Option<Picos> {
         self.once(|path| path.read_back_us.value)
     }

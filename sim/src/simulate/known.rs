@@ -1,9 +1,9 @@
-//! What is known of each processor for a workload.
+//! How well each processor's times are known for a workload.
 //!
-//! Responsible for: what the times of a processor rest on in a number format, and
-//! which operators it has no time for, with what to do about it. Not for: those times
-//! (`kernel`). Invariant: an operator that [`super::execute`] has no time for on any
-//! of a processor's offers is counted as missing, and no other.
+//! Responsible for: the basis of a processor's times in a number format, the operators
+//! that it cannot be predicted for, and the remedy. Not for: those times (`kernel`).
+//! Invariant: exactly the operators that [`super::execute`] cannot price on any
+//! allowed configuration of a processor count as missing.
 
 use serde::Serialize;
 
@@ -13,34 +13,34 @@ use crate::kernel::{CoreSet, Library, Unsupported, cpu};
 use crate::plan::Processor;
 use crate::workload::{DataType, Layer, Linear, Operator, Stage};
 
-/// What is known of a processor for a workload.
+/// How well the times of a processor are known for a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Known {
     /// The processor.
     pub processor: ProcessorKind,
-    /// What its times rest on; nothing where it has no time for any operator.
+    /// Basis of its times; [`Basis::NotKnown`] where no operator can be predicted.
     pub basis: Basis,
-    /// Operators that it has no time for.
+    /// Operators that cannot be predicted on it; `None` where all can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
 }
 
-/// Operators of a workload that a processor has no time for: nothing is said of plans that
-/// give it these.
+/// Operators of a workload that cannot be predicted on a processor, and neither can plans
+/// that place them there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// How many.
+    /// Number of such operators.
     pub operators: usize,
-    /// Operators of the workload.
+    /// Number of operators in the workload.
     pub of: usize,
-    /// Why there is no time for the first of them.
+    /// Why the first of them cannot be predicted.
     pub reason: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub remedy: String,
 }
 
-/// What the profile knows of each processor that it describes, for `stages` with the kernels
-/// of `library`, on the CPU with any of `core_sets`.
+/// How well the times of `stages` are known on each processor of the profile, on the CPU with
+/// the kernels of `library` and any of `core_sets`.
 pub fn known(device: &Profile, library: Library, core_sets: &[CoreSet], stages: &[Stage]) -> Vec<Known> {
     let of = |kind: ProcessorKind| {
         let offers: Vec<Processor> = match kind {
@@ -73,8 +73,8 @@ pub fn known(device: &Profile, library: Library, core_sets: &[CoreSet], stages: 
     ProcessorKind::ALL.into_iter().filter_map(of).collect()
 }
 
-/// What is known of products in `format`: of every processor, also of those that the profile
-/// does not describe.
+/// Basis of the times of matrix products in `format`, by [`ProcessorKind`];
+/// [`Basis::NotKnown`] for processors that the profile does not describe.
 pub fn known_in(device: &Profile, library: Library, format: DataType) -> [Basis; ProcessorKind::ALL.len()] {
     let linear = Operator::Linear(Linear { rows: 64, input_features: 64, output_features: 64, bias: true });
     let stages = [Stage::single("linear".to_owned(), Layer::new(linear, format))];
@@ -86,7 +86,7 @@ pub fn known_in(device: &Profile, library: Library, format: DataType) -> [Basis;
     })
 }
 
-/// What the times of a processor for such layers rest on, where it has some.
+/// Basis of the times of a processor for layers like `layer`.
 fn basis(device: &Profile, library: Library, kind: ProcessorKind, layer: &Layer) -> Basis {
     let format = layer.data_type;
     match kind {
@@ -101,7 +101,7 @@ fn basis(device: &Profile, library: Library, kind: ProcessorKind, layer: &Layer)
                 of_table.max().unwrap_or(Basis::NotKnown)
             };
             if format.is_dynamic() {
-                // By the rates of other formats.
+                // Derived from the rates of other formats.
                 return of(format).max(of(DataType::F32)).max(Basis::Scaled);
             }
             of(format)
@@ -118,14 +118,14 @@ fn basis(device: &Profile, library: Library, kind: ProcessorKind, layer: &Layer)
     }
 }
 
-/// What the times of an NPU in `format` rest on.
+/// Basis of the times of an NPU in `format`.
 fn npu_basis(npu: &Npu, format: DataType) -> Basis {
     if let Some(compiled) = npu.compiler(format) {
         let is_known = match format {
             DataType::F32 | DataType::F16 | DataType::W4A16 => true,
             DataType::I8 => compiled.integer.is_some(),
             DataType::W8A16 => compiled.integer_weights.is_some(),
-            // A compiler has to know the scales.
+            // A compiler needs static scales.
             DataType::I8Dynamic | DataType::I4Dynamic => false,
         };
         return if is_known { compiled.basis } else { Basis::NotKnown };
@@ -133,13 +133,13 @@ fn npu_basis(npu: &Npu, format: DataType) -> Basis {
     let Some(systolic) = &npu.systolic else { return Basis::NotKnown };
     match format {
         DataType::F16 | DataType::W4A16 | DataType::W8A16 => systolic.basis,
-        // Computed in 16 bits.
+        // Computed in 16-bit floats.
         DataType::F32 | DataType::I8Dynamic | DataType::I4Dynamic => Basis::Assumed,
         DataType::I8 => systolic.integer.as_ref().map_or(Basis::Assumed, |integer| integer.basis),
     }
 }
 
-/// Why there is no time, without the operator.
+/// Why an operator cannot be predicted. Omits the processor, which the caller states.
 fn reason(error: &SimulateError) -> String {
     if let SimulateError::Unsupported(Unsupported { operator, reason, .. }) = error {
         return format!("{operator}: {reason}");
@@ -147,12 +147,12 @@ fn reason(error: &SimulateError) -> String {
     error.to_string()
 }
 
-/// What gives a processor times of such layers.
+/// What the user can do to have layers like `layer` predicted.
 fn remedy(device: &Profile, library: Library, kind: ProcessorKind, layer: &Layer) -> String {
     let format = layer.data_type;
     match kind {
         ProcessorKind::Gpu => "add the kernel's table to the profile, or calibrate it".to_owned(),
-        ProcessorKind::Npu => "nothing but leaving these operators to the GPU or the CPU".to_owned(),
+        ProcessorKind::Npu => "place these operators on the GPU or the CPU".to_owned(),
         ProcessorKind::Cpu => {
             let is_known = |&other: &Library| basis(device, other, kind, layer) < Basis::NotKnown;
             let other = Library::ALL.iter().copied().filter(|&other| other != library).find(is_known);
@@ -176,7 +176,7 @@ mod tests {
     use crate::workload::{Conv2d, Shape, Window};
 
     #[test]
-    fn a_format_without_a_table_is_not_known_and_another_library_is_named_that_has_one() {
+    fn the_remedy_for_an_unknown_format_names_a_library_that_has_rates() {
         let device = Profile::load("pixel4").unwrap();
         let bases = |library, format| known_in(&device, library, format);
         let [cpu, gpu, npu] = bases(Library::Xnnpack, DataType::I8);
@@ -188,7 +188,7 @@ mod tests {
         let layer = Layer::new(Operator::Linear(linear), DataType::F16);
         let help = remedy(&device, Library::Ruy, ProcessorKind::Cpu, &layer);
         assert!(help.contains("--library xnnpack"), "{help}");
-        // An engine for language models has rates in the format, and no kernel for a convolution.
+        // A language-model engine has rates in this format, but no kernel for a convolution.
         let device = Profile::load("snapdragon-8gen3").unwrap();
         let conv = Conv2d::new(Shape::image(8, 8, 8), 8, Window::same(3));
         let layer = Layer::new(Operator::Conv2d(conv), DataType::W8A16);

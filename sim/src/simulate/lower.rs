@@ -1,4 +1,4 @@
-//! From the commands of a schedule to the tasks of an engine program: what each takes.
+//! Lowers the commands of a schedule to priced tasks of an engine program.
 
 use super::compiled_graphs::Compiled;
 use super::memory::cluster_client;
@@ -14,28 +14,28 @@ use crate::schedule::{
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Operator, Stage};
 
-/// One task of the engine program: a command with its price, or one of the graphs in which
-/// the NPU computes a part.
+/// One task of the engine program: a command with its phases. A part that the NPU computes in several
+/// static graphs has one task per graph.
 #[derive(Clone, Debug)]
 pub(crate) struct PricedCommand {
     pub(crate) stage: usize,
     pub(crate) by: Processor,
     pub(crate) what: What,
-    /// Its part of the stage, where that is cut.
+    /// Its part of the stage, where the stage is cut.
     pub(crate) share: Share,
     pub(crate) phases: Phases,
-    /// The memory client charged with its traffic, where not its processor.
+    /// The memory client charged with its traffic, if other than that of its processor.
     pub(crate) client: Option<ClientId>,
     pub(crate) detail: Option<Detail>,
     pub(crate) predecessors: Vec<TaskId>,
 }
 
-/// How much of an operator a task computes, where it is cut.
+/// How much of a cut operator a task computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// Output channels, where it is cut along them.
+    /// Output channels, where the operator is cut along them.
     pub(crate) channels: Option<u32>,
-    /// Rows, where it is cut along its height.
+    /// Output rows, where the operator is cut along its height.
     pub(crate) rows: Option<u32>,
 }
 
@@ -43,23 +43,23 @@ pub(crate) struct Share {
 #[derive(Debug, Default)]
 pub(crate) struct Lowered {
     pub(crate) tasks: Vec<PricedCommand>,
-    /// What each part of every stage computes.
+    /// The output regions that the parts of each stage compute.
     pub(super) computed: Vec<Regions>,
-    /// Bytes of every stage's result that each processor has to be given.
+    /// Bytes of each stage's result that each processor lacks.
     pub(super) missing: Vec<Missing>,
-    /// Whether what the GPU computes spares the shared memory.
+    /// Whether the GPU's traffic bypasses the shared memory.
     pub(super) gpu_has_own_memory: bool,
 }
 
 impl Share {
-    /// What `region` is of an output that is `whole`, of which other processors compute some.
+    /// The share that `region` is of the output `whole` of a cut operator.
     fn of(region: Region, whole: Region) -> Self {
         let along = |axis: Axis, is_known: bool| {
             let span: Span = region.span(axis);
             (is_known || span != whole.span(axis)).then(|| span.length())
         };
         let channels = along(Axis::Channels, false);
-        // With all channels they are rows, even where a halo reaches all of them.
+        // A part with all channels is cut along the height, even where its halo covers all rows.
         Self { channels, rows: along(Axis::Height, channels.is_none()) }
     }
 }
@@ -69,12 +69,13 @@ impl PricedCommand {
         self.by.kind()
     }
 
-    /// Whether it computes, rather than brings results together.
+    /// Whether it computes, rather than synchronises or copies.
     pub(crate) fn computes(&self) -> bool {
         matches!(self.what, What::Compute { .. })
     }
 
-    /// Adds the task to a program, so many times as long where that is said, and with or without its traffic.
+    /// Adds the task to a program, its phases stretched by the factor if given; without its traffic unless
+    /// `moves`.
     fn add(&self, stretch: Option<f64>, moves: bool, program: &mut Program) -> TaskId {
         let work = self.phases.as_slice().iter().map(|phase| Work {
             duration: stretch.map_or(phase.duration, |factor| phase.duration.scale(factor)),
@@ -93,8 +94,8 @@ impl PricedCommand {
 }
 
 impl Lowered {
-    /// Prices the commands of `plan` for `stages` on the device of `simulator`, with its
-    /// measure.
+    /// Prices the commands of `plan` for `stages` on the device and under the measure of
+    /// `simulator`.
     pub(crate) fn new(stages: &[Stage], plan: &Plan, simulator: &Simulator<'_>) -> Result<Self> {
         let device = simulator.device;
         let setting = Setting {
@@ -118,8 +119,7 @@ impl Lowered {
         Ok(Self { tasks, computed, missing, gpu_has_own_memory: setting.gpu_has_own_memory })
     }
 
-    /// Writes the tasks into an engine program, each stretched by its factor of `stretch` (1 where that is
-    /// shorter).
+    /// Writes the tasks into an engine program, each stretched by its entry of `stretch` (1 beyond its end).
     pub(crate) fn write(&self, program: &mut Program, stretch: &[f64]) {
         program.clear();
         for (index, task) in self.tasks.iter().enumerate() {
@@ -130,43 +130,43 @@ impl Lowered {
         }
     }
 
-    /// Adds the task of that index at the end of its processor's queue, stretched by a factor where there is
-    /// one, without what it waits for.
+    /// Appends a task to its processor's queue, stretched by the factor if given. The caller adds its
+    /// dependencies.
     pub(super) fn add(&self, index: usize, stretch: Option<f64>, program: &mut Program) -> TaskId {
         let task = &self.tasks[index];
-        task.add(stretch, !self.spares_the_memory(task), program)
+        task.add(stretch, !self.bypasses_shared_memory(task), program)
     }
 
-    fn spares_the_memory(&self, task: &PricedCommand) -> bool {
+    fn bypasses_shared_memory(&self, task: &PricedCommand) -> bool {
         self.gpu_has_own_memory && task.by == Processor::Gpu && task.computes()
     }
 }
 
-/// What commands of one plan take.
+/// Prices the commands of one plan.
 struct Pricing<'p, 'a> {
     simulator: &'p Simulator<'a>,
     stages: &'p [Stage],
     plan: &'p Plan,
-    /// What each stage takes that is an operator of a compiled graph.
+    /// Phases of the stages that are operators of compiled graphs.
     compiled: Compiled,
 }
 
 impl Pricing<'_, '_> {
-    /// Adds the tasks of a command; `last` is the last task of each command before.
+    /// Adds the tasks of a command; `last` has the last task of each earlier command.
     fn price(&self, command: Command, last: &[TaskId], tasks: &mut Vec<PricedCommand>) -> Result<()> {
         let Command { stage, by, what, after } = command;
         let predecessors = after.into_iter().map(|before| last[before.index()]).collect();
         if let What::Compute { region, .. } = what {
             return self.compute(stage, (by, what, region), predecessors, tasks);
         }
-        let phases = self.meeting(stage, by, what);
+        let phases = self.overhead(stage, by, what);
         let (share, client, detail) = (Share::default(), None, None);
         tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
         Ok(())
     }
 
-    /// What brings results to who reads them.
-    fn meeting(&self, stage: usize, by: Processor, what: What) -> Phases {
+    /// The phases of a command that does not compute: synchronisation, a copy, or the host's work.
+    fn overhead(&self, stage: usize, by: Processor, what: What) -> Phases {
         let (device, mechanism) = (self.simulator.device, self.plan.synchronisation);
         let again = || resubmission(device, mechanism, &self.stages[stage].layer);
         let duration = match what {
@@ -188,17 +188,17 @@ impl Pricing<'_, '_> {
                     Memory::Host => Direction::ToHost,
                 };
                 let duration = copying(device, LinkTransfer { bytes, pieces }, direction);
-                // Bytes in a phase without duration would take what the memory takes for them.
+                // The engine would give a phase of zero duration the time that the memory needs for its bytes.
                 let bytes = if duration == Picos::ZERO { Bytes::ZERO } else { bytes };
                 return Phases::from_iter([Phase::new(PhaseKind::Transfer, duration, bytes)]);
             }
-            // A kernel model says what computing takes.
+            // Priced by a kernel model in `compute`.
             What::Compute { .. } => Picos::ZERO,
         };
         Phases::from_iter([Phase::new(PhaseKind::Synchronise, duration, Bytes::ZERO)])
     }
 
-    /// Adds the task of a part, or of each graph in which the NPU computes it.
+    /// Adds the task of a part, or one task per static graph in which the NPU computes it.
     fn compute(
         &self,
         stage: usize,
@@ -221,7 +221,7 @@ impl Pricing<'_, '_> {
         }
         let mut graphs = Vec::new();
         if let (Processor::Npu(cover), Operator::Linear(_)) = (by, &layer.operator)
-            && self.simulator.hands_products_over(layer.data_type)
+            && self.simulator.runs_products_singly(layer.data_type)
         {
             graphs = self.graphs(stage, region, cover)?;
         }
@@ -241,7 +241,7 @@ impl Pricing<'_, '_> {
         }
         let part = layer.with_output_channels(region.channels.length());
         graphs.into_iter().try_for_each(|rows| {
-            // Padding of a graph counts as rows only where the product is cut along them.
+            // Padded rows of a graph count towards the share only where the product is cut along its rows.
             let counted = if region.rows == whole.rows { whole.rows } else { Span::new(0, rows) };
             let region = Region { rows: counted, ..region };
             let share = if placement.is_cut() { Share::of(region, whole) } else { Share::default() };
@@ -249,8 +249,8 @@ impl Pricing<'_, '_> {
         })
     }
 
-    /// Rows of the graphs that compute a part of a product of activations and trained
-    /// weights, where products are handed over one by one.
+    /// Rows of each static graph that computes a part of a product of activations and trained
+    /// weights, where the NPU runs products one by one.
     fn graphs(&self, stage: usize, region: Region, cover: GraphCover) -> Result<Vec<u32>> {
         let device = self.simulator.device;
         let npu = device.systolic().ok_or_else(|| SimulateError::absent("NPU", device))?;
@@ -261,8 +261,8 @@ impl Pricing<'_, '_> {
     }
 }
 
-/// That the weights a plan leaves with a GPU fit its own memory, together with the
-/// tensors of its largest operator.
+/// Checks that the weights that a plan places on a GPU fit into its own memory, together
+/// with the tensors of its largest operator.
 fn check_room(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<()> {
     let Some(memory) = own_memory(device) else { return Ok(()) };
     let (mut weights, mut tensors) = (Bytes::ZERO, Bytes::ZERO);

@@ -1,9 +1,9 @@
-//! The memory of a profile as the engine shares it.
+//! Builds the engine's memory from a device profile.
 //!
-//! Responsible for: the capacity of the shared memory, and which curve of
-//! interference a processor's traffic follows. Not for: who gets what (`engine`).
-//! Invariant: without interference in the profile, processors share by max-min
-//! alone.
+//! Responsible for: the capacity of the shared memory, and the interference curve of
+//! each processor's traffic. Not for: how bandwidth is shared (`engine`).
+//! Invariant: without interference in the profile, processors are subject to max-min
+//! sharing alone.
 
 use super::Detail;
 use crate::device::{Interference, MAX_CLUSTERS, Memory, ProcessorKind, Profile};
@@ -11,11 +11,11 @@ use crate::engine::{self, Capacity, ClientId};
 use crate::kernel::CoreSet;
 use crate::units::BytesPerSecond;
 
-/// How the profile's interference calls each processor, in their order.
+/// Names of the processors in the profile's interference tables, by [`ProcessorKind`].
 const CLIENTS: [&str; ProcessorKind::ALL.len()] = ["cpu", "gpu", "npu"];
 
-/// The memory's capacity for one, two and three processors at once, and what they
-/// lose to each other.
+/// The memory's capacity for one, two and three active processors, with weights and
+/// interference curves.
 pub(crate) fn capacity(device: &Profile) -> Capacity {
     let accelerators = [ProcessorKind::Gpu, ProcessorKind::Npu].into_iter().zip(weights(&device.memory));
     let weighted = accelerators.fold(totals(&device.memory), |capacity, (processor, weight)| {
@@ -29,7 +29,7 @@ pub(crate) fn capacity(device: &Profile) -> Capacity {
     })
 }
 
-/// How many equal streams the traffic of what `by` computes counts for.
+/// The number of equal streams that the traffic of a task on `by` counts as in max-min sharing.
 pub(crate) fn streams_of(device: &Profile, detail: &Detail, by: ProcessorKind) -> u32 {
     let weights = weights(&device.memory);
     match by {
@@ -39,19 +39,19 @@ pub(crate) fn streams_of(device: &Profile, detail: &Detail, by: ProcessorKind) -
     }
 }
 
-/// How many streams one of the GPU counts for, and one of the NPU.
+/// The max-min weights of a stream of the GPU and of the NPU.
 fn weights(memory: &Memory) -> [u32; 2] {
     memory.streams.as_ref().map_or([1, 1], |streams| [streams.gpu, streams.npu])
 }
 
-/// What one, two and three processors move together.
+/// The total bandwidth of one, two and three active processors, without weights or interference.
 pub fn totals(memory: &Memory) -> Capacity {
     let clients = 1..=ProcessorKind::ALL.len();
     let curve: Vec<BytesPerSecond> = clients.map(|clients| memory.capacity(clients)).collect();
     Capacity::new(&curve)
 }
 
-/// The curve of a client.
+/// The engine's interference curve of a client.
 pub fn curve(interference: &Interference) -> engine::Interference {
     let rate = BytesPerSecond::from_gigabytes;
     let Interference { onset_gbps, saturation_gbps, alone_gbps, crowded_gbps, .. } = interference;
@@ -62,8 +62,8 @@ pub fn curve(interference: &Interference) -> engine::Interference {
     )
 }
 
-/// Whose curve the traffic of `cores` follows, where it is not the CPU's: that of
-/// the cluster of the main thread.
+/// The client of the main thread's cluster, where that cluster has an interference curve
+/// of its own; `None` where the traffic of `cores` follows the CPU's curve.
 pub(super) fn cluster_client(device: &Profile, cores: &CoreSet) -> Option<ClientId> {
     let cluster = cores.cluster(0)?;
     device.memory.interference_of(device.cpu.clusters.get(cluster)?.name.as_str())?;
@@ -76,8 +76,8 @@ mod tests {
     use crate::engine::{Engine, NoTrace, Program, TaskId, Work};
     use crate::units::{Bytes, Picos};
 
-    /// When tasks of the GPU and the NPU end that move so many gigabytes at these
-    /// rates alone, in seconds.
+    /// End times in seconds of one task each on the GPU and the NPU, given as gigabytes
+    /// moved and standalone rate.
     fn ends([gpu, npu]: [(f64, f64); 2]) -> [f64; 2] {
         let device = Profile::load("snapdragon-8gen3").unwrap();
         let mut program = Program::default();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_the_gpu_the_npu_gets_what_both_move_less_what_the_gpu_moves_alone() {
+    fn next_to_the_gpu_the_npu_gets_the_shared_bandwidth_less_the_gpus_standalone_rate() {
         // HeteroInfer, section 5.4: 43.3 GB/s with the GPU alone, 59.5 with both.
         let [gpu, npu] = ends([(43.3, 43.3), (16.2, 31.5)]);
         assert!((gpu - 1.0).abs() < 2e-3 && (npu - 1.0).abs() < 2e-3, "{gpu} {npu}");
@@ -105,8 +105,8 @@ mod tests {
 
     #[test]
     fn decode_gains_about_a_fifth_from_the_npu_s_bandwidth() {
-        // Llama-3-8B's 7.5 G weights of one token: half a byte each on the GPU, a byte on
-        // the NPU, which takes 15.8 % of them. HeteroInfer, section 5.4: 22 % faster.
+        // Llama-3-8B reads 7.5 G weights per token: half a byte each on the GPU, one byte on
+        // the NPU, which computes 15.8 % of them. HeteroInfer, section 5.4: 22 % faster.
         let weights = 7.5;
         let share = 0.158;
         let [alone, _] = ends([(0.5 * weights, 43.3), (1e-9, 31.5)]);

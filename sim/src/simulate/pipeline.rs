@@ -1,14 +1,14 @@
-//! Batches in a stream: several inferences at once in the processors' queues.
+//! Pipelining: several inferences (batches) at once in the processors' queues.
 //!
 //! Responsible for: the engine program of many batches of one plan, with a bounded
-//! number of them in flight and what the host does for each; throughput and the time of
-//! one batch. Not for: which operator runs where (a plan), or when anything runs (the
-//! engine). Invariant: with one batch in flight and no gap, a batch takes what
-//! [`Simulator::latency`] says.
+//! number of them in flight and the host's work for each; throughput and the latency of
+//! a batch. Not for: which operator runs where (a plan), or when anything runs (the
+//! engine). Invariant: with one batch in flight and no gap, the period is
+//! [`Simulator::latency`].
 //!
-//! A batch is a pipeline of segments: runs of tasks on one processor. Queues are filled
-//! as a pipeline of loops fills them: at each step every batch in flight is one segment
-//! further, the oldest batch first.
+//! A batch is a pipeline of segments, each a run of tasks on one processor. Queues are
+//! filled like those of a software pipeline: at each step every batch in flight advances
+//! by one segment, the oldest batch first.
 
 mod written;
 
@@ -26,38 +26,39 @@ use crate::workload::Stage;
 use written::Written;
 pub(super) use written::sinks;
 
-/// Batches before and after those that are measured, while the pipeline fills and
-/// empties: Unified Splitting, section III.G. At least as many as are in flight.
+/// Minimum number of unmeasured batches before and after the measured ones, while the
+/// pipeline fills and drains (Unified Splitting, section III.G). At least as many as are
+/// in flight.
 const WARM_UP: u32 = 5;
 
-/// Most batches that are measured: a program holds the tasks of all of them.
+/// Maximum number of measured batches: a program holds the tasks of all of them.
 const MAX_BATCHES: u32 = 200;
-/// Longest host work for one batch, in microseconds: a minute.
+/// Longest host work for one batch, in microseconds: one minute.
 const MAX_GAP_US: f64 = 60e6;
 
-/// The host's thread: a core of its own, beside the processors coexec plans for.
+/// The host's thread, on a core of its own in addition to the processors that coexec plans for.
 const HOST: ProcessorId = ProcessorId(ProcessorKind::ALL.len() as u8);
 
-/// The host's thread that gives operators to the processors.
+/// The host's thread that dispatches operators to the processors.
 const DISPATCHER: ProcessorId = ProcessorId(HOST.0 + 1);
 
 /// How batches are streamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pipeline {
-    /// Batches in flight at once, at most: 1 for one after the other, each with the host's
-    /// work before it.
+    /// Maximum number of batches in flight; 1 runs them one after the other, each preceded
+    /// by the host's work.
     pub depth: u32,
-    /// What the host does for each batch before its first operator and cannot do on
-    /// the processors planned for: fetching the input, preparing it, running the program.
+    /// Time of the host's work for each batch before its first operator, on none of the
+    /// processors planned for: fetching the input, preparing it, running the program.
     pub host_gap_us: Quantity,
-    /// What a framework that runs a model operator by operator, each node of its graph a
-    /// launch, spends on giving one to a processor. It runs ahead of the processors where
-    /// it can, so that only what outlasts them is seen.
+    /// Time that a framework which runs a model operator by operator, one launch per node of
+    /// its graph, needs to dispatch one operator. Dispatching runs ahead of the processors
+    /// where it can, so only the part that outlasts them is visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch_us: Option<Quantity>,
-    /// Batches measured, once the pipeline is full; at least these, and as many as fill it a whole number of
-    /// times, so that the first and the last end at the same place in a round.
+    /// Number of batches measured once the pipeline is full. Rounded up to a multiple of `depth`, so that the
+    /// first and the last batch end at the same point of a round.
     #[serde(default = "default_batches")]
     pub batches: u32,
 }
@@ -67,21 +68,21 @@ fn default_batches() -> u32 {
 }
 
 impl Pipeline {
-    /// So many batches in flight, with so many microseconds of the host for each.
+    /// A pipeline with `depth` batches in flight and `host_gap_us` microseconds of host work for each.
     pub fn new(depth: u32, host_gap_us: f64) -> Self {
         let host_gap_us = Quantity::plain(host_gap_us);
         Self { depth, host_gap_us, dispatch_us: None, batches: default_batches() }
     }
 
-    /// Batches that are measured.
+    /// Number of batches that are measured: `batches`, rounded up to a multiple of `depth`.
     pub fn measured(&self) -> u32 {
         self.batches.next_multiple_of(self.depth.max(1))
     }
 
-    /// What the host does before a batch of `stages`, and what giving its operators to processors takes.
+    /// The host's time before a batch of `stages`, and its time to dispatch the operators of the batch.
     pub(crate) fn host(&self, stages: &[Stage]) -> [Picos; 2] {
         let launched = stages.iter().filter(|stage| {
-            // Views of what is there: nothing runs.
+            // Views of existing data launch nothing.
             !stage.layer.operator.is_view()
         });
         let count: usize = launched.map(|stage| stage.nodes.len().max(1)).sum();
@@ -99,19 +100,19 @@ impl Pipeline {
     }
 }
 
-/// What a stream of batches comes to, once the pipeline is full.
+/// Throughput and latency of a stream of batches once the pipeline is full.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stream {
     /// From the end of one batch to the end of the next, on average.
     #[serde(rename = "period_ps")]
     pub period: Picos,
-    /// Batches in a second.
+    /// Throughput, in batches per second.
     pub batches_per_second: f64,
     /// From the start of the host's work for a batch to its last result, on average.
     #[serde(rename = "batch_latency_ps")]
     pub batch_latency: Picos,
-    /// Part of the time that the host and each processor that takes part is busy, in
-    /// percent.
+    /// Busy time of the host and of each processor with tasks, in percent of the measured
+    /// time.
     pub busy_percent: Vec<(String, f64)>,
 }
 
@@ -124,7 +125,7 @@ impl Simulator<'_> {
         self.stream_lowered(&Lowered::new(stages, plan, self)?, stages, pipeline, &[])
     }
 
-    /// The same of tasks, each of which takes so many times longer in every batch, where that is said.
+    /// Streams lowered tasks, each stretched in every batch by its entry of `stretch` (1 beyond its end).
     pub(super) fn stream_lowered(
         &mut self,
         lowered: &Lowered,
@@ -139,7 +140,7 @@ impl Simulator<'_> {
         Ok(self.read_stream(lowered, &written, [warm_up, measured]))
     }
 
-    /// How long each processor is busy with one run of `plan`, beside nobody.
+    /// Uncontended busy time of each processor in one run of `plan`.
     ///
     /// # Errors
     /// As [`Simulator::run`].
@@ -191,8 +192,8 @@ impl Simulator<'_> {
         Stream { period, batches_per_second, batch_latency, busy_percent }
     }
 
-    /// What the busiest of host and processors does for one of `batches`, on average. The period is no shorter,
-    /// though the first and the last of those measured may end at other places of a round.
+    /// Mean busy time per batch of the busiest of host and processors, over `batches`. It is a lower bound of
+    /// the period, even where the first and the last measured batch end at different points of a round.
     fn work(&self, lowered: &Lowered, written: &Written, batches: &Range<u32>) -> Picos {
         let mut busy = [Picos::ZERO; ProcessorKind::ALL.len() + 1];
         let length = |task: TaskId| self.engine.finish(task) - self.engine.start(task);
@@ -216,7 +217,7 @@ mod tests {
     use crate::plan::synchronisation::Mechanism;
     use crate::workload::{fuse, network};
 
-    /// VGG-16's stages, its last `on_cpu` of them on two cores.
+    /// The stages of VGG-16 and a plan with the last `on_cpu` of them on two cores.
     fn plan(profile: &Profile, on_cpu: usize) -> (Vec<Stage>, Plan) {
         let stages = fuse(&network("vgg16").unwrap());
         let cores = CoreSet::fastest(&profile.cpu, 2).unwrap();
@@ -259,7 +260,7 @@ mod tests {
         let profile = Profile::load("pixel4").unwrap();
         let (one, three) = (stream(&profile, 3, 1, 0.0), stream(&profile, 3, 3, 0.0));
         assert!(three.period < one.period);
-        assert!(three.batch_latency >= one.batch_latency, "each batch takes no less for it");
+        assert!(three.batch_latency >= one.batch_latency, "overlap does not speed up a single batch");
         let busiest = three.busy_percent.iter().map(|(_, busy)| *busy).fold(0.0, f64::max);
         assert!(busiest > 99.0, "{three:?}");
     }
@@ -274,7 +275,7 @@ mod tests {
             Simulator::new(&profile, Library::Xnnpack).stream(&stages, &plan, &pipeline).unwrap().period
         };
         assert_eq!(period(1.0), period(0.0));
-        // Nodes of VGG-16, rectifiers included: more launches than fused stages.
+        // Nodes of VGG-16, including its ReLUs: more launches than fused stages.
         let nodes: usize = stages.iter().map(|stage| stage.nodes.len()).sum();
         assert!(nodes > stages.len());
         assert!(period(1e6) >= Picos::from_micros(1e6 * stages.len() as f64));

@@ -1,4 +1,4 @@
-//! What a simulation says of a run: plain data, as it is printed and serialised.
+//! The prediction of a run: plain data, as it is printed and serialised.
 
 use crate::schedule::StepKind;
 use serde::Serialize;
@@ -13,59 +13,59 @@ pub struct Prediction {
     /// From the start of the first task to the end of the last.
     #[serde(rename = "latency_ps")]
     pub latency: Picos,
-    /// Once, before the first run: making the NPU's static graphs for the longest
-    /// input, where the plan uses an NPU.
+    /// One-time cost before the first run: building the NPU's static graphs for the longest
+    /// input; `None` where the plan uses none.
     #[serde(rename = "preparation_ps")]
     pub preparation: Option<Picos>,
-    /// What the latency consists of.
+    /// Breakdown of the latency along the critical path.
     pub composition: Composition,
     /// Bytes moved to and from memory.
     pub bytes: Bytes,
     /// Their mean rate.
     #[serde(rename = "bandwidth_bytes_per_second")]
     pub bandwidth: BytesPerSecond,
-    /// Energy of the run, where the profile knows power.
+    /// Energy of the run; `None` where the profile has no power table.
     #[serde(rename = "energy_joules")]
     pub energy: Option<Joules>,
-    /// What of it no row of [`Self::processors`] tells.
+    /// The part of the energy that no row of [`Self::processors`] includes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_energy: Option<OtherEnergy>,
-    /// Memory of weights and results, and what the plan adds to it.
+    /// Memory of weights and results, and the overhead of the plan.
     pub memory: Footprint,
-    /// All of that at once.
+    /// The sum of that memory.
     #[serde(rename = "peak_memory_bytes")]
     pub peak_memory: Bytes,
-    /// Whether the device's memory holds it, where its size is known.
+    /// Whether it fits into the device's memory; `None` where the size of that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fits_memory: Option<bool>,
-    /// Each processor that did something.
+    /// Every processor that has tasks.
     pub processors: Vec<ProcessorUse>,
     /// The operators, in order.
     pub stages: Vec<StageReport>,
-    /// What the latency consists of: tasks each of which started when the one
-    /// before it ended.
+    /// Tasks that determine the latency, each of which started when the one before it
+    /// ended.
     pub critical_path: Vec<CriticalStep>,
-    /// Engine events.
+    /// Number of engine events.
     pub events: u64,
 }
 
-/// What a latency consists of, along the critical path: its parts add up to it.
+/// Breakdown of a latency along the critical path; the parts add up to the latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Composition {
-    /// Computing: what the operators' [`StageReport::critical`] add up to.
+    /// Computing: the sum of the operators' [`StageReport::critical`].
     #[serde(rename = "computing_ps")]
     pub computing: Picos,
-    /// Until the inputs are where they are read: the way to the GPU's first launch, and copies into a
-    /// memory of its own.
+    /// Bringing inputs to where they are read: from the call to the GPU's first launch, and copies into a
+    /// GPU's own memory.
     #[serde(rename = "copies_in_ps")]
     pub copies_in: Picos,
-    /// Until the results are with the caller: the way back, and copies out of a GPU's own memory.
+    /// Bringing results to the caller: the read-back, and copies out of a GPU's own memory.
     #[serde(rename = "copies_out_ps")]
     pub copies_out: Picos,
     /// Handing results to other processors.
     #[serde(rename = "hand_overs_ps")]
     pub hand_overs: Picos,
-    /// Bringing the parts of operators together.
+    /// Joining the parts of cut operators.
     #[serde(rename = "joins_ps")]
     pub joins: Picos,
 }
@@ -82,7 +82,7 @@ impl Composition {
         ]
     }
 
-    /// The parts that one of the latencies has, and computing.
+    /// Names of the parts that are nonzero in at least one of `all`, and always of computing.
     pub fn named_parts<'a>(all: impl IntoIterator<Item = &'a Self>) -> Vec<&'static str> {
         let mut most = Self { computing: Picos(1), ..Self::default() }.parts();
         for composition in all {
@@ -94,17 +94,17 @@ impl Composition {
     }
 }
 
-/// Energy of a run that is not of a processor which did something: with theirs it adds up
-/// to that of the run.
+/// Energy of a run that is not attributed to a processor with tasks. With the energy of
+/// those processors it adds up to that of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OtherEnergy {
     /// Moving bytes to and from memory.
     #[serde(rename = "memory_joules")]
     pub memory: Joules,
-    /// Processors that do nothing all the while.
+    /// Processors without tasks, idle during the run.
     #[serde(rename = "idle_processors_joules")]
     pub idle_processors: Joules,
-    /// What the device draws whatever runs.
+    /// Base power of the device, which does not depend on what runs.
     #[serde(rename = "base_joules")]
     pub base: Joules,
 }
@@ -114,29 +114,29 @@ pub struct OtherEnergy {
 pub struct ProcessorUse {
     /// The processor.
     pub processor: ProcessorKind,
-    /// Time spent computing (launches included).
+    /// Time spent computing, including launches.
     #[serde(rename = "busy_ps")]
     pub busy: Picos,
-    /// Time spent waiting for another processor before and between its own tasks
-    /// and, for the GPU, for the last join.
+    /// Time spent waiting for other processors before and between its own tasks and, on
+    /// the GPU, for the last join.
     #[serde(rename = "wait_ps")]
     pub wait: Picos,
-    /// Time spent on hand-overs, joins and transfers and, once an inference, between
+    /// Time spent on hand-overs, joins and transfers and, once per inference, between
     /// the caller and the GPU.
     #[serde(rename = "overhead_ps")]
     pub overhead: Picos,
-    /// Part of the wait the CPU spends polling, at the power of a core that polls.
+    /// Part of the wait that the CPU spends polling, at the polling power of a core.
     #[serde(rename = "polling_ps")]
     pub polling: Picos,
-    /// What crossed the link of a GPU with memory of its own; part of the overhead.
+    /// Copies over the link of a GPU with its own memory, included in the overhead; `None` without such copies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfers: Option<Transfers>,
-    /// Bytes it moved.
+    /// Bytes it moved to and from memory.
     pub bytes: Bytes,
-    /// Mean rate of those bytes while it was busy.
+    /// Those bytes divided by its busy time.
     #[serde(rename = "bandwidth_bytes_per_second")]
     pub bandwidth: BytesPerSecond,
-    /// Energy it used.
+    /// Energy it used; `None` where the profile does not state its power.
     #[serde(rename = "energy_joules")]
     pub energy: Option<Joules>,
 }
@@ -144,10 +144,10 @@ pub struct ProcessorUse {
 /// Copies between a GPU's own memory and the host's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Transfers {
-    /// Time they took.
+    /// Total time.
     #[serde(rename = "time_ps")]
     pub time: Picos,
-    /// Bytes that crossed.
+    /// Bytes copied.
     pub bytes: Bytes,
 }
 
@@ -164,10 +164,10 @@ pub struct StageReport {
     /// When its result was complete.
     #[serde(rename = "finish_ps")]
     pub finish: Picos,
-    /// How much of the latency is its computing: nothing while another operator decides it.
+    /// Its computing on the critical path; zero where other operators determine the latency.
     #[serde(rename = "critical_ps")]
     pub critical: Picos,
-    /// What each processor computed of it.
+    /// The part that each processor computed.
     pub parts: Vec<PartReport>,
 }
 
@@ -176,9 +176,9 @@ pub struct StageReport {
 pub struct PartReport {
     /// The processor.
     pub processor: ProcessorKind,
-    /// Output channels it computed, where the operator was cut.
+    /// Output channels it computed, where the operator was cut along them.
     pub channels: Option<u32>,
-    /// Rows of the output it computed, where the operator was cut along its height.
+    /// Output rows it computed, where the operator was cut along its height.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u32>,
     /// When it started.
@@ -187,10 +187,10 @@ pub struct PartReport {
     /// When it finished.
     #[serde(rename = "finish_ps")]
     pub finish: Picos,
-    /// How long it then waited for the other part.
+    /// How long it then waited for the other parts.
     #[serde(rename = "wait_ps")]
     pub wait: Picos,
-    /// Why it took that long.
+    /// How the kernel model arrives at its time.
     pub detail: Detail,
 }
 

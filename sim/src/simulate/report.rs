@@ -1,4 +1,4 @@
-//! What the engine's times mean: use of processors, critical path, energy.
+//! Turns the engine's times into a prediction: utilisation, critical path, energy.
 
 use super::energy::{idle_cores, of_threads};
 use super::footprint::footprint;
@@ -15,8 +15,8 @@ use crate::schedule::{Memory, What};
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos, Watts};
 use crate::workload::Stage;
 
-/// How long `thread` works during an operator that took `length` instead of its
-/// `nominal` time.
+/// Busy time of `thread` during an operator that took `length` instead of its `nominal`
+/// time; thread 0 is busy throughout.
 pub(super) fn working_time(schedule: &cpu::Schedule, thread: u32, length: Picos, nominal: Picos) -> Picos {
     if thread == 0 || nominal == Picos::ZERO {
         return length;
@@ -25,7 +25,7 @@ pub(super) fn working_time(schedule: &cpu::Schedule, thread: u32, length: Picos,
     busy.scale(length.0 as f64 / nominal.0 as f64).min(length)
 }
 
-/// Reads the finished engine of `simulator`.
+/// The prediction of the run that the engine of `simulator` has just finished.
 pub(super) fn report(
     simulator: &Simulator<'_>,
     stages: &[Stage],
@@ -90,7 +90,7 @@ impl Reader<'_> {
 
     fn preparation(&self, stages: &[Stage]) -> Option<Picos> {
         let npu = self.simulator.device.systolic()?;
-        // Graphs of whole networks are compiled where the network is made.
+        // Graphs of whole networks are compiled ahead of time, with the network.
         let made =
             self.of(ProcessorKind::Npu).filter(|(_, task)| matches!(task.detail, Some(Detail::Npu(_))));
         let rows = made.map(|(_, task)| stages[task.stage].layer.operator.output().width);
@@ -139,12 +139,12 @@ impl Reader<'_> {
         usage
     }
 
-    /// How much of a wait the CPU spins.
+    /// The part of a wait that the CPU spends polling.
     fn polling(&self, wait: Picos) -> Picos {
         synchronisation::polling(&self.simulator.device.sync, self.plan.synchronisation, wait)
     }
 
-    /// The GPU polls until the last join ends, also where nothing follows it.
+    /// The GPU's wait after its last task: it polls until the last join ends. Zero for other processors.
     fn trailing_wait(&self, processor: ProcessorKind, free: Picos) -> Picos {
         let joins = self.tasks.iter().enumerate().filter(|(_, task)| matches!(task.what, What::Join { .. }));
         let joined =
@@ -168,7 +168,7 @@ impl Reader<'_> {
         Some(used + accelerator.idle().during(idle) + self.link_energy(usage))
     }
 
-    /// What the link takes of the energy of a GPU with memory of its own.
+    /// Energy of copies over the link of a GPU with its own memory.
     fn link_energy(&self, usage: &ProcessorUse) -> Joules {
         let crossed = usage.transfers.map(|transfers| transfers.bytes);
         own_memory(self.simulator.device)
@@ -176,7 +176,7 @@ impl Reader<'_> {
             .map_or(Joules(0.0), |(memory, bytes)| memory.link.energy(bytes))
     }
 
-    /// How long the GPU's queue is with the host or the link, which leaves the GPU idle.
+    /// Time that the GPU's queue spends on the host's work or on the link, while the GPU idles.
     fn off_processor(&self, processor: ProcessorKind) -> Picos {
         self.of(processor)
             .filter(|(_, task)| matches!(task.what, What::Submit | What::ReadBack | What::Move { .. }))
@@ -184,8 +184,8 @@ impl Reader<'_> {
             .sum()
     }
 
-    /// Every core idles unless it takes part in an operator; the main core also
-    /// synchronises and polls.
+    /// Energy of the CPU: idle power of every core, plus the energy of cores that take part
+    /// in an operator. The main core also synchronises and polls.
     fn cpu_energy(&self, power: &Power) -> Joules {
         let mut energy = Watts(idle_cores(self.simulator.device, power)).during(self.latency);
         let mut free = Picos::ZERO;
@@ -207,7 +207,7 @@ impl Reader<'_> {
         energy
     }
 
-    /// When the host has the GPU's part of a stage.
+    /// When the GPU's part of a stage has been copied to the host; zero without copies.
     fn gpu_part_on_host(&self, stage: usize) -> Picos {
         let copies = self.of(ProcessorKind::Gpu).filter(|(_, task)| {
             task.stage == stage && matches!(task.what, What::Move { to: Memory::Host, .. })
@@ -229,7 +229,7 @@ impl Reader<'_> {
             .collect();
         for (index, task) in self.tasks.iter().enumerate() {
             if matches!(task.what, What::Submit | What::ReadBack) {
-                // The inference's, not the operator's.
+                // These belong to the inference, not to the operator.
                 continue;
             }
             let report = &mut reports[task.stage];
@@ -267,7 +267,7 @@ impl Reader<'_> {
         reports
     }
 
-    /// For each task, the one before it on its processor.
+    /// For each task, the previous one on its processor.
     fn before_on_processor(&self) -> Vec<Option<usize>> {
         let mut latest = [None; ProcessorKind::ALL.len()];
         let tasks = self.tasks.iter().enumerate();
@@ -278,7 +278,7 @@ impl Reader<'_> {
         self.finish(index) - self.start(index)
     }
 
-    /// What the tasks of the critical path add to the latency.
+    /// Breakdown of the latency over the tasks of the critical path.
     fn composition(&self, path: &[usize]) -> Composition {
         let mut sums = Composition::default();
         for &index in path {
@@ -294,8 +294,9 @@ impl Reader<'_> {
         sums
     }
 
-    /// From the last task back: what a task waited for is the predecessor, or
-    /// the task before it on its processor, that ended last; when it started.
+    /// The critical path, found backwards from the task that ends last. Each task waited
+    /// for the one that ended last among its predecessors and the previous task on its
+    /// processor.
     fn critical_tasks(&self) -> Vec<usize> {
         let mut path = Vec::new();
         let before = self.before_on_processor();
@@ -315,7 +316,7 @@ impl Reader<'_> {
         path
     }
 
-    /// The tasks of a path, as they are told.
+    /// The tasks of a path as steps of the prediction.
     fn steps(&self, stages: &[Stage], path: &[usize]) -> Vec<CriticalStep> {
         let step = |&index: &usize| {
             let task = &self.tasks[index];

@@ -1,9 +1,9 @@
 //! Monte-Carlo jitter: the spread of the latency over repeated runs.
 //!
-//! Each compute task's time is multiplied by a log-normal factor of median 1,
-//! whose spread is the profile's. Every draw comes from a stream keyed by seed,
-//! sample and task, so that neither more samples nor another processor shift
-//! the draws of the others, and any number of threads gives the same result.
+//! Each compute task's time is multiplied by a log-normal factor of median 1 with the
+//! spread stated in the profile. Every draw comes from a stream keyed by seed, sample
+//! and task. Neither more samples nor another processor shifts the other draws, and
+//! any number of threads gives the same result.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -18,14 +18,14 @@ use crate::plan::Plan;
 use crate::units::Picos;
 use crate::workload::Stage;
 
-/// Mean absolute deviation of a standard normal distribution, sqrt(2/pi):
-/// profiles state jitter as a mean absolute deviation.
+/// Mean absolute deviation of the standard normal distribution, sqrt(2/pi). Profiles
+/// state jitter as a mean absolute deviation.
 pub(super) const MEAN_ABSOLUTE_DEVIATION: f64 = 0.797_884_560_802_865_4;
 
 /// Two-sided 95 % quantile of the standard normal distribution.
 const NORMAL_95: f64 = 1.959_963_984_540_054;
 
-/// Tasks one sample may have before streams would collide.
+/// Bits of a stream's key that hold the task: with more tasks per sample, streams would collide.
 const TASK_BITS: u32 = 24;
 
 /// Latencies of repeated runs.
@@ -49,8 +49,8 @@ pub struct Samples {
     pub percentiles: [(u8, Picos); 6],
 }
 
-/// Runs `plan` `count` times with jitter, on the device of `simulator` and with what
-/// it measures.
+/// Runs `plan` `count` times with jitter, on the device and under the measure of
+/// `simulator`.
 ///
 /// # Errors
 /// As [`Simulator::run`].
@@ -70,8 +70,8 @@ pub fn sample(
     Ok(summarise(&latencies, seed))
 }
 
-/// Latencies of a plan, one a run, with the time of each command multiplied by what `factor` says of it in
-/// that run; periods where a pipeline streams it.
+/// Latencies of a plan, one per run, or periods where a pipeline streams it. The time of each command is
+/// multiplied by `factor(run, index, command)`.
 ///
 /// # Errors
 /// As [`Simulator::run`].
@@ -82,7 +82,7 @@ pub(super) fn stretched<Run: Copy + Send>(
     factor: impl Fn(Run, usize, &PricedCommand) -> f64 + Sync,
 ) -> Result<Vec<Picos>> {
     let lowered = Lowered::new(stages, plan, simulator)?;
-    // The tasks are lowered, with the host path; the engine alone is run.
+    // The lowered tasks include the host path, so a plain simulator runs them.
     let engine = || Simulator::new(simulator.device, simulator.library);
     let latency = |engine: &mut Simulator<'_>, run: Run| {
         let tasks = lowered.tasks.iter().enumerate();
@@ -95,7 +95,8 @@ pub(super) fn stretched<Run: Copy + Send>(
     runs.into_par_iter().map_init(engine, latency).collect()
 }
 
-/// The factor on a time whose logarithm's mean absolute deviation is so many percent, where it is off by that.
+/// The factor on a time that deviates by `percent`: e^(percent / 100 / [`MEAN_ABSOLUTE_DEVIATION`]). With a
+/// standard normal multiple of a spread as `percent`, the mean absolute deviation of its logarithm is that spread.
 pub(super) fn factor(percent: f64) -> f64 {
     (percent / 100.0 / MEAN_ABSOLUTE_DEVIATION).exp()
 }
@@ -119,13 +120,13 @@ fn stretch(jitter: &Jitter, task: &PricedCommand, seed: u64, stream: u64) -> f64
     factor(normal(seed, stream) * percent)
 }
 
-/// The percentile of times that are sorted and at least one.
+/// The nearest-rank percentile of sorted times, of which there is at least one.
 pub(super) fn nearest_rank(sorted: &[Picos], percent: u8) -> Picos {
     let rank = (f64::from(percent) / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-/// `latencies` are sorted and at least one.
+/// Summary of sorted latencies, of which there is at least one.
 fn summarise(latencies: &[Picos], seed: u64) -> Samples {
     let count = latencies.len();
     let n = count as f64;

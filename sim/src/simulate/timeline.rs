@@ -1,5 +1,5 @@
-//! A run as tracks: one a CPU core, the GPU's queue, its compute units, the NPU,
-//! and the memory's rate.
+//! Timeline of a run: one track per CPU core, for the GPU's queue, its compute units and
+//! the NPU, and counters of the memory bandwidth.
 
 mod bandwidth;
 mod folds;
@@ -15,8 +15,8 @@ use crate::timeline::{Activity, Stretch, Timeline, Track, TrackKind};
 use crate::units::Picos;
 use crate::workload::Stage;
 
-/// Most equal steps of one phase that are shown one by one; more would be
-/// thinner than a pixel and are shown as one slice that says how many there are.
+/// Maximum number of equal steps of one phase with a slice each. More would be thinner
+/// than a pixel and get one slice that states their number.
 const MAX_STEPS_SHOWN: u32 = 64;
 
 /// The timeline of `stages` under `plan`.
@@ -31,7 +31,7 @@ pub fn timeline(simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) ->
     let mut drawing = Drawing::new(simulator.device);
     let mut spans: Vec<Vec<(Picos, Picos)>> = vec![Vec::new(); lowered.tasks.len()];
     for &(task, start, end) in &recorder.phases {
-        // Rows come by end, and a task's phases end one after the other.
+        // Phases are recorded by end, so those of one task come in order.
         spans[task.0 as usize].push((start, end));
     }
     for (task, spans) in lowered.tasks.iter().zip(&spans) {
@@ -41,26 +41,26 @@ pub fn timeline(simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) ->
     Ok(Timeline { tracks: drawing.finish(), counters, end })
 }
 
-/// Most tasks of a run whose processors' bandwidths are shown one by one: beyond, the
-/// steps would be thinner than a pixel.
+/// Maximum number of tasks in a run for which the bandwidth of each processor is shown.
+/// With more, the steps would be thinner than a pixel.
 const MOST_TASKS_WITH_FLOWS: usize = 10_000;
 
 pub(super) struct Drawing<'a> {
     device: &'a Profile,
-    /// One track a core of the device, in the profile's order.
+    /// One track per core of the device, in the profile's order.
     cores: Vec<Track>,
     queue: Track,
     units: Track,
     npu: Track,
-    /// When the CPU's main core and the GPU last had something to do.
+    /// When the CPU's main core and the GPU became free.
     cpu_free: Picos,
     gpu_free: Picos,
-    /// Whether what is not computed is a wait: nobody else uses the processors.
+    /// Whether gaps are drawn as waits: a single application uses the processors.
     shows_waits: bool,
 }
 
 impl<'a> Drawing<'a> {
-    /// Of several applications, whose processors wait for none of them alone.
+    /// A drawing of several applications: gaps are not drawn, as no single application causes them.
     pub(super) fn without_waits(device: &'a Profile) -> Self {
         Self { shows_waits: false, ..Self::new(device) }
     }
@@ -120,13 +120,13 @@ impl<'a> Drawing<'a> {
                 self.npu.slices.push(slice(label, Activity::Compute, start, end));
                 folds::draw(&mut self.npu.slices, task.phases.as_slice(), spans);
             }
-            // Of which no kernel model says more: a renderer's.
+            // A renderer's frame, which has no kernel model.
             None if task.computes() => self.gpu(&label, task, spans),
             None => self.synchronise(&label, task, start, end),
         }
     }
 
-    /// The physical core of each thread: the first ones of each cluster.
+    /// The core of each thread: the first cores of each cluster.
     fn core_indices(&self, cores: &CoreSet) -> Vec<usize> {
         let mut indices = Vec::new();
         for group in cores.groups() {
@@ -174,7 +174,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The main core waits from when it was free until `until`.
+    /// Draws the main core's wait from when it became free to `until`.
     fn cpu_wait(&mut self, main: usize, until: Picos) {
         if self.shows_waits && until > self.cpu_free {
             self.push_core(main, slice("wait", Activity::Wait, self.cpu_free, until));
@@ -215,7 +215,7 @@ impl<'a> Drawing<'a> {
                 }
                 self.cpu_free = end;
                 if matches!(task.what, What::Join { .. }) {
-                    // The GPU's queue polls until the join is over.
+                    // The GPU's queue polls until the join ends.
                     self.gpu_wait(end);
                 }
             }
@@ -231,7 +231,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// What a phase is called, and what it is.
+/// Name and activity of a phase's slice.
 fn shown(kind: PhaseKind) -> (&'static str, Activity) {
     match kind {
         PhaseKind::QueueGap => ("gap", Activity::Wait),
@@ -252,7 +252,7 @@ fn shown(kind: PhaseKind) -> (&'static str, Activity) {
     }
 }
 
-/// A thread's busy time where contention stretched the phase.
+/// A thread's busy time, scaled by how much contention stretched the phase.
 fn contended(busy: Picos, phase: &Phase, start: Picos, end: Picos) -> Picos {
     let length = end - start;
     if length == phase.duration || phase.duration == Picos::ZERO {
@@ -261,7 +261,7 @@ fn contended(busy: Picos, phase: &Phase, start: Picos, end: Picos) -> Picos {
     busy.scale(length.0 as f64 / phase.duration.0 as f64)
 }
 
-/// One slice an occupancy round, where there are not too many.
+/// One slice per occupancy round, or one for all where there are more than [`MAX_STEPS_SHOWN`].
 fn rounds(slices: &mut Vec<Stretch>, name: &str, phase: &Phase, start: Picos, end: Picos) {
     if phase.steps <= 1 || phase.steps > MAX_STEPS_SHOWN {
         let name = if phase.steps > 1 { format!("{} rounds", phase.steps) } else { name.to_owned() };

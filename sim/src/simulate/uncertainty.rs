@@ -1,8 +1,8 @@
-//! What plans take where a profile's times are off.
+//! Latencies of plans under random errors of a profile's times.
 //!
-//! Responsible for: drawing how far they are off, and running plans so. Not for: how a single device's runs
+//! Responsible for: drawing errors, and running plans under them. Not for: how repeated runs on one device
 //! differ (`sample`), or what follows for a choice (`explore::advice`). Invariant: in one draw all plans see the
-//! same errors: one for each processor, one for each operator on it, one for meetings and one for cuts.
+//! same errors: one per processor, one per operator on it, one for hand-overs and joins, and one for cuts.
 
 use std::ops::Range;
 
@@ -17,59 +17,60 @@ use crate::schedule::What;
 use crate::units::Picos;
 use crate::workload::Stage;
 
-/// Draws that answers are judged by: with so many, how often one is faster is known to 3 % (one standard deviation).
+/// Number of draws by which plans are compared. The fraction in which one plan is faster then has a standard
+/// deviation of about 3 %.
 pub const DRAWS: u64 = 200;
 
 /// Seed of the draws.
 const SEED: u64 = 1;
 
-/// Stages that one draw may have before streams would collide.
+/// Bits of a stream's key below the draw: with more stages, streams would collide.
 const STAGE_BITS: u32 = 32;
 
-/// Streams of a draw before those of its operators: one for each processor, then these.
+/// Streams of a draw: one per processor, then these, then those of its operators.
 const MEETINGS: u64 = ProcessorKind::ALL.len() as u64;
 const CUTS: u64 = MEETINGS + 1;
 const FIRST_OPERATOR: u64 = CUTS + 1;
 
-/// How far hand-overs and joins may be off, in percent. Assumed: they are measured on few phones.
+/// Mean absolute error of hand-overs and joins, in percent. Assumed: they are measured on few phones.
 const MEETING_PERCENT: f64 = 20.0;
 
-/// Standard deviations of a normal distribution below which 95 % of it lie.
+/// One-sided 95 % quantile of the standard normal distribution.
 const NORMAL_95_ONE_SIDED: f64 = 1.644_853_626_951_472;
 
-/// How far a profile's times may be off: mean absolute errors in percent.
+/// Errors of a profile's times: mean absolute errors, in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Errors {
-    /// Of all operators on each processor together, in their order.
+    /// Error that all operators on a processor share, by [`ProcessorKind`].
     pub common_percent: [f64; 3],
-    /// Of each operator beside that.
+    /// Additional error of each operator, by [`ProcessorKind`].
     pub operator_percent: [f64; 3],
-    /// Of hand-overs and joins together.
+    /// Error that all hand-overs and joins share.
     pub meeting_percent: f64,
-    /// By how much parts of cut operators take longer than predicted.
+    /// Bias of parts of cut operators: how much longer than predicted they take.
     pub cut_bias_percent: f64,
-    /// How far that itself may be off.
+    /// Mean absolute error around that bias.
     pub cut_percent: f64,
-    /// By how much networks shared by several processors take longer than predicted, and how far that may be
-    /// off, in place of what cuts do; none where no such network was measured.
+    /// Bias of networks that several processors share, and the mean absolute error around it. Replaces the
+    /// error of cuts for such networks; `None` where none was measured.
     pub plan_percent: Option<[f64; 2]>,
 }
 
-/// One draw of errors: how many times longer than a profile says something takes.
+/// One draw of errors: factors on the times of a profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Deviation {
-    /// Computing on each processor, in their order.
+    /// Computing, by [`ProcessorKind`].
     pub(crate) computing: [f64; 3],
-    /// Handing over and joining.
+    /// Hand-overs and joins.
     pub(crate) meeting: f64,
-    /// Parts of cut operators, beside that.
+    /// Additional factor on parts of cut operators.
     cut: f64,
-    /// All of a network that several processors share, in place of that.
+    /// Factor on everything in a network that several processors share.
     plan: f64,
 }
 
 impl Errors {
-    /// The same error for all operators of each processor, and for meetings; none for each operator.
+    /// One error for each processor, and for hand-overs and joins; no additional error of single operators.
     pub fn common(percent: f64) -> Self {
         Self {
             common_percent: [percent; 3],
@@ -81,15 +82,16 @@ impl Errors {
         }
     }
 
-    /// Where times were measured (`known`), what `device` states of itself: cross-validated errors of whole
-    /// networks, and of GPU kernels; 10 % where it states none. 20 % where they are scaled from another
-    /// device, or from another library's; 35 % where they are assumed. Those three are assumed themselves.
+    /// Errors by the basis of each processor's times (`known`). Measured or transferred: the cross-validated
+    /// errors that `device` states for whole networks and for GPU kernels, 10 % where it states none. Scaled
+    /// from another device or library: 20 %. Assumed: 35 %. These three percentages are assumptions.
     pub fn of(device: &Profile, known: &[Known]) -> Self {
         let groups = groups(device);
         let is_on = |group: &&Group, kind| matches!(group.name, ErrorGroup::On { processor, .. } if processor == kind);
         let stated = |kind: ProcessorKind, whole: bool| {
             let of_kind = || groups.iter().filter(|group| is_on(group, kind) && group.n > 0);
-            // Groups of the CPU are of whole networks, unless those that a probe timed stand beside its layers.
+            // Groups of the CPU are errors of whole networks, unless a probe has added groups of networks to
+            // those of single layers.
             let all_are_whole = kind == ProcessorKind::Npu
                 || (kind == ProcessorKind::Cpu && !of_kind().any(|group| group.name.is_of_networks()));
             let is_whole = |group: &Group| all_are_whole || group.name.is_of_networks();
@@ -120,8 +122,9 @@ impl Errors {
         }
     }
 
-    /// Of that time of a language model that is stored in `format`: what `device` states of times of such on the
-    /// processor that computes it alone, by runtimes that compile whole steps; else [`Self::of`] what is known.
+    /// Errors of one time (`part`) of a language model stored in `format`. Where a single processor computes it
+    /// and `device` states the error of such times, by runtimes that compile whole steps: that error; otherwise
+    /// [`Self::of`].
     pub fn of_language(device: &Profile, known: &[Known], (format, part): (&str, AnswerPart)) -> Self {
         let mut errors = Self::of(device, known);
         if let [Known { processor: kind, basis: Basis::Measured | Basis::Transferred, .. }] = known
@@ -133,8 +136,8 @@ impl Errors {
         errors
     }
 
-    /// What is off of one plan: of a network on several processors as a whole, where that was measured, else of
-    /// its cuts.
+    /// The errors that apply to one plan: of a network on several processors the error of such plans, where
+    /// that was measured, otherwise the error of cuts.
     fn of_plan(&self, (stages, plan): (&[Stage], &Plan)) -> Self {
         let is_shared = stages.len() > 1 && {
             let uses = |kind: &ProcessorKind| plan.placements.iter().any(|placement| placement.uses(*kind));
@@ -146,7 +149,7 @@ impl Errors {
         }
     }
 
-    /// How far everything but single operators is off in one draw.
+    /// The factors of one draw, other than those of single operators.
     pub(crate) fn deviation(&self, draw: u64) -> Deviation {
         let factor = |stream, percent| factor(normal(draw, stream) * percent);
         let computing =
@@ -157,7 +160,7 @@ impl Errors {
         Deviation { computing, meeting: factor(MEETINGS, self.meeting_percent), cut, plan }
     }
 
-    /// How far a task is off in one draw, beside what everything is.
+    /// The additional factor of a task's operator in one draw.
     fn of_operator(&self, task: &PricedCommand, draw: u64) -> f64 {
         let kind = task.processor();
         let stream = FIRST_OPERATOR + (task.stage * ProcessorKind::ALL.len() + kind as usize) as u64;
@@ -166,10 +169,10 @@ impl Errors {
 }
 
 impl Deviation {
-    /// A profile that says what is so.
+    /// A profile without errors.
     pub(crate) const NONE: Self = Self { computing: [1.0; 3], meeting: 1.0, cut: 1.0, plan: 1.0 };
 
-    /// By how much a task's time is multiplied.
+    /// The factor on a task's time.
     fn of(&self, task: &PricedCommand) -> f64 {
         let own = match task.what {
             What::Compute { .. } if task.share == Share::default() => {
@@ -184,24 +187,25 @@ impl Deviation {
     }
 }
 
-/// By how much shared work takes longer than predicted, and how far that spreads, of errors of predictions.
+/// From the stated errors of predictions of shared work: how much longer than predicted it takes (bias), and the
+/// mean absolute error around that, both in percent.
 fn beyond_parts(group: &Group) -> [f64; 2] {
     let bias_percent = 100.0 * ((1.0 + group.bias_percent / 100.0).recip() - 1.0);
     let beyond = (group.p95_ape_percent - group.bias_percent.abs()).max(0.0);
     [bias_percent, beyond / NORMAL_95_ONE_SIDED * MEAN_ABSOLUTE_DEVIATION]
 }
 
-/// What a profile states of its errors.
+/// The error groups that a profile states.
 fn groups(device: &Profile) -> &[Group] {
     device.calibration.as_ref().map_or(&[], |calibration| &calibration.error)
 }
 
-/// A normal number of that index in a draw.
+/// The standard normal variate number `index` of a draw.
 fn normal(draw: u64, index: u64) -> f64 {
     sample::normal(SEED, (draw << STAGE_BITS) | index)
 }
 
-/// The mean error of groups, each by its runs.
+/// The mean error of groups, weighted by their numbers of runs; `None` without runs.
 fn mean<'a>(groups: impl Iterator<Item = &'a Group>) -> Option<f64> {
     let (sum, runs) = groups.fold((0.0, 0.0), |(sum, runs), group| {
         (sum + group.mape_percent * group.n as f64, runs + group.n as f64)
@@ -209,12 +213,12 @@ fn mean<'a>(groups: impl Iterator<Item = &'a Group>) -> Option<f64> {
     (runs > 0.0).then(|| sum / runs)
 }
 
-/// What something takes in each of [`DRAWS`] draws of errors; written as what 90 % of them lie between.
+/// Times in each of [`DRAWS`] draws of errors; serialised as their central 90 % interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drawn(pub(super) Vec<Picos>);
 
 impl Drawn {
-    /// A plan, once or, where `pipeline` streams it, from batch to batch.
+    /// Latencies of a plan, or its periods where `pipeline` streams it.
     ///
     /// # Errors
     /// As [`Simulator::run`].
@@ -227,7 +231,7 @@ impl Drawn {
         latencies(simulator, (stages, plan, pipeline), errors, 0..DRAWS).map(Self)
     }
 
-    /// What 90 % of the draws lie between.
+    /// The central 90 % interval of the draws.
     pub fn interval(&self) -> [Picos; 2] {
         let mut drawn = self.0.clone();
         drawn.sort_unstable();
@@ -236,12 +240,13 @@ impl Drawn {
         [at(outside), at(drawn.len().saturating_sub(1 + outside))]
     }
 
-    /// In how many of the draws it takes less time than another.
+    /// The number of draws in which it is faster than `other`.
     pub fn times_faster(&self, other: &Self) -> u64 {
         self.0.iter().zip(&other.0).filter(|(own, other)| own < other).count() as u64
     }
 
-    /// Whether which of both takes less time is the same in such a part of the draws; of equals it is.
+    /// Whether the same one of both is faster in at least a fraction `confidence` of the draws, or both are
+    /// equal.
     pub fn is_surely_ordered(&self, other: &Self, confidence: f64) -> bool {
         let most = self.times_faster(other).max(other.times_faster(self));
         self == other || most as f64 >= confidence * DRAWS as f64
@@ -254,7 +259,8 @@ impl Serialize for Drawn {
     }
 }
 
-/// The mean error that a profile states of a time of language models on a processor.
+/// The mean error that a profile states for a time of language models in `format` on a processor; `None` where
+/// it states none.
 pub(crate) fn stated_of_language(
     device: &Profile,
     kind: ProcessorKind,
@@ -267,7 +273,7 @@ pub(crate) fn stated_of_language(
     mean(groups(device).iter().filter(is_it))
 }
 
-/// What a plan takes in each of `draws` of `errors`, from batch to batch where a pipeline streams it.
+/// Latencies of a plan in each of `draws` of `errors`, or its periods where a pipeline streams it.
 ///
 /// # Errors
 /// As [`Simulator::run`].
@@ -282,7 +288,7 @@ pub(crate) fn latencies(
     deviating(simulator, plan, deviations.collect())
 }
 
-/// What a plan takes where everything is off so.
+/// Latency of a plan under `deviation`.
 ///
 /// # Errors
 /// As [`Simulator::run`].
@@ -313,7 +319,7 @@ mod tests {
     use crate::workload::{fuse, network};
 
     #[test]
-    fn a_plan_takes_what_it_takes_where_nothing_is_off_and_as_much_longer_as_all_is() {
+    fn latency_is_nominal_without_errors_and_scales_with_them() {
         let device = Profile::load("pixel4").unwrap();
         let stages = fuse(&network("mobilenet-v2").unwrap());
         let mut simulator = Simulator::new(&device, Library::Xnnpack);
@@ -338,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_networks_take_beyond_their_parts_is_an_error_of_plans_of_several_processors_alone() {
+    fn plan_errors_apply_only_to_networks_on_several_processors() {
         let device = Profile::load("pixel4").unwrap();
         let stages = fuse(&network("mobilenet-v2").unwrap());
         let mut simulator = Simulator::new(&device, Library::Xnnpack);

@@ -1,9 +1,9 @@
-//! Attention in ONNX's own operator, and in those that ONNX Runtime contributes.
+//! Attention: ONNX's own operator, and those of ONNX Runtime.
 
 use super::Attributes;
 use crate::model::{Attention, Packing, Work};
 
-/// What a kind of attention does; none of other kinds.
+/// Semantics of attention operators; `None` for other operators.
 pub(super) fn work(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     let count = |name: &str| attributes.count(name, 0);
     let has = |name: &str| attributes.find(name).is_some();
@@ -15,7 +15,7 @@ pub(super) fn work(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     let equal = Attention { heads, shared_heads: heads, packing: Packing::ApartOrTogether, ..plain };
     Some(Work::Attention(match kind {
         "Attention" => own,
-        // Each graph of an attribute changes scores or their softmax, element by element.
+        // Each graph attribute modifies the scores or their softmax element by element.
         "FlexAttention" => {
             Attention { functions: u32::from(has("score_mod")) + u32::from(has("prob_mod")), ..plain }
         }
@@ -26,7 +26,7 @@ pub(super) fn work(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         "MultiHeadAttention" => equal,
         "GroupQueryAttention" => Attention { shared_heads, rotates, is_capped, ..equal },
         "LinearAttention" => {
-            // What those rules add is another product with the state.
+            // Delta rules add another product with the state.
             let is_delta = matches!(attributes.text("update_rule"), "" | "delta" | "gated_delta");
             return Some(Work::LinearAttention(Attention { functions: u32::from(is_delta), ..own }));
         }

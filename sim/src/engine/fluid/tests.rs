@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::engine::Interference;
 
-/// Length of every phase here. Bytes are chosen so that ceilings and capacities
-/// are whole bytes per picosecond, which `f64` holds exactly.
+/// Duration of every phase here. Ceilings and capacities are whole bytes per
+/// picosecond, which `f64` represents exactly.
 const DURATION: Picos = Picos(1_000);
 
 /// A class of flows: equal streams, each with a ceiling in bytes per picosecond.
@@ -29,16 +29,16 @@ fn traffic(task: u32, class: Class) -> Traffic {
     }
 }
 
-/// The capacity with a curve that holds for every flow of these tests: felt from a
-/// tenth of the capacity on, saturated at all of it, where half is left; a byte that
-/// others want costs less than a byte.
+/// The capacity with an interference curve for every flow of these tests: onset at a
+/// tenth of the capacity, saturation at all of it, where half the rate is left. Each
+/// byte demanded by others takes less than a byte from the client.
 fn disturbed(bytes_per_pico: u32) -> Capacity {
     let rate = |share: f64| BytesPerSecond(share * f64::from(bytes_per_pico) * PICOS_PER_SECOND);
     let interference = Interference::new([rate(0.1), rate(1.0)], [rate(1.0), rate(0.5)], 1.25);
     capacity_of(bytes_per_pico).with_interference(ClientId(0), interference)
 }
 
-/// A memory with one flow a class, in the given order, before it is settled.
+/// A memory with one flow per class, started in the given order, not yet settled.
 fn memory_of(classes: &[(u32, Class)], capacity: &Capacity) -> SharedMemory {
     let mut memory = SharedMemory::default();
     for &(task, class) in classes {
@@ -47,7 +47,7 @@ fn memory_of(classes: &[(u32, Class)], capacity: &Capacity) -> SharedMemory {
     memory
 }
 
-/// What one stream of each class gets, in bytes per picosecond, by task.
+/// The rate of one stream of each class, in bytes per picosecond, by task.
 fn stream_rates(classes: &[(u32, Class)], capacity: &Capacity) -> Vec<f64> {
     let mut memory = memory_of(classes, capacity);
     memory.settle(Picos::ZERO, capacity);
@@ -59,8 +59,8 @@ fn stream_rates(classes: &[(u32, Class)], capacity: &Capacity) -> Vec<f64> {
     rates
 }
 
-/// Max-min sharing in exact fractions `(numerator, denominator)`: all streams
-/// rise together, and whoever reaches the ceiling stays there.
+/// Max-min fair shares as exact fractions `(numerator, denominator)`, by progressive
+/// filling: all streams rise together, and each stops at its ceiling.
 fn exact_rates(classes: &[Class], capacity: u32) -> Vec<(i128, i128)> {
     let mut rates: Vec<Option<(i128, i128)>> = vec![None; classes.len()];
     let mut left = i128::from(capacity);
@@ -85,7 +85,7 @@ fn numbered(classes: &[Class]) -> Vec<(u32, Class)> {
     (0..).zip(classes.iter().copied()).collect()
 }
 
-/// Classes, none of which claims more than the capacity alone.
+/// Classes, each of which alone claims at most the capacity.
 fn classes_and_capacity() -> impl Strategy<Value = (Vec<Class>, u32)> {
     (1_u32..60).prop_flat_map(|capacity| {
         let class = (1_u32..5, 1_u32..20).prop_map(move |(streams, ceiling)| {
@@ -139,13 +139,13 @@ proptest! {
     }
 
     #[test]
-    fn a_newcomer_gives_the_others_no_more_than_it_brings_and_leaves(
+    fn an_additional_flow_speeds_up_others_by_at_most_the_capacity_it_adds_and_leaves(
         (classes, capacity) in classes_and_capacity(),
         more in (1_u32..5, 1_u32..20),
         steps in prop::collection::vec(0_u32..20, 8)
     ) {
-        // A curve that rises with each processor from the first on, as a memory's does
-        // that one processor cannot saturate.
+        // A curve that rises with each processor, like that of a memory that one
+        // processor cannot saturate.
         let rates: Vec<u32> = std::iter::once(capacity)
             .chain(steps.iter().scan(capacity, |rate, step| { *rate += step; Some(*rate) }))
             .collect();
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_arrival_changes_no_bit(
+    fn results_do_not_depend_on_the_order_of_starts(
         ((classes, order), capacity) in classes_and_capacity().prop_flat_map(|(classes, capacity)| {
             let order = Just(numbered(&classes)).prop_shuffle();
             ((Just(classes), order), Just(capacity))
@@ -203,7 +203,7 @@ proptest! {
             ends
         };
         for (with_less, with_more) in ends(&capacity_of(capacity)).iter().zip(ends(&capacity_of(capacity + more))) {
-            // Each of up to eight ends is rounded to a whole picosecond.
+            // Each of up to eight ends is rounded to whole picoseconds.
             prop_assert!(with_more <= *with_less + Picos(8));
         }
     }
@@ -211,8 +211,8 @@ proptest! {
 
 #[test]
 fn a_lone_flow_takes_its_duration_whatever_it_claims() {
-    // A length no f64 holds, up to 300 times the capacity, and divisions by the
-    // streams that do not multiply back.
+    // A duration that no f64 represents, claims of up to 300 times the capacity, and
+    // numbers of streams by which division is inexact.
     let duration = Picos((1 << 60) + 1);
     for (streams, gigabytes) in (1..40).flat_map(|streams| (10..80).map(move |g| (streams, g))) {
         let capacity = Capacity::new(&[BytesPerSecond::from_gigabytes(f64::from(gigabytes))]);
@@ -224,8 +224,8 @@ fn a_lone_flow_takes_its_duration_whatever_it_claims() {
     }
 }
 
-/// Alone, the first claims twice the capacity and takes 1000 ps all the same; so
-/// does the second, which claims just the capacity. Half of it doubles both.
+/// Alone, both flows take 1000 ps: the first claims twice the capacity, the second
+/// exactly the capacity. Half the capacity each doubles both times.
 #[test]
 fn a_claim_beyond_the_capacity_counts_as_all_of_it() {
     let capacity = capacity_of(1);
@@ -238,7 +238,7 @@ fn a_claim_beyond_the_capacity_counts_as_all_of_it() {
 }
 
 #[test]
-fn a_flow_without_duration_takes_what_the_memory_needs() {
+fn a_flow_of_zero_duration_takes_the_time_its_bytes_need() {
     let capacity = Capacity::new(&[BytesPerSecond::from_gigabytes(20.0)]);
     let mut memory = SharedMemory::default();
     let traffic = Traffic {
@@ -252,10 +252,10 @@ fn a_flow_without_duration_takes_what_the_memory_needs() {
     assert_eq!(memory.settle(Picos::ZERO, &capacity), Some(Picos::from_micros(50.0)));
 }
 
-/// Two flows, one byte per picosecond each, capacity 1.5: both at speed 3/4 for
-/// 1000 ps, which leaves 250 of the first's 1000 ps when the second stops.
+/// Two flows of one byte per picosecond each, capacity 1.5: both run at 3/4 of their
+/// rate for 1000 ps, which leaves 250 of the first's 1000 ps when the second ends.
 #[test]
-fn a_slowed_flow_speeds_up_when_its_company_ends() {
+fn a_slowed_flow_speeds_up_when_a_competing_flow_ends() {
     let capacity = Capacity::new(&[BytesPerSecond(1.5 * PICOS_PER_SECOND)]);
     let mut memory = SharedMemory::default();
     let flow = |task, duration: Picos| Traffic {
@@ -281,7 +281,7 @@ fn the_capacity_follows_the_number_of_processors() {
     assert_eq!(stream_rates(&[(0, class), (1, class), (2, class)], &capacity), [1.0; 3]);
 }
 
-/// When two equal flows end that claim 20 bytes a picosecond each, of a memory that moves `rates` for one
+/// The end of two equal flows that each claim 20 bytes per picosecond, on a memory that moves `rates` for one
 /// processor and for two.
 fn end_of_two(rates: [f64; 2]) -> Picos {
     let capacity = Capacity::new(&rates.map(|rate| BytesPerSecond(rate * PICOS_PER_SECOND)));
@@ -294,9 +294,9 @@ fn end_of_two(rates: [f64; 2]) -> Picos {
 }
 
 #[test]
-fn more_for_one_alone_but_no_more_for_two_is_slower_and_more_for_both_is_not() {
+fn raising_only_the_standalone_rate_slows_contended_flows_down() {
     let usual = end_of_two([10.0, 12.0]);
-    // Each counts for more of what both move, which is no more.
+    // Claims are clamped to the rate of one processor: each flow has more bytes to move, at the same shared rate.
     assert!(end_of_two([11.0, 12.0]) > usual);
     assert_eq!(end_of_two([11.0, 13.2]), usual);
     assert!(end_of_two([10.0, 13.2]) < usual);

@@ -1,4 +1,4 @@
-//! When requests of an application come.
+//! Arrival times of an application's requests.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 use crate::device::Checker;
 use crate::units::{MILLIS_PER_DAY, PICOS_PER_SECOND, Picos};
 
-/// Most requests a second: no sensor and no display of a phone has more.
+/// Maximum request rate, per second: no sensor or display of a phone exceeds it.
 const MOST_PER_SECOND: f64 = 1_000.0;
 const MILLIS_PER_SECOND: f64 = 1e3;
 
-/// When requests come: with a period, or at random with a rate (a Poisson process, as `MLPerf` Inference's
-/// server scenario has).
+/// When requests arrive: periodically, or at random with a rate (a Poisson process, as in `MLPerf` Inference's
+/// server scenario).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arrivals {
-    /// From one request to the next, in milliseconds. This or `rate_per_second`.
+    /// Time from one request to the next, in milliseconds. Give either this or `rate_per_second`.
     pub period_ms: Option<f64>,
-    /// When the first comes of those with a period, in milliseconds; at once unless given.
+    /// Arrival of the first periodic request, in milliseconds; 0 unless given.
     pub offset_ms: Option<f64>,
-    /// Each comes later by up to so many milliseconds, evenly distributed; none unless given.
+    /// Each periodic request is late by up to this many milliseconds, uniformly distributed; 0 unless given.
     pub jitter_ms: Option<f64>,
-    /// Requests a second on average, each independent of the others.
+    /// Mean number of requests per second, arriving independently of each other.
     pub rate_per_second: Option<f64>,
 }
 
@@ -43,15 +43,14 @@ impl Arrivals {
         }
     }
 
-    /// From one request to the next, on average.
+    /// Mean time from one request to the next.
     pub fn period(&self) -> Picos {
         let of_rate = || self.rate_per_second.map(|rate| MILLIS_PER_SECOND / rate);
         let period_ms = self.period_ms.or_else(of_rate).unwrap_or_default();
         Picos::from_millis(period_ms).max(Picos(1))
     }
 
-    /// Times of the requests that come before `duration`, drawn from the stream of `seed` that has the number of the
-    /// application.
+    /// Ascending arrival times before `duration`, drawn from stream number `application` of `seed`.
     pub fn times(&self, duration: Picos, seed: u64, application: u64) -> Vec<Picos> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(application);

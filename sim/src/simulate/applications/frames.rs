@@ -1,4 +1,4 @@
-//! Frames of a renderer as requests: a game beside models.
+//! Frames of a renderer as requests: a game running alongside models.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,22 +12,22 @@ use crate::schedule::What;
 use crate::simulate::{Lowered, PricedCommand, Result, Share, SimulateError, has_own_memory};
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
-/// Most batches of one frame: more than any game submits.
+/// Maximum number of batches per frame: more than any game submits.
 const MOST_BATCHES: u32 = 10_000;
 
-/// What a renderer computes and moves for each frame.
+/// GPU time and memory traffic of a renderer, per frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Frames {
     /// Where the values come from.
     pub source: String,
-    /// Time of one frame on the GPU alone.
+    /// Time of one frame on the GPU without contention.
     pub gpu_us: Quantity,
-    /// Parts of a frame that the GPU computes one after another (render passes).
+    /// Number of equal parts of a frame that the GPU computes one after another (render passes).
     pub batches: u32,
-    /// What one frame moves on the GPU.
+    /// Memory traffic of one frame on the GPU.
     pub gpu_bytes: Quantity,
-    /// What the renderer's threads on the CPU move all the time.
+    /// Constant memory traffic of the renderer's CPU threads.
     pub cpu_gbps: Quantity,
 }
 
@@ -40,7 +40,7 @@ impl Frames {
         checker.limited("cpu_gbps", &self.cpu_gbps, Limits::NonNegative);
     }
 
-    /// One frame on `device`, of which one comes every `period`.
+    /// The request of one frame on `device`, with one frame every `period`.
     ///
     /// # Errors
     /// The device has no GPU.

@@ -1,4 +1,4 @@
-//! What became of the requests of each application.
+//! Report on the requests of each application.
 
 use serde::Serialize;
 
@@ -8,53 +8,53 @@ use crate::engine::{Engine, Request};
 use crate::simulate::sample::nearest_rank;
 use crate::units::Picos;
 
-/// What became of all requests that came.
+/// Report on all requests of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Served {
-    /// How long requests came.
+    /// Length of the interval in which requests arrived.
     #[serde(rename = "duration_ps")]
     pub duration: Picos,
-    /// When the last of them had been computed.
+    /// End of the last completed request.
     #[serde(rename = "end_ps")]
     pub end: Picos,
     /// Each application, in order.
     pub applications: Vec<ApplicationReport>,
     /// Each processor that computed something.
     pub processors: Vec<Utilisation>,
-    /// Every request that was computed, in the order of their ends.
+    /// Every completed request, ordered by end.
     #[serde(skip)]
     pub requests: Vec<Request>,
 }
 
-/// What became of the requests of one application.
+/// Report on the requests of one application.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ApplicationReport {
-    /// Its name.
+    /// Name of the application.
     pub name: String,
-    /// Requests that came.
+    /// Number of requests that arrived.
     pub requests: usize,
-    /// Of these, those that were computed: others were dropped, or held back too long.
+    /// Number of requests completed; the others were dropped, or blocked past the end of the run.
     pub completed: usize,
-    /// Requests computed in a second, while any came or were left.
+    /// Completed requests per second, until the last request of the run ended.
     pub throughput_per_second: f64,
-    /// From a request's arrival to its end: mean, and percentiles of nearest rank; not there where none was
-    /// computed.
+    /// Time from a request's arrival to its end; `None` where none was completed.
     pub latency: Option<Latencies>,
-    /// How long a request may take.
+    /// Longest acceptable latency of a request; `None` without a deadline.
     #[serde(rename = "deadline_ps")]
     pub deadline: Option<Picos>,
-    /// Part of the requests that came and took longer, or were not computed, in percent.
+    /// Requests that missed the deadline or were not completed, in percent of those that arrived; `None`
+    /// without a deadline.
     pub deadline_miss_percent: Option<f64>,
-    /// Mean latency with the same plan and the same requests, without the other applications.
+    /// Mean latency with the same plan and requests, without the other applications.
     #[serde(rename = "alone_mean_ps")]
     pub alone_mean: Option<Picos>,
-    /// Mean latency over that.
+    /// Mean latency divided by that.
     pub slowdown: Option<f64>,
 }
 
-/// The distribution of latencies.
+/// Mean, nearest-rank percentiles and maximum of latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "percentiles are named for what they are")]
+#[allow(missing_docs, reason = "the names of percentiles document them")]
 pub struct Latencies {
     #[serde(rename = "mean_ps")]
     pub mean: Picos,
@@ -68,12 +68,12 @@ pub struct Latencies {
     pub max: Picos,
 }
 
-/// How busy a processor was.
+/// Utilisation of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Utilisation {
     /// The processor.
     pub processor: ProcessorKind,
-    /// Part of the run that it computed, in percent.
+    /// Busy time in percent of the run.
     pub busy_percent: f64,
 }
 
@@ -109,7 +109,7 @@ impl ApplicationReport {
         }
     }
 
-    /// Sets its latency against that of the same requests `alone`.
+    /// Sets the slowdown over the same requests `alone`.
     pub(super) fn compare_with_alone(&mut self, alone: &Self) {
         self.alone_mean = alone.latency.map(|latency| latency.mean);
         let both = self.latency.zip(alone.latency);
@@ -117,18 +117,18 @@ impl ApplicationReport {
     }
 }
 
-/// The requests of `loads`, without what threads beside them move.
+/// The requests of `loads`, without those that stand for background traffic.
 pub(super) fn requests<'e>(engine: &'e Engine, loads: &[Load<'_>]) -> impl Iterator<Item = &'e Request> {
     let count = loads.len();
     engine.requests().iter().filter(move |request| request.application < count)
 }
 
-/// When the last of these requests has been computed.
+/// End of the last of these requests.
 pub(super) fn end<'e>(requests: impl Iterator<Item = &'e Request>) -> Picos {
     requests.map(|request| request.finish).max().unwrap_or_default()
 }
 
-/// Reads the engine behind a run of `loads`, whose requests came for `duration`.
+/// The report on a run of `loads` that `engine` has just finished; requests arrived within `duration`.
 pub(super) fn served(engine: &Engine, loads: &[Load<'_>], duration: Picos) -> Served {
     let requests: Vec<Request> = requests(engine, loads).copied().collect();
     let end = end(requests.iter());

@@ -18,12 +18,12 @@ fn load(request: &PricedRequest, arrivals: Arrivals, duration: Picos, seed: u64)
     Load { name: "a", request, stream, deadline: None }
 }
 
-/// A frame of a millisecond that moves nothing.
+/// A frame of one millisecond without memory traffic.
 fn millisecond(device: &Profile) -> PricedRequest {
     frames(0.0).request(device, SECOND).unwrap()
 }
 
-/// Frames of a millisecond, beside which a CPU moves so much.
+/// Frames of one millisecond with background CPU traffic of `cpu_gbps`.
 fn frames(cpu_gbps: f64) -> Frames {
     Frames {
         source: "test".to_owned(),
@@ -69,10 +69,10 @@ proptest! {
     }
 }
 
-/// Pollaczek and Khinchine: at Poisson arrivals that use the part `r` of a server whose service always takes `d`,
-/// a request waits `r d / (2 (1 - r))` on average.
+/// Pollaczek-Khinchine formula for M/D/1: at utilisation `r` and constant service time `d`, the mean wait is
+/// `r d / (2 (1 - r))`.
 #[test]
-fn requests_at_random_wait_as_the_pollaczek_khinchine_formula_says() {
+fn poisson_requests_wait_as_the_pollaczek_khinchine_formula_predicts() {
     let device = Profile::load("pixel4").unwrap();
     let request = millisecond(&device);
     for part in [0.3, 0.6, 0.8] {
@@ -82,14 +82,14 @@ fn requests_at_random_wait_as_the_pollaczek_khinchine_formula_says() {
         let served = ApplicationSimulator::new(&device).serve(&loads, duration).unwrap();
         let waited = served.applications[0].latency.unwrap().mean.as_micros() - 1e3;
         let expected = 1e3 * part / (2.0 * (1.0 - part));
-        // Of 120,000 to 320,000 requests, whose waits depend on each other the more the busier the server is.
+        // 120,000 to 320,000 requests; the busier the server, the more their waits are correlated.
         assert!((waited / expected - 1.0).abs() < 0.05, "{part}: {waited} us, expected {expected}");
     }
 }
 
-/// Two applications that share the server wait as long as one with the requests of both.
+/// Two applications that share a server wait as long as one with the requests of both.
 #[test]
-fn two_applications_at_one_processor_wait_as_one_with_both_their_requests() {
+fn two_applications_wait_as_long_as_one_with_the_requests_of_both() {
     let device = Profile::load("pixel4").unwrap();
     let request = millisecond(&device);
     let duration = Picos(400 * SECOND.0);
@@ -116,7 +116,7 @@ fn percentiles_depend_on_the_seed_alone() {
 }
 
 #[test]
-fn an_answer_beside_nobody_takes_what_generating_it_takes() {
+fn an_answer_alone_takes_the_time_of_generate() {
     use crate::explore::Strategy;
     use crate::explore::language::plan_language;
     use crate::simulate::generation::{Conversation, generate, price_answer};
@@ -139,10 +139,10 @@ fn an_answer_beside_nobody_takes_what_generating_it_takes() {
 }
 
 #[test]
-fn a_deadline_is_missed_by_what_is_late_and_by_what_is_dropped() {
+fn late_and_dropped_requests_miss_the_deadline() {
     let device = Profile::load("pixel4").unwrap();
     let request = millisecond(&device);
-    // Ten requests at once each 10 ms would need: every second one comes while one is computed.
+    // Ten requests of 1 ms, one every 0.5 ms: every second one arrives while another is computed.
     let served = |backpressure| {
         let arrivals = periodic(0.5).times(Picos(SECOND.0 / 1_000 * 5), 0, 0);
         let stream = RequestStream { arrivals, backpressure, queue_depth: 1 };
@@ -157,12 +157,12 @@ fn a_deadline_is_missed_by_what_is_late_and_by_what_is_dropped() {
     assert_eq!((latest.requests, latest.completed), (10, 6));
     assert!(
         (latest.deadline_miss_percent.unwrap() - 50.0).abs() < 1e-9,
-        "dropped ones, one late: {latest:?}"
+        "four dropped, one late: {latest:?}"
     );
 }
 
 #[test]
-fn a_run_ends_with_its_last_request_whatever_threads_move_beside_it() {
+fn a_run_ends_with_its_last_request_despite_background_traffic() {
     let device = Profile::load("pixel4").unwrap();
     let period = Picos(SECOND.0 / 10);
     let request = frames(2.0).request(&device, period).unwrap();
@@ -176,7 +176,7 @@ fn a_run_ends_with_its_last_request_whatever_threads_move_beside_it() {
 }
 
 #[test]
-fn no_request_is_so_late_that_it_comes_when_the_time_is_over() {
+fn jittered_requests_arrive_within_the_duration() {
     let arrivals = Arrivals { jitter_ms: Some(500.0), ..periodic(10.0) };
     let times = arrivals.times(SECOND, 1, 0);
     assert!((50..100).contains(&times.len()), "{}", times.len());

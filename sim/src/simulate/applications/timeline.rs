@@ -1,5 +1,5 @@
-//! The begin of a run of several applications as tracks: the requests of each, and what the processors
-//! compute. Hand-overs, which the host does beside them, are left out.
+//! Timeline of the beginning of a run of several applications: the requests of each, and the processors'
+//! computing. Hand-overs, which the host does in parallel, are not shown.
 
 use super::report::end;
 use super::{ApplicationSimulator, Load, report};
@@ -9,20 +9,20 @@ use crate::simulate::{PricedCommand, Result};
 use crate::timeline::{Activity, Counter, Timeline, Track, TrackKind};
 use crate::units::Picos;
 
-/// Whose command a task of the program is: the application, the stage, the command.
+/// Application, stage and command that a task of the program belongs to.
 type Owner<'l> = (&'l str, &'l str, &'l PricedCommand);
 
-/// Start and end of each phase of a command that was computed.
+/// Start and end of each phase of a computed command.
 type Spans = Vec<(Picos, Picos)>;
 
 impl ApplicationSimulator<'_> {
-    /// What runs when, until `until`.
+    /// The timeline of the run up to `until`.
     ///
     /// # Errors
     /// As [`Self::run`].
     pub fn timeline(&mut self, loads: &[Load<'_>], until: Picos) -> Result<Timeline> {
         let mut recorder = Recorder::default();
-        // What comes later changes nothing before.
+        // Later requests do not affect what is shown.
         let mut shown = loads.to_vec();
         for load in &mut shown {
             load.stream.arrivals.retain(|&arrival| arrival < until);
@@ -47,7 +47,7 @@ impl ApplicationSimulator<'_> {
     }
 }
 
-/// The requests of one application: from when it began with each.
+/// The track of one application's requests, each from its start.
 fn requests(simulator: &ApplicationSimulator<'_>, loads: &[Load<'_>], index: usize, end: Picos) -> Track {
     let of_application = simulator.engine.requests().iter().filter(|request| request.application == index);
     let shown = (1..).zip(of_application).filter(|(_, request)| request.start < end);
@@ -59,7 +59,7 @@ fn requests(simulator: &ApplicationSimulator<'_>, loads: &[Load<'_>], index: usi
     Track { name: loads[index].name.to_owned(), kind: TrackKind::GpuQueue, slices }
 }
 
-/// Of each task that belongs to an application's requests, in the program's order.
+/// The owner of each task of the applications' requests, in the program's order.
 fn owners<'l>(loads: &'l [Load<'_>]) -> Vec<Owner<'l>> {
     let of_load = |load: &'l Load<'_>| {
         load.request.runs.iter().flat_map(move |run| {
@@ -70,7 +70,7 @@ fn owners<'l>(loads: &'l [Load<'_>]) -> Vec<Owner<'l>> {
     loads.iter().flat_map(of_load).collect()
 }
 
-/// What processors computed before `end`, by start.
+/// Computed commands that started before `end`, cut off there and sorted by start, with their task numbers.
 fn executions(recorder: &Recorder, owners: &[Owner<'_>], end: Picos) -> Vec<(usize, Spans)> {
     let mut pending: Vec<Spans> = vec![Vec::new(); owners.len()];
     let mut executions = Vec::new();

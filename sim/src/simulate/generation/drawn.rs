@@ -1,8 +1,8 @@
-//! What prompts and answers take where a profile's times are off.
+//! Prefill and decode times under random errors of a profile's times.
 //!
-//! Responsible for: what the times of a language model rest on under a plan, and drawing how far they are off.
-//! Not for: what they are where the profile holds (`super`). Invariant: where nothing is off, every draw is the
-//! predicted time. An operator has one error in all layers, turns and tokens; both phases share a processor's.
+//! Responsible for: the basis of a language model's times under a plan, and draws of their errors.
+//! Not for: the predicted times themselves (`super`). Invariant: without errors, every draw is the predicted
+//! time. An operator has one error in all layers, turns and tokens; both phases share the error of a processor.
 
 use serde::Serialize;
 
@@ -13,29 +13,29 @@ use crate::simulate::{DRAWS, Drawn, Errors, Known, Result, known_in, latencies};
 use crate::units::Picos;
 use crate::workload::TokenStep;
 
-/// How far the times of a language model may be off.
+/// Uncertainty of the times of a language model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GenerationDrawn {
-    /// To the first token of the first turn.
+    /// Time to the first token of the first turn.
     #[serde(rename = "time_to_first_token_interval_ps")]
     pub first_token: Drawn,
-    /// Of each token behind it.
+    /// Time per token after the first; `None` without such tokens.
     #[serde(rename = "time_per_token_interval_ps", skip_serializing_if = "Option::is_none")]
     pub next_token: Option<Drawn>,
-    /// Those tokens a second: what 90 % of the draws lie between.
+    /// Tokens after the first per second: the central 90 % interval of the draws.
     #[serde(rename = "tokens_per_second_interval", skip_serializing_if = "Option::is_none")]
     pub tokens_per_second: Option<[f64; 2]>,
-    /// All turns.
+    /// Time of all turns.
     #[serde(rename = "interval_ps")]
     pub latency: Drawn,
-    /// What the times of the processors rest on that read a prompt, and that generate its answer.
+    /// Basis of the times of the processors used in prefill and in decode.
     pub known: [Vec<Known>; 2],
-    /// How far those are off, which was drawn from.
+    /// The errors drawn from, in prefill and in decode.
     pub errors: [Errors; 2],
 }
 
 impl GenerationPlan {
-    /// What the times of the processors rest on that compute something of a step, and how far they are off.
+    /// Basis of the times of the processors used in a step, and their errors.
     fn known(&self, of: Conversation<'_>, step: &StepPlan, part: AnswerPart) -> (Vec<Known>, Errors) {
         let Conversation { device, library, task } = of;
         let format = task.data_type();
@@ -47,9 +47,9 @@ impl GenerationPlan {
         let kernels = npu.and_then(|npu| npu.language.as_ref()).filter(|_| graphs == Graphs::Kernels);
         let basis = |kind: ProcessorKind| match (compiled, kernels) {
             (Some(_), _) if stated_of_language(device, kind, (&name, part)).is_some() => Basis::Transferred,
-            // Those are the rates of other graphs, whose errors say nothing of this one.
+            // The rates come from graphs in other formats or phases, whose stated errors do not apply here.
             (Some(compiled), _) => compiled.basis.max(Basis::Scaled),
-            // What is stated are errors of graphs.
+            // The stated errors are those of graphs, not of kernels.
             (None, Some(kernels)) => kernels.basis.max(Basis::Scaled),
             (None, None) => bases[kind as usize],
         };
@@ -61,8 +61,8 @@ impl GenerationPlan {
         (known, errors)
     }
 
-    /// What a conversation takes in each draw of its device's errors, where it is predicted to take `nominal`; of both
-    /// phases by how much those of the first turn are off.
+    /// Times of a conversation, predicted as `nominal`, in each draw of its device's errors. The first turn's
+    /// deviations apply to all turns.
     ///
     /// # Errors
     /// As [`super::generate`].
@@ -81,7 +81,7 @@ impl GenerationPlan {
         let drawn = |time: &dyn Fn(f64, f64) -> Picos| {
             Drawn(prompt.iter().zip(&token).map(|(&prompt, &token)| time(prompt, token)).collect())
         };
-        // Making graphs is no computing that a phase's error is of.
+        // The errors do not apply to the time of building graphs.
         let first_tokens = nominal
             .turns
             .iter()
@@ -112,7 +112,7 @@ impl GenerationPlan {
 }
 
 impl GenerationRun<'_> {
-    /// How many times longer a step takes in each draw than is predicted.
+    /// The ratio of a step's time in each draw to its predicted time.
     fn times_longer(&mut self, step: TokenStep, plan: &StepPlan, errors: &Errors) -> Result<Vec<f64>> {
         let stages = self.stages(step, plan);
         let mut nominal = 0.0;
@@ -139,7 +139,7 @@ mod tests {
     use crate::workload::{Turn, WeightFormat, language_model};
 
     #[test]
-    fn every_draw_is_the_prediction_where_nothing_is_off_and_errors_stated_of_tokens_bound_their_rate() {
+    fn draws_equal_the_prediction_without_errors_and_contain_it_with_them() {
         let device = Profile::load("snapdragon-8elite").unwrap();
         let turn = Turn { prompt_tokens: 200, generated_tokens: 8 };
         let model = language_model("llama3.2-1b").unwrap();

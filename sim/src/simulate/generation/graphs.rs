@@ -1,67 +1,68 @@
-//! The static graphs of an NPU, and the steps of a language model that they hold.
+//! The static graphs of an NPU, and the steps of a language model that run in them.
 //!
-//! Responsible for: which steps are run where graphs are of fixed lengths. Not for: what a step costs. Invariant: a
-//! compiled graph holds the context of its step.
+//! Responsible for: which steps are run where graphs have fixed lengths. Not for: the cost of a step. Invariant: a
+//! compiled graph is long enough for the context of its step.
 
-use crate::simulate::GraphMaking;
+use crate::simulate::NpuExecution;
 use crate::workload::{DataType, GraphContexts, LanguageTask, StepStages, TokenStep};
 
 /// Which static graphs the NPU has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Graphs {
-    /// Those of the standard sizes, made before the first request.
+    /// Graphs of the standard sizes, built before the first request.
     #[default]
     Standard,
-    /// Those of each prompt's length, made when it arrives.
+    /// Graphs of each prompt's length, built when the prompt arrives.
     MadeOnline,
-    /// None: each operator has a kernel.
+    /// No graphs: each operator has a kernel.
     Kernels,
-    /// Those of all operators of a step, over a context of fixed length however many tokens there are.
+    /// Graphs of all operators of a step, over a context of fixed length regardless of the number of tokens.
     Compiled {
-        /// Tokens of the least context that holds the whole conversation.
+        /// Shortest context, in tokens, that fits the whole conversation.
         context: u32,
-        /// Whether there are others.
+        /// Whether there are graphs of other contexts.
         contexts: GraphContexts,
     },
 }
 
-/// Tokens of a prompt that a compiled graph reads at once: those of the exports of Qualcomm AI Hub, whose times to
-/// the first token are of so many.
+/// Prompt tokens per run of a compiled graph, as in the exports of Qualcomm AI Hub, whose published times to first
+/// token are for this many.
 const COMPILED_PROMPT: u32 = 128;
 
-/// Least context of compiled graphs, of those that Qualcomm AI Hub publishes times for: 512 to 4096, doubled from
-/// one to the next.
+/// Shortest context of compiled graphs. Qualcomm AI Hub publishes times for contexts of 512 to 4096 in powers of
+/// two.
 const LEAST_CONTEXT: u32 = 512;
-/// The longest of them, which exports of several contexts have whatever is asked.
+/// Longest of these contexts; exports with several contexts always include it.
 const LONGEST_CONTEXT: u32 = 4096;
 
-/// The least context with graphs that holds so many tokens.
+/// The shortest context with graphs that fits `tokens`.
 fn least_context(tokens: u32) -> u32 {
     tokens.max(LEAST_CONTEXT).checked_next_power_of_two().unwrap_or(u32::MAX)
 }
 
 impl Graphs {
-    /// Compiled for the least context that holds all turns of `task`, and for others where its model's engine has
-    /// them.
+    /// Graphs compiled for the shortest context that fits all turns of `task`, and for other contexts where its
+    /// model's engine has them.
     pub(crate) fn compiled(task: &LanguageTask) -> Self {
         let context = least_context(task.context_before(task.turns.len()));
         Self::Compiled { context, contexts: task.model.graph_contexts }
     }
 
-    /// What of it the NPU's compiler makes.
-    pub(super) fn making(self) -> GraphMaking {
+    /// How the simulator gives operators to the NPU with these graphs.
+    pub(super) fn npu_execution(self) -> NpuExecution {
         match self {
-            Self::Standard | Self::MadeOnline => GraphMaking::None,
-            Self::Kernels => GraphMaking::Kernels,
-            Self::Compiled { .. } => GraphMaking::TokenSteps,
+            Self::Standard | Self::MadeOnline => NpuExecution::Products,
+            Self::Kernels => NpuExecution::Kernels,
+            Self::Compiled { .. } => NpuExecution::TokenSteps,
         }
     }
 
+    /// Whether each graph holds all operators of a step.
     pub(super) fn are_of_steps(self) -> bool {
-        self.making() == GraphMaking::TokenSteps
+        self.npu_execution() == NpuExecution::TokenSteps
     }
 
-    /// Steps that read the prompt of a turn, each with how often it is run.
+    /// Steps of a turn's prefill, each with the number of consecutive runs.
     pub(crate) fn prefill_steps(self, task: &LanguageTask, turn: usize) -> Vec<(TokenStep, u32)> {
         let step = task.prefill(turn);
         match self {
@@ -75,7 +76,7 @@ impl Graphs {
         }
     }
 
-    /// The step that generates a token of a turn, `token` after the first of them.
+    /// The step that generates token number `token` of a turn, counted from zero.
     pub(crate) fn decode_step(self, task: &LanguageTask, turn: usize, token: u32) -> TokenStep {
         let first = task.first_decode(turn);
         let step = TokenStep { context: first.context.saturating_add(token), ..first };
@@ -87,14 +88,14 @@ impl Graphs {
         }
     }
 
-    /// Steps that generate the tokens of a turn, each with how often it is run without another between.
+    /// Steps that generate the tokens of a turn, each with the number of consecutive runs.
     pub(super) fn decode_steps(self, task: &LanguageTask, turn: usize) -> Vec<(TokenStep, u32)> {
         let tokens = 0..task.turns[turn].generated_tokens;
         counted(tokens.map(|token| self.decode_step(task, turn, token)))
     }
 
-    /// The stages of one step. A compiled graph computes the successors of all its tokens (`logits` of Qualcomm's
-    /// exports), and its last product has weights of 8 bits where the others have 4.
+    /// The stages of one step. A compiled graph computes the logits of all its tokens (`logits` of Qualcomm's
+    /// exports), and its last product has 8-bit weights where the others have 4-bit weights.
     pub(crate) fn stages(self, task: &LanguageTask, step: TokenStep) -> StepStages {
         let stages = task.stages(step);
         if !self.are_of_steps() {
@@ -107,9 +108,9 @@ impl Graphs {
 }
 
 impl GraphContexts {
-    /// The context of the graph that reads or generates tokens after `before` others, where `longest` holds
-    /// all. A graph keeps room for a whole part of a prompt behind what was there, also where it generates one
-    /// token: with 384 tokens Genie leaves the graph of 512.
+    /// The context of the graph that reads or generates tokens after `before` earlier ones; `longest` fits
+    /// all. A graph always keeps room for [`COMPILED_PROMPT`] more tokens, even in decode: beyond 384 tokens Genie
+    /// leaves the graph of 512.
     fn holding(self, before: u32, longest: u32) -> u32 {
         match self {
             Self::One => longest,
@@ -120,7 +121,7 @@ impl GraphContexts {
     }
 }
 
-/// Equal steps that follow each other as one, with their number.
+/// Run-length encoding: consecutive equal steps with their count.
 fn counted(steps: impl Iterator<Item = TokenStep>) -> Vec<(TokenStep, u32)> {
     let mut counted: Vec<(TokenStep, u32)> = Vec::new();
     for step in steps {
@@ -137,7 +138,8 @@ mod tests {
     use super::*;
     use crate::workload::{Turn, WeightFormat, language_model};
 
-    /// Contexts of the steps of `model`, which reads 600 tokens and generates 1000, with how often each is run.
+    /// Contexts of the prefill and decode steps of `model` with 600 prompt tokens and 1000 generated ones, each
+    /// with its count.
     fn contexts(model: &str) -> [Vec<(u32, u32)>; 2] {
         let turn = Turn { prompt_tokens: 600, generated_tokens: 1000 };
         let task = LanguageTask::single(language_model(model).unwrap(), WeightFormat::W4a16, turn);
@@ -147,8 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn each_step_runs_in_the_least_context_that_keeps_room_for_a_part_of_a_prompt() {
-        // Tokens 0, 128, 256 and 384 fit into 512 with 128 more; the first 897 into 1024.
+    fn each_step_runs_in_the_shortest_context_with_room_for_another_prompt_part() {
+        // Prompt parts at 0, 128, 256 and 384 fit into 512 with 128 more tokens; up to 896 tokens fit into 1024.
         assert_eq!(contexts("qwen3-4b"), [vec![(512, 4), (1024, 1)], vec![(1024, 297), (2048, 703)]]);
     }
 

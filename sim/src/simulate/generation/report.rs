@@ -1,4 +1,4 @@
-//! What a simulation says of a language task: plain data.
+//! The prediction of a language task: plain data.
 
 use serde::Serialize;
 
@@ -6,25 +6,25 @@ use super::Cost;
 use crate::units::{Bytes, BytesPerSecond, Joules, Picos};
 use crate::workload::Turn;
 
-/// Reading a prompt, or generating an answer.
+/// One phase of a turn: prefill or decode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhaseReport {
-    /// Tokens read or generated.
+    /// Number of tokens read or generated.
     pub tokens: u32,
-    /// How long it takes.
+    /// Time of the phase.
     #[serde(rename = "latency_ps")]
     pub latency: Picos,
-    /// Their rate.
+    /// Tokens per second.
     pub tokens_per_second: f64,
     /// Bytes moved to and from memory.
     pub bytes: Bytes,
-    /// Their mean rate.
+    /// Mean rate of those bytes, without the time of building graphs.
     #[serde(rename = "bandwidth_bytes_per_second")]
     pub bandwidth: BytesPerSecond,
-    /// Energy, where the profile knows power.
+    /// Energy; `None` where the profile has no power table.
     #[serde(rename = "energy_joules")]
     pub energy: Option<Joules>,
-    /// Time each of CPU, GPU and NPU computes.
+    /// Busy time of CPU, GPU and NPU.
     #[serde(rename = "busy_ps")]
     pub busy: [Picos; 3],
 }
@@ -32,34 +32,34 @@ pub struct PhaseReport {
 /// One prompt and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TurnReport {
-    /// Tokens of the prompt, and generated.
+    /// Numbers of prompt tokens and generated tokens.
     pub turn: Turn,
-    /// Tokens of the turns before it.
+    /// Number of tokens in the turns before it.
     pub context_before: u32,
-    /// Making the NPU's graphs for the prompt's length, where that is part of the answer.
+    /// Time of building the NPU's graphs for the prompt's length; zero unless they are built online.
     #[serde(rename = "preparation_ps")]
     pub preparation: Picos,
-    /// From the prompt to the first token of the answer (TTFT).
+    /// From the prompt to the first token of the answer (TTFT), including the preparation.
     #[serde(rename = "time_to_first_token_ps")]
     pub time_to_first_token: Picos,
-    /// Mean time of a token after the first (TPOT).
+    /// Mean time per token after the first (TPOT); `None` without such tokens.
     #[serde(rename = "time_per_token_ps")]
     pub time_per_token: Option<Picos>,
-    /// Reading the prompt; its rate counts the making of graphs.
+    /// The prompt; latency and token rate include the preparation.
     pub prefill: PhaseReport,
-    /// Generating the answer.
+    /// The tokens after the first; `None` where there are none.
     pub decode: Option<PhaseReport>,
 }
 
 /// All turns of a task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Generation {
-    /// In order.
+    /// The turns, in order.
     pub turns: Vec<TurnReport>,
-    /// All turns together.
+    /// Time of all turns together.
     #[serde(rename = "latency_ps")]
     pub latency: Picos,
-    /// Their energy, where the profile knows power.
+    /// Energy of all turns; `None` where the profile has no power table.
     #[serde(rename = "energy_joules")]
     pub energy: Option<Joules>,
 }
@@ -79,12 +79,12 @@ impl PhaseReport {
         }
     }
 
-    /// Mean power, where the energy is known.
+    /// Mean power in watts; `None` where the energy is unknown.
     pub fn watts(&self) -> Option<f64> {
         Some(self.energy?.0 / self.latency.as_seconds())
     }
 
-    /// Energy of one token, where known.
+    /// Energy per token; `None` where the energy is unknown.
     pub fn energy_per_token(&self) -> Option<Joules> {
         Some(Joules(self.energy?.0 / f64::from(self.tokens.max(1))))
     }
@@ -112,7 +112,7 @@ impl TurnReport {
         }
     }
 
-    /// The whole turn.
+    /// Time of the whole turn.
     pub fn latency(&self) -> Picos {
         self.decode
             .as_ref()

@@ -1,10 +1,10 @@
-//! A language task as what one request of an application computes.
+//! A language task as a request of an application.
 //!
-//! Responsible for: the commands of prompts and of the answer's tokens, step after step, each layer
-//! by itself, since beside other applications each meets them at another time. Not for: when requests
-//! come (`applications`). Invariant: alone it takes what [`generate`](super::generate) says, but for keys and values that are
-//! rearranged between phases. Graphs
-//! that are made for a prompt's length are made before the first request.
+//! Responsible for: the commands of prefill and decode, step by step. Every layer has its own commands,
+//! since contention with other applications differs from layer to layer. Not for: when requests arrive
+//! (`applications`). Invariant: alone, a request takes the time of [`generate`](super::generate), except
+//! that the KV cache is not converted between phases and graphs for a prompt's length are built before
+//! the first request.
 
 use super::{Conversation, GenerationPlan, GenerationRun, StepPlan};
 use crate::simulate::{PricedRequest, Result};
@@ -36,7 +36,7 @@ pub fn price_prompt(of: Conversation<'_>, turn: usize, plan: &GenerationPlan) ->
     Ok(request)
 }
 
-/// The first so many tokens of a turn's answer.
+/// The first `tokens` tokens of a turn's answer.
 ///
 /// # Errors
 /// As [`price_answer`].

@@ -1,8 +1,8 @@
 //! The timeline of a language task.
 //!
-//! Every operator of the prompts and of each answer's first generated token has a slice of its own;
-//! each of the tokens behind it, whose operators are the same ones, has one for every processor that works
-//! in its layers.
+//! Every operator of the prompts and of each answer's first generated token has a slice of its own.
+//! Each later token, whose operators are the same, has one slice per track with work in its
+//! layers.
 
 use super::{Conversation, GenerationPlan, GenerationRun, StepPlan};
 use crate::simulate::timeline::slice;
@@ -43,7 +43,7 @@ pub fn generation_timeline(of: Conversation<'_>, plan: &GenerationPlan) -> Resul
 }
 
 impl GenerationRun<'_> {
-    /// Draws one step at the end of `whole`; the tracks that have something in a layer.
+    /// Appends one step to `whole`; returns the indices of the tracks with slices in a layer.
     fn draw(&mut self, whole: &mut Timeline, step: TokenStep, plan: &StepPlan) -> Result<Vec<usize>> {
         let stages = self.stages(step, plan);
         let mut of_layer = Vec::new();
@@ -60,7 +60,7 @@ impl GenerationRun<'_> {
     }
 }
 
-/// Draws a token as one slice on each of `tracks`.
+/// Appends a token as one slice on each of `tracks`.
 fn draw_token(whole: &mut Timeline, tracks: &[usize], name: &str, latency: Picos) {
     let (start, end) = (whole.end, whole.end + latency);
     for &track in tracks {
@@ -69,7 +69,7 @@ fn draw_token(whole: &mut Timeline, tracks: &[usize], name: &str, latency: Picos
     whole.end = end;
 }
 
-/// Where the track of that name is in `whole`; a new one where it is missing.
+/// Index of the track in `whole` with the name of `track`, added if missing.
 fn place(whole: &mut Timeline, track: &Track) -> usize {
     whole.tracks.iter().position(|known| known.name == track.name).unwrap_or_else(|| {
         whole.tracks.push(Track { slices: Vec::new(), ..track.clone() });
@@ -77,7 +77,7 @@ fn place(whole: &mut Timeline, track: &Track) -> usize {
     })
 }
 
-/// Adds `piece` at the end of `whole`.
+/// Appends `piece` to `whole`.
 fn append(whole: &mut Timeline, piece: &Timeline) {
     let offset = whole.end;
     for track in &piece.tracks {

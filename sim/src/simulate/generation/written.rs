@@ -1,12 +1,12 @@
-//! The plan of a language task as a plan file has it: the operators of each turn's prompt and
-//! of one generated token, one layer of each.
+//! The plan of a language task as plan files store it: the operators of each turn's prompt and
+//! of one generated token, with one layer each.
 
 use super::{GenerationPlan, Graphs, StepPlan};
 use crate::plan::{Placement, Plan};
 use crate::workload::{LanguageTask, Stage, StepStages};
 
-/// The operators whose placements a plan of `task` holds, in its order. Names say the
-/// phase: `prefill.q`, `decode.q`, and from the second turn on `turn-2.prefill.q`.
+/// The operators whose placements a plan of `task` holds, in the plan's order. Their names
+/// contain the phase: `prefill.q`, `decode.q`, and from the second turn on `turn-2.prefill.q`.
 pub fn planned_stages(task: &LanguageTask) -> Vec<Stage> {
     let mut all = Vec::new();
     for turn in 0..task.turns.len() {
@@ -24,7 +24,7 @@ fn extend(all: &mut Vec<Stage>, prefix: &str, step: &StepStages) {
     }
 }
 
-/// Adds stages, whose inputs are among themselves, behind others; where they begin.
+/// Appends stages whose inputs refer to each other; returns the index of the first.
 pub(super) fn append(all: &mut Vec<Stage>, part: &[Stage]) -> usize {
     let offset = all.len();
     let inputs = |stage: &Stage| stage.inputs.iter().map(|input| input + offset).collect();
@@ -33,8 +33,8 @@ pub(super) fn append(all: &mut Vec<Stage>, part: &[Stage]) -> usize {
 }
 
 impl GenerationPlan {
-    /// The placements of [`planned_stages`]; none where graphs are made online, there are none, or operands
-    /// change places, which a plan file has no words for.
+    /// The placements of [`planned_stages`]. `None` where graphs are built online, the NPU runs kernels without
+    /// graphs, or the stationary operand is not the profile's: a plan file cannot express these.
     pub fn flat(&self) -> Option<Plan> {
         if [Graphs::MadeOnline, Graphs::Kernels].contains(&self.graphs) || self.order.is_some() {
             return None;
@@ -44,8 +44,8 @@ impl GenerationPlan {
         Some(Plan::new(self.synchronisation, placements))
     }
 
-    /// The plan that holds the placements of [`planned_stages`]. Steps of which the NPU computes all, products
-    /// and what lies between them, are compiled.
+    /// The plan with the placements of [`planned_stages`]. Steps whose operators all run on the NPU, including
+    /// those between products, are compiled.
     pub fn of_flat(task: &LanguageTask, plan: &Plan) -> Self {
         let mut left = plan.placements.iter().copied();
         let mut step = |stages: &StepStages| {

@@ -1,7 +1,7 @@
 //! The engine program of a stream of batches.
 //!
-//! Responsible for: which task waits for which, and the order in each processor's queue. Not for: what the program
-//! comes to (`super`). Invariant: a batch starts once the one that makes room for it has ended.
+//! Responsible for: dependencies between tasks, and the order in each processor's queue. Not for: throughput and
+//! latency (`super`). Invariant: a batch starts only after the batch `depth` before it has ended.
 
 use super::{DISPATCHER, HOST};
 use crate::device::ProcessorKind;
@@ -9,19 +9,20 @@ use crate::engine::{Program, TaskId, Work};
 use crate::simulate::Lowered;
 use crate::units::{Bytes, Picos};
 
-/// Where the tasks of each batch are in the program.
+/// The tasks of each batch in the program.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    /// The host's work for each batch.
+    /// The host's work before each batch.
     pub(super) gaps: Vec<TaskId>,
-    /// Its giving the batch's operators to the processors.
+    /// The host's dispatching of each batch's operators.
     pub(super) dispatches: Vec<TaskId>,
-    /// The plan's tasks, in their order, of each batch.
+    /// The plan's tasks of each batch, in the plan's order.
     pub(super) tasks: Vec<Vec<TaskId>>,
 }
 
 impl Written {
-    /// Of `[depth, batches]`, with the host's `[work before, dispatching]` for each.
+    /// Writes `batches` batches with at most `depth` in flight; `host` is the host's `[work before, dispatching]`
+    /// time for each.
     pub(super) fn new(
         (lowered, stretch): (&Lowered, &[f64]),
         host: [Picos; 2],
@@ -70,8 +71,8 @@ impl Written {
     }
 }
 
-/// The step at which each batch starts: one after the batch before it, and once the
-/// batch that makes room for it has ended.
+/// The step at which each batch starts: at least one after the previous batch, and after
+/// the batch `depth` before it has ended.
 fn first_steps(batches: u32, depth: u32, last_segment: usize) -> Vec<usize> {
     let mut steps: Vec<usize> = Vec::with_capacity(batches as usize);
     for batch in 0..batches as usize {
@@ -82,8 +83,8 @@ fn first_steps(batches: u32, depth: u32, last_segment: usize) -> Vec<usize> {
     steps
 }
 
-/// Number of the segment each task is in: one more than what it waits for on another
-/// processor, and never before a task that its own processor took earlier.
+/// The segment of each task: one more than that of its predecessors on other processors,
+/// and no less than that of earlier tasks on its own processor.
 fn segments(lowered: &Lowered) -> Vec<usize> {
     let mut latest = [0; ProcessorKind::ALL.len()];
     let mut segments: Vec<usize> = Vec::with_capacity(lowered.tasks.len());
@@ -99,7 +100,7 @@ fn segments(lowered: &Lowered) -> Vec<usize> {
     segments
 }
 
-/// Tasks of a batch that nothing in it waits for.
+/// Indices of the tasks without successors.
 pub(in super::super) fn sinks(lowered: &Lowered) -> Vec<usize> {
     let mut is_read = vec![false; lowered.tasks.len()];
     lowered.tasks.iter().flat_map(|task| &task.predecessors).for_each(|task| is_read[task.0 as usize] = true);

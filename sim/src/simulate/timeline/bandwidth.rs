@@ -1,4 +1,4 @@
-//! What the memory moves over time: in all, and for each processor.
+//! Memory bandwidth over time: in total, and of each processor.
 
 use crate::device::ProcessorKind;
 use crate::engine::Recorder;
@@ -6,7 +6,7 @@ use crate::simulate::PricedCommand;
 use crate::timeline::Counter;
 use crate::units::Picos;
 
-/// The total and, where more than one processor moves something, each one's part.
+/// The total bandwidth and, where more than one processor moves bytes, that of each processor.
 pub(super) fn counters(recorder: &Recorder, tasks: &[PricedCommand]) -> Vec<Counter> {
     let total = recorder.memory.iter().map(|&(time, rate)| (time, rate.as_gigabytes())).collect();
     let mut counters = vec![counter("memory bandwidth".to_owned(), total)];
@@ -26,7 +26,7 @@ fn counter(name: String, samples: Vec<(Picos, f64)>) -> Counter {
     Counter { name, unit: "GB/s", samples }
 }
 
-/// What `processor` moves from each time on, in gigabytes a second, where that changes.
+/// The bandwidth of `processor` in GB/s, with a sample at each change.
 fn part(recorder: &Recorder, tasks: &[PricedCommand], processor: ProcessorKind) -> Vec<(Picos, f64)> {
     let mut flows = recorder.flows.iter().peekable();
     let mut samples: Vec<(Picos, f64)> = Vec::new();

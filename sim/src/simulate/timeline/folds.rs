@@ -1,19 +1,19 @@
-//! What the systolic arrays do during an operator.
+//! Slices for the folds of the systolic arrays during an operator.
 //!
-//! An execution holds the loads of all its folds as one phase, the streams as the
-//! next, the drains as the last. In the arrays they alternate fold by fold, and so
-//! they are drawn: a graph's time is cut into a few equal stretches of consecutive
-//! folds, each with its own load, stream and drain.
+//! A kernel model groups the loads of all folds into one phase, then the streams, then the
+//! drains. In the arrays they alternate fold by fold, and are drawn that way: a graph's
+//! time is cut into a few equal stretches of consecutive folds, each with its own load,
+//! stream and drain.
 
 use super::{shown, slice};
 use crate::kernel::{Phase, PhaseKind};
 use crate::timeline::{Activity, Stretch};
 use crate::units::Picos;
 
-/// Stretches that a graph's folds are drawn as, at most.
+/// Maximum number of stretches per graph.
 const MOST_STRETCHES: u32 = 8;
 
-/// Adds what lies inside an operator's slice.
+/// Adds the slices nested in an operator's slice.
 pub(super) fn draw(slices: &mut Vec<Stretch>, phases: &[Phase], spans: &[(Picos, Picos)]) {
     let mut index = 0;
     while let (Some(phase), Some(&(start, end))) = (phases.get(index), spans.get(index)) {
@@ -32,11 +32,11 @@ pub(super) fn draw(slices: &mut Vec<Stretch>, phases: &[Phase], spans: &[(Picos,
     }
 }
 
-/// Draws the folds of one graph, or of equal graphs in a row.
+/// Draws the folds of one graph, or of several equal graphs in a row.
 fn graph(slices: &mut Vec<Stretch>, folds: u32, spans: &[(Picos, Picos)], parts: &[Phase]) {
     let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) else { return };
     let stretches = folds.clamp(1, MOST_STRETCHES);
-    // So much of a whole lies before a step.
+    // The part of `whole` that lies before `step`.
     let before =
         |step: u32, whole: u64| (u128::from(whole) * u128::from(step) / u128::from(stretches)) as u64;
     let edge = |step, length: Picos| Picos(before(step, length.0));

@@ -1,36 +1,36 @@
-//! Nodes that run again and again.
+//! Loops, unrolled.
 //!
-//! What they do is known once it is known how often they run: each round is as if the file had its nodes
-//! one after the other. Where the network computes when to stop, they run as often as they can.
+//! Each iteration is converted as if the file contained its nodes one after the other. Where the network computes when
+//! to stop, the maximum number of iterations is used.
 
 use std::rc::Rc;
 
 use super::{Converted, Converter, Value};
 use crate::error::{ImportError, Problem};
-use crate::model::{Constant, MOST_NODES, Rounds, SourceNode, TensorId};
+use crate::model::{Constant, Loop, MOST_NODES, SourceNode, TensorId};
 
-/// A tensor or a list of such, as far as it is known.
+/// The value of a tensor, or of a sequence of tensors.
 type Held = (Option<Value>, Option<Rc<Vec<Value>>>);
 
-/// Most operators that a model with rounds may have: a search of plans for as many takes seconds.
+/// Maximum number of operators of a model with loops: a search of plans for this many takes seconds.
 const MOST_OPERATORS: usize = 30_000;
 
-/// Operands before what is carried: how often, and whether.
+/// Operands before the loop-carried values: the maximum number of iterations, and the condition.
 const BEFORE: usize = 2;
 
-/// What is said of a loop that is no workload.
-const ENDLESS: &str = "a loop of which nothing before says when it ends, or of too many rounds; export the model with \
-                       it resolved";
+/// The problem of a loop that cannot be unrolled.
+const ENDLESS: &str =
+    "a loop of unknown length, or of too many iterations; export the model with the loop unrolled";
 
 impl Converter<'_> {
-    pub(super) fn rounds(&mut self, node: &SourceNode, body: &Rounds) -> Result<(), ImportError> {
+    pub(super) fn unroll(&mut self, node: &SourceNode, body: &Loop) -> Result<(), ImportError> {
         let at = self.at.clone();
         let count = body.inputs.len().saturating_sub(BEFORE);
         let most = self.number(node, 0);
         let mut condition = node.operand(1);
         let mut carried: Vec<Held> =
             (0..count).map(|index| self.held(node.operand(BEFORE + index))).collect();
-        self.compute_with(node, body, &mut carried)?;
+        self.make_states_inputs(node, body, &mut carried)?;
         let mut written = vec![Vec::new(); node.writes.len().saturating_sub(count)];
         let mut round = 0_usize;
         while most.is_none_or(|most| (round as f64) < most) {
@@ -38,7 +38,7 @@ impl Converter<'_> {
                 Some(Some(0.0)) => break,
                 Some(None) => {
                     self.at = at.clone();
-                    self.approximate("as many rounds as there can be");
+                    self.approximate("the maximum number of iterations");
                 }
                 Some(Some(_)) | None => {}
             }
@@ -47,16 +47,16 @@ impl Converter<'_> {
                 return Err(at.refused(Problem::Unknown(ENDLESS.to_owned())));
             }
             let output = |index: usize| body.outputs.get(index).copied().flatten();
-            self.round(body, round, carried)?;
+            self.iterate(body, round, carried)?;
             condition = output(0);
             carried = (1..=count).map(|index| self.held(output(index))).collect();
-            // Held by the next round alone, lists grow where they are.
+            // With the next iteration as their only holder, sequences grow in place.
             for tensor in (1..=count).filter_map(output) {
                 self.lists.remove(&tensor);
             }
             for (index, all) in written.iter_mut().enumerate() {
                 let Some(value) = self.held(output(1 + count + index)).0 else {
-                    let less = "a round writes less than it should".to_owned();
+                    let less = "an iteration lacks an output".to_owned();
                     return Err(at.refused(Problem::Unsound(less)));
                 };
                 all.push((value, node.operand(0).unwrap_or_default()));
@@ -78,12 +78,13 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Takes constants that a round computes anew (first states of zeros, for the most part) for tensors, so that the
-    /// first round computes with them as others do. A round that is taken back says which those are.
-    fn compute_with(
+    /// Turns constant loop-carried values that an iteration replaces by computed ones (mostly initial states of zeros)
+    /// into inputs, so that the first iteration has the same operators as the others. A trial iteration, rolled back
+    /// afterwards, finds them.
+    fn make_states_inputs(
         &mut self,
         node: &SourceNode,
-        body: &Rounds,
+        body: &Loop,
         carried: &mut [Held],
     ) -> Result<(), ImportError> {
         let is_state =
@@ -93,7 +94,7 @@ impl Converter<'_> {
         }
         let Converted { nodes, approximated, skipped, .. } = &self.out;
         let before = [nodes.len(), approximated.len(), skipped.len()];
-        self.round(body, 0, carried.to_vec())?;
+        self.iterate(body, 0, carried.to_vec())?;
         for (index, held) in carried.iter_mut().enumerate().filter(|(_, held)| is_state(held)) {
             let after = self.held(body.outputs.get(1 + index).copied().flatten());
             let (Some(Value::Constant(constant)), Some(Value::View(_))) = (&held.0, after.0) else {
@@ -104,14 +105,14 @@ impl Converter<'_> {
                 held.0 = Some(Value::View(given));
             }
         }
-        self.forget(before[0]);
+        self.roll_back(before[0]);
         self.out.approximated.truncate(before[1]);
         self.out.skipped.truncate(before[2]);
         Ok(())
     }
 
-    /// One round, with what it reads.
-    fn round(&mut self, body: &Rounds, round: usize, carried: Vec<Held>) -> Result<(), ImportError> {
+    /// Converts one iteration.
+    fn iterate(&mut self, body: &Loop, round: usize, carried: Vec<Held>) -> Result<(), ImportError> {
         self.follow_from(self.guess_among(&body.outputs), &body.inputs);
         let given = [round as f64, 1.0].map(|number| (Some(Value::Constant(Constant::number(number))), None));
         for (&tensor, held) in body.inputs.iter().zip(given.into_iter().chain(carried)) {
@@ -125,7 +126,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The number in a tensor, where it is known.
+    /// The value of a scalar tensor, if known.
     fn known(&self, tensor: TensorId) -> Option<f64> {
         self.values[tensor].as_ref()?.constant()?.first()
     }
