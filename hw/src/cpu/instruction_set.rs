@@ -1,4 +1,4 @@
-//! Which vector instructions the processor has.
+//! Detection of the processor's vector instructions.
 
 use coexec_sim::InstructionSet;
 
@@ -21,12 +21,12 @@ pub fn is_available(set: InstructionSet) -> bool {
     }
 }
 
-/// The sets this processor has, narrower vectors first.
+/// The instruction sets of this processor, narrower vectors first.
 pub fn available_sets() -> impl Iterator<Item = InstructionSet> {
     InstructionSet::ALL.iter().copied().filter(|&set| is_available(set))
 }
 
-/// The widest set this processor has.
+/// The widest instruction set of this processor.
 pub fn widest_set() -> InstructionSet {
     available_sets().last().unwrap_or(InstructionSet::Portable)
 }

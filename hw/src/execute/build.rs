@@ -9,7 +9,7 @@ use super::{ExecuteError, Home, HostHome, Machine, Place, Result, Task, Team, To
 use crate::cpu::{Element, widest_set};
 use crate::opencl::{Dispatch, Signals};
 use crate::operands::{Weights, linked_operands};
-use crate::{cpu, numbers, opencl};
+use crate::{cpu, opencl, random_operands};
 
 /// Seeds of different tensors lie this far apart.
 const SEED_STEP: u64 = 1_000_003;
@@ -91,7 +91,7 @@ pub(super) fn operations<T: Element>(
     for (index, stage) in task.stages.iter().enumerate() {
         let operator = &stage.layer.operator;
         let reads = reads(stage, task.stages, &mut next_input);
-        let weights = numbers::weights(operator, weight_seed(task.seed, index));
+        let weights = random_operands::weights(operator, weight_seed(task.seed, index));
         let weights = borrowed(&weights);
         let inputs_only = reads.iter().all(|&read| read >= task.stages.len());
         let placement = &task.plan.placements[index];
@@ -205,7 +205,7 @@ pub(super) fn places<T: Element>(
         let count = tensor.shape.elements() as usize;
         let numbers = tensor.read_by.map(|stage| {
             let operator = &operations[stage].layer.operator;
-            numbers::input::<T>(operator, count, input_seed(task.seed, index))
+            random_operands::input::<T>(operator, count, input_seed(task.seed, index))
         });
         let Touched { host, device } = tensor.touched;
         // Of an input each side may have what its kernels like best, with nothing copied.

@@ -17,10 +17,10 @@ use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 use super::{Action, ExecuteError, Home, Machine, Meetings, Operation, Place, Result, Side, Team, build};
 use crate::cpu::Element;
 use crate::opencl::prepared::Queued;
-use crate::opencl::{self, OpenClError, of_duration};
+use crate::opencl::{self, OpenClError, duration_to_picos};
 use crate::operands::pieces;
 use crate::sync::{Link, Mechanism};
-use crate::{numbers, sync};
+use crate::{random_operands, sync};
 pub(super) use queue::{Going, Progress};
 
 /// What the first launch of an operator may take.
@@ -204,7 +204,7 @@ impl<T: Element> Program<T> {
     pub(crate) fn run(&mut self, machine: &mut Machine) -> Result<Taken> {
         let started = Instant::now();
         let progress = self.carry_out(machine)?;
-        let wall = of_duration(started.elapsed());
+        let wall = duration_to_picos(started.elapsed());
         let kernels = progress.kernels(&self.schedule);
         let (counted, kernels) = match (self.clock, kernels) {
             (Clock::Device, Some(kernels)) => kernels.map(|kernels| (kernels, Some(kernels)))?,
@@ -354,7 +354,7 @@ impl<T: Element> Program<T> {
 
     /// The weights of an operator.
     pub(super) fn weights(&self, stage: usize) -> [Vec<f32>; 2] {
-        numbers::weights(&self.operations[stage].layer.operator, build::weight_seed(self.seed, stage))
+        random_operands::weights(&self.operations[stage].layer.operator, build::weight_seed(self.seed, stage))
     }
 }
 

@@ -12,7 +12,7 @@ use coexec_sim::{Axis, Mechanism as Modelled, Overrides, Placement, Plan, Scenar
 use super::program::Program;
 use super::*;
 use crate::sync::Mechanism;
-use crate::tests::Alone;
+use crate::tests::DeviceLock;
 
 /// What a step may take on a busy machine that also compiles.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -75,9 +75,9 @@ fn choice() -> DeviceChoice {
 }
 
 /// The machine with its device, with nobody else on it.
-fn machine() -> Option<(Alone, Machine)> {
-    let alone = crate::tests::alone();
-    Some((alone, crate::tests::found(Machine::open(&choice()))?))
+fn machine() -> Option<(DeviceLock, Machine)> {
+    let lock = crate::tests::lock_devices();
+    Some((lock, crate::tests::available(Machine::open(&choice()))?))
 }
 
 fn cores(profile: &Profile) -> CoreSet {
@@ -124,7 +124,7 @@ fn check_plan(machine: &mut Machine, (stages, profile): (&[Stage], &Profile), pl
 
 #[test]
 fn a_cut_operator_is_right_by_every_mechanism() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     for &mechanism in Modelled::ALL {
         check(&mut machine, SINGLE, &[2], mechanism, Clock::Host);
     }
@@ -140,7 +140,7 @@ const WINDOWS: [&str; 4] = [
 
 #[test]
 fn an_operator_cut_along_its_height_is_right() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     for window in WINDOWS {
         let text =
             format!("title = \"a test\"\ndevice = \"pixel4\"\n[[operator]]\nname = \"op\"\n{window}\n");
@@ -156,7 +156,7 @@ fn an_operator_cut_along_its_height_is_right() {
 
 #[test]
 fn networks_are_right_wherever_their_operators_run() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     let plans = [[0, 1, 2, 0, 1, 2], [2, 1, 0, 2, 1, 0], [1, 0, 0, 1, 1, 2], [2, 0, 1, 2, 1, 1]];
     for numbers in plans {
@@ -167,7 +167,7 @@ fn networks_are_right_wherever_their_operators_run() {
 
 #[test]
 fn one_processor_alone_is_right() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     for (number, clock) in [(0, Clock::Host), (1, Clock::Host), (1, Clock::Device)] {
         check(&mut machine, NETWORK, &vec![number; stages.len()], Modelled::SvmPolling, clock);
@@ -176,7 +176,7 @@ fn one_processor_alone_is_right() {
 
 #[test]
 fn without_shared_memory_results_are_copied_and_right() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     for mechanism in [Mechanism::EventPolling, Mechanism::EventWait, Mechanism::BlockingFinish] {
         assume(&mut machine, Modelled::SvmPolling, mechanism, Home::Device);
@@ -193,7 +193,7 @@ fn without_shared_memory_results_are_copied_and_right() {
 
 #[test]
 fn buffers_that_stay_mapped_are_mapped_at_meetings_where_the_mechanism_says_so() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     if sharing::choose(machine.runtime().unwrap(), Mechanism::EventWait) != Home::Mapped {
         eprintln!("skipped: the device does not share mapped buffers");
@@ -216,7 +216,7 @@ fn attempt(machine: &mut Machine, placement: Placement) -> Result<(), ExecuteErr
 
 #[test]
 fn what_cannot_run_here_says_why() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (_, profile) = scenario(SINGLE);
     let cut = Placement::cpu_and_gpu(Axis::Channels, cores(&profile), [6, 42]);
     let error = attempt(&mut machine, cut).unwrap_err();
@@ -257,7 +257,7 @@ fn request(gpu: bool, repetitions: u32) -> Request {
 
 #[test]
 fn variants_are_measured_with_all_their_repetitions() {
-    let Some((_alone, machine)) = machine() else { return };
+    let Some((_lock, machine)) = machine() else { return };
     drop(machine);
     let report = execute(request(true, 9), &Arc::default(), &mut |_| {}).unwrap();
     let group = report.groups[0].as_ref().unwrap();

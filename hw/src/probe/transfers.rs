@@ -15,7 +15,7 @@ use super::{
     Bench, Line, Measured, NANOS_PER_MICRO, Notes, ProbeOptions, Result, TimeBudget, Times, over_sizes,
     repeated,
 };
-use crate::opencl::{BoundKernel, Crossing, Exchange, Runtime};
+use crate::opencl::{BoundKernel, DeviceCopies, MappedBuffer, Runtime};
 
 /// Bytes of the transfers.
 const QUICK: [usize; 5] = [4 << 10, 64 << 10, 512 << 10, 2 << 20, 8 << 20];
@@ -66,7 +66,7 @@ pub(super) fn measure(
     let sizes: &[usize] = if quick { &QUICK } else { &FULL };
     let repetitions = REPETITIONS[usize::from(!quick)];
     let [map, unmap] = over_sizes(sizes, 2, budget, |size| {
-        let exchange = Exchange::new(runtime, size)?;
+        let exchange = MappedBuffer::new(runtime, size)?;
         budget.report(&format!("transfers of {} KiB", size >> 10));
         let times = repeated(repetitions, || Ok(exchange.map_and_unmap()?))?;
         Ok(times.map(|times| (exchange.bytes().0 as f64, times)))
@@ -143,12 +143,12 @@ pub(super) fn measure_copies(
     let repetitions = REPETITIONS[usize::from(!quick)];
     let sizes: &[u32] = if quick { &QUICK_PIXELS } else { &FULL_PIXELS };
     let whole = over_sizes(sizes, 3, budget, |pixels| {
-        let mut crossing = Crossing::new(runtime, pixels, CHANNELS)?;
+        let mut crossing = DeviceCopies::new(runtime, pixels, CHANNELS)?;
         let bytes = f64::from(pixels * CHANNELS) * BYTES_PER_NUMBER;
         budget.report(&format!("copies of {:.0} KiB", bytes / 1024.0));
         each_way(&mut crossing, CHANNELS, repetitions).map(|times| times.map(|times| (bytes, times)))
     })?;
-    let mut smallest = Crossing::new(runtime, sizes[0], CHANNELS)?;
+    let mut smallest = DeviceCopies::new(runtime, sizes[0], CHANNELS)?;
     let mut rounds = |to: &[Memory]| repeated(repetitions, || Ok(smallest.round(to, CHANNELS)?));
     let [alone, alone_queued] = rounds(&[])?;
     let [_, queued] = rounds(&[Memory::Gpu, Memory::Host])?;
@@ -169,7 +169,7 @@ pub(super) fn measure_copies(
 }
 
 /// Microseconds until the host knows, to the device and to the host.
-fn each_way(crossing: &mut Crossing, channels: u32, repetitions: usize) -> Result<[Vec<f64>; 2]> {
+fn each_way(crossing: &mut DeviceCopies, channels: u32, repetitions: usize) -> Result<[Vec<f64>; 2]> {
     let mut round = |to| repeated(repetitions, || Ok(crossing.round(&[to], channels)?));
     let [[there, _], [back, _]] = [round(Memory::Gpu)?, round(Memory::Host)?];
     Ok([there, back])
@@ -185,7 +185,7 @@ fn of_rows(
 ) -> Result<[Times; 2]> {
     let mut times: [Times; 2] = Default::default();
     for &[pixels, channels] in parts {
-        let mut crossing = Crossing::new(runtime, pixels, 2 * channels)?;
+        let mut crossing = DeviceCopies::new(runtime, pixels, 2 * channels)?;
         let bytes = f64::from(pixels * channels) * BYTES_PER_NUMBER;
         for (index, known) in each_way(&mut crossing, channels, repetitions)?.into_iter().enumerate() {
             let beside: Vec<f64> = known.iter().map(|time| time - bytes * slopes[index]).collect();
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn copies_are_timed_on_any_device() {
-        let Some((_alone, device)) = crate::tests::device() else { return };
+        let Some((_lock, device)) = crate::tests::device() else { return };
         let runtime = Runtime::new(device.clone()).unwrap();
         let mut notes = Notes { findings: Vec::new(), warnings: Vec::new() };
         let started = std::time::Instant::now();

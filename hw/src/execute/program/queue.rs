@@ -156,7 +156,7 @@ impl<T: Element> Program<T> {
                 let Some(gpu) = &self.operations[command.stage].parts[part].gpu else { return Ok(()) };
                 let number = match (self.meetings.device.get(progress.queued), &self.link) {
                     (Some(&Action::Tell(announcement)), Some(link)) if gpu.prepared.announces() => {
-                        link.number_of(announcement)
+                        link.flag_value(announcement)
                     }
                     _ => None,
                 };

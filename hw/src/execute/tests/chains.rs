@@ -87,7 +87,7 @@ fn check_chain(machine: &mut Machine, text: &str, chain: &str, share: f64, synch
 
 #[test]
 fn a_chain_is_right_wherever_it_is_cut() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     for share in [0.05, 0.3, 0.55, 0.95] {
         check_chain(&mut machine, BLOCKS, "0000000", share, Modelled::SvmPolling);
     }
@@ -95,7 +95,7 @@ fn a_chain_is_right_wherever_it_is_cut() {
 
 #[test]
 fn chains_meet_others_by_every_mechanism() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     // Whole stages before, between and behind; two chains; results read inside and outside.
     for &mechanism in Modelled::ALL {
         for chain in ["g0000cx", "00x1111", "0cx11gc", "0011100"] {
@@ -106,7 +106,7 @@ fn chains_meet_others_by_every_mechanism() {
 
 #[test]
 fn chains_are_right_where_results_are_copied() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let on_buffers_of_slices = BLOCKS.replace("pixel4", "h200");
     for mechanism in [Mechanism::EventPolling, Mechanism::EventWait, Mechanism::BlockingFinish] {
         assume(&mut machine, Modelled::SvmPolling, mechanism, Home::Device);
@@ -119,7 +119,7 @@ fn chains_are_right_where_results_are_copied() {
 
 #[test]
 fn a_chain_along_channels_goes_through_what_keeps_them_apart() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, profile) = scenario(SEPARATE);
     let cut = |cpu_channels, all: u32| {
         Placement::cpu_and_gpu(Axis::Channels, cores(&profile), [cpu_channels, all - cpu_channels])
@@ -136,7 +136,7 @@ fn a_chain_along_channels_goes_through_what_keeps_them_apart() {
 
 #[test]
 fn lines_that_nobody_computed_are_noticed() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, profile) = scenario(BLOCKS);
     let plan = Plan::new(Modelled::SvmPolling, cut_by_height(&stages, &profile, "0000000", 0.5))
         .chained(chains("0000000"));
@@ -154,7 +154,7 @@ fn lines_that_nobody_computed_are_noticed() {
 
 #[test]
 fn what_is_no_chain_says_why() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, profile) = scenario(BLOCKS);
     let placements = cut_by_height(&stages, &profile, "c000000", 0.5);
     let plan = Plan::new(Modelled::SvmPolling, placements).chained(chains("0000000"));

@@ -33,7 +33,7 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn what_is_executed_is_what_was_simulated() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
     let seed = number("COEXEC_RANDOM_SEED").or_else(|| number("PROPTEST_RNG_SEED"));
     let first = seed.unwrap_or_else(now);
