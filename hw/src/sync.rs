@@ -117,7 +117,7 @@ fn probe_within(
 ) -> Result<(), Unsound> {
     let unsound = |why: String| Unsound { mechanism, why };
     if runtime.is_lost() {
-        return Err(unsound("the device did not answer before".to_owned()));
+        return Err(unsound("the device did not answer earlier".to_owned()));
     }
     let (sender, receiver) = channel();
     let probed = Arc::clone(runtime);
@@ -125,14 +125,15 @@ fn probe_within(
         // The receiver is gone if the limit has passed.
         let _ = sender.send(measure(&probed, mechanism, rounds, round_limit));
     });
-    let _detached = spawned.map_err(|error| unsound(format!("no thread to try it on: {error}")))?;
+    let _detached =
+        spawned.map_err(|error| unsound(format!("cannot start a thread for the probe: {error}")))?;
     match receiver.recv_timeout(limit) {
         Ok(outcome) => outcome.map(drop).map_err(|error| unsound(error.to_string())),
         Err(RecvTimeoutError::Timeout) => {
             runtime.give_up();
             Err(unsound(format!("the device did not answer within {} ms", limit.as_millis())))
         }
-        Err(RecvTimeoutError::Disconnected) => Err(unsound("the thread that tried it failed".to_owned())),
+        Err(RecvTimeoutError::Disconnected) => Err(unsound("the thread of the probe failed".to_owned())),
     }
 }
 

@@ -37,7 +37,7 @@ pub enum PoolError {
     NoThreads,
     /// The operating system does not pin a thread to a core.
     #[error(
-        "cannot keep a thread on core {core}: it does not exist here, or this system does not pin threads"
+        "cannot pin a thread to core {core}: it does not exist here, or this system does not pin threads"
     )]
     CannotPin { core: usize },
     /// The operating system did not start a thread.

@@ -306,9 +306,9 @@ mod tests {
     #[test]
     fn what_is_mapped_takes_time_in_both_directions() {
         let Some((_lock, runtime)) = runtime() else { return };
-        let exchange = MappedBuffer::new(&runtime, 1 << 20).unwrap();
-        assert_eq!(exchange.bytes(), Bytes(1 << 20));
-        let times = exchange.map_and_unmap().unwrap();
+        let buffer = MappedBuffer::new(&runtime, 1 << 20).unwrap();
+        assert_eq!(buffer.bytes(), Bytes(1 << 20));
+        let times = buffer.map_and_unmap().unwrap();
         assert!(times.iter().all(|&time| time > Picos::ZERO), "{times:?}");
     }
 
@@ -328,19 +328,19 @@ mod tests {
     #[test]
     fn what_goes_there_comes_back() {
         let Some((_lock, runtime)) = runtime() else { return };
-        let mut crossing = DeviceCopies::new(&runtime, 3, 4).unwrap();
+        let mut copies = DeviceCopies::new(&runtime, 3, 4).unwrap();
         let numbers: Vec<f32> = (0..12_u8).map(f32::from).collect();
-        crossing.host.write(&numbers);
-        let [known, queued] = crossing.round(&[Memory::Gpu], 2).unwrap();
+        copies.host.write(&numbers);
+        let [known, queued] = copies.round(&[Memory::Gpu], 2).unwrap();
         assert!(queued > Picos::ZERO && known >= queued);
         assert_eq!(
-            crossing.tensor.read().unwrap(),
+            copies.tensor.read().unwrap(),
             [0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 0.0, 0.0, 8.0, 9.0, 0.0, 0.0]
         );
-        crossing.host.write(&[7.0; 12]);
-        crossing.round(&[Memory::Host], 4).unwrap();
+        copies.host.write(&[7.0; 12]);
+        copies.round(&[Memory::Host], 4).unwrap();
         let mut back = vec![0.0; 12];
-        crossing.host.read(&mut back);
+        copies.host.read(&mut back);
         assert_eq!(back, vec![0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 0.0, 0.0, 8.0, 9.0, 0.0, 0.0]);
     }
 }

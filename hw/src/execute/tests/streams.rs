@@ -46,7 +46,7 @@ fn batches_in_flight_are_right_by_every_kind_of_meeting() {
 #[test]
 fn the_hosts_work_for_a_batch_is_hidden_behind_other_batches_only_where_some_are_in_flight() {
     let Some((_lock, mut machine)) = machine() else { return };
-    // Far longer than the batch, whatever else the machine does.
+    // Far longer than the batch, even on a busy machine.
     let host_gap = Duration::from_millis(20);
     let mut period = |depth| {
         let streaming = Streaming { depth, host_gap, batches: 6 };
