@@ -8,7 +8,7 @@
 
 #![expect(
     clippy::inline_always,
-    reason = "what vector loops call must be compiled with their instructions, which holds only where it is inlined"
+    reason = "a function called by a vector loop gets the loop's target features only if it is inlined"
 )]
 
 mod element;

@@ -13,7 +13,7 @@
 
 #![expect(
     clippy::cast_possible_wrap,
-    reason = "kernels take their sizes as int; those of a checked workload (MAX_DIMENSION, MAX_ELEMENTS) fit"
+    reason = "kernels take sizes as int, which the sizes of a checked workload (MAX_DIMENSION, MAX_ELEMENTS) fit"
 )]
 
 mod device;

@@ -14,7 +14,7 @@ use serde::Serialize;
 const OUTLIER_DISTANCES: f64 = 8.0;
 /// Margin above the lower quartile that is always allowed, as a fraction of it: cache and clock
 /// variation.
-const UNDISTURBED: f64 = 0.05;
+const MIN_MARGIN: f64 = 0.05;
 
 /// Standard deviations on either side of the mean that hold 95 % of a normal distribution.
 const DEVIATIONS_95: f64 = 1.96;
@@ -27,7 +27,7 @@ pub(crate) fn outliers(times: &[f64]) -> Vec<bool> {
     let Some((&least, &quartile)) = sorted.first().zip(sorted.get(times.len() / 4)) else {
         return Vec::new();
     };
-    let usual = (OUTLIER_DISTANCES * (quartile - least)).max(UNDISTURBED * quartile);
+    let usual = (OUTLIER_DISTANCES * (quartile - least)).max(MIN_MARGIN * quartile);
     times.iter().map(|&time| time > quartile + usual).collect()
 }
 

@@ -16,7 +16,7 @@ pub fn is_available(set: InstructionSet) -> bool {
         InstructionSet::NeonF16 => {
             is_available(InstructionSet::Neon) && std::arch::is_aarch64_feature_detected!("fp16")
         }
-        #[allow(unreachable_patterns, reason = "which sets remain depends on the architecture")]
+        #[allow(unreachable_patterns, reason = "the remaining sets depend on the architecture")]
         _ => false,
     }
 }

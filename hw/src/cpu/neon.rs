@@ -7,7 +7,7 @@
 #![allow(
     unknown_lints,
     inline_always_mismatching_target_features,
-    reason = "what calls the intrinsics is itself inlined where their instructions are enabled"
+    reason = "the callers of the intrinsics are inlined into functions that enable their target features"
 )]
 
 use std::arch::aarch64::{

@@ -6,7 +6,7 @@
 
 #![expect(
     clippy::needless_range_loop,
-    reason = "iterators are calls that stay calls among vector instructions"
+    reason = "iterator adapters may not be inlined into functions with target features"
 )]
 
 use super::Element;
@@ -126,7 +126,7 @@ macro_rules! register {
         $($more:tt)*
     ) => {
         // SAFETY of all methods: the caller vouches for the instructions and all lanes.
-        #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all: see above")]
+        #[allow(clippy::undocumented_unsafe_blocks, reason = "the comment above covers all methods")]
         impl Register<$element> for $register {
             const LANES: usize = $lanes;
 
@@ -169,7 +169,7 @@ macro_rules! vector {
     ($register:ty, $element:ty, $splat:ident) => {
         // SAFETY: the register consists of that many `f32`; the callers of the methods vouch for
         // the instructions.
-        #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all: see above")]
+        #[allow(clippy::undocumented_unsafe_blocks, reason = "the comment above covers all methods")]
         unsafe impl Vector<$element> for $register {
             type Lane = Plain<1, true>;
 

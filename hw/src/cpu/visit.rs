@@ -55,7 +55,7 @@ impl<T> Results<T> {
     /// The tensor is valid for reads and writes of the part, and nobody else accesses this pixel's
     /// part while the channels are borrowed.
     #[inline(always)]
-    #[expect(clippy::mut_from_ref, reason = "the caller sees to it that nobody else has the pixel")]
+    #[expect(clippy::mut_from_ref, reason = "the caller ensures exclusive access to the pixel")]
     pub(super) unsafe fn pixel(&self, index: usize) -> (usize, &mut [T]) {
         let Stretches { first, length, count, step } = self.stretches;
         let (stretch, offset) = if count == 1 { (0, index) } else { (index / length, index % length) };

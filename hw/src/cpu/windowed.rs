@@ -6,7 +6,7 @@
 
 #![expect(
     clippy::needless_range_loop,
-    reason = "iterators are calls that stay calls among vector instructions"
+    reason = "iterator adapters may not be inlined into functions with target features"
 )]
 
 use coexec_sim::workload::PoolKind;

@@ -81,7 +81,7 @@ impl<T: Element> Subject<T> {
 
     /// Performs `timed` consecutive runs, and compares the last results with the verified ones. An
     /// untimed run precedes them, because threads may be asleep and caches hold other data.
-    fn visit(&mut self, machine: &mut Machine, timed: usize) -> Result<Vec<RunTimes>> {
+    fn take_turn(&mut self, machine: &mut Machine, timed: usize) -> Result<Vec<RunTimes>> {
         machine.pin_caller_to(self.program.team());
         let program = &mut self.program;
         program.poison_results()?;
@@ -95,7 +95,7 @@ impl<T: Element> Subject<T> {
         let started = Instant::now();
         while self.warm_up.len() < MOST_WARM_UP {
             control.check()?;
-            let taken = self.visit(machine, 1)?;
+            let taken = self.take_turn(machine, 1)?;
             self.warm_up.extend(taken.iter().map(|run| run.counted.as_micros()));
             if is_warm(&self.warm_up) {
                 self.measured.is_warm = true;
@@ -181,7 +181,7 @@ fn repeat<T: Element>(
                 spin_until(SPIN + SPIN / 4, || false);
             }
             last_team = team;
-            let taken = subject.visit(machine, REPETITIONS_PER_TURN.min(repetitions - first))?;
+            let taken = subject.take_turn(machine, REPETITIONS_PER_TURN.min(repetitions - first))?;
             let Measured { times_us, wall_us, kernels_us, .. } = &mut subject.measured;
             times_us.extend(taken.iter().map(|run| run.counted.as_micros()));
             wall_us.extend(taken.iter().map(|run| run.wall.as_micros()));

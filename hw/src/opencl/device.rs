@@ -99,8 +99,8 @@ fn polls_shared_memory(device: ClDevice) -> bool {
 pub fn devices() -> Result<Vec<Device>> {
     // The first query of PoCL 3.1 and its loader crashes, or finds nothing, if two threads make it
     // at once.
-    static ASKING: Mutex<()> = Mutex::new(());
-    let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
+    static ENUMERATING: Mutex<()> = Mutex::new(());
+    let _enumerating = ENUMERATING.lock().unwrap_or_else(PoisonError::into_inner);
     library::load()?;
     let platforms = match get_platforms() {
         Ok(platforms) if !platforms.is_empty() => platforms,

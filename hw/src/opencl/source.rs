@@ -82,7 +82,7 @@ impl Source {
     }
 
     /// Defines the linked functions that run after the operator, in order. Each binary function
-    /// gets an operand, which has the output's size or one pixel.
+    /// gets an operand, of the output's size or of one pixel.
     pub(super) fn link(&mut self, functions: &[Function]) {
         let mut arguments = String::new();
         let mut statements = String::new();

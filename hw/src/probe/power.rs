@@ -20,7 +20,7 @@ use crate::opencl::{BoundKernel, Runtime};
 /// How long a state is held, quick and full: batteries report once a second.
 const HELD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 /// Duration of a state between two readings of the meter.
-const BETWEEN: Duration = Duration::from_millis(50);
+const METER_INTERVAL: Duration = Duration::from_millis(50);
 /// Bytes that each thread works on, in its first-level cache, and multiply-adds per number.
 const CACHED_BYTES: usize = 8 << 10;
 const WORK: u32 = 2_000;
@@ -54,7 +54,7 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
     let held = HELD[usize::from(!bench.options.quick)];
     let watch = |work: &mut dyn FnMut() -> Result<()>| meter.watch(held, work);
     let mut sleep = || {
-        std::thread::sleep(BETWEEN);
+        std::thread::sleep(METER_INTERVAL);
         Ok(())
     };
     let Some((idle, _)) = watch(&mut sleep)? else { return Ok(None) };
@@ -67,7 +67,7 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
     }
     let mut poll = || {
         // As a core does that waits for a flag.
-        spin_until(BETWEEN, || false);
+        spin_until(METER_INTERVAL, || false);
         Ok(())
     };
     let Some((polling, _)) = watch(&mut poll)? else { return Ok(None) };

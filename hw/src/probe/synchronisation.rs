@@ -18,7 +18,7 @@ const ROUNDS: [u32; 2] = [100, 600];
 const ROUND_LIMIT: Duration = Duration::from_millis(50);
 /// Fraction of a time by which the clock alignment may be uncertain. Beyond it, the mean of both
 /// directions is used, in which the clock offset cancels.
-const CLOCKS_MATTER: f64 = 0.25;
+const MAX_CLOCK_UNCERTAINTY: f64 = 0.25;
 /// Sleeps from which the shortest is measured.
 const SLEEPS: u32 = 200;
 
@@ -51,10 +51,10 @@ pub(super) fn measure(device: &Device, quick: bool, budget: &TimeBudget<'_>) -> 
         let runtime = Runtime::new(device.clone())?;
         let outcome = sync::probe(&runtime, mechanism).map_err(|unsound| unsound.why).and_then(|()| {
             let rounds = ROUNDS[usize::from(!quick)];
-            let told =
+            let notifications =
                 sync::measure(&runtime, mechanism, rounds, ROUND_LIMIT).map_err(|error| error.to_string())?;
-            let flight = flight(&runtime, mechanism, rounds);
-            timed(mechanism, &told, flight).map_err(|error| error.to_string())
+            let one_way = one_way(&runtime, mechanism, rounds);
+            timed(mechanism, &notifications, one_way).map_err(|error| error.to_string())
         });
         mechanisms.gave_up |= runtime.is_lost();
         match outcome {
@@ -79,23 +79,23 @@ pub(super) fn measure(device: &Device, quick: bool, budget: &TimeBudget<'_>) -> 
 }
 
 /// Latency of a flag in one direction; zero if the mechanism has none.
-fn flight(runtime: &Arc<Runtime>, mechanism: Mechanism, rounds: u32) -> Picos {
+fn one_way(runtime: &Arc<Runtime>, mechanism: Mechanism, rounds: u32) -> Picos {
     // Half of a round trip.
     sync::ping_pong(runtime, mechanism, rounds, ROUND_LIMIT)
         .map_or(Picos::ZERO, |trips| Picos(sync::median(&trips).0 / 2))
 }
 
-/// The latencies of a mechanism. No latency to the host is taken as shorter than a `flight`: the
+/// The latencies of a mechanism. No latency to the host is taken as shorter than `one_way`: the
 /// last work-group sets its flag before the driver stamps the kernel's end, from which the
 /// latencies are counted.
-fn timed(mechanism: Mechanism, told: &Notifications, flight: Picos) -> Result<Timed> {
-    let to_host: Vec<Picos> = told.to_host.iter().map(|&time| time.max(flight)).collect();
-    let [to_host, to_device] = [&to_host, &told.to_device].map(|times| micros(times));
+fn timed(mechanism: Mechanism, notifications: &Notifications, one_way: Picos) -> Result<Timed> {
+    let to_host: Vec<Picos> = notifications.to_host.iter().map(|&time| time.max(one_way)).collect();
+    let [to_host, to_device] = [&to_host, &notifications.to_device].map(|times| micros(times));
     Ok(Timed {
         mechanism,
         to_host: Measured::of(&to_host, "synchronisations of host and device")?,
         to_device: Measured::of(&to_device, "synchronisations of host and device")?,
-        uncertainty_us: told.uncertainty.as_micros(),
+        uncertainty_us: notifications.uncertainty.as_micros(),
     })
 }
 
@@ -104,7 +104,7 @@ impl Timed {
     fn notification(&self) -> (Measured, String) {
         let [host, device] = [&self.to_host, &self.to_device].map(|time| time.value);
         let both = format!("{host:.2} us to the host, {device:.2} us to the device");
-        if self.uncertainty_us <= CLOCKS_MATTER * host {
+        if self.uncertainty_us <= MAX_CLOCK_UNCERTAINTY * host {
             return (self.to_host.clone(), format!("probe of {}: {both}", self.mechanism));
         }
         let measured = Measured::mean([&self.to_host, &self.to_device]);
@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn nobody_is_told_before_a_flag_arrives() {
         let at = |times: &[f64]| times.iter().map(|&us| Picos::from_micros(us)).collect::<Vec<_>>();
-        let told =
+        let notifications =
             Notifications { to_host: at(&[0.0, 0.1, 3.0]), to_device: at(&[1.0]), uncertainty: Picos::ZERO };
-        let timed = super::timed(Mechanism::SvmPolling, &told, Picos::from_micros(0.2)).unwrap();
+        let timed = super::timed(Mechanism::SvmPolling, &notifications, Picos::from_micros(0.2)).unwrap();
         assert!((timed.to_host.value - 0.2).abs() < 1e-9 && timed.to_host.ci95[0] >= 0.2, "{timed:?}");
         assert!((timed.to_device.value - 1.0).abs() < 1e-9, "{timed:?}");
     }

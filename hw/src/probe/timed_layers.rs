@@ -40,7 +40,7 @@ const LONGEST: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis
 struct Effort {
     /// Turns of each layer. A disturbance of several seconds then affects only some of its
     /// repetitions.
-    visits: usize,
+    turns: usize,
     /// Fewest and most repetitions per turn.
     repetitions: [usize; 2],
     /// Time of a turn after which only the fewest repetitions are made.
@@ -56,19 +56,19 @@ const NETWORK_LAYERS: usize = 96;
 /// CPU layers, quick and full, each repeated by itself: timed back to back, layers predicted
 /// networks worse on a Xeon's cores (five networks were 20 % off instead of 12 %).
 const CPU_EFFORT: [Effort; 2] = [
-    Effort { visits: 2, repetitions: [3, 8], time: Duration::from_millis(30), in_a_row: 1 },
-    Effort { visits: 8, repetitions: [1, 5], time: Duration::from_millis(50), in_a_row: 1 },
+    Effort { turns: 2, repetitions: [3, 8], time: Duration::from_millis(30), in_a_row: 1 },
+    Effort { turns: 8, repetitions: [1, 5], time: Duration::from_millis(50), in_a_row: 1 },
 ];
 /// The same on the GPU. Disturbances last longer than a turn: under `PoCL` on a shared host,
 /// launches of one turn are within 5 % of their median, the medians of turns a second apart within
 /// 10 %.
 const GPU_EFFORT: [Effort; 2] = [
-    Effort { visits: 2, repetitions: [3, 8], time: Duration::from_millis(15), in_a_row: NETWORK_LAYERS },
-    Effort { visits: 16, repetitions: [2, 3], time: Duration::from_millis(20), in_a_row: NETWORK_LAYERS },
+    Effort { turns: 2, repetitions: [3, 8], time: Duration::from_millis(15), in_a_row: NETWORK_LAYERS },
+    Effort { turns: 16, repetitions: [2, 3], time: Duration::from_millis(20), in_a_row: NETWORK_LAYERS },
 ];
 /// For measuring the rate of a processor.
 const RATING: Effort =
-    Effort { visits: 1, repetitions: [5, 15], time: Duration::from_millis(60), in_a_row: 1 };
+    Effort { turns: 1, repetitions: [5, 15], time: Duration::from_millis(60), in_a_row: 1 };
 
 /// Layers timed on a processor, and those that could not be.
 pub(super) struct Sweep {
@@ -79,10 +79,10 @@ pub(super) struct Sweep {
 }
 
 /// A layer to be timed: its index in the draw, its name, and its placement.
-type Waiting = (usize, (String, Layer), Placement);
+type PendingLayer = (usize, (String, Layer), Placement);
 
 /// A layer prepared and verified on a processor, with its times so far.
-struct Visited {
+struct TimedLayer {
     index: usize,
     name: String,
     layer: Layer,
@@ -118,10 +118,10 @@ fn memory_bytes(layer: &Layer, launch: Option<Launch>) -> u64 {
     (tensors + transformed) * size_of::<f32>() as u64
 }
 
-impl Visited {
+impl TimedLayer {
     fn new(
         sweeper: &mut Sweeper<'_>,
-        (index, (name, layer), placement): Waiting,
+        (index, (name, layer), placement): PendingLayer,
     ) -> Result<Self, ExecuteError> {
         let task = Task {
             stages: &[Stage::single(name.clone(), layer.clone())],
@@ -163,7 +163,7 @@ impl Visited {
 /// many layers, caches hold other layers' data and weights come from memory, as in an inference:
 /// repeated by itself, a convolution whose weights fit an NVIDIA H100's cache took half as long.
 /// Returns the layers that failed.
-fn visit_row(row: &mut [Visited], machine: &mut Machine, effort: Effort) -> Vec<(Operator, ExecuteError)> {
+fn run_row(row: &mut [TimedLayer], machine: &mut Machine, effort: Effort) -> Vec<(Operator, ExecuteError)> {
     let once: f64 = row.iter().map(|layer| layer.once.as_micros()).sum();
     let fit = effort.time.as_secs_f64() * 1e6 * row.len() as f64 / once.max(f64::MIN_POSITIVE);
     let [least, most] = effort.repetitions;
@@ -241,10 +241,10 @@ impl Sweeper<'_> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         while !waiting.is_empty() && (!self.budget.is_over() || sweep.measurements.len() < ENOUGH_LAYERS) {
             let mut prepared = self.prepare(&mut waiting, &mut sweep)?;
-            self.visit_all(&mut prepared, &mut random, &mut sweep)?;
-            prepared.sort_by_key(|visited| visited.index);
-            let timed = prepared.into_iter().filter(|visited| !visited.times_us.is_empty());
-            sweep.measurements.extend(timed.map(Visited::measurement));
+            self.time_all(&mut prepared, &mut random, &mut sweep)?;
+            prepared.sort_by_key(|layer| layer.index);
+            let timed = prepared.into_iter().filter(|layer| !layer.times_us.is_empty());
+            sweep.measurements.extend(timed.map(TimedLayer::measurement));
         }
         Ok(sweep)
     }
@@ -255,8 +255,8 @@ impl Sweeper<'_> {
         let linear = Linear { rows: 256, input_features: 512, output_features: 512, bias: true };
         let layer = Layer::new(Operator::Linear(linear), DataType::F32);
         let macs = layer.operator.macs() as f64;
-        let mut rated = Visited::new(self, (0, ("rated".to_owned(), layer), placement))?;
-        if let Some((_, why)) = visit_row(std::slice::from_mut(&mut rated), self.machine, RATING).pop() {
+        let mut rated = TimedLayer::new(self, (0, ("rated".to_owned(), layer), placement))?;
+        if let Some((_, why)) = run_row(std::slice::from_mut(&mut rated), self.machine, RATING).pop() {
             return Err(why);
         }
         let per_us = macs / coexec_sim::statistics::median(&rated.times_us).unwrap_or(f64::INFINITY);
@@ -264,7 +264,11 @@ impl Sweeper<'_> {
     }
 
     /// Prepares the first of the `waiting` layers, as many as memory and time allow.
-    fn prepare(&mut self, waiting: &mut VecDeque<Waiting>, sweep: &mut Sweep) -> Result<Vec<Visited>> {
+    fn prepare(
+        &mut self,
+        waiting: &mut VecDeque<PendingLayer>,
+        sweep: &mut Sweep,
+    ) -> Result<Vec<TimedLayer>> {
         let preparing = self.budget.part(PREPARING);
         let most_bytes = self
             .machine
@@ -283,10 +287,10 @@ impl Sweeper<'_> {
             if index.is_multiple_of((of / 10).max(1)) {
                 self.budget.report(&format!("preparing layers on the {}: {index} of {of}", sweep.processor));
             }
-            match Visited::new(self, next) {
-                Ok(visited) => {
-                    bytes += memory_bytes(&visited.layer, visited.program.launch());
-                    prepared.push(visited);
+            match TimedLayer::new(self, next) {
+                Ok(timed) => {
+                    bytes += memory_bytes(&timed.layer, timed.program.launch());
+                    prepared.push(timed);
                 }
                 Err(why) => self.leave_out(sweep, &operator, &why)?,
             }
@@ -296,24 +300,24 @@ impl Sweeper<'_> {
 
     /// Times `layers` until each has had its turns or the time is up. The first turn is in the
     /// order of the draw, in case time runs out.
-    fn visit_all(
+    fn time_all(
         &mut self,
-        layers: &mut [Visited],
+        layers: &mut [TimedLayer],
         random: &mut ChaCha8Rng,
         sweep: &mut Sweep,
     ) -> Result<()> {
-        let (Effort { visits, in_a_row, .. }, processor) = (sweep.effort, sweep.processor);
-        for visit in 1..=visits {
+        let (Effort { turns, in_a_row, .. }, processor) = (sweep.effort, sweep.processor);
+        for turn in 1..=turns {
             let count = layers.len();
-            self.budget.report(&format!("visit {visit} of {visits} to {count} layers on the {processor}"));
-            let mut visited = sweep.measurements.len();
+            self.budget.report(&format!("turn {turn} of {turns}: {count} layers on the {processor}"));
+            let mut started = sweep.measurements.len();
             for row in layers.chunks_mut(in_a_row) {
-                let enough = visit > 1 || visited >= ENOUGH_LAYERS;
+                let enough = turn > 1 || started >= ENOUGH_LAYERS;
                 if enough && self.budget.is_over() {
                     return Ok(());
                 }
-                visited += row.len();
-                for (operator, why) in visit_row(row, self.machine, sweep.effort) {
+                started += row.len();
+                for (operator, why) in run_row(row, self.machine, sweep.effort) {
                     self.leave_out(sweep, &operator, &why)?;
                 }
             }

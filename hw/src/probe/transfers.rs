@@ -156,7 +156,7 @@ pub(super) fn measure_copies(
     let [to_device, to_host] = [line(&whole[0])?, line(&whole[1])?];
     let slopes = [to_device.slope.value, to_host.slope.value];
     let [rows_to_device, rows_to_host] =
-        of_rows(runtime, if quick { &QUICK_PARTS } else { &FULL_PARTS }, slopes, repetitions, notes)?
+        row_times(runtime, if quick { &QUICK_PARTS } else { &FULL_PARTS }, slopes, repetitions, notes)?
             .map(|times| line(&times).ok());
     let measured = |times: &[f64]| Measured::of(times, "copies");
     Ok(CopyCosts {
@@ -177,7 +177,7 @@ fn each_way(copies: &mut DeviceCopies, channels: u32, repetitions: usize) -> Res
 }
 
 /// Times over rows, in each direction, minus those of as many contiguous bytes.
-fn of_rows(
+fn row_times(
     runtime: &Arc<Runtime>,
     parts: &[[u32; 2]],
     slopes: [f64; 2],
@@ -207,8 +207,9 @@ impl CopyCosts {
     /// layout of what was copied, if the device prefers another.
     pub(super) fn link(&self, source: &str, arrange: Option<Transfer>) -> Link {
         let Self { no_copies: [alone, alone_queued], queued, to_device, to_host, .. } = self;
-        let queue = less(queued, alone_queued).scaled(0.5);
-        let added = [&to_device.whole, &to_host.whole].map(|line| less(&less(&line.fixed, alone), &queue));
+        let queue = difference(queued, alone_queued).scaled(0.5);
+        let added = [&to_device.whole, &to_host.whole]
+            .map(|line| difference(&difference(&line.fixed, alone), &queue));
         let latency = Measured::mean([&added[0], &added[1]]);
         let row = |costs: &Costs| {
             let rows = costs.rows.as_ref()?;
@@ -233,7 +234,7 @@ impl CopyCosts {
 }
 
 /// The difference of two times, at least zero.
-fn less(time: &Measured, other: &Measured) -> Measured {
+fn difference(time: &Measured, other: &Measured) -> Measured {
     let ci95 = [time.ci95[0] - other.ci95[1], time.ci95[1] - other.ci95[0]].map(|end| end.max(0.0));
     Measured { value: (time.value - other.value).max(0.0), ci95, ..*time }
 }

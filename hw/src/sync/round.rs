@@ -28,7 +28,7 @@ const WARM_UP: u32 = 5;
 /// the two share no memory after all.
 const SPUN_OUT: Duration = SPIN_LIMIT.saturating_mul(3);
 /// What is waited for, as errors name it.
-const MEETING: &str = "a kernel that meets the host at a flag";
+const FLAG_KERNEL: &str = "a kernel that waits for a flag of the host";
 
 /// For each round, the time until one side learned of the other's end, on the host's clock. Raw:
 /// nothing is dropped.
@@ -109,7 +109,7 @@ impl Bench {
         // A released kernel, too, must end before its flags are used again.
         if held.is_some() || reached.is_err() {
             link.flush()?;
-            poll(&self.runtime, &next, MEETING, self.limit.max(SPUN_OUT))?;
+            poll(&self.runtime, &next, FLAG_KERNEL, self.limit.max(SPUN_OUT))?;
         } else {
             link.finish()?;
         }
@@ -158,7 +158,7 @@ pub fn measure(
 
 /// Spins until the device has announced `round`; releases the device at `limit`.
 pub(super) fn await_device(signals: &Signals, round: u32, limit: Duration) -> Result<()> {
-    let waiting = (Instant::now(), limit, MEETING);
+    let waiting = (Instant::now(), limit, FLAG_KERNEL);
     spin_until(waiting, || signals.has_announced(round)).inspect_err(|_| signals.release())
 }
 
@@ -184,7 +184,7 @@ pub fn ping_pong(
     let mut last = None;
     for round in 1..=rounds {
         if let Err(error) = await_device(&signals, round, limit) {
-            poll(runtime, &kernel, MEETING, limit.max(SPUN_OUT))?;
+            poll(runtime, &kernel, FLAG_KERNEL, limit.max(SPUN_OUT))?;
             return Err(error);
         }
         let now = Instant::now();
@@ -193,7 +193,7 @@ pub fn ping_pong(
         }
         signals.signal(round);
     }
-    poll(runtime, &kernel, MEETING, limit)?;
+    poll(runtime, &kernel, FLAG_KERNEL, limit)?;
     signals.check(rounds)?;
     Ok(times)
 }
