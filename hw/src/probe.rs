@@ -65,7 +65,7 @@ pub struct ProbeOptions {
     /// Compute units of the device that act as the GPU. By default half of a CPU device, whose
     /// other cores are the CPU, and all of any other.
     pub gpu_cores: Option<u32>,
-    /// Whether to trade the width of confidence intervals for minutes.
+    /// Whether to save minutes at the cost of wider confidence intervals.
     pub quick: bool,
     /// Seed of all random draws.
     pub seed: u64,

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::cpu::Element;
 use crate::operands::weight_counts;
 
-/// Weights uniform in ±sqrt(gain / fan-in) preserve the magnitude of activations after a `ReLU` (He
+/// Weights uniform in +-sqrt(gain / fan-in) preserve the magnitude of activations after a `ReLU` (He
 /// et al., "Delving deep into rectifiers", ICCV 2015).
 const UNIFORM_GAIN: f32 = 6.0;
 /// Magnitude of biases, small compared with the results.

@@ -41,9 +41,9 @@ pub(super) struct Operation<T: Element> {
     pub(super) layer: Layer,
     /// Indices of the tensors that it reads.
     pub(super) reads: Vec<usize>,
-    /// The chain it belongs to.
+    /// The chain it belongs to; `None` outside of chains.
     pub(super) chain: Option<u32>,
-    /// `None` if the CPU computes no part.
+    /// The CPU's kernel; `None` if the CPU computes no part.
     pub(super) cpu: Option<CpuKernel<T>>,
     /// Layout of its inputs on the GPU.
     pub(super) layout: Layout,

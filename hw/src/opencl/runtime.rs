@@ -143,7 +143,7 @@ impl Runtime {
         if bytes as u64 > self.device().max_allocation_bytes {
             return Err(OpenClError::OutOfMemory { call: "clCreateBuffer", bytes });
         }
-        // SAFETY: the context is valid, and no memory of the host is handed over.
+        // SAFETY: the context is valid, and no host memory is passed.
         let buffer = unsafe { Buffer::create(&self.context, flags, count.max(1), std::ptr::null_mut()) };
         buffer.allocating("clCreateBuffer", bytes)
     }

@@ -190,8 +190,8 @@ impl Demands {
     }
 }
 
-/// Measures each of two clients while the other streams, level by level, so that both have equally
-/// many levels if time runs out.
+/// Measures each of two clients while the other streams, level by level, so that both have about
+/// equally many levels if time runs out.
 pub(super) fn co_run(clients: &mut [Client; 2], quick: bool, budget: &TimeBudget<'_>) -> Result<CoRuns> {
     let parts = if quick { QUICK } else { FULL };
     let rounds = ROUNDS[usize::from(!quick)];

@@ -104,7 +104,7 @@ pub(super) struct Sweeper<'a> {
 }
 
 /// Approximate memory of `layer` under `launch`, in bytes: tensors and weights; for a Winograd
-/// convolution also 36 points for each 16 pixels and each 9 weights.
+/// convolution also 36 points per 16 pixels, and 36 instead of every 9 weights.
 fn memory_bytes(layer: &Layer, launch: Option<Launch>) -> u64 {
     let operator = &layer.operator;
     let tensors: u64 = operator.inputs().iter().chain([&operator.output()]).map(Shape::elements).sum();
