@@ -1,9 +1,8 @@
-//! What it costs to give threads work that takes no time and to wait for them.
+//! Fork-join latency: starting threads on empty work and waiting for them.
 //!
-//! Our pool, whose workers spin between tasks or sleep at once, beside rayon's
-//! and beside threads started anew, in one run: `cargo bench -p coexec-hw --bench
-//! fork_join`. The calling thread is one of the threads counted, also in rayon's
-//! pool, inside which its part is measured.
+//! Compares our pool, with workers that spin between tasks or sleep at once, to rayon's and to
+//! newly spawned threads: `cargo bench -p coexec-hw --bench fork_join`. The calling thread counts
+//! as one of the threads, also in rayon's pool, inside which the benchmark runs.
 
 use std::hint::black_box;
 use std::thread;
@@ -12,7 +11,7 @@ use std::time::Duration;
 use coexec_hw::cpu::ThreadPool;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
-/// Thread counts: as many as there are cores, and halves of that.
+/// Powers of two from 2 up to the number of cores.
 fn thread_counts() -> impl Iterator<Item = usize> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     std::iter::successors(Some(2), |threads| Some(2 * threads)).take_while(move |&threads| threads <= cores)

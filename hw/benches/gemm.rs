@@ -1,14 +1,13 @@
-//! Our matrix products beside those of the `gemm` crate, on one thread.
+//! Our matrix products compared with those of the `gemm` crate, on one thread.
 //!
-//! `cargo bench -p coexec-hw --bench gemm` measures GFLOP/s of each (criterion
-//! counts the operations as elements). `cargo bench -p coexec-hw --bench gemm --
-//! --ratios` runs them in turns and prints the ratio of their shortest times,
-//! which a busy machine disturbs least; it fails where ours fall short of
-//! [`LEAST_RATIO`].
+//! `cargo bench -p coexec-hw --bench gemm` measures GFLOP/s of each (criterion counts operations as
+//! elements). `cargo bench -p coexec-hw --bench gemm -- --ratios` alternates between the two and
+//! prints the ratio of their shortest times, which a busy machine disturbs least; it fails if ours
+//! are slower than [`LEAST_RATIO`] times the crate's speed.
 //!
-//! Ours are whole runs of a prepared linear layer with a bias. Weights lie as each
-//! library likes them best, packed ahead for ours and row by row of the depth for
-//! `gemm`, which need not pack them then.
+//! Ours are complete runs of a prepared linear layer with a bias. Each library gets its preferred
+//! weight layout: packed ahead for ours; row-major with the depth as rows for `gemm`, which then
+//! need not pack them.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -22,14 +21,13 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 
 /// Fraction of the `gemm` crate's speed that ours must reach.
 const LEAST_RATIO: f64 = 0.8;
-/// How long each shape is run in turns for a ratio.
+/// Time for which the two alternate on each shape.
 const TURNS: Duration = Duration::from_secs(4);
-/// Shortest time a turn takes, so that reading the clock does not count.
+/// Shortest turn, so that reading the clock does not matter.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Output pixels by output channels by depth: a pointwise convolution of an early
-/// layer, one of a late layer, a square, a classifier on one row, a transformer's
-/// first layer behind attention.
+/// Output pixels by output channels by depth: a pointwise convolution of an early layer, one of a
+/// late layer, a square, a classifier on one row, a transformer's first layer after attention.
 const SHAPES: [Shape; 5] = [
     Shape { name: "64x3136x64", pixels: 3136, channels: 64, depth: 64 },
     Shape { name: "196x512x512", pixels: 196, channels: 512, depth: 512 },
@@ -47,7 +45,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// A multiplication and an addition for each.
+    /// Two operations per multiply-accumulate.
     fn flops(self) -> u64 {
         2 * (self.pixels * self.channels * self.depth) as u64
     }
@@ -61,13 +59,13 @@ impl Shape {
     }
 }
 
-/// A library's product of one shape.
+/// One library's product of one shape.
 struct Contender {
     name: String,
     run: Box<dyn FnMut()>,
 }
 
-/// Numbers in [-1, 1) without a pattern (multiplicative congruential).
+/// Pseudo-random numbers in [-1, 1) (linear congruential).
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed;
     let number = || {
@@ -107,10 +105,10 @@ mod peer {
 
     use super::{Contender, InstructionSet, Shape, black_box, numbers};
 
-    /// Numbers in an AVX2 vector.
+    /// Lanes of an AVX2 register.
     const LANES: usize = 8;
 
-    /// The product with the same instructions as ours with `set`, if it has one.
+    /// The crate's product with the instructions that ours uses with `set`, if it supports them.
     pub(super) fn with(set: InstructionSet, shape: Shape) -> Option<Contender> {
         let product: fn(Shape, &[f32], &[f32], &mut [f32]) = match set {
             InstructionSet::Avx2 => with_avx2,
@@ -123,10 +121,10 @@ mod peer {
         Some(Contender { name: format!("gemm, {set}"), run: Box::new(run) })
     }
 
-    /// As the crate runs it on this processor.
+    /// As the crate runs by default on this processor.
     fn with_widest_vectors(shape: Shape, inputs: &[f32], weights: &[f32], results: &mut [f32]) {
         let [channels, depth] = [shape.channels, shape.depth].map(usize::cast_signed);
-        // SAFETY: the matrices have these dimensions and lie row by row.
+        // SAFETY: the matrices have these dimensions and are row-major.
         unsafe {
             gemm::gemm(
                 shape.pixels,
@@ -152,12 +150,12 @@ mod peer {
         }
     }
 
-    /// As the crate runs it on a processor without AVX-512: it hands matrices that
-    /// lie row by row over as their transposes.
+    /// As the crate runs on a processor without AVX-512: it treats row-major matrices as their
+    /// transposes.
     fn with_avx2(shape: Shape, inputs: &[f32], weights: &[f32], results: &mut [f32]) {
         let simd = <V3 as MixedSimd<f32, f32, f32, f32>>::try_new().expect("ours run with it as well");
         let [channels, depth] = [shape.channels, shape.depth].map(usize::cast_signed);
-        // SAFETY: the matrices have these dimensions and lie row by row.
+        // SAFETY: the matrices have these dimensions and are row-major.
         unsafe {
             gemm_basic_generic::<
                 _,
@@ -221,7 +219,7 @@ fn measure(criterion: &mut Criterion) {
     }
 }
 
-/// Seconds of the fastest run of each, taking turns for a while.
+/// Seconds of each contender's fastest run, while they alternate.
 fn shortest_seconds<const N: usize>(mut contenders: [&mut Contender; N]) -> [f64; N] {
     let mut runs_a_turn = [1_u32; N];
     let mut shortest = [f64::INFINITY; N];
@@ -242,7 +240,7 @@ fn shortest_seconds<const N: usize>(mut contenders: [&mut Contender; N]) -> [f64
     shortest
 }
 
-/// Prints how ours compare; whether all reach [`LEAST_RATIO`].
+/// Prints the ratios; returns whether all reach [`LEAST_RATIO`].
 fn print_ratios() -> bool {
     let mut all_reach = true;
     println!("{:12} {:8} {:>13} {:>13} {:>6}", "shape", "vectors", "ours GFLOP/s", "gemm GFLOP/s", "ratio");

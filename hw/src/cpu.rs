@@ -1,15 +1,14 @@
 //! CPU kernels: single operators on a set of cores.
 //!
-//! Responsible for: micro-kernels for AVX2, AVX-512, NEON and plain code,
-//! packing, and the threads that share the work as the simulator's model of these
-//! kernels divides it. Not for: plans, measuring, and other processors.
-//! Invariants: a prepared layer allocates nothing when it runs; its results do
-//! not depend on the division over threads; instructions that the processor does
-//! not have are never run.
+//! Responsible for: micro-kernels for AVX2, AVX-512, NEON and portable code, weight packing, and
+//! the threads that share the work as the simulator's model of these kernels divides it. Not for:
+//! plans, measuring, and other processors.
+//! Invariants: a prepared layer allocates nothing when it runs; its results do not depend on the
+//! number of threads; instructions that the processor lacks are never executed.
 
 #![expect(
     clippy::inline_always,
-    reason = "what vector loops call must be compiled with their instructions, which holds only where it is inlined"
+    reason = "a function called by a vector loop gets the loop's target features only if it is inlined"
 )]
 
 mod element;
@@ -38,7 +37,7 @@ pub use instruction_set::{available_sets, is_available, widest_set};
 pub use prepared::Prepared;
 pub use thread_pool::{PoolError, SPIN, ThreadPool};
 
-// What files of this room share, and what other rooms take of it.
+// Re-exports for the files of this module and for other modules.
 use micro_kernel::{MAX_TILE_CHANNELS, MAX_TILE_PIXELS, MicroKernel, TileCall};
 use normalise::Normalisation;
 pub(crate) use normalise::{NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};

@@ -1,17 +1,17 @@
-//! A scenario and a plan on real hardware.
+//! Execution of a scenario and a plan on real hardware.
 //!
-//! Responsible for: operators placed on CPU cores, on the `OpenCL` device, or cut between
-//! both; graphs with hand-overs where the placement changes, chains of cut operators
-//! without any; measuring variants of a workload side by side, and batches in flight. Not for: which plan (`coexec_sim::explore`), files, or what
-//! to make of the times.
-//! Invariants: no time counts before the result was verified, and every later result is,
-//! bit by bit, the verified one; whatever waits has a limit; raw times are kept.
+//! Responsible for: operators placed on CPU cores, on the `OpenCL` device, or cut between both;
+//! graphs with hand-overs where the placement changes, and chains of cut operators without any;
+//! measuring variants of a workload in turn, and batches in flight. Not for: finding a plan
+//! (`coexec_sim::explore`), files, or interpreting the times.
+//! Invariants: no time counts before the result was verified, and every later result equals the
+//! verified one bit by bit; every wait has a limit; raw times are kept.
 
+mod actions;
 mod build;
 mod check;
 mod machine;
 mod measure;
-mod meetings;
 mod noise;
 mod place;
 mod program;
@@ -44,50 +44,50 @@ use crate::opencl::OpenClError;
 use crate::operands::OperandError;
 use crate::verify::Mismatch;
 
-// What files of this room share.
+// Re-exports for the files of this module.
+use actions::{Action, Actions, Side};
 use build::{Operation, borrowed};
 use machine::Team;
-pub(crate) use machine::{cores_beside, gpu_of};
-use meetings::{Action, Meetings, Side};
-use place::{HostHome, Place, Touched};
+pub(crate) use machine::{free_cores, gpu_of};
+use place::{Accesses, HostHome, Place};
 pub(crate) use program::{Program, Task};
-use program::{Taken, joined_stages};
+use program::{RunTimes, joined_stages};
 use watch::{Control, PATIENCE, watched};
 
-/// What was executed, or why not.
+/// The outcome of an execution.
 pub type Result<T, E = ExecuteError> = std::result::Result<T, E>;
 
-/// Something cannot be executed, or not soundly.
+/// A workload cannot be executed, or its results are not to be trusted.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum ExecuteError {
-    /// The `OpenCL` device.
+    /// An error of the `OpenCL` device.
     #[error(transparent)]
     OpenCl(#[from] OpenClError),
-    /// A CPU kernel, or operands of an operator.
+    /// An error of a CPU kernel, or operands that do not fit an operator.
     #[error(transparent)]
     Operand(#[from] OperandError),
-    /// Threads.
+    /// The threads could not be started.
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// The profile has no dispatch rules for an operator.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// A result is wrong.
-    #[error("{0}: no time counts")]
+    /// A result differs from the reference.
+    #[error("{0}: no times are reported")]
     Wrong(#[from] Box<Mismatch>),
-    /// Part of a result is not a number: it was not computed.
-    #[error("element {element} of {operator} was not computed: no time counts")]
+    /// An element of a result is NaN: it was not computed.
+    #[error("element {element} of {operator} was not computed: no times are reported")]
     NotComputed { operator: String, element: usize },
-    /// A result is not what it was when it was verified.
-    #[error("element {element} of {operator} changed from one run to the next: no time counts")]
+    /// A result differs from the verified one.
+    #[error("element {element} of {operator} changed from one run to the next: no times are reported")]
     Changed { operator: String, element: usize },
-    /// The plan uses more cores than there are beside the device.
+    /// The plan uses more cores than the device leaves free.
     #[error(
-        "the core set {cores} needs {needed} cores, found {free} beside the OpenCL device's {taken} compute units"
+        "the core set {cores} needs {needed} cores, found {free} in addition to the OpenCL device's {taken} compute units"
     )]
     TooFewCores { cores: String, needed: u32, free: usize, taken: u32 },
-    /// The plan uses a GPU and none was opened, or the profile has none.
+    /// The plan uses a GPU, but no device was opened, or the profile has no GPU.
     #[error("the plan uses a GPU, but no OpenCL device was opened or the profile has no [gpu] table")]
     NoGpu,
     /// The plan uses an NPU.
@@ -99,13 +99,13 @@ pub enum ExecuteError {
              four at a time"
     )]
     CutSlice { operator: String, channels: u32 },
-    /// A plan without a schedule.
+    /// The plan has no schedule.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
-    /// No mechanism works.
+    /// No synchronisation mechanism works.
     #[error("host and device cannot synchronise: {tried}")]
     NoMechanism { tried: String },
-    /// A number format that there are no kernels for, or several.
+    /// A number format without kernels, or several formats.
     #[error("found a workload in {found}, expected all of it in f32 or in f16")]
     Format { found: String },
     /// The measuring thread cannot be started.
@@ -114,8 +114,8 @@ pub enum ExecuteError {
     /// The measuring thread ended without a result.
     #[error("the measuring thread failed")]
     ThreadFailed,
-    /// Nothing happened for too long.
-    #[error("the device or its driver did not answer for {seconds:.0} s; it was left behind")]
+    /// No progress within the time limit.
+    #[error("the device or its driver did not answer for {seconds:.0} s; it was abandoned")]
     Stalled { seconds: f64 },
     /// The user cancelled.
     #[error("cancelled")]
@@ -127,49 +127,49 @@ pub enum ExecuteError {
 pub struct Variant {
     /// The operators.
     pub stages: Vec<Stage>,
-    /// Who computes them.
+    /// The placement of the operators.
     pub plan: Plan,
-    /// What its times cover.
+    /// What a time covers.
     pub clock: Clock,
 }
 
-/// What is measured, and on what.
+/// What to measure, and on which hardware.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Its GPU's dispatch rules and its core sets are used.
+    /// Provides the GPU's dispatch rules and the core sets.
     pub profile: Profile,
-    /// What of the machine is used.
+    /// The part of the machine to use.
     pub choice: DeviceChoice,
-    /// Groups of variants; those of a group are measured alternately.
+    /// Groups of variants; the variants of a group are measured in turn.
     pub groups: Vec<Vec<Variant>>,
     /// Repetitions of each variant.
     pub repetitions: u32,
-    /// Seed of operands and of the order of repetitions.
+    /// Seed of the operands and of the order of repetitions.
     pub seed: u64,
-    /// When no further group is started and a started one is cut short.
+    /// After this time no further group is started, and a started one is cut short.
     pub time_limit: Option<Duration>,
-    /// What one run may take.
+    /// Time limit of one run.
     pub run_limit: Duration,
-    /// How batches of the first variant follow each other, where they are to.
+    /// How to stream batches of the first variant; `None` to measure no stream.
     pub streaming: Option<Streaming>,
 }
 
-/// What was measured.
+/// The measurements of a request.
 #[derive(Debug)]
 pub struct Report {
-    /// The conditions.
+    /// The conditions of the runs.
     pub fingerprint: Fingerprint,
-    /// How well times can be told apart.
+    /// The noise floor of the machine.
     pub noise: NoiseFloor,
-    /// Of each group that was measured, in the order of the request: each variant, or why
-    /// it cannot run here.
+    /// For each group of the request, in its order: each variant's measurement, or why it cannot
+    /// run here; `None` for a group that was not measured.
     pub groups: Vec<Option<Vec<Result<Measured>>>>,
-    /// What became of batches of the first variant that followed each other.
+    /// The stream of batches of the first variant.
     pub streamed: Option<Streamed>,
 }
 
 impl ExecuteError {
-    /// Whether the error is one variant's, which leaves the others measurable.
+    /// Whether the error concerns one variant only, so that the others can still be measured.
     pub fn is_of_variant(&self) -> bool {
         matches!(
             self,
@@ -192,27 +192,26 @@ impl ExecuteError {
     }
 }
 
-/// Measures what `request` asks for; `tell` hears how far it is. Setting `stop` ends it
-/// within seconds.
+/// Carries out `request` and reports progress to `tell`. Setting `stop` ends it within seconds.
 ///
 /// # Errors
-/// No such hardware, a device that does not answer or computes wrongly, or that it was
-/// cancelled.
+/// Where the hardware is missing, the device does not answer or computes wrongly, or the request
+/// was cancelled.
 pub fn execute(
     request: Request,
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(ProgressEvent),
 ) -> Result<Report> {
-    // A run waits at most twice: for the device, and for it to end.
+    // A run waits at most twice: for an announcement, and for the end.
     let patience = PATIENCE + 2 * request.run_limit;
-    watched(patience, stop, tell, move |control| on_this_thread(&request, control))
+    watched(patience, stop, tell, move |control| run_request(&request, control))
 }
 
-/// Measures plans of a workload side by side by the host's clock, on the calling thread, which
-/// nobody watches; no run may take longer than `limit`.
+/// Measures plans of a workload in turn on the host's clock, on the calling thread, without a
+/// watchdog. Each run is limited to `limit`.
 ///
 /// # Errors
-/// A result that is wrong, or a device that does not answer.
+/// Where a result is wrong or the device does not answer.
 pub(crate) fn side_by_side(
     machine: &mut Machine,
     (stages, profile): (&[Stage], &Profile),
@@ -224,7 +223,7 @@ pub(crate) fn side_by_side(
     measure::measure::<f32>(machine, &tasks, settings, &Control::unwatched())
 }
 
-fn on_this_thread(request: &Request, control: &Control) -> Result<Report> {
+fn run_request(request: &Request, control: &Control) -> Result<Report> {
     let stages = request.groups.iter().flatten().flat_map(|variant| &variant.stages);
     let mut formats: Vec<DataType> = Vec::new();
     for stage in stages {
@@ -285,12 +284,13 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
     Ok(Report { fingerprint, noise, groups, streamed })
 }
 
-/// Numbers below `count` in an order that `seed` draws: a time limit then leaves a sample.
+/// A permutation of the numbers below `count`, drawn from `seed`: groups left over at a time limit
+/// are then a random sample.
 fn order(count: usize, seed: u64) -> Vec<usize> {
     use rand::SeedableRng;
     use rand::seq::SliceRandom;
     let mut order: Vec<usize> = (0..count).collect();
-    // The first is what the scenario is about.
+    // The first group is the scenario's subject, so it stays first.
     if let Some((_, rest)) = order.split_first_mut() {
         rest.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(seed));
     }
@@ -298,7 +298,7 @@ fn order(count: usize, seed: u64) -> Vec<usize> {
 }
 
 impl Request {
-    /// Streams batches of the first variant, where the request says how.
+    /// Streams batches of the first variant, if requested.
     fn stream<T: Element>(&self, machine: &mut Machine, control: &Control) -> Result<Option<Streamed>> {
         let first = self.groups.first().and_then(|group| group.first());
         let (Some(streaming), Some(variant)) = (self.streaming, first) else { return Ok(None) };

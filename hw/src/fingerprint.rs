@@ -1,5 +1,5 @@
-//! What identifies the conditions of runs: device, driver, affinity, governor, clocks,
-//! temperature, date. What a system does not tell is absent.
+//! The conditions that identify a set of runs: device, driver, affinity, governor, clocks,
+//! temperature, date. What the system does not report is absent.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,17 +12,18 @@ use tai_time::MonotonicTime;
 use crate::opencl::Description;
 use crate::system::{core_folder, number, text};
 
-/// Where Linux and Android tell of thermal sensors.
+/// Directory of the thermal sensors on Linux and Android.
 const SENSORS: &str = "/sys/class/thermal";
-/// Millidegrees of a degree, as sensors count.
+/// Millidegrees per degree: the unit of sensors.
 const MILLI: f64 = 1e3;
-/// Kilohertz of a megahertz, as clocks are counted.
+/// Kilohertz per megahertz: the unit of clocks.
 const KILO: u64 = 1_000;
-/// A sensor outside of this, in degrees Celsius, is broken or measures something else.
+/// Readings outside this range, in degrees Celsius, come from a broken sensor or are no
+/// temperature.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1.0..=130.0;
 
-/// The conditions now: the driver's device, and `cores` that threads are kept on where the
-/// system `pins` them.
+/// The current conditions: the `OpenCL` device, and the `cores` that threads run on, pinned if
+/// `pins`.
 pub(crate) fn fingerprint(opencl: Option<&Description>, cores: &[usize], pins: bool) -> Fingerprint {
     let processor = processor_name();
     let device = match opencl {
@@ -45,14 +46,14 @@ pub(crate) fn fingerprint(opencl: Option<&Description>, cores: &[usize], pins: b
     fingerprint
 }
 
-/// An id that is the same for the same conditions: the date and a hash of the rest.
+/// An id that is equal for equal conditions: the date and a hash of the rest.
 fn id(fingerprint: &Fingerprint) -> String {
     let text = format!("{fingerprint:?}");
     let date = fingerprint.date.as_deref().unwrap_or("undated");
     format!("{date}-{:08x}", fnv1a(text.as_bytes()))
 }
 
-/// Fowler, Noll and Vo's hash, 32 bits: the same on every machine.
+/// The 32-bit FNV-1a hash (Fowler, Noll, Vo): the same on every machine.
 fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -65,7 +66,7 @@ fn affinity(cores: &[usize], pins: bool) -> String {
     format!("{bound} the first needed of cores {}{device}", cores.join(","))
 }
 
-/// What the processor calls itself; its architecture where it does not.
+/// The processor's name, or the architecture where the system reports no name.
 pub(crate) fn processor_name() -> String {
     let text = text(Path::new("/proc/cpuinfo")).unwrap_or_default();
     let lines = || text.lines().filter_map(|line| line.split_once(':'));
@@ -91,7 +92,7 @@ fn clocks(cores: &[usize]) -> Option<String> {
     Some(if least == most { format!("cores {least} MHz") } else { format!("cores {least} to {most} MHz") })
 }
 
-/// The hottest sensor.
+/// Temperature of the hottest sensor, in degrees Celsius.
 fn temperature() -> Option<f64> {
     let zones = fs::read_dir(SENSORS).ok()?;
     let of_zone = |zone: fs::DirEntry| -> Option<f64> {
@@ -101,18 +102,19 @@ fn temperature() -> Option<f64> {
     zones.flatten().filter_map(of_zone).max_by(f64::total_cmp)
 }
 
-/// Today in UTC: `2026-05-01`.
+/// Today's date in UTC, as in `2026-05-01`.
 pub fn today() -> Option<String> {
     date(SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
-/// Whether a text is a day of the calendar as [`today`] writes it.
+/// Whether `text` is a calendar date in the format of [`today`].
 pub fn is_date(text: &str) -> bool {
     let midnight = format!("{text} 00:00:00").parse::<MonotonicTime>();
     midnight.is_ok_and(|time| time.to_string().get(..10) == Some(text))
 }
 
-/// The date so many seconds after the beginning of 1970, which the library counts without leap seconds as UTC does.
+/// The date so many seconds after the Unix epoch. `MonotonicTime` without leap seconds counts as
+/// UTC does.
 fn date(seconds: u64) -> Option<String> {
     let time = MonotonicTime::try_from_unix_timestamp(i64::try_from(seconds).ok()?, 0, 0).ok()?;
     Some(time.to_string().get(..10)?.to_owned())

@@ -1,20 +1,20 @@
-//! Ending a process whose device was given up.
+//! Ending a process after its device was given up.
 
 use std::ffi::c_int;
 use std::io::Write;
 
 unsafe extern "C" {
-    /// The C library's call that ends a process at once.
+    /// The C library's immediate exit, which runs no exit handlers.
     fn _exit(status: c_int) -> !;
 }
 
-/// Ends the process with `status` without the clean-up that libraries registered: a driver
-/// frees what the threads of a device that hangs still use, and crashes or waits for them.
+/// Ends the process with `status` without running the exit handlers of libraries: a driver's
+/// handlers free what the threads of a hung device still use, and then crash or wait for those
+/// threads.
 pub fn leave(status: u8) -> ! {
-    // Whoever reads the output may have gone away.
+    // The reader of the output may be gone.
     let _ = std::io::stdout().flush();
     let _ = std::io::stderr().flush();
-    // SAFETY: the call takes any status and does not come back; nothing of this process is
-    // used afterwards.
+    // SAFETY: the call accepts any status and does not return.
     unsafe { _exit(c_int::from(status)) }
 }

@@ -1,11 +1,10 @@
 //! Real-hardware runs of coexec scenarios: `OpenCL` for the GPU, SIMD kernels for the CPU cores.
 //!
-//! Responsible for: executing a scenario and plan on the machine at hand,
-//! probing it, and measuring. Not for: predicting anything; predictions come
-//! from `coexec-sim`, whose scenario, plan and dispatch rules are used here
-//! unchanged so that predicted and measured times describe the same work.
-//! Invariant: `OpenCL` and `unsafe` occur in no other crate, and every unsafe
-//! block says why it is sound.
+//! Responsible for: executing a scenario and plan on the machine at hand, probing the machine, and
+//! measuring. Not for: predicting anything; predictions come from `coexec-sim`, whose scenarios,
+//! plans and dispatch rules are used here unchanged, so that predicted and measured times describe
+//! the same work. Invariant: no other crate uses `OpenCL` or `unsafe`, and every unsafe block
+//! states why it is sound.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![deny(clippy::undocumented_unsafe_blocks)]
@@ -14,10 +13,10 @@ pub mod cpu;
 pub mod execute;
 pub mod fingerprint;
 mod leave;
-mod numbers;
 pub mod opencl;
 pub mod operands;
 pub mod probe;
+mod random_operands;
 mod statistics;
 pub mod sync;
 mod system;

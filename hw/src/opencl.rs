@@ -1,21 +1,19 @@
-//! The GPU through `OpenCL`: single layers on one device, with the times its driver
-//! takes.
+//! GPUs through `OpenCL`: single layers on one device, with execution times by the driver.
 //!
-//! Responsible for: finding the library and a device, kernels that follow the
-//! dispatch rules of the simulator, tensors in the layouts of the TFLite GPU delegate,
-//! and the time of each kernel. Not for: plans, statistics, and synchronisation with
-//! other processors (`crate::sync`).
-//! Invariants: the library is loaded at run time and its absence is an error, never a
-//! crash; a kernel is launched with the tile and work-group that the simulator assumed
-//! unless a caller overrides them; whatever waits for the device has a time limit.
+//! Responsible for: finding the library and a device, kernels that follow the simulator's dispatch
+//! rules, tensors in the layouts of the TFLite GPU delegate, and the time of each kernel. Not for:
+//! plans, statistics, and synchronisation with other processors (`crate::sync`).
+//! Invariants: the library is loaded at run time and its absence is an error, never a crash; a
+//! kernel is launched with the tile and work-group that the simulator assumed, unless a caller
+//! overrides them; every wait for the device has a time limit.
 //!
-//! Two settings of `PoCL` (the host's cores as a device) must be in the environment
-//! when the process starts: `POCL_AFFINITY=1` pins its worker `i` to core `i`, and
-//! `POCL_MAX_PTHREAD_COUNT` limits the workers.
+//! `PoCL` (the host's cores as an `OpenCL` device) reads two settings when the process starts:
+//! `POCL_AFFINITY=1` pins its worker `i` to core `i`, and `POCL_MAX_PTHREAD_COUNT` limits the
+//! number of workers.
 
 #![expect(
     clippy::cast_possible_wrap,
-    reason = "kernels take their sizes as int; those of a checked workload (MAX_DIMENSION, MAX_ELEMENTS) fit"
+    reason = "kernels take sizes as int, which the sizes of a checked workload (MAX_DIMENSION, MAX_ELEMENTS) fit"
 )]
 
 mod device;
@@ -41,18 +39,18 @@ pub use prepared::{Dispatch, Prepared};
 pub use runtime::Runtime;
 pub use tensor::{Home, Tensor};
 
-// What files of this room share, and what other rooms take of it.
+// Re-exports for the files of this module and for other modules.
 use error::Naming;
 use events::wait;
 pub(crate) use events::{
-    UserEvent, between, finish, flush, has_ended, hold, look_until, of_duration, or_give_up, poll, stamps,
-    timed_out, wait_for,
+    UserEvent, between, duration_to_picos, finish, flush, has_ended, hold, or_give_up, poll, poll_until,
+    stamps, timed_out, wait_for,
 };
 use launch::{GridKernel, Handle};
 pub(crate) use signals::{FlagHome, SPIN_LIMIT, Signals};
 use source::Source;
 use tensor::Extent;
-pub(crate) use traffic::{BoundKernel, Crossing, Exchange};
+pub(crate) use traffic::{BoundKernel, DeviceCopies, MappedBuffer};
 pub(crate) use visible::HostVisibleMemory;
 use visible::{map, unmap};
 use weights::{Blocks, CHANNELS};

@@ -1,9 +1,9 @@
-//! What an operator is given on real hardware: tensors, weights, and which part
-//! of the result it computes.
+//! The operands of an operator on real hardware: tensors, weights, and the part of the result to
+//! compute.
 //!
-//! Tensors are dense, channels innermost (NHWC); a matrix of tokens is an image
-//! of one line. The layouts of weights are TFLite's, the same for every
-//! processor, so that a part computed by another joins without a transform.
+//! Tensors are dense, channels innermost (NHWC); a matrix of tokens is an image of height 1.
+//! Weights have TFLite's layouts on every processor, so that parts computed by different processors
+//! join without a transform.
 
 use std::ops::Range;
 
@@ -22,30 +22,30 @@ use thiserror::Error;
 /// | norm | scale a channel | shift a channel (not for RMS) |
 /// | embedding | vectors, features | none |
 ///
-/// What an operator does not have is empty.
+/// Empty where the operator has none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weights<'a> {
-    /// The weights proper.
+    /// The weight matrix or filter.
     pub kernel: &'a [f32],
-    /// What is added to each output channel.
+    /// The bias, one value per output channel.
     pub bias: &'a [f32],
 }
 
-/// The pixels of some rows of each image of a tensor: stretches of pixels that follow one
-/// another, as far apart as images are.
+/// The pixels of a range of rows in each image of a tensor: one contiguous stretch per image,
+/// evenly spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretches {
-    /// First pixel of the first, counted over all images.
+    /// First pixel of the first stretch, counted over all images.
     pub(crate) first: usize,
-    /// Pixels of each.
+    /// Pixels of each stretch.
     pub(crate) length: usize,
-    /// How many there are: whole images are one.
+    /// Number of stretches: 1 where whole images are computed.
     pub(crate) count: usize,
-    /// Pixels from the start of one to the next's.
+    /// Pixels from the start of one stretch to the start of the next.
     pub(crate) step: usize,
 }
 
-/// An operator cannot run on what it was given.
+/// An operator cannot run on the operands it was given.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum OperandError {
@@ -55,16 +55,16 @@ pub enum OperandError {
     /// This processor does not have the instructions.
     #[error("this processor does not have {0}")]
     InstructionSet(InstructionSet),
-    /// The operator's dimensions make no sense.
+    /// The operator's dimensions are invalid.
     #[error(transparent)]
     Operator(#[from] OperatorError),
     /// Too many or too few weights, inputs or elements.
     #[error("found {found} {what}, expected {expected}")]
     Count { what: String, found: usize, expected: usize },
-    /// A part that the output does not have, or that cannot be computed alone.
+    /// A part that exceeds the output, or that cannot be computed by itself.
     #[error("found {which} {found:?}, expected {expected}")]
     Part { which: &'static str, found: Range<u32>, expected: String },
-    /// An operator that nothing here executes.
+    /// An operator without a kernel in this crate.
     #[error("{operator}: there is no kernel for it")]
     NoKernel { operator: String },
     /// An index beyond the end of an embedding's table.
@@ -78,15 +78,17 @@ impl OperandError {
     }
 }
 
-/// Whether `operator` can compute `part` of its output alone.
+/// Checks that `operator` can compute `part` of its output by itself.
 ///
 /// # Errors
-/// Where the output does not have these channels or rows, or the operator
-/// needs all channels (softmax, norms of tokens) or has no rows (reshapes, products of several images).
+/// Where the part exceeds the output, cuts channels that the operator needs together (softmax,
+/// norms of tokens), or cuts rows of an operator that needs them all (reshapes, products of several
+/// heads).
 pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError> {
     let whole = Region::of(operator.output());
     let needs_all_rows = matches!(operator.class(), Class::Movement(Movement::Rearranged(_)));
-    // Of several images, the lines are heads, and those of all images one product each.
+    // With several heads the rows of the output are heads, and all of them form one batch of
+    // products.
     let needs_all_heads = operator.multiplies_activations() && operator.output().height > 1;
     let needs_all_channels = match operator.class() {
         Class::Reduction(Reduction::Pixels { .. }) => false,
@@ -105,18 +107,18 @@ pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError>
     check_span("lines", part.rows, whole.rows, needs_all_rows || needs_all_heads)
 }
 
-/// Pixels of a row of `shape`: one, where rows are tokens.
+/// Pixels in a row of `shape`: 1 where rows are tokens.
 pub(crate) fn row_pixels(shape: Shape) -> usize {
     shape.height as usize * shape.width as usize / shape.lines().max(1) as usize
 }
 
-/// The numbers of `span`, to index with.
+/// `span` as a range of indices.
 pub(crate) fn indices(span: Span) -> Range<usize> {
     span.start as usize..span.end as usize
 }
 
 impl Stretches {
-    /// Those of `rows` in a tensor of `shape`.
+    /// The stretches of `rows` in a tensor of `shape`.
     pub(crate) fn new(shape: Shape, rows: Span) -> Self {
         let [image, batch] = [shape.height * shape.width, shape.batch].map(|extent| extent as usize);
         let (row, rows) = (row_pixels(shape), indices(rows));
@@ -127,20 +129,20 @@ impl Stretches {
         Self { first, length, count: batch, step: image }
     }
 
-    /// The pixels of each.
+    /// The range of pixels of each stretch.
     pub(crate) fn iter(self) -> impl Iterator<Item = Range<usize>> {
         (0..self.count).map(move |number| self.first + number * self.step).map(move |at| at..at + self.length)
     }
 }
 
-/// Pixels, counted over all images, and channels of `part` of a tensor of `shape`, in the
-/// order of memory.
+/// The (pixel, channel) pairs of `part` of a tensor of `shape`, pixels counted over all images, in
+/// memory order.
 pub(crate) fn elements(shape: Shape, part: Region) -> impl Iterator<Item = (usize, usize)> {
     let pixels = Stretches::new(shape, part.rows).iter().flatten();
     pixels.flat_map(move |pixel| indices(part.channels).map(move |channel| (pixel, channel)))
 }
 
-/// The elements of `part` of a tensor of `shape`, piece by piece of memory.
+/// The elements of `part` of a tensor of `shape`, as contiguous ranges.
 pub(crate) fn pieces(shape: Shape, part: Region) -> impl Iterator<Item = Range<usize>> {
     let (all, channels) = (shape.channels as usize, indices(part.channels));
     Stretches::new(shape, part.rows).iter().flat_map(move |pixels| {
@@ -163,10 +165,10 @@ fn check_span(which: &'static str, found: Span, whole: Span, needs_all: bool) ->
 }
 
 impl Weights<'_> {
-    /// Whether these are the weights of `operator`.
+    /// Checks that these are weights of `operator`.
     ///
     /// # Errors
-    /// Where the kernel or the bias has too many or too few numbers.
+    /// Where the kernel or the bias has the wrong number of elements.
     pub fn check(&self, operator: &Operator) -> Result<(), OperandError> {
         let [kernel, bias] = weight_counts(operator);
         for (which, found, expected) in
@@ -180,22 +182,21 @@ impl Weights<'_> {
     }
 }
 
-/// Numbers in the kernel and in the bias of `operator`.
+/// Elements of the kernel and of the bias of `operator`.
 pub fn weight_counts(operator: &Operator) -> [usize; 2] {
     operator.weights().map(|count| count as usize)
 }
 
-/// Functions of two tensors linked behind the operator of `layer`: each reads one more.
+/// Number of binary functions linked after the operator of `layer`; each reads one more tensor.
 pub fn linked_operands(layer: &Layer) -> usize {
     layer.linked.functions().iter().filter(|function| function.is_binary()).count()
 }
 
-/// Checks the lengths of a layer's inputs: the operator's own, then one for each of the
-/// functions of two tensors linked behind it, which has the size of the output or one value a
-/// channel. Allocates nothing.
+/// Checks the lengths of a layer's inputs: the operator's own, then one for each linked binary
+/// function, which has the size of the output or one value per channel. Allocates nothing.
 ///
 /// # Errors
-/// Where there are too many or too few inputs, or one has the wrong size.
+/// Where the number of inputs is wrong, or one has the wrong size.
 pub fn check_inputs(
     layer: &Layer,
     lengths: impl ExactSizeIterator<Item = usize>,

@@ -1,13 +1,12 @@
-//! Micro-benchmarks of the machine at hand, written as a device profile.
+//! Micro-benchmarks of the machine at hand, summarised as a device profile.
 //!
-//! Responsible for: what is measured, in which order and for how long, and that every
-//! value of the profile says how it came about. Not for: the fits (`coexec_sim`'s
-//! calibration), or files. Invariants: what could not be measured says that it is
-//! assumed; the order depends on the seed alone; a processor that is busy with something
-//! else makes an error rather than a profile.
+//! Responsible for: what is measured, in which order and for how long, and that every value of the
+//! profile names its source. Not for: the fits (`coexec_fit`'s calibration), or files. Invariants:
+//! a value that could not be measured is marked as assumed; the order depends on the seed alone; a
+//! processor that is busy with other work causes an error, not a profile.
 
 mod assemble;
-mod beside;
+mod co_execution;
 mod cores;
 mod figures;
 mod fit;
@@ -36,11 +35,11 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::cpu::PoolError;
-use crate::execute::{DeviceChoice, cores_beside, gpu_of};
+use crate::execute::{DeviceChoice, free_cores, gpu_of};
 use crate::fingerprint::processor_name;
 use crate::opencl::{Description, Device, OpenClError};
 
-// What files of this room share.
+// Re-exports for the files of this module.
 use cores::CoreGroup;
 use figures::{Bandwidth, Figures, Notes};
 use statistics::{
@@ -50,51 +49,50 @@ use statistics::{
 use streams::{Client, CoRuns, Stream, memory_bytes};
 use timed_layers::{FINGERPRINT, RUN_LIMIT, Sweep, Sweeper};
 
-/// Spread of a fixed kernel's time, as a part of it, from which nothing else is worth
-/// measuring.
+/// Relative deviation of a fixed kernel's times above which measuring is pointless.
 const MAX_NOISE: f64 = 0.5;
 
-/// What a machine that nobody measured is called.
+/// Name of the profile of a machine without measurements.
 const UNMEASURED: &str = "this-machine";
 
-/// What to probe and how.
+/// What to probe, and how.
 #[derive(Clone, Debug)]
 pub struct ProbeOptions {
     /// Name of the profile.
     pub name: String,
-    /// `PLATFORM:DEVICE`, as [`Device::select`] takes it.
+    /// The device, `PLATFORM:DEVICE`, as [`Device::select`] takes it.
     pub selection: String,
-    /// Compute units of the device that stand for a GPU: of a CPU device half unless given,
-    /// the other cores are the CPU.
+    /// Compute units of the device that act as the GPU. By default half of a CPU device, whose
+    /// other cores are the CPU, and all of any other.
     pub gpu_cores: Option<u32>,
-    /// Whether minutes matter more than intervals.
+    /// Whether to save minutes at the cost of wider confidence intervals.
     pub quick: bool,
-    /// Seed of what is drawn at random.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// What its measurements may take in all. The fits between them take what they take.
+    /// Time limit of all measurements; the fits between them are not limited.
     pub limit: Duration,
-    /// Date to write into the profile.
+    /// Date of the profile.
     pub date: String,
 }
 
-/// A probed machine.
+/// The results of a probe.
 #[derive(Debug)]
 pub struct Probed {
-    /// The profile, checked.
+    /// The validated profile.
     pub profile: Profile,
-    /// The layers that were timed.
+    /// Runs of the timed layers.
     pub runs: Vec<Measurement>,
-    /// Their conditions.
+    /// Conditions of the runs.
     pub fingerprint: Fingerprint,
-    /// Each layer beside its prediction by a fit that had not seen it.
+    /// Each layer with its prediction by a fit that held it out.
     pub held_out: Vec<Point>,
-    /// Errors of co-run slowdowns at levels of traffic that the curves had not seen.
+    /// Errors of predicted co-run slowdowns at held-out levels of traffic.
     pub co_run: Vec<HeldOut>,
-    /// What was measured and has no place of its own in a profile, and what has.
+    /// Measured values, whether or not they are part of a profile.
     pub findings: Vec<Finding>,
-    /// What a reader should know before trusting it.
+    /// Warnings about the results.
     pub warnings: Vec<String>,
-    /// Whether something did not come back from the device: end the process with
+    /// Whether a driver call never returned, in which case the process must end by
     /// [`crate::leave`].
     pub gave_up: bool,
 }
@@ -102,62 +100,62 @@ pub struct Probed {
 /// A measured value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// What it is.
+    /// Description.
     pub what: String,
     /// Value.
     pub value: f64,
-    /// Its unit.
+    /// Unit.
     pub unit: &'static str,
-    /// 95 % interval.
+    /// 95 % confidence interval, if known.
     pub ci95: Option<[f64; 2]>,
 }
 
-/// What was probed, or why not.
+/// The outcome of a probe.
 pub type Result<T, E = ProbeError> = std::result::Result<T, E>;
 
 /// A machine cannot be probed.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum ProbeError {
-    /// There is no such device, or it failed.
+    /// The device is missing or failed.
     #[error(transparent)]
     OpenCl(#[from] OpenClError),
     /// Threads cannot be started.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// Neither mechanism of synchronisation works.
+    /// No synchronisation mechanism works.
     #[error("no mechanism of synchronisation works on this device: {why}")]
     NoMechanism { why: String },
     /// The time limit left too few measurements.
     #[error("the time limit left too little time for {what}")]
     TooLittleTime { what: &'static str },
-    /// The same work takes a different time each time.
-    #[error("the time of one and the same kernel varies by {percent:.0} %, expected at most {most:.0} %")]
+    /// Times of the same work vary too much.
+    #[error("the time of a repeated kernel varies by {percent:.0} %, expected at most {most:.0} %")]
     Noisy { percent: f64, most: f64 },
-    /// The layer every device can run did not.
+    /// A layer that every device must support failed.
     #[error("a layer cannot be timed: {0}")]
     Layer(String),
-    /// The prior lacks something.
+    /// The hardware prior lacks a value.
     #[error("{0}")]
     Prior(String),
-    /// The profile does not hold together.
-    #[error("the measured values make no profile: {0}")]
+    /// The measured values do not form a valid profile.
+    #[error("the measured values do not form a valid profile: {0}")]
     Profile(String),
 }
 
-/// The time that a part of the probe may take, and where its progress is reported.
+/// The time budget of a part of the probe, with the receiver of its progress.
 pub(crate) struct TimeBudget<'a> {
     end: Instant,
     progress: &'a (dyn Fn(&str) + Sync),
 }
 
 impl TimeBudget<'_> {
-    /// Whether its time has passed.
+    /// Whether the budget is spent.
     fn is_over(&self) -> bool {
         Instant::now() > self.end
     }
 
-    /// That part of the time left.
+    /// The fraction `part` of the remaining time.
     fn part(&self, part: f64) -> Self {
         let now = Instant::now();
         Self { end: now + self.end.saturating_duration_since(now).mul_f64(part), ..*self }
@@ -178,42 +176,41 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// That part of the time left in front of the fits.
+    /// The fraction `part` of the time that remains before the fits.
     fn budget(&self, part: f64) -> TimeBudget<'a> {
-        let before_fits = self.options.limit.mul_f64(1.0 - beside::CUTS_PART - sequences::TIME_PART);
+        let before_fits = self.options.limit.mul_f64(1.0 - co_execution::CUTS_PART - sequences::TIME_PART);
         let left = before_fits.saturating_sub(self.started.elapsed());
         TimeBudget { end: Instant::now() + left.mul_f64(part), progress: self.progress }
     }
 
-    /// That part of all the time, kept for what waits for the fits.
-    fn kept(&self, part: f64) -> TimeBudget<'a> {
+    /// The fraction `part` of the total time, which is reserved for measurements after the fits.
+    fn reserved(&self, part: f64) -> TimeBudget<'a> {
         TimeBudget { end: Instant::now() + self.options.limit.mul_f64(part), progress: self.progress }
     }
 
-    /// The cores that are no GPU, fastest first.
+    /// The CPU's cores, fastest first.
     fn cores(&self) -> Vec<usize> {
         self.groups.iter().flat_map(|group| group.cores.iter().copied()).collect()
     }
 }
 
-/// Probes the machine, telling `progress` how far it is.
+/// Probes the machine and reports progress to `progress`.
 ///
 /// # Errors
-/// Where there is no such device, nothing works on it, or what it does takes a different
-/// time each time.
+/// Where there is no such device, nothing works on it, or its times vary too much.
 pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result<Probed> {
-    // Before any thread is pinned: a driver's own threads inherit where they may run.
+    // Must precede any pinning of threads: a driver's own threads inherit the affinity.
     let whole = Device::select(&options.selection)?;
     let mut warnings = Vec::new();
     let device = gpu_of(whole, options.gpu_cores, &mut warnings)?;
     let cores = cpu_cores(Some(device.description()), &mut warnings);
     let groups = cores::groups(Path::new("/"), &cores);
-    progress(&format!("probing {} beside {} cores", device.description(), cores.len()));
+    progress(&format!("probing {} and {} cores", device.description(), cores.len()));
     let bench = Bench { options, device, groups, started: Instant::now(), progress };
-    // The pools pin the thread that makes them, which should not be the caller's.
+    // Pools pin the thread that creates them, which should not be the caller's.
     thread::scope(|scope| {
         let probing = scope.spawn(|| {
-            // Where the system pins no threads, it places them itself.
+            // Without pinning, the system places the thread.
             let _ = core_affinity::set_for_current(CoreId { id: cores.first().copied().unwrap_or(0) });
             assemble::measured(&bench, warnings)
         });
@@ -221,11 +218,11 @@ pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result
     })
 }
 
-/// The machine as its system and driver describe it, of which nothing was measured: enough to run on, and
-/// nothing to predict with. It has a GPU where `choice` wants one and there is a device, or one is named.
+/// The profile of the machine as its system and driver describe it, without measurements: enough to
+/// run plans, but not to predict. It has a GPU if `choice` uses one and there is a device.
 ///
 /// # Errors
-/// The device that is named is not there or cannot be cut so.
+/// Where the named device does not exist or cannot be partitioned.
 pub fn unmeasured(choice: &DeviceChoice) -> Result<Profile, OpenClError> {
     let device = match Device::select(&choice.opencl) {
         _ if !choice.gpu => None,
@@ -249,13 +246,15 @@ pub fn unmeasured(choice: &DeviceChoice) -> Result<Profile, OpenClError> {
     })
 }
 
-/// The cores that compute as the CPU: those that `device` is not made of.
+/// The cores that act as the CPU: those that `device` does not use.
 fn cpu_cores(device: Option<&Description>, warnings: &mut Vec<String>) -> Vec<usize> {
-    let left = cores_beside(device);
+    let left = free_cores(device);
     if !left.is_empty() {
         return left;
     }
-    warnings
-        .push("the OpenCL device is made of the same cores as the CPU: together they share them".to_owned());
-    cores_beside(None)
+    warnings.push(
+        "the OpenCL device is made of the same cores as the CPU: both slow down when they run together"
+            .to_owned(),
+    );
+    free_cores(None)
 }

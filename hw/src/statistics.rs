@@ -1,44 +1,44 @@
-//! Which repetitions count, and how sure their median is.
+//! Outlier marking, and the confidence interval of a median.
 //!
-//! Responsible for: the one rule by which repetitions of a run are marked as disturbed, and
-//! the one interval of a median, whatever measured them. Invariant: nothing is dropped
-//! here; a mark is all a repetition gets.
+//! Responsible for: the single rule that marks repetitions of a run as disturbed, and the single
+//! confidence interval of a median, for all measurements. Invariant: nothing is dropped here;
+//! repetitions are only marked.
 
 use coexec_fit::measure::runs::Repetition;
 use coexec_sim::statistics::median;
 use serde::Serialize;
 
-/// Distances of the lower quartile from the least time that a repetition may lie above
-/// the quartile: ten normal errors spread 0.9 deviations below their lower quartile, so
-/// that an undisturbed one hardly ever exceeds it, and even flat ones seldom do.
+/// How far above the lower quartile a repetition may lie, as a multiple of the distance from the
+/// minimum to the lower quartile. For ten normal samples that distance is about 0.9 standard
+/// deviations, so undisturbed samples are hardly ever marked, and uniform ones seldom.
 const OUTLIER_DISTANCES: f64 = 8.0;
-/// Part of the lower quartile that it may lie above in any case: caches and clocks.
-const UNDISTURBED: f64 = 0.05;
+/// Margin above the lower quartile that is always allowed, as a fraction of it: cache and clock
+/// variation.
+const MIN_MARGIN: f64 = 0.05;
 
-/// Deviations either side of the mean that hold 95 % of a normal distribution.
+/// Standard deviations on either side of the mean that hold 95 % of a normal distribution.
 const DEVIATIONS_95: f64 = 1.96;
 
-/// Which repetitions were disturbed. Other work on the machine only ever lengthens a
-/// time, and may lengthen most of them: the quickest quarter shows what is usual.
+/// Marks the disturbed repetitions. Other work on the machine only lengthens a time, and may
+/// lengthen most of them, so the fastest quarter defines what is usual.
 pub(crate) fn outliers(times: &[f64]) -> Vec<bool> {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
     let Some((&least, &quartile)) = sorted.first().zip(sorted.get(times.len() / 4)) else {
         return Vec::new();
     };
-    let usual = (OUTLIER_DISTANCES * (quartile - least)).max(UNDISTURBED * quartile);
+    let usual = (OUTLIER_DISTANCES * (quartile - least)).max(MIN_MARGIN * quartile);
     times.iter().map(|&time| time > quartile + usual).collect()
 }
 
-/// Times of one thing as a file of runs has them, with the mark of those that were disturbed.
+/// `times_us` as repetitions of a run file, disturbed ones marked.
 pub(crate) fn repetitions(times_us: &[f64]) -> Vec<Repetition> {
     let marked = (0..).zip(times_us).zip(outliers(times_us));
     marked.map(|((number, &measured_us), outlier)| Repetition { number, measured_us, outlier }).collect()
 }
 
-/// The 95 % interval of the median of `values`: between two of them, by their ranks, whatever
-/// they are distributed like (Conover, "Practical nonparametric statistics", 1999, section
-/// 3.2). Not a number of none.
+/// The distribution-free 95 % confidence interval of the median of `values`, from order statistics
+/// (Conover, "Practical nonparametric statistics", 1999, section 3.2). NaN without values.
 pub(crate) fn median_interval(values: &[f64]) -> [f64; 2] {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -49,19 +49,19 @@ pub(crate) fn median_interval(values: &[f64]) -> [f64; 2] {
         .map(|rank| sorted[(rank.max(0.0) as usize).min(last)])
 }
 
-/// What repetitions of one thing say.
+/// Median, confidence interval and outliers of repeated times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Median of those that are no outliers, in microseconds.
+    /// Median of the repetitions that are not outliers, in microseconds.
     pub median_us: f64,
-    /// Its 95 % interval.
+    /// Its 95 % confidence interval, in microseconds.
     pub ci95_us: [f64; 2],
-    /// Which repetitions are outliers.
+    /// For each repetition, whether it is an outlier.
     pub outliers: Vec<bool>,
 }
 
 impl Summary {
-    /// Of `times` in microseconds.
+    /// Summarises `times`, in microseconds.
     pub fn of(times: &[f64]) -> Self {
         let outliers = outliers(times);
         let kept: Vec<f64> =
@@ -69,7 +69,7 @@ impl Summary {
         Self { median_us: median(&kept).unwrap_or(f64::NAN), ci95_us: median_interval(&kept), outliers }
     }
 
-    /// Half the interval's width as a share of the median, in percent.
+    /// Half the width of the confidence interval, in percent of the median.
     pub fn spread_percent(&self) -> f64 {
         let [low, high] = self.ci95_us;
         50.0 * (high - low) / self.median_us

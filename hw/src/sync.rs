@@ -1,12 +1,11 @@
-//! How host and device learn of each other's results, measured and tried before use.
+//! Synchronisation mechanisms between host and device, probed before use.
 //!
-//! Responsible for: what each mechanism does (`link`), the time it takes in both directions,
-//! whether it works here, and what replaces one that does not. Not for: what a plan
-//! synchronises when.
-//! Invariants: a mechanism is used only after a probe found it sound; every wait has a
-//! limit, after which the device is released and an error returned. A probe runs a few rounds on a
-//! thread of its own: a call that never returns leaves that thread behind, and the device is given
-//! up, but the caller goes on.
+//! Responsible for: what each mechanism does (`link`), its latency in both directions, whether it
+//! works on this device, and its fallbacks. Not for: when a plan synchronises.
+//! Invariants: a mechanism is used only after a probe found it sound; every wait has a limit, after
+//! which the device is released and an error returned. A probe runs a few rounds on a thread of its
+//! own: if a driver call never returns, that thread is abandoned and the device given up, but the
+//! caller goes on.
 
 mod clock;
 pub(crate) mod link;
@@ -26,45 +25,45 @@ pub use link::sleep_granularity;
 use link::spin_until;
 pub use round::{Notifications, measure, ping_pong};
 
-/// Rounds of a probe, which must go well.
+/// Rounds of a probe, all of which must succeed.
 const ROUNDS: u32 = 100;
-/// What a round may take: another process may hold the core for some slices of the
-/// scheduler, of which 24 to 52 ms were seen on a loaded machine with two cores.
+/// Time limit of one round. Another process may hold the core for several scheduler time slices: 24
+/// to 52 ms were observed on a loaded machine with two cores.
 const ROUND_LIMIT: Duration = Duration::from_millis(500);
-/// What a probe may take, with building its kernels.
+/// Time limit of a probe, kernel builds included.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
-/// How one side learns that the other is done; one that is not sound is replaced by a later one.
+/// How one side learns that the other has finished. An unsound mechanism falls back to a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display, strum::VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Mechanism {
-    /// Both spin on flags in fine-grained shared virtual memory: the computing kernel's
-    /// last-finishing group sets the device's, and a kernel of one thread behind it waits
+    /// Both sides spin on flags in fine-grained shared virtual memory. The last work-group of the
+    /// computing kernel to finish sets the device's flag, and a single-thread kernel after it waits
     /// for the host's (EPEW'25, section 4).
     SvmPolling,
-    /// The host sleeps for most of the predicted wait, then spins on such a flag
-    /// (`HeteroInfer`, SOSP'25, section 4.3).
+    /// The host sleeps for most of the predicted wait, then spins on such a flag (`HeteroInfer`,
+    /// SOSP'25, section 4.3).
     SleepThenPoll,
-    /// As by [`Self::SvmPolling`], with flags in a host buffer that stays mapped.
+    /// As [`Self::SvmPolling`], with flags in a host buffer that stays mapped.
     PinnedPolling,
-    /// The host polls an event's status, and queues what the device does next only when it
-    /// has ended.
+    /// The host polls an event's status, and enqueues the device's next command only after the
+    /// event has completed.
     EventPolling,
-    /// The host sleeps until an event (`clWaitForEvents`), and ends the user event that
-    /// the device's next kernel waits for.
+    /// The host blocks on an event (`clWaitForEvents`). The device's next kernel waits for a user
+    /// event, which the host completes.
     EventWait,
-    /// The host sleeps until the queue is empty (`clFinish`), and queues what the
-    /// device does next only then.
+    /// The host blocks until the queue is empty (`clFinish`), and only then enqueues the device's
+    /// next command.
     BlockingFinish,
 }
 
-/// A mechanism that must not be used.
+/// A mechanism that does not work on this device.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{mechanism} does not work here: {why}")]
 pub struct Unsound {
     /// The mechanism.
     pub mechanism: Mechanism,
-    /// What went wrong.
+    /// The observed failure.
     pub why: String,
 }
 
@@ -72,15 +71,14 @@ impl Mechanism {
     /// Every mechanism.
     pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// This mechanism and what may replace it, best first: polling is replaced by polling as
-    /// long as one kind works; what always works comes last.
+    /// This mechanism and its fallbacks, best first: other kinds of polling, then the blocking
+    /// mechanisms, which always work. Sleep-then-poll is never a fallback.
     pub fn candidates(self) -> impl Iterator<Item = Self> {
         let from_here = Self::ALL.iter().copied().skip_while(move |&mechanism| mechanism != self);
         from_here.filter(move |&mechanism| mechanism == self || mechanism != Self::SleepThenPoll)
     }
 
-    /// The mechanism as the simulator models it: polling is the same whatever is
-    /// polled.
+    /// The simulator's counterpart; the model does not distinguish where polled flags are.
     pub fn modelled(self) -> Modelled {
         match self {
             Self::BlockingFinish => Modelled::BlockingFinish,
@@ -105,7 +103,7 @@ impl From<Modelled> for Mechanism {
 /// Tries `mechanism` for a hundred rounds.
 ///
 /// # Errors
-/// What went wrong.
+/// Why it does not work.
 pub fn probe(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<(), Unsound> {
     probe_within(runtime, mechanism, ROUNDS, ROUND_LIMIT, PROBE_LIMIT)
 }
@@ -119,30 +117,31 @@ fn probe_within(
 ) -> Result<(), Unsound> {
     let unsound = |why: String| Unsound { mechanism, why };
     if runtime.is_lost() {
-        return Err(unsound("the device did not answer before".to_owned()));
+        return Err(unsound("the device did not answer earlier".to_owned()));
     }
     let (sender, receiver) = channel();
     let probed = Arc::clone(runtime);
     let spawned = std::thread::Builder::new().name(format!("probe {mechanism}")).spawn(move || {
-        // Nobody listens any more where the limit has passed.
+        // The receiver is gone if the limit has passed.
         let _ = sender.send(measure(&probed, mechanism, rounds, round_limit));
     });
-    let _detached = spawned.map_err(|error| unsound(format!("no thread to try it on: {error}")))?;
+    let _detached =
+        spawned.map_err(|error| unsound(format!("cannot start a thread for the probe: {error}")))?;
     match receiver.recv_timeout(limit) {
         Ok(outcome) => outcome.map(drop).map_err(|error| unsound(error.to_string())),
         Err(RecvTimeoutError::Timeout) => {
             runtime.give_up();
             Err(unsound(format!("the device did not answer within {} ms", limit.as_millis())))
         }
-        Err(RecvTimeoutError::Disconnected) => Err(unsound("the thread that tried it failed".to_owned())),
+        Err(RecvTimeoutError::Disconnected) => Err(unsound("the thread of the probe failed".to_owned())),
     }
 }
 
-/// The first of `wanted` and what may replace it that `probe` finds sound, and those that were passed over
-/// before: warn of them.
+/// Returns the first sound mechanism among `wanted` and its fallbacks, and the unsound ones before
+/// it, of which the caller should warn.
 ///
 /// # Errors
-/// What was tried, where the device does not answer at all.
+/// All candidates, where none works.
 pub fn choose(
     wanted: Mechanism,
     mut probe: impl FnMut(Mechanism) -> Result<(), Unsound>,
@@ -157,7 +156,7 @@ pub fn choose(
     Err(passed_over)
 }
 
-/// The flags that `mechanism` polls, where it polls any.
+/// The flags that `mechanism` polls; `None` if it polls no flags.
 pub(crate) fn flags(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<Option<Signals>> {
     let has_shared = runtime.device().polls_shared_memory;
     let home = match mechanism {
@@ -171,7 +170,7 @@ pub(crate) fn flags(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<Opti
     Ok(Some(signals))
 }
 
-/// The median of `times`; zero of none.
+/// The median of `times`; zero if empty.
 pub fn median(times: &[Picos]) -> Picos {
     let micros: Vec<f64> = times.iter().map(|time| time.as_micros()).collect();
     coexec_sim::statistics::median(&micros).map_or(Picos::ZERO, Picos::from_micros)

@@ -1,31 +1,30 @@
-//! What Linux and Android tell in files below `/sys` and `/proc`; elsewhere nothing is told.
+//! What Linux and Android report below `/sys` and `/proc`; other systems report nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 const BYTES_PER_KIBIBYTE: u32 = 1 << 10;
-/// Caches that the system lists of a core: instructions, data, and two further levels.
+/// Upper bound on the cache entries of a core: L1 instruction and data, and two further levels.
 const MAX_CACHES: usize = 8;
 
-/// The text of a file without the space around it, where there is any.
+/// The trimmed text of a file; `None` where it is empty or cannot be read.
 pub(crate) fn text(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// The number in a file.
+/// The number in a file, `None` where there is none.
 pub(crate) fn number<N: FromStr>(path: &Path) -> Option<N> {
     text(path)?.parse().ok()
 }
 
-/// Where the system tells of core number `core`. Below `root` lie its `sys` and `proc` (`/`
-/// but in tests).
+/// The `sysfs` directory of core `core`. `root` holds `sys` and `proc` (`/` except in tests).
 pub(crate) fn core_folder(root: &Path, core: usize) -> PathBuf {
     root.join(format!("sys/devices/system/cpu/cpu{core}"))
 }
 
-/// The highest clock of a core in kHz.
+/// Maximum clock of a core, in kHz.
 pub(crate) fn highest_clock(root: &Path, core: usize) -> Option<u64> {
     number(&core_folder(root, core).join("cpufreq/cpuinfo_max_freq"))
 }
@@ -50,7 +49,7 @@ pub(crate) fn caches(root: &Path, core: usize) -> impl Iterator<Item = Cache> {
     })
 }
 
-/// `32768K`, `32M`.
+/// Parses a size as `sysfs` writes it: `32768K`, `32M`.
 fn bytes(text: &str) -> Option<u32> {
     let (number, unit) = text.split_at(text.find(|letter: char| !letter.is_ascii_digit())?);
     let number: u32 = number.parse().ok()?;

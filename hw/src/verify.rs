@@ -1,11 +1,10 @@
-//! Whether what a processor computed is right.
+//! Checking computed results against a reference.
 //!
-//! Responsible for: comparing results with straightforward double-precision
-//! loops, element by element, so that a few elements of a large layer can be
-//! checked as well as all of a small one. Not for: speed.
-//! Invariant: a result agrees when it is as close as rounding allows; the bound
-//! grows with the terms a result sums, not with the layer's size, and one
-//! missing term of average size exceeds it in single precision.
+//! Responsible for: comparing results with plain double-precision loops, one element at a time, so
+//! that a sample of a large layer can be checked as well as all of a small one. Not for: speed.
+//! Invariant: a result is accepted when its error is within a rounding bound. The bound grows with
+//! the number of summed terms, not with the size of the layer, and in single precision one missing
+//! term of average size exceeds it.
 
 mod reference;
 
@@ -16,28 +15,26 @@ use super::operands;
 use crate::cpu::Element;
 use crate::operands::{OperandError, Weights};
 
-/// Roundings of a result besides those of its sum: an activation with an
-/// exponential, a division and the result itself (the kernels' exponential is
-/// within a dozen).
+/// Rounding errors of a result in addition to those of its sum: an activation with an exponential
+/// (the kernels' own is within a dozen), a division, and the final rounding.
 const ROUNDINGS: f64 = 32.0;
-/// Rounding errors of a sum of `n` terms grow as the root of `n`; their spread in
-/// units of that (Higham and Mary, "A new approach to probabilistic rounding error
-/// analysis", SIAM J. Sci. Comput. 2019: a bound that 4 makes fail once in 1000).
+/// Rounding errors of a sum of `n` terms grow as the square root of `n`; this is the bound in units
+/// of that (Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J.
+/// Sci. Comput. 2019: with 4, one sum in 1000 exceeds the bound).
 const SPREAD: f64 = 4.0;
 
-/// Results below the least normal number are rounded to a fixed step, and the kernels'
-/// exponential ends a little above that number.
+/// Absolute tolerance: subnormal results are rounded to a fixed step, and the kernels' exponential is
+/// clamped slightly above the least normal number.
 const UNDERFLOW: f64 = 4.0 * f32::MIN_POSITIVE as f64;
 
-/// What an element should be.
+/// The expected value of an element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
     /// The value.
     pub value: f64,
-    /// Sum of the absolute values of the terms: what rounding errors are relative
-    /// to.
+    /// Sum of the absolute values of the terms, which rounding errors are relative to.
     pub magnitude: f64,
-    /// Terms in the longest sum on the way to the value.
+    /// Number of terms in the longest sum that contributes to the value.
     pub terms: u64,
 }
 
@@ -49,7 +46,7 @@ pub struct Reference<'a> {
     inputs: &'a [&'a [f32]],
 }
 
-/// An element that is wrong.
+/// An element outside its tolerance.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error(
     "element {channel} of pixel {pixel} of {operator} is {found}, expected {expected} within {tolerance:.3e}"
@@ -61,17 +58,16 @@ pub struct Mismatch {
     pub pixel: usize,
     /// Output channel.
     pub channel: usize,
-    /// What was computed.
+    /// The computed value.
     pub found: f64,
-    /// What is right.
+    /// The reference value.
     pub expected: f64,
-    /// Tolerated difference.
+    /// Largest accepted difference.
     pub tolerance: f64,
 }
 
 impl Expected {
-    /// How far a result may be from the value, computed with numbers of which the
-    /// largest relative rounding error is `unit_roundoff`.
+    /// Largest accepted error of a result in a format with this unit roundoff.
     pub fn tolerance(&self, unit_roundoff: f64) -> f64 {
         let roundings = ROUNDINGS + SPREAD * (self.terms as f64).sqrt();
         roundings * unit_roundoff * self.magnitude + UNDERFLOW
@@ -79,8 +75,8 @@ impl Expected {
 }
 
 impl<'a> Reference<'a> {
-    /// A layer of an operator that `Operator::check` accepts, with `inputs` as
-    /// [`crate::cpu::Prepared::run`] takes them.
+    /// A layer whose operator passes `Operator::check`, with `inputs` as for
+    /// [`crate::cpu::Prepared::run`].
     ///
     /// # Errors
     /// Where weights or inputs have the wrong size.
@@ -94,7 +90,7 @@ impl<'a> Reference<'a> {
         Ok(Self { layer, weights, inputs })
     }
 
-    /// Output channel `channel` of output pixel number `pixel`.
+    /// The expected value of channel `channel` of output pixel `pixel`, counted over all images.
     pub fn at(&self, pixel: usize, channel: usize) -> Expected {
         let operator = &self.layer.operator;
         let mut result = reference::operator(operator, self.weights, self.inputs, pixel, channel);
@@ -108,11 +104,11 @@ impl<'a> Reference<'a> {
         result
     }
 
-    /// Compares every `every`th element of `part` of `actual`, the whole output: how many
-    /// those are.
+    /// Compares every `every`th element of `part` of `actual`, the whole output, and returns how
+    /// many were compared.
     ///
     /// # Errors
-    /// The first element that is wrong.
+    /// The first element outside its tolerance.
     pub fn compare<T: Element>(
         &self,
         actual: &[T],
@@ -126,7 +122,7 @@ impl<'a> Reference<'a> {
             let expected = self.at(pixel, channel);
             let tolerance = expected.tolerance(T::UNIT_ROUNDOFF);
             let error = (found - expected.value).abs();
-            // What is divided by zero is infinite, or no number, on every processor.
+            // A division by zero gives infinity or NaN on every processor.
             let agrees = if expected.value.is_finite() {
                 error <= tolerance
             } else {
@@ -161,7 +157,7 @@ mod tests {
         Layer::new(Operator::Linear(linear), DataType::F32)
     }
 
-    /// Numbers in [-1, 1) without a pattern (multiplicative congruential).
+    /// Pseudo-random numbers in [-1, 1) (linear congruential).
     fn numbers(count: usize, seed: u32) -> Vec<f32> {
         let mut state = seed;
         std::iter::repeat_with(|| {
@@ -172,15 +168,15 @@ mod tests {
         .collect()
     }
 
-    /// The number of the element at a position, as memory has them.
+    /// Index of an element in a dense tensor.
     fn number(shape: Shape, at: [usize; 4]) -> usize {
         let extents = <[u32; 4]>::from(shape);
         at.iter().zip(extents).fold(0, |number, (at, extent)| number * extent as usize + at)
     }
 
-    /// The number of the element of its input that an operator says to be at a position of its
-    /// output; none for a zero.
-    fn said(operator: &Operator, mut at: [usize; 4]) -> Option<usize> {
+    /// The input element that a movement operator's definition puts at a position of its output;
+    /// `None` for padding.
+    fn picked_element(operator: &Operator, mut at: [usize; 4]) -> Option<usize> {
         match operator {
             Operator::Slice(slice) => {
                 let along = &mut at[slice.dimension as usize];
@@ -252,7 +248,7 @@ mod tests {
                 for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
                     for channel in 0..channels {
                         let at = [image, row, column, channel];
-                        let expected = said(operator, at.map(|position| position as usize));
+                        let expected = picked_element(operator, at.map(|position| position as usize));
                         assert_eq!(pick.element(output.batch, at), expected, "{operator} at {at:?}");
                     }
                 }

@@ -1,4 +1,4 @@
-//! Numbers the kernels compute with.
+//! Number formats that the kernels compute with.
 
 use std::fmt::Debug;
 
@@ -8,36 +8,36 @@ use half::f16;
 use super::micro_kernel::micro_kernel;
 use super::{MicroKernel, Plain, Register, TileCall, Vector, micro_kernel};
 
-/// Numbers in a register of plain code.
+/// Lanes of a register in portable code.
 const PLAIN_LANES: usize = InstructionSet::Portable.lanes();
-/// Pixels of a tile of plain code, and registers of channels of one: eight of sums, kept in
-/// `f32` for either format.
+/// Tile of the portable micro-kernel, in pixels and in registers of channels: eight registers of
+/// sums, which are kept in `f32` for both formats.
 const PLAIN_PIXELS: usize = InstructionSet::Portable.tile().pixels;
 const PLAIN_VECTORS: usize = InstructionSet::Portable.tile().channels / PLAIN_LANES;
-/// A register of plain code where no fused multiply-add can be relied on.
+/// Portable register for targets where fused multiply-add may be slow or absent.
 pub(super) type PlainRegister = Plain<PLAIN_LANES, false>;
 
-/// A number format of tensors in memory: [`f32`] or [`half::f16`], and nothing outside this crate.
+/// A number format of tensors in memory: [`f32`] or [`half::f16`]; implemented in this crate only.
 pub trait Element: Copy + Debug + Default + PartialOrd + Send + Sync + 'static {
-    /// The format's name in a workload.
+    /// The workload's name of the format.
     const DATA_TYPE: DataType;
-    /// Largest relative error of rounding to the format.
+    /// Unit roundoff: the largest relative error of rounding to the format.
     const UNIT_ROUNDOFF: f64;
-    /// Registers of AVX2, or what does for a format that it cannot convert.
+    /// AVX2 registers; portable code for `f16`, which AVX2 alone cannot convert.
     #[cfg(target_arch = "x86_64")]
     type Avx2: Vector<Self>;
-    /// Registers of AVX-512.
+    /// AVX-512 registers; portable code for `f16`.
     #[cfg(target_arch = "x86_64")]
     type Avx512: Vector<Self>;
-    /// Registers of NEON.
+    /// NEON registers.
     #[cfg(target_arch = "aarch64")]
     type Neon: Vector<Self>;
 
-    /// The nearest number of the format.
+    /// Rounds to the nearest number of the format.
     fn from_f32(value: f32) -> Self;
-    /// The same number, which `f32` holds exactly.
+    /// Converts to `f32`, which is exact.
     fn to_f32(self) -> f32;
-    /// The micro-kernel for `set`, which the processor must have.
+    /// The micro-kernels for `set`, which the processor must have.
     fn micro_kernel(set: InstructionSet) -> MicroKernel<Self>;
 }
 

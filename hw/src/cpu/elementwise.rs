@@ -1,11 +1,11 @@
-//! Element-wise functions, on their own or behind another operator.
+//! Element-wise functions, as operators or linked to another operator.
 
 use coexec_sim::Function;
 
 use super::Element;
 
-/// Applies `function` to the channels in place; a function of two tensors reads
-/// the pixel's other operands.
+/// Applies `function` to the channels of a pixel in place. `other` holds the second operands of a
+/// binary function.
 #[inline(always)]
 pub(super) fn apply<T: Element>(function: Function, channels: &mut [T], other: &[T]) {
     match function {
@@ -24,7 +24,7 @@ pub(super) fn apply<T: Element>(function: Function, channels: &mut [T], other: &
     }
 }
 
-/// Bounds the channels.
+/// Clamps the channels to `[low, high]`.
 #[inline(always)]
 pub(super) fn clamp<T: Element>(channels: &mut [T], [low, high]: [T; 2]) {
     for channel in channels {
@@ -64,8 +64,8 @@ fn sigmoid(x: f32) -> f32 {
 
 #[inline(always)]
 fn tanh(x: f32) -> f32 {
-    /// Below this the quotient loses digits to cancellation, and the series' next
-    /// term is below the rounding error.
+    /// Below this |x| the quotient cancels, and the truncation error of the series is below the
+    /// rounding error.
     const SMALL: f32 = 0.25;
     let quotient = 1.0 - 2.0 / (1.0 + exp(2.0 * x));
     let square = x * x;
@@ -76,8 +76,8 @@ fn tanh(x: f32) -> f32 {
     if x.abs() < SMALL { x * series } else { quotient }
 }
 
-/// The Gaussian error linear unit in its usual form with a hyperbolic tangent
-/// (Hendrycks and Gimpel, "Gaussian Error Linear Units", section 2).
+/// The tanh approximation of the Gaussian error linear unit (Hendrycks and Gimpel, "Gaussian Error
+/// Linear Units", section 2).
 #[inline(always)]
 fn gelu(x: f32) -> f32 {
     const ROOT_OF_TWO_OVER_PI: f32 = 0.797_884_6;
@@ -86,19 +86,18 @@ fn gelu(x: f32) -> f32 {
     x * sigmoid(2.0 * ROOT_OF_TWO_OVER_PI * (x + CUBIC * x * x * x))
 }
 
-/// `e^x` within a few units in the last place, without a call, so that loops over
-/// it become vectors: `2^n * e^r` with `|r| <= ln(2) / 2` and a Taylor polynomial
-/// whose next term is below the rounding error.
+/// `e^x` within a few ULPs, without a call, so that loops over it vectorise: `2^n * e^r` with
+/// `|r| <= ln(2) / 2`, and a Taylor polynomial for `e^r` whose truncation error is below the
+/// rounding error.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    /// Beyond these the result would overflow, or underflow, `f32`.
+    /// Beyond these, the result would overflow or underflow `f32`.
     const HIGHEST: f32 = 88.0;
     const LOWEST: f32 = -87.0;
-    /// `ln 2` in two parts, the first with zeros at its end, so that `n` times it is
-    /// exact.
+    /// `ln 2` as a sum of two parts. The first ends in zero bits, so its product with `n` is exact.
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
-    /// 1.5 * 2^23: adding it rounds to a whole number, kept in the lowest bits.
+    /// 1.5 * 2^23: adding it rounds to an integer, which is then in the lowest bits.
     const ROUNDER: f32 = 12_582_912.0;
     const EXPONENT_BIAS: u32 = 127;
     const MANTISSA_BITS: u32 = 23;
@@ -110,7 +109,7 @@ pub(super) fn exp(x: f32) -> f32 {
     for coefficient in [1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         power = power * r + coefficient;
     }
-    // Between bounds nothing overflows; a check in each step would keep the loop from becoming vectors.
+    // The clamp above rules out overflow; overflow checks would prevent vectorisation.
     let exponent = shifted.to_bits().wrapping_sub(ROUNDER.to_bits()).wrapping_add(EXPONENT_BIAS);
     power * f32::from_bits(exponent << MANTISSA_BITS)
 }

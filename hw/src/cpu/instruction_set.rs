@@ -1,4 +1,4 @@
-//! Which vector instructions the processor has.
+//! Detection of the processor's vector instructions.
 
 use coexec_sim::InstructionSet;
 
@@ -16,17 +16,17 @@ pub fn is_available(set: InstructionSet) -> bool {
         InstructionSet::NeonF16 => {
             is_available(InstructionSet::Neon) && std::arch::is_aarch64_feature_detected!("fp16")
         }
-        #[allow(unreachable_patterns, reason = "which sets remain depends on the architecture")]
+        #[allow(unreachable_patterns, reason = "the remaining sets depend on the architecture")]
         _ => false,
     }
 }
 
-/// The sets this processor has, narrower vectors first.
+/// The instruction sets of this processor, narrower vectors first.
 pub fn available_sets() -> impl Iterator<Item = InstructionSet> {
     InstructionSet::ALL.iter().copied().filter(|&set| is_available(set))
 }
 
-/// The widest set this processor has.
+/// The widest instruction set of this processor.
 pub fn widest_set() -> InstructionSet {
     available_sets().last().unwrap_or(InstructionSet::Portable)
 }

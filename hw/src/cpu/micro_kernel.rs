@@ -1,24 +1,23 @@
-//! The interface of the micro-kernels: one tile of a matrix product.
+//! The micro-kernels: each computes one tile of a matrix product.
 //!
-//! A tile is some pixels by some output channels, channels along the vectors.
-//! The pixels' inputs are read where they lie, through one pointer a pixel and
-//! segment (a window position; a plain product has one segment), so a
-//! convolution needs no im2col. The loops are written once over [`Register`]s and compiled
-//! for each instruction set. Invariant: a kernel computes whole tiles; who calls it trims
-//! the edges.
+//! A tile is a number of pixels by a number of output channels, with channels along the vector
+//! lanes. Inputs are read in place through one pointer per pixel and segment (a window position; a
+//! plain product has one segment), so a convolution needs no im2col. The loops are written once
+//! over [`Register`]s and compiled for each instruction set. Invariant: a micro-kernel computes
+//! whole tiles; the caller trims the edges.
 
 #![expect(
     clippy::needless_range_loop,
-    reason = "iterators are calls that stay calls among vector instructions"
+    reason = "iterator adapters may not be inlined into functions with target features"
 )]
 
 use std::array;
 
 use super::{Element, Register};
 
-/// Most pixels of any micro-kernel's tile.
+/// Largest tile of any micro-kernel, in pixels.
 pub(super) const MAX_TILE_PIXELS: usize = 14;
-/// Most output channels of any micro-kernel's tile.
+/// Largest tile of any micro-kernel, in output channels.
 pub(super) const MAX_TILE_CHANNELS: usize = 32;
 
 /// Operands of one micro-kernel call.
@@ -26,30 +25,30 @@ pub(super) const MAX_TILE_CHANNELS: usize = 32;
 /// For `n` segments of depth `d` and a tile of `p` pixels and `c` channels:
 /// `output[i][j] = clamp(start[i][j] + sum_s sum_k rows[s * p + i][k] * weights[(s * d + k) * c + j])`.
 pub(super) struct TileCall<T> {
-    /// Where each pixel's inputs start, all pixels of a segment together.
+    /// Pointers to each pixel's inputs: all pixels of a segment, then the next segment.
     pub(super) rows: *const *const T,
     /// Number of segments.
     pub(super) segments: usize,
-    /// Consecutive inputs in a segment.
+    /// Consecutive inputs of a segment.
     pub(super) depth: usize,
     /// Packed weights.
     pub(super) weights: *const T,
-    /// What the accumulators start from: the bias, or what the output holds.
+    /// Initial values of the accumulators: the bias, or the partial sums so far.
     pub(super) start: *const T,
-    /// Elements from one pixel's start to the next; 0 for a bias.
+    /// Elements from one pixel's initial values to the next's; 0 for a bias.
     pub(super) start_stride: usize,
-    /// First element written.
+    /// First output element.
     pub(super) output: *mut T,
     /// Elements from one pixel's output to the next.
     pub(super) output_stride: usize,
-    /// Bounds of the results: an activation linked to the product.
+    /// Bounds of the results: a fused activation.
     pub(super) clamp: [T; 2],
 }
 
 /// A micro-kernel.
 ///
-/// Its safety condition: all pointers of the call are valid for what the
-/// formula reads and writes, and the processor has the kernel's instructions.
+/// Safety condition: every pointer of the call is valid for what the formula reads and writes, and
+/// the processor has the kernel's instructions.
 pub(super) type Tile<T> = unsafe fn(&TileCall<T>);
 
 /// The micro-kernels of one instruction set.
@@ -59,16 +58,16 @@ pub struct MicroKernel<T> {
     pub(super) pixels: usize,
     /// Output channels of a tile.
     pub(super) channels: usize,
-    /// Computes a tile.
+    /// Computes a whole tile.
     pub(super) tile: Tile<T>,
-    /// Computes the tile of a single pixel (matrix times vector).
+    /// Computes a tile of one pixel (matrix-vector product).
     pub(super) vector: Tile<T>,
 }
 
-/// Computes the tile of a call for `P` pixels and `N` registers of channels.
+/// Computes a tile of `P` pixels and `N` registers of channels.
 ///
 /// # Safety
-/// As [`Tile`] says; to be inlined where the instructions of `V` are enabled.
+/// As for [`Tile`]; must be inlined into a function that enables the instructions of `V`.
 #[inline(always)]
 pub(super) unsafe fn tile<T: Element, V: Register<T>, const P: usize, const N: usize>(call: &TileCall<T>) {
     // SAFETY: every pointer is valid for what the call's formula reads and writes,
@@ -99,11 +98,11 @@ pub(super) unsafe fn tile<T: Element, V: Register<T>, const P: usize, const N: u
     }
 }
 
-/// Computes the tile of a call for a single pixel: `S` steps of the depth have sums of
-/// their own, so that their additions overlap.
+/// Computes a tile of one pixel. `S` steps of the depth have accumulators of their own, so that
+/// their additions overlap.
 ///
 /// # Safety
-/// As [`tile`] says.
+/// As for [`tile`].
 #[inline(always)]
 pub(super) unsafe fn vector<T: Element, V: Register<T>, const N: usize, const S: usize>(call: &TileCall<T>) {
     // SAFETY: every pointer is valid for what the call's formula reads and writes,
@@ -138,11 +137,11 @@ pub(super) unsafe fn vector<T: Element, V: Register<T>, const N: usize, const S:
     }
 }
 
-/// Writes the sums of a pixel within their bounds.
+/// Stores the clamped sums of one pixel.
 ///
 /// # Safety
-/// `to` is valid for as many writes as a tile has channels; the processor has the
-/// instructions.
+/// `to` is valid for as many writes as a tile has channels; the processor has the instructions of
+/// `V`.
 #[inline(always)]
 unsafe fn store<T: Element, V: Register<T>, const N: usize>(sums: [V; N], [low, high]: [T; 2], to: *mut T) {
     // SAFETY: the caller vouches for the instructions and all registers.
@@ -154,9 +153,9 @@ unsafe fn store<T: Element, V: Register<T>, const N: usize>(sums: [V; N], [low, 
     }
 }
 
-/// The micro-kernels of registers, compiled with the instructions `$features`: `$vectors`
-/// registers of channels by `$pixels` pixels, and `$steps` steps of the depth at once in
-/// the product with a vector.
+/// Instantiates the micro-kernels of one register type, compiled with the target features
+/// `$features`: a tile of `$pixels` pixels by `$vectors` registers of channels, and `$steps` depth
+/// steps in flight in the matrix-vector product.
 macro_rules! micro_kernel {
     ($($features:literal,)? $element:ty, $register:ty, $pixels:expr, $vectors:expr, $steps:expr) => {{
         $(#[target_feature(enable = $features)])?

@@ -1,13 +1,13 @@
-//! Registers of NEON, and the micro-kernels on them: 8 pixels by 8 channels. Inputs are read
-//! as many steps of the depth at once as a register has lanes, and multiplied lane by lane.
+//! NEON registers and micro-kernels with tiles of 8 pixels by 8 channels. A register of inputs
+//! holds consecutive depth steps, which are multiplied by lane (`fmla` by element).
 //!
-//! In half precision sums are kept in half precision, as `XNNPACK`'s f16 kernels keep them.
-//! The numbers travel as `u16` bits, since Rust has no stable scalar type for them.
+//! In half precision the sums stay in half precision, as in `XNNPACK`'s f16 kernels. Values are
+//! passed as `u16` bits, since Rust has no stable scalar `f16`.
 
 #![allow(
     unknown_lints,
     inline_always_mismatching_target_features,
-    reason = "what calls the intrinsics is itself inlined where their instructions are enabled"
+    reason = "the callers of the intrinsics are inlined into functions that enable their target features"
 )]
 
 use std::arch::aarch64::{
@@ -26,20 +26,19 @@ use super::{MicroKernel, Plain, Register, TileCall, Vector, micro_kernel};
 
 /// Pixels of a tile.
 const PIXELS: usize = InstructionSet::Neon.tile().pixels;
-/// Lanes of a register in single and in half precision.
+/// Lanes per register in single and in half precision.
 const LANES: usize = InstructionSet::Neon.lanes();
 const HALF_LANES: usize = 2 * LANES;
-/// Registers of output channels of a tile in single precision; half as many in half
-/// precision have as many channels.
+/// Registers of output channels per tile in single precision; half precision needs half as many for
+/// the same channels.
 const VECTORS: usize = 2;
 
-// In the product with a vector as many steps have sums of their own as two pipes of latency
-// four keep in flight.
+// The last argument is the number of depth steps with accumulators of their own in the
+// matrix-vector product: as many sums as two pipes of latency four keep in flight.
 pub(super) const F32: MicroKernel<f32> = micro_kernel!("neon", f32, float32x4_t, PIXELS, VECTORS, 4);
 pub(super) const F16: MicroKernel<f16> = micro_kernel!("neon,fp16", f16, float16x8_t, PIXELS, 1, 8);
 
-/// Takes as many steps of the depth at once as there are lanes, by the product of a
-/// register with a lane of another.
+/// Takes as many depth steps at once as a register has lanes, multiplying by one lane at a time.
 macro_rules! lane_by_lane {
     ($element:ty, $add_product:ident, $($lane:literal)*) => {
         const STEPS: usize = <Self as Register<$element>>::LANES;
@@ -92,7 +91,7 @@ register! {
     lane_by_lane!(f16, vfmaq_laneq_f16, 0 1 2 3 4 5 6 7);
 }
 
-// The operators that are no products compute in single precision in either format.
+// Operators other than products compute in single precision in both formats.
 register! {
     float32x4_t, f16, LANES;
     broadcast(value) = vdupq_n_f32(value.to_f32());

@@ -1,31 +1,31 @@
-//! Softmax and norms: statistics over the channels of each pixel.
+//! Softmax and normalisations: statistics over the channels of each pixel.
 
 use coexec_sim::workload::Statistic;
 
 use super::elementwise::exp;
 use super::{Element, Vector};
 
-/// Added to a variance or mean square before its root is taken (the default of
-/// the layer norms of `PyTorch` and of Llama's root-mean-square norm).
+/// Epsilon added to a variance or mean square before the square root (the default of the layer
+/// norms of `PyTorch` and of Llama's root-mean-square norm).
 pub(crate) const VARIANCE_OFFSET: f32 = 1e-5;
 
-/// What local response norms add to a mean square, and the power that they take. Chosen so that a wrong
-/// sum is seen.
+/// Offset and exponent of local response norms. With these values a wrong sum shows in the result.
 pub(crate) const NEIGHBOUR_OFFSET: f32 = 1.0;
 pub(crate) const NEIGHBOUR_POWER: f32 = -0.75;
 
-/// A norm with its scales and shifts.
+/// A normalisation with its scales and shifts.
 pub(super) struct Normalisation<T> {
-    /// None where it is trained, and so in the scales and shifts.
+    /// The statistic computed at run time; `None` for a batch norm, whose trained statistics are
+    /// folded into the scales and shifts.
     pub(super) statistic: Option<Statistic>,
     pub(super) scale: Vec<T>,
-    /// Empty where there is none.
+    /// Empty where the operator has none.
     pub(super) shift: Vec<T>,
 }
 
 impl<T: Element> Normalisation<T> {
-    /// Normalises the channels from `first` on of a pixel; all of them, but for a
-    /// batch norm.
+    /// Normalises the channels of a pixel from `first` on. Except for a batch norm, `to` holds all
+    /// channels.
     ///
     /// # Safety
     /// The processor has the instructions of `V`.
@@ -47,7 +47,7 @@ impl<T: Element> Normalisation<T> {
                 (mean, 1.0 / (squares / count + VARIANCE_OFFSET).sqrt())
             }
             Some(Statistic::NeighbourSquares { channels }) => {
-                return by_neighbours(from, channels as usize, to);
+                return local_response_norm(from, channels as usize, to);
             }
         };
         let channels = first..first + to.len();
@@ -62,8 +62,9 @@ impl<T: Element> Normalisation<T> {
     }
 }
 
-/// Multiplies each of a pixel's channels by a power of the mean square of the `count` channels around it.
-fn by_neighbours<T: Element>(from: &[T], count: usize, to: &mut [T]) {
+/// Local response normalisation of a pixel: each channel times a power of the mean square of the
+/// `count` channels around it.
+fn local_response_norm<T: Element>(from: &[T], count: usize, to: &mut [T]) {
     let before = (count - 1) / 2;
     for (channel, to) in to.iter_mut().enumerate() {
         let neighbours = channel.saturating_sub(before)..(channel + count - before).min(from.len());
@@ -91,7 +92,7 @@ pub(super) unsafe fn softmax<T: Element, V: Vector<T>>(from: &[T], to: &mut [T])
     }
 }
 
-/// The greatest of the values.
+/// The largest of the values.
 ///
 /// # Safety
 /// The processor has the instructions of `V`.
@@ -129,7 +130,7 @@ unsafe fn sum<T: Element, V: Vector<T>>(values: &[T]) -> f32 {
     }
 }
 
-/// The sum of the squares of the differences from `centre`.
+/// The sum of the squared differences from `centre`.
 ///
 /// # Safety
 /// The processor has the instructions of `V`.

@@ -1,24 +1,24 @@
-//! Weights in the order the micro-kernels read them.
+//! Weights in the order in which the micro-kernels read them.
 //!
-//! A panel holds the weights of as many output channels as a tile has: first
-//! their bias, then for each step of the depth one weight a channel. Channels
-//! beyond the last are zero. Panels start on cache lines.
+//! A panel holds the weights of as many output channels as a tile is wide: their biases, then one
+//! weight per channel for each step of the depth. Channels beyond the last are zero. Panels of
+//! whole cache lines start on cache lines.
 
 use std::slice;
 
 use super::Element;
 
-/// Bytes of a cache line of the processors at hand.
+/// Bytes of a cache line on most x86-64 and Arm processors.
 const CACHE_LINE_BYTES: usize = 64;
 
-/// A cache line's worth of bytes, so that a vector of them is aligned.
+/// One cache line of bytes; a boxed slice of them is aligned to cache lines.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(crate) struct CacheLine {
     _bytes: [u8; CACHE_LINE_BYTES],
 }
 
-/// Elements that start on a cache line.
+/// Elements in memory aligned to a cache line.
 pub(crate) struct Aligned<T> {
     lines: Box<[CacheLine]>,
     length: usize,
@@ -44,8 +44,8 @@ impl<T: Element> Aligned<T> {
     }
 
     pub(crate) fn as_slice(&self) -> &[T] {
-        // SAFETY: the lines hold at least `length` elements, aligned for any element;
-        // all bit patterns are numbers of either format.
+        // SAFETY: the lines hold at least `length` elements and are aligned for either format, and
+        // every bit pattern is a valid number.
         unsafe { slice::from_raw_parts(self.lines.as_ptr().cast(), self.length) }
     }
 
@@ -56,31 +56,31 @@ impl<T: Element> Aligned<T> {
 }
 
 impl<T> Aligned<T> {
-    /// The lines themselves, to be accessed by addresses.
+    /// The raw cache lines, for access by address.
     pub(crate) fn into_lines(self) -> Box<[CacheLine]> {
         self.lines
     }
 }
 
-/// A weight matrix in panels.
+/// A weight matrix packed into panels.
 pub(super) struct Panels<T> {
     data: Aligned<T>,
     /// Output channels of a panel.
     pub(super) width: usize,
-    /// Output channels.
+    /// Output channels of the matrix.
     pub(super) channels: usize,
-    /// Steps of the depth.
+    /// Depth of the matrix.
     pub(super) depth: usize,
 }
 
 impl<T: Element> Panels<T> {
-    /// Panels of `width` channels for a matrix of `channels x depth`, all zero.
+    /// Zeroed panels of `width` channels for a matrix of `channels x depth`.
     pub(super) fn zeros(width: usize, channels: usize, depth: usize) -> Self {
         let data = Aligned::zeros(channels.div_ceil(width) * width * (depth + 1));
         Self { data, width, channels, depth }
     }
 
-    /// Packs a matrix whose element (channel, k) is `weight(channel, k)`.
+    /// Packs the matrix whose element (channel, k) is `weight(channel, k)`.
     pub(super) fn fill(&mut self, weight: impl Fn(usize, usize) -> T, bias: impl Fn(usize) -> T) {
         let (width, channels) = (self.width, self.channels);
         let panel_length = width * (self.depth + 1);
@@ -98,7 +98,7 @@ impl<T: Element> Panels<T> {
         }
     }
 
-    /// Packs a matrix of `depth x channels` that lies row by row, without a bias.
+    /// Packs a row-major matrix of `depth x channels`; biases stay zero.
     pub(super) fn fill_from_rows(&mut self, rows: &[T]) {
         let (width, channels) = (self.width, self.channels);
         let panel_length = width * (self.depth + 1);
@@ -117,7 +117,7 @@ impl<T: Element> Panels<T> {
         &self.data.as_slice()[first..first + self.width]
     }
 
-    /// The weights of `panel` from step `k` on.
+    /// The weights of `panel` from depth step `k` on.
     pub(super) fn weights(&self, panel: usize, k: usize) -> &[T] {
         let first = panel * self.width * (self.depth + 1);
         &self.data.as_slice()[first + self.width * (k + 1)..first + self.width * (self.depth + 1)]

@@ -1,8 +1,7 @@
 //! A layer ready to run: weights packed, buffers allocated.
 //!
-//! Responsible for: choosing the kernel of an operator, packing its weights,
-//! and which linked functions its kernel applies. Invariant: once prepared,
-//! running allocates nothing.
+//! Responsible for: choosing the kernel of an operator, packing its weights, and deciding which
+//! linked functions its kernel fuses. Invariant: running a prepared layer allocates nothing.
 
 mod run;
 
@@ -22,7 +21,7 @@ use crate::operands::{OperandError, Weights};
 pub struct Prepared<T: Element> {
     layer: Layer,
     implementation: Implementation<T>,
-    /// Bounds that the operator's kernel applies to its results.
+    /// Bounds that the operator's kernel applies to its results (a fused activation).
     clamp: Option<[T; 2]>,
     passes: Vec<Pass<T>>,
     set: InstructionSet,
@@ -31,26 +30,26 @@ pub struct Prepared<T: Element> {
 /// The implementation of an operator.
 pub(super) enum Implementation<T> {
     Product(Product<T>),
-    /// The right operand is an input: packed on every run.
+    /// Both operands are inputs: the right one is packed on every run.
     BatchedProduct(Product<T>),
     Depthwise(Depthwise<T>),
     Pooling(Pooling),
     Elementwise(Function),
     Softmax,
     Normalisation(Normalisation<T>),
-    /// Elements of each input that lie together.
+    /// Contiguous elements of each input per repetition of the concatenation.
     Concat(Vec<usize>),
     Pick(Pick),
     Resize(Resize),
     Reshape,
-    /// The table.
+    /// The embedding table.
     Embedding(Vec<T>),
 }
 
-/// A linked function that runs after the operator.
+/// A linked function that runs as a pass of its own after the operator.
 pub(super) struct Pass<T> {
     pub(super) function: Function,
-    /// Which of the layer's inputs the function also reads.
+    /// Index of the layer's input that a binary function reads.
     pub(super) input: Option<usize>,
     pub(super) clamp: Option<[T; 2]>,
 }
@@ -59,9 +58,8 @@ impl<T: Element> Prepared<T> {
     /// Prepares `layer` for `set`.
     ///
     /// # Errors
-    /// Where the layer's number format is not `T`, this processor does not have
-    /// `set`, the operator's dimensions make no sense, or `weights` has too many
-    /// or too few numbers.
+    /// Where the layer's number format is not `T`, this processor lacks `set`, the operator's
+    /// dimensions are invalid or it has no kernel, or `weights` has the wrong number of elements.
     pub fn new(layer: &Layer, weights: &Weights<'_>, set: InstructionSet) -> Result<Self, OperandError> {
         if layer.data_type != T::DATA_TYPE {
             return Err(OperandError::DataType { found: layer.data_type, expected: T::DATA_TYPE });
@@ -97,10 +95,10 @@ impl<T: Element> Implementation<T> {
         };
         Ok(match operator.class() {
             Class::Product(factors) if factors.trained => {
-                Self::Product(packed(product(of_product(factors)), weights))
+                Self::Product(packed(product(product_dimensions(factors)), weights))
             }
-            Class::Product(factors) => Self::BatchedProduct(product(of_product(factors))),
-            Class::Convolution(conv) => Self::Product(packed(product(of_conv2d(conv)), weights)),
+            Class::Product(factors) => Self::BatchedProduct(product(product_dimensions(factors))),
+            Class::Convolution(conv) => Self::Product(packed(product(conv2d_dimensions(conv)), weights)),
             Class::Depthwise(conv) => Self::Depthwise(depthwise(conv, weights)),
             Class::Pool(pool) => pooling(&pool.window, pool.input, pool.kind),
             Class::Reduction(Reduction::Pixels { input }) => {
@@ -108,7 +106,7 @@ impl<T: Element> Implementation<T> {
             }
             Class::Reduction(Reduction::Exponentials) => Self::Softmax,
             Class::Reduction(Reduction::Normalisation(statistic)) => normalised(Some(statistic)),
-            // By trained statistics, which are in its scales and shifts.
+            // A batch norm: its trained statistics are folded into scales and shifts.
             Class::Elementwise(_) if operator.folds() => normalised(None),
             Class::Elementwise(elementwise) => Self::Elementwise(elementwise.function),
             Class::Movement(Movement::Joined(concat)) => {
@@ -131,7 +129,7 @@ fn converted<T: Element>(numbers: &[f32]) -> Vec<T> {
     numbers.iter().map(|&number| T::from_f32(number)).collect()
 }
 
-/// Packs weights that lie output channel by output channel.
+/// Packs weights whose outermost dimension is the output channel.
 fn packed<T: Element>(mut product: Product<T>, weights: &Weights<'_>) -> Product<T> {
     let mut first_channel = 0;
     for panels in &mut product.panels {
@@ -145,8 +143,8 @@ fn packed<T: Element>(mut product: Product<T>, weights: &Weights<'_>) -> Product
     product
 }
 
-/// A product of as many groups, which share all inputs and outputs of a pixel.
-fn of_conv2d(conv: &Conv2d) -> Dimensions {
+/// A convolution as one product per group; the groups split the channels of each pixel.
+fn conv2d_dimensions(conv: &Conv2d) -> Dimensions {
     let [inputs, outputs, groups] =
         [conv.input.channels, conv.output_channels, conv.groups].map(|count| count as usize);
     Dimensions {
@@ -160,8 +158,8 @@ fn of_conv2d(conv: &Conv2d) -> Dimensions {
     }
 }
 
-/// Products one after another, each of matrices of its own.
-fn of_product(product: workload::Product) -> Dimensions {
+/// A batch of products with separate matrices.
+fn product_dimensions(product: workload::Product) -> Dimensions {
     let [batch, rows, inner, outputs] =
         [product.batch, product.rows, product.inner, product.outputs].map(|extent| extent as usize);
     let tokens = Shape::tokens(product.rows, product.inner);
@@ -186,8 +184,8 @@ fn depthwise<T: Element>(conv: &DepthwiseConv2d, weights: &Weights<'_>) -> Depth
     }
 }
 
-/// What runs behind the operator: bounds that its kernel applies, and passes of
-/// their own for the rest.
+/// Splits the linked functions into bounds that the operator's kernel applies, and passes for the
+/// rest.
 fn epilogue<T: Element>(layer: &Layer) -> (Option<[T; 2]>, Vec<Pass<T>>) {
     let mut clamp = None;
     let mut passes: Vec<Pass<T>> = Vec::new();
@@ -208,7 +206,7 @@ fn epilogue<T: Element>(layer: &Layer) -> (Option<[T; 2]>, Vec<Pass<T>>) {
     (clamp, passes)
 }
 
-/// The bounds of a function that only bounds.
+/// The bounds of a function that is a clamp.
 fn bounds(function: Function) -> Option<[f32; 2]> {
     match function {
         Function::Relu => Some([0.0, f32::INFINITY]),

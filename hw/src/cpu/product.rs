@@ -1,11 +1,9 @@
-//! Products of matrices, and convolutions as products, in blocks of tiles.
+//! Matrix products, and convolutions as products, in blocks of tiles.
 //!
-//! Responsible for: the order in which a block's tiles are computed so that
-//! their operands stay in cache, reading the inputs through pointers instead of
-//! im2col, and the edges that fill no whole tile. Not for: who computes which
-//! block (`division`). Invariant: a block writes its own results and nothing
-//! else, so blocks run on any threads in any order; the result does not depend
-//! on the division.
+//! Responsible for: the order of a block's tiles, which keeps their operands in cache; reading
+//! inputs through pointers instead of im2col; partial tiles at the edges. Not for: which thread
+//! computes which block (`Division`). Invariant: a block writes its own results and nothing else,
+//! so blocks run on any thread in any order, and the result does not depend on the division.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -20,42 +18,42 @@ use super::{
 };
 use crate::operands::Stretches;
 
-/// Bytes between copied pixels beyond a block's own, so that they do not conflict.
-const SPREAD_BYTES: usize = 64;
-/// Most elements of a tile's copied inputs (of the smallest element, two bytes).
-const MAX_COPIED: usize = MAX_TILE_PIXELS * (DEPTH_BLOCK_BYTES + SPREAD_BYTES) / 2;
+/// Gap between copied pixels, in bytes, so that they map to different cache sets.
+const COPY_GAP_BYTES: usize = 64;
+/// Capacity of a tile's copied inputs, in elements of the smallest format (two bytes).
+const MAX_COPIED: usize = MAX_TILE_PIXELS * (DEPTH_BLOCK_BYTES + COPY_GAP_BYTES) / 2;
 
-/// A convolution or a product, or as many as there are groups (or heads).
+/// A product or convolution, with one matrix per group or head.
 pub(super) struct Product<T> {
     kernel: MicroKernel<T>,
-    /// How large it is, and how its operands lie.
+    /// Sizes, and the layout of the operands.
     pub(super) dimensions: Dimensions,
     /// Packed weights of each group.
     pub(super) panels: Vec<Panels<T>>,
-    /// What windows read in the padding.
+    /// Inputs that windows read in the padding.
     zeros: Aligned<T>,
     clamp: [T; 2],
 }
 
-/// What a product is made of; the weights follow.
+/// Sizes of a product and the layout of its operands.
 #[derive(Clone, Copy)]
 pub(super) struct Dimensions {
-    /// How inputs are read.
+    /// The window through which inputs are read.
     pub(super) window: SlidingWindow,
     /// Groups or heads.
     pub(super) groups: usize,
     /// Output channels of a group.
     pub(super) group_channels: usize,
-    /// Inputs of a window position of one group.
+    /// Input channels of a group.
     pub(super) group_inputs: usize,
-    /// Elements from one group's inputs, and results, to the next's.
+    /// Elements from one group's inputs to the next's, and likewise for results.
     pub(super) input_step: usize,
     pub(super) output_step: usize,
     /// Elements from one output pixel to the next.
     pub(super) output_stride: usize,
 }
 
-/// Which part of a product is computed, and from and to where.
+/// The part of a product to compute, with its operands.
 pub(super) struct Part<T> {
     pub(super) input: *const T,
     pub(super) output: *mut T,
@@ -67,38 +65,38 @@ pub(super) struct Part<T> {
     pub(super) stretches: Stretches,
 }
 
-// SAFETY: blocks write disjoint results (this module's invariant) and whoever makes
-// a part vouches for its pointers.
+// SAFETY: blocks write disjoint results (this module's invariant), and the creator of a part
+// vouches for its pointers.
 unsafe impl<T: Element> Sync for Part<T> {}
 
-/// The results of one tile.
+/// Results of one partial tile.
 type TileScratch<T> = [MaybeUninit<T>; MAX_TILE_PIXELS * MAX_TILE_CHANNELS];
 
-/// Scratch of one block, on the stack: nothing is allocated.
+/// Scratch memory of one block, on the stack.
 struct Scratch<T> {
     pointers: [*const T; MAX_SEGMENTS * MAX_TILE_PIXELS],
     copies: [MaybeUninit<T>; MAX_COPIED],
     tile: TileScratch<T>,
 }
 
-/// A tile: its first output pixel and how many of its pixels exist.
+/// The pixels of a tile: the first, and how many of them exist.
 #[derive(Clone, Copy)]
 struct TilePixels {
     first: usize,
     count: usize,
-    /// Pixels the micro-kernel computes.
+    /// Pixels that the micro-kernel computes, the missing ones included.
     computed: usize,
 }
 
 impl Dimensions {
-    /// Steps along the depth of one result.
+    /// Length of each dot product.
     fn depth(&self) -> usize {
         self.window.taps() * self.group_inputs
     }
 }
 
 impl<T: Element> Product<T> {
-    /// A product with weights of zero.
+    /// A product with zero weights.
     pub(super) fn new(dimensions: Dimensions, kernel: MicroKernel<T>, clamp: [T; 2]) -> Self {
         let Dimensions { groups, group_channels, group_inputs, .. } = dimensions;
         let depth = dimensions.depth();
@@ -106,10 +104,10 @@ impl<T: Element> Product<T> {
         Self { kernel, dimensions, panels, zeros: Aligned::zeros(group_inputs), clamp }
     }
 
-    /// The part's extent in tiles.
+    /// The part's size in the terms of the simulator's model.
     pub(super) fn extent(&self, part: &Part<T>) -> Extent {
         let lanes = self.kernel.channels;
-        // A first channel inside a panel costs the whole panel.
+        // A range that starts inside a panel still computes the whole panel.
         let channels = part.channels.end - part.channels.start / lanes * lanes;
         Extent {
             pixels: part.stretches.length,
@@ -122,12 +120,12 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes block number `index` of `part` as `division` cuts it.
+    /// Computes block `index` of `part` under `division`.
     ///
     /// # Safety
-    /// The part's input is valid for reads of all the operator's inputs, its output
-    /// for writes of the part's results; nobody else accesses those results
-    /// meanwhile. The processor has the micro-kernel's instructions.
+    /// The part's input is valid for reads of the operator's whole input, its output for writes of
+    /// the part's results, and nobody else accesses those results meanwhile. The processor has the
+    /// micro-kernel's instructions.
     pub(super) unsafe fn block(&self, part: &Part<T>, division: &Division, index: usize) {
         let Block { product, pixel_tiles, channel_tiles } = division.block(index);
         let group = part.groups.start + product / part.stretches.count;
@@ -158,10 +156,10 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Adds a block of the depth to the tiles of some pixels and several panels.
+    /// Accumulates one depth block into a row of tiles: the same pixels, several panels.
     ///
     /// # Safety
-    /// As [`Self::block`] says.
+    /// As for [`Self::block`].
     unsafe fn row_of_tiles(
         &self,
         part: &Part<T>,
@@ -173,16 +171,16 @@ impl<T: Element> Product<T> {
     ) {
         let weights = &self.panels[group];
         let lanes = weights.width;
-        // SAFETY: the caller vouches for the input, whose groups lie this far apart.
+        // SAFETY: the caller vouches for the input, whose groups are this far apart.
         let input = unsafe { part.input.add(group * self.dimensions.input_step) };
         self.point_at_inputs(input, pixels, depth, &mut scratch.pointers);
-        // Copies do not push each other out of the cache while several panels read them.
+        // Rows that conflict in cache are copied apart, if several panels will read the copies.
         if panels.len() > 1 && depth.conflicts(self.dimensions.window.pixel_stride() * size_of::<T>()) {
-            // SAFETY: the pointers were just made for inputs of this depth.
-            unsafe { copy_side_by_side(pixels.computed, depth.inputs, scratch) };
+            // SAFETY: the pointers were just computed for inputs of this depth block.
+            unsafe { copy_inputs(pixels.computed, depth.inputs, scratch) };
         }
         let k = depth.first_tap * self.dimensions.group_inputs + depth.first_input;
-        // The operator's bounds hold behind the last block of the depth.
+        // The activation's bounds apply after the last depth block only.
         let is_last = k + depth.taps * depth.inputs == weights.depth;
         let unbounded = [f32::NEG_INFINITY, f32::INFINITY].map(|bound| T::from_f32(bound));
         let clamp = if is_last { self.clamp } else { unbounded };
@@ -190,7 +188,7 @@ impl<T: Element> Product<T> {
         let first_result = group * self.dimensions.output_step + pixels.first * self.dimensions.output_stride;
         for panel in panels.clone() {
             let channels = part.channels.start.max(panel * lanes)..part.channels.end.min((panel + 1) * lanes);
-            // SAFETY: the caller vouches for the output; this result is the part's.
+            // SAFETY: the caller vouches for the output; these results belong to the part.
             let output = unsafe { part.output.add(first_result + channels.start) };
             let mut call = TileCall {
                 rows: scratch.pointers.as_ptr(),
@@ -204,9 +202,8 @@ impl<T: Element> Product<T> {
                 clamp,
             };
             let whole = channels.len() == lanes && pixels.count == pixels.computed;
-            // SAFETY: pointers, segments, depth and weights belong together; a whole tile
-            // is written where it belongs, another to scratch, of which the results that
-            // exist are copied.
+            // SAFETY: pointers, segments, depth and weights match. A whole tile is written in
+            // place; a partial tile goes to scratch, from which the existing results are copied.
             unsafe {
                 if whole {
                     if k > 0 {
@@ -222,10 +219,10 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes a tile of which only some pixels and `lanes` exist.
+    /// Computes a tile of which only `lanes` and the first pixels exist.
     ///
     /// # Safety
-    /// As [`Self::block`] says; the call's output is the first result that exists.
+    /// As for [`Self::block`]; the call's output is the first existing result.
     unsafe fn partial_tile(
         &self,
         call: &mut TileCall<T>,
@@ -239,8 +236,8 @@ impl<T: Element> Product<T> {
         let output = call.output;
         let tile: *mut T = tile.as_mut_ptr().cast();
         (call.output, call.output_stride) = (tile, width);
-        // SAFETY: the tile holds all pixels and lanes; the caller vouches for the results
-        // that exist, of which there are `count` pixels with `lanes` each.
+        // SAFETY: the scratch tile holds all pixels and lanes; the caller vouches for the existing
+        // results, `count` pixels with `lanes` each.
         unsafe {
             if accumulate {
                 tile.write_bytes(0, pixels.computed * width);
@@ -258,8 +255,8 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Writes where the inputs of each segment and pixel start; pixels that do not
-    /// exist repeat the last one.
+    /// Computes the pointer to the inputs of each segment and pixel. Pixels beyond the end repeat
+    /// the last one.
     fn point_at_inputs(
         &self,
         input: *const T,
@@ -296,17 +293,17 @@ impl<T: Element> Product<T> {
     }
 }
 
-/// Copies the inputs of one segment side by side and points at the copies.
+/// Copies the inputs of one segment into scratch, and points at the copies.
 ///
 /// # Safety
-/// The first `pixels` pointers are valid for reads of `inputs` elements, which are
-/// no more than a block of the depth has.
-unsafe fn copy_side_by_side<T: Element>(pixels: usize, inputs: usize, scratch: &mut Scratch<T>) {
-    let stride = inputs + SPREAD_BYTES / size_of::<T>();
+/// The first `pixels` pointers are valid for reads of `inputs` elements, at most those of one depth
+/// block.
+unsafe fn copy_inputs<T: Element>(pixels: usize, inputs: usize, scratch: &mut Scratch<T>) {
+    let stride = inputs + COPY_GAP_BYTES / size_of::<T>();
     let copies: *mut T = scratch.copies.as_mut_ptr().cast();
     for (pixel, pointer) in scratch.pointers[..pixels].iter_mut().enumerate() {
-        // SAFETY: the caller vouches for the inputs; the scratch holds a tile's pixels of
-        // a block of the depth and what spreads them.
+        // SAFETY: the caller vouches for the inputs; the scratch holds a tile's pixels of one depth
+        // block and the gaps.
         unsafe {
             let copy = copies.add(pixel * stride);
             pointer.copy_to_nonoverlapping(copy, inputs);

@@ -1,11 +1,10 @@
-//! Threads that work on one operator together.
+//! A fork-join pool of threads that share one operator.
 //!
-//! Responsible for: waking the workers, dividing items over them, waiting for
-//! the last. The calling thread is worker 0 and takes part. A worker without
-//! work spins for a while and then sleeps, as ruy's and XNNPACK's do, so that
-//! the fork-join cost of operators in a row is the spinning one.
-//! Invariants: a task's closure is never run after the call that was given it
-//! returns; a panic in it reaches the caller; dividing work allocates nothing.
+//! Responsible for: waking the workers, dividing items among them, waiting for the last. The
+//! calling thread is worker 0 and takes part. An idle worker spins for a while before it sleeps, as
+//! in ruy and XNNPACK, so that consecutive operators pay only the fork-join cost of spinning
+//! workers. Invariants: a task's closure is never run after the call that received it returns; a
+//! panic in it reaches the caller; dividing work allocates nothing.
 
 mod waiting;
 
@@ -24,21 +23,21 @@ use thiserror::Error;
 use waiting::Mailbox;
 pub(crate) use waiting::spin_until;
 
-/// How long a thread spins before it sleeps (ruy, thread pool: 2 ms).
+/// How long an idle thread spins before it sleeps (ruy's thread pool: 2 ms).
 pub const SPIN: Duration = Duration::from_millis(2);
-/// Cores in the set that Linux's affinity calls take (`CPU_SETSIZE`).
+/// Cores in Linux's affinity mask (`CPU_SETSIZE`).
 const MAX_CORES: usize = 1024;
 
-/// A thread pool could not be made.
+/// A thread pool could not be created.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum PoolError {
     /// No threads were asked for.
     #[error("found 0 threads, expected at least 1")]
     NoThreads,
-    /// The operating system does not let a thread run on a core alone.
+    /// The operating system does not pin a thread to a core.
     #[error(
-        "cannot keep a thread on core {core}: it does not exist here, or this system does not pin threads"
+        "cannot pin a thread to core {core}: it does not exist here, or this system does not pin threads"
     )]
     CannotPin { core: usize },
     /// The operating system did not start a thread.
@@ -46,64 +45,61 @@ pub enum PoolError {
     CannotStart(#[source] std::io::Error),
 }
 
-/// What the workers run; the number is the worker's.
+/// A task; the argument is the worker's index.
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
 
 struct Shared {
     mailboxes: Vec<Mailbox>,
-    /// The closure of the running task: written while no worker is pending.
+    /// The closure of the running task; written only while no worker is pending.
     work: UnsafeCell<Option<*const Work<'static>>>,
     /// Workers that have not finished the running task.
     pending: AtomicUsize,
-    /// The calling thread, where it sleeps until they have.
+    /// The calling thread, while it sleeps until no worker is pending.
     sleeping_caller: Mutex<Option<Thread>>,
     panicked: Mutex<Option<Box<dyn Any + Send>>>,
     stop: AtomicBool,
     spin: Duration,
 }
 
-// SAFETY: `work` is the only part that is not `Sync` and `Send` itself. The caller
-// writes it while `pending` is 0; workers read it between the store to their
-// mailbox and their decrement of `pending`, both of which order memory. What it
-// points to is `Sync`.
+// SAFETY: `work` is the only field that is not `Sync` and `Send` by itself. The caller writes it
+// while `pending` is 0; workers read it between the store to their mailbox and their decrement of
+// `pending`, both of which order memory. It points to a `Sync` closure.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
 
-/// Worker threads, the calling thread among them.
+/// Worker threads, with the calling thread as the first.
 pub struct ThreadPool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     next_task: u32,
-    /// Threads that take part; the others sleep.
+    /// Threads that take part; the others stay asleep.
     active: usize,
 }
 
 impl ThreadPool {
-    /// `threads` threads (the calling one and `threads - 1` more) that the
-    /// operating system places.
+    /// A pool of `threads` threads, the calling one included, placed by the operating system.
     ///
     /// # Errors
-    /// For no threads, or where a thread cannot be started.
+    /// Where `threads` is 0 or a thread cannot be started.
     pub fn new(threads: usize) -> Result<Self, PoolError> {
         Self::start(&vec![None; threads], SPIN)
     }
 
-    /// One thread a core of `cores`, kept on it; the calling thread is kept on
-    /// the first.
+    /// One thread per core of `cores`, pinned to it; the calling thread is pinned to the first.
     ///
     /// # Errors
-    /// For no cores, where a thread cannot be started, or cannot be kept on its
-    /// core (a system without affinity, a core that does not exist).
+    /// Where `cores` is empty, or a thread cannot be started or pinned to its core (a system
+    /// without affinity, a core that does not exist).
     pub fn pinned(cores: &[usize]) -> Result<Self, PoolError> {
         let cores: Vec<Option<usize>> = cores.iter().copied().map(Some).collect();
         Self::start(&cores, SPIN)
     }
 
-    /// The same, or anywhere where the system pins no threads.
+    /// As [`ThreadPool::pinned`], but unpinned where the system does not pin threads.
     ///
     /// # Errors
-    /// For no cores, or where a thread cannot be started.
+    /// Where `cores` is empty or a thread cannot be started.
     pub fn pinned_or_not(cores: &[usize]) -> Result<Self, PoolError> {
         match Self::pinned(cores) {
             Err(PoolError::CannotPin { .. }) => Self::new(cores.len()),
@@ -114,7 +110,7 @@ impl ThreadPool {
     /// As [`ThreadPool::new`], with another time to spin before sleeping.
     ///
     /// # Errors
-    /// As [`ThreadPool::new`].
+    /// As for [`ThreadPool::new`].
     pub fn with_spin(threads: usize, spin: Duration) -> Result<Self, PoolError> {
         Self::start(&vec![None; threads], spin)
     }
@@ -136,9 +132,9 @@ impl ThreadPool {
         for (index, &core) in others.iter().enumerate() {
             let (shared, report) = (Arc::clone(&pool.shared), report.clone());
             let worker = thread::Builder::new().name(format!("worker {}", index + 1)).spawn(move || {
-                // The pool's maker waits for every report, so sending cannot fail.
+                // The creator of the pool receives every report, so sending cannot fail.
                 let _ = report.send(pin(core));
-                // The maker waits until every sender is gone.
+                // The creator waits until every sender is dropped.
                 drop(report);
                 shared.work_until_stopped(index);
             });
@@ -155,14 +151,13 @@ impl ThreadPool {
         self.active
     }
 
-    /// Lets the first `threads` threads take part from now on: at least the calling one,
-    /// at most all there are.
+    /// Sets how many threads take part, the first ones: at least the calling one, at most all.
     pub fn limit(&mut self, threads: usize) {
         self.active = threads.clamp(1, self.workers.len() + 1);
     }
 
-    /// Runs `work(worker)` on the first `threads` workers (all, if there are
-    /// fewer) at once, and returns when all are done.
+    /// Runs `work(worker)` concurrently on the first `threads` workers (all, if there are fewer),
+    /// and returns when all have finished.
     ///
     /// # Panics
     /// Where `work` does.
@@ -173,9 +168,9 @@ impl ThreadPool {
             return;
         }
         self.next_task = self.next_task.wrapping_add(1);
-        // SAFETY: only the lifetime changes. The closure is not run after this
-        // function returns: it waits for every worker that was given it, also where
-        // the calling thread's own part panics.
+        // SAFETY: only the lifetime changes. The closure is not run after this function returns: it
+        // waits for every worker that received the closure, even if the calling thread's own part
+        // panics.
         #[expect(clippy::transmute_ptr_to_ptr, reason = "a cast cannot make a lifetime longer")]
         let work_of_any_lifetime: *const Work<'static> =
             unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
@@ -195,8 +190,8 @@ impl ThreadPool {
         }
     }
 
-    /// Divides `blocks` over the first `threads` workers as ruy does: worker `i`
-    /// starts on block `i` and takes the next one whenever it is free.
+    /// Divides `blocks` among the first `threads` workers as ruy does: worker `i` starts with block
+    /// `i` and takes the next free one after each.
     ///
     /// # Panics
     /// Where `work` does.
@@ -216,8 +211,8 @@ impl ThreadPool {
         });
     }
 
-    /// Runs `work(index, item)` on each of `items`, self-scheduled over the first
-    /// `threads` workers.
+    /// Runs `work(index, item)` on each of `items`, self-scheduled over the first `threads`
+    /// workers.
     ///
     /// # Panics
     /// Where `work` does.
@@ -227,18 +222,18 @@ impl ThreadPool {
         items: &mut [T],
         work: &(dyn Fn(usize, &mut T) + Sync),
     ) {
-        // Threads may share an atomic pointer.
+        // An atomic pointer is `Sync`, so the workers may share it.
         let (count, first) = (items.len(), AtomicPtr::new(items.as_mut_ptr()));
         self.self_scheduled(threads, count, &|index| {
-            // SAFETY: `index` is below the slice's length and given to one worker once, which needs
-            // `T: Send` alone; the slice is borrowed exclusively until all are done.
+            // SAFETY: `index` is below the slice's length, and one worker gets it once, which
+            // requires only `T: Send`. The slice is borrowed exclusively until all workers have
+            // finished.
             work(index, unsafe { &mut *first.load(Ordering::Relaxed).add(index) });
         });
     }
 
-    /// Divides `items` over the first `threads` workers in equal contiguous
-    /// parts, the last workers taking the larger ones, as TFLite's depthwise
-    /// convolution does.
+    /// Divides `items` among the first `threads` workers in equal contiguous parts, the last
+    /// workers taking the larger ones, as TFLite's depthwise convolution does.
     ///
     /// # Panics
     /// Where `work` does.
@@ -257,7 +252,7 @@ impl Drop for ThreadPool {
         }
         for worker in self.workers.drain(..) {
             worker.thread().unpark();
-            // A worker catches every panic of its tasks, so it always ends well.
+            // A worker catches every panic of its tasks, so it never ends in one.
             let _ = worker.join();
         }
     }
@@ -273,8 +268,8 @@ impl Shared {
                 return;
             }
             done = task;
-            // SAFETY: the mailbox was written after the cell, which stays as it is until
-            // this worker decrements `pending`.
+            // SAFETY: the mailbox was written after the cell, which does not change until this
+            // worker decrements `pending`.
             let work = unsafe { *self.work.get() }.expect("the task's closure is set before its number");
             // SAFETY: the caller of `broadcast` keeps the closure alive until `pending` is 0.
             let work = unsafe { &*work };
@@ -295,8 +290,8 @@ impl Shared {
         if spin_until(self.spin, have_ended) {
             return;
         }
-        // A last worker that held the lock before this thread has ended; one that holds it later finds this
-        // thread there and wakes it.
+        // If the last worker took this lock first, it has already finished; if it takes the lock
+        // later, it finds this thread registered and wakes it.
         *self.sleeping_caller() = Some(thread::current());
         while !have_ended() {
             thread::park();

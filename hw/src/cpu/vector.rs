@@ -1,51 +1,50 @@
-//! Registers of numbers, one interface for every instruction set.
+//! Vector registers behind one interface for every instruction set.
 //!
-//! Responsible for: what matrix products and loops over channels need, written once for all
-//! sets. Not for: the loops. Invariant: a number goes through the same operations in
-//! whatever lane it lies, so the results do not depend on where vectors start.
+//! Responsible for: the operations that matrix products and loops over channels need. Not for: the
+//! loops. Invariant: an element goes through the same operations in every lane, so results do not
+//! depend on where vectors start.
 
 #![expect(
     clippy::needless_range_loop,
-    reason = "iterators are calls that stay calls among vector instructions"
+    reason = "iterator adapters may not be inlined into functions with target features"
 )]
 
 use super::Element;
 
-/// Several numbers, loaded from and stored to elements of format `T`: what a micro-kernel
-/// computes with.
+/// A vector register loaded from and stored to elements of format `T`, the operand of
+/// micro-kernels.
 ///
-/// Its methods are to be inlined into functions that are compiled with the
-/// instructions they use. Each has the safety condition that the processor has these
-/// instructions, and where it takes a pointer that this is valid for as many elements as
-/// there are lanes.
+/// The methods must be inlined into functions compiled with the instructions they use. Safety
+/// condition of each: the processor has these instructions, and a pointer argument is valid for as
+/// many elements as the register has lanes.
 pub trait Register<T: Copy>: Copy {
-    /// Numbers in the register.
+    /// Lanes of the register.
     const LANES: usize;
-    /// Steps along the depth that [`Register::add_steps`] takes at once.
+    /// Depth steps that [`Register::add_steps`] takes at once.
     const STEPS: usize = 1;
 
     /// The same element in every lane.
     unsafe fn broadcast(value: T) -> Self;
 
-    /// Consecutive elements.
+    /// Loads consecutive elements.
     unsafe fn load(from: *const T) -> Self;
 
-    /// Writes consecutive elements.
+    /// Stores consecutive elements.
     unsafe fn store(self, to: *mut T);
 
-    /// Lane by lane sum.
+    /// Lane-wise sum.
     unsafe fn add(self, other: Self) -> Self;
 
-    /// `a * b + self`, lane by lane.
+    /// Multiply-add: `a * b + self`, lane by lane.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
 
-    /// Lane by lane maximum.
+    /// Lane-wise maximum.
     unsafe fn maximum(self, other: Self) -> Self;
 
-    /// Lane by lane minimum.
+    /// Lane-wise minimum.
     unsafe fn minimum(self, other: Self) -> Self;
 
-    /// `N` registers of consecutive elements, which `from` has.
+    /// Loads `N` registers of consecutive elements.
     #[inline(always)]
     unsafe fn load_all<const N: usize>(from: *const T) -> [Self; N] {
         // SAFETY: the caller vouches for the instructions and all registers.
@@ -58,8 +57,8 @@ pub trait Register<T: Copy>: Copy {
         }
     }
 
-    /// Adds to the `N` registers of sums of each of `P` pixels its input number `k` of
-    /// `rows`, times the column of `weights`.
+    /// One depth step: to the sums of each of `P` pixels, adds the pixel's input `k` times the
+    /// weights of `N` registers of channels.
     #[inline(always)]
     unsafe fn add_step<const P: usize, const N: usize>(
         sums: &mut [[Self; N]; P],
@@ -79,8 +78,7 @@ pub trait Register<T: Copy>: Copy {
         }
     }
 
-    /// The same for [`Register::STEPS`] steps of the depth from number `k` on, whose columns
-    /// follow one another.
+    /// The same for the [`Register::STEPS`] depth steps from `k` on, whose weights are consecutive.
     #[inline(always)]
     unsafe fn add_steps<const P: usize, const N: usize>(
         sums: &mut [[Self; N]; P],
@@ -93,30 +91,30 @@ pub trait Register<T: Copy>: Copy {
     }
 }
 
-/// A register whose lanes are `f32` whatever the format in memory: what the operators that
-/// are no products compute with.
+/// A register with `f32` lanes whatever the format in memory, the operand of operators other than
+/// products.
 ///
 /// # Safety
 /// The register is [`Register::LANES`] consecutive `f32` in memory.
 pub unsafe trait Vector<T: Copy>: Register<T> {
-    /// The same operations on one number.
+    /// The scalar version of the register.
     type Lane: Vector<T>;
 
-    /// The same number in every lane.
+    /// The same `f32` in every lane.
     unsafe fn splat(value: f32) -> Self;
 
-    /// Combines the lanes, from the first to the last.
+    /// Reduces the lanes in order, from the first to the last.
     #[inline(always)]
     fn reduce(self, combine: impl Fn(f32, f32) -> f32) -> f32 {
         let lanes: *const f32 = (&raw const self).cast();
-        // SAFETY: the register is that many numbers.
+        // SAFETY: the register consists of that many `f32`.
         let lanes = unsafe { std::slice::from_raw_parts(lanes, Self::LANES) };
         lanes[1..].iter().fold(lanes[0], |all, &lane| combine(all, lane))
     }
 }
 
-/// Makes a processor's register a [`Register`] of an element by its intrinsics. What
-/// follows the operations stands in the trait's implementation as it is.
+/// Implements [`Register`] for a processor's register by its intrinsics. Tokens after the
+/// operations are copied into the implementation.
 macro_rules! register {
     (
         $register:ty, $element:ty, $lanes:expr;
@@ -128,7 +126,7 @@ macro_rules! register {
         $($more:tt)*
     ) => {
         // SAFETY of all methods: the caller vouches for the instructions and all lanes.
-        #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all: see above")]
+        #[allow(clippy::undocumented_unsafe_blocks, reason = "the comment above covers all methods")]
         impl Register<$element> for $register {
             const LANES: usize = $lanes;
 
@@ -166,12 +164,12 @@ macro_rules! register {
     };
 }
 
-/// Makes a register of single-precision lanes a [`Vector`] of an element.
+/// Implements [`Vector`] for a register of single-precision lanes.
 macro_rules! vector {
     ($register:ty, $element:ty, $splat:ident) => {
-        // SAFETY: the register is that many `f32`; the callers of the methods vouch for the
-        // instructions.
-        #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all: see above")]
+        // SAFETY: the register consists of that many `f32`; the callers of the methods vouch for
+        // the instructions.
+        #[allow(clippy::undocumented_unsafe_blocks, reason = "the comment above covers all methods")]
         unsafe impl Vector<$element> for $register {
             type Lane = Plain<1, true>;
 
@@ -185,8 +183,8 @@ macro_rules! vector {
 
 pub(super) use {register, vector};
 
-/// A register in plain code. `FUSED`: a product and a sum are rounded once, which
-/// is quick only where the processor has an instruction for it.
+/// A register in portable code. `FUSED`: multiply-add rounds once, which is fast only where the
+/// processor has such an instruction.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Plain<const N: usize, const FUSED: bool>([f32; N]);
@@ -252,7 +250,7 @@ impl<T: Element, const N: usize, const FUSED: bool> Register<T> for Plain<N, FUS
     }
 }
 
-// SAFETY: it is transparent.
+// SAFETY: the type is a transparent wrapper of `N` `f32`.
 unsafe impl<T: Element, const N: usize, const FUSED: bool> Vector<T> for Plain<N, FUSED> {
     type Lane = Plain<1, FUSED>;
 

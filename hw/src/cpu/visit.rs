@@ -1,9 +1,8 @@
-//! Operators that compute one output pixel after another: all but products.
+//! Operators computed one output pixel at a time: all but products.
 //!
-//! Responsible for: counting the pixels of a part, handing out the channels of
-//! each to be written, and what is written. Not for: who computes which pixels.
-//! Invariant: two pixels have different elements, so parts of the pixels may be
-//! computed on different threads.
+//! Responsible for: enumerating the pixels of a part, giving out mutable access to the channels of
+//! each, and computing them. Not for: which thread computes which pixels. Invariant: different
+//! pixels have disjoint elements, so different threads may compute them.
 
 use std::ops::Range;
 
@@ -17,7 +16,7 @@ use crate::operands::{Stretches, indices, row_pixels};
 
 /// The elements of an output tensor that are computed.
 pub(super) struct Results<T> {
-    /// The whole tensor's first element.
+    /// First element of the whole tensor.
     pub(super) first: *mut T,
     /// Channels of the tensor.
     all_channels: usize,
@@ -25,12 +24,12 @@ pub(super) struct Results<T> {
     pub(super) channels: Range<usize>,
     /// Pixels computed.
     pub(super) stretches: Stretches,
-    /// Pixels of a row.
+    /// Pixels in a row.
     pub(super) row: usize,
 }
 
-// SAFETY: different pixels have different elements (this module's
-// invariant), and whoever makes results vouches for the pointer.
+// SAFETY: different pixels have disjoint elements (this module's invariant), and the creator of the
+// results vouches for the pointer.
 unsafe impl<T: Send> Sync for Results<T> {}
 
 impl<T> Results<T> {
@@ -50,19 +49,18 @@ impl<T> Results<T> {
         self.stretches.length * self.stretches.count
     }
 
-    /// Number `index` of the pixels computed: its number in the tensor, and its
-    /// channels.
+    /// Index in the tensor, and the channels, of computed pixel `index`.
     ///
     /// # Safety
-    /// The tensor is valid for reads and writes of the part, and nobody else
-    /// accesses this pixel's part as long as the channels are borrowed.
+    /// The tensor is valid for reads and writes of the part, and nobody else accesses this pixel's
+    /// part while the channels are borrowed.
     #[inline(always)]
-    #[expect(clippy::mut_from_ref, reason = "the caller sees to it that nobody else has the pixel")]
+    #[expect(clippy::mut_from_ref, reason = "the caller ensures exclusive access to the pixel")]
     pub(super) unsafe fn pixel(&self, index: usize) -> (usize, &mut [T]) {
         let Stretches { first, length, count, step } = self.stretches;
         let (stretch, offset) = if count == 1 { (0, index) } else { (index / length, index % length) };
         let pixel = first + stretch * step + offset;
-        // SAFETY: the caller vouches for the part, of which these are a pixel's channels.
+        // SAFETY: the caller vouches for the part, which these channels belong to.
         let channels = unsafe {
             let start = self.first.add(pixel * self.all_channels + self.channels.start);
             std::slice::from_raw_parts_mut(start, self.channels.len())
@@ -71,26 +69,25 @@ impl<T> Results<T> {
     }
 }
 
-/// The operator itself, with bounds of its results, or a function linked behind
-/// it.
+/// An operator with bounds of its results, or a function linked to it.
 pub(super) enum Computation<'a, T> {
     Operator(&'a Implementation<T>, Option<[T; 2]>),
     Pass(&'a Pass<T>),
 }
 
-/// A step for some of the results' pixels.
+/// A step over a range of the pixels.
 pub(super) struct Visit<'a, T: Element> {
     pub(super) step: &'a Computation<'a, T>,
     pub(super) inputs: &'a [&'a [T]],
     pub(super) results: &'a Results<T>,
-    /// The whole output.
+    /// Shape of the whole output.
     pub(super) output: Shape,
     pub(super) pixels: Range<usize>,
 }
 
 impl<T: Element> Visit<'_, T> {
-    /// Makes the step with the instructions of `set`, for which its loops are compiled, so that they
-    /// become loops over that set's vectors.
+    /// Runs the step in loops compiled with the instructions of `set`, so that they vectorise over
+    /// its registers.
     ///
     /// # Safety
     /// The processor has `set`; nobody else accesses the pixels meanwhile, and inputs and output
@@ -100,12 +97,12 @@ impl<T: Element> Visit<'_, T> {
         {
             #[target_feature(enable = "avx2,fma")]
             fn with_avx2<T: Element>(visit: &Visit<'_, T>) {
-                // SAFETY: this is run where there are these instructions.
+                // SAFETY: the function is called only where the processor has these instructions.
                 unsafe { visit.over::<T::Avx2>() };
             }
             #[target_feature(enable = "avx512f,avx2,fma")]
             fn with_avx512<T: Element>(visit: &Visit<'_, T>) {
-                // SAFETY: this is run where there are these instructions.
+                // SAFETY: the function is called only where the processor has these instructions.
                 unsafe { visit.over::<T::Avx512>() };
             }
             match set {
@@ -118,25 +115,25 @@ impl<T: Element> Visit<'_, T> {
         }
         #[cfg(target_arch = "aarch64")]
         if matches!(set, InstructionSet::Neon | InstructionSet::NeonF16) {
-            // SAFETY: the caller vouches for NEON, which belongs to the baseline of every
-            // 64-bit Arm target.
+            // SAFETY: the caller vouches for NEON, which is part of the baseline of every 64-bit
+            // Arm target.
             return unsafe { self.over::<T::Neon>() };
         }
-        // SAFETY: every processor has what plain code needs.
+        // SAFETY: portable code runs on every processor.
         unsafe { self.over::<PlainRegister>() };
     }
 
-    /// Makes the step over registers `V`; to be inlined, with all it calls.
+    /// Runs the step over registers `V`; must be inlined, with everything it calls.
     ///
     /// # Safety
-    /// As [`Self::run`] says, with the instructions of `V`.
-    // The step is chosen anew for each pixel: loops of its own for each step would be
-    // closures, which may be compiled apart from here and then lack the vectors.
+    /// As for [`Self::run`], with the instructions of `V`.
+    // The step is matched for each pixel: a loop per step would need closures, which may be compiled
+    // as separate functions without the target features.
     #[inline(always)]
     unsafe fn over<V: Vector<T>>(&self) {
         for index in self.pixels.clone() {
-            // SAFETY: whoever runs the visit vouches for the results; every thread has
-            // pixels or channels of its own.
+            // SAFETY: the caller vouches for the results; every thread has pixels or channels of
+            // its own.
             let (pixel, to) = unsafe { self.results.pixel(index) };
             let clamp = match self.step {
                 Computation::Operator(kind, clamp) => {
@@ -173,7 +170,7 @@ impl<T: Element> Visit<'_, T> {
             Implementation::Pooling(pool) => unsafe { pool.pixel::<T, V>(inputs[0], pixel, first, to) },
             Implementation::Elementwise(function) => {
                 to.copy_from_slice(self.operand(0, pixel, to.len()));
-                // A function of one tensor ignores what a linked function reads.
+                // A unary function ignores the second input, which belongs to a linked function.
                 let other = if inputs.len() > 1 { self.operand(1, pixel, to.len()) } else { &[] };
                 elementwise::apply(*function, to, other);
             }
@@ -200,7 +197,7 @@ impl<T: Element> Visit<'_, T> {
         }
     }
 
-    /// Where the channels computed of a pixel begin in the output, whose batch comes first.
+    /// The output's batch, and the position of the pixel's first computed channel.
     fn position(&self, pixel: usize) -> (u32, [u32; 4]) {
         let Shape { batch, height, width, .. } = self.output;
         let [height, width] = [height, width].map(|extent| extent as usize);
@@ -209,8 +206,8 @@ impl<T: Element> Visit<'_, T> {
         (batch, at.map(|position| position as u32))
     }
 
-    /// The channels of a pixel of input number `input`, a tensor like the output or
-    /// one with a value a channel.
+    /// The channels of a pixel of input `input`, which has the output's shape or one value per
+    /// channel.
     #[inline(always)]
     fn operand(&self, input: usize, pixel: usize, count: usize) -> &[T] {
         let tensor = self.inputs[input];
@@ -221,11 +218,11 @@ impl<T: Element> Visit<'_, T> {
     }
 }
 
-/// Moves the elements of a pixel's channels from where they are picked to `to`.
+/// Gathers the channels of a pixel from the positions that `pick` gives.
 fn move_pixel<T: Element>(from: &[T], pick: &Pick, (batch, at): (u32, [u32; 4]), to: &mut [T]) {
     let [image, row, column, first] = at;
     let element = |channel: usize| pick.element(batch, [image, row, column, first + channel as u32]);
-    // Channels that lie together are copied at once.
+    // Contiguous channels are copied at once.
     let ends = [element(0), element(to.len() - 1)];
     if let [Some(start), Some(end)] = ends
         && pick.keeps_channels_together()
@@ -238,7 +235,7 @@ fn move_pixel<T: Element>(from: &[T], pick: &Pick, (batch, at): (u32, [u32; 4]),
     }
 }
 
-/// The channels of a pixel of a resized image.
+/// Computes the channels of a pixel of a resized image.
 fn resized<T: Element>(from: &[T], resize: &Resize, [image, row, column, first]: [u32; 4], to: &mut [T]) {
     let input = resize.input;
     let start = |row: u32, column: u32| {
@@ -266,15 +263,15 @@ fn resized<T: Element>(from: &[T], resize: &Resize, [image, row, column, first]:
     }
 }
 
-/// The two positions of `from` around position `at` of `to`, and how far it is between them.
+/// The two input positions around output position `at`, and the interpolation weight of the second.
 fn neighbours(at: u32, from: u32, to: u32) -> ([u32; 2], f32) {
     let place = ((at as f32 + 0.5) * from as f32 / to as f32 - 0.5).max(0.0);
     let before = (place as u32).min(from - 1);
     ([before, (before + 1).min(from - 1)], place - before as f32)
 }
 
-/// Copies the elements from number `first` on of the inputs' joined result, in which
-/// `runs` of each follow one another over and over; they lie in one such round.
+/// Copies the elements from index `first` on of the concatenated inputs, which repeat a cycle of
+/// `runs` contiguous elements of each input. All copied elements are in one cycle.
 fn join<T: Element>(inputs: &[&[T]], runs: &[usize], first: usize, to: &mut [T]) {
     let round: usize = runs.iter().sum();
     let (rounds, first) = (first / round, first % round);

@@ -1,8 +1,7 @@
-//! Where the inputs of an output pixel lie: windows over an image.
+//! Sliding windows over images: where the inputs of an output pixel are.
 //!
-//! Responsible for: the positions a window reads for each output pixel, and
-//! which of them fall into the padding. A matrix is an image of one line, read
-//! through a window of one pixel.
+//! Responsible for: the positions that a window reads for each output pixel, and which of them fall
+//! into the padding. A matrix is an image of height 1, read through a 1x1 window.
 
 use std::ops::Range;
 
@@ -30,7 +29,7 @@ pub(super) struct Position {
     column: usize,
 }
 
-/// Evenly spaced elements of a tensor, in rows and columns.
+/// A strided two-dimensional set of elements of a tensor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ElementGrid {
     /// Offset of the first element.
@@ -44,7 +43,7 @@ pub(super) struct ElementGrid {
 }
 
 impl ElementGrid {
-    /// Offset, in elements, of a row's and column's.
+    /// Offset of the element at `row` and `column`, in elements.
     #[inline(always)]
     pub(super) fn offset(&self, row: usize, column: usize) -> usize {
         self.start + row * self.row_step + column * self.column_step
@@ -52,7 +51,7 @@ impl ElementGrid {
 }
 
 impl SlidingWindow {
-    /// `window` over `input`, with an output of that extent.
+    /// `window` over `input`, with the given output extent.
     pub(super) fn new(window: &Window, input: Shape, output: Shape) -> Self {
         let sides = |sides: [u32; 2]| sides.map(|side| side as usize);
         Self {
@@ -65,7 +64,7 @@ impl SlidingWindow {
         }
     }
 
-    /// Positions in the window.
+    /// Number of positions in the window.
     pub(super) fn taps(&self) -> usize {
         self.kernel[0] * self.kernel[1]
     }
@@ -80,7 +79,7 @@ impl SlidingWindow {
         self.taps() == 1 && self.stride == [1; 2] && self.padding == [0; 2] && self.output == self.input[..2]
     }
 
-    /// Output pixel number `pixel`, counted over all images.
+    /// The output pixel with index `pixel`, counted over all images.
     pub(super) fn position(&self, pixel: usize) -> Position {
         let [height, width] = self.output;
         let line = pixel / width;
@@ -100,8 +99,7 @@ impl SlidingWindow {
         }
     }
 
-    /// Positions of the window, vertical and horizontal, that read pixels of the
-    /// image and not the padding.
+    /// The window's rows and columns that are inside the image, not in the padding.
     #[inline(always)]
     pub(super) fn inside(&self, output: Position) -> [Range<usize>; 2] {
         let axis = |axis: usize, at: usize| {
@@ -114,7 +112,7 @@ impl SlidingWindow {
         [axis(0, output.row), axis(1, output.column)]
     }
 
-    /// The input elements under the positions that [`SlidingWindow::inside`] gave.
+    /// The input elements at the positions that [`SlidingWindow::inside`] returned.
     #[inline(always)]
     pub(super) fn inputs(&self, output: Position, [rows, columns]: &[Range<usize>; 2]) -> ElementGrid {
         let [height, width, channels] = self.input;
@@ -129,7 +127,7 @@ impl SlidingWindow {
         }
     }
 
-    /// The weights of these positions, where each has `channels` of them.
+    /// The weights at these positions, with `channels` weights each.
     #[inline(always)]
     pub(super) fn weights(&self, [rows, columns]: &[Range<usize>; 2], channels: usize) -> ElementGrid {
         ElementGrid {
@@ -141,13 +139,12 @@ impl SlidingWindow {
         }
     }
 
-    /// Offset, in elements, of the input pixel at position `tap` of the window of
-    /// an output pixel; `None` in the padding.
+    /// Offset, in elements, of the input pixel at window position `tap`; `None` in the padding.
     #[inline(always)]
     pub(super) fn input_offset(&self, output: Position, tap: usize) -> Option<usize> {
         let [height, width, channels] = self.input;
         let [tap_row, tap_column] = [tap / self.kernel[1], tap % self.kernel[1]];
-        // Rows and columns before the image wrap around to numbers beyond its end.
+        // Negative rows and columns wrap around to values beyond the image.
         let row = (output.row * self.stride[0] + tap_row * self.dilation[0]).wrapping_sub(self.padding[0]);
         let column =
             (output.column * self.stride[1] + tap_column * self.dilation[1]).wrapping_sub(self.padding[1]);

@@ -1,20 +1,19 @@
-//! Windows over each channel by itself: depthwise convolution, and pooling, of which the mean over all
-//! pixels has a window as large as the image.
+//! Sliding windows over single channels: depthwise convolution and pooling. A mean over all pixels
+//! is a pooling with a window as large as the image.
 //!
-//! Channels lie along the vectors, so one loop over whole vectors serves every
-//! window; it is compiled for each instruction set.
+//! Vector lanes hold channels, so one loop over whole vectors serves every window; it is compiled
+//! for each instruction set.
 
 #![expect(
     clippy::needless_range_loop,
-    reason = "iterators are calls that stay calls among vector instructions"
+    reason = "iterator adapters may not be inlined into functions with target features"
 )]
 
 use coexec_sim::workload::PoolKind;
 
 use super::{Aligned, Element, ElementGrid, SlidingWindow, Vector};
 
-/// Vectors computed together: with a result each, their operations overlap while the
-/// window passes.
+/// Vectors computed together: their accumulators are independent, so that their operations overlap.
 const VECTORS: usize = 4;
 
 /// A depthwise convolution with its weights.
@@ -27,17 +26,17 @@ pub(super) struct Depthwise<T> {
     pub(super) bias: Aligned<T>,
 }
 
-/// What an output pixel reads, and which channels of it are computed.
+/// The inputs of an output pixel, and the first channel to compute.
 struct Pixel<'a, T> {
     input: &'a [T],
     first_channel: usize,
-    /// The window's positions inside the image: their inputs, and their weights.
+    /// The window positions inside the image: their inputs, and their weights.
     inputs: ElementGrid,
     weights: ElementGrid,
 }
 
 impl<T: Element> Depthwise<T> {
-    /// Computes the output channels from `first` on of pixel number `pixel`.
+    /// Computes the output channels from `first` on of output pixel `pixel`.
     ///
     /// # Safety
     /// The processor has the instructions of `V`.
@@ -63,8 +62,8 @@ impl<T: Element> Depthwise<T> {
         }
     }
 
-    /// Computes the channels from number `done` of `to` on, as many as fill whole
-    /// chunks of `N` vectors, and returns the number of the first that is left.
+    /// Computes whole chunks of `N` vectors of channels, from index `done` of `to` on, and returns
+    /// the index of the first channel left.
     ///
     /// # Safety
     /// The processor has the instructions of `V`.
@@ -104,7 +103,7 @@ impl<T: Element> Depthwise<T> {
         done
     }
 
-    /// Several output channels an input channel: rare, and not worth a vector.
+    /// Several output channels per input channel: rare, so scalar.
     fn multiplied(&self, pixel: &Pixel<'_, T>, to: &mut [T]) {
         for (channel, to) in (pixel.first_channel..).zip(to) {
             let mut sum = self.bias.as_slice()[channel].to_f32();
@@ -127,8 +126,8 @@ pub(super) struct Pooling {
 }
 
 impl Pooling {
-    /// Computes the channels from `first` on of output pixel number `pixel`. The
-    /// padding counts for neither kind, as in TFLite.
+    /// Computes the channels from `first` on of output pixel `pixel`. As in TFLite, neither kind
+    /// counts the padding.
     ///
     /// # Safety
     /// The processor has the instructions of `V`.
@@ -152,8 +151,8 @@ impl Pooling {
     }
 }
 
-/// Pools the channels from number `done` on, as many as fill whole chunks of `N`
-/// vectors, and returns the number of the first that is left.
+/// Pools whole chunks of `N` vectors of channels, from index `done` on, and returns the index of
+/// the first channel left.
 ///
 /// # Safety
 /// The processor has the instructions of `V`.

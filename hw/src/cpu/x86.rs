@@ -1,6 +1,5 @@
-//! Registers of x86-64, and the micro-kernels on them: for AVX2 and fused multiply-add 6
-//! pixels by 16 channels, of whose sixteen registers twelve accumulate; for AVX-512 14 by 32,
-//! of whose 32 registers 28 do.
+//! x86-64 registers and micro-kernels. AVX2 with FMA: tiles of 6 pixels by 16 channels, 12 of 16
+//! registers accumulate. AVX-512: 14 by 32, 28 of 32 registers accumulate.
 
 use std::arch::x86_64::{
     __m256, __m512, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps,
@@ -14,10 +13,10 @@ use super::micro_kernel::micro_kernel;
 use super::vector::{register, vector};
 use super::{MicroKernel, Plain, Register, TileCall, Vector, micro_kernel};
 
-/// Registers of output channels of a tile.
+/// Registers of output channels per tile.
 const VECTORS: usize = 2;
-/// Steps along the depth with sums of their own in the product with a vector:
-/// with [`VECTORS`], as many sums as two pipes of latency four keep in flight.
+/// Depth steps with accumulators of their own in the matrix-vector product: times [`VECTORS`], as
+/// many sums as two pipes of latency four keep in flight.
 const VECTOR_STEPS: usize = 4;
 
 pub(super) const AVX2: MicroKernel<f32> =

@@ -1,26 +1,26 @@
-//! From a workload and a plan to operators on the processors that compute them: kernels, weights and memory.
+//! From a workload and a plan to operators on their processors: kernels, weights and memory.
 
 use coexec_sim::kernel::gpu::{Launch, execute};
 use coexec_sim::schedule::Schedule;
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
 use coexec_sim::{Gpu, Processor, ProcessorKind, Region};
 
-use super::{ExecuteError, Home, HostHome, Machine, Place, Result, Task, Team, Touched, joined_stages};
+use super::{Accesses, ExecuteError, Home, HostHome, Machine, Place, Result, Task, Team, joined_stages};
 use crate::cpu::{Element, widest_set};
 use crate::opencl::{Dispatch, Signals};
 use crate::operands::{Weights, linked_operands};
-use crate::{cpu, numbers, opencl};
+use crate::{cpu, opencl, random_operands};
 
-/// Seeds of different tensors lie this far apart.
+/// Distance between the seeds of different tensors.
 const SEED_STEP: u64 = 1_000_003;
 
-/// What the CPU needs to compute parts of an operator.
+/// The CPU's kernel of an operator, and its threads.
 pub(super) struct CpuKernel<T: Element> {
     pub(super) prepared: cpu::Prepared<T>,
     pub(super) team: Team,
 }
 
-/// What the GPU needs to compute a part of an operator.
+/// The GPU's kernel of a part of an operator.
 pub(super) struct GpuKernel<T: Element> {
     pub(super) prepared: opencl::Prepared<T>,
     pub(super) launch: Launch,
@@ -28,26 +28,26 @@ pub(super) struct GpuKernel<T: Element> {
 
 /// A part of an operator.
 pub(super) struct OperationPart<T: Element> {
-    /// What is computed, the halo of its chain included.
+    /// The computed region, including the halo of its chain.
     pub(super) computed: Region,
-    /// What others have of it.
+    /// The region that other operators read from this part.
     pub(super) owned: Region,
-    /// The kernel, where the GPU computes it; the CPU otherwise.
+    /// The GPU's kernel; `None` if the CPU computes the part.
     pub(super) gpu: Option<GpuKernel<T>>,
 }
 
 /// One operator.
 pub(super) struct Operation<T: Element> {
     pub(super) layer: Layer,
-    /// Numbers of the tensors it reads.
+    /// Indices of the tensors that it reads.
     pub(super) reads: Vec<usize>,
-    /// The chain it belongs to.
+    /// The chain it belongs to; `None` outside of chains.
     pub(super) chain: Option<u32>,
-    /// Where the CPU computes some of it.
+    /// The CPU's kernel; `None` if the CPU computes no part.
     pub(super) cpu: Option<CpuKernel<T>>,
-    /// Layout in which the GPU is given what it reads.
+    /// Layout of its inputs on the GPU.
     pub(super) layout: Layout,
-    /// As the plan places them.
+    /// The parts of its placement, in order.
     pub(super) parts: Vec<OperationPart<T>>,
 }
 
@@ -57,18 +57,18 @@ impl<T: Element> Operation<T> {
         self.parts.iter().filter_map(|part| part.gpu.as_ref())
     }
 
-    /// Whether processors compute some of the result each for itself.
+    /// Whether several processors compute the same elements (halos).
     pub(super) fn overlaps(&self) -> bool {
         self.parts.iter().any(|part| part.computed != part.owned)
     }
 }
 
-/// Weights as kernels take them.
+/// Borrows a kernel and a bias as operands.
 pub(super) fn borrowed(weights: &[Vec<f32>; 2]) -> Weights<'_> {
     Weights { kernel: &weights[0], bias: &weights[1] }
 }
 
-/// Seed of the weights of stage number `stage`.
+/// Seed of the weights of stage `stage`.
 pub(super) fn weight_seed(seed: u64, stage: usize) -> u64 {
     seed.wrapping_add(SEED_STEP.wrapping_mul(2 * stage as u64 + 1))
 }
@@ -77,9 +77,8 @@ fn input_seed(seed: u64, tensor: usize) -> u64 {
     seed.wrapping_add(SEED_STEP.wrapping_mul(2 * tensor as u64 + 2))
 }
 
-/// The operators with their parts prepared; `sharing` is how tensors are kept that both
-/// sides access, if there are any, and `flags` those through which kernels announce
-/// themselves.
+/// Prepares the parts of each operator. `sharing` is the memory of tensors that both sides access,
+/// if there are any; `flags` are those through which kernels announce their ends.
 pub(super) fn operations<T: Element>(
     machine: &mut Machine,
     task: &Task<'_>,
@@ -91,14 +90,14 @@ pub(super) fn operations<T: Element>(
     for (index, stage) in task.stages.iter().enumerate() {
         let operator = &stage.layer.operator;
         let reads = reads(stage, task.stages, &mut next_input);
-        let weights = numbers::weights(operator, weight_seed(task.seed, index));
+        let weights = random_operands::weights(operator, weight_seed(task.seed, index));
         let weights = borrowed(&weights);
         let inputs_only = reads.iter().all(|&read| read >= task.stages.len());
         let placement = &task.plan.placements[index];
         let is_on_gpu = placement.uses(ProcessorKind::Gpu);
         let given = if is_on_gpu { layout(machine, task, sharing, inputs_only) } else { Layout::Buffer };
         let read = match (sharing, &task.profile.gpu) {
-            // Images have limits that a copy in the host's layout does not have.
+            // Images have size limits that a copy in the host's layout does not have.
             (Some(Home::Device), Some(gpu)) if gpu.layout() == Layout::SlicedBuffer => Layout::SlicedBuffer,
             _ => given,
         };
@@ -125,9 +124,9 @@ pub(super) fn operations<T: Element>(
     Ok(operations)
 }
 
-/// Numbers of the tensors that `stage` reads, in order: results by the stage's number, inputs
-/// of the workload by the next free one. A stage lists the stages it reads in order and
-/// leaves the workload's inputs out; each is matched with the first tensor it fits.
+/// Indices of the tensors that `stage` reads, in order: a result has the index of its stage, an
+/// input of the workload the next free index. `stage.inputs` lists only the stages that are read,
+/// in order; each is matched with the first tensor that it fits.
 fn reads(stage: &Stage, stages: &[Stage], next_input: &mut usize) -> Vec<usize> {
     let own = stage.layer.operator.inputs().len();
     let mut waiting = stage.inputs.iter().copied().peekable();
@@ -145,20 +144,20 @@ fn reads(stage: &Stage, stages: &[Stage], next_input: &mut usize) -> Vec<usize> 
     read_shapes(&stage.layer).into_iter().enumerate().map(&mut tensor_of).collect()
 }
 
-/// Extents of the tensors that `layer` reads: its operator's, then one of the output's
-/// extent for each linked function of two tensors.
+/// Shapes of the tensors that `layer` reads: its operator's, then the output's for each linked
+/// binary function.
 fn read_shapes(layer: &Layer) -> Vec<Shape> {
     let linked = std::iter::repeat_n(layer.operator.output(), linked_operands(layer));
     layer.operator.input_shapes().chain(linked).collect()
 }
 
-/// Layout of what an operator reads on the device: its own where it shares nothing of it
-/// with the host, or reads the workload's inputs only, of which each side may have its
-/// own. What is copied back and forth has the host's; kernels that read it again and again
-/// arrange it first.
+/// Layout of an operator's inputs on the device. It may be the GPU's own if none of them is shared
+/// with the host, or all are inputs of the workload, of which each side may have its own copy.
+/// Tensors that are copied between the sides have the host's layout; kernels that read them
+/// repeatedly convert them first.
 fn layout(machine: &mut Machine, task: &Task<'_>, sharing: Option<Home>, inputs_only: bool) -> Layout {
     let may_differ = match sharing {
-        // A product of activations sees the results it reads under another extent.
+        // A product of activations reads results under another shape.
         None => !task.stages.iter().any(|stage| stage.layer.operator.multiplies_activations()),
         Some(Home::Device) => false,
         Some(Home::Shared | Home::Mapped) => inputs_only,
@@ -183,7 +182,7 @@ fn on_gpu<T: Element>(
     if let Some(&channels) = [channels.start, channels.end].iter().find(|end| !is_sliced(end)) {
         return Err(ExecuteError::CutSlice { operator: layer.operator.to_string(), channels });
     }
-    // The rules see a part as the layer that computes only the part.
+    // The dispatch rules treat a part as a layer of its own.
     let alone = region.part_of(layer);
     let launch = execute(&alone, gpu)?.detail;
     let (layouts, result) = if is_shared { (layouts, Layout::Buffer) } else { ([layouts[0]; 2], layouts[0]) };
@@ -192,7 +191,7 @@ fn on_gpu<T: Element>(
     Ok(GpuKernel { prepared, launch })
 }
 
-/// Memory for all results and inputs.
+/// Allocates all results and inputs.
 pub(super) fn places<T: Element>(
     machine: &Machine,
     task: &Task<'_>,
@@ -205,17 +204,17 @@ pub(super) fn places<T: Element>(
         let count = tensor.shape.elements() as usize;
         let numbers = tensor.read_by.map(|stage| {
             let operator = &operations[stage].layer.operator;
-            numbers::input::<T>(operator, count, input_seed(task.seed, index))
+            random_operands::input::<T>(operator, count, input_seed(task.seed, index))
         });
-        let Touched { host, device } = tensor.touched;
-        // Of an input each side may have what its kernels like best, with nothing copied.
+        let Accesses { host, device } = tensor.accesses;
+        // Each side may have its own copy of an input, in the layout that its kernels prefer.
         let is_apart = numbers.is_some() && sharing.is_some() && tensor.layout != Layout::Buffer;
         let (layout, home) = if host && !is_apart {
             (Layout::Buffer, sharing.unwrap_or(Home::Device))
         } else {
             (tensor.layout, Home::Device)
         };
-        // What both sides compute some of, each has for itself.
+        // Each side has its own copy of a tensor in which both compute the same elements.
         let has_own = host && (!device || home == Home::Device || tensor.overlaps);
         let host_home = if device && !is_apart { HostHome::Pinned } else { HostHome::Pageable };
         places.push(Place::new(
@@ -229,8 +228,8 @@ pub(super) fn places<T: Element>(
     Ok(places)
 }
 
-/// Of each operator whose parts overlap and are joined: memory for all of its result, which
-/// the device has too where others read it there and memory is shared.
+/// For each joined operator whose parts overlap: memory for the whole result. With shared memory
+/// the device has it, too, if another operator reads it there.
 pub(super) fn joined<T: Element>(
     machine: &Machine,
     operations: &[Operation<T>],
@@ -257,60 +256,60 @@ pub(super) fn joined<T: Element>(
     Ok(joined)
 }
 
-/// A tensor before it has memory.
+/// A tensor before its memory is allocated.
 struct Tensor {
     shape: Shape,
-    touched: Touched,
-    /// Both sides compute some of it.
+    accesses: Accesses,
+    /// Whether both sides compute the same elements of it.
     overlaps: bool,
-    /// On the device.
+    /// Layout on the device.
     layout: Layout,
-    /// For an input of the workload: the stage that reads it.
+    /// The stage that reads it, if it is an input of the workload.
     read_by: Option<usize>,
 }
 
-/// Results of all stages, then their inputs. Where both sides meet, a run starts and
-/// ends with the host.
+/// The results of all stages, then the workload's inputs. With `meets`, a run starts and ends on
+/// the host.
 fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> {
     let mut tensors: Vec<Tensor> = Vec::new();
     for operation in operations {
-        let (touched, overlaps) = (touched_by(operation), operation.overlaps());
+        let (accesses, overlaps) = (accesses_of(operation), operation.overlaps());
         let own = operation.layer.operator.output();
         let shape = operation.gpu().next().map_or(own, |gpu| gpu.prepared.output_shape());
         let layout = if meets { Layout::Buffer } else { operation.layout };
-        tensors.push(Tensor { shape, touched, overlaps, layout, read_by: None });
+        tensors.push(Tensor { shape, accesses, overlaps, layout, read_by: None });
     }
     for (stage, operation) in operations.iter().enumerate() {
         let shapes = shapes_read(operation);
-        let touched = touched_by(operation);
+        let accesses = accesses_of(operation);
         for (&read, shape) in operation.reads.iter().zip(shapes) {
             if read == tensors.len() {
-                let touched = Touched { host: touched.host || meets, ..touched };
+                let accesses = Accesses { host: accesses.host || meets, ..accesses };
                 let layout = operation.layout;
-                tensors.push(Tensor { shape, touched, overlaps: false, layout, read_by: Some(stage) });
+                tensors.push(Tensor { shape, accesses, overlaps: false, layout, read_by: Some(stage) });
                 continue;
             }
             let tensor = &mut tensors[read];
-            if touched.device && !tensor.touched.device {
-                // The device sees the extent that it reads.
+            if accesses.device && !tensor.accesses.device {
+                // The device needs the shape under which it reads the tensor.
                 tensor.shape = shape;
             }
-            tensor.touched.host |= touched.host;
-            tensor.touched.device |= touched.device;
+            tensor.accesses.host |= accesses.host;
+            tensor.accesses.device |= accesses.device;
         }
     }
     for (stage, tensor) in tensors.iter_mut().take(operations.len()).enumerate() {
         let is_result = !operations.iter().any(|operation| operation.reads.contains(&stage));
-        tensor.touched.host |= is_result && meets;
+        tensor.accesses.host |= is_result && meets;
     }
     tensors
 }
 
-fn touched_by<T: Element>(operation: &Operation<T>) -> Touched {
-    Touched { host: operation.cpu.is_some(), device: operation.gpu().next().is_some() }
+fn accesses_of<T: Element>(operation: &Operation<T>) -> Accesses {
+    Accesses { host: operation.cpu.is_some(), device: operation.gpu().next().is_some() }
 }
 
-/// Extents of what an operator reads, as the device has them where it takes part.
+/// Shapes of an operator's inputs, as stored on the device if it computes a part.
 fn shapes_read<T: Element>(operation: &Operation<T>) -> Vec<Shape> {
     let shapes = read_shapes(&operation.layer);
     let Some(gpu) = operation.gpu().next() else { return shapes };

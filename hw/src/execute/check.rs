@@ -1,6 +1,6 @@
-//! Whether what a program computed is right: each part of an operator against the
-//! reference, on what it really read. Lines that both sides of a chain computed count as
-//! read from either, once they were joined.
+//! Verification of a program's results: each part of an operator against the reference, computed
+//! from the inputs that the part really read. Rows that both sides of a chain computed may be read
+//! from either copy after the join.
 
 use coexec_sim::Region;
 
@@ -9,24 +9,23 @@ use crate::cpu::Element;
 use crate::operands;
 use crate::verify::Reference;
 
-/// Multiply-accumulates that checking one operator may cost: some hundredths of a
-/// second in double precision. Of larger operators every so many elements are checked.
-const WORK: u64 = 1 << 20;
+/// Multiply-accumulates spent on checking one operator: some hundredths of a second in double
+/// precision. For larger operators only every nth element is checked.
+const MAX_CHECKED_MACS: u64 = 1 << 20;
 
-/// Results that were found right.
+/// Verified results.
 pub(crate) struct Verified {
     /// Bits of the workload's results, by stage.
     results: Vec<(usize, Vec<u32>)>,
-    /// Elements that were compared with the reference.
+    /// Number of elements compared with the reference.
     pub(super) elements: usize,
 }
 
 impl<T: Element> Program<T> {
-    /// Spoils all results, runs once, and compares every operator's result with the
-    /// reference.
+    /// Poisons all results, runs once, and compares every operator's result with the reference.
     pub(crate) fn verify(&mut self, machine: &mut Machine) -> Result<Verified> {
         for place in self.places[..self.operations.len()].iter().chain(self.joined.iter().flatten()) {
-            place.spoil()?;
+            place.poison()?;
         }
         self.run(machine)?;
         let mut elements = 0;
@@ -37,14 +36,14 @@ impl<T: Element> Program<T> {
         Ok(Verified { results: results.collect::<Result<_>>()?, elements })
     }
 
-    /// Each part on what its side read, where its own readers have it; then what everybody
-    /// else is given.
+    /// Compares each part, as its own readers see it, with the reference; then the joined result,
+    /// as other readers see it.
     fn verify_stage(&self, stage: usize) -> Result<usize> {
         let operation = &self.operations[stage];
         let mut elements = 0;
         for part in &operation.parts {
             let side = if part.gpu.is_some() { Side::Device } else { Side::Host };
-            // Outside chains the host is given all that it looks at.
+            // Outside of chains, the host receives everything that it checks.
             let holder = if operation.chain.is_some() { side } else { Side::Host };
             let own = self.seen(Some(stage), holder, stage)?;
             elements += self.verify_part(stage, part.computed, side, &own)?;
@@ -56,8 +55,8 @@ impl<T: Element> Program<T> {
         Ok(elements)
     }
 
-    /// Elements of `part` of the result `actual` that agree with the reference on what that
-    /// side read.
+    /// Compares `part` of the result `actual` with the reference on the inputs that `side` read;
+    /// returns the number of compared elements.
     fn verify_part(&self, stage: usize, part: Region, side: Side, actual: &[T]) -> Result<usize> {
         let operation = &self.operations[stage];
         let mut inputs: Vec<Vec<f32>> = Vec::with_capacity(operation.reads.len());
@@ -69,18 +68,18 @@ impl<T: Element> Program<T> {
         let weights = self.weights(stage);
         let reference = Reference::new(&operation.layer, borrowed(&weights), &inputs)?;
         let operator = &operation.layer.operator;
-        let every = stride(operator.macs().div_ceil(WORK), operator.output().channels);
+        let every = stride(operator.macs().div_ceil(MAX_CHECKED_MACS), operator.output().channels);
         let channels = operator.output().channels as usize;
         let mut elements =
             operands::elements(operator.output(), part).map(|(pixel, channel)| pixel * channels + channel);
         if let Some(element) = elements.find(|&element| actual[element].to_f32().is_nan()) {
             return Err(ExecuteError::NotComputed { operator: operator.to_string(), element });
         }
-        // Each processor's part is checked as densely as the whole would be.
+        // Each processor's part is sampled as densely as the whole would be.
         Ok(reference.compare(actual, part, every)?)
     }
 
-    /// A tensor as a reader on that side finds it; the caller's without a reader.
+    /// A tensor as a reader on `side` sees it; as the caller sees it without a reader.
     fn seen(&self, reader: Option<usize>, side: Side, tensor: usize) -> Result<Vec<T>> {
         let place = self.place(reader, tensor, side);
         Ok(match side {
@@ -89,18 +88,18 @@ impl<T: Element> Program<T> {
         }?)
     }
 
-    /// Stages whose results nobody reads.
+    /// Stages whose results no other stage reads.
     fn results(&self) -> impl Iterator<Item = usize> {
         (0..self.operations.len())
             .filter(|stage| !self.operations.iter().any(|operation| operation.reads.contains(stage)))
     }
 
-    /// Spoils the workload's results: what the next run leaves out is noticed.
-    pub(super) fn spoil_results(&self) -> Result<()> {
-        Ok(self.results().try_for_each(|stage| self.place(None, stage, Side::Host).spoil())?)
+    /// Poisons the workload's results, so that elements missing from the next run are noticed.
+    pub(super) fn poison_results(&self) -> Result<()> {
+        Ok(self.results().try_for_each(|stage| self.place(None, stage, Side::Host).poison())?)
     }
 
-    /// Whether the last run's results are, bit by bit, those that were verified.
+    /// Checks that the last run's results equal the verified ones bit by bit.
     pub(super) fn compare(&self, verified: &Verified) -> Result<()> {
         for (stage, expected) in &verified.results {
             let found = bits(&self.seen(None, Side::Host, *stage)?);
@@ -113,7 +112,8 @@ impl<T: Element> Program<T> {
     }
 }
 
-/// At least `least`, and such that elements this far apart come to all of `channels`.
+/// A stride of at least `least` that is coprime to `channels`, so that sampled elements cover every
+/// channel.
 fn stride(least: u64, channels: u32) -> usize {
     let channels = u64::from(channels);
     let shares_a_divisor = |stride: u64| {

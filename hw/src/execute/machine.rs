@@ -1,5 +1,4 @@
-//! The machine at hand: its `OpenCL` device, the cores left beside it, and the threads
-//! on them.
+//! The machine at hand: its `OpenCL` device, the remaining cores, and the threads on them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,29 +14,29 @@ use crate::sync;
 use crate::sync::Mechanism;
 use crate::system::highest_clock;
 
-/// What of a machine is used.
+/// The part of a machine to use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceChoice {
-    /// Whether an `OpenCL` device is used at all.
+    /// Whether an `OpenCL` device is used.
     pub gpu: bool,
-    /// The device: `PLATFORM:DEVICE`; any where empty.
+    /// The device, `PLATFORM:DEVICE`, as [`Device::select`] takes it.
     pub opencl: String,
-    /// Compute units of it: a part of a device of cores stands for a GPU, and the other
-    /// cores for a CPU. Half of such a device unless given, all of any other.
+    /// Compute units of the device that act as the GPU. By default, half of a device made of the
+    /// host's cores, whose other cores act as the CPU, and all of any other device.
     pub compute_units: Option<u32>,
 }
 
-/// The machine.
+/// The machine that plans run on.
 pub struct Machine {
     runtime: Option<Arc<Runtime>>,
-    /// Cores the device does not use, fastest first.
+    /// Cores that the device does not use, fastest first.
     pub(super) free: Vec<usize>,
     pools: Vec<Pool>,
-    /// Whether threads can be kept on cores here.
+    /// Whether threads can be pinned to cores.
     pub(super) pins: bool,
-    /// The core that the calling thread was last kept on.
+    /// The core that the calling thread was last pinned to.
     caller: Option<usize>,
-    /// How mechanisms and memory were found to work.
+    /// For each probed mechanism of a plan, the mechanism and the memory used for it.
     pub(super) tried: Vec<(Modelled, Mechanism, Home)>,
     warnings: Vec<String>,
 }
@@ -47,7 +46,7 @@ struct Pool {
     threads: ThreadPool,
 }
 
-/// Threads of a core set: a pool and how many of its threads.
+/// Threads of a core set: a pool and the number of its threads that take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Team {
     pool: usize,
@@ -55,10 +54,10 @@ pub(crate) struct Team {
 }
 
 impl Machine {
-    /// The machine as `choice` has it.
+    /// Opens the part of the machine that `choice` describes.
     ///
     /// # Errors
-    /// No `OpenCL` library, platform or such device; one that cannot be cut.
+    /// Where there is no `OpenCL` library, platform or such device, or it cannot be partitioned.
     pub fn open(choice: &DeviceChoice) -> Result<Self> {
         let mut warnings = Vec::new();
         let mut runtime = None;
@@ -66,11 +65,11 @@ impl Machine {
             let whole = Device::select(&choice.opencl)?;
             runtime = Some(Runtime::new(gpu_of(whole, choice.compute_units, &mut warnings)?)?);
         }
-        let free = cores_beside(runtime.as_ref().map(|runtime| runtime.device()));
+        let free = free_cores(runtime.as_ref().map(|runtime| runtime.device()));
         Ok(Self { warnings, ..Self::of(runtime, free) })
     }
 
-    /// An open device, where one is used, beside these cores, fastest first.
+    /// A machine of an open device, if one is used, and of the cores `free`, fastest first.
     pub(crate) fn of(runtime: Option<Arc<Runtime>>, free: Vec<usize>) -> Self {
         Self {
             runtime,
@@ -83,40 +82,40 @@ impl Machine {
         }
     }
 
-    /// The `OpenCL` device, where one is used.
+    /// The `OpenCL` device, if one is used.
     pub fn runtime(&self) -> Option<&Arc<Runtime>> {
         self.runtime.as_ref()
     }
 
-    /// What a user should know, since the last call.
+    /// Removes and returns the warnings to the user since the last call.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Warns where the device is not of the size that `profile` says its GPU is of.
+    /// Adds a warning if the device's compute units are not as many as those of the profile's GPU.
     pub(super) fn compare(&mut self, profile: &Profile) {
         let Some((runtime, gpu)) = self.runtime.as_ref().zip(profile.gpu.as_ref()) else { return };
         let (found, expected) = (runtime.device().compute_units, gpu.compute_units);
         if found != expected {
             self.warnings.push(format!(
-                "the GPU of the profile {} has {}, the device here {found}: what is predicted is another device",
+                "the GPU of the profile {} has {}, the device here {found}: the predictions are for another device",
                 profile.name,
                 if expected == 1 { "1 compute unit".to_owned() } else { format!("{expected} compute units") },
             ));
         }
     }
 
-    /// Threads for all of `sets`, so that one of them does not need another's cores.
+    /// Starts threads for all of `sets`, the largest first, so that smaller sets share its pool.
     ///
     /// # Errors
-    /// Too few cores, or threads cannot be started.
+    /// Where there are too few cores, or threads cannot be started.
     pub fn prepare(&mut self, sets: &[CoreSet], cpu: &Cpu) -> Result<()> {
         let mut sets = sets.to_vec();
         sets.sort_by_key(|set| std::cmp::Reverse(set.threads()));
         sets.iter().try_for_each(|set| self.team(set, cpu).map(drop))
     }
 
-    /// The threads that stand for `set`.
+    /// The threads of `set`, which are started on first use.
     pub(super) fn team(&mut self, set: &CoreSet, cpu: &Cpu) -> Result<Team> {
         let Some(cores) = cores_of_set(set, cpu, &self.free) else {
             return Err(ExecuteError::TooFewCores {
@@ -134,7 +133,7 @@ impl Machine {
         let pool = match ThreadPool::pinned(&cores) {
             Err(PoolError::CannotPin { .. }) if self.pins => {
                 self.pins = false;
-                self.warnings.push("threads cannot be kept on cores here: times will spread".to_owned());
+                self.warnings.push("threads cannot be pinned to cores here: times will vary more".to_owned());
                 ThreadPool::new(threads)
             }
             Err(PoolError::CannotPin { .. }) => ThreadPool::new(threads),
@@ -145,14 +144,14 @@ impl Machine {
         Ok(Team { pool: self.pools.len() - 1, threads })
     }
 
-    /// The pool of `team`, with as many threads as it has.
+    /// The pool of `team`, limited to the team's threads.
     pub(super) fn pool(&mut self, team: Team) -> &mut ThreadPool {
         let pool = &mut self.pools[team.pool].threads;
         pool.limit(team.threads);
         pool
     }
 
-    /// Keeps the calling thread on the first core of `team`.
+    /// Pins the calling thread to the first core of `team`, or to the fastest free core without one.
     pub(crate) fn pin_caller_to(&mut self, team: Option<Team>) {
         let core = match team {
             Some(team) => self.pools[team.pool].cores.first().copied(),
@@ -164,8 +163,8 @@ impl Machine {
         }
     }
 
-    /// The layout of tensors that the device alone accesses: what the profile's GPU has,
-    /// or buffers of slices where there are no images.
+    /// The layout of tensors that only the device accesses: the profile's, or sliced buffers if the
+    /// device has no images.
     pub(super) fn layout(&mut self, wanted: Layout) -> Layout {
         let Some(runtime) = &self.runtime else { return wanted };
         let layout = runtime.layout(wanted);
@@ -176,8 +175,8 @@ impl Machine {
         layout
     }
 
-    /// The mechanism and the memory that stand for `wanted` here: tried once, replaced
-    /// with a warning where they do not work.
+    /// The mechanism and the memory to use for `wanted`. They are probed once, and replaced with a
+    /// warning where they do not work.
     pub(super) fn sharing(&mut self, wanted: Modelled) -> Result<(Mechanism, Home)> {
         if let Some(&(_, mechanism, memory)) = self.tried.iter().find(|(tried, ..)| *tried == wanted) {
             return Ok((mechanism, memory));
@@ -201,11 +200,11 @@ impl Machine {
     }
 }
 
-/// What of the device `whole` stands for the GPU: `asked` compute units; unless given, half
-/// of the cores of a device made of this machine's, and all of any other.
+/// The part of the device `whole` that acts as the GPU: `asked` compute units, by default half of a
+/// device made of this machine's cores, and all of any other.
 ///
 /// # Errors
-/// The device cannot be cut so.
+/// Where the device cannot be partitioned.
 pub(crate) fn gpu_of(
     whole: Device,
     asked: Option<u32>,
@@ -214,8 +213,8 @@ pub(crate) fn gpu_of(
     let description = whole.description().clone();
     let all = description.compute_units;
     let is_made_of_cores = description.kind == DeviceKind::Cpu;
-    let cores = cores_beside(None).len();
-    // One that was limited to some of the cores leaves the others as it is.
+    let cores = free_cores(None).len();
+    // A device that was limited to some of the cores leaves the others free already.
     let is_limited = (all as usize) < cores;
     let wanted = match asked {
         Some(units) => units,
@@ -223,17 +222,17 @@ pub(crate) fn gpu_of(
         None => all,
     };
     if is_made_of_cores && asked.is_none() {
-        warnings.push(format!("{wanted} of the {cores} cores of {description} stand for the GPU"));
+        warnings.push(format!("{wanted} of the {cores} cores of {description} act as the GPU"));
     }
-    // A device made of cores is used the same way whether all its workers take part or not:
-    // a part of one has no images.
+    // A device made of cores is always used through a sub-device, which has no images, so that its
+    // layouts do not depend on the number of cores.
     if wanted == all && !is_made_of_cores { Ok(whole) } else { whole.sub_device(wanted) }
 }
 
-/// The cores that threads may be kept on, fastest first; in the order of their numbers
-/// where they are alike or nothing is known. A `device` of cores takes the first: `PoCL` keeps its
-/// worker `i` on core `i`, and a sub-device takes the first workers.
-pub(crate) fn cores_beside(device: Option<&Description>) -> Vec<usize> {
+/// The cores that threads may be pinned to, fastest first, in numerical order where their clocks are
+/// equal or unknown. A `device` made of cores occupies the first ones: `PoCL` pins its worker `i` to
+/// core `i`, and a sub-device consists of the first workers.
+pub(crate) fn free_cores(device: Option<&Description>) -> Vec<usize> {
     let made_of_cores = device.filter(|device| device.kind == DeviceKind::Cpu);
     let taken = made_of_cores.map_or(0, |device| device.compute_units as usize);
     let all = core_affinity::get_core_ids().unwrap_or_default();
@@ -246,9 +245,9 @@ fn fastest_first(mut cores: Vec<(usize, u64)>) -> Vec<usize> {
     cores.into_iter().map(|(core, _)| core).collect()
 }
 
-/// The cores of `free` that stand for `set`: as far as there are as many cores as in the
-/// profile, each cluster's are those behind the faster clusters'; otherwise the first.
-/// None where there are too few.
+/// The cores of `free` to use for `set`. If there are at least as many cores as in the profile, each
+/// cluster's cores are those after the faster clusters'; otherwise the first cores. `None` where
+/// there are too few.
 fn cores_of_set(set: &CoreSet, cpu: &Cpu, free: &[usize]) -> Option<Vec<usize>> {
     let threads = set.threads() as usize;
     if free.len() < cpu.cores() as usize {
@@ -277,7 +276,7 @@ mod tests {
 
     #[test]
     fn on_the_profile_s_own_device_a_cluster_is_found_by_its_clock() {
-        // Small cores come first in the numbering of phones.
+        // On phones the small cores have the lowest numbers.
         let clocks = [(0, 1_785), (1, 1_785), (2, 1_785), (3, 1_785), (4, 2_419), (5, 2_419), (6, 2_419)];
         let mut clocks: Vec<(usize, u64)> = clocks.to_vec();
         clocks.push((7, 2_842));

@@ -1,5 +1,5 @@
-//! Measuring variants of a workload side by side: until warm, in random order, each
-//! repetition kept, each result verified.
+//! Measuring variants of a workload in turn: after a warm-up, in random order, with every
+//! repetition kept and every result verified.
 
 use std::time::{Duration, Instant};
 
@@ -11,20 +11,20 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::check::Verified;
-use super::{Control, Home, Machine, Program, Result, Taken, Task};
+use super::{Control, Home, Machine, Program, Result, RunTimes, Task};
 use crate::cpu::{Element, SPIN, spin_until};
 use crate::sync::Mechanism;
 
-/// Runs of the window that decides whether a variant is warm.
+/// Runs in a window of the warm-up test.
 const WARM_WINDOW: usize = 5;
-/// It is warm when the medians of two windows in a row differ by less: the width of the
-/// interval that 30 repetitions of a quiet machine give.
+/// A variant is warm when the medians of two consecutive windows differ by less than this fraction:
+/// the width of the confidence interval of 30 repetitions on a quiet machine.
 const WARM_TOLERANCE: f64 = 0.02;
-/// Most runs of a warm-up; a machine that has not settled by then does not.
+/// Most runs of a warm-up; a machine that has not settled by then never does.
 const MOST_WARM_UP: usize = 40;
-/// Repetitions of a variant before another has its turn.
-const VISIT: usize = 2;
-/// What a warm-up may take once both windows are full.
+/// Consecutive repetitions of a variant before it is another's turn.
+const REPETITIONS_PER_TURN: usize = 2;
+/// Time limit of a warm-up, once both windows are full.
 const WARM_UP_LIMIT: Duration = Duration::from_secs(2);
 
 /// How variants are measured.
@@ -32,36 +32,36 @@ const WARM_UP_LIMIT: Duration = Duration::from_secs(2);
 pub struct Settings {
     /// Repetitions of each variant.
     pub repetitions: u32,
-    /// Seed of their order.
+    /// Seed of the order of repetitions.
     pub seed: u64,
-    /// When no further repetition may start.
+    /// After this time no further repetition is started.
     pub deadline: Option<Instant>,
 }
 
-/// What was measured of a variant.
+/// The measurement of a variant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// Every repetition, in the order they were made, in microseconds.
+    /// Every repetition, in order, in microseconds.
     pub times_us: Vec<f64>,
-    /// The same by the host's clock, from its call until it knew of the end: what variants
-    /// on different processors are compared by.
+    /// The same on the host's clock, from its call until it learned of the end. It makes variants
+    /// on different processors comparable.
     pub wall_us: Vec<f64>,
-    /// From the first kernel's start to the last one's end, of the repetitions whose events
-    /// tell.
+    /// From the first kernel's start to the last one's end, for the repetitions whose events were
+    /// complete.
     pub kernels_us: Vec<f64>,
     /// Runs before the first repetition.
     pub warm_up: usize,
-    /// Whether the warm-up ended because times had settled.
+    /// Whether the warm-up ended because the times had settled.
     pub is_warm: bool,
-    /// Elements of the results that were compared with the reference.
+    /// Number of result elements compared with the reference.
     pub verified_elements: usize,
-    /// How host and device learned of each other and shared memory, where both took part.
+    /// Mechanism and shared memory, if host and device both took part.
     pub sharing: Option<(Mechanism, Home)>,
-    /// The GPU's launch, of a single operator.
+    /// The GPU's launch, if the variant is a single operator.
     pub launch: Option<Launch>,
 }
 
-/// A variant that is being measured.
+/// A variant under measurement.
 struct Subject<T: Element> {
     program: Program<T>,
     verified: Verified,
@@ -79,12 +79,12 @@ impl<T: Element> Subject<T> {
         Ok(Self { program, verified, warm_up: Vec::new(), measured })
     }
 
-    /// `timed` runs in a row, then compared with what was verified. Before them one that
-    /// does not count: threads sleep, and caches hold what ran in between.
-    fn visit(&mut self, machine: &mut Machine, timed: usize) -> Result<Vec<Taken>> {
+    /// Performs `timed` consecutive runs, and compares the last results with the verified ones. An
+    /// untimed run precedes them, because threads may be asleep and caches hold other data.
+    fn take_turn(&mut self, machine: &mut Machine, timed: usize) -> Result<Vec<RunTimes>> {
         machine.pin_caller_to(self.program.team());
         let program = &mut self.program;
-        program.spoil_results()?;
+        program.poison_results()?;
         program.run(machine)?;
         let taken = (0..timed).map(|_| program.run(machine)).collect::<Result<_, _>>()?;
         program.compare(&self.verified)?;
@@ -95,7 +95,7 @@ impl<T: Element> Subject<T> {
         let started = Instant::now();
         while self.warm_up.len() < MOST_WARM_UP {
             control.check()?;
-            let taken = self.visit(machine, 1)?;
+            let taken = self.take_turn(machine, 1)?;
             self.warm_up.extend(taken.iter().map(|run| run.counted.as_micros()));
             if is_warm(&self.warm_up) {
                 self.measured.is_warm = true;
@@ -125,12 +125,12 @@ fn is_warm(times: &[f64]) -> bool {
         .is_some_and(|(before, after)| (after - before).abs() <= WARM_TOLERANCE * before)
 }
 
-/// Measures `tasks` in random order, a few repetitions of one at a time, so that what disturbs the
-/// machine for a while disturbs all of them. One that cannot run here is an error of its
-/// own; a wrong result or a lost device ends all.
+/// Measures `tasks` in random order, a few repetitions at a time, so that a temporary disturbance
+/// affects all of them. A task that cannot run here yields an error of its own; a wrong result or a
+/// lost device ends the measurement.
 ///
 /// # Errors
-/// A result that is wrong, a device that does not answer, or that it was cancelled.
+/// Where a result is wrong, the device does not answer, or the measurement was cancelled.
 pub(super) fn measure<T: Element>(
     machine: &mut Machine,
     tasks: &[Task<'_>],
@@ -169,18 +169,19 @@ fn repeat<T: Element>(
     let mut order: Vec<usize> = (0..subjects.len()).filter(|&index| subjects[index].is_ok()).collect();
     let mut last_team = None;
     let repetitions = settings.repetitions as usize;
-    for first in (0..repetitions).step_by(VISIT) {
+    for first in (0..repetitions).step_by(REPETITIONS_PER_TURN) {
         order.shuffle(&mut stream);
         for &index in &order {
             control.check()?;
             let Ok(subject) = &mut subjects[index] else { continue };
             let team = subject.program.team();
             if last_team.is_some() && last_team != team {
-                // Until the other's threads have gone to sleep; awake, so that this core keeps its clock.
+                // Waits until the other team's threads are asleep; spinning keeps this core's clock
+                // up.
                 spin_until(SPIN + SPIN / 4, || false);
             }
             last_team = team;
-            let taken = subject.visit(machine, VISIT.min(repetitions - first))?;
+            let taken = subject.take_turn(machine, REPETITIONS_PER_TURN.min(repetitions - first))?;
             let Measured { times_us, wall_us, kernels_us, .. } = &mut subject.measured;
             times_us.extend(taken.iter().map(|run| run.counted.as_micros()));
             wall_us.extend(taken.iter().map(|run| run.wall.as_micros()));

@@ -1,4 +1,4 @@
-//! The noise floor: how well this machine repeats something that always takes as long.
+//! The noise floor: how repeatable times are on this machine.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -8,23 +8,22 @@ use serde::Serialize;
 
 use crate::statistics::Summary;
 
-/// Steps of the fixed loop, each a dependent multiply-add of some nanoseconds: about a
-/// tenth of a millisecond, as long as a small operator.
+/// Steps of the fixed loop, each a dependent multiply-add of a few nanoseconds: about a tenth of a
+/// millisecond, as long as a small operator.
 const STEPS: u32 = 50_000;
 /// Repetitions of the loop.
 const REPETITIONS: usize = 60;
-/// Readings of the clock by which its step is found.
+/// Clock readings from which its resolution is derived.
 const READINGS: usize = 1_000;
-/// What of the repetitions lies below and above the reported spread.
+/// Fraction of the repetitions excluded at either end of the reported spread.
 const TAIL: f64 = 0.1;
 
-/// How well times can be told apart here.
+/// The noise floor of time measurements on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct NoiseFloor {
-    /// The smallest step of the host's clock, in nanoseconds.
+    /// Resolution of the host's clock, in nanoseconds.
     pub clock_ns: f64,
-    /// Half the range of the middle 80 % of times of a fixed loop, in percent of their
-    /// median.
+    /// Half the range of the middle 80 % of times of a fixed loop, in percent of their median.
     pub spread_percent: f64,
 }
 
@@ -49,7 +48,7 @@ impl NoiseFloor {
     }
 }
 
-/// The smallest difference of two readings of the clock in a row.
+/// The smallest non-zero difference between consecutive clock readings, in nanoseconds.
 fn clock_step() -> f64 {
     let mut last = Instant::now();
     let steps = (0..READINGS).map(|_| {

@@ -1,5 +1,5 @@
-//! Where a tensor lies: with the host, with the device, in memory that both address, or
-//! with both.
+//! The memory of a tensor: the host's, the device's, memory visible to both, or a copy on each
+//! side.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -9,40 +9,39 @@ use coexec_sim::workload::{Layout, Shape};
 use crate::cpu::{Aligned, CacheLine, Element};
 use crate::opencl::{Home, HostVisibleMemory, OpenClError, Runtime, Tensor};
 
-/// Who accesses a tensor.
+/// Which sides access a tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Touched {
+pub(super) struct Accesses {
     pub(super) host: bool,
     pub(super) device: bool,
 }
 
-/// What the host has of a tensor.
+/// The host's memory of a tensor.
 enum Hosted<T> {
-    /// Memory that the host alone allocates, on cache lines as a device's is: vectors across two
-    /// lines would take a time that depends on luck.
+    /// Memory allocated by the host alone, aligned to cache lines as a device's is. Otherwise
+    /// vector loads across two lines would make times depend on the allocator.
     Pageable(NonNull<[CacheLine]>),
     Pinned(HostVisibleMemory<T>),
 }
 
-// SAFETY: the memory belongs to no thread; the schedule of a program says who accesses
-// which part when.
+// SAFETY: the memory is bound to no thread; a program's schedule orders the accesses to each part.
 unsafe impl<T: Send> Send for Hosted<T> {}
 
 impl<T> Drop for Hosted<T> {
     fn drop(&mut self) {
         if let Self::Pageable(lines) = self {
-            // SAFETY: it was leaked from a box in `Place::new`.
+            // SAFETY: the slice was leaked from a box in `Place::new`.
             drop(unsafe { Box::from_raw(lines.as_ptr()) });
         }
     }
 }
 
-/// Where the host keeps a tensor of its own.
+/// Kind of the host's own memory of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HostHome {
-    /// In memory that no device reaches.
+    /// Memory that the device does not access.
     Pageable,
-    /// In memory that the device reaches: what is copied back and forth.
+    /// Memory that the device accesses, for copies in both directions.
     Pinned,
 }
 
@@ -63,8 +62,8 @@ pub(super) struct Place<T> {
 }
 
 impl<T: Element> Place<T> {
-    /// Memory for a tensor of `shape` with the device, in a layout, and with the host, each
-    /// where it has it. Both hold `numbers`, if any.
+    /// Allocates a tensor of `shape` on the device, if a layout is given, and on the host, if a
+    /// kind of memory is given. Both are initialised with `numbers`, if any.
     pub(super) fn new(
         runtime: Option<&Arc<Runtime>>,
         shape: Shape,
@@ -93,7 +92,7 @@ impl<T: Element> Place<T> {
         Ok(Self { host, device: tensor.map(Arc::new), length })
     }
 
-    /// The tensor where the host addresses it.
+    /// The tensor as the host addresses it: its own memory, else the device's where visible.
     pub(super) fn host_ptr(&self) -> Option<*mut [T]> {
         let host = self.host.as_ref().map(|host| self.all_from(host.as_ptr()));
         host.or_else(|| self.device_ptr())
@@ -104,7 +103,7 @@ impl<T: Element> Place<T> {
         self.device.as_ref()
     }
 
-    /// What the device has, where the host addresses it.
+    /// The device's tensor, if the host can address it.
     pub(super) fn device_ptr(&self) -> Option<*mut [T]> {
         self.device.as_ref()?.shared_ptr().map(|first| self.all_from(first))
     }
@@ -113,9 +112,9 @@ impl<T: Element> Place<T> {
         std::ptr::slice_from_raw_parts_mut(first, self.length)
     }
 
-    /// Makes every element not a number on each side, while nobody computes: what is not
-    /// computed afterwards is noticed.
-    pub(super) fn spoil(&self) -> Result<(), OpenClError> {
+    /// Fills the tensor with NaN on each side, so that missing results are noticed. Nothing may be
+    /// computing.
+    pub(super) fn poison(&self) -> Result<(), OpenClError> {
         let nothing = T::from_f32(f32::NAN);
         for all in self.host_ptr().into_iter().chain(self.device_ptr()) {
             // SAFETY: nobody accesses the memory now.
@@ -127,8 +126,7 @@ impl<T: Element> Place<T> {
         }
     }
 
-    /// The tensor as the host has it, or as the device has it where the host does not,
-    /// while nobody computes.
+    /// The tensor from the host's memory, else from the device's. Nothing may be computing.
     pub(super) fn read(&self) -> Result<Vec<T>, OpenClError> {
         match (self.host_ptr(), &self.device) {
             // SAFETY: nobody writes the memory now.
@@ -138,8 +136,7 @@ impl<T: Element> Place<T> {
         }
     }
 
-    /// The tensor as the device has it, or as the host does where the device does not,
-    /// while nobody computes.
+    /// The tensor from the device's memory, else from the host's. Nothing may be computing.
     pub(super) fn read_on_device(&self) -> Result<Vec<T>, OpenClError> {
         self.device.as_ref().map_or_else(|| self.read(), |tensor| tensor.read())
     }

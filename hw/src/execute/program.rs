@@ -1,9 +1,9 @@
-//! A workload under a plan, ready to run on this machine again and again.
+//! A workload under a plan, ready to run on this machine repeatedly.
 //!
-//! Responsible for: parts of operators, their memory, and doing the commands of the
-//! simulator's schedule. Not for: statistics, or whether results are right (`super::check`).
-//! Invariant: nothing is done but the schedule's commands, each after those that it comes
-//! after; both sides write disjoint parts of a tensor, or each its own copy.
+//! Responsible for: parts of operators, their memory, and running the commands of the simulator's
+//! schedule. Not for: statistics, or verification (`super::check`).
+//! Invariant: exactly the schedule's commands are run, each after its dependencies; the two sides
+//! write disjoint parts of a tensor, or each its own copy.
 
 mod queue;
 
@@ -14,32 +14,32 @@ use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::schedule::{Command, CommandId, Schedule, Setting, What, schedule};
 use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
-use super::{Action, ExecuteError, Home, Machine, Meetings, Operation, Place, Result, Side, Team, build};
+use super::{Action, Actions, ExecuteError, Home, Machine, Operation, Place, Result, Side, Team, build};
 use crate::cpu::Element;
 use crate::opencl::prepared::Queued;
-use crate::opencl::{self, OpenClError, of_duration};
+use crate::opencl::{self, OpenClError, duration_to_picos};
 use crate::operands::pieces;
 use crate::sync::{Link, Mechanism};
-use crate::{numbers, sync};
-pub(super) use queue::{Going, Progress};
+use crate::{random_operands, sync};
+pub(super) use queue::{Advance, Progress};
 
-/// What the first launch of an operator may take.
+/// Time limit of an operator's first launch, which may include compilation.
 const FIRST_LAUNCH_LIMIT: Duration = Duration::from_mins(1);
 
-/// What is executed, and with what.
+/// A workload to execute, with its plan and settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task<'a> {
     /// The operators.
     pub(crate) stages: &'a [Stage],
-    /// Who computes them.
+    /// The placement of the operators.
     pub(crate) plan: &'a Plan,
-    /// Its GPU's dispatch rules and its core sets are used.
+    /// Provides the GPU's dispatch rules and the core sets.
     pub(crate) profile: &'a Profile,
     /// What a time covers.
     pub(crate) clock: Clock,
     /// Seed of weights and inputs.
     pub(crate) seed: u64,
-    /// What a run may take.
+    /// Time limit of a run.
     pub(crate) limit: Duration,
 }
 
@@ -48,39 +48,41 @@ pub(crate) struct Task<'a> {
 pub enum Clock {
     /// From the first call until the host has, or knows of, all results.
     Host,
-    /// From the first kernel's start to the last one's end, by events: how operators on a
-    /// GPU are timed. For plans that leave all to the GPU.
+    /// From the first kernel's start to the last one's end, by events: the usual time of operators
+    /// on a GPU. For plans that run on the GPU alone.
     Device,
 }
 
-/// What a run took.
+/// Times of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    /// By the program's clock.
+pub(crate) struct RunTimes {
+    /// On the program's clock.
     pub(crate) counted: Picos,
-    /// By the host's, whatever the program's is.
+    /// On the host's clock.
     pub(super) wall: Picos,
-    /// From the first kernel's start to the last one's end, where events tell.
+    /// From the first kernel's start to the last one's end; `None` if not all events were complete,
+    /// or without kernels.
     pub(super) kernels: Option<Picos>,
 }
 
-/// Workload and plan on this machine, computing with `T`.
+/// A workload under a plan on this machine, computing in `T`.
 pub(crate) struct Program<T: Element> {
     pub(super) operations: Vec<Operation<T>>,
-    /// The operators' results, then inputs of the workload.
+    /// The operators' results, then the workload's inputs.
     pub(super) places: Vec<Place<T>>,
-    /// Of each operator whose parts overlap: all of the result, once they were joined.
+    /// For each joined operator whose parts overlap, the whole result.
     pub(super) joined: Vec<Option<Place<T>>>,
     pub(super) schedule: Schedule,
-    pub(super) meetings: Meetings,
+    pub(super) actions: Actions,
     link: Option<Link>,
-    /// How the processors learn of each other and share memory, where both take part.
+    /// Mechanism and shared memory, if host and device both take part.
     pub(super) sharing: Option<(Mechanism, Home)>,
     clock: Clock,
     pub(super) seed: u64,
 }
 
-/// The stages of the commands before one: whose parts a join brings together, whose results are read back.
+/// The stages of the commands that `command` directly depends on: those whose parts a join merges,
+/// or whose results are read back.
 pub(super) fn stages_before(schedule: &Schedule, command: &Command) -> Vec<usize> {
     let mut stages: Vec<usize> =
         command.after.iter().map(|before| schedule.commands[before.index()].stage).collect();
@@ -88,7 +90,7 @@ pub(super) fn stages_before(schedule: &Schedule, command: &Command) -> Vec<usize
     stages
 }
 
-/// The stages whose parts a join brings together.
+/// The stages whose parts are merged by a join.
 pub(super) fn joined_stages(schedule: &Schedule) -> impl Iterator<Item = usize> {
     let joins = schedule.commands.iter().filter(|command| matches!(command.what, What::Join { .. }));
     joins.flat_map(|join| stages_before(schedule, join))
@@ -104,12 +106,12 @@ impl<T: Element> Program<T> {
             return Err(ExecuteError::NoNpu { operator: stage.layer.operator.to_string() });
         }
         let uses_gpu = uses(ProcessorKind::Gpu);
-        // What the host must see at the end, or computes a part of, both must address.
+        // Tensors that the host reads at the end, or computes a part of, must be visible to both.
         let meets = uses_gpu && (task.clock == Clock::Host || uses(ProcessorKind::Cpu));
         let sharing = if meets { Some(machine.sharing(task.plan.synchronisation)?) } else { None };
         let memory = sharing.map(|(_, memory)| memory);
         let schedule = schedule(task.stages, task.plan, &setting(memory, task.profile))?;
-        // What the device's clock covers ends before the host learns of it.
+        // The device's clock stops before the host is notified.
         let mechanism = sharing.map_or(Mechanism::EventPolling, |(mechanism, _)| mechanism);
         let flags = match machine.runtime().filter(|_| uses_gpu) {
             Some(runtime) => sync::flags(runtime, mechanism)?,
@@ -120,7 +122,7 @@ impl<T: Element> Program<T> {
             places: build::places(machine, task, &operations, memory)?,
             joined: build::joined(machine, &operations, &schedule, memory)?,
             operations,
-            meetings: Meetings::default(),
+            actions: Actions::default(),
             schedule,
             link: None,
             sharing,
@@ -128,9 +130,10 @@ impl<T: Element> Program<T> {
             seed: task.seed,
         };
         program.bind()?;
-        program.meetings = Meetings::new(&program.schedule.commands, |command| program.is_work(command));
+        program.actions = Actions::new(&program.schedule.commands, |command| program.is_work(command));
         if let Some(runtime) = machine.runtime().filter(|_| uses_gpu) {
-            program.link = Some(Link::new(runtime, (mechanism, flags), program.meetings.tells(), task.limit));
+            program.link =
+                Some(Link::new(runtime, (mechanism, flags), program.actions.notifications(), task.limit));
         }
         Ok(program)
     }
@@ -152,17 +155,17 @@ impl<T: Element> Program<T> {
             let output = tensor(&self.places[stage])?;
             for gpu in self.operations[stage].parts.iter_mut().filter_map(|part| part.gpu.as_mut()) {
                 gpu.prepared.bind(inputs.clone(), Arc::clone(&output))?;
-                // Drivers finish compiling when a kernel is launched first, which may take
-                // longer than the other side would wait.
+                // Drivers finish compiling at a kernel's first launch, which may take longer than
+                // the other side's time limit.
                 gpu.prepared.run(FIRST_LAUNCH_LIMIT)?;
             }
         }
         Ok(())
     }
 
-    /// Where a reader finds a tensor: inside a chain its processor's own copy, elsewhere the
-    /// joined one, where the two differ and that side has it. Without a reader, where the
-    /// caller finds it.
+    /// The memory in which a reader finds a tensor: within a chain its processor's own copy,
+    /// elsewhere the joined one, if there is one on that side. Without a reader, the memory in
+    /// which the caller finds it.
     pub(super) fn place(&self, reader: Option<usize>, tensor: usize, side: Side) -> &Place<T> {
         let own = &self.places[tensor];
         let Some(joined) = self.joined.get(tensor).and_then(Option::as_ref) else { return own };
@@ -171,8 +174,8 @@ impl<T: Element> Program<T> {
         if is_of_chain || (side == Side::Device && joined.device().is_none()) { own } else { joined }
     }
 
-    /// Whether a command is more than an order of those around it: what is shared is there
-    /// for all as soon as they know.
+    /// Whether a command does anything besides ordering those around it. Results in shared memory
+    /// need only a notification.
     fn is_work(&self, command: &Command) -> bool {
         match command.what {
             What::Compute { .. } | What::Move { .. } => true,
@@ -184,12 +187,12 @@ impl<T: Element> Program<T> {
                         .any(|&stage| self.joined[stage].is_some())
             }
             What::ReadBack => self.maps(),
-            // The queue is filled before the host does anything.
+            // The queue is filled before the host starts.
             What::Submit => false,
         }
     }
 
-    /// How the GPU launches the operator, where there is but one and it takes part.
+    /// The GPU's launch, if the program is a single operator with a part on the GPU.
     pub(crate) fn launch(&self) -> Option<Launch> {
         let [operation] = self.operations.as_slice() else { return None };
         operation.gpu().next().map(|gpu| gpu.launch)
@@ -200,23 +203,23 @@ impl<T: Element> Program<T> {
         self.operations.iter().find_map(|operation| operation.cpu.as_ref().map(|cpu| cpu.team))
     }
 
-    /// Runs everything once; what it took.
-    pub(crate) fn run(&mut self, machine: &mut Machine) -> Result<Taken> {
+    /// Runs the program once and returns its times.
+    pub(crate) fn run(&mut self, machine: &mut Machine) -> Result<RunTimes> {
         let started = Instant::now();
-        let progress = self.carry_out(machine)?;
-        let wall = of_duration(started.elapsed());
+        let progress = self.run_commands(machine)?;
+        let wall = duration_to_picos(started.elapsed());
         let kernels = progress.kernels(&self.schedule);
         let (counted, kernels) = match (self.clock, kernels) {
             (Clock::Device, Some(kernels)) => kernels.map(|kernels| (kernels, Some(kernels)))?,
             (_, kernels) => (wall, kernels.and_then(Result::ok)),
         };
-        Ok(Taken { counted, wall, kernels })
+        Ok(RunTimes { counted, wall, kernels })
     }
 
-    /// Runs single operators one behind the other, each once: what each took by its processor's own clock. Those
-    /// of a GPU are all in its queue before the first is waited for, as those of an inference are; each has
-    /// `limit` to end.
-    pub(crate) fn run_in_a_row(
+    /// Runs single-operator programs back to back, each once, and returns the time of each on its
+    /// processor's own clock. As in an inference, all GPU operators are enqueued before the first
+    /// is waited for; each is limited to `limit`.
+    pub(crate) fn run_back_to_back(
         programs: Vec<&mut Self>,
         machine: &mut Machine,
         limit: Duration,
@@ -225,23 +228,23 @@ impl<T: Element> Program<T> {
             Some(queued) => Ok(queued?.wait(limit)?.device),
             None => Ok(program.run(machine)?.counted),
         };
-        let queued: Vec<_> = programs.iter().map(|program| program.queued_alone()).collect();
+        let queued: Vec<_> = programs.iter().map(|program| program.enqueue_single()).collect();
         programs.into_iter().zip(queued).map(|(program, queued)| run(program, queued)).collect()
     }
 
-    /// Puts a single operator of the GPU in its queue; none where there are others, or the CPU takes part.
-    fn queued_alone(&self) -> Option<opencl::Result<Queued>> {
+    /// Enqueues a program that is one operator on the GPU alone; `None` for other programs.
+    fn enqueue_single(&self) -> Option<opencl::Result<Queued>> {
         let [operation] = self.operations.as_slice() else { return None };
         let gpu = operation.gpu().next().filter(|_| operation.cpu.is_none())?;
         Some(gpu.prepared.queued())
     }
 
-    /// Does all commands; what was done when.
-    pub(super) fn carry_out(&mut self, machine: &mut Machine) -> Result<Progress> {
+    /// Runs all commands and returns when each was run.
+    pub(super) fn run_commands(&mut self, machine: &mut Machine) -> Result<Progress> {
         let mut progress = Progress::default();
         let mut all = || {
             self.queue(&mut progress)?;
-            while self.go_on(machine, &mut progress)? != Going::Ended {}
+            while self.advance(machine, &mut progress)? != Advance::Finished {}
             Ok(())
         };
         let done = all();
@@ -251,16 +254,16 @@ impl<T: Element> Program<T> {
         done.map(|()| progress)
     }
 
-    /// Does what the host does next; whether there was anything left to do.
+    /// Performs the host's next action; returns whether there was one left.
     fn step(&mut self, machine: &mut Machine, progress: &mut Progress) -> Result<bool> {
-        let Some(&step) = self.meetings.host.get(progress.hosted) else { return Ok(false) };
+        let Some(&step) = self.actions.host.get(progress.hosted) else { return Ok(false) };
         match step {
-            Action::Do(id) => {
+            Action::Run(id) => {
                 let started = Instant::now();
                 self.on_host(machine, id)?;
                 progress.on_host.push((id, [started, Instant::now()]));
             }
-            Action::Tell(signal) => {
+            Action::Notify(signal) => {
                 if let Some(link) = &mut self.link {
                     link.signal(signal)?;
                 }
@@ -277,7 +280,7 @@ impl<T: Element> Program<T> {
         Ok(true)
     }
 
-    /// Does a command of the host's.
+    /// Runs a command of the host.
     fn on_host(&mut self, machine: &mut Machine, id: CommandId) -> Result<()> {
         let command = &self.schedule.commands[id.index()];
         let stage = command.stage;
@@ -298,7 +301,7 @@ impl<T: Element> Program<T> {
         }
     }
 
-    /// Maps and unmaps results, where the mechanism does.
+    /// Maps and unmaps results, if the mechanism does.
     fn map(&self, stages: &[usize]) -> Result<()> {
         let Some(link) = self.link.as_ref().filter(|_| self.maps()) else { return Ok(()) };
         for &stage in stages {
@@ -306,17 +309,17 @@ impl<T: Element> Program<T> {
                 tensor.map_and_unmap()?;
             }
         }
-        // The device has the memory again when unmapping has ended.
+        // The device owns the memory again once unmapping has ended.
         Ok(link.finish()?)
     }
 
-    /// Whether results are mapped at every meeting.
+    /// Whether results are mapped at every synchronisation.
     fn maps(&self) -> bool {
         self.sharing.is_some_and(|(mechanism, memory)| memory == Home::Mapped && mechanism.modelled().maps())
     }
 
-    /// Brings the parts of a result together that processors computed each for itself;
-    /// where the device shares no memory, its part was moved there.
+    /// Merges the parts of a result that processors computed in copies of their own. Without shared
+    /// memory, the device's part was copied to the host before.
     fn join(&self, stage: usize) {
         let (own, Some(joined)) = (&self.places[stage], &self.joined[stage]) else { return };
         for part in &self.operations[stage].parts {
@@ -324,8 +327,8 @@ impl<T: Element> Program<T> {
             if let (Some(from), Some(to)) = (from, joined.host_ptr()) {
                 let [from, to] = [from, to].map(<*mut [T]>::cast::<T>);
                 for range in pieces(self.operations[stage].layer.operator.output(), part.owned) {
-                    // SAFETY: the range lies in both tensors, which are apart; whoever
-                    // computed it has ended, and nobody reads the joined one before.
+                    // SAFETY: the range is within both tensors, which do not overlap; its
+                    // computation has ended, and nobody reads the joined tensor before.
                     unsafe {
                         let (from, to) = (from.add(range.start), to.add(range.start));
                         std::ptr::copy_nonoverlapping(from, to, range.len());
@@ -335,10 +338,10 @@ impl<T: Element> Program<T> {
         }
     }
 
-    /// The CPU's part of a stage.
+    /// Computes the CPU's part of a stage.
     fn compute(&mut self, machine: &mut Machine, stage: usize, part: usize) -> Result<()> {
         let tensor = |&read: &usize| -> &[T] {
-            // SAFETY: whoever computed the tensor has ended: the host itself, or the device
+            // SAFETY: the tensor's computation has ended: by the host itself, or by the device,
             // whose announcement was waited for.
             self.place(Some(stage), read, Side::Host).host_ptr().map_or(&[], |all| unsafe { &*all })
         };
@@ -347,19 +350,19 @@ impl<T: Element> Program<T> {
         let operation = &mut self.operations[stage];
         let (Some(cpu), Some(output)) = (&mut operation.cpu, output) else { return Ok(()) };
         let (pool, part) = (machine.pool(cpu.team), operation.parts[part].computed);
-        // SAFETY: the device, if it takes part, writes another part, and nobody reads before
-        // both are done.
+        // SAFETY: the device, if it takes part, writes another part, and nobody reads either before
+        // both have ended.
         Ok(unsafe { cpu.prepared.run_shared(pool, &inputs, output, part) }?)
     }
 
     /// The weights of an operator.
     pub(super) fn weights(&self, stage: usize) -> [Vec<f32>; 2] {
-        numbers::weights(&self.operations[stage].layer.operator, build::weight_seed(self.seed, stage))
+        random_operands::weights(&self.operations[stage].layer.operator, build::weight_seed(self.seed, stage))
     }
 }
 
-/// What of this machine decides which commands there are, where processors share `memory`;
-/// none where the GPU keeps all to itself.
+/// The settings that determine the schedule's commands on this machine. `memory` is that which the
+/// processors share; `None` if the workload stays on the GPU.
 pub(super) fn setting(memory: Option<Home>, profile: &Profile) -> Setting {
     Setting {
         gpu_has_own_memory: memory == Some(Home::Device),

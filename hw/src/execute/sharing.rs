@@ -1,4 +1,4 @@
-//! Which memory both processors may share: tried before it is used.
+//! The memory that both processors share, probed before use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::opencl::{Dispatch, Linearisation, OpenClError, Prepared, Runtime, Ten
 use crate::operands::Weights;
 use crate::sync::Mechanism;
 
-/// Numbers that are handed over in a trial.
+/// Shape of the tensor handed over in a trial.
 const EXTENT: Shape = Shape::image(4, 4, 64);
-/// Trials: a copy that happens now and then is noticed too.
+/// Trials, to catch a driver that copies only occasionally.
 const TRIALS: u32 = 3;
-/// What a trial may take, with building its kernel.
+/// Time limit of a trial, kernel build included.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The best memory for `mechanism`: fine-grained shared virtual memory, else buffers that
-/// stay mapped where both sides see each other's results in them, else copies. Where the
-/// mechanism maps results, buffers that can be mapped come first.
+/// The best memory for `mechanism`: fine-grained shared virtual memory, else buffers that stay
+/// mapped, if both sides see each other's results in them, else copies. For a mechanism that maps
+/// results, mappable buffers come first.
 pub(super) fn choose(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Home {
     let fine = runtime.device().polls_shared_memory;
     let maps = mechanism.modelled().maps();
@@ -36,8 +36,8 @@ pub(super) fn choose(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Home {
     }
 }
 
-/// Whether the device reads what the host wrote to a buffer that stays mapped, and the
-/// host what the device wrote.
+/// Whether the device reads what the host wrote to a buffer that stays mapped, and the host what
+/// the device wrote.
 fn is_seen_by_both(runtime: &Arc<Runtime>) -> Result<bool, OpenClError> {
     let function = Elementwise { function: Function::Relu, input: EXTENT, other: None };
     let layer = Layer::new(Operator::Elementwise(function), DataType::F32);
@@ -57,7 +57,7 @@ fn is_seen_by_both(runtime: &Arc<Runtime>) -> Result<bool, OpenClError> {
     relu.bind(vec![Arc::clone(&input)], Arc::clone(&output))?;
     for trial in 1..=TRIALS {
         for index in 0..count {
-            // SAFETY: both tensors have `count` elements, and no kernel runs.
+            // SAFETY: both tensors have `count` elements, and no kernel is running.
             unsafe {
                 from.add(index).write_volatile((trial as usize * count + index) as f32);
                 to.add(index).write_volatile(-1.0);

@@ -1,64 +1,62 @@
-//! Batches of a plan that follow each other: several runs of it at once, on the same queue
-//! and the same cores.
+//! Streams of batches: several runs of a plan in flight, on the same queue and the same cores.
 //!
-//! Responsible for: which batch goes on next, and when each began and ended. Not for: what a
-//! batch does (`super::program`). The host's work for each batch is stood for by time that
-//! passes: batches begin when it would have ended. Invariants: no time counts before each
-//! program in flight was verified, and what each computed last is what was verified; the
-//! oldest batch that need not wait goes on first.
+//! Responsible for: which batch advances next, and when each began and ended. Not for: the commands
+//! of a batch (`super::program`). The host's work per batch is emulated by a delay before the batch
+//! begins. Invariants: no time counts before each program in flight was verified, and the last
+//! result of each equals the verified one; the oldest batch that need not wait advances first.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::check::Verified;
-use super::program::{Going, Progress};
+use super::program::{Advance, Progress};
 use super::{Control, Machine, Program, Result, Task};
 use crate::cpu::Element;
 use crate::opencl::timed_out;
 
-/// Batches before those that count, while the pipeline fills, and after them, while it
-/// empties: as many as the simulator leaves out.
+/// Batches that do not count, before the others while the pipeline fills, and after them while it
+/// drains: as many as the simulator excludes.
 const WARM_UP: usize = 5;
 
-/// How batches follow each other.
+/// How batches are streamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Streaming {
     /// Batches in flight at once, at most.
     pub depth: u32,
-    /// What the host does for each before its first operator.
+    /// Time of the host's work for each batch before its first operator.
     pub host_gap: Duration,
     /// Batches that count.
     pub batches: u32,
 }
 
-/// What became of a stream.
+/// The times of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Streamed {
-    /// From the end of each batch that counts to the next one's, in microseconds.
+    /// Time from the end of the preceding batch to the end of each counted batch, in microseconds.
     pub periods_us: Vec<f64>,
-    /// From the start of the host's work for each to its last result, in microseconds.
+    /// Time from the start of the host's work for each counted batch to its last result, in
+    /// microseconds.
     pub latencies_us: Vec<f64>,
-    /// Elements of results that were compared with the reference.
+    /// Number of result elements compared with the reference.
     pub verified_elements: usize,
 }
 
-/// A batch on its way.
+/// A batch in flight.
 struct Flight {
     program: usize,
-    /// When the host's work for it begins and ends.
+    /// Start and end of the host's work for it.
     from: Duration,
     ready: Duration,
     batch: Option<Progress>,
 }
 
 impl Streamed {
-    /// From the end of one batch to the end of the next, on average, in microseconds.
+    /// Mean time from the end of one batch to the end of the next, in microseconds.
     pub fn period_us(&self) -> f64 {
         self.periods_us.iter().sum::<f64>() / self.periods_us.len().max(1) as f64
     }
 
-    /// From the start of the host's work for a batch to its last result, on average, in
-    /// microseconds.
+    /// Mean time from the start of the host's work for a batch to its last result, in microseconds.
     pub fn batch_latency_us(&self) -> f64 {
         self.latencies_us.iter().sum::<f64>() / self.latencies_us.len().max(1) as f64
     }
@@ -79,7 +77,7 @@ pub(super) fn stream<T: Element>(
         let mut program = Program::new(machine, task)?;
         machine.pin_caller_to(program.team());
         verified.push(program.verify(machine)?);
-        program.spoil_results()?;
+        program.poison_results()?;
         programs.push(program);
     }
     let times = run_in_flight(machine, &mut programs, (streaming.host_gap, all), task.limit, control);
@@ -102,7 +100,7 @@ pub(super) fn stream<T: Element>(
     })
 }
 
-/// The start of the host's work for each of `all` batches, and the batch's end.
+/// For each of `all` batches, the start of the host's work and the batch's end.
 fn run_in_flight<T: Element>(
     machine: &mut Machine,
     programs: &mut [Program<T>],
@@ -125,8 +123,8 @@ fn run_in_flight<T: Element>(
             flights.push_back(Flight { program, from, ready: host_free, batch: None });
             begun += 1;
         }
-        match go_on(machine, programs, &mut flights, started)? {
-            Some((index, Going::Ended)) => {
+        match advance(machine, programs, &mut flights, started)? {
+            Some((index, Advance::Finished)) => {
                 let Some(flight) = flights.remove(index) else { continue };
                 times.push([flight.from, started.elapsed()]);
                 free.push_back(flight.program);
@@ -145,13 +143,13 @@ fn run_in_flight<T: Element>(
     Ok(times)
 }
 
-/// Lets the oldest batch go on that need not wait: which one, and what became of it.
-fn go_on<T: Element>(
+/// Advances the oldest batch that need not wait; returns its index and the outcome.
+fn advance<T: Element>(
     machine: &mut Machine,
     programs: &mut [Program<T>],
     flights: &mut VecDeque<Flight>,
     started: Instant,
-) -> Result<Option<(usize, Going)>> {
+) -> Result<Option<(usize, Advance)>> {
     for (index, flight) in flights.iter_mut().enumerate() {
         let program = &mut programs[flight.program];
         let Some(batch) = &mut flight.batch else {
@@ -159,10 +157,10 @@ fn go_on<T: Element>(
                 continue;
             }
             flight.batch = Some(program.begin()?);
-            return Ok(Some((index, Going::On)));
+            return Ok(Some((index, Advance::Stepped)));
         };
-        match program.go_on(machine, batch)? {
-            Going::Waiting => {}
+        match program.advance(machine, batch)? {
+            Advance::Blocked => {}
             going => return Ok(Some((index, going))),
         }
     }

@@ -1,7 +1,7 @@
-//! Plans on whatever device there is.
+//! Plans on the available device.
 //!
-//! Without a platform the tests say that they are skipped; with
-//! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
+//! Without a platform the tests are skipped with a message; with `COEXEC_REQUIRE_OPENCL=1` they
+//! fail instead.
 
 mod chains;
 mod random;
@@ -12,9 +12,9 @@ use coexec_sim::{Axis, Mechanism as Modelled, Overrides, Placement, Plan, Scenar
 use super::program::Program;
 use super::*;
 use crate::sync::Mechanism;
-use crate::tests::Alone;
+use crate::tests::DeviceLock;
 
-/// What a step may take on a busy machine that also compiles.
+/// Time limit of a step on a busy machine that is also compiling.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A chain, a branch and a join of operators that both processors compute.
@@ -54,7 +54,7 @@ name = "linear"
 linear = { rows = 12, input_features = 40, output_features = 48 }
 "#;
 
-/// Takes for granted what [`Machine::sharing`] would try.
+/// Sets the result that [`Machine::sharing`] would find by probing.
 fn assume(machine: &mut Machine, wanted: Modelled, mechanism: Mechanism, memory: Home) {
     machine.tried.retain(|(tried, ..)| *tried != wanted);
     machine.tried.push((wanted, mechanism, memory));
@@ -74,17 +74,17 @@ fn choice() -> DeviceChoice {
     DeviceChoice { gpu: true, opencl, compute_units: None }
 }
 
-/// The machine with its device, with nobody else on it.
-fn machine() -> Option<(Alone, Machine)> {
-    let alone = crate::tests::alone();
-    Some((alone, crate::tests::found(Machine::open(&choice()))?))
+/// The machine with its device, locked against other tests.
+fn machine() -> Option<(DeviceLock, Machine)> {
+    let lock = crate::tests::lock_devices();
+    Some((lock, crate::tests::available(Machine::open(&choice()))?))
 }
 
 fn cores(profile: &Profile) -> CoreSet {
     CoreSet::fastest(&profile.cpu, 1).unwrap()
 }
 
-/// Placements by number, cut where the operator can be.
+/// Placements by number; cut, where the operator can be.
 fn placements(stages: &[Stage], profile: &Profile, numbers: &[usize]) -> Vec<Placement> {
     let cores = cores(profile);
     let placement = |(stage, number): (&Stage, &usize)| match (number % 3, &stage.layer.operator) {
@@ -98,7 +98,7 @@ fn placements(stages: &[Stage], profile: &Profile, numbers: &[usize]) -> Vec<Pla
     stages.iter().zip(numbers).map(placement).collect()
 }
 
-/// Runs a plan several times; every result of every operator must be right.
+/// Runs a plan several times and verifies every result of every operator.
 fn check(machine: &mut Machine, text: &str, numbers: &[usize], synchronisation: Modelled, clock: Clock) {
     let (stages, profile) = scenario(text);
     let placements = placements(&stages, &profile, numbers);
@@ -113,24 +113,24 @@ fn check_plan(machine: &mut Machine, (stages, profile): (&[Stage], &Profile), pl
     let verified = program.verify(machine).unwrap_or_else(|error| panic!("{context}: {error}"));
     assert!(verified.elements > 0);
     for _ in 0..3 {
-        program.spoil_results().unwrap();
+        program.poison_results().unwrap();
         let taken = program.run(machine).unwrap_or_else(|error| panic!("{context}: {error}"));
         assert!(taken.counted.as_micros() > 0.0 && taken.wall >= taken.counted, "{context}");
         program.compare(&verified).unwrap_or_else(|error| panic!("{context}: {error}"));
     }
-    program.spoil_results().unwrap();
+    program.poison_results().unwrap();
     assert!(matches!(program.compare(&verified), Err(ExecuteError::Changed { .. })), "{context}");
 }
 
 #[test]
 fn a_cut_operator_is_right_by_every_mechanism() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     for &mechanism in Modelled::ALL {
         check(&mut machine, SINGLE, &[2], mechanism, Clock::Host);
     }
 }
 
-/// Windows with stride, dilation and padding, cut in the middle of what they share.
+/// Windows with stride, dilation and padding, cut inside their overlap.
 const WINDOWS: [&str; 4] = [
     "linear = { rows = 12, input_features = 40, output_features = 48 }",
     "conv2d = { input = [13, 7, 8], output_channels = 20, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }",
@@ -140,7 +140,7 @@ const WINDOWS: [&str; 4] = [
 
 #[test]
 fn an_operator_cut_along_its_height_is_right() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     for window in WINDOWS {
         let text =
             format!("title = \"a test\"\ndevice = \"pixel4\"\n[[operator]]\nname = \"op\"\n{window}\n");
@@ -156,7 +156,7 @@ fn an_operator_cut_along_its_height_is_right() {
 
 #[test]
 fn networks_are_right_wherever_their_operators_run() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     let plans = [[0, 1, 2, 0, 1, 2], [2, 1, 0, 2, 1, 0], [1, 0, 0, 1, 1, 2], [2, 0, 1, 2, 1, 1]];
     for numbers in plans {
@@ -167,7 +167,7 @@ fn networks_are_right_wherever_their_operators_run() {
 
 #[test]
 fn one_processor_alone_is_right() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     for (number, clock) in [(0, Clock::Host), (1, Clock::Host), (1, Clock::Device)] {
         check(&mut machine, NETWORK, &vec![number; stages.len()], Modelled::SvmPolling, clock);
@@ -176,7 +176,7 @@ fn one_processor_alone_is_right() {
 
 #[test]
 fn without_shared_memory_results_are_copied_and_right() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     for mechanism in [Mechanism::EventPolling, Mechanism::EventWait, Mechanism::BlockingFinish] {
         assume(&mut machine, Modelled::SvmPolling, mechanism, Home::Device);
@@ -184,7 +184,7 @@ fn without_shared_memory_results_are_copied_and_right() {
             check(&mut machine, NETWORK, &numbers[..stages.len()], Modelled::SvmPolling, Clock::Host);
         }
     }
-    // Kernels that read buffers of slices have what they read arranged.
+    // Kernels that read sliced buffers convert their inputs first.
     let arranging = NETWORK.replace("pixel4", "h200");
     for numbers in [[2; 7], [1, 0, 2, 1, 0, 1, 2], [1; 7]] {
         check(&mut machine, &arranging, &numbers[..stages.len()], Modelled::SvmPolling, Clock::Host);
@@ -193,7 +193,7 @@ fn without_shared_memory_results_are_copied_and_right() {
 
 #[test]
 fn buffers_that_stay_mapped_are_mapped_at_meetings_where_the_mechanism_says_so() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, _) = scenario(NETWORK);
     if sharing::choose(machine.runtime().unwrap(), Mechanism::EventWait) != Home::Mapped {
         eprintln!("skipped: the device does not share mapped buffers");
@@ -205,7 +205,7 @@ fn buffers_that_stay_mapped_are_mapped_at_meetings_where_the_mechanism_says_so()
     }
 }
 
-/// What came of a plan for [`SINGLE`].
+/// The outcome of a plan for [`SINGLE`].
 fn attempt(machine: &mut Machine, placement: Placement) -> Result<(), ExecuteError> {
     let (stages, profile) = scenario(SINGLE);
     let plan = Plan::new(Modelled::SvmPolling, vec![placement]);
@@ -216,7 +216,7 @@ fn attempt(machine: &mut Machine, placement: Placement) -> Result<(), ExecuteErr
 
 #[test]
 fn what_cannot_run_here_says_why() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (_, profile) = scenario(SINGLE);
     let cut = Placement::cpu_and_gpu(Axis::Channels, cores(&profile), [6, 42]);
     let error = attempt(&mut machine, cut).unwrap_err();
@@ -257,7 +257,7 @@ fn request(gpu: bool, repetitions: u32) -> Request {
 
 #[test]
 fn variants_are_measured_with_all_their_repetitions() {
-    let Some((_alone, machine)) = machine() else { return };
+    let Some((_lock, machine)) = machine() else { return };
     drop(machine);
     let report = execute(request(true, 9), &Arc::default(), &mut |_| {}).unwrap();
     let group = report.groups[0].as_ref().unwrap();

@@ -1,5 +1,5 @@
-//! Measuring on a thread of its own, which is left behind where it hangs: some calls of
-//! a driver never return when a device is lost.
+//! Measuring on a separate thread, which is abandoned when it hangs: some driver calls never return
+//! once a device is lost.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,80 +10,80 @@ use std::time::{Duration, Instant};
 
 use super::{ExecuteError, Result};
 
-/// How often the watcher looks whether it was cancelled.
-const LOOK: Duration = Duration::from_millis(50);
-/// What preparing or checking one operator may take; a driver also compiles meanwhile.
+/// Interval at which the watchdog checks for cancellation.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time limit of preparing or checking one operator, which includes compilation.
 pub(super) const PATIENCE: Duration = Duration::from_mins(2);
-/// How long a cancelled measurement may go on with what it is doing.
+/// How long a cancelled measurement may continue with its current action.
 const GRACE: Duration = Duration::from_secs(2);
-/// Signs of life are this far apart at least: a message costs about a microsecond.
-const BEAT: Duration = Duration::from_secs(1);
+/// Shortest interval between heartbeats: sending one takes about a microsecond.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is worth telling a user while things are measured.
+/// A message to the user during a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgressEvent {
-    /// How far it is.
+    /// Progress of the measurement.
     Progress(String),
-    /// Something that the user should know of the results.
+    /// Something the user should know about the results.
     Warning(String),
 }
 
-/// The measuring thread's side.
+/// The measuring thread's handle.
 pub(super) struct Control {
     stop: Arc<AtomicBool>,
-    /// Signs of life, some of which are worth telling.
+    /// Heartbeats, some with a message to the user.
     say: Sender<Option<ProgressEvent>>,
-    last_beat: Cell<Instant>,
+    last_heartbeat: Cell<Instant>,
 }
 
 impl Control {
-    /// Says that the thread is alive.
+    /// Sends a heartbeat.
     ///
     /// # Errors
-    /// Where it should stop.
+    /// Where the measurement was cancelled.
     pub(super) fn check(&self) -> Result<()> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(ExecuteError::Cancelled);
         }
-        if self.last_beat.get().elapsed() > BEAT {
-            self.last_beat.set(Instant::now());
+        if self.last_heartbeat.get().elapsed() > HEARTBEAT_INTERVAL {
+            self.last_heartbeat.set(Instant::now());
             self.say(None);
         }
         Ok(())
     }
 
-    /// Of a thread that nobody watches.
+    /// A handle without a watchdog.
     pub(super) fn unwatched() -> Self {
-        Self { stop: Arc::default(), say: channel().0, last_beat: Cell::new(Instant::now()) }
+        Self { stop: Arc::default(), say: channel().0, last_heartbeat: Cell::new(Instant::now()) }
     }
 
-    /// Tells the user.
+    /// Sends a message to the user.
     pub(super) fn tell(&self, event: ProgressEvent) {
         self.say(Some(event));
     }
 
     fn say(&self, event: Option<ProgressEvent>) {
-        // A watcher that went away listens no more.
+        // The watchdog may be gone.
         let _ = self.say.send(event);
     }
 }
 
-/// Runs `work` on a thread of its own until it ends, is cancelled by `stop`, or has shown
-/// no sign of life for `patience`.
+/// Runs `work` on a separate thread until it ends, is cancelled by `stop`, or has sent no heartbeat
+/// for `patience`.
 pub(super) fn watched<R: Send + 'static>(
     patience: Duration,
     stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(ProgressEvent),
     work: impl FnOnce(&Control) -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    let (say, signs_of_life) = channel();
-    let control = Control { stop: Arc::clone(stop), say, last_beat: Cell::new(Instant::now()) };
+    let (say, heartbeats) = channel();
+    let control = Control { stop: Arc::clone(stop), say, last_heartbeat: Cell::new(Instant::now()) };
     let thread = Builder::new().name("measurement".to_owned());
     let thread = thread.spawn(move || work(&control)).map_err(ExecuteError::NoThread)?;
     let mut heard = Instant::now();
     let mut cancelled: Option<Instant> = None;
     loop {
-        match signs_of_life.recv_timeout(LOOK) {
+        match heartbeats.recv_timeout(POLL_INTERVAL) {
             Ok(event) => {
                 heard = Instant::now();
                 event.into_iter().for_each(&mut *tell);

@@ -1,4 +1,4 @@
-//! Platforms, devices and sub-devices: what there is, and which is meant.
+//! Platforms, devices and sub-devices: enumeration and selection.
 
 mod select;
 
@@ -14,12 +14,12 @@ use opencl3::platform::get_platforms;
 
 use super::{Naming, OpenClError, Result, library};
 
-/// `CL_PLATFORM_NOT_FOUND_KHR`: the loader found no driver (`cl_khr_icd`).
+/// `CL_PLATFORM_NOT_FOUND_KHR`: the ICD loader found no driver (`cl_khr_icd`).
 const PLATFORM_NOT_FOUND: i32 = -1001;
 /// `CL_DEVICE_NOT_FOUND`: the platform has no device.
 const DEVICE_NOT_FOUND: i32 = -1;
 
-/// What a device is.
+/// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// A GPU.
@@ -33,11 +33,11 @@ pub enum DeviceKind {
 /// A device as its driver describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Number of its platform, from 0.
+    /// Index of its platform, from 0.
     pub platform_index: usize,
     /// Its platform's name.
     pub platform: String,
-    /// Number in its platform, from 0.
+    /// Index within its platform, from 0.
     pub device_index: usize,
     /// Name.
     pub name: String,
@@ -51,43 +51,42 @@ pub struct Description {
     pub kind: DeviceKind,
     /// Compute units.
     pub compute_units: u32,
-    /// Highest clock, in 10^6 cycles per second; 0 where the driver does not say.
+    /// Maximum clock in MHz; 0 where the driver does not report it.
     pub clock_mhz: u32,
-    /// Most threads of a work-group.
+    /// Maximum number of threads of a work-group.
     pub max_work_group_size: usize,
-    /// Most threads of a work-group along each axis.
+    /// Maximum number of threads of a work-group along each axis.
     pub max_work_item_sizes: [usize; 3],
-    /// Bytes of global memory.
+    /// Global memory, in bytes.
     pub global_memory_bytes: u64,
-    /// Bytes of the largest buffer.
+    /// Largest buffer, in bytes.
     pub max_allocation_bytes: u64,
-    /// Bytes of the largest constant buffer.
+    /// Largest constant buffer, in bytes.
     pub constant_memory_bytes: u64,
-    /// Whether both sides may poll flags in fine-grained shared virtual memory while a kernel
-    /// runs.
+    /// Whether both sides may poll flags in fine-grained shared virtual memory while a kernel runs.
     pub polls_shared_memory: bool,
-    /// Width and height of the largest image, in texels; none where it has no images.
+    /// Width and height of the largest image, in texels; `None` without image support.
     pub images: Option<[usize; 2]>,
-    /// Whether it computes in 16-bit floating point.
+    /// Whether it computes in 16-bit floating point (`cl_khr_fp16`).
     pub half: bool,
-    /// Whether it shares the host's memory, rather than having its own.
+    /// Whether it shares the host's memory, instead of having memory of its own.
     pub unified_memory: bool,
 }
 
-/// A device that a runtime can be made of.
+/// A device from which a runtime can be created.
 #[derive(Clone, Debug)]
 pub struct Device {
     pub(super) description: Description,
-    /// What the driver knows it by.
+    /// The driver's handle.
     pub(super) id: ClDevice,
-    /// Keeps a sub-device alive; none for a whole device.
+    /// Keeps a sub-device alive; `None` for a whole device.
     _part: Option<Arc<SubDevice>>,
 }
 
-/// Whether both sides may poll flags in shared virtual memory while a kernel runs: it is
-/// fine-grained and has atomics.
+/// Whether both sides may poll flags in shared virtual memory while a kernel runs: the memory is
+/// fine-grained and supports atomics.
 fn polls_shared_memory(device: ClDevice) -> bool {
-    // The query fails before OpenCL 2.0, where there is none.
+    // The query fails before OpenCL 2.0, which introduced shared virtual memory.
     let has = |bit| device.svm_capabilities().unwrap_or(0) & bit != 0;
     (has(CL_DEVICE_SVM_FINE_GRAIN_BUFFER) || has(CL_DEVICE_SVM_FINE_GRAIN_SYSTEM))
         && has(CL_DEVICE_SVM_ATOMICS)
@@ -98,9 +97,10 @@ fn polls_shared_memory(device: ClDevice) -> bool {
 /// # Errors
 /// Where there is no library or no platform.
 pub fn devices() -> Result<Vec<Device>> {
-    // PoCL 3.1 and its loader crash, or find nothing, when two threads ask first.
-    static ASKING: Mutex<()> = Mutex::new(());
-    let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
+    // The first query of PoCL 3.1 and its loader crashes, or finds nothing, if two threads make it
+    // at once.
+    static ENUMERATING: Mutex<()> = Mutex::new(());
+    let _enumerating = ENUMERATING.lock().unwrap_or_else(PoisonError::into_inner);
     library::load()?;
     let platforms = match get_platforms() {
         Ok(platforms) if !platforms.is_empty() => platforms,
@@ -161,14 +161,15 @@ impl Description {
             polls_shared_memory: polls_shared_memory(device),
             images,
             half: device.extensions()?.split_whitespace().any(|name| name == "cl_khr_fp16"),
-            // Deprecated since OpenCL 2.0, but the only question that has this answer.
+            // Deprecated since OpenCL 2.0, but the only query for unified memory.
             unified_memory: device.host_unified_memory().unwrap_or(true),
         })
     }
 }
 
 impl Description {
-    /// Whether a work-group of `group` threads fits the device's axes and `most` threads in all.
+    /// Whether a work-group of `group` threads fits the device's limits per axis and `most` threads
+    /// in all.
     pub(super) fn allows(&self, group: [u32; 3], most: usize) -> bool {
         let threads: u64 = group.iter().map(|&side| u64::from(side)).product();
         let fits = |(&side, most): (&u32, usize)| side > 0 && side as usize <= most;
@@ -184,28 +185,28 @@ impl fmt::Display for Description {
 }
 
 impl Device {
-    /// The device that `selection` names: `PLATFORM:DEVICE`, each a number or a part
-    /// of a name whose case does not matter; nothing stands for any. The first GPU,
-    /// else the first device, where `selection` is empty.
+    /// The device named by `selection`, `PLATFORM:DEVICE`. Each is an index or a part of a name,
+    /// case-insensitive; an empty one matches any. If `selection` is empty, the first GPU, else the
+    /// first device.
     ///
     /// # Errors
-    /// Where there is no such device, or a name fits several.
+    /// Where there is no such device, or a name matches several.
     pub fn select(selection: &str) -> Result<Self> {
         let mut all = devices()?;
         let chosen = select::choose(selection, &all.iter().map(Device::description).collect::<Vec<_>>())?;
         Ok(all.swap_remove(chosen))
     }
 
-    /// What the driver says of it.
+    /// The driver's description.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// `compute_units` of this device as a device of their own: so that some cores of
-    /// a CPU device stand for a GPU and the others stay free.
+    /// `compute_units` of this device as a sub-device, so that some cores of a CPU device can
+    /// emulate a GPU and the others stay free.
     ///
     /// # Errors
-    /// Where the device has fewer compute units or cannot be cut.
+    /// Where the device has fewer compute units or cannot be partitioned.
     pub fn sub_device(&self, compute_units: u32) -> Result<Self> {
         let whole = &self.description;
         let refused = |reason: &str| OpenClError::SubDevice {
@@ -228,7 +229,7 @@ impl Device {
         let part = parts.into_iter().next().ok_or_else(|| refused("the driver made no sub-device"))?;
         let id = ClDevice::new(part.id());
         let described = Description::of(id, (whole.platform_index, &whole.platform), whole.device_index);
-        // PoCL 3.1 ends the process when an image of a sub-device is written.
+        // PoCL 3.1 aborts the process when an image of a sub-device is written.
         let description = Description { images: None, ..described.naming("clGetDeviceInfo")? };
         Ok(Self { description, id, _part: Some(Arc::new(part)) })
     }

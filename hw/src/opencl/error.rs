@@ -1,4 +1,4 @@
-//! What can go wrong with `OpenCL`, each with the call and its code.
+//! Errors of `OpenCL`, each with the failed call and its code.
 
 use cl3::error_codes::error_text;
 use opencl3::error_codes::{
@@ -9,26 +9,26 @@ use thiserror::Error;
 
 use crate::operands::OperandError;
 
-/// What a call answers, or why not.
+/// The result of an `OpenCL` call.
 pub type Result<T, E = OpenClError> = std::result::Result<T, E>;
 
-/// `OpenCL` cannot do what was asked.
+/// `OpenCL` cannot do what was requested.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum OpenClError {
-    /// The library is not installed, or not where it is looked for.
+    /// The library is not in any of the searched places.
     #[error("found no OpenCL library, expected one of {searched}; OPENCL_DYLIB_PATH names others")]
     NoLibrary { searched: String },
-    /// There is a library, but no driver.
+    /// The library is present, but no driver.
     #[error("found an OpenCL library but no platform: no driver is installed")]
     NoPlatform,
-    /// A selection names nothing.
+    /// A selection matches no platform or device.
     #[error("found no OpenCL {what} \"{wanted}\", expected one of {offered}")]
     NotFound { what: &'static str, wanted: String, offered: String },
-    /// A selection names several.
+    /// A selection matches several devices.
     #[error("found several OpenCL {what}s \"{wanted}\": {matching}; expected one, give its number")]
     Ambiguous { what: &'static str, wanted: String, matching: String },
-    /// A device cannot be cut into the wanted sub-device, in compute units.
+    /// A device cannot be partitioned into the requested sub-device, in compute units.
     #[error("found {offered} compute units in {device}, expected a sub-device of {wanted}: {reason}")]
     SubDevice { device: String, offered: u32, wanted: u32, reason: String },
     /// A kernel does not compile.
@@ -37,28 +37,28 @@ pub enum OpenClError {
     /// The device cannot compute in 16-bit floating point.
     #[error("{device} does not compute in f16 (it lacks cl_khr_fp16), expected an f32 layer")]
     NoHalf { device: String },
-    /// The device has no images of the wanted size in texels, or none at all.
+    /// The device has no images of this size in texels, or none at all.
     #[error("found a tensor of {width}x{height} texels, expected at most {most}: keep it in a buffer")]
     Image { width: usize, height: usize, most: String },
     /// The device has no fine-grained shared virtual memory.
     #[error("{device} has no fine-grained shared virtual memory with atomics")]
     NoFineGrainedSvm { device: String },
-    /// A work-group, in threads an axis, larger than the device or the kernel allows.
+    /// A work-group larger than the device or the kernel allows, in threads per axis.
     #[error("found a work-group of {found:?}, expected at most {most} for {kernel}")]
     WorkGroup { kernel: &'static str, found: [u32; 3], most: String },
-    /// An operator, or a part of it, that no kernel computes.
+    /// An operator, or a part of it, without a kernel.
     #[error("{operator} does not run on the GPU: {reason}")]
     Unsupported { operator: String, reason: String },
-    /// Weights, inputs or a part that are not the operator's.
+    /// Weights, inputs or a part that do not fit the operator.
     #[error(transparent)]
     Operand(#[from] OperandError),
-    /// The device has no room.
+    /// The device's memory does not suffice.
     #[error("out of memory on the OpenCL device: {call} of {bytes} bytes failed")]
     OutOfMemory { call: &'static str, bytes: usize },
-    /// The device did not finish in time.
+    /// The device missed a time limit.
     #[error("the OpenCL device did not finish {what} within {limit_ms} ms")]
     TimedOut { what: &'static str, limit_ms: u64 },
-    /// A kernel spun as long as it may: the host's answer did not reach it.
+    /// A kernel reached its spin limit: the host's signal did not reach it.
     #[error("the device did not see the host's answer in round {round} and stopped spinning")]
     SpunOut { round: u32 },
     /// A flag was seen before the data it announces.
@@ -69,15 +69,15 @@ pub enum OpenClError {
     Call { call: &'static str, code: i32, name: &'static str },
 }
 
-/// Code of NVIDIA's driver for a fault on the device (not in the standard; an
-/// illegal access, or a kernel that a watchdog ended).
+/// NVIDIA's driver code for a fault on the device, an illegal access or a kernel ended by a
+/// watchdog; not in the standard.
 const NVIDIA_DEVICE_FAULT: i32 = -9999;
 
-/// Names `call` in the error of what it returned.
+/// Names the failed call in an error.
 pub(super) trait Naming<T> {
     /// The value, or an error that names `call`.
     fn naming(self, call: &'static str) -> Result<T>;
-    /// The value, or an error that names `call` and the bytes it asked for.
+    /// The value, or an error that names `call` and the requested bytes.
     fn allocating(self, call: &'static str, bytes: usize) -> Result<T>;
 }
 

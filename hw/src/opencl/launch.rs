@@ -1,8 +1,8 @@
-//! Arguments and launches of kernels: the driver's calls, each once.
+//! Kernel arguments and launches.
 //!
-//! Responsible for: what every kernel of this crate is started by. Not for: which arguments
-//! it takes. The owner of a kernel also owns what its arguments refer to, so that this
-//! memory outlives every launch.
+//! Responsible for: the driver's calls that start every kernel of this crate. Not for: which
+//! arguments a kernel takes. The owner of a kernel also owns the memory that its arguments refer
+//! to, so that this memory outlives every launch.
 
 use std::ffi::c_void;
 
@@ -13,7 +13,7 @@ use opencl3::types::cl_mem;
 
 use super::{Naming, Result, Runtime, Signals, Source};
 
-/// What stands for memory among a kernel's arguments.
+/// Memory as a kernel argument.
 #[derive(Clone, Copy)]
 pub(super) enum Handle {
     /// A buffer or an image.
@@ -28,14 +28,14 @@ impl<T> From<&Buffer<T>> for Handle {
     }
 }
 
-/// A kernel on one grid.
+/// A kernel with its launch grid.
 pub(super) struct GridKernel {
     pub(super) name: &'static str,
     kernel: Kernel,
-    /// Threads along each axis, whole groups, and those of a group.
+    /// Threads along each axis, in whole groups, and the threads of a group.
     global: [usize; 3],
     local: [usize; 3],
-    /// The first parameter of its announcement, where it announces its end.
+    /// Index of the first announcement parameter; `None` if the kernel does not announce its end.
     announcement: Option<u32>,
 }
 
@@ -50,34 +50,34 @@ impl GridKernel {
         Ok(Self { name, kernel: runtime.kernel(source, name)?, global, local, announcement: None })
     }
 
-    /// Most threads of a group that registers allow, where the driver tells.
-    pub(super) fn most_threads(&self, runtime: &Runtime) -> Option<usize> {
+    /// Largest work-group that the kernel's register use allows, if the driver reports it.
+    pub(super) fn max_group_threads(&self, runtime: &Runtime) -> Option<usize> {
         self.kernel.get_work_group_size(runtime.device_id()).ok()
     }
 
-    /// Sets argument number `index` to a number, or a structure of them.
+    /// Sets argument `index` to a number, or to a structure of numbers.
     pub(super) fn set<V: Copy>(&self, index: u32, numbers: &[V]) -> Result<()> {
         let (size, first) = (size_of_val(numbers), numbers.as_ptr().cast());
-        // SAFETY: the numbers are plain data of that size, which the driver checks against
-        // the kernel's parameter.
+        // SAFETY: the numbers are plain data of that size, which the driver checks against the
+        // kernel's parameter.
         let set = unsafe { cl3::kernel::set_kernel_arg(self.kernel.get(), index, size, first) };
         set.naming("clSetKernelArg")
     }
 
-    /// Sets argument number `index` to memory.
+    /// Sets argument `index` to memory.
     pub(super) fn set_memory(&self, index: u32, memory: impl Into<Handle>) -> Result<()> {
         match memory.into() {
             Handle::Object(object) => self.set(index, &[object]),
             Handle::Pointer(pointer) => {
-                // SAFETY: the pointer is shared memory of the kernel's context, which outlives
-                // the launches (this module's condition).
+                // SAFETY: the pointer is shared memory of the kernel's context, which outlives the
+                // launches (this module's condition).
                 unsafe { self.kernel.set_arg_svm_pointer(index, pointer) }.naming("clSetKernelArgSVMPointer")
             }
         }
     }
 
-    /// Makes it announce its end through `signals`, which outlive it and for which its source
-    /// was made; the parameters of that follow the first `own` ones.
+    /// Makes the kernel announce its end through `signals`, which must outlive it and for which its
+    /// source was compiled. The announcement's parameters follow the `own` first ones.
     pub(super) fn announce_through(&mut self, signals: &Signals, own: u32) -> Result<()> {
         self.set_memory(own, signals.memory.handle())?;
         self.set_memory(own + 1, &signals.groups_done)?;
@@ -85,18 +85,18 @@ impl GridKernel {
         self.announce(0)
     }
 
-    /// Whether it announces its end.
+    /// Whether the kernel announces its end.
     pub(super) fn announces(&self) -> bool {
         self.announcement.is_some()
     }
 
-    /// Sets what it announces when it is queued next, where it announces anything: nothing
-    /// where it is 0.
+    /// Sets the number that the next launch announces, if the kernel announces at all; 0 for no
+    /// announcement.
     pub(super) fn announce(&self, number: u32) -> Result<()> {
         self.announcement.map_or(Ok(()), |parameter| self.set(parameter, &[number]))
     }
 
-    /// Puts it in the queue.
+    /// Enqueues a launch.
     pub(super) fn enqueue(&self, runtime: &Runtime) -> Result<Event> {
         // SAFETY: all arguments are set, to memory that outlives the launch; the kernels stay
         // within it for the grids they are given.

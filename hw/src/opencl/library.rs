@@ -1,19 +1,19 @@
-//! Where the `OpenCL` library is looked for.
+//! Search for the `OpenCL` library.
 //!
-//! The environment variable `OPENCL_DYLIB_PATH` names libraries, separated by `;`;
-//! the first that loads is taken, and where it names only files that do not exist there
-//! is none. After it, or without it, the loader's `libOpenCL.so.1` is tried. Android has no such loader: there, without the
+//! The environment variable `OPENCL_DYLIB_PATH` lists libraries, separated by `;`; the first that
+//! loads is used. If it lists only paths that do not exist, the search ends there. Otherwise the
+//! loader's `libOpenCL.so.1` is tried last. Android has no such loader: there, without the
 //! variable, the vendors' libraries are tried in the order of [`ANDROID_PATHS`].
 
 use std::path::Path;
 
 use super::{OpenClError, Result};
 
-/// Names the libraries to try.
+/// Environment variable that lists the libraries to try.
 pub const PATH_VARIABLE: &str = "OPENCL_DYLIB_PATH";
 
-/// Where vendors install the library on Android: Qualcomm and most others, the
-/// same under its older root, Arm (the GLES driver holds `OpenCL` too), Imagination.
+/// Paths of the vendors' libraries on Android: Qualcomm and most others, then their older root;
+/// Arm, whose GLES driver contains `OpenCL`; Imagination.
 pub const ANDROID_PATHS: [&str; 5] = [
     "/vendor/lib64/libOpenCL.so",
     "/system/vendor/lib64/libOpenCL.so",
@@ -22,10 +22,10 @@ pub const ANDROID_PATHS: [&str; 5] = [
     "libPVROCL.so",
 ];
 
-/// The library that is tried last, everywhere.
+/// The library that is tried last, on every system.
 const LOADER: &str = "libOpenCL.so.1";
 
-/// Loads the library, once.
+/// Loads the library on the first call.
 ///
 /// # Errors
 /// [`OpenClError::NoLibrary`] where there is none.
@@ -43,8 +43,8 @@ pub(super) fn load() -> Result<()> {
     Err(OpenClError::NoLibrary { searched: searched.collect::<Vec<_>>().join(", ") })
 }
 
-/// Whether all that is named are paths to nothing. A name without a folder is the
-/// system's to find.
+/// Whether every listed entry is a path that does not exist. A bare file name is resolved by the
+/// system, so it may exist.
 fn names_nothing(named: &str) -> bool {
     let mut paths = named.split(';').filter(|path| !path.is_empty()).map(Path::new).peekable();
     paths.peek().is_some()
@@ -56,9 +56,8 @@ fn name_vendor_paths() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         if std::env::var_os(PATH_VARIABLE).is_none() {
-            // SAFETY: the standard library's lock keeps other Rust code from reading
-            // the environment meanwhile, and no library of another language has been
-            // loaded yet that could.
+            // SAFETY: the standard library's lock keeps other Rust code from reading the
+            // environment meanwhile, and no foreign library that could read it is loaded yet.
             unsafe { std::env::set_var(PATH_VARIABLE, ANDROID_PATHS.join(";")) };
         }
     });

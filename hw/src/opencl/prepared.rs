@@ -1,8 +1,8 @@
-//! A layer ready to run on a device: kernels built, weights in place.
+//! A layer ready to run on a device: kernels built, weights uploaded.
 //!
-//! Responsible for: choosing the steps of an operator, binding tensors to them, running
-//! and timing them. Invariant: once bound, a run allocates nothing on the device and
-//! sets no argument but the number it announces.
+//! Responsible for: choosing the steps of an operator, binding tensors to them, running and timing
+//! them. Invariant: once bound, a run allocates nothing on the device and sets no argument except
+//! the announced number.
 
 mod builder;
 mod pixelwise;
@@ -30,11 +30,11 @@ use step::{Argument, ComputedPart, INPUT_TO_OUTPUT, LaunchGrid, TensorName};
 pub struct Dispatch {
     /// The kernel.
     pub kernel: Kernel,
-    /// What a thread computes: columns, rows, slices.
+    /// Outputs per thread: columns, rows, slices.
     pub tile: [u32; 3],
     /// Threads of a work-group.
     pub work_group: [u32; 3],
-    /// How the grid is laid out.
+    /// Which axes of the grid are joined.
     pub linearisation: Linearisation,
 }
 
@@ -45,8 +45,8 @@ impl From<&Launch> for Dispatch {
     }
 }
 
-/// The extent under which tensors of `operator` are kept: the products of a batch of
-/// matrices are the rows of an image, as each has weights of its own.
+/// The shape in which tensors of `operator` are stored. A batch of matrix products becomes the rows
+/// of one image, as each product has weights of its own.
 pub(super) fn stored(operator: &Operator, shape: Shape) -> Shape {
     if operator.multiplies_activations() {
         Shape { batch: 1, height: shape.batch * shape.height, ..shape }
@@ -59,26 +59,26 @@ pub(super) fn stored(operator: &Operator, shape: Shape) -> Shape {
 pub struct Prepared<T: Element> {
     runtime: Arc<Runtime>,
     layer: Layer,
-    /// Layout of the inputs it is given.
+    /// Layout of the layer's inputs.
     given: Layout,
     /// Layout of the output.
     result: Layout,
     steps: Vec<Step<T>>,
-    /// Tensors between the steps.
+    /// Intermediate tensors between the steps.
     inner: Vec<Tensor<T>>,
     /// The tensors that the steps' arguments refer to.
     bound: Vec<Arc<Tensor<T>>>,
 }
 
 impl<T: Element> Prepared<T> {
-    /// Prepares `part` of `layer` to be launched as `dispatch` says, on inputs in the first
-    /// of the layouts and an output in the second: the same, or the plain one, of which the
+    /// Prepares `part` of `layer` to be launched as `dispatch` says. The inputs have the first
+    /// layout, the output the second, which is the same or the plain layout; into the latter the
     /// host may compute other parts. Parts along the channels are whole slices of four.
     ///
     /// # Errors
-    /// Where the layer's number format is not `T` or not the device's, operator,
-    /// weights or part make no sense or have no kernel, a work-group is too large, or
-    /// the device has no room.
+    /// Where the layer's number format is not `T` or not supported by the device, operator, weights
+    /// or part are invalid or have no kernel, a work-group is too large, or the device lacks
+    /// memory.
     pub fn new(
         runtime: &Arc<Runtime>,
         layer: &Layer,
@@ -90,9 +90,9 @@ impl<T: Element> Prepared<T> {
         Self::announcing(runtime, layer, weights, part, ([layout; 2], result), (dispatch, None))
     }
 
-    /// The same, which can tell the host of its end through `signals`, which outlive it.
-    /// Inputs are given in the first of the `layouts`; where kernels read them again and
-    /// again, they are brought into the second one before.
+    /// As [`Self::new`], with kernels that can announce the layer's end through `signals`, which
+    /// must outlive it. Inputs come in the first of the `layouts`; where it pays off, they are first
+    /// converted to the second.
     pub(crate) fn announcing(
         runtime: &Arc<Runtime>,
         layer: &Layer,
@@ -151,23 +151,23 @@ impl<T: Element> Prepared<T> {
         })
     }
 
-    /// Shapes of the operator's own inputs, as tensors on the device have them.
+    /// Shapes of the operator's own inputs as they are stored on the device.
     pub fn input_shapes(&self) -> Vec<Shape> {
         self.layer.operator.inputs().into_iter().map(|shape| stored(&self.layer.operator, shape)).collect()
     }
 
-    /// Shape of the whole output, as a tensor on the device has it; also that of the
-    /// operands of linked functions, which may instead hold one value a channel.
+    /// Shape of the whole output as it is stored on the device. Operands of linked functions have
+    /// this shape, or one value per channel.
     pub fn output_shape(&self) -> Shape {
         stored(&self.layer.operator, self.layer.operator.output())
     }
 
-    /// Makes every later run read `inputs` (the operator's own, then one for each
-    /// linked function of two tensors) and write its part of `output`. In plain layout a
-    /// tensor may have any shape of as many elements.
+    /// Makes later runs read `inputs` (the operator's own, then one for each linked binary
+    /// function) and write the part of `output`. In the plain layout a tensor may have any shape
+    /// with the same number of elements.
     ///
     /// # Errors
-    /// Where there are too few or too many inputs, or one has another shape or layout.
+    /// Where the number of inputs is wrong, or a tensor has another shape or layout.
     pub fn bind(&mut self, inputs: Vec<Arc<Tensor<T>>>, output: Arc<Tensor<T>>) -> Result<()> {
         let (own, result) = (self.input_shapes(), self.output_shape());
         let found = inputs.iter().map(|input| input.shape().elements() as usize);
@@ -204,16 +204,16 @@ impl<T: Element> Prepared<T> {
         Err(OpenClError::Unsupported { operator, reason })
     }
 
-    /// Whether the layer's last kernel can tell the host of its end.
+    /// Whether the layer's last kernel can announce its end.
     pub(crate) fn announces(&self) -> bool {
         self.steps.last().is_some_and(|last| last.kernel.announces())
     }
 
-    /// Puts the layer's kernels in the queue, of which the last announces `number` where it announces anything, and
-    /// returns their events in order.
+    /// Enqueues the layer's kernels, of which the last announces `number` if it announces at all,
+    /// and returns their events in order.
     ///
     /// # Errors
-    /// Where nothing was bound, or the driver refuses a launch.
+    /// Where nothing was bound, or the driver rejects a launch.
     pub(crate) fn enqueue_announcing(&self, number: u32) -> Result<Vec<Event>> {
         if let Some(last) = self.steps.last() {
             last.kernel.announce(number)?;
@@ -228,16 +228,16 @@ impl<T: Element> Prepared<T> {
     /// Runs the layer once and waits for its end, at most for `limit`.
     ///
     /// # Errors
-    /// Where nothing was bound, the driver refuses a launch, or the device fails or does not finish in
-    /// time: then it is given up and waited for no more.
+    /// Where nothing was bound, the driver rejects a launch, or the device fails or exceeds the
+    /// limit, in which case it is given up.
     pub fn run(&self, limit: Duration) -> Result<Timing> {
         self.queued()?.wait(limit)
     }
 
-    /// Puts the layer's kernels in the queue, to be waited for later.
+    /// Enqueues the layer's kernels, to be waited for later.
     ///
     /// # Errors
-    /// As [`Prepared::enqueue_announcing`].
+    /// As for [`Prepared::enqueue_announcing`].
     pub(crate) fn queued(&self) -> Result<Queued> {
         let started = Instant::now();
         let last = self.steps.last().map_or("nothing", |step| step.kernel.name);
@@ -245,11 +245,11 @@ impl<T: Element> Prepared<T> {
     }
 }
 
-/// A layer in the queue.
+/// A layer whose kernels are enqueued.
 pub(crate) struct Queued {
     runtime: Arc<Runtime>,
     events: Vec<Event>,
-    /// Its last kernel.
+    /// Name of its last kernel.
     last: &'static str,
     started: Instant,
 }
@@ -258,7 +258,7 @@ impl Queued {
     /// Waits for the layer's end, at most for `limit`.
     ///
     /// # Errors
-    /// The device fails or does not finish in time: then it is given up and waited for no more.
+    /// Where the device fails or exceeds the limit, in which case it is given up.
     pub(crate) fn wait(self, limit: Duration) -> Result<Timing> {
         if let Some(event) = self.events.last() {
             wait(&self.runtime, event, self.last, limit)?;

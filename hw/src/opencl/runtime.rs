@@ -1,7 +1,7 @@
-//! A device ready to compute: its context, its queue and the programs built for it.
+//! A device ready to compute: its context, its queue, and the programs built for it.
 //!
-//! Invariants: a program is built once for its options; a device that did not finish
-//! in time is never waited for again, not even when the runtime is dropped.
+//! Invariants: a program is built once per set of options; a device that missed a time limit is
+//! never waited for again, not even when the runtime is dropped.
 
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -24,7 +24,7 @@ use opencl3::types::{CL_BLOCKING, cl_device_id};
 use super::{CHANNELS, Description, Device, Naming, OpenClError, Result, Source};
 use crate::cpu::Element;
 
-/// A device with a context, an in-order queue that takes times, and built programs.
+/// A device with a context, an in-order profiling queue, and its built programs.
 pub struct Runtime {
     device: Device,
     context: ManuallyDrop<Context>,
@@ -33,20 +33,20 @@ pub struct Runtime {
     lost: AtomicBool,
 }
 
-// SAFETY: OpenCL's objects may be used by several threads at once, save kernels whose
-// arguments are being set, which the runtime does not hold; programs are only read.
+// SAFETY: OpenCL objects may be used by several threads at once, except kernels while their
+// arguments are set, and the runtime holds no kernels; programs are only read.
 unsafe impl Sync for Runtime {}
-// SAFETY: as above; no object belongs to the thread that made it.
+// SAFETY: as above; no object is bound to the thread that created it.
 unsafe impl Send for Runtime {}
 
 impl Runtime {
-    /// Prepares `device`.
+    /// Creates a context and a queue for `device`.
     ///
     /// # Errors
-    /// Where the driver makes no context or queue.
+    /// Where the driver cannot create them.
     pub fn new(device: Device) -> Result<Arc<Self>> {
         let context = Context::from_device(&device.id).naming("clCreateContext")?;
-        // The older call: drivers before OpenCL 2.0 have no other, later ones keep it.
+        // The call of OpenCL 1.x, which later drivers keep: older ones have no other.
         #[allow(deprecated, reason = "works on every version")]
         // SAFETY: context and device are valid and belong together.
         let queue = unsafe { CommandQueue::create(&context, device.id.id(), CL_QUEUE_PROFILING_ENABLE) };
@@ -60,13 +60,13 @@ impl Runtime {
         }))
     }
 
-    /// The device as its driver describes it.
+    /// The device's properties as its driver reports them.
     pub fn device(&self) -> &Description {
         self.device.description()
     }
 
-    /// Where kernels that like `wanted` keep activations: in buffers of slices, where the
-    /// device has no images.
+    /// The layout of activations for kernels that prefer `wanted`: sliced buffers where the device
+    /// has no images.
     pub(crate) fn layout(&self, wanted: Layout) -> Layout {
         if wanted == Layout::Image && self.device().images.is_none() { Layout::SlicedBuffer } else { wanted }
     }
@@ -83,24 +83,24 @@ impl Runtime {
         &self.queue
     }
 
-    /// Notes that the device did not finish: nothing waits for it again.
+    /// Marks the device as lost: nothing waits for it again.
     pub(crate) fn give_up(&self) {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the device failed to finish something in time.
+    /// Whether the device missed a time limit.
     pub fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// The kernel `entry` of a program, which is built unless it has been.
+    /// Creates the kernel `entry` of a program, which is built on first use.
     pub(crate) fn kernel(&self, source: &Source, entry: &'static str) -> Result<Kernel> {
         let program = self.program(source)?;
         Kernel::create(&program, entry).naming("clCreateKernel")
     }
 
     fn program(&self, source: &Source) -> Result<Arc<Program>> {
-        // A panic elsewhere leaves the map as it was.
+        // A panic elsewhere leaves the map consistent.
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = programs.get(source) {
             return Ok(Arc::clone(program));
@@ -125,7 +125,7 @@ impl Runtime {
         }
     }
 
-    /// A buffer that holds `content`.
+    /// A buffer initialised with `content`.
     pub(crate) fn buffer_of<T: Copy>(&self, content: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.buffer(content.len())?;
         self.fill(&mut buffer, content)?;
@@ -137,18 +137,18 @@ impl Runtime {
         self.buffer_with(count, CL_MEM_READ_WRITE)
     }
 
-    /// An uninitialised buffer of `count` elements where `flags` says.
+    /// An uninitialised buffer of `count` elements with the given memory flags.
     pub(crate) fn buffer_with<T>(&self, count: usize, flags: u64) -> Result<Buffer<T>> {
         let bytes = count.saturating_mul(size_of::<T>());
         if bytes as u64 > self.device().max_allocation_bytes {
             return Err(OpenClError::OutOfMemory { call: "clCreateBuffer", bytes });
         }
-        // SAFETY: the context is valid, and no memory of the host is handed over.
+        // SAFETY: the context is valid, and no host memory is passed.
         let buffer = unsafe { Buffer::create(&self.context, flags, count.max(1), std::ptr::null_mut()) };
         buffer.allocating("clCreateBuffer", bytes)
     }
 
-    /// An image of texels of four numbers.
+    /// An uninitialised image of four-channel texels.
     pub(crate) fn image<T: Element>(&self, width: usize, height: usize) -> Result<Image> {
         let refused = |most: String| OpenClError::Image { width, height, most };
         let [widest, highest] =
@@ -170,7 +170,7 @@ impl Runtime {
             num_samples: 0,
             buffer: std::ptr::null_mut(),
         };
-        // SAFETY: the context is valid, and no memory of the host is handed over.
+        // SAFETY: the context is valid, and no host memory is passed.
         let image = unsafe {
             Image::create(
                 &self.context,
@@ -183,24 +183,24 @@ impl Runtime {
         image.allocating("clCreateImage", width * height * CHANNELS * size_of::<T>())
     }
 
-    /// Copies `content` to the start of `buffer`, and waits.
+    /// Copies `content` to the start of `buffer`; blocks.
     pub(crate) fn fill<T: Copy>(&self, buffer: &mut Buffer<T>, content: &[T]) -> Result<()> {
         if content.is_empty() {
             return Ok(());
         }
-        // SAFETY: the copy is blocking, so `content` outlives it; the driver checks
-        // that it fits the buffer.
+        // SAFETY: the copy is blocking, so `content` outlives it; the driver checks that it fits
+        // into the buffer.
         let event = unsafe { self.queue.enqueue_write_buffer(buffer, CL_BLOCKING, 0, content, &[]) };
         event.allocating("clEnqueueWriteBuffer", size_of_val(content)).map(|_: Event| ())
     }
 
-    /// Copies the start of `buffer` to `content`, and waits.
+    /// Copies the start of `buffer` to `content`; blocks.
     pub(crate) fn fetch<T: Copy>(&self, buffer: &Buffer<T>, content: &mut [T]) -> Result<()> {
         if content.is_empty() {
             return Ok(());
         }
-        // SAFETY: the copy is blocking, so `content` outlives it; the driver checks
-        // that the buffer holds as much; numbers may have any bits.
+        // SAFETY: the copy is blocking, so `content` outlives it; the driver checks that the buffer
+        // is large enough; every bit pattern is a valid number.
         let event = unsafe { self.queue.enqueue_read_buffer(buffer, CL_BLOCKING, 0, content, &[]) };
         event.naming("clEnqueueReadBuffer").map(|_: Event| ())
     }
@@ -209,10 +209,10 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         if self.is_lost() {
-            // Releasing the queue could wait for the kernel that hangs.
+            // Releasing the queue could wait for the hung kernel.
             return;
         }
-        // SAFETY: both are dropped here only, and not used afterwards.
+        // SAFETY: both are dropped only here, and not used afterwards.
         unsafe {
             ManuallyDrop::drop(&mut self.queue);
             ManuallyDrop::drop(&mut self.context);
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_does_not_compile_is_shown_with_the_compiler_s_words() {
-        let Some((_alone, device)) = crate::tests::device() else { return };
+        let Some((_lock, device)) = crate::tests::device() else { return };
         let runtime = Runtime::new(device).unwrap();
         let error = runtime
             .kernel(&Source::new("broken", "__kernel void broken(int undeclared) { missing(); }"), "broken");

@@ -1,9 +1,11 @@
-//! Flags in memory that host and device both see, and kernels that meet the host there.
+//! Flags in memory visible to host and device, and kernels that synchronise with the host through
+//! them.
 //!
-//! Responsible for: the words, the kernels, and the bounds of their spins. Not for: what
-//! a meeting is worth (`crate::sync`).
-//! Invariants: a kernel that announces does so when all its groups have finished; only one group of a kernel spins, the one that finishes last; each spin
-//! ends after about [`SPIN_LIMIT`], or when the host releases it.
+//! Responsible for: the flag words, the kernels, and the limits of their spins. Not for: when a
+//! plan synchronises, and by which mechanism (`crate::sync`).
+//! Invariants: a kernel announces its end after all its work-groups have finished, and of them only
+//! the last to finish makes the announcement; every spin ends after about [`SPIN_LIMIT`], or when
+//! the host releases it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,24 +16,24 @@ use opencl3::memory::Buffer;
 
 use super::{GridKernel, HostVisibleMemory, OpenClError, Result, Runtime, Source, Stamps, stamps, wait};
 
-/// Words and what is done with them.
+/// Definitions of the flags and of the operations on them.
 const FLAGS: &str = include_str!("kernels/flags.cl");
-/// How long a kernel spins at most, about: a lost host must not hold the device.
+/// Approximate limit of a kernel's spin: a lost host must not block the device.
 pub(crate) const SPIN_LIMIT: Duration = Duration::from_secs(2);
-/// Reads of a flag by which the duration of one is measured.
+/// Flag reads timed to calibrate the spin limit.
 const CALIBRATION_SPINS: u32 = 1 << 16;
-/// What calibrating may take: 65,536 reads at 10 us, far slower than any bus.
+/// Time limit of a calibration: 65,536 reads take less than 1 s at 10 us each, slower than any bus.
 const CALIBRATION_LIMIT: Duration = Duration::from_secs(5);
-/// Trials of a calibration.
+/// Repetitions of a calibration.
 const CALIBRATIONS: u32 = 5;
-/// Words of the flags.
+/// Number of flag words.
 const WORDS: usize = 5;
-/// The value of the host's flag that ends every wait.
+/// Value of the host's flag that ends every wait.
 const RELEASED: u32 = u32::MAX;
-/// The status of a wait in which the device saw the host's flag before its data.
+/// Status of a wait in which the device saw the host's flag before its data.
 const STALE: u32 = 3;
 
-/// A word of the flags.
+/// Indices of the flag words, as in `flags.cl`.
 #[derive(Clone, Copy)]
 pub(crate) enum Word {
     Device,
@@ -41,35 +43,34 @@ pub(crate) enum Word {
     HostData,
 }
 
-/// Where the flags lie.
+/// The memory that holds the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagHome {
     /// Fine-grained shared virtual memory.
     Shared,
-    /// A host buffer that stays mapped while kernels run. The standard leaves open
-    /// whether that works, so it has to be tried.
+    /// A host buffer that stays mapped while kernels run. The standard does not guarantee that
+    /// this works, so it must be probed.
     Pinned,
 }
 
-/// Flags, with the kernels that use them.
+/// The flags and the kernels that use them.
 pub(crate) struct Signals {
     runtime: Arc<Runtime>,
     pub(super) memory: HostVisibleMemory<u32>,
-    /// The standard and the definitions that sources need to use them.
+    /// The `OpenCL` C standard and the definitions that sources need to use the flags.
     flags: (&'static str, String),
-    /// Groups of a kernel that announces itself that have finished.
+    /// Counter of the finished work-groups of a self-announcing kernel.
     pub(super) groups_done: Buffer<u32>,
     ping_pong: GridKernel,
     hand_over: GridKernel,
     spins: u32,
 }
 
-// SAFETY: the words are only accessed as atomics, and the kernels' arguments are set
-// under `&mut self`.
+// SAFETY: the words are only accessed as atomics, and kernel arguments are set under `&mut self`.
 unsafe impl Send for Signals {}
 
 impl Signals {
-    /// Flags in `home`, with spins bounded in time.
+    /// Flags in `home`, with calibrated spin limits.
     pub(crate) fn new(runtime: &Arc<Runtime>, home: FlagHome) -> Result<Self> {
         let mut source = Source::new("signals", include_str!("kernels/signals.cl"));
         let flags = flags(runtime, home);
@@ -93,18 +94,18 @@ impl Signals {
     }
 
     pub(crate) fn word(&self, word: Word) -> &AtomicU32 {
-        // SAFETY: the memory holds all words, aligned, as long as `self` lives, and the
-        // host accesses them as atomics only.
+        // SAFETY: the memory holds all words, aligned, for as long as `self` lives, and the host
+        // accesses them only as atomics.
         unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(word as usize)) }
     }
 
-    /// Reads of a flag that take [`SPIN_LIMIT`], by the quickest of a few trials: in the
-    /// others something else may have run meanwhile.
+    /// The number of flag reads that take [`SPIN_LIMIT`]. The fastest of several trials counts:
+    /// others may have been disturbed.
     fn calibrate(&mut self) -> Result<u32> {
         let mut least_ns = u64::MAX;
         for _ in 0..CALIBRATIONS {
             self.reset();
-            // Nobody answers.
+            // The host never signals, so the kernel spins to its limit.
             let event = self.enqueue_hand_over(None, Some(1))?;
             wait(&self.runtime, &event, "the calibration of its spins", CALIBRATION_LIMIT)?;
             let Stamps { started, ended, .. } = stamps(&event)?;
@@ -115,15 +116,15 @@ impl Signals {
         Ok(spins.clamp(f64::from(CALIBRATION_SPINS), f64::from(u32::MAX)) as u32)
     }
 
-    /// Forgets all meetings; no kernel may be running.
+    /// Resets all flags; no kernel may be running.
     pub(crate) fn reset(&mut self) {
         for word in [Word::Device, Word::Host, Word::Status, Word::DeviceData, Word::HostData] {
             self.word(word).store(0, Ordering::SeqCst);
         }
     }
 
-    /// Queues a kernel that announces number `announced` of the device to the host and then
-    /// keeps the queue until the host has signalled `awaited`. Numbers count from 1.
+    /// Enqueues a kernel that writes `announced` to the device's flag, and then holds the queue
+    /// until the host has signalled `awaited`. Numbers start at 1.
     pub(crate) fn enqueue_hand_over(
         &mut self,
         announced: Option<u32>,
@@ -136,7 +137,7 @@ impl Signals {
         self.hand_over.enqueue(&self.runtime)
     }
 
-    /// Queues a kernel that makes as many round trips with the host.
+    /// Enqueues a kernel that makes `rounds` round trips with the host.
     pub(crate) fn enqueue_ping_pong(&mut self, rounds: u32) -> Result<Event> {
         self.ping_pong.set_memory(0, self.memory.handle())?;
         self.ping_pong.set(1, &[rounds])?;
@@ -144,12 +145,12 @@ impl Signals {
         self.ping_pong.enqueue(&self.runtime)
     }
 
-    /// Makes the kernels of `source` that can announce their ends through these flags.
+    /// Prepares `source` so that its kernels can announce their ends through these flags.
     pub(super) fn announce_in(&self, source: &mut Source) {
         source.need(self.flags.0, &self.flags.1);
     }
 
-    /// Whether the device has announced `number`, with its data.
+    /// Whether the device has announced `number`; fails if the flag was seen before its data.
     pub(crate) fn has_announced(&self, number: u32) -> Result<bool> {
         let has_come = |word: Word| self.word(word).load(Ordering::SeqCst) >= number;
         let is_announced = has_come(Word::Device);
@@ -159,30 +160,31 @@ impl Signals {
         Ok(is_announced)
     }
 
-    /// Hands the data of the host's number `number` over, and signals it to the device.
+    /// Publishes the host's data of `number`, then signals it to the device.
     pub(crate) fn signal(&self, number: u32) {
         self.word(Word::HostData).store(number, Ordering::SeqCst);
         self.word(Word::Host).store(number, Ordering::SeqCst);
     }
 
-    /// Lets every kernel that spins go.
+    /// Ends the spin of every kernel.
     pub(crate) fn release(&self) {
         self.word(Word::Host).store(RELEASED, Ordering::SeqCst);
     }
 
-    /// What the device's kernels, which have ended, say of their waits up to `round` since the last reset.
+    /// The outcome of the waits of finished kernels since the last reset; `round` is named in an
+    /// error.
     pub(crate) fn check(&self, round: u32) -> Result<()> {
         match self.word(Word::Status).load(Ordering::SeqCst) {
             0 => Ok(()),
             STALE => Err(OpenClError::Stale { who: "device", round }),
-            // One spun as long as it may, or was released.
+            // A kernel reached its spin limit, or was released.
             _ => Err(OpenClError::SpunOut { round }),
         }
     }
 }
 
-/// The standard by which flags are C11 atomics, where the device has them for this memory,
-/// and their definitions with their scope.
+/// The `OpenCL` C standard and the definitions of the flags: C11 atomics where the device supports
+/// them in this memory, else volatile words.
 fn flags(runtime: &Runtime, home: FlagHome) -> (&'static str, String) {
     let version = runtime.device().version.as_str();
     let (standard, scope) = match home {
@@ -195,8 +197,8 @@ fn flags(runtime: &Runtime, home: FlagHome) -> (&'static str, String) {
     (standard, format!("{scope}{FLAGS}"))
 }
 
-/// `OpenCL` C 3.0: atomics of all orders are a feature, and so is the scope of all
-/// devices; one that lacks the latter has but one kind of memory (`PoCL`).
+/// Memory scope in `OpenCL` C 3.0, where sequentially consistent atomics and the all-devices scope
+/// are optional features. A device without that scope has only one kind of memory (`PoCL`).
 const SCOPE_OF_FEATURES: &str = "\
 #if defined(__opencl_c_atomic_order_seq_cst) && defined(__opencl_c_atomic_scope_all_devices)
 #define SCOPE memory_scope_all_devices

@@ -1,39 +1,40 @@
-//! The source of a kernel and the options that fit it to a layer.
+//! The source of a kernel, and the options that specialise it for a layer.
 
 use std::fmt::Write;
 
 use coexec_sim::workload::{DataType, Function, Layout};
 
-/// What every kernel starts with.
+/// Common prelude of the kernels on tensors.
 const COMMON: &str = include_str!("kernels/common.cl");
 
-/// The standard that all devices have.
+/// The `OpenCL` C standard that all devices support.
 const STANDARD: &str = "-cl-std=CL1.2";
 
-/// A kernel's file with what is defined for it: what a built program is kept under.
+/// A kernel file with its definitions and options: the key under which a built program is cached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Source {
     pub(super) name: &'static str,
     body: &'static str,
-    /// Definitions that hold more than one word, before the body.
+    /// Definitions of more than one word, put before the body.
     definitions: String,
     pub(super) options: String,
 }
 
 impl Source {
-    /// The kernels of a file that need nothing defined.
+    /// The kernels of a file that needs no definitions.
     pub(crate) fn new(name: &'static str, body: &'static str) -> Self {
         let options = format!("{STANDARD} -cl-mad-enable");
         Self { name, body, definitions: String::new(), options }
     }
 
-    /// Compiles it by another `standard` of `OpenCL` C, with `definitions` before all else.
+    /// Compiles with another `standard` of `OpenCL` C, and with `definitions` before everything
+    /// else.
     pub(super) fn need(&mut self, standard: &str, definitions: &str) {
         self.options = self.options.replace(STANDARD, &format!("-cl-std={standard}"));
         self.definitions.insert_str(0, definitions);
     }
 
-    /// The kernels of a file, behind what all that work on tensors share.
+    /// The kernels of a file, preceded by the prelude of kernels on tensors.
     pub(super) fn of_tensors(
         name: &'static str,
         body: &'static str,
@@ -52,7 +53,7 @@ impl Source {
         source
     }
 
-    /// Defines `name` where the kernel asks whether it is.
+    /// Defines the flag `name`.
     pub(super) fn option(&mut self, name: &str) {
         self.options.push_str(" -D");
         self.options.push_str(name);
@@ -64,13 +65,13 @@ impl Source {
         let _ = write!(self.options, " -D{name}={value}");
     }
 
-    /// Defines `name` as any text of one line.
+    /// Defines `name` as a line of text.
     pub(super) fn define(&mut self, name: &str, text: &str) {
         let _ = writeln!(self.definitions, "#define {name} {text}");
     }
 
-    /// Declares every kernel's work-group size to the compiler where `declared`: without it, a
-    /// compiler may give a thread more registers than a group of that size has.
+    /// With `declared`, declares the kernels' work-group size to the compiler. Otherwise a compiler
+    /// may give each thread more registers than a group of that size has.
     pub(super) fn work_group(&mut self, [x, y, z]: [u32; 3], declared: bool) {
         let attribute = if declared {
             format!("__attribute__((reqd_work_group_size({x}, {y}, {z})))")
@@ -80,8 +81,8 @@ impl Source {
         self.define("WORK_GROUP", &attribute);
     }
 
-    /// Defines what runs behind the operator: `functions` in order, each of two
-    /// tensors with an operand of its own, of the output's size or of one pixel.
+    /// Defines the linked functions that run after the operator, in order. Each binary function
+    /// gets an operand, of the output's size or of one pixel.
     pub(super) fn link(&mut self, functions: &[Function]) {
         let mut arguments = String::new();
         let mut statements = String::new();
@@ -105,7 +106,7 @@ impl Source {
         self.define("LINKED(value, x, y, slice)", &format!("do {{ {statements}}} while (0)"));
     }
 
-    /// The whole program.
+    /// The complete source text.
     pub(super) fn text(&self) -> String {
         format!("{}\n{}", self.definitions, self.body)
     }

@@ -1,5 +1,5 @@
-//! Tensors in the device's memory, and how the host's (dense, channels innermost) are
-//! brought into their layout.
+//! Tensors in the device's memory, and their conversion to and from the host's layout (dense,
+//! channels innermost).
 
 mod part;
 
@@ -13,8 +13,8 @@ use super::{CHANNELS, Handle, HostVisibleMemory, Naming, OpenClError, Result, Ru
 use crate::cpu::Element;
 use crate::operands::OperandError;
 
-/// A tensor's extent as the kernels take it: the images of a batch lie side by side,
-/// column by column.
+/// A tensor's extent as passed to kernels. The images of a batch are interleaved column by column
+/// in the width.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
@@ -37,17 +37,16 @@ impl From<Shape> for Extent {
     }
 }
 
-/// Where a tensor lies, besides how; of one that the host accesses too, how both have it.
+/// The memory of a tensor, and how the host accesses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Home {
-    /// Wherever the driver likes; what the host accesses, it has for itself, and it is copied.
+    /// Any device memory. The host has a copy of its own.
     #[default]
     Device,
-    /// A buffer in the host's memory that stays mapped: where host and device share memory,
-    /// both sides may access it while a kernel runs. The standard does not promise it.
+    /// A host buffer that stays mapped. Where host and device share memory, both may access it
+    /// while a kernel runs. The standard does not guarantee that.
     Mapped,
-    /// Fine-grained shared virtual memory, which both sides may access while a kernel
-    /// runs.
+    /// Fine-grained shared virtual memory, which both may access while a kernel runs.
     Shared,
 }
 
@@ -76,18 +75,18 @@ enum Memory<T> {
     Visible(HostVisibleMemory<T>),
 }
 
-// SAFETY: memory objects belong to no thread and may be used by several at once; the
-// host writes them under `&mut self` only.
+// SAFETY: memory objects are bound to no thread and may be used by several at once; the host writes
+// them only under `&mut self`.
 unsafe impl<T: Send> Send for Tensor<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Tensor<T> {}
 
 impl<T: Element> Tensor<T> {
-    /// A tensor of `shape` with undefined contents. [`Layout::Buffer`] keeps the order
-    /// of the host, so that both sides can write parts of it.
+    /// A tensor of `shape` with undefined contents. [`Layout::Buffer`] keeps the order of the host,
+    /// so that both sides can write parts of it.
     ///
     /// # Errors
-    /// Where the device lacks room, images of that size, shared memory, or `T`.
+    /// Where the device lacks memory, images of that size, shared memory, or `T`.
     pub fn new(runtime: &Arc<Runtime>, shape: Shape, layout: Layout, home: Home) -> Result<Self> {
         let elements = elements(shape, layout);
         let memory = match (layout, home) {
@@ -108,18 +107,17 @@ impl<T: Element> Tensor<T> {
         Ok(Self { runtime: Arc::clone(runtime), shape, layout, memory })
     }
 
-    /// Its extent.
+    /// The shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Its layout.
+    /// The layout.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// The first element, where the host addresses the tensor without further ado: in
-    /// shared memory, or mapped.
+    /// The first element, if the host can address the tensor directly: in shared or mapped memory.
     pub fn shared_ptr(&self) -> Option<*mut T> {
         match &self.memory {
             Memory::Visible(memory) => Some(memory.as_ptr()),
@@ -136,7 +134,7 @@ impl<T: Element> Tensor<T> {
         Extent::from(self.shape)
     }
 
-    /// What a kernel's argument is set to.
+    /// The tensor as a kernel argument.
     pub(super) fn handle(&self) -> Handle {
         match &self.memory {
             Memory::Buffer(buffer) => Handle::Object(buffer.get()),
@@ -145,10 +143,10 @@ impl<T: Element> Tensor<T> {
         }
     }
 
-    /// Brings the host's numbers into the tensor, and waits.
+    /// Writes `numbers`, in the host's order, to the tensor; blocks.
     ///
     /// # Errors
-    /// Where they are too many or too few, or the device fails.
+    /// Where their count is wrong, or the device fails.
     pub fn write(&mut self, numbers: &[T]) -> Result<()> {
         let expected = self.shape.elements() as usize;
         if numbers.len() != expected {
@@ -164,8 +162,8 @@ impl<T: Element> Tensor<T> {
             }
             Memory::Image(image) => {
                 let [origin, region] = whole_image(Extent::from(self.shape));
-                // SAFETY: the copy is blocking, so `arranged` outlives it; it holds all
-                // texels of the image.
+                // SAFETY: the copy is blocking, so `arranged` outlives it; it holds all texels of
+                // the image.
                 let event = unsafe {
                     runtime.queue().enqueue_write_image(
                         image,
@@ -195,8 +193,8 @@ impl<T: Element> Tensor<T> {
             Memory::Visible(memory) => memory.read(&mut arranged),
             Memory::Image(image) => {
                 let [origin, region] = whole_image(extent);
-                // SAFETY: the copy is blocking, so `arranged` outlives it; it holds as
-                // many texels as the image.
+                // SAFETY: the copy is blocking, so `arranged` outlives it; it holds as many texels
+                // as the image.
                 let event = unsafe {
                     self.runtime.queue().enqueue_read_image(
                         image,
@@ -225,13 +223,12 @@ fn elements(shape: Shape, layout: Layout) -> usize {
     }
 }
 
-/// Origin and region of a tensor's whole image.
+/// Origin and region of the whole image of a tensor.
 fn whole_image(extent: Extent) -> [[usize; 3]; 2] {
     [[0; 3], [extent.width as usize, extent.height as usize * extent.slices as usize, 1]]
 }
 
-/// Where channel `channel` of pixel `x`, `y` of an image lies among the elements of an
-/// image or a sliced buffer.
+/// Element index of a channel in an image or a sliced buffer.
 fn index(extent: Extent, layout: Layout, [image, y, x, channel]: [usize; 4]) -> usize {
     let [width, height, slices, batch] =
         [extent.width, extent.height, extent.slices, extent.batch].map(|side| side as usize);
@@ -240,7 +237,7 @@ fn index(extent: Extent, layout: Layout, [image, y, x, channel]: [usize; 4]) -> 
     (row * width + column) * CHANNELS + channel % CHANNELS
 }
 
-/// Every element of a tensor in the host's order, with its place in `layout`.
+/// The index in `layout` of each element in the host's order.
 fn places(shape: Shape, layout: Layout) -> impl Iterator<Item = usize> {
     let extent = Extent::from(shape);
     let [batch, height, width, channels] =
@@ -251,7 +248,7 @@ fn places(shape: Shape, layout: Layout) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The host's numbers in `layout`; what pads the last slice is zero.
+/// Converts from the host's order to `layout`; the padding of the last slice is zero.
 fn arrange<T: Element>(shape: Shape, layout: Layout, numbers: &[T]) -> Vec<T> {
     if layout == Layout::Buffer {
         return numbers.to_vec();
@@ -263,7 +260,7 @@ fn arrange<T: Element>(shape: Shape, layout: Layout, numbers: &[T]) -> Vec<T> {
     arranged
 }
 
-/// What `arrange` arranged, in the host's order.
+/// The inverse of `arrange`.
 fn restore<T: Element>(shape: Shape, layout: Layout, arranged: &[T]) -> Vec<T> {
     if layout == Layout::Buffer {
         return arranged.to_vec();
@@ -291,7 +288,7 @@ mod tests {
     #[test]
     fn an_image_s_row_holds_one_slice_of_a_row_and_a_buffer_holds_slice_by_slice() {
         let extent = Extent::from(Shape::image(2, 3, 8));
-        // Of the pixel in row 1, column 2: the first channels of both slices.
+        // The pixel in row 1, column 2: texels of its two slices.
         let texel = |layout, channel| index(extent, layout, [0, 1, 2, channel]) / CHANNELS;
         assert_eq!([0, 4].map(|channel| texel(Layout::Image, channel)), [8, 11]);
         assert_eq!([0, 4].map(|channel| texel(Layout::SlicedBuffer, channel)), [5, 11]);

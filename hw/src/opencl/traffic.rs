@@ -1,9 +1,9 @@
-//! Kernels and commands that only move bytes, or do nothing at all: what a probe times. Copies cross
-//! between the host and a device with memory of its own as a run makes them: in the device's queue,
-//! around a kernel, until an event says that all is done.
+//! Kernels and commands for micro-benchmarks: they move bytes, or do nothing. Copies between the
+//! host and a device with memory of its own are enqueued as in a run: around a kernel, with an
+//! event to wait for at the end.
 //!
-//! Responsible for: their memory, launches and times. Not for: how often they run, or
-//! what their times mean (`crate::probe`). Invariant: whatever waits has a limit.
+//! Responsible for: their memory, launches and times. Not for: how often they run, or what their
+//! times mean (`crate::probe`). Invariant: every wait has a limit.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,24 +13,24 @@ use opencl3::event::Event;
 use opencl3::memory::{Buffer, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
 
 use super::{
-    GridKernel, Home, HostVisibleMemory, Result, Runtime, Signals, Source, Tensor, Timing, finish, flush,
-    map, of_duration, poll, unmap, wait,
+    GridKernel, Home, HostVisibleMemory, Result, Runtime, Signals, Source, Tensor, Timing, duration_to_picos,
+    finish, flush, map, poll, unmap, wait,
 };
 use coexec_sim::plan::{Region, Span};
 use coexec_sim::schedule::Memory;
 use coexec_sim::workload::{Layout, Shape};
 
-/// Numbers of a texel.
+/// Channels of a texel.
 const TEXEL: usize = 4;
-/// Bytes of a texel of 32-bit numbers.
+/// Bytes of a texel of four `f32`.
 const TEXEL_BYTES: usize = TEXEL * size_of::<f32>();
-/// Most threads of a streaming kernel's work-group: whole waves on every GPU, and few
-/// groups to start where a core runs one after the other.
+/// Largest work-group of a streaming kernel: whole waves on every GPU, and few groups to start
+/// where a core runs one after the other.
 const STREAM_GROUP: usize = 256;
 
-/// What a launch or a copy may take.
+/// Time limit of a launch or a copy.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Parameters of the computing kernel before those of an announcement.
+/// Parameters of the `busy` kernel before those of an announcement.
 const BUSY_PARAMETERS: u32 = 2;
 
 /// A kernel with its arguments set.
@@ -41,16 +41,16 @@ pub(crate) struct BoundKernel {
     bytes: Bytes,
 }
 
-/// A buffer that host and device take turns with.
-pub(crate) struct Exchange {
+/// A buffer that the host maps and unmaps.
+pub(crate) struct MappedBuffer {
     runtime: Arc<Runtime>,
     pinned: Buffer<f32>,
     count: usize,
 }
 
 impl BoundKernel {
-    /// The kernel `name` of `source` over `global` threads in groups of `local`; its first
-    /// arguments are `memory`, then come `numbers`.
+    /// The kernel `name` of `source` over `global` threads in groups of `local`. Its first
+    /// arguments are `memory`, then `numbers`.
     fn new(
         runtime: &Arc<Runtime>,
         (source, name): (&Source, &'static str),
@@ -70,7 +70,7 @@ impl BoundKernel {
         Ok(bound)
     }
 
-    /// A kernel that moves texels from one buffer to another as large: `bytes` at each launch.
+    /// A kernel that moves texels between two buffers of equal size, `bytes` per launch.
     fn moving(
         runtime: &Arc<Runtime>,
         name: &'static str,
@@ -85,26 +85,26 @@ impl BoundKernel {
         Ok(Self { bytes: Bytes(bytes as u64), ..bound })
     }
 
-    /// A kernel that reads the texels of `bytes` (rounded to a power of two) in order
-    /// and writes as many, with no work on them. It moves twice the bytes.
+    /// A kernel that reads the texels of `bytes` (rounded up to a power of two) in order and writes
+    /// as many, without arithmetic. It moves twice the bytes.
     pub(crate) fn stream(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self> {
         let group = group_size(runtime);
         let count = (bytes / TEXEL_BYTES).next_power_of_two().max(group);
         Self::moving(runtime, "stream", [[count, 1], [group, 1]], &[0], 2 * count * TEXEL_BYTES)
     }
 
-    /// Makes a stream do so many multiply-adds on each texel.
+    /// Makes a streaming kernel perform `work` multiply-adds per texel.
     pub(crate) fn set_work(&mut self, work: u32) -> Result<()> {
         self.kernel.set(2, &[work])
     }
 
-    /// A kernel of `groups` groups of `threads` that only computes, for `steps` dependent
+    /// A compute-only kernel of `groups` groups of `threads` threads, each with `steps` dependent
     /// multiply-adds.
     pub(crate) fn spin(runtime: &Arc<Runtime>, groups: usize, threads: usize, steps: u32) -> Result<Self> {
         Self::announcing(runtime, [groups, threads], steps, None)
     }
 
-    /// The same, which may announce itself through `signals`.
+    /// As [`Self::spin`]; announces its end through `signals`, if any.
     pub(crate) fn announcing(
         runtime: &Arc<Runtime>,
         [groups, threads]: [usize; 2],
@@ -124,7 +124,7 @@ impl BoundKernel {
         Ok(busy)
     }
 
-    /// A kernel that brings a tensor of `pixels` times `slices` texels from the GPU's
+    /// A kernel that transforms a tensor of `pixels` times `slices` texels from the GPU's sliced
     /// layout into the CPU's.
     pub(crate) fn transform(runtime: &Arc<Runtime>, pixels: u32, slices: u32) -> Result<Self> {
         let grid = [pixels, slices].map(|extent| extent as usize);
@@ -133,28 +133,28 @@ impl BoundKernel {
         Self::moving(runtime, "to_pixels", [grid, [group, 1]], &[pixels, slices], bytes)
     }
 
-    /// What one launch moves.
+    /// Bytes that one launch moves.
     pub(crate) fn bytes(&self) -> Bytes {
         self.bytes
     }
 
-    /// Puts one launch in the queue.
+    /// Enqueues one launch.
     pub(crate) fn enqueue(&self) -> Result<Event> {
         self.kernel.enqueue(&self.runtime)
     }
 
-    /// The same, to announce `number` in the end, where it announces anything.
+    /// Enqueues one launch that announces `number` at its end, if it announces at all.
     pub(crate) fn enqueue_announcing(&mut self, number: u32) -> Result<Event> {
         self.kernel.announce(number)?;
         self.enqueue()
     }
 
-    /// Launches it once and waits for its end.
+    /// Launches once and waits for the end.
     pub(crate) fn run(&self) -> Result<Timing> {
         self.run_times(1)
     }
 
-    /// Launches it once and polls its event until it has ended, as a run does.
+    /// Launches once and polls the event until the end, as a run does.
     pub(crate) fn run_polled(&self) -> Result<Timing> {
         let started = Instant::now();
         let events = [self.enqueue()?];
@@ -163,7 +163,7 @@ impl BoundKernel {
         Timing::of(&events, started.elapsed())
     }
 
-    /// Launches it `count` times, one behind the other, and waits for the last.
+    /// Launches `count` times back to back, and waits for the last.
     pub(crate) fn run_times(&self, count: u32) -> Result<Timing> {
         let started = Instant::now();
         let events = (0..count).map(|_| self.enqueue()).collect::<Result<Vec<_>, _>>()?;
@@ -185,12 +185,13 @@ fn largest_divisor(count: usize, most: usize) -> usize {
     (1..=most.min(count.max(1))).rev().find(|&divisor| count.is_multiple_of(divisor)).unwrap_or(1)
 }
 
-/// A buffer of `count` texels of zeros: pages that were never written may all be one.
+/// A buffer of `count` zeroed texels. Pages that were never written may all map to one physical
+/// page.
 fn zeros(runtime: &Runtime, count: usize) -> Result<Buffer<f32>> {
     runtime.buffer_of(&vec![0.0; count * TEXEL])
 }
 
-impl Exchange {
+impl MappedBuffer {
     /// A buffer of `bytes`.
     pub(crate) fn new(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self> {
         let count = (bytes / size_of::<f32>()).max(1);
@@ -199,13 +200,13 @@ impl Exchange {
         Ok(Self { runtime: Arc::clone(runtime), pinned, count })
     }
 
-    /// What one turn moves.
+    /// Bytes that one mapping makes visible.
     pub(crate) fn bytes(&self) -> Bytes {
         Bytes((self.count * size_of::<f32>()) as u64)
     }
 
-    /// Maps the buffer for the host and unmaps it again: the time of each, by the
-    /// host's clock until it is done.
+    /// Maps the buffer for the host and unmaps it again; returns the time of each until it is done,
+    /// on the host's clock.
     pub(crate) fn map_and_unmap(&self) -> Result<[Picos; 2]> {
         let started = Instant::now();
         let mapped = map(&self.runtime, &self.pinned, self.count)?;
@@ -213,20 +214,20 @@ impl Exchange {
         let started = Instant::now();
         unmap(&self.runtime, &self.pinned, mapped)?;
         finish(&self.runtime)?;
-        Ok([of_duration(map), of_duration(started.elapsed())])
+        Ok([duration_to_picos(map), duration_to_picos(started.elapsed())])
     }
 }
 
-/// A tensor that host and device both hold, and a kernel that does nothing.
-pub(crate) struct Crossing {
+/// A tensor in the memory of both host and device, and an empty kernel between the copies.
+pub(crate) struct DeviceCopies {
     runtime: Arc<Runtime>,
     tensor: Tensor<f32>,
     host: HostVisibleMemory<f32>,
-    nothing: BoundKernel,
+    empty_kernel: BoundKernel,
 }
 
-impl Crossing {
-    /// A tensor of so many pixels and channels.
+impl DeviceCopies {
+    /// A tensor of `pixels` pixels of `channels` channels.
     pub(crate) fn new(runtime: &Arc<Runtime>, pixels: u32, channels: u32) -> Result<Self> {
         let shape = Shape::image(pixels, 1, channels);
         let count = shape.elements() as usize;
@@ -234,25 +235,26 @@ impl Crossing {
         tensor.write(&vec![0.0; count])?;
         let mut host = HostVisibleMemory::mapped(runtime, count)?;
         host.write(&vec![0.0; count]);
-        let nothing = BoundKernel::spin(runtime, 1, 1, 1)?;
-        Ok(Self { runtime: Arc::clone(runtime), tensor, host, nothing })
+        let empty_kernel = BoundKernel::spin(runtime, 1, 1, 1)?;
+        Ok(Self { runtime: Arc::clone(runtime), tensor, host, empty_kernel })
     }
 
-    /// One round, in which the first `channels` of each pixel are copied, to the device before
-    /// the kernel and to the host behind it, as far as they go `to` either: what it took by the
-    /// host's clock until the host knew of the end, and until all was in the queue.
+    /// One round over the first `channels` channels of each pixel. They are copied to the device
+    /// before the kernel if `to` contains the GPU's memory, and to the host after it if `to`
+    /// contains the host's. Returns the time on the host's clock until the host learned of the end,
+    /// and until everything was enqueued.
     pub(crate) fn round(&mut self, to: &[Memory], channels: u32) -> Result<[Picos; 2]> {
         let shape = self.tensor.shape();
         let part = Region { channels: Span::new(0, channels.min(shape.channels)), ..Region::of(shape) };
         let first = self.host.as_ptr();
         let started = Instant::now();
         if to.contains(&Memory::Gpu) {
-            // SAFETY: the host's memory holds as many elements as the tensor, lives as long,
-            // and nobody writes it until this returns, which waits for the copy; where that
+            // SAFETY: the host's memory holds as many elements as the tensor and lives as long.
+            // Nobody writes it until this function returns, which waits for the copy; if the wait
             // fails, the runtime is given up and no memory is released.
             unsafe { self.tensor.enqueue_copy(part, first, Memory::Gpu) }?;
         }
-        let mut last = self.nothing.enqueue()?;
+        let mut last = self.empty_kernel.enqueue()?;
         if to.contains(&Memory::Host) {
             // SAFETY: as above; nobody reads it either.
             last = unsafe { self.tensor.enqueue_copy(part, first, Memory::Host) }?;
@@ -260,21 +262,21 @@ impl Crossing {
         flush(&self.runtime)?;
         let queued = started.elapsed();
         poll(&self.runtime, &last, "a copy", LIMIT)?;
-        Ok([started.elapsed(), queued].map(of_duration))
+        Ok([started.elapsed(), queued].map(duration_to_picos))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::Alone;
+    use crate::tests::DeviceLock;
 
-    /// A device, where there is one.
-    fn runtime() -> Option<(Alone, Arc<Runtime>)> {
-        crate::tests::device().map(|(alone, device)| (alone, Runtime::new(device).unwrap()))
+    /// A runtime on the test device, if there is one.
+    fn runtime() -> Option<(DeviceLock, Arc<Runtime>)> {
+        crate::tests::device().map(|(lock, device)| (lock, Runtime::new(device).unwrap()))
     }
 
-    /// Fills the first buffer with the numbers of its texels, runs, and reads the second.
+    /// Sets each texel of the first buffer to its index, runs, and reads the second buffer.
     fn moved(runtime: &Arc<Runtime>, launched: &mut BoundKernel, texels: usize) -> Vec<usize> {
         let numbers: Vec<f32> = (0..texels * TEXEL).map(|number| (number / TEXEL) as f32).collect();
         runtime.fill(&mut launched.memory[0], &numbers).unwrap();
@@ -286,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_stream_reads_every_texel_once() {
-        let Some((_alone, runtime)) = runtime() else { return };
+        let Some((_lock, runtime)) = runtime() else { return };
         let mut stream = BoundKernel::stream(&runtime, 1 << 16).unwrap();
         let texels = (1 << 16) / TEXEL_BYTES;
         assert_eq!(stream.bytes(), Bytes(2 << 16));
@@ -295,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_transform_brings_the_channels_of_a_pixel_together() {
-        let Some((_alone, runtime)) = runtime() else { return };
+        let Some((_lock, runtime)) = runtime() else { return };
         let mut transform = BoundKernel::transform(&runtime, 10, 3).unwrap();
         let moved = moved(&runtime, &mut transform, 30);
         assert_eq!(moved[..6], [0, 10, 20, 1, 11, 21]);
@@ -303,16 +305,16 @@ mod tests {
 
     #[test]
     fn what_is_mapped_takes_time_in_both_directions() {
-        let Some((_alone, runtime)) = runtime() else { return };
-        let exchange = Exchange::new(&runtime, 1 << 20).unwrap();
-        assert_eq!(exchange.bytes(), Bytes(1 << 20));
-        let times = exchange.map_and_unmap().unwrap();
+        let Some((_lock, runtime)) = runtime() else { return };
+        let buffer = MappedBuffer::new(&runtime, 1 << 20).unwrap();
+        assert_eq!(buffer.bytes(), Bytes(1 << 20));
+        let times = buffer.map_and_unmap().unwrap();
         assert!(times.iter().all(|&time| time > Picos::ZERO), "{times:?}");
     }
 
     #[test]
     fn launches_behind_one_another_are_timed_one_by_one() {
-        let Some((_alone, runtime)) = runtime() else { return };
+        let Some((_lock, runtime)) = runtime() else { return };
         let timing = BoundKernel::spin(&runtime, 2, 8, 10).unwrap().run_times(5).unwrap();
         assert_eq!(timing.kernels.len(), 5);
         assert!(timing.wall >= timing.device || timing.device == Picos::ZERO);
@@ -325,20 +327,20 @@ mod tests {
 
     #[test]
     fn what_goes_there_comes_back() {
-        let Some((_alone, runtime)) = runtime() else { return };
-        let mut crossing = Crossing::new(&runtime, 3, 4).unwrap();
+        let Some((_lock, runtime)) = runtime() else { return };
+        let mut copies = DeviceCopies::new(&runtime, 3, 4).unwrap();
         let numbers: Vec<f32> = (0..12_u8).map(f32::from).collect();
-        crossing.host.write(&numbers);
-        let [known, queued] = crossing.round(&[Memory::Gpu], 2).unwrap();
+        copies.host.write(&numbers);
+        let [known, queued] = copies.round(&[Memory::Gpu], 2).unwrap();
         assert!(queued > Picos::ZERO && known >= queued);
         assert_eq!(
-            crossing.tensor.read().unwrap(),
+            copies.tensor.read().unwrap(),
             [0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 0.0, 0.0, 8.0, 9.0, 0.0, 0.0]
         );
-        crossing.host.write(&[7.0; 12]);
-        crossing.round(&[Memory::Host], 4).unwrap();
+        copies.host.write(&[7.0; 12]);
+        copies.round(&[Memory::Host], 4).unwrap();
         let mut back = vec![0.0; 12];
-        crossing.host.read(&mut back);
+        copies.host.read(&mut back);
         assert_eq!(back, vec![0.0, 1.0, 0.0, 0.0, 4.0, 5.0, 0.0, 0.0, 8.0, 9.0, 0.0, 0.0]);
     }
 }

@@ -1,14 +1,13 @@
-//! Memory that host and device address at the same time.
+//! Memory that host and device can address at the same time.
 //!
-//! Responsible for: its allocation, and its release once no kernel can use it any more. Not
-//! for: who accesses it when. Invariant: memory of a device that was given up is never
-//! released, as its kernels may still write there.
+//! Responsible for: its allocation, and its release once no kernel can use it any more. Not for:
+//! the order of accesses. Invariant: memory of a lost device is never released, as its kernels may
+//! still write there.
 //!
-//! In fine-grained shared virtual memory addresses mean the same to both. A buffer that
-//! stays mapped is addressed by the host while kernels run; the standard leaves open
-//! whether either side sees what the other writes meanwhile. Where both share the memory,
-//! drivers let them, which has to be tried before it is relied on (`crate::sync`,
-//! `crate::execute`).
+//! In fine-grained shared virtual memory, addresses are the same for both. A buffer that stays
+//! mapped can be addressed by the host while kernels run, but the standard does not guarantee that
+//! either side sees the other's writes meanwhile. Drivers with unified memory allow it, which must
+//! be probed before use (`crate::sync`, `crate::execute`).
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -24,20 +23,20 @@ use super::{Handle, Naming, OpenClError, Result, Runtime};
 /// Elements that host and device both address.
 pub(crate) struct HostVisibleMemory<T> {
     runtime: Arc<Runtime>,
-    /// None of shared virtual memory.
+    /// `None` for shared virtual memory.
     buffer: Option<Buffer<T>>,
     first: NonNull<T>,
     length: usize,
 }
 
-// SAFETY: the memory belongs to no thread; who accesses it when is up to the users of
-// `as_ptr`, and `read` and `write` need the device to be at rest as documented.
+// SAFETY: the memory is bound to no thread; users of `as_ptr` order their accesses, and `read` and
+// `write` require the device to be idle as documented.
 unsafe impl<T: Send> Send for HostVisibleMemory<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for HostVisibleMemory<T> {}
 
 impl<T: Copy> HostVisibleMemory<T> {
-    /// Room for `length` elements in fine-grained shared virtual memory, all bits zero.
+    /// Zeroed fine-grained shared virtual memory for `length` elements.
     pub(crate) fn shared(runtime: &Arc<Runtime>, length: usize) -> Result<Self> {
         let device = runtime.device();
         if !device.polls_shared_memory {
@@ -48,8 +47,8 @@ impl<T: Copy> HostVisibleMemory<T> {
             return Err(OpenClError::OutOfMemory { call: "clSVMAlloc", bytes });
         }
         let flags = CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER | CL_MEM_SVM_ATOMICS;
-        // SAFETY: the context is valid; an alignment of 0 means that of the largest
-        // type, which suits numbers and flags.
+        // SAFETY: the context is valid; an alignment of 0 means that of the largest type, which
+        // suits numbers and flags.
         let first = unsafe { svm_alloc(runtime.context().get(), flags, bytes, 0) };
         let first = NonNull::new(first.allocating("clSVMAlloc", bytes)?.cast::<T>());
         let first = first.ok_or(OpenClError::OutOfMemory { call: "clSVMAlloc", bytes })?;
@@ -58,8 +57,7 @@ impl<T: Copy> HostVisibleMemory<T> {
         Ok(Self { runtime: Arc::clone(runtime), buffer: None, first, length })
     }
 
-    /// Room for `length` elements in a buffer in the host's memory that stays mapped,
-    /// undefined.
+    /// An uninitialised host buffer for `length` elements that stays mapped.
     pub(crate) fn mapped(runtime: &Arc<Runtime>, length: usize) -> Result<Self> {
         let length = length.max(1);
         let buffer = runtime.buffer_with(length, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)?;
@@ -81,8 +79,8 @@ impl<T: Copy> HostVisibleMemory<T> {
         unsafe { std::ptr::copy_nonoverlapping(self.as_ptr(), content.as_mut_ptr(), count) };
     }
 
-    /// Maps a buffer once more and gives that up again: what a mechanism that maps results
-    /// pays; nothing in shared memory.
+    /// Maps the buffer once more and unmaps it: the cost of a mechanism that maps results. Does
+    /// nothing in shared virtual memory.
     pub(crate) fn map_and_unmap(&self) -> Result<()> {
         let Some(buffer) = &self.buffer else { return Ok(()) };
         let again = map(&self.runtime, buffer, self.length)?;
@@ -91,19 +89,19 @@ impl<T: Copy> HostVisibleMemory<T> {
 }
 
 impl<T> HostVisibleMemory<T> {
-    /// The first element, for the host.
+    /// The host's pointer to the first element.
     pub(crate) fn as_ptr(&self) -> *mut T {
         self.first.as_ptr()
     }
 
-    /// The memory, for a kernel.
+    /// The memory as a kernel argument.
     pub(super) fn handle(&self) -> Handle {
         let pointer = || Handle::Pointer(self.first.as_ptr().cast());
         self.buffer.as_ref().map_or_else(pointer, |buffer| Handle::Object(buffer.get()))
     }
 }
 
-/// Maps the first `length` elements of `buffer` for the host to read and write, and waits.
+/// Maps the first `length` elements of `buffer` for the host to read and write; blocks.
 pub(super) fn map<T>(runtime: &Runtime, buffer: &Buffer<T>, length: usize) -> Result<NonNull<T>> {
     let bytes = length * size_of::<T>();
     let mut mapped = std::ptr::null_mut();
@@ -116,7 +114,7 @@ pub(super) fn map<T>(runtime: &Runtime, buffer: &Buffer<T>, length: usize) -> Re
     NonNull::new(mapped.cast::<T>()).ok_or(OpenClError::OutOfMemory { call: "clEnqueueMapBuffer", bytes })
 }
 
-/// Queues that a mapping of `buffer` is given up; it is not used afterwards.
+/// Enqueues the unmapping of `buffer`, whose mapping is not used afterwards.
 pub(super) fn unmap<T>(runtime: &Runtime, buffer: &Buffer<T>, mapped: NonNull<T>) -> Result<()> {
     // SAFETY: the buffer was mapped there, and this mapping is not used afterwards.
     let event =
@@ -127,10 +125,10 @@ pub(super) fn unmap<T>(runtime: &Runtime, buffer: &Buffer<T>, mapped: NonNull<T>
 impl<T> Drop for HostVisibleMemory<T> {
     fn drop(&mut self) {
         if self.runtime.is_lost() {
-            // A kernel that hangs may still write here.
+            // A hung kernel may still write here.
             return;
         }
-        // What cannot be released is left to the end of the process.
+        // An error leaves the memory allocated until the process ends.
         match &self.buffer {
             Some(buffer) => drop(unmap(&self.runtime, buffer, self.first)),
             // SAFETY: it was allocated in this context; kernels that use it have finished,

@@ -1,20 +1,20 @@
-//! Weights in the order in which the kernels read them: see the kernels' files.
+//! Weights in the order in which the kernels read them, as described in the kernel files.
 
 use crate::cpu::Element;
 
-/// Channels of a slice.
+/// Channels per slice.
 pub(super) const CHANNELS: usize = 4;
 
-/// A convolution's weights cut in blocks of output slices.
+/// A convolution's weights, cut into blocks of output slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
     /// First output channel computed.
     pub(super) first_channel: usize,
     /// Output slices computed.
     pub(super) slices: usize,
-    /// Output slices of a block.
+    /// Output slices per block.
     pub(super) block_slices: usize,
-    /// Pixels of the window.
+    /// Window positions.
     pub(super) taps: usize,
     /// Output channels of the whole layer.
     pub(super) output_channels: usize,
@@ -47,7 +47,7 @@ impl Blocks {
         [first_group * inputs / CHANNELS, ((last_group + 1) * inputs).div_ceil(CHANNELS)]
     }
 
-    /// Source slices that every block reads: as many as the one that needs most.
+    /// Source slices that each block reads: the maximum over the blocks.
     pub(super) fn depth(&self) -> usize {
         let needed = |block| {
             let [first, end] = self.source_range(block);
@@ -56,9 +56,9 @@ impl Blocks {
         (0..self.count()).map(needed).max().unwrap_or(0)
     }
 
-    /// The weights, `row` after row where rows of the output have their own: those
-    /// between an output channel and an input channel of its group are
-    /// `weight(row, output channel, tap, input channel of the group)`.
+    /// Packs the weights, one set per row where output rows have weights of their own. `weight`
+    /// maps a row, an output channel, a tap and an input channel of the output channel's group to a
+    /// weight.
     pub(super) fn pack<T: Element>(
         &self,
         rows: usize,
@@ -77,7 +77,7 @@ impl Blocks {
         packed
     }
 
-    /// Appends what one block reads for one pixel of the window.
+    /// Appends a block's weights of one tap.
     fn pack_tap<T: Element>(
         &self,
         block: usize,
@@ -99,16 +99,14 @@ impl Blocks {
         }
     }
 
-    /// Number of input channel `from` within the group of output channel `to`, if it
-    /// belongs to it.
+    /// Index of input channel `from` within the group of output channel `to`; `None` outside of it.
     fn within_group(&self, to: usize, from: usize) -> Option<usize> {
         let inputs = self.group_inputs();
         from.checked_sub(to / self.group_outputs() * inputs).filter(|&from| from < inputs)
     }
 }
 
-/// The weights of a convolution in constant memory: those of the input channels there
-/// are.
+/// A convolution's weights for constant memory; the input channels are not padded.
 pub(super) fn constants<T: Element>(
     weights: &[f32],
     [inputs, outputs, taps]: [usize; 3],
@@ -120,7 +118,7 @@ pub(super) fn constants<T: Element>(
     terms.flat_map(|(tap, from)| padded(first_channel, slices, outputs, weight(tap, from))).collect()
 }
 
-/// The windows of a depthwise convolution's output channels.
+/// A depthwise convolution's weights: output slice, then window position.
 pub(super) fn depthwise<T: Element>(
     weights: &[f32],
     [channels, taps]: [usize; 2],
@@ -134,12 +132,12 @@ pub(super) fn depthwise<T: Element>(
         .collect()
 }
 
-/// One value a channel, zero where there is none.
+/// One value per channel, zero-padded to whole slices.
 pub(super) fn per_channel<T: Element>(values: &[f32], first_channel: usize, slices: usize) -> Vec<T> {
     padded(first_channel, slices, values.len(), |channel| values[channel]).collect()
 }
 
-/// The values of the channels of so many slices, zero from channel number `end` on.
+/// The values of the channels of `slices` slices, zero from channel `end` on.
 fn padded<T: Element>(
     first_channel: usize,
     slices: usize,

@@ -1,4 +1,4 @@
-//! From measurements to the profile they make.
+//! From measurements to a profile.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::synchronisation::Mechanisms;
 use super::transfers::Transfers;
 use super::{
     BYTES_PER_MICRO_OF_GBPS, Bandwidth, Bench, CoRuns, CoreGroup, FINGERPRINT, Figures, Measured, Notes,
-    ProbeError, Probed, Result, beside, fit, graphics, sequences, transfers,
+    ProbeError, Probed, Result, co_execution, fit, graphics, sequences, transfers,
 };
 use crate::execute::Machine;
 use crate::fingerprint;
@@ -30,11 +30,11 @@ use crate::fingerprint::processor_name;
 use crate::opencl::Runtime;
 use crate::sync::Mechanism;
 
-/// More than rounding takes of a value with five digits.
-const ABOVE_ROUNDING: f64 = 1.0001;
+/// Factor that exceeds the relative rounding error of a value with five digits.
+const ROUNDING_MARGIN: f64 = 1.0001;
 const BYTES_PER_GIGABYTE: f64 = 1e9;
 
-/// Measures everything and writes the profile.
+/// Measures everything and assembles the profile.
 pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probed> {
     let mut notes = Notes { findings: Vec::new(), warnings };
     let runtime = Runtime::new(bench.device.clone())?;
@@ -50,7 +50,7 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
     let gave_up = figures.mechanisms.gave_up;
     let (mut profile, mut runs, mut held_out) = profile(bench, &runtime, figures, (base, memory))?;
     let machine = &mut Machine::of(Some(Arc::clone(&runtime)), bench.cores());
-    let cuts = beside::cuts(bench, machine, &profile)?;
+    let cuts = co_execution::cuts(bench, machine, &profile)?;
     let timed = sequences::measure(bench, machine, &profile)?;
     held_out.extend(sequences::fit(&mut profile, &timed, &source));
     held_out.extend(cut::points(&profile, &cuts, Library::default_for(&profile.cpu)));
@@ -65,7 +65,8 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
     Ok(Probed { profile, runs, fingerprint, held_out, co_run, findings, warnings, gave_up })
 }
 
-/// The curves that predict levels of traffic they had not seen better than sharing alone.
+/// The interference curves that predict held-out levels of traffic at least as well as max-min
+/// sharing does.
 fn curves(co_runs: &CoRuns, held_out: &[HeldOut], source: &str, notes: &mut Notes) -> Vec<Interference> {
     let what = format!("{source}: fit to {} co-runs of streams", co_runs.runs.len());
     let mut curves: Vec<Interference> = interference::fit(&co_runs.runs, &what);
@@ -79,7 +80,7 @@ fn curves(co_runs: &CoRuns, held_out: &[HeldOut], source: &str, notes: &mut Note
     curves
 }
 
-/// Clusters whose rates are not known yet.
+/// The CPU without fitted rates.
 pub(super) fn unfitted_cpu(groups: &[CoreGroup]) -> Cpu {
     let assumed = "assumed: cores of several clusters do not slow each other down";
     Cpu {
@@ -92,7 +93,7 @@ pub(super) fn unfitted_cpu(groups: &[CoreGroup]) -> Cpu {
     }
 }
 
-/// Bytes that the models count for a measured layer, and its time in microseconds.
+/// For a layer measured on the GPU, the bytes that the model counts and the time in microseconds.
 fn bytes_and_time(measurement: &Measurement, gpu: &Gpu) -> Option<(f64, f64)> {
     let (_, layer) = measurement.operator.as_ref()?;
     if measurement.processor != ExecutedOn::Gpu {
@@ -102,20 +103,20 @@ fn bytes_and_time(measurement: &Measurement, gpu: &Gpu) -> Option<(f64, f64)> {
     Some((bytes, measurement.median_us()?))
 }
 
-/// The shared memory, without interference yet.
+/// The shared memory, without interference curves.
 fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
     let Bandwidth { cpu, gpu: of_gpu } = &figures.bandwidth;
     let shares = figures.co_runs.is_some();
     let alone = if shares && of_gpu.value > cpu.value { of_gpu } else { cpu };
     let together = figures.co_runs.as_ref().map_or(alone.value, |co_runs| co_runs.together_gbps);
-    // Layers find some of their bytes in caches; no prediction may be held to less.
+    // Layers read some of their bytes from caches, and the peak must not limit their predictions.
     let cached = figures.gpu.measurements.iter().filter_map(|run| bytes_and_time(run, gpu));
     let cached = cached.map(|(bytes, time)| bytes / time / BYTES_PER_MICRO_OF_GBPS).filter(|_| shares);
     let peak = cached.fold(alone.value.max(together), f64::max);
     let plain = |value: f64, what: String| Quantity::of(rounded(value, VALUE_DIGITS), what);
     let mut first = alone.quantity(&format!("{source}: a stream of the faster processor"));
-    // Rounding must not lift what is achieved above the peak.
-    let peak = rounded(peak * ABOVE_ROUNDING, VALUE_DIGITS);
+    // Rounding must not lift an achieved bandwidth above the peak.
+    let peak = rounded(peak * ROUNDING_MARGIN, VALUE_DIGITS);
     first.value = first.value.min(peak);
     let second = plain(together.min(peak), format!("{source}: streams of both, the most of all demands"));
     Memory {
@@ -131,13 +132,13 @@ fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
     }
 }
 
-/// Multiply-accumulates a microsecond of the fastest layer.
+/// Multiply-accumulates per microsecond of the fastest layer.
 fn greatest_rate(measurements: &[Measurement]) -> f64 {
     let rate = |run: &Measurement| Some(run.operator.as_ref()?.1.operator.macs() as f64 / run.median_us()?);
     measurements.iter().filter_map(rate).fold(0.0, f64::max)
 }
 
-/// Mean absolute deviation from the median, in percent, over all layers.
+/// For the median layer, the mean absolute deviation of its times from their median, in percent.
 pub(super) fn jitter_percent(measurements: &[Measurement]) -> Result<Measured> {
     let of = |run: &Measurement| {
         let times = run.times_us();
@@ -148,8 +149,8 @@ pub(super) fn jitter_percent(measurements: &[Measurement]) -> Result<Measured> {
     Measured::of(&measurements.iter().filter_map(of).collect::<Vec<f64>>(), "layers")
 }
 
-/// Fits the kernels and puts the profile together: the runs that it was fitted on are beside it, and the
-/// predictions of those that a fit had not seen.
+/// Fits the kernels and assembles the profile. Also returns the runs that it was fitted to, and
+/// their held-out predictions.
 fn profile(
     bench: &Bench<'_>,
     runtime: &Runtime,
@@ -158,7 +159,7 @@ fn profile(
 ) -> Result<(Profile, Vec<Measurement>, Vec<Point>)> {
     let options = bench.options;
     let budget = bench.budget(1.0);
-    let Figures { launches, mechanisms, transfers, crossings, power, bandwidth, .. } = figures;
+    let Figures { launches, mechanisms, transfers, copy_costs, power, bandwidth, .. } = figures;
     let (on_gpu, on_cpu) = (figures.gpu, figures.cpu);
     let runs: Vec<Measurement> = on_gpu.measurements.iter().chain(&on_cpu.measurements).cloned().collect();
     let repetitions: usize = runs.iter().map(|run| run.repetitions.len()).sum();
@@ -172,13 +173,13 @@ fn profile(
     let host = launches.host_path(&format!("{what}: kernels that do nothing"));
     let mut gpu = Gpu { host: Some(host), ..fitted_gpu.gpu };
     let device = runtime.device();
-    if let Some(crossings) = crossings {
-        let arrange = || transfers::arranging(&crossings.arrange, &launches.gap, &what);
+    if let Some(copy_costs) = copy_costs {
+        let arrange = || transfers::arranging(&copy_costs.arrange, &launches.gap, &what);
         gpu.memory = Some(OwnMemory {
             source: what.clone(),
             bandwidth_gbps: bandwidth.gpu.quantity(&format!("{what}: a stream")),
             capacity_gb: Quantity::plain(device.global_memory_bytes as f64 / BYTES_PER_GIGABYTE),
-            link: crossings.link(&what, (gpu.layout() == Layout::SlicedBuffer).then(arrange)),
+            link: copy_costs.link(&what, (gpu.layout() == Layout::SlicedBuffer).then(arrange)),
         });
     }
     let held_out = [fitted_gpu.held_out, fitted_cpu.held_out].concat();
@@ -208,7 +209,7 @@ fn profile(
     Ok((profile, runs, held_out))
 }
 
-/// How far times spread, of the median layer on each processor.
+/// The spread of times of the median layer on each processor.
 fn jitter(what: &str, on_cpu: &[Measurement], on_gpu: &[Measurement]) -> Result<Jitter> {
     let percent = [jitter_percent(on_cpu)?, jitter_percent(on_gpu)?];
     let [cpu_percent, gpu_percent] = percent.map(|one| one.quantity(&format!("{what}: the median layer's")));
@@ -235,7 +236,7 @@ fn sync(mechanisms: &Mechanisms, transfers: &Transfers, what: &str) -> Sync {
     }
 }
 
-/// The profile, once it reads back as what it is.
+/// Returns the profile if it can be written and parsed again.
 pub(super) fn checked(profile: Profile) -> Result<Profile> {
     let content = profile.to_toml().map_err(|error| ProbeError::Profile(error.to_string()))?;
     let text = Text { name: profile.name.clone(), content };

@@ -1,7 +1,7 @@
 //! The clusters of the CPU's cores, as the operating system reports them.
 //!
-//! Responsible for: which cores are alike, what they are, and their clock. Not for:
-//! how fast they compute. What a system does not report is marked as assumed.
+//! Responsible for: which cores are alike, their type, and their clock. Not for: their speed.
+//! Unreported values are marked as assumed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,16 +13,16 @@ use coexec_sim::device::cpu::{Cluster, ClusterName, MAX_CLUSTERS};
 use crate::cpu::widest_set;
 use crate::system;
 
-/// Clock that is assumed where the system reports none, in MHz.
+/// Assumed clock where the system reports none, in MHz.
 const ASSUMED_MHZ: f64 = 2_000.0;
 const KILOHERTZ_PER_MEGAHERTZ: f64 = 1e3;
 
 /// Cores of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CoreGroup {
-    /// Their numbers.
+    /// Core numbers.
     pub(super) cores: Vec<usize>,
-    /// What a profile has of them. Its rates are still to be measured.
+    /// The profile's cluster, without measured rates.
     pub(super) cluster: Cluster,
 }
 
@@ -34,8 +34,8 @@ struct CoreKind {
     part: (u32, u32),
 }
 
-/// The cores among `usable` in groups, fastest first. Below `root` lie the system's
-/// `sys` and `proc` (`/` but in tests).
+/// Groups the `usable` cores by kind, fastest first. `root` holds `sys` and `proc` (`/` except in
+/// tests).
 pub(super) fn groups(root: &Path, usable: &[usize]) -> Vec<CoreGroup> {
     let info = system::text(&root.join("proc/cpuinfo")).unwrap_or_default();
     let parts = parts(&info);
@@ -48,7 +48,7 @@ pub(super) fn groups(root: &Path, usable: &[usize]) -> Vec<CoreGroup> {
         };
         kinds.entry(kind).or_default().push(core);
     }
-    // Cores without part numbers (x86) are of one kind, whatever each may boost to.
+    // Cores without part numbers (x86) are of one kind, whatever their individual boost clocks.
     if kinds.keys().all(|kind| kind.part == (0, 0)) {
         let max_khz = kinds.keys().map(|kind| kind.max_khz).max().unwrap_or(0);
         kinds = BTreeMap::from([(CoreKind { max_khz, capacity: 0, part: (0, 0) }, usable.to_vec())]);
@@ -65,7 +65,7 @@ pub(super) fn groups(root: &Path, usable: &[usize]) -> Vec<CoreGroup> {
         .collect()
 }
 
-/// Data caches of the first and of the second level of the first of the cores.
+/// Data caches of the first and second level of the first core, in bytes.
 fn caches(root: &Path, cores: &[usize]) -> [Option<u32>; 2] {
     let Some(&core) = cores.first() else { return [None; 2] };
     [1, 2].map(|level| {
@@ -74,7 +74,7 @@ fn caches(root: &Path, cores: &[usize]) -> [Option<u32>; 2] {
     })
 }
 
-/// Implementer and part number of each core in a `/proc/cpuinfo`.
+/// Implementer and part number of each core in the text of `/proc/cpuinfo`.
 fn parts(info: &str) -> BTreeMap<usize, (u32, u32)> {
     let mut parts = BTreeMap::new();
     let mut current = None;
@@ -93,14 +93,14 @@ fn parts(info: &str) -> BTreeMap<usize, (u32, u32)> {
     parts
 }
 
-/// The highest clock in a `/proc/cpuinfo`.
+/// The highest clock in the text of `/proc/cpuinfo`, in MHz.
 fn megahertz(info: &str) -> Option<f64> {
     let clocks = info.lines().filter_map(|line| line.split_once(':'));
     let clocks = clocks.filter(|(key, _)| key.trim() == "cpu MHz");
     clocks.filter_map(|(_, value)| value.trim().parse().ok()).reduce(f64::max)
 }
 
-/// Names of so many clusters, fastest first.
+/// Names of `count` clusters, fastest first.
 fn names(count: usize) -> &'static [&'static str] {
     match count {
         0 | 1 => &["large"],
@@ -110,7 +110,7 @@ fn names(count: usize) -> &'static [&'static str] {
     }
 }
 
-/// The cluster of `cores` with that part number, and a clock where the system reports one.
+/// The cluster of `cores` with this part number, and a clock if the system reports one.
 fn cluster(root: &Path, name: &str, (part, cores): ((u32, u32), &[usize]), clock: Option<f64>) -> Cluster {
     let [dot_product, f16_arithmetic, int8_matrix_product] = extensions();
     let [l1_cache_bytes, l2_cache_bytes] = caches(root, cores);
@@ -118,8 +118,10 @@ fn cluster(root: &Path, name: &str, (part, cores): ((u32, u32), &[usize]), clock
         name: ClusterName::try_from(name.to_owned()).expect("the names above are short and lower-case"),
         core: core_numbered(part),
         cores: cores.len() as u32,
-        clock_mhz: clock
-            .map_or_else(|| Quantity::of(ASSUMED_MHZ, "assumed: the system tells no clock"), Quantity::plain),
+        clock_mhz: clock.map_or_else(
+            || Quantity::of(ASSUMED_MHZ, "assumed: the system reports no clock"),
+            Quantity::plain,
+        ),
         dot_product,
         f16_arithmetic,
         int8_matrix_product,
@@ -136,8 +138,8 @@ fn cluster(root: &Path, name: &str, (part, cores): ((u32, u32), &[usize]), clock
     }
 }
 
-/// Whether the cores have dot products of bytes, half-precision arithmetic and products of
-/// 8-bit matrices.
+/// Whether the cores support byte dot products, half-precision arithmetic and 8-bit matrix
+/// products.
 fn extensions() -> [bool; 3] {
     #[cfg(target_arch = "aarch64")]
     return [
@@ -159,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder that looks like the root of a phone's file system.
+    /// A directory that mimics a phone's root file system.
     struct Root(PathBuf);
 
     impl Root {

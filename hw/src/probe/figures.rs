@@ -1,7 +1,7 @@
-//! The measurements in their order.
+//! The measurements of a probe, in order.
 //!
-//! Responsible for: what comes first, how much of the time each part may take, and what is
-//! noted on the way. Not for: what the profile makes of it (`assemble`).
+//! Responsible for: the order, the time budget of each part, and the findings noted on the way. Not
+//! for: the resulting profile (`assemble`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use coexec_sim::{Gpu, Profile};
 use super::assemble::{jitter_percent, unfitted_cpu};
 use super::launches::Launches;
 use super::synchronisation::Mechanisms;
-use super::transfers::{Crossings, Transfers};
+use super::transfers::{CopyCosts, Transfers};
 use super::{
     Bench, Client, CoRuns, Finding, MAX_NOISE, Measured, ProbeError, Result, Stream, Sweep, Sweeper,
     graphics, launches, memory_bytes, power, streams, synchronisation, transfers,
@@ -24,39 +24,40 @@ use crate::cpu::ThreadPool;
 use crate::execute::Machine;
 use crate::opencl::Runtime;
 
-/// Parts of the time left that each part of the probe may take, in their order.
+/// Fractions of the remaining time for each part of the probe, in order.
 const SYNCHRONISATION_PART: f64 = 0.25;
 const TRANSFERS_PART: f64 = 0.1;
 const CO_RUN_PART: f64 = 0.5;
 const GPU_LAYERS_PART: f64 = 0.65;
 const CPU_LAYERS_PART: f64 = 0.9;
 
-/// Spread of a layer's times, in percent of its median, above which a reader is warned.
+/// Deviation of a layer's times, in percent of its median, above which a warning is given.
 const DOUBTFUL_PERCENT: f64 = 10.0;
-/// Passes of each stream.
+/// Passes of each stream, quick and full.
 const PASSES: [usize; 2] = [5, 20];
-/// All that was measured.
+
+/// All measurements of a probe.
 pub(super) struct Figures {
     pub(super) launches: Launches,
     pub(super) mechanisms: Mechanisms,
     pub(super) bandwidth: Bandwidth,
     pub(super) transfers: Transfers,
-    /// Of a discrete device.
-    pub(super) crossings: Option<Crossings>,
-    /// Where the machine has a meter.
+    /// For a discrete device.
+    pub(super) copy_costs: Option<CopyCosts>,
+    /// If the machine has a power meter.
     pub(super) power: Option<Power>,
     pub(super) co_runs: Option<CoRuns>,
     pub(super) gpu: Sweep,
     pub(super) cpu: Sweep,
 }
 
-/// Rates of the streams, in gigabytes a second.
+/// Stream bandwidths, in GB/s.
 pub(super) struct Bandwidth {
     pub(super) cpu: Measured,
     pub(super) gpu: Measured,
 }
 
-/// What is gathered on the way.
+/// Findings and warnings noted on the way.
 pub(super) struct Notes {
     pub(super) findings: Vec<Finding>,
     pub(super) warnings: Vec<String>,
@@ -80,7 +81,7 @@ impl Notes {
     }
 }
 
-/// The measurements, one after the other.
+/// Performs the measurements, one after the other.
 pub(super) fn figures(
     bench: &Bench<'_>,
     runtime: &Arc<Runtime>,
@@ -106,7 +107,7 @@ pub(super) fn figures(
     notes.warnings.extend(mechanisms.unsound.iter().map(ToString::to_string));
     let budget = bench.budget(TRANSFERS_PART);
     let transfers = transfers::measure(bench, runtime, &budget)?;
-    let crossings = if runtime.device().unified_memory {
+    let copy_costs = if runtime.device().unified_memory {
         None
     } else {
         Some(transfers::measure_copies(bench, runtime, &budget, notes)?)
@@ -125,15 +126,15 @@ pub(super) fn figures(
         let spread = jitter_percent(&sweep.measurements).map_or(0.0, |spread| spread.value);
         if spread > DOUBTFUL_PERCENT {
             notes.warnings.push(format!(
-                "layers on the {processor} vary by {spread:.0} % from run to run: does something else run here?"
+                "layers on the {processor} vary by {spread:.0} % from run to run: is something else running on this machine?"
             ));
         }
         notes.warnings.extend(sweep.left_out.iter().map(|why| format!("not timed: {why}")));
     }
-    Ok(Figures { launches, mechanisms, bandwidth, transfers, crossings, power, co_runs, gpu, cpu })
+    Ok(Figures { launches, mechanisms, bandwidth, transfers, copy_costs, power, co_runs, gpu, cpu })
 }
 
-/// Rates of the streams alone, and beside each other.
+/// Bandwidth of the streams alone, and of both co-running.
 fn memory_traffic(
     bench: &Bench<'_>,
     runtime: &Arc<Runtime>,
@@ -167,7 +168,7 @@ fn memory_traffic(
     }
     let co_runs = streams::co_run(&mut [cpu, gpu], quick, &budget)?;
     if co_runs.runs.len() < interference::FEWEST_RUNS {
-        notes.warnings.push("no co-run: there was too little time for it".to_owned());
+        notes.warnings.push("no co-run: too little time was left for it".to_owned());
         return Ok((bandwidth, None));
     }
     notes.note("both processors together", co_runs.together_gbps, "GB/s");

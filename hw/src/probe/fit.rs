@@ -1,7 +1,7 @@
 //! From timed layers to the tables of a profile.
 //!
-//! Responsible for: the prior, the order of the fits, and what stands in for tables that
-//! no layer told of. Not for: the fits themselves (`calibrate`).
+//! Responsible for: the prior, the order of the fits, and the assumed tables of kernels without
+//! timed layers. Not for: the fits themselves (`calibrate`).
 
 use coexec_fit::calibrate::cpu;
 use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
@@ -21,15 +21,15 @@ const FOLDS: usize = 5;
 /// Fewest layers on a processor from which its tables are fitted.
 pub(super) const MIN_LAYERS: usize = 12;
 
-/// A GPU whose tables hold what its hardware lets expect, and none of the tables that
-/// its family has no use for. `macs_per_us` is the greatest rate that was measured.
+/// A GPU whose tables hold the hardware prior, without those that its family does not use.
+/// `macs_per_us` is the highest measured rate.
 pub(super) fn expected(mut gpu: Gpu, memory: &Memory, macs_per_us: f64, seed: u64) -> Result<Gpu> {
     let cycles = gpu.clock_mhz.as_ref().map_or(1.0, |clock| clock.value);
     gpu.multiply_accumulates_per_cycle = Some(Quantity::of(
         rounded((macs_per_us / cycles).max(f64::MIN_POSITIVE), VALUE_DIGITS),
         "probe: the greatest rate of any layer over the clock",
     ));
-    // A layer of every kind says which tables this family uses.
+    // Layers of every kind show which tables this family uses.
     let any: Vec<GpuRun> =
         sweep(false, seed, u64::MAX).into_iter().map(|(name, layer)| run(&name, layer, 1.0)).collect();
     let uses = |table: KernelTable| {
@@ -56,7 +56,8 @@ fn run(network: &str, layer: Layer, measured_us: f64) -> GpuRun {
     GpuRun { network: network.to_owned(), what: layer, measured_us, deviation_us: None, line: 0 }
 }
 
-/// Fits the tables of a GPU that holds the prior; `learns` what the equations leave, or not.
+/// Fits the tables of a GPU that holds the prior; with `learns`, also the residuals of the
+/// equations.
 pub(super) fn gpu(
     base: &Gpu,
     measurements: &[Measurement],
@@ -71,24 +72,26 @@ pub(super) fn gpu(
     let how =
         |folds, correctable| gpu::Options { source: source.to_owned(), folds, seed, correctable, anew: true };
     let all = if learns { KernelTable::ALL.to_vec() } else { Vec::new() };
-    // Groups of errors have no place for functions of elements: their table is fitted
-    // before the others, and without held-out figures.
+    // Error groups do not cover element-wise functions, so their table is fitted before the others,
+    // without cross-validation.
     let functions: Vec<GpuRun> = measurements.iter().filter_map(element_wise).collect();
     let base = gpu::calibrate(base, &functions, &how(0, Vec::new()), &|_, _| {}).gpu;
     budget.report("fitting the kernels of the GPU");
     let fitted = gpu::calibrate(&base, &runs, &how(FOLDS, all), &|_, _| {});
-    // Layers that a fit had not seen say of which tables it can be learned what the
-    // equations leave; of the others the equations alone are kept.
+    // Cross-validation shows for which tables learned residuals reduce the held-out error; the
+    // others keep the equations alone.
     let gaining = |table: &KernelTable| fitted.gains.iter().all(|(of, gain)| of != table || *gain > 0.0);
     let correctable: Vec<KernelTable> = KernelTable::ALL.iter().copied().filter(gaining).collect();
     if correctable.len() == KernelTable::ALL.len() {
         return Ok(fitted);
     }
-    budget.report("what the equations leave cannot be learned from these runs for every kernel");
+    budget.report(
+        "the residuals of some kernels cannot be learned from these runs: fitting again without them",
+    );
     Ok(gpu::calibrate(&base, &runs, &how(FOLDS, correctable), &|_, _| {}))
 }
 
-/// The median run of a function of elements on the GPU.
+/// The median run of an element-wise function on the GPU.
 fn element_wise(measurement: &Measurement) -> Option<GpuRun> {
     let (_, layer) = measurement.operator.as_ref()?;
     if measurement.processor != ExecutedOn::Gpu || !matches!(layer.operator, Operator::Elementwise(_)) {
@@ -127,14 +130,14 @@ mod tests {
 
     use super::*;
 
-    /// The Pixel 4's GPU and memory, as if nobody had timed its kernels.
+    /// The Pixel 4's GPU and memory without fitted kernels.
     fn untimed(family: GpuFamily) -> (Gpu, Memory) {
         let profile = Profile::load("pixel4").unwrap();
         let gpu = Gpu { family, residual: None, residency: Vec::new(), ..profile.gpu.unwrap() };
         (expected(gpu, &profile.memory, 100_000.0, 1).unwrap(), profile.memory)
     }
 
-    /// Layers that took what `time_us` says.
+    /// Layers with times given by `time_us`.
     fn measured(processor: &ExecutedOn, time_us: impl Fn(&Layer) -> f64) -> Vec<Measurement> {
         let layers = sweep(true, 3, u64::MAX).into_iter();
         let measured = layers.map(|(name, layer)| Measurement {

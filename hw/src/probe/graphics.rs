@@ -1,20 +1,18 @@
-//! Which GPU the `OpenCL` device is: its family, and what its tables hold before any
-//! kernel was timed.
+//! The family of the `OpenCL` device, and the GPU's tables before any kernel was timed.
 
 use coexec_sim::device::gpu::{Gpu, GpuFamily, LinearLowering};
 use coexec_sim::{Profile, Quantity};
 
 use crate::opencl::{Description, DeviceKind};
 
-/// Profile whose tables say which parameters there are; the hardware prior replaces
-/// every value.
+/// Profile that provides the set of parameters; the hardware prior replaces every value.
 const TEMPLATE: &str = "pixel4";
-/// Clock that is assumed where the driver tells none, in MHz.
+/// Assumed clock where the driver reports none, in MHz.
 const ASSUMED_MHZ: f64 = 1_000.0;
 
-/// Family of an `OpenCL` device, from its own words.
+/// Family of an `OpenCL` device, from its name, vendor and version.
 pub(super) fn family(device: &Description) -> GpuFamily {
-    // Cores run whatever their maker's GPUs are called.
+    // CPU cores, whose vendor may also make GPUs.
     if device.kind == DeviceKind::Cpu {
         return GpuFamily::Generic;
     }
@@ -26,14 +24,14 @@ pub(super) fn template() -> Profile {
     Profile::load(TEMPLATE).expect("the profile is bundled, and a test holds that it parses")
 }
 
-/// The GPU with tables that are not fitted yet.
+/// The GPU with unfitted tables.
 pub(super) fn unfitted(device: &Description) -> Gpu {
     let template = template().gpu.expect("the template has a GPU");
     let family = family(device);
     let clock_mhz = if device.clock_mhz > 0 {
         Quantity::plain(f64::from(device.clock_mhz))
     } else {
-        Quantity::of(ASSUMED_MHZ, "assumed: the driver tells no clock")
+        Quantity::of(ASSUMED_MHZ, "assumed: the driver reports no clock")
     };
     Gpu {
         name: device.name.clone(),

@@ -1,4 +1,4 @@
-//! Launches of kernels that do next to nothing: what starting one costs.
+//! Launches of nearly empty kernels: the cost of starting one.
 
 use std::sync::Arc;
 
@@ -8,34 +8,34 @@ use coexec_sim::{Picos, Quantity};
 use super::{Measured, Result, relative_deviation, repeated};
 use crate::opencl::{BoundKernel, Runtime, between};
 
-/// Repetitions of a single launch.
+/// Repetitions of a single launch, quick and full.
 const REPETITIONS: [usize; 2] = [50, 300];
-/// Launches behind one another.
+/// Back-to-back launches.
 const CHAIN: u32 = 20;
-/// Steps of the kernel that is repeated: tens of microseconds on any device.
+/// Steps of the repeated kernel: tens of microseconds on any device.
 const SPIN_STEPS: u32 = 20_000;
-/// Threads of its group.
+/// Threads of its work-group.
 const SPIN_THREADS: usize = 64;
 
-/// What starting kernels costs, in microseconds.
+/// Launch costs, in microseconds.
 pub(super) struct Launches {
     /// From the host's call until the device starts.
     pub(super) submit: Measured,
-    /// From the end on the device until the host, which polls, knows of it.
+    /// From the end on the device until the polling host learns of it.
     pub(super) read_back: Measured,
     /// Between two kernels of a queue.
     pub(super) gap: Measured,
 }
 
-/// Measures single launches and launches behind one another.
+/// Measures single and back-to-back launches.
 pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches> {
-    let nothing = BoundKernel::spin(runtime, 1, 1, 1)?;
+    let empty_kernel = BoundKernel::spin(runtime, 1, 1, 1)?;
     let [submit, read_back, gap] = repeated(REPETITIONS[usize::from(!quick)], || {
-        let single = nothing.run_polled()?;
+        let single = empty_kernel.run_polled()?;
         let [started, computed] = single.kernels.first().map_or([Picos::ZERO; 2], |kernel| {
             [between(kernel.queued, kernel.started), between(kernel.started, kernel.ended)]
         });
-        let chain = nothing.run_times(CHAIN)?;
+        let chain = empty_kernel.run_times(CHAIN)?;
         let inside: Picos = chain.kernels.iter().map(|kernel| between(kernel.started, kernel.ended)).sum();
         let gap = Picos(chain.device.saturating_sub(inside).0 / u64::from(CHAIN - 1));
         let known = single.wall.saturating_sub(started).saturating_sub(computed);
@@ -46,7 +46,7 @@ pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches> {
 }
 
 impl Launches {
-    /// The host path of a profile; `what` says how it was measured.
+    /// The host path of a profile; `what` tells how it was measured.
     pub(super) fn host_path(&self, what: &str) -> HostPath {
         let assumed = |value, why| Quantity::of(value, format!("assumed, not measured: {why}"));
         HostPath {
@@ -65,8 +65,7 @@ impl Launches {
     }
 }
 
-/// How much the same kernel, which only computes, differs from run to run, as a part of its
-/// time.
+/// Relative deviation of the times of a repeated compute-only kernel.
 pub(super) fn noise(runtime: &Arc<Runtime>) -> Result<f64> {
     let spin = BoundKernel::spin(runtime, 1, SPIN_THREADS, SPIN_STEPS)?;
     let [times] = repeated(REPETITIONS[0], || Ok([spin.run()?.device]))?;

@@ -1,8 +1,8 @@
-//! Which layers are timed: a draw from the ranges of EPEW'25 for products, and of what
-//! mobile networks have for the rest, so that every kernel table has some.
+//! The layers that are timed: products drawn from the ranges of EPEW'25, and other operators drawn
+//! from those of mobile networks, so that every kernel table is covered.
 //!
-//! Invariant: the draw depends on the seed alone, and any first part of it holds layers
-//! of every kind: time may run out.
+//! Invariant: the draw depends on the seed alone, and any prefix of it holds layers of every kind,
+//! in case time runs out.
 
 use coexec_sim::workload::{
     Concat, Conv2d, DataType, DepthwiseConv2d, Dimension, Elementwise, Function, Layer, Linear, MatMul, Mean,
@@ -15,24 +15,25 @@ use rand_chacha::ChaCha8Rng;
 /// Draws an operator of one kind.
 type Maker = fn(&mut ChaCha8Rng) -> Operator;
 
-/// How many layers are drawn of each set of products, of depthwise convolutions, and of each other kind.
+/// Number of layers drawn from each set of products, of depthwise convolutions, and of each other
+/// kind.
 const QUICK: [usize; 3] = [14, 8, 5];
 const FULL: [usize; 3] = [160, 80, 30];
 
-/// Sides of images in mobile networks.
+/// Image sizes in mobile networks.
 const SIDES: [u32; 5] = [7, 14, 28, 56, 112];
 /// Channels of their depthwise convolutions, poolings and sums.
 const CHANNELS: [u32; 10] = [16, 24, 32, 64, 96, 144, 192, 320, 576, 960];
 /// Tokens of transformers for images and short texts.
 const TOKENS: [u32; 6] = [49, 64, 128, 197, 256, 512];
-/// Heads of their attention, and features of one.
+/// Attention heads, and features per head.
 const HEADS: [u32; 4] = [3, 4, 6, 12];
 pub(super) const HEAD: u32 = 64;
-/// Most elements of a tensor of a layer that does little with each: 8 MB.
+/// Most elements of a tensor of a memory-bound layer: 8 MB.
 const MAX_ELEMENTS: u64 = 2 << 20;
 
-/// The layers, each with a name of its own, in the order in which they are timed. Those
-/// of more than `most_macs` multiply-accumulates are left out.
+/// The layers, with unique names, in the order in which they are timed. Those with more than
+/// `most_macs` multiply-accumulates are excluded.
 pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Layer)> {
     let [products, depthwise_convolutions, others] = if quick { QUICK } else { FULL };
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -68,9 +69,9 @@ pub(super) fn sweep(quick: bool, seed: u64, most_macs: u64) -> Vec<(String, Laye
     interleaved(kinds)
 }
 
-/// `count` distinct operators that `make` makes.
+/// Up to `count` distinct operators drawn by `make`.
 fn made(count: usize, make: Maker, most_macs: u64, random: &mut ChaCha8Rng) -> Vec<Operator> {
-    /// Draws for each operator that is wanted, before the kind is given up.
+    /// Draws per wanted operator, after which no more are made.
     const DRAWS: usize = 50;
     let mut found: Vec<Operator> = Vec::with_capacity(count);
     for _ in 0..DRAWS * count {
@@ -86,12 +87,12 @@ fn made(count: usize, make: Maker, most_macs: u64, random: &mut ChaCha8Rng) -> V
     found
 }
 
-/// One of each kind in turn, as long as there are any.
+/// One operator of each kind in turn, until none is left.
 fn interleaved(kinds: Vec<Vec<Operator>>) -> Vec<(String, Layer)> {
     let longest = kinds.iter().map(Vec::len).max().unwrap_or(0);
     let mut turns: Vec<(usize, Operator)> = Vec::new();
     for kind in kinds {
-        // A short kind is spread over all turns.
+        // A kind with few operators is spread over all turns.
         let count = kind.len();
         turns.extend(kind.into_iter().enumerate().map(|(index, one)| (index * longest / count, one)));
     }
@@ -102,7 +103,7 @@ fn interleaved(kinds: Vec<Vec<Operator>>) -> Vec<(String, Layer)> {
     turns.into_iter().enumerate().map(named).collect()
 }
 
-/// One of some, each as likely.
+/// A uniformly random element.
 pub(super) fn pick<T: Copy, const N: usize>(from: [T; N], random: &mut ChaCha8Rng) -> T {
     from[random.random_range(0..N)]
 }
@@ -127,16 +128,16 @@ fn conv(input: Shape, output_channels: u32, window: u32, stride: u32, groups: u3
     Operator::Conv2d(Conv2d::new(input, output_channels, Window::same(window).stride(stride)).groups(groups))
 }
 
-/// The first layers of networks and small 1x1 ones: launches of which little is
-/// arithmetic, and weights that fit a constant memory.
+/// The first layers of networks, and small 1x1 convolutions: launches with little arithmetic, and
+/// weights that fit into constant memory.
 fn small_conv(random: &mut ChaCha8Rng) -> Operator {
     let side = pick(SIDES, random);
     let [inputs, outputs] = [pick([3, 4, 8, 16], random), pick([8, 16, 24, 32], random)];
     conv(Shape::image(side, side, inputs), outputs, pick([1, 1, 3], random), pick([1, 2], random), 1)
 }
 
-/// 3x3 windows over many channels, as Winograd's transform pays off for; the ranges of
-/// EPEW'25 have none of so many pixels.
+/// 3x3 windows over many channels, for which Winograd's transform pays off; the ranges of EPEW'25
+/// have none with so many pixels.
 fn wide_conv(random: &mut ChaCha8Rng) -> Operator {
     let side = pick([24, 28, 48, 56], random);
     let [inputs, outputs] = [0, 0].map(|_| pick([64, 96, 128, 192], random));
@@ -166,7 +167,8 @@ fn concat(random: &mut ChaCha8Rng) -> Operator {
 }
 
 fn elementwise(random: &mut ChaCha8Rng) -> Operator {
-    // Of functions of one tensor the rates know three kinds; those of mobile networks.
+    // The model distinguishes three kinds of unary functions; these are the ones in mobile
+    // networks.
     const FUNCTIONS: [Function; 6] = [
         Function::Add,
         Function::Multiply,
@@ -184,14 +186,14 @@ fn elementwise(random: &mut ChaCha8Rng) -> Operator {
     Operator::Elementwise(Elementwise { function, input, other })
 }
 
-/// Heads of attention: queries by keys, or weights by values.
+/// Attention heads: queries by keys, or weights by values.
 fn batched_product(random: &mut ChaCha8Rng) -> Operator {
     let tokens = pick(TOKENS, random);
     let [k, n] = if random.random_bool(0.5) { [HEAD, tokens] } else { [tokens, HEAD] };
     MatMul { images: 1, batch: pick(HEADS, random), m: tokens, k, n }.into()
 }
 
-/// Weights of attention, or features.
+/// Attention weights, or features.
 fn softmax(random: &mut ChaCha8Rng) -> Operator {
     let input = tokens(random);
     let weights = Shape { batch: pick(HEADS, random), channels: input.width, ..input };
@@ -206,13 +208,13 @@ fn tokens(random: &mut ChaCha8Rng) -> Shape {
     Shape::tokens(pick(TOKENS, random), pick([64, 128, 192, 256, 384, 768], random))
 }
 
-/// A part of all tokens' features.
+/// A range of every token's features.
 fn slice(random: &mut ChaCha8Rng) -> Operator {
     let input = tokens(random);
     Slice::of_channels(input, input.channels / 2, input.channels / 2).into()
 }
 
-/// Heads of attention one behind the other, or features before tokens.
+/// Attention heads before tokens, or features before tokens.
 fn transpose(random: &mut ChaCha8Rng) -> Operator {
     use Dimension::{Batch, Channels, Height, Width};
     const HEADS_FIRST: [Dimension; 4] = [Batch, Width, Height, Channels];
@@ -232,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// More than any layer of the ranges does.
+    /// More than any drawn layer has.
     const ANY: u64 = 1 << 40;
 
     fn kinds(layers: &[(String, Layer)]) -> BTreeMap<&'static str, usize> {

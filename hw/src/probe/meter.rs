@@ -1,7 +1,7 @@
 //! The power that the machine draws, where the system reports it.
 //!
-//! Responsible for: finding a meter and reading it while something runs. Not for: what
-//! runs (`power`). Invariant: a meter that cannot be read is none.
+//! Responsible for: finding a meter and reading it while something runs. Not for: what runs
+//! (`power`). Invariant: a meter that cannot be read is treated as absent.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,26 +11,26 @@ use crate::system::{number, text};
 
 const MICRO: f64 = 1e-6;
 
-/// What is read.
+/// A source of readings.
 enum Gauge {
-    /// Joules so far, in millionths, which start again at so many joules.
+    /// An energy counter in microjoules, which wraps around at `range` joules.
     Energy { counter: PathBuf, range: f64 },
-    /// Watts now, in millionths.
+    /// The present power in microwatts.
     Power(PathBuf),
-    /// Amperes and volts now, in millionths.
+    /// The present current in microamperes and voltage in microvolts.
     Battery { current: PathBuf, voltage: PathBuf },
 }
 
 /// Gauges whose sum is the machine's power.
 pub(super) struct Meter {
     gauges: Vec<Gauge>,
-    /// What they are, in words.
+    /// Their description.
     pub(super) name: &'static str,
 }
 
 impl Meter {
-    /// The processor packages' energy counters (RAPL), else the battery, else the sensors of
-    /// the board; none where the system shows none that can be read.
+    /// The processor packages' energy counters (RAPL), else the battery, else the board's sensors;
+    /// `None` if the system has no readable one.
     pub(super) fn find(root: &Path) -> Option<Self> {
         let found = [
             ("the packages' energy counters", packages(&root.join("sys/class/powercap"))),
@@ -41,8 +41,8 @@ impl Meter {
         meters.find(|meter| !meter.gauges.is_empty() && meter.read().is_some())
     }
 
-    /// Runs `work` again and again for at least `duration`: watts meanwhile, and how often it
-    /// ran. None where a gauge fails.
+    /// Repeats `work` for at least `duration`; returns the mean power in watts and the number of
+    /// repetitions. `None` if a gauge fails.
     pub(super) fn watch<E>(
         &self,
         duration: Duration,
@@ -59,12 +59,12 @@ impl Meter {
         Ok(readings.map(|readings| (self.watts(&readings, seconds), readings.len() as u32 - 1)))
     }
 
-    /// What each gauge shows.
+    /// The reading of each gauge.
     fn read(&self) -> Option<Vec<f64>> {
         self.gauges.iter().map(Gauge::read).collect()
     }
 
-    /// The power over so many seconds with these readings, the first of which was before.
+    /// The mean power over `seconds` with these readings, the first of which preceded the work.
     fn watts(&self, readings: &[Vec<f64>], seconds: f64) -> f64 {
         let of = |(index, gauge): (usize, &Gauge)| {
             let mut shown = readings.iter().map(|reading| reading[index]);
@@ -83,11 +83,11 @@ impl Meter {
 }
 
 impl Gauge {
-    /// What it shows, in joules or watts.
+    /// Its reading, in joules or watts.
     fn read(&self) -> Option<f64> {
         match self {
             Self::Energy { counter: shown, .. } | Self::Power(shown) => Some(number::<f64>(shown)? * MICRO),
-            // Some count what leaves a battery below zero.
+            // Some batteries report discharge as a negative current.
             Self::Battery { current, voltage } => {
                 Some(number::<f64>(current)?.abs() * MICRO * number::<f64>(voltage)? * MICRO)
             }
@@ -95,13 +95,13 @@ impl Gauge {
     }
 }
 
-/// What a counter counted that starts again at `range`.
+/// The increase of a counter that wraps around at `range`.
 fn counted(before: f64, now: f64, range: f64) -> f64 {
     if now >= before { now - before } else { now + (range - before).max(0.0) }
 }
 
 fn packages(folder: &Path) -> Vec<Gauge> {
-    // A package is called `intel-rapl:0`, its parts `intel-rapl:0:1`.
+    // A package is named `intel-rapl:0`, its subdomains `intel-rapl:0:1`.
     let is_package = |name: &str| name.starts_with("intel-rapl:") && name.matches(':').count() == 1;
     let of = |entry: PathBuf| {
         let counter = entry.join("energy_uj");
@@ -147,7 +147,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> {
 mod tests {
     use super::*;
 
-    /// A folder that is removed in the end.
+    /// A directory that is removed on drop.
     struct Root(PathBuf);
 
     impl Root {

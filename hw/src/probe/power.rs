@@ -1,9 +1,8 @@
-//! What each processor draws, where the machine has a meter.
+//! The power of each processor, where the machine has a meter.
 //!
-//! Each state is held for a while: nothing, the cores of one cluster computing in their
-//! registers, one core polling, a stream through the memory, the GPU computing.
-//! What a state draws beyond nothing is its processor's. Invariant: without a meter there is
-//! no power, rather than an assumed one.
+//! Several states are held for a while each: idle, the cores of one cluster computing in registers,
+//! one core polling, a memory stream, the GPU computing. A processor's power is that of its state
+//! above idle. Invariant: without a meter the profile has no power, rather than an assumed one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,36 +17,36 @@ use super::{Bench, Notes, Result, Stream, memory_bytes};
 use crate::cpu::{ThreadPool, spin_until};
 use crate::opencl::{BoundKernel, Runtime};
 
-/// How long a state is held, quickly and in full: batteries report once a second.
+/// How long a state is held, quick and full: batteries report once a second.
 const HELD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
-/// What a state does between two looks at the meter.
-const BETWEEN: Duration = Duration::from_millis(50);
-/// Bytes that each thread computes on, in its first cache, and multiply-adds on each number.
+/// Duration of a state between two readings of the meter.
+const METER_INTERVAL: Duration = Duration::from_millis(50);
+/// Bytes that each thread works on, in its first-level cache, and multiply-adds per number.
 const CACHED_BYTES: usize = 8 << 10;
 const WORK: u32 = 2_000;
-/// Groups of the GPU for each compute unit, their threads, and the steps of each.
+/// Work-groups per compute unit of the GPU, threads per group, and steps per thread.
 const GROUPS_PER_UNIT: usize = 8;
 const GROUP_THREADS: usize = 64;
 const STEPS: u32 = 200_000;
-/// Least that a processor at work draws: meters are coarse.
+/// Lower bound of an active processor's power, because meters are coarse.
 const MIN_WATTS: f64 = 1e-3;
 const PICOJOULES_PER_JOULE: f64 = 1e12;
 
-/// Watts of each state.
+/// Power of each state, in watts.
 #[derive(Clone, Debug, PartialEq)]
 struct Watts {
     idle: f64,
-    /// Of each cluster with all its cores, and how many those are.
+    /// For each cluster, the power with all its cores active, and their number.
     clusters: Vec<(f64, usize)>,
-    /// Of one core of the first.
+    /// With one core of the first cluster polling.
     polling: f64,
-    /// With a stream by all cores of the first cluster, and its bytes a second.
+    /// With all cores of the first cluster streaming, and the bandwidth in bytes per second.
     streaming: (f64, f64),
-    /// Of a GPU that the meter covers.
+    /// With the GPU active, if the meter covers it.
     gpu: Option<f64>,
 }
 
-/// Measures the states; none where the machine shows no meter.
+/// Measures the states; `None` if the machine has no meter.
 pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Notes) -> Result<Option<Power>> {
     let groups = &bench.groups;
     let root = std::path::Path::new("/");
@@ -55,7 +54,7 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
     let held = HELD[usize::from(!bench.options.quick)];
     let watch = |work: &mut dyn FnMut() -> Result<()>| meter.watch(held, work);
     let mut sleep = || {
-        std::thread::sleep(BETWEEN);
+        std::thread::sleep(METER_INTERVAL);
         Ok(())
     };
     let Some((idle, _)) = watch(&mut sleep)? else { return Ok(None) };
@@ -68,7 +67,7 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
     }
     let mut poll = || {
         // As a core does that waits for a flag.
-        spin_until(BETWEEN, || false);
+        spin_until(METER_INTERVAL, || false);
         Ok(())
     };
     let Some((polling, _)) = watch(&mut poll)? else { return Ok(None) };
@@ -79,7 +78,7 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
     let rate = f64::from(passes) * stream.bytes() / held.as_secs_f64();
     let device = runtime.device();
     let mut gpu = None;
-    // A GPU with memory of its own has a meter of its own, if any.
+    // A discrete GPU is not covered by the machine's meter.
     if device.unified_memory {
         let count = GROUPS_PER_UNIT * device.compute_units as usize;
         let spin = BoundKernel::spin(runtime, count, GROUP_THREADS, STEPS)?;
@@ -91,7 +90,7 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
 }
 
 impl Watts {
-    /// The table of a profile.
+    /// The power table of a profile.
     fn power(&self, meter: &str) -> Power {
         let source = format!("probe by {meter}");
         let plain = |value: f64| Quantity::plain(rounded(value, VALUE_DIGITS));
@@ -140,7 +139,7 @@ mod tests {
         let power = watts.power("a meter");
         let active: Vec<f64> = power.cluster.iter().map(|core| core.active().0).collect();
         assert_eq!((power.base().0, active), (2.0, vec![2.0, 0.25]));
-        // A slow core that polls draws no more than one that computes.
+        // A slow core draws no more when polling than when computing.
         let polling: Vec<f64> = power.cluster.iter().take(2).map(|cluster| cluster.polling().0).collect();
         assert_eq!(polling, [1.0, 0.25]);
         assert!((power.memory_picojoules_per_byte.value - 100.0).abs() < 1e-9, "{power:?}");

@@ -1,8 +1,10 @@
-//! Small networks under the plan that a search finds for each, beside both processors alone.
+//! Small networks under the plan that a search finds for each, measured in turn with both
+//! processors alone.
 //!
-//! Responsible for: which networks, the gap between their launches, and how far each way is from its prediction. Not
-//! for: what that says of an answer (`coexec_sim::simulate::Errors`). Invariants: no network is one that anybody asks
-//! about, each is drawn from a seed; what predicts one was fitted to the others.
+//! Responsible for: which networks, the gap between their launches, and the error of each
+//! prediction. Not for: what that means for an answer (`coexec_sim::simulate::Errors`). Invariants:
+//! the networks are drawn from a seed, and none is a known network; each is predicted by a fit to
+//! the others.
 
 use coexec_fit::validate::cut::given_alone;
 use coexec_fit::validate::point::Point;
@@ -18,23 +20,23 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::assemble::checked;
-use super::beside::Shared;
+use super::co_execution::Shared;
 use super::layers::{HEAD, pick};
-use super::{Bench, ProbeError, Result, beside};
+use super::{Bench, ProbeError, Result, co_execution};
 use crate::execute::{Machine, Measured};
 
-/// Networks that are shared, quickly and in full.
+/// Networks that are shared, quick and full.
 const NETWORKS: [usize; 2] = [4, 12];
-/// Repetitions of each way to compute one.
+/// Repetitions of each way to compute one, quick and full.
 const REPETITIONS: [u32; 2] = [7, 15];
-/// Networks drawn for each that is wanted: of some the best plan is one processor alone.
+/// Draws per wanted network: for some, the best plan is one processor alone.
 const DRAWS: usize = 3;
-/// Networks from which the gap between launches is known: that of one may be a disturbance.
+/// Networks needed to estimate the gap between launches, as a single one may be disturbed.
 const ENOUGH_NETWORKS: usize = 3;
-/// Part of the probe's time that is kept for them: they wait for the fits.
+/// Fraction of the probe's time reserved for networks, which follow the fits.
 pub(super) const TIME_PART: f64 = 0.2;
 
-/// A network that was run, and what it took.
+/// A measured network, with the times of its plan, the CPU alone and the GPU alone.
 pub(super) struct Timed {
     network: Shared,
     shared_us: f64,
@@ -42,7 +44,7 @@ pub(super) struct Timed {
     gpu_us: f64,
 }
 
-/// Times networks of which the plan that a search finds on `profile` uses both processors.
+/// Measures networks for which the best plan under `profile` uses both processors.
 pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) -> Result<Vec<Timed>> {
     let full = usize::from(!bench.options.quick);
     let strategy = Strategy::Optimal;
@@ -55,7 +57,7 @@ pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profil
         Ok(shared(profile, format!("network {number} of the probe"), stages, &options))
     });
     let (kept, extent) = (("shared networks", TIME_PART), (wanted, REPETITIONS[full]));
-    let timed = beside::measure((bench, machine, profile), kept, extent, drawn)?;
+    let timed = co_execution::measure((bench, machine, profile), kept, extent, drawn)?;
     let of = |(network, measured): (Shared, [Measured; 3])| {
         let [shared, gpu, cpu] = measured.map(|measured| median(&measured.wall_us));
         Some(Timed { network, shared_us: shared?, cpu_us: cpu?, gpu_us: gpu? })
@@ -63,7 +65,7 @@ pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profil
     Ok(timed.into_iter().filter_map(of).collect())
 }
 
-/// The network under the plan that a search finds, where CPU and GPU share it.
+/// The network under the plan that a search finds, if CPU and GPU share it.
 fn shared(profile: &Profile, name: String, stages: Vec<Stage>, options: &SearchOptions) -> Option<Shared> {
     let plan = explore(&mut simulator(profile), &stages, options).ok()?.plan;
     let cores = plan.placements.iter().find_map(Placement::cores)?;
@@ -75,9 +77,10 @@ fn simulator(profile: &Profile) -> Simulator<'_> {
     Simulator::new(profile, Library::default_for(&profile.cpu)).measuring(Measure::Inference)
 }
 
-/// Sets the gap between launches of `profile` by what `timed` networks took on the GPU: between kernels that differ,
-/// and read and write memory, it is longer than between those that do nothing. Returns how far each network is from a
-/// prediction by the others: alone on each processor, and of the plan given those.
+/// Sets the gap between launches in `profile` from the `timed` networks on the GPU: between
+/// different kernels that access memory it is longer than between empty ones. Returns the held-out
+/// error of each network, predicted from the others: each processor alone, and the plan given their
+/// times.
 pub(super) fn fit(profile: &mut Profile, timed: &[Timed], source: &str) -> Vec<Point> {
     let gaps: Vec<Option<f64>> = timed.iter().map(|network| network.gap_us(profile)).collect();
     let points = timed.iter().enumerate().flat_map(|(index, network)| {
@@ -90,8 +93,8 @@ pub(super) fn fit(profile: &mut Profile, timed: &[Timed], source: &str) -> Vec<P
     points
 }
 
-/// The profile by the median of some gaps, where these are enough and it is one that a profile may have: on a machine
-/// that does something else beside, it may be any.
+/// The profile with the median of `gaps`, unless there are too few or the value is invalid in a
+/// profile, as it may be on a disturbed machine.
 fn with_median_gap(profile: &Profile, gaps: &[f64], source: &str) -> Profile {
     let gap = super::Measured::of(gaps, "networks").ok().filter(|_| gaps.len() >= ENOUGH_NETWORKS);
     let gap = gap.map(|gap| gap.quantity(&format!("{source}: between launches of networks, by their times")));
@@ -108,9 +111,10 @@ fn with_gap(profile: &Profile, gap_us: Quantity) -> Profile {
 }
 
 impl Timed {
-    /// The gap between launches on the GPU, in microseconds, by which the network takes what it took.
+    /// The gap between launches on the GPU, in microseconds, at which the prediction equals the
+    /// measured time.
     fn gap_us(&self, profile: &Profile) -> Option<f64> {
-        let plan = self.network.alone(Placement::GPU);
+        let plan = self.network.on_one_processor(Placement::GPU);
         let takes = |gap_us| {
             let profile = with_gap(profile, Quantity::plain(gap_us));
             simulator(&profile).latency(&self.network.stages, &plan).ok().map(Picos::as_micros)
@@ -122,8 +126,9 @@ impl Timed {
     fn points(&self, profile: &Profile) -> Vec<Point> {
         let Shared { name, stages, plan, cores } = &self.network;
         let mut simulator = simulator(profile);
-        let mut takes =
-            |placement| simulator.latency(stages, &self.network.alone(placement)).ok().map(Picos::as_micros);
+        let mut takes = |placement| {
+            simulator.latency(stages, &self.network.on_one_processor(placement)).ok().map(Picos::as_micros)
+        };
         let predicted = [takes(Placement::cpu(*cores)), takes(Placement::GPU)];
         let given = given_alone(&simulator, (stages, plan), *cores, [self.cpu_us, self.gpu_us]);
         let point = |group: ErrorGroup, measured_us: f64, predicted_us: Option<f64>| {
@@ -147,7 +152,7 @@ impl Timed {
     }
 }
 
-/// Convolutions of networks for images, with sums over blocks of them.
+/// Convolutional networks for images, with residual blocks.
 fn image_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
     let mut net = GraphBuilder::new("of images", DataType::F32);
     let side = pick([28, 56, 112], random);
@@ -177,7 +182,7 @@ fn image_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
     net.build()
 }
 
-/// Blocks of transformers: attention, or none, before a mixer of features.
+/// Transformer blocks, with attention or without, and a mixer of features.
 fn token_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
     let mut net = GraphBuilder::new("of tokens", DataType::F32);
     let features = pick([128, 192, 384, 768], random);
@@ -196,7 +201,7 @@ fn token_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
     net.build()
 }
 
-/// Attention of heads of [`HEAD`] features, and the sum with what it read.
+/// Attention with heads of [`HEAD`] features, and the residual sum.
 fn attention(net: &mut GraphBuilder, from: Source) -> Source {
     use Dimension::{Batch, Channels, Height, Width};
     const HEADS_FIRST: [Dimension; 4] = [Width, Batch, Height, Channels];

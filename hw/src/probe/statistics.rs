@@ -1,7 +1,6 @@
-//! What is repeated, and what repetitions say: a middle value, how well it is known, a
-//! straight line.
+//! Repeated measurements and their statistics: medians, confidence intervals, straight lines.
 //!
-//! Invariant: an interval always holds its value, so that a profile takes both.
+//! Invariant: an interval always contains its value, as profiles require.
 
 use coexec_sim::statistics::{VALUE_DIGITS, median, quantile, rounded};
 use coexec_sim::{Picos, Quantity};
@@ -11,43 +10,43 @@ use rand_chacha::ChaCha8Rng;
 use super::{ProbeError, Result, TimeBudget};
 use crate::statistics::median_interval;
 
-/// Resamplings behind the interval of a line.
+/// Bootstrap samples for the confidence interval of a line.
 const RESAMPLINGS: usize = 200;
-/// Nanoseconds of a microsecond.
+/// Nanoseconds per microsecond.
 pub(super) const NANOS_PER_MICRO: f64 = 1e3;
-/// Bytes that a gigabyte a second moves in a microsecond.
+/// Bytes per microsecond at 1 GB/s.
 pub(super) const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
 
 /// A measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measured {
-    /// The median of the repetitions, or what was computed from several.
+    /// The median of the repetitions, or a value computed from several medians.
     pub(super) value: f64,
-    /// 95 % interval.
+    /// 95 % confidence interval.
     pub(super) ci95: [f64; 2],
-    /// Repetitions.
+    /// Number of repetitions.
     pub(super) repetitions: usize,
 }
 
-/// Times in microseconds over bytes or rows.
+/// For each size (bytes or rows), its repeated times in microseconds.
 pub(super) type Times = Vec<(f64, Vec<f64>)>;
 
-/// A cost that grows with the bytes.
+/// A cost that is linear in a size.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Line {
-    /// What no bytes cost.
+    /// The cost at size zero, in microseconds.
     pub(super) fixed: Measured,
-    /// What each byte adds.
+    /// The cost per byte or row, in microseconds.
     pub(super) slope: Measured,
 }
 
-/// Microseconds of each time.
+/// Converts times to microseconds.
 pub(super) fn micros(times: &[Picos]) -> Vec<f64> {
     times.iter().map(|time| time.as_micros()).collect()
 }
 
-/// Calls `run` once to warm up and then so many times: for each of the times that a call
-/// tells, its microseconds over the repetitions.
+/// Calls `run` once to warm up, then `repetitions` times; for each of the N times that a call
+/// returns, the repetitions in microseconds.
 pub(super) fn repeated<const N: usize>(
     repetitions: usize,
     mut run: impl FnMut() -> Result<[Picos; N]>,
@@ -62,9 +61,8 @@ pub(super) fn repeated<const N: usize>(
     Ok(times)
 }
 
-/// Measures at each of `sizes` until the time is over, but at `least` of them in any case:
-/// for each of the times that `measure` tells, what it is over (bytes, rows) and its
-/// repetitions in microseconds.
+/// Measures at each of `sizes` until the budget is spent, but at `least` so many. For each of the N
+/// series that `measure` returns, the sizes (bytes, rows) and repetitions in microseconds.
 pub(super) fn over_sizes<S: Copy, const N: usize>(
     sizes: &[S],
     least: usize,
@@ -83,7 +81,7 @@ pub(super) fn over_sizes<S: Copy, const N: usize>(
     Ok(times)
 }
 
-/// Median absolute deviation from the median over the median; 0 of none.
+/// Median absolute deviation, relative to the median; 0 if empty.
 pub(super) fn relative_deviation(values: &[f64]) -> f64 {
     let Some(middle) = median(values).filter(|&middle| middle > 0.0) else { return 0.0 };
     let away: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
@@ -91,14 +89,14 @@ pub(super) fn relative_deviation(values: &[f64]) -> f64 {
 }
 
 impl Measured {
-    /// The median of `values` and its interval; an error that names
-    /// `what` was not measured of none.
+    /// The median of `values` and its confidence interval. Without values, an error that names
+    /// `what`.
     pub(super) fn of(values: &[f64], what: &'static str) -> Result<Self> {
         let value = median(values).ok_or(ProbeError::TooLittleTime { what })?;
         Ok(Self { value, ci95: around(value, median_interval(values)), repetitions: values.len() })
     }
 
-    /// The mean of two times, each end of its interval that of both.
+    /// The mean of two values; the ends of the intervals are averaged, too.
     pub(super) fn mean([first, second]: [&Self; 2]) -> Self {
         let mean = |of: fn(&Self) -> f64| f64::midpoint(of(first), of(second));
         Self {
@@ -114,7 +112,7 @@ impl Measured {
         Self { value: self.value * factor, ci95: around(self.value * factor, ci95), ..*self }
     }
 
-    /// The gigabytes a second of `bytes` in this time of microseconds.
+    /// The bandwidth in GB/s at which `bytes` take this time in microseconds.
     pub(super) fn gbps(&self, bytes: f64) -> Self {
         let amount = bytes / BYTES_PER_MICRO_OF_GBPS;
         let [low, high] = self.ci95;
@@ -122,7 +120,8 @@ impl Measured {
         Self { value, ci95: around(value, [amount / high, amount / low.max(f64::MIN_POSITIVE)]), ..*self }
     }
 
-    /// As a profile has it. `source` says what was measured; the repetitions are added.
+    /// The value for a profile. `source` tells how it was measured; the number of repetitions is
+    /// added.
     pub(super) fn quantity(&self, source: &str) -> Quantity {
         let value = rounded(self.value, VALUE_DIGITS);
         let ci95 = around(value, self.ci95.map(|end| rounded(end, VALUE_DIGITS)));
@@ -136,9 +135,9 @@ fn around(value: f64, [low, high]: [f64; 2]) -> [f64; 2] {
 }
 
 impl Line {
-    /// The line through the medians of the `times` at each number of bytes, by the least
-    /// relative errors; neither part is below zero. An error that names `what` was not measured at
-    /// two sizes.
+    /// The line through the medians of `times` at each size, by least squares of the relative
+    /// errors; neither coefficient is negative. With fewer than two sizes, an error that names
+    /// `what`.
     pub(super) fn of(times: &[(f64, Vec<f64>)], seed: u64, what: &'static str) -> Result<Self> {
         let line =
             |times: &[(f64, Vec<f64>)]| through(&points(times)).ok_or(ProbeError::TooLittleTime { what });
@@ -215,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_line_that_made_the_times_is_found() {
-        // 20 us and 0.1 ns a byte, with errors of 2 %.
+        // 20 us and 0.1 ns per byte, with errors of 2 %.
         let times: Vec<(f64, Vec<f64>)> = (10..25)
             .map(|power| {
                 let bytes = f64::from(1_u32 << power);

@@ -1,11 +1,11 @@
-//! Streams of bytes through the memory: the rate of each processor alone, and what each processor's stream
-//! loses beside the other's, at several demands of both.
+//! Memory streams: the bandwidth of each processor alone, and the slowdown of each processor's
+//! stream by the other's, at several demands of both.
 //!
-//! Responsible for: the streams and their rates, alone and beside each other; the curves are fitted by
-//! `calibrate::interference`. A stream reads and writes: its bytes count twice the memory it walks
-//! through. Invariants: the memory exceeds the caches that the system reports; a time beside traffic is
-//! compared with one taken alone just before, in several rounds: what else the machine does changes from
-//! second to second.
+//! Responsible for: the streams and their bandwidths, alone and co-running; the curves are fitted
+//! by `calibrate::interference`. A stream reads and writes, so its bytes are twice the memory it
+//! traverses. Invariants: the memory exceeds the caches that the system reports; a co-run time is
+//! compared with one taken alone just before, in several rounds, because other load on the machine
+//! changes from second to second.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,30 +21,30 @@ use crate::cpu::ThreadPool;
 use crate::opencl::{BoundKernel, Runtime};
 use crate::system;
 
-/// Least memory that a stream walks through, in bytes: several times a phone's caches.
+/// Least memory of a stream, in bytes: several times a phone's caches.
 const MIN_BYTES: u64 = 32 << 20;
-/// Most: what a phone can spare, and a server's last-level cache.
+/// Most memory of a stream, in bytes: affordable on a phone, and a server's last-level cache.
 const MAX_BYTES: u64 = 256 << 20;
-/// Caches that the memory exceeds, in multiples.
+/// Multiple of the largest cache that a stream traverses.
 const CACHES: u64 = 2;
-/// Numbers that are in registers together.
+/// Numbers processed together in registers.
 const LANES: usize = 16;
-/// Multiply-adds at which the search for those that slow a stream down starts.
+/// Multiply-adds at which the search for a compute-bound stream starts.
 const FIRST_WORK: u32 = 8;
-/// More is no stream any more.
+/// Limit of that search, beyond which the work is no stream any more.
 const MAX_WORK: u32 = 100_000;
 
-/// Parts of its greatest demand at which a client is measured, and at which the others
-/// stream beside it.
+/// Fractions of its full demand at which a client is measured, and at which the others stream
+/// meanwhile.
 const QUICK: [&[f64]; 2] = [&[1.0, 0.6, 0.35, 0.15], &[0.2, 0.45, 0.7, 1.0]];
 const FULL: [&[f64]; 2] = [&[1.0, 0.75, 0.5, 0.35, 0.2, 0.1], &[0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0]];
-/// Rounds, quick and full, and passes of each kind in a round.
+/// Rounds, quick and full, and passes of each kind per round.
 const ROUNDS: [usize; 2] = [2, 10];
 const PASSES: usize = 2;
-/// Until traffic that was started is under way.
+/// Time for co-running traffic to ramp up.
 const RAMP: Duration = Duration::from_millis(20);
 
-/// How many bytes a stream walks through: beyond the last-level cache.
+/// Bytes that a stream traverses: more than the last-level cache holds, within limits.
 pub(super) fn memory_bytes(root: &Path) -> usize {
     let largest = system::caches(root, 0).map(|cache| u64::from(cache.bytes)).max().unwrap_or(0);
     (CACHES * largest).clamp(MIN_BYTES, MAX_BYTES) as usize
@@ -65,23 +65,23 @@ fn walk(numbers: &mut [f32], work: u32) {
     }
 }
 
-/// A stream of either processor.
+/// A stream on one of the processors.
 pub(super) enum Stream {
-    /// By all threads of a pool, each over a part.
+    /// By all threads of a pool, each over its own part.
     Cpu(ThreadPool, Vec<Vec<f32>>),
     /// By the `OpenCL` device.
     Gpu(BoundKernel),
 }
 
 impl Stream {
-    /// Of `pool`'s threads, over `bytes` in all.
+    /// A stream by `pool`'s threads, over `bytes` in all.
     pub(super) fn of_cpu(pool: ThreadPool, bytes: usize) -> Self {
         let threads = pool.threads();
         let numbers = bytes / size_of::<f32>() / threads;
         Self::Cpu(pool, (0..threads).map(|_| vec![1.0; numbers]).collect())
     }
 
-    /// Of the device over `bytes` twice, one to read and one to write.
+    /// A stream by the device, over two buffers of `bytes`: one read, one written.
     pub(super) fn of_gpu(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self> {
         Ok(Self::Gpu(BoundKernel::stream(runtime, bytes)?))
     }
@@ -96,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// Threads that share it.
+    /// Number of threads, or 1 on the device.
     pub(super) fn streams(&self) -> u32 {
         match self {
             Self::Cpu(pool, _) => pool.threads() as u32,
@@ -104,8 +104,8 @@ impl Stream {
         }
     }
 
-    /// Walks through all of it once, with `work` multiply-adds on each number: the
-    /// microseconds it took, by the processor's own clock.
+    /// One pass with `work` multiply-adds per number; returns microseconds on the processor's own
+    /// clock.
     pub(super) fn pass(&mut self, work: u32) -> Result<f64> {
         match self {
             Self::Cpu(pool, parts) => {
@@ -121,20 +121,20 @@ impl Stream {
         }
     }
 
-    /// The times of `repetitions` passes, after one that does not count.
+    /// The times of `repetitions` passes, after a warm-up pass.
     pub(super) fn passes(&mut self, work: u32, repetitions: usize) -> Result<Vec<f64>> {
         self.pass(work)?;
         (0..repetitions).map(|_| self.pass(work)).collect()
     }
 
-    /// Multiply-adds on each number with which the stream moves each of these `parts` of
-    /// what it moves without any.
+    /// Multiply-adds per number at which the stream has each of these `parts` of its full
+    /// bandwidth.
     pub(super) fn works(&mut self, parts: &[f64]) -> Result<Vec<u32>> {
         let mut shortest =
             |work| -> Result<f64> { Ok(self.passes(work, 2)?.into_iter().fold(f64::INFINITY, f64::min)) };
         let none = shortest(0)?;
         let (mut work, mut time) = (FIRST_WORK, shortest(FIRST_WORK)?);
-        // Work that hides behind the traffic says nothing of its time.
+        // Work hidden behind memory traffic does not show its own duration.
         while time < 2.0 * none && work < MAX_WORK {
             work *= 2;
             time = shortest(work)?;
@@ -142,7 +142,7 @@ impl Stream {
         Ok(parts.iter().map(|&part| work_for(part, none, time / f64::from(work))).collect())
     }
 
-    /// Passes until `stop`: gigabytes a second that it moved.
+    /// Runs passes until `stop`; returns the bandwidth in GB/s.
     pub(super) fn flow(&mut self, work: u32, stop: &AtomicBool) -> Result<f64> {
         let started = Instant::now();
         let mut moved = 0.0;
@@ -154,30 +154,30 @@ impl Stream {
     }
 }
 
-/// Work that takes as long as the bytes of a stream at that part of its rate; a stream
-/// at its full rate does none.
+/// The work that takes as long as the stream does at `part` of its full bandwidth; none at the full
+/// bandwidth.
 fn work_for(part: f64, none_us: f64, step_us: f64) -> u32 {
     if part >= 1.0 { 0 } else { (none_us / part / step_us).round().min(f64::from(MAX_WORK)) as u32 }
 }
 
-/// Co-runs of both processors, and the most they moved together.
+/// Co-runs of both processors, and the highest combined bandwidth.
 pub(super) struct CoRuns {
     pub(super) runs: Vec<CoRun>,
     pub(super) together_gbps: f64,
     rounds: usize,
 }
 
-/// A processor's stream, by the name of its client in a profile.
+/// A processor's stream, with the name of its client in a profile.
 pub(super) struct Client {
     pub(super) name: &'static str,
     pub(super) stream: Stream,
 }
 
-/// Demands of a client: work on each number, and what it moves alone.
+/// Demands of a client.
 struct Demands {
-    /// At which it is measured.
+    /// Work per number at which it is measured.
     own: Vec<u32>,
-    /// At which it streams beside the other.
+    /// Work per number, and bandwidth alone, at which it streams while the other is measured.
     levels: Vec<(u32, f64)>,
 }
 
@@ -190,8 +190,8 @@ impl Demands {
     }
 }
 
-/// Measures each of two clients beside the other, level by level: where time runs out,
-/// both have been measured at as many.
+/// Measures each of two clients while the other streams, level by level, so that both have about
+/// equally many levels if time runs out.
 pub(super) fn co_run(clients: &mut [Client; 2], quick: bool, budget: &TimeBudget<'_>) -> Result<CoRuns> {
     let parts = if quick { QUICK } else { FULL };
     let rounds = ROUNDS[usize::from(!quick)];
@@ -205,11 +205,11 @@ pub(super) fn co_run(clients: &mut [Client; 2], quick: bool, budget: &TimeBudget
             if budget.is_over() {
                 return Ok(co_runs);
             }
-            let ([client, others], [own, beside_it]) = (&mut *clients, &demands);
-            let at = beside_it.levels[level];
-            beside([client, others], &own.own, (level, at), &mut co_runs)?;
-            budget.report(&format!("{} beside {} at {:.1} GB/s", client.name, others.name, at.1));
-            // Then the other one.
+            let ([client, others], [own, other]) = (&mut *clients, &demands);
+            let at = other.levels[level];
+            co_run_at_level([client, others], &own.own, (level, at), &mut co_runs)?;
+            budget.report(&format!("{} with {} at {:.1} GB/s", client.name, others.name, at.1));
+            // Then with exchanged roles.
             clients.reverse();
             demands.reverse();
         }
@@ -217,8 +217,8 @@ pub(super) fn co_run(clients: &mut [Client; 2], quick: bool, budget: &TimeBudget
     Ok(co_runs)
 }
 
-/// Measures `client` beside `others` at one level of their traffic.
-fn beside(
+/// Measures `client` while `others` stream at one level of traffic.
+fn co_run_at_level(
     [client, others]: [&mut Client; 2],
     works: &[u32],
     (level, (others_work, others_gbps)): (usize, (u32, f64)),
@@ -247,14 +247,14 @@ fn beside(
     Ok(())
 }
 
-/// Gigabytes a second that a stream moves alone.
+/// Bandwidth of a stream alone, in GB/s.
 fn rate(stream: &mut Stream, work: u32, passes: usize) -> Result<f64> {
     let times = stream.passes(work, passes)?;
     Ok(stream.bytes() / middle(&times) / BYTES_PER_MICRO_OF_GBPS)
 }
 
-/// A client's time of a pass alone and beside the others, in microseconds, and what the
-/// others moved meanwhile.
+/// A client's time of a pass, alone and co-running, in microseconds, and the bandwidth of the
+/// others meanwhile, in GB/s.
 struct Round {
     alone_us: f64,
     together_us: f64,

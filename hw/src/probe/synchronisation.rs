@@ -1,4 +1,4 @@
-//! What each mechanism of synchronisation takes here, and which of them works.
+//! The latency of each synchronisation mechanism on this machine, and which of them work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,50 +11,50 @@ use crate::opencl::{Device, Runtime};
 use crate::sync;
 use crate::sync::{Mechanism, Notifications, Unsound};
 
-/// Meetings of each mechanism.
+/// Rounds per mechanism, quick and full.
 const ROUNDS: [u32; 2] = [100, 600];
-/// What a meeting may take: a hundred times the slowest mechanism published
-/// (`HeteroInfer`, SOSP'25: 400 us), as another process may hold the core meanwhile.
+/// Time limit of a round: a hundred times the slowest published mechanism (`HeteroInfer`, SOSP'25:
+/// 400 us), as another process may hold the core meanwhile.
 const ROUND_LIMIT: Duration = Duration::from_millis(50);
-/// Part of a time by which the comparison of the clocks may put it off; beyond it, the
-/// mean of both directions is taken, which the clocks do not change.
-const CLOCKS_MATTER: f64 = 0.25;
-/// Sleeps by which the shortest is measured.
+/// Fraction of a time by which the clock alignment may be uncertain. Beyond it, the mean of both
+/// directions is used, in which the clock offset cancels.
+const MAX_CLOCK_UNCERTAINTY: f64 = 0.25;
+/// Sleeps from which the shortest is measured.
 const SLEEPS: u32 = 200;
 
-/// A mechanism's times in microseconds.
+/// A mechanism's latencies in microseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Timed {
     pub(super) mechanism: Mechanism,
-    /// From the device's end until the host knows.
+    /// From the device's end until the host learns of it.
     pub(super) to_host: Measured,
-    /// From the host's end until the device goes on.
+    /// From the host's signal until the device continues.
     pub(super) to_device: Measured,
-    /// How far the clocks may put both off.
+    /// Uncertainty of both from the clock alignment.
     pub(super) uncertainty_us: f64,
 }
 
-/// Which mechanisms were timed, and why the others were not.
+/// The timed mechanisms, and why the others were not timed.
 #[derive(Default)]
 pub(super) struct Mechanisms {
     pub(super) timed: Vec<Timed>,
     pub(super) unsound: Vec<Unsound>,
-    /// Whether one of them did not come back from the device.
+    /// Whether a call of one of them never returned.
     pub(super) gave_up: bool,
 }
 
-/// Times every mechanism that works, each on a runtime of its own: one that hangs must
-/// not take the others along.
+/// Measures every mechanism that works, each on a runtime of its own, so that a hung one does not
+/// affect the others.
 pub(super) fn measure(device: &Device, quick: bool, budget: &TimeBudget<'_>) -> Result<Mechanisms> {
     let mut mechanisms = Mechanisms::default();
     for &mechanism in Mechanism::ALL {
         let runtime = Runtime::new(device.clone())?;
         let outcome = sync::probe(&runtime, mechanism).map_err(|unsound| unsound.why).and_then(|()| {
             let rounds = ROUNDS[usize::from(!quick)];
-            let told =
+            let notifications =
                 sync::measure(&runtime, mechanism, rounds, ROUND_LIMIT).map_err(|error| error.to_string())?;
-            let flight = flight(&runtime, mechanism, rounds);
-            timed(mechanism, &told, flight).map_err(|error| error.to_string())
+            let one_way = one_way(&runtime, mechanism, rounds);
+            timed(mechanism, &notifications, one_way).map_err(|error| error.to_string())
         });
         mechanisms.gave_up |= runtime.is_lost();
         match outcome {
@@ -78,32 +78,33 @@ pub(super) fn measure(device: &Device, quick: bool, budget: &TimeBudget<'_>) -> 
     Ok(mechanisms)
 }
 
-/// What a flag takes from one side to the other; nothing where the mechanism has none.
-fn flight(runtime: &Arc<Runtime>, mechanism: Mechanism, rounds: u32) -> Picos {
-    // Both ways are half of a round trip each.
+/// Latency of a flag in one direction; zero if the mechanism has none.
+fn one_way(runtime: &Arc<Runtime>, mechanism: Mechanism, rounds: u32) -> Picos {
+    // Half of a round trip.
     sync::ping_pong(runtime, mechanism, rounds, ROUND_LIMIT)
         .map_or(Picos::ZERO, |trips| Picos(sync::median(&trips).0 / 2))
 }
 
-/// What a mechanism takes. No time to the host is shorter than a `flight`: a group that finishes last sets its
-/// flag before the driver notes the end of its kernel, from which these are counted.
-fn timed(mechanism: Mechanism, told: &Notifications, flight: Picos) -> Result<Timed> {
-    let to_host: Vec<Picos> = told.to_host.iter().map(|&time| time.max(flight)).collect();
-    let [to_host, to_device] = [&to_host, &told.to_device].map(|times| micros(times));
+/// The latencies of a mechanism. No latency to the host is taken as shorter than `one_way`: the
+/// last work-group sets its flag before the driver stamps the kernel's end, from which the
+/// latencies are counted.
+fn timed(mechanism: Mechanism, notifications: &Notifications, one_way: Picos) -> Result<Timed> {
+    let to_host: Vec<Picos> = notifications.to_host.iter().map(|&time| time.max(one_way)).collect();
+    let [to_host, to_device] = [&to_host, &notifications.to_device].map(|times| micros(times));
     Ok(Timed {
         mechanism,
-        to_host: Measured::of(&to_host, "meetings of host and device")?,
-        to_device: Measured::of(&to_device, "meetings of host and device")?,
-        uncertainty_us: told.uncertainty.as_micros(),
+        to_host: Measured::of(&to_host, "synchronisations of host and device")?,
+        to_device: Measured::of(&to_device, "synchronisations of host and device")?,
+        uncertainty_us: notifications.uncertainty.as_micros(),
     })
 }
 
 impl Timed {
-    /// The time a profile has, and how it came about.
+    /// The profile's latency, and its source.
     fn notification(&self) -> (Measured, String) {
         let [host, device] = [&self.to_host, &self.to_device].map(|time| time.value);
         let both = format!("{host:.2} us to the host, {device:.2} us to the device");
-        if self.uncertainty_us <= CLOCKS_MATTER * host {
+        if self.uncertainty_us <= MAX_CLOCK_UNCERTAINTY * host {
             return (self.to_host.clone(), format!("probe of {}: {both}", self.mechanism));
         }
         let measured = Measured::mean([&self.to_host, &self.to_device]);
@@ -116,7 +117,7 @@ impl Timed {
 }
 
 impl Mechanisms {
-    /// The table of `wanted`, or of the first that replaces it here.
+    /// The table of `wanted`, or of its first working fallback.
     pub(super) fn table(&self, wanted: Mechanism) -> Notification {
         let of = |mechanism| self.timed.iter().find(|timed| timed.mechanism == mechanism);
         let found = wanted.candidates().find_map(of);
@@ -130,7 +131,7 @@ impl Mechanisms {
         Notification { notification_us: measured.quantity(&source), source }
     }
 
-    /// The table of sleeping and polling.
+    /// The table of sleep-then-poll.
     pub(super) fn sleep_then_poll(&self) -> SleepThenPoll {
         let Notification { source, notification_us } = self.table(Mechanism::SleepThenPoll);
         let shortest = sync::sleep_granularity(SLEEPS).as_micros();
@@ -164,9 +165,9 @@ mod tests {
     #[test]
     fn nobody_is_told_before_a_flag_arrives() {
         let at = |times: &[f64]| times.iter().map(|&us| Picos::from_micros(us)).collect::<Vec<_>>();
-        let told =
+        let notifications =
             Notifications { to_host: at(&[0.0, 0.1, 3.0]), to_device: at(&[1.0]), uncertainty: Picos::ZERO };
-        let timed = super::timed(Mechanism::SvmPolling, &told, Picos::from_micros(0.2)).unwrap();
+        let timed = super::timed(Mechanism::SvmPolling, &notifications, Picos::from_micros(0.2)).unwrap();
         assert!((timed.to_host.value - 0.2).abs() < 1e-9 && timed.to_host.ci95[0] >= 0.2, "{timed:?}");
         assert!((timed.to_device.value - 1.0).abs() < 1e-9, "{timed:?}");
     }

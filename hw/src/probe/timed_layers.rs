@@ -1,8 +1,8 @@
-//! The sweep over layers on both processors, kept as runs.
+//! The sweep over layers on both processors, recorded as runs.
 //!
 //! Responsible for: which layers are timed where, how often, and in which order. Not for:
-//! what their times say. Invariant: a time counts only once the layer's result agreed with
-//! the reference.
+//! interpreting their times. Invariant: a time counts only after the layer's result agreed with the
+//! reference.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,53 +22,53 @@ use crate::execute::{Clock, ExecuteError, Machine, Program, Task};
 use crate::operands::weight_counts;
 use crate::statistics::repetitions;
 
-/// What all runs name as their conditions.
+/// Fingerprint id of all runs.
 pub(super) const FINGERPRINT: &str = "probe";
-/// What one run may take: kernels are also compiled in the first.
+/// Time limit of one run; the first also compiles kernels.
 pub(super) const RUN_LIMIT: Duration = Duration::from_secs(30);
-/// Part of the device's memory that layers take which wait for their next visit.
+/// Prepared layers may occupy the device's memory divided by this.
 const MEMORY_PART: u64 = 4;
-/// Part of the time left that preparing layers may take.
+/// Fraction of the remaining time for preparing layers.
 const PREPARING: f64 = 0.5;
-/// Layers that are timed even where time has run out: a few more than a fit needs.
+/// Layers that are timed even if time has run out: a few more than a fit needs.
 const ENOUGH_LAYERS: usize = MIN_LAYERS + 8;
-/// Longest that a layer may take on a processor, by its rate on products.
+/// Longest time of a layer on a processor, quick and full, estimated from the rate of a product.
 const LONGEST: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(120)];
 
-/// How often a layer runs.
+/// How often a layer is run.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
-    /// Visits to each layer: what disturbs a processor for seconds then spoils a part of a
-    /// layer's repetitions and not all.
-    visits: usize,
-    /// Fewest and most repetitions of a visit.
+    /// Turns of each layer. A disturbance of several seconds then affects only some of its
+    /// repetitions.
+    turns: usize,
+    /// Fewest and most repetitions per turn.
     repetitions: [usize; 2],
-    /// Time after which there are no more than the fewest.
+    /// Time of a turn after which only the fewest repetitions are made.
     time: Duration,
-    /// Layers that run one behind the other, at most.
+    /// Most layers that run back to back.
     in_a_row: usize,
 }
 
-/// Layers of a GPU that run one behind the other: as many as many networks have, so that what all of them read
-/// is more than caches hold.
-const AS_IN_NETWORKS: usize = 96;
+/// Layers that run back to back on a GPU: as many as many networks have, so that together they read
+/// more than the caches hold.
+const NETWORK_LAYERS: usize = 96;
 
-/// Quick and full visits to layers on the CPU, to each by itself: timed in rows, layers told less of networks on
-/// a Xeon's cores (five were predicted 20 % off rather than 12).
-const ON_CPU: [Effort; 2] = [
-    Effort { visits: 2, repetitions: [3, 8], time: Duration::from_millis(30), in_a_row: 1 },
-    Effort { visits: 8, repetitions: [1, 5], time: Duration::from_millis(50), in_a_row: 1 },
+/// CPU layers, quick and full, each repeated by itself: timed back to back, layers predicted
+/// networks worse on a Xeon's cores (five networks were 20 % off instead of 12 %).
+const CPU_EFFORT: [Effort; 2] = [
+    Effort { turns: 2, repetitions: [3, 8], time: Duration::from_millis(30), in_a_row: 1 },
+    Effort { turns: 8, repetitions: [1, 5], time: Duration::from_millis(50), in_a_row: 1 },
 ];
-/// The same on the GPU. What disturbs a machine lasts longer than a visit: under `PoCL` on a
-/// shared host, launches of a visit are within 5 % of their median, the medians of visits a
-/// second apart within 10 %.
-const ON_GPU: [Effort; 2] = [
-    Effort { visits: 2, repetitions: [3, 8], time: Duration::from_millis(15), in_a_row: AS_IN_NETWORKS },
-    Effort { visits: 16, repetitions: [2, 3], time: Duration::from_millis(20), in_a_row: AS_IN_NETWORKS },
+/// The same on the GPU. Disturbances last longer than a turn: under `PoCL` on a shared host,
+/// launches of one turn are within 5 % of their median, the medians of turns a second apart within
+/// 10 %.
+const GPU_EFFORT: [Effort; 2] = [
+    Effort { turns: 2, repetitions: [3, 8], time: Duration::from_millis(15), in_a_row: NETWORK_LAYERS },
+    Effort { turns: 16, repetitions: [2, 3], time: Duration::from_millis(20), in_a_row: NETWORK_LAYERS },
 ];
-/// By which the rate of a processor is found.
+/// For measuring the rate of a processor.
 const RATING: Effort =
-    Effort { visits: 1, repetitions: [5, 15], time: Duration::from_millis(60), in_a_row: 1 };
+    Effort { turns: 1, repetitions: [5, 15], time: Duration::from_millis(60), in_a_row: 1 };
 
 /// Layers timed on a processor, and those that could not be.
 pub(super) struct Sweep {
@@ -78,33 +78,33 @@ pub(super) struct Sweep {
     pub(super) left_out: Vec<String>,
 }
 
-/// A layer with its name and its place in the draw, that waits to be timed.
-type Waiting = (usize, (String, Layer), Placement);
+/// A layer to be timed: its index in the draw, its name, and its placement.
+type PendingLayer = (usize, (String, Layer), Placement);
 
-/// A layer of the sweep on a processor, found right, and its times so far.
-struct Visited {
+/// A layer prepared and verified on a processor, with its times so far.
+struct TimedLayer {
     index: usize,
     name: String,
     layer: Layer,
     ran: ExecutedOn,
     program: Program<f32>,
-    /// What a run took when the layer was checked.
+    /// Time of a run after verification.
     once: Picos,
     times_us: Vec<f64>,
 }
 
-/// Where a sweep is made.
+/// The environment of a sweep.
 pub(super) struct Sweeper<'a> {
     pub(super) machine: &'a mut Machine,
-    /// Its GPU's dispatch rules and its core sets are used.
+    /// Provides the GPU's dispatch rules and the core sets.
     pub(super) profile: &'a Profile,
     pub(super) quick: bool,
     pub(super) seed: u64,
     pub(super) budget: TimeBudget<'a>,
 }
 
-/// About what `layer` takes of memory when `launch` runs it: tensors and weights, and where it
-/// is transformed also 36 points for each 16 pixels and 9 weights.
+/// Approximate memory of `layer` under `launch`, in bytes: tensors and weights; for a Winograd
+/// convolution also 36 points per 16 pixels, and 36 instead of every 9 weights.
 fn memory_bytes(layer: &Layer, launch: Option<Launch>) -> u64 {
     let operator = &layer.operator;
     let tensors: u64 = operator.inputs().iter().chain([&operator.output()]).map(Shape::elements).sum();
@@ -118,10 +118,10 @@ fn memory_bytes(layer: &Layer, launch: Option<Launch>) -> u64 {
     (tensors + transformed) * size_of::<f32>() as u64
 }
 
-impl Visited {
+impl TimedLayer {
     fn new(
         sweeper: &mut Sweeper<'_>,
-        (index, (name, layer), placement): Waiting,
+        (index, (name, layer), placement): PendingLayer,
     ) -> Result<Self, ExecuteError> {
         let task = Task {
             stages: &[Stage::single(name.clone(), layer.clone())],
@@ -158,11 +158,12 @@ impl Visited {
     }
 }
 
-/// Runs layers of one processor one behind the other, several times: microseconds of each run but those of the
-/// first round, which wakes sleeping cores and clocks. Where there are many, caches hold what others left there
-/// and weights come from memory, as in an inference: repeated by itself, a convolution whose weights an NVIDIA
-/// H100 keeps in its cache took half as long. Those that fail are returned.
-fn visit_row(row: &mut [Visited], machine: &mut Machine, effort: Effort) -> Vec<(Operator, ExecuteError)> {
+/// Runs layers of one processor back to back, for several rounds, and records the time of each run
+/// in microseconds, except in the first round, which wakes cores and raises clocks. If there are
+/// many layers, caches hold other layers' data and weights come from memory, as in an inference:
+/// repeated by itself, a convolution whose weights fit an NVIDIA H100's cache took half as long.
+/// Returns the layers that failed.
+fn run_row(row: &mut [TimedLayer], machine: &mut Machine, effort: Effort) -> Vec<(Operator, ExecuteError)> {
     let once: f64 = row.iter().map(|layer| layer.once.as_micros()).sum();
     let fit = effort.time.as_secs_f64() * 1e6 * row.len() as f64 / once.max(f64::MIN_POSITIVE);
     let [least, most] = effort.repetitions;
@@ -172,7 +173,7 @@ fn visit_row(row: &mut [Visited], machine: &mut Machine, effort: Effort) -> Vec<
     let mut failed = Vec::new();
     for round in 0..=(fit as usize).clamp(least, most) {
         let programs = row.iter_mut().map(|layer| &mut layer.program).collect();
-        for (layer, time) in Program::run_in_a_row(programs, machine, RUN_LIMIT).into_iter().enumerate() {
+        for (layer, time) in Program::run_back_to_back(programs, machine, RUN_LIMIT).into_iter().enumerate() {
             match time {
                 Ok(time) if round > 0 => row[layer].times_us.push(time.as_micros()),
                 Ok(_) => {}
@@ -186,7 +187,7 @@ fn visit_row(row: &mut [Visited], machine: &mut Machine, effort: Effort) -> Vec<
     failed
 }
 
-/// Core sets of the clusters alone, by powers of two, and of all cores.
+/// Core sets within each cluster, by powers of two, and the set of all cores.
 fn core_sets(cpu: &Cpu) -> Vec<CoreSet> {
     let mut sets = Vec::new();
     for cluster in &cpu.clusters {
@@ -205,24 +206,22 @@ fn core_sets(cpu: &Cpu) -> Vec<CoreSet> {
 impl Sweeper<'_> {
     /// Times the sweep on the GPU.
     pub(super) fn gpu(&mut self) -> Result<Sweep> {
-        self.sweep(("GPU", ON_GPU), &[Placement::GPU])
+        self.sweep(("GPU", GPU_EFFORT), &[Placement::GPU])
     }
 
-    /// Times the sweep on the CPU: each layer on one core of a cluster and on one of the
-    /// larger core sets in turn. Every layer on every set would take too long on a phone of
-    /// many clusters.
+    /// Times the sweep on the CPU: each layer on one core, and on one of the other core sets by
+    /// rotation. All layers on all sets would take too long on a phone with many clusters.
     pub(super) fn cpu(&mut self) -> Result<Sweep> {
         let cpu = &self.profile.cpu;
         let sets = core_sets(cpu);
         self.machine.prepare(&sets, cpu).map_err(|error| ProbeError::Layer(error.to_string()))?;
         let placements: Vec<Placement> = sets.into_iter().map(Placement::cpu).collect();
-        self.sweep(("CPU", ON_CPU), &placements)
+        self.sweep(("CPU", CPU_EFFORT), &placements)
     }
 
-    /// Times layers on the first of `placements`, and on one of the others in turn: prepares as
-    /// many as the memory holds well, and visits them in turn, several times each and in an
-    /// order of its own each time, so that what disturbs the machine for a while does not meet
-    /// the same layer each time.
+    /// Times layers on the first of `placements`, and on one of the others by rotation. Prepares as
+    /// many as memory allows, then times them in several turns, each in another random order, so
+    /// that a temporary disturbance does not always affect the same layers.
     fn sweep(
         &mut self,
         (processor, efforts): (&'static str, [Effort; 2]),
@@ -242,30 +241,34 @@ impl Sweeper<'_> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         while !waiting.is_empty() && (!self.budget.is_over() || sweep.measurements.len() < ENOUGH_LAYERS) {
             let mut prepared = self.prepare(&mut waiting, &mut sweep)?;
-            self.visit_all(&mut prepared, &mut random, &mut sweep)?;
-            prepared.sort_by_key(|visited| visited.index);
-            let timed = prepared.into_iter().filter(|visited| !visited.times_us.is_empty());
-            sweep.measurements.extend(timed.map(Visited::measurement));
+            self.time_all(&mut prepared, &mut random, &mut sweep)?;
+            prepared.sort_by_key(|layer| layer.index);
+            let timed = prepared.into_iter().filter(|layer| !layer.times_us.is_empty());
+            sweep.measurements.extend(timed.map(TimedLayer::measurement));
         }
         Ok(sweep)
     }
 
-    /// Most multiply-accumulates of a layer, by what a product takes.
+    /// Most multiply-accumulates of a layer, estimated from the time of one product.
     fn most_macs(&mut self, placement: Placement) -> Result<u64, ExecuteError> {
-        // 67 million multiply-accumulates, none of them wasted by any tile.
+        // 67 million multiply-accumulates, with dimensions that no tile pads.
         let linear = Linear { rows: 256, input_features: 512, output_features: 512, bias: true };
         let layer = Layer::new(Operator::Linear(linear), DataType::F32);
         let macs = layer.operator.macs() as f64;
-        let mut rated = Visited::new(self, (0, ("rated".to_owned(), layer), placement))?;
-        if let Some((_, why)) = visit_row(std::slice::from_mut(&mut rated), self.machine, RATING).pop() {
+        let mut rated = TimedLayer::new(self, (0, ("rated".to_owned(), layer), placement))?;
+        if let Some((_, why)) = run_row(std::slice::from_mut(&mut rated), self.machine, RATING).pop() {
             return Err(why);
         }
         let per_us = macs / coexec_sim::statistics::median(&rated.times_us).unwrap_or(f64::INFINITY);
         Ok((per_us * LONGEST[usize::from(!self.quick)].as_micros() as f64) as u64)
     }
 
-    /// Prepares the first of the `waiting` layers, as many as there is memory and time for.
-    fn prepare(&mut self, waiting: &mut VecDeque<Waiting>, sweep: &mut Sweep) -> Result<Vec<Visited>> {
+    /// Prepares the first of the `waiting` layers, as many as memory and time allow.
+    fn prepare(
+        &mut self,
+        waiting: &mut VecDeque<PendingLayer>,
+        sweep: &mut Sweep,
+    ) -> Result<Vec<TimedLayer>> {
         let preparing = self.budget.part(PREPARING);
         let most_bytes = self
             .machine
@@ -284,10 +287,10 @@ impl Sweeper<'_> {
             if index.is_multiple_of((of / 10).max(1)) {
                 self.budget.report(&format!("preparing layers on the {}: {index} of {of}", sweep.processor));
             }
-            match Visited::new(self, next) {
-                Ok(visited) => {
-                    bytes += memory_bytes(&visited.layer, visited.program.launch());
-                    prepared.push(visited);
+            match TimedLayer::new(self, next) {
+                Ok(timed) => {
+                    bytes += memory_bytes(&timed.layer, timed.program.launch());
+                    prepared.push(timed);
                 }
                 Err(why) => self.leave_out(sweep, &operator, &why)?,
             }
@@ -295,26 +298,26 @@ impl Sweeper<'_> {
         Ok(prepared)
     }
 
-    /// Visits `layers` until each has had its visits or the time has passed. The first visits
-    /// are in the order of the draw: time may run out.
-    fn visit_all(
+    /// Times `layers` until each has had its turns or the time is up. The first turn is in the
+    /// order of the draw, in case time runs out.
+    fn time_all(
         &mut self,
-        layers: &mut [Visited],
+        layers: &mut [TimedLayer],
         random: &mut ChaCha8Rng,
         sweep: &mut Sweep,
     ) -> Result<()> {
-        let (Effort { visits, in_a_row, .. }, processor) = (sweep.effort, sweep.processor);
-        for visit in 1..=visits {
+        let (Effort { turns, in_a_row, .. }, processor) = (sweep.effort, sweep.processor);
+        for turn in 1..=turns {
             let count = layers.len();
-            self.budget.report(&format!("visit {visit} of {visits} to {count} layers on the {processor}"));
-            let mut visited = sweep.measurements.len();
+            self.budget.report(&format!("turn {turn} of {turns}: {count} layers on the {processor}"));
+            let mut started = sweep.measurements.len();
             for row in layers.chunks_mut(in_a_row) {
-                let enough = visit > 1 || visited >= ENOUGH_LAYERS;
+                let enough = turn > 1 || started >= ENOUGH_LAYERS;
                 if enough && self.budget.is_over() {
                     return Ok(());
                 }
-                visited += row.len();
-                for (operator, why) in visit_row(row, self.machine, sweep.effort) {
+                started += row.len();
+                for (operator, why) in run_row(row, self.machine, sweep.effort) {
                     self.leave_out(sweep, &operator, &why)?;
                 }
             }
@@ -323,13 +326,13 @@ impl Sweeper<'_> {
         Ok(())
     }
 
-    /// Notes why a layer is not timed.
+    /// Records why a layer is not timed.
     ///
     /// # Errors
-    /// Where the device did not come back from it.
+    /// Where the device is lost.
     fn leave_out(&self, sweep: &mut Sweep, operator: &Operator, why: &ExecuteError) -> Result<()> {
         if self.machine.runtime().is_some_and(|runtime| runtime.is_lost()) {
-            return Err(ProbeError::Layer(format!("the device did not come back from {operator}")));
+            return Err(ProbeError::Layer(format!("the device never finished {operator}")));
         }
         sweep.left_out.push(format!("{operator}: {why}"));
         Ok(())

@@ -1,8 +1,8 @@
-//! What it costs that the other processor sees bytes: mapping memory of both, changing the layout, and what copies
-//! add to a run over the link between the host and a discrete device.
+//! The cost of making bytes visible to the other processor: mapping shared memory, changing the
+//! layout, and copies over the link between the host and a discrete device.
 //!
-//! Rounds through the device's queue are timed as a run makes them (`opencl::traffic`),
-//! with and without copies. The host's memory is pinned.
+//! Rounds through the device's queue are timed as in a run (`opencl::traffic`), with and without
+//! copies. The host's memory is pinned.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ use super::{
     Bench, Line, Measured, NANOS_PER_MICRO, Notes, ProbeOptions, Result, TimeBudget, Times, over_sizes,
     repeated,
 };
-use crate::opencl::{BoundKernel, Crossing, Exchange, Runtime};
+use crate::opencl::{BoundKernel, DeviceCopies, MappedBuffer, Runtime};
 
-/// Bytes of the transfers.
+/// Sizes of the transfers, in bytes.
 const QUICK: [usize; 5] = [4 << 10, 64 << 10, 512 << 10, 2 << 20, 8 << 20];
 const FULL: [usize; 9] =
     [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 32 << 20];
-/// Repetitions of each.
+/// Repetitions of each, quick and full.
 const REPETITIONS: [usize; 2] = [10, 40];
-/// Slices of the tensor whose layout changes: 64 channels.
+/// Slices of the tensor whose layout is changed: 64 channels.
 const SLICES: u32 = 16;
-/// What is measured.
+/// Name of the measurement in errors.
 const WHAT: &str = "transfers";
-/// Bytes of a slice's texel.
+/// Bytes of a texel of a slice.
 const TEXEL_BYTES: usize = 16;
 
-/// Channels of the tensors that cross whole.
+/// Channels of the tensors that are copied whole.
 const CHANNELS: u32 = 256;
 /// Their pixels: 1 KiB to 32 MiB.
 const QUICK_PIXELS: [u32; 5] = [1, 16, 256, 2_048, 8_192];
 const FULL_PIXELS: [u32; 9] = [1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 32_768];
-/// Pixels and channels of the parts whose rows lie apart: half the channels of a tensor.
+/// Pixels and channels of the copied parts with strided rows: half the channels of a tensor.
 const QUICK_PARTS: [[u32; 2]; 3] = [[64, 256], [512, 64], [2_048, 512]];
 const FULL_PARTS: [[u32; 2]; 9] = [
     [64, 32],
@@ -50,7 +50,7 @@ const FULL_PARTS: [[u32; 2]; 9] = [
 ];
 const BYTES_PER_NUMBER: f64 = 4.0;
 
-/// Costs of mapping.
+/// Costs of mapping and unmapping.
 pub(super) struct Transfers {
     pub(super) map: Line,
     pub(super) unmap: Line,
@@ -66,10 +66,10 @@ pub(super) fn measure(
     let sizes: &[usize] = if quick { &QUICK } else { &FULL };
     let repetitions = REPETITIONS[usize::from(!quick)];
     let [map, unmap] = over_sizes(sizes, 2, budget, |size| {
-        let exchange = Exchange::new(runtime, size)?;
+        let buffer = MappedBuffer::new(runtime, size)?;
         budget.report(&format!("transfers of {} KiB", size >> 10));
-        let times = repeated(repetitions, || Ok(exchange.map_and_unmap()?))?;
-        Ok(times.map(|times| (exchange.bytes().0 as f64, times)))
+        let times = repeated(repetitions, || Ok(buffer.map_and_unmap()?))?;
+        Ok(times.map(|times| (buffer.bytes().0 as f64, times)))
     })?;
     Ok(Transfers { map: Line::of(&map, seed, WHAT)?, unmap: Line::of(&unmap, seed, WHAT)? })
 }
@@ -88,7 +88,7 @@ fn transform(bench: &Bench<'_>, runtime: &Arc<Runtime>, budget: &TimeBudget<'_>)
     Line::of(&times, seed, WHAT)
 }
 
-/// The costs of a kind as a profile has them.
+/// A cost as a table of a profile.
 pub(super) fn table(line: &Line, what: &str) -> Transfer {
     Transfer {
         source: what.to_owned(),
@@ -97,7 +97,7 @@ pub(super) fn table(line: &Line, what: &str) -> Transfer {
     }
 }
 
-/// What a change of layout adds to the queue of a device: a kernel, and the gap before it.
+/// What a layout change adds to a device's queue: a kernel, and the gap before it.
 pub(super) fn arranging(line: &Line, gap: &Measured, what: &str) -> Transfer {
     let source = format!("{what}: a kernel that changes the layout, over sizes, and the gap before it");
     let ci95 = [0, 1].map(|end| line.fixed.ci95[end] + gap.ci95[end]);
@@ -105,30 +105,30 @@ pub(super) fn arranging(line: &Line, gap: &Measured, what: &str) -> Transfer {
     Transfer { fixed_us: fixed.quantity(&source), ..table(line, &source) }
 }
 
-/// What changes of layout cost where processors meet: nothing, as `crate::execute` has
-/// kernels write what both see the way the host reads it.
+/// The cost of layout changes between processors: none, as `crate::execute` has kernels write
+/// shared results in the host's layout.
 pub(super) fn no_transform(what: &str) -> Transfer {
     let source = format!("{what}: none, as kernels write the host's layout");
     Transfer { fixed_us: Quantity::plain(0.0), per_byte_ns: Quantity::plain(0.0), source }
 }
 
-/// What a way costs.
+/// The cost of copies in one direction.
 struct Costs {
-    /// Over bytes in one piece, the rest of a round included.
+    /// Time over contiguous bytes, including the rest of a round.
     whole: Line,
-    /// Over rows that lie apart, beside their bytes.
+    /// Time over strided rows, without that of their bytes; `None` if unknown.
     rows: Option<Line>,
 }
 
-/// What copies cost in each direction.
-pub(super) struct Crossings {
-    /// A round without copies, in microseconds, and what the host takes to queue it.
-    alone: [Measured; 2],
-    /// What the host takes to queue a round with a copy each way.
+/// The cost of copies in both directions.
+pub(super) struct CopyCosts {
+    /// Without copies: the time of a round, and the host's time to enqueue it, in microseconds.
+    no_copies: [Measured; 2],
+    /// The host's time to enqueue a round with a copy each way, in microseconds.
     queued: Measured,
-    there: Costs,
-    back: Costs,
-    /// What it takes to change the layout of what arrived.
+    to_device: Costs,
+    to_host: Costs,
+    /// The cost of changing the layout of what was copied.
     pub(super) arrange: Line,
 }
 
@@ -138,45 +138,46 @@ pub(super) fn measure_copies(
     runtime: &Arc<Runtime>,
     budget: &TimeBudget<'_>,
     notes: &mut Notes,
-) -> Result<Crossings> {
+) -> Result<CopyCosts> {
     let ProbeOptions { quick, seed, .. } = *bench.options;
     let repetitions = REPETITIONS[usize::from(!quick)];
     let sizes: &[u32] = if quick { &QUICK_PIXELS } else { &FULL_PIXELS };
     let whole = over_sizes(sizes, 3, budget, |pixels| {
-        let mut crossing = Crossing::new(runtime, pixels, CHANNELS)?;
+        let mut copies = DeviceCopies::new(runtime, pixels, CHANNELS)?;
         let bytes = f64::from(pixels * CHANNELS) * BYTES_PER_NUMBER;
         budget.report(&format!("copies of {:.0} KiB", bytes / 1024.0));
-        each_way(&mut crossing, CHANNELS, repetitions).map(|times| times.map(|times| (bytes, times)))
+        each_way(&mut copies, CHANNELS, repetitions).map(|times| times.map(|times| (bytes, times)))
     })?;
-    let mut smallest = Crossing::new(runtime, sizes[0], CHANNELS)?;
+    let mut smallest = DeviceCopies::new(runtime, sizes[0], CHANNELS)?;
     let mut rounds = |to: &[Memory]| repeated(repetitions, || Ok(smallest.round(to, CHANNELS)?));
     let [alone, alone_queued] = rounds(&[])?;
     let [_, queued] = rounds(&[Memory::Gpu, Memory::Host])?;
     let line = |times: &Times| Line::of(times, seed, "copies");
-    let [there, back] = [line(&whole[0])?, line(&whole[1])?];
-    let slopes = [there.slope.value, back.slope.value];
-    let [rows_there, rows_back] =
-        of_rows(runtime, if quick { &QUICK_PARTS } else { &FULL_PARTS }, slopes, repetitions, notes)?
+    let [to_device, to_host] = [line(&whole[0])?, line(&whole[1])?];
+    let slopes = [to_device.slope.value, to_host.slope.value];
+    let [rows_to_device, rows_to_host] =
+        row_times(runtime, if quick { &QUICK_PARTS } else { &FULL_PARTS }, slopes, repetitions, notes)?
             .map(|times| line(&times).ok());
     let measured = |times: &[f64]| Measured::of(times, "copies");
-    Ok(Crossings {
-        alone: [measured(&alone)?, measured(&alone_queued)?],
+    Ok(CopyCosts {
+        no_copies: [measured(&alone)?, measured(&alone_queued)?],
         queued: measured(&queued)?,
-        there: Costs { whole: there, rows: rows_there },
-        back: Costs { whole: back, rows: rows_back },
+        to_device: Costs { whole: to_device, rows: rows_to_device },
+        to_host: Costs { whole: to_host, rows: rows_to_host },
         arrange: transform(bench, runtime, budget)?,
     })
 }
 
-/// Microseconds until the host knows, to the device and to the host.
-fn each_way(crossing: &mut Crossing, channels: u32, repetitions: usize) -> Result<[Vec<f64>; 2]> {
-    let mut round = |to| repeated(repetitions, || Ok(crossing.round(&[to], channels)?));
-    let [[there, _], [back, _]] = [round(Memory::Gpu)?, round(Memory::Host)?];
-    Ok([there, back])
+/// Times in microseconds until the host learned of the end, of copies to the device and to the
+/// host.
+fn each_way(copies: &mut DeviceCopies, channels: u32, repetitions: usize) -> Result<[Vec<f64>; 2]> {
+    let mut round = |to| repeated(repetitions, || Ok(copies.round(&[to], channels)?));
+    let [[to_device, _], [to_host, _]] = [round(Memory::Gpu)?, round(Memory::Host)?];
+    Ok([to_device, to_host])
 }
 
-/// Times over rows, in each direction, less what the bytes cost in one piece.
-fn of_rows(
+/// Times over rows, in each direction, minus those of as many contiguous bytes.
+fn row_times(
     runtime: &Arc<Runtime>,
     parts: &[[u32; 2]],
     slopes: [f64; 2],
@@ -185,29 +186,30 @@ fn of_rows(
 ) -> Result<[Times; 2]> {
     let mut times: [Times; 2] = Default::default();
     for &[pixels, channels] in parts {
-        let mut crossing = Crossing::new(runtime, pixels, 2 * channels)?;
+        let mut copies = DeviceCopies::new(runtime, pixels, 2 * channels)?;
         let bytes = f64::from(pixels * channels) * BYTES_PER_NUMBER;
-        for (index, known) in each_way(&mut crossing, channels, repetitions)?.into_iter().enumerate() {
-            let beside: Vec<f64> = known.iter().map(|time| time - bytes * slopes[index]).collect();
+        for (index, known) in each_way(&mut copies, channels, repetitions)?.into_iter().enumerate() {
+            let remainder: Vec<f64> = known.iter().map(|time| time - bytes * slopes[index]).collect();
             let direction = ["to the device", "to the host"][index];
             let what = format!("copy of {pixels} rows of {} bytes {direction}", 4 * channels);
             notes.find(what, &Measured::of(&known, "copies")?, "us");
-            // What is left of a time that the bytes alone explain says nothing.
-            if beside.iter().all(|&time| time > 0.0) {
-                times[index].push((f64::from(pixels), beside));
+            // Without a remainder, the time is explained by the bytes alone.
+            if remainder.iter().all(|&time| time > 0.0) {
+                times[index].push((f64::from(pixels), remainder));
             }
         }
     }
     Ok(times)
 }
 
-impl Crossings {
-    /// The link of a profile; `source` says when it was probed. `arrange` is what a kernel
-    /// takes that changes the layout of what arrived, where the device likes another.
+impl CopyCosts {
+    /// The profile's link; `source` tells when it was probed. `arrange` is the cost of changing the
+    /// layout of what was copied, if the device prefers another.
     pub(super) fn link(&self, source: &str, arrange: Option<Transfer>) -> Link {
-        let Self { alone: [alone, alone_queued], queued, there, back, .. } = self;
-        let queue = less(queued, alone_queued).scaled(0.5);
-        let added = [&there.whole, &back.whole].map(|line| less(&less(&line.fixed, alone), &queue));
+        let Self { no_copies: [alone, alone_queued], queued, to_device, to_host, .. } = self;
+        let queue = difference(queued, alone_queued).scaled(0.5);
+        let added = [&to_device.whole, &to_host.whole]
+            .map(|line| difference(&difference(&line.fixed, alone), &queue));
         let latency = Measured::mean([&added[0], &added[1]]);
         let row = |costs: &Costs| {
             let rows = costs.rows.as_ref()?;
@@ -221,25 +223,25 @@ impl Crossings {
                 "probe: what a copy of next to nothing adds to a round, the mean of both directions",
             ),
             queue_us: Some(queue.quantity("probe: what a copy adds to the host's time to fill the queue")),
-            to_gpu_gbps: rate(&there.whole.slope),
-            to_host_gbps: rate(&back.whole.slope),
-            row_to_gpu_ns: row(there),
-            row_to_host_ns: row(back),
+            to_gpu_gbps: rate(&to_device.whole.slope),
+            to_host_gbps: rate(&to_host.whole.slope),
+            row_to_gpu_ns: row(to_device),
+            row_to_host_ns: row(to_host),
             arrange,
             picojoules_per_byte: None,
         }
     }
 }
 
-/// One time less another, not below zero.
-fn less(time: &Measured, other: &Measured) -> Measured {
+/// The difference of two times, at least zero.
+fn difference(time: &Measured, other: &Measured) -> Measured {
     let ci95 = [time.ci95[0] - other.ci95[1], time.ci95[1] - other.ci95[0]].map(|end| end.max(0.0));
     Measured { value: (time.value - other.value).max(0.0), ci95, ..*time }
 }
 
-/// Microseconds a byte as gigabytes a second.
+/// Converts microseconds per byte to GB/s.
 fn rate(slope: &Measured) -> Quantity {
-    /// A link that costs nothing a byte is as fast as could be measured.
+    /// Bounds the rate of a link whose bytes cost too little to measure.
     const MIN_SLOPE: f64 = 1e-9;
     let bounded = Measured {
         value: slope.value.max(MIN_SLOPE),
@@ -267,16 +269,16 @@ mod tests {
 
     #[test]
     fn a_link_has_what_copies_add_to_a_round() {
-        let crossings = Crossings {
-            alone: [exactly(20.0), exactly(4.0)],
+        let copy_costs = CopyCosts {
+            no_copies: [exactly(20.0), exactly(4.0)],
             queued: exactly(9.0),
-            there: Costs { whole: line(30.0, 1e-3 / 50.0), rows: Some(line(30.0, 0.02)) },
-            back: Costs { whole: line(34.0, 1e-3 / 25.0), rows: None },
+            to_device: Costs { whole: line(30.0, 1e-3 / 50.0), rows: Some(line(30.0, 0.02)) },
+            to_host: Costs { whole: line(34.0, 1e-3 / 25.0), rows: None },
             arrange: line(5.0, 1e-3 / 50.0),
         };
-        let link = crossings.link("test", None);
+        let link = copy_costs.link("test", None);
         let about = |quantity: &Quantity, value: f64| (quantity.value / value - 1.0).abs() < 1e-3;
-        // 10 and 14 us, of which the host's queueing is 2.5 us.
+        // 10 and 14 us, of which the host's enqueueing is 2.5 us.
         assert!(about(&link.latency_us, 9.5) && about(link.queue_us.as_ref().unwrap(), 2.5), "{link:?}");
         assert!(about(&link.to_gpu_gbps, 50.0) && about(&link.to_host_gbps, 25.0), "{link:?}");
         assert!(
@@ -287,7 +289,7 @@ mod tests {
 
     #[test]
     fn copies_are_timed_on_any_device() {
-        let Some((_alone, device)) = crate::tests::device() else { return };
+        let Some((_lock, device)) = crate::tests::device() else { return };
         let runtime = Runtime::new(device.clone()).unwrap();
         let mut notes = Notes { findings: Vec::new(), warnings: Vec::new() };
         let started = std::time::Instant::now();

@@ -1,22 +1,22 @@
-//! What the host's clock shows at an instant of the device's.
+//! Alignment of the host's clock with the device's.
 //!
-//! Drivers stamp a command with the device's clock when the host queues it, between two
-//! readings of the host's clock: each command bounds the difference of the clocks from
-//! both sides, and some in a row bound it closely. No more than some: clocks drift, and
-//! one that a time server slews does so by hundreds of millionths.
+//! A driver stamps a command with the device's clock when the host enqueues it, between two
+//! readings of the host's clock. Each command thus bounds the offset between the clocks from both
+//! sides, and several consecutive commands bound it tightly. Only a few are combined, because
+//! clocks drift: a time server slews a clock by hundreds of parts per million.
 
 use std::time::Instant;
 
 use coexec_sim::Picos;
 
-/// Commands on either side of one whose bounds are taken together with its own.
+/// Commands before and after one whose bounds are intersected with its own.
 const NEIGHBOURS: usize = 8;
 
-/// The difference of two clocks at each of several commands.
+/// The offset between two clocks at each of several commands.
 pub(super) struct Clock {
     base: Instant,
-    /// Bounds by command: the least and the most of the host's nanoseconds since `base` less
-    /// the device's.
+    /// For each command, lower and upper bound of host nanoseconds since `base` minus device
+    /// nanoseconds.
     bounds: Vec<[i128; 2]>,
 }
 
@@ -25,29 +25,30 @@ impl Clock {
         Self { base: Instant::now(), bounds: Vec::new() }
     }
 
-    /// The next command was queued at `queued`, between two readings of the host's clock.
+    /// Records that a command was stamped `queued`, between the host's readings in `bracket`.
     pub(super) fn observe(&mut self, queued: u64, bracket: [Instant; 2]) {
         self.bounds.push(bracket.map(|at| self.host(at) - i128::from(queued)));
     }
 
-    /// Around command number `command`: from `from` by the device's clock to `to` by the
-    /// host's; zero where it is not later.
+    /// At command `command`: the time from `from` on the device's clock to `to` on the host's; zero
+    /// where `to` is not later.
     pub(super) fn since_device(&self, command: usize, from: u64, to: Instant) -> Picos {
         picos(self.host(to) - i128::from(from) - self.difference(command))
     }
 
-    /// From `from` by the host's clock to `to` by the device's.
+    /// At command `command`: the time from `from` on the host's clock to `to` on the device's; zero
+    /// where `to` is not later.
     pub(super) fn until_device(&self, command: usize, from: Instant, to: u64) -> Picos {
         picos(i128::from(to) + self.difference(command) - self.host(from))
     }
 
-    /// How far a time across the clocks may be off, either way: the median command's.
+    /// Uncertainty of a time across both clocks, in either direction, at the median command.
     pub(super) fn uncertainty(&self) -> Picos {
         let half = |[least, most]: [i128; 2]| most.saturating_sub(least).abs() / 2;
         let mut halves: Vec<i128> =
             (0..self.bounds.len()).map(|command| half(self.around(command))).collect();
         halves.sort_unstable();
-        // Bounds that cross mean that one clock drifted against the other by as much.
+        // Crossed bounds mean that the clocks drifted apart by as much.
         halves.get(halves.len() / 2).map_or(Picos::ZERO, |&half| picos(half))
     }
 
@@ -56,7 +57,7 @@ impl Clock {
         i128::midpoint(least, most)
     }
 
-    /// The bounds of a command and its neighbours.
+    /// The intersection of the bounds of a command and its neighbours.
     fn around(&self, command: usize) -> [i128; 2] {
         let last = (command + NEIGHBOURS + 1).min(self.bounds.len());
         let near = &self.bounds[command.saturating_sub(NEIGHBOURS).min(last)..last];
@@ -64,7 +65,7 @@ impl Clock {
             .fold([i128::MIN, i128::MAX], |[least, most], &[low, high]| [least.max(low), most.min(high)])
     }
 
-    /// Nanoseconds from the clock's making to an instant behind it.
+    /// Nanoseconds from `base` to a later instant.
     fn host(&self, at: Instant) -> i128 {
         i128::try_from(at.saturating_duration_since(self.base).as_nanos()).unwrap_or(i128::MAX)
     }
@@ -101,13 +102,13 @@ mod tests {
     fn a_clock_that_drifts_is_compared_at_each_command() {
         let mut clock = Clock::new();
         let base = clock.base;
-        // A command each millisecond; the device's clock gains 200 ns between two.
+        // One command per millisecond; the device's clock gains 200 ns from each to the next.
         let device = |command: u64| 1_000_000 * command + 200 * command;
         for command in 0..1_000 {
             let queued = base + Duration::from_millis(command);
             clock.observe(device(command) + 2_000, [queued, queued + Duration::from_micros(4)]);
         }
-        // 5 us behind each command, by the clock of the device.
+        // 5 us after each command on the device's clock.
         for command in [100, 500, 900] {
             let known = base + Duration::from_millis(command) + Duration::from_micros(5);
             let late = clock.since_device(command as usize, device(command), known);

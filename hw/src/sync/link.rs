@@ -1,10 +1,8 @@
-//! How host and device learn of each other's results: what a plan runs with, and what is
-//! measured.
+//! Synchronisation between host and device by any mechanism, for plans and for measurements.
 //!
-//! Responsible for: announcements of the device, signals of the host, and waiting for
-//! either, by each mechanism. Invariants: every wait of the host's own has a limit (calls
-//! of the driver that have none are watched by whoever makes them); an abandoned run leaves
-//! nothing waiting.
+//! Responsible for: announcements of the device, signals of the host, and waits for both.
+//! Invariants: every wait in this module has a limit (blocking driver calls without one are watched
+//! by their callers); an aborted run leaves no side waiting.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,39 +13,39 @@ use coexec_sim::Picos;
 use super::{Mechanism, median};
 use crate::opencl::events::Event;
 use crate::opencl::{
-    Result, Runtime, Signals, UserEvent, finish, flush, has_ended, hold, look_until, of_duration, or_give_up,
-    wait_for,
+    Result, Runtime, Signals, UserEvent, duration_to_picos, finish, flush, has_ended, hold, or_give_up,
+    poll_until, wait_for,
 };
 
-/// Spins between two looks at the clock, which costs as much as many of them.
-const SPINS_A_LOOK: u32 = 64;
+/// Spins between two polls, each of which may read the clock and cost as much as many spins.
+const SPINS_PER_POLL: u32 = 64;
 
-/// The sleep that is asked for when the shortest one is measured.
+/// Requested duration when the shortest sleep is measured.
 const SHORTEST: Duration = Duration::from_micros(1);
-/// A sleep's length on phones, of which a sleep is a multiple (`HeteroInfer`, section
-/// 4.3: 80 to 100 us).
+/// Granularity of sleeps on phones (`HeteroInfer`, section 4.3: 80 to 100 us).
 const STEP: Duration = Duration::from_micros(100);
 
-/// What passes between the two sides of a program.
+/// The synchronisation state of a program.
 pub(crate) struct Link {
     runtime: Arc<Runtime>,
     mechanism: Mechanism,
-    /// For mechanisms that poll flags.
+    /// The flags; `None` for mechanisms that poll none.
     signals: Option<Signals>,
-    /// Flags of earlier runs: numbers only grow.
+    /// Announcements and signals of earlier runs: flag values only grow.
     announced_before: u32,
     signalled_before: u32,
-    /// Of this run, by announcement: the last command before it.
+    /// Of this run, by announcement: the event of the command before it.
     announcements: Vec<Option<Rc<Event>>>,
-    /// Of this run, by signal: what the device's queue is held by.
+    /// Of this run, by signal: the user event that holds the device's queue.
     held: Vec<Option<UserEvent>>,
-    /// How long the host waited for each announcement in the last run.
+    /// For each announcement, how long the host waited for it in the last run.
     waited: Vec<Duration>,
     limit: Duration,
 }
 
 impl Link {
-    /// A link by `mechanism` through its `flags`, for so many announcements and signals.
+    /// A link by `mechanism` through its flags, with the given numbers of announcements and signals
+    /// per run.
     pub(crate) fn new(
         runtime: &Arc<Runtime>,
         (mechanism, flags): (Mechanism, Option<Signals>),
@@ -68,23 +66,23 @@ impl Link {
         }
     }
 
-    /// How many signals ahead the device's queue may be filled: what the device does
-    /// next is queued before the host is done, so that no launch is waited for. An empty
-    /// queue is what a blocking finish waits for; one that polls events gives the device
-    /// something when it knows.
+    /// How many signals ahead the device's queue may be filled. With 1, the device's next command
+    /// is enqueued before the host has finished, which hides the launch latency. It is 0 for a
+    /// blocking finish, which waits for an empty queue, and for event polling, which enqueues only
+    /// after the event.
     pub(crate) fn ahead(&self) -> u32 {
         u32::from(!matches!(self.mechanism, Mechanism::BlockingFinish | Mechanism::EventPolling))
     }
 
-    /// What a kernel that announces itself does in a given announcement; none where the
-    /// host learns of it otherwise.
-    pub(crate) fn number_of(&self, announcement: u32) -> Option<u32> {
+    /// The flag value that a self-announcing kernel writes for an announcement; `None` for
+    /// mechanisms without flags.
+    pub(crate) fn flag_value(&self, announcement: u32) -> Option<u32> {
         self.signals.as_ref().map(|_| self.announced_before + announcement)
     }
 
-    /// Queues an announcement, unless the command before has made it, and right behind it
-    /// the wait for a signal, if any. `last` is the command before; what was queued for it is
-    /// returned.
+    /// Enqueues an announcement, unless the preceding command has made it, followed by the wait for
+    /// the signal `awaited`, if any. `last` is the preceding command. Returns the event of the
+    /// enqueued kernel, if there is one.
     pub(crate) fn announce(
         &mut self,
         (announcement, is_made): (u32, bool),
@@ -114,17 +112,17 @@ impl Link {
         Ok(None)
     }
 
-    /// Hands what was queued to the device.
+    /// Submits the enqueued commands to the device.
     pub(crate) fn flush(&self) -> Result<()> {
         flush(&self.runtime)
     }
 
-    /// Sleeps until the device's queue is empty.
+    /// Blocks until the device's queue is empty.
     pub(crate) fn finish(&self) -> Result<()> {
         finish(&self.runtime)
     }
 
-    /// Lets the device go on behind a signal.
+    /// Signals the device, which then continues.
     pub(crate) fn signal(&mut self, signal: u32) -> Result<()> {
         match &self.signals {
             Some(signals) => signals.signal(self.signalled_before + signal),
@@ -137,7 +135,7 @@ impl Link {
         Ok(())
     }
 
-    /// Whether the device has announced that.
+    /// Whether the device has made the announcement.
     pub(crate) fn has_announced(&self, announcement: u32) -> Result<bool> {
         match (&self.signals, &self.announcements[announcement as usize - 1]) {
             (Some(signals), _) => signals.has_announced(self.announced_before + announcement),
@@ -146,13 +144,13 @@ impl Link {
         }
     }
 
-    /// Waits until the device has announced that; one that has not at the limit is given up.
+    /// Waits until the device has made the announcement, and gives the device up at the time limit.
     pub(crate) fn wait_or_give_up(&mut self, announcement: u32) -> Result<()> {
         let waited = self.wait_for(announcement);
         or_give_up(&self.runtime, waited)
     }
 
-    /// Waits until the device has announced that.
+    /// Waits until the device has made the announcement.
     pub(crate) fn wait_for(&mut self, announcement: u32) -> Result<()> {
         let index = announcement as usize - 1;
         let started = Instant::now();
@@ -180,12 +178,12 @@ impl Link {
                 }
             }
         }
-        // What was overslept must not lengthen the next sleep.
+        // If the host overslept, the next sleep must be shorter.
         self.waited[index] = overslept.map_or_else(|| started.elapsed(), |sleep| sleep / 2);
         Ok(())
     }
 
-    /// Ends a run that went well.
+    /// Finishes a successful run.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.announced_before += self.announcements.len() as u32;
         self.signalled_before += self.held.len() as u32;
@@ -194,40 +192,40 @@ impl Link {
         self.signals.as_ref().map_or(Ok(()), |signals| signals.check(self.announced_before))
     }
 
-    /// Releases the device after a run that went wrong; nothing is used afterwards.
+    /// Releases the device after a failed run; the link is not used afterwards.
     pub(crate) fn abandon(&mut self) {
         if let Some(signals) = &self.signals {
             signals.release();
         }
         for event in self.held.iter_mut().filter_map(Option::take) {
-            // The device may be lost; nobody waits for it then.
+            // The device may be lost, in which case nobody waits for it.
             let _ = event.complete();
         }
     }
 }
 
-/// Spins until `condition` holds, at most for a limit from an instant on.
+/// Spins until `condition` holds, or fails at the time limit.
 pub(super) fn spin_until(
     waiting: (Instant, Duration, &'static str),
     condition: impl FnMut() -> Result<bool>,
 ) -> Result<()> {
-    look_until(waiting, || (0..SPINS_A_LOOK).for_each(|_| std::hint::spin_loop()), condition)
+    poll_until(waiting, || (0..SPINS_PER_POLL).for_each(|_| std::hint::spin_loop()), condition)
 }
 
-/// The sleeps of length `step` that surely end before `predicted` has passed: one fewer
-/// than fit, as a sleep lasts longer than it should.
+/// The largest multiple of `step` that surely ends before `predicted` has passed: one step fewer
+/// than fits, since a sleep lasts longer than requested.
 fn whole_sleeps(predicted: Duration, step: Duration) -> Duration {
     let fitting = predicted.as_nanos() / step.as_nanos().max(1);
     step * u32::try_from(fitting.saturating_sub(1)).unwrap_or(u32::MAX)
 }
 
-/// How long the shortest sleep takes here: the median of `rounds`.
+/// The duration of the shortest sleep on this system: the median of `rounds`.
 pub fn sleep_granularity(rounds: u32) -> Picos {
     let times: Vec<Picos> = (0..rounds)
         .map(|_| {
             let started = Instant::now();
             std::thread::sleep(SHORTEST);
-            of_duration(started.elapsed())
+            duration_to_picos(started.elapsed())
         })
         .collect();
     median(&times)

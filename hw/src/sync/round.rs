@@ -1,6 +1,6 @@
-//! Meetings of host and device by each mechanism, as a plan's run has them ([`Link`]), and how
-//! long both took to learn of them; and flags thrown back and forth while one kernel keeps running:
-//! what they cost without any launch.
+//! Benchmarks of the mechanisms: synchronisation of host and device as in a plan's run ([`Link`]),
+//! with the notification latency of both sides; and flags in a ping-pong within one running kernel,
+//! their cost without any launch.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,58 +11,59 @@ use coexec_sim::Picos;
 use super::clock::Clock;
 use super::{Link, Mechanism, flags, spin_until};
 use crate::opencl::{
-    BoundKernel, OpenClError, Result, Runtime, SPIN_LIMIT, Signals, Stamps, flush, of_duration, poll, stamps,
+    BoundKernel, OpenClError, Result, Runtime, SPIN_LIMIT, Signals, Stamps, duration_to_picos, flush, poll,
+    stamps,
 };
 
-/// Dependent multiply-adds of the kernel whose end is learned of: tens of microseconds
-/// on any device, so that the host is waiting when it ends.
+/// Dependent multiply-adds of the kernel whose end is announced: tens of microseconds on any
+/// device, so that the host is already waiting when it ends.
 const WORK_STEPS: u32 = 20_000;
-/// The same where the host sleeps meanwhile: some sleeps long.
+/// The same for a host that sleeps meanwhile: long enough for several sleeps.
 const SLEPT_THROUGH_STEPS: u32 = 10 * WORK_STEPS;
-/// Threads of the kernels, which are one group.
+/// Threads of each kernel, a single work-group.
 const THREADS: usize = 64;
-/// Rounds that are not counted: drivers allocate in the first ones.
+/// Warm-up rounds, not counted: drivers allocate in the first ones.
 const WARM_UP: u32 = 5;
-/// By when a kernel has ended that never sees the host's flag, not even its release: where
+/// Time after which a kernel has ended that never sees the host's flag, nor its release, because
 /// the two share no memory after all.
 const SPUN_OUT: Duration = SPIN_LIMIT.saturating_mul(3);
-/// What is waited for, in an error's words.
-const MEETING: &str = "a kernel that meets the host at a flag";
+/// What is waited for, as errors name it.
+const FLAG_KERNEL: &str = "a kernel that waits for a flag of the host";
 
-/// How long it took in each round until one side knew of the other's end, by the clock
-/// of the host. Raw: nothing is left out.
+/// For each round, the time until one side learned of the other's end, on the host's clock. Raw:
+/// nothing is dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notifications {
-    /// From the end of the device's kernel until the host knew.
+    /// From the end of the device's kernel until the host noticed it.
     pub to_host: Vec<Picos>,
-    /// From the host's signal until the device went on.
+    /// From the host's signal until the device continued.
     pub to_device: Vec<Picos>,
-    /// How far all of `to_host` may be too high and all of `to_device` too low, or the
-    /// other way round: the clocks of host and device are compared no better.
+    /// Uncertainty of the clock alignment: by how much all of `to_host` may be too high and all of
+    /// `to_device` too low, or the reverse.
     pub uncertainty: Picos,
 }
 
-/// When what happened in a round.
+/// Time stamps of one round.
 struct Round {
-    /// Readings of the host's clock around queueing the work.
+    /// Host time before and after enqueueing the work.
     queueing: [Instant; 2],
-    /// What became of the work when.
+    /// Device times of the work.
     work: Stamps,
-    /// The host knew of the work's end.
+    /// When the host learned of the work's end.
     known: Instant,
-    /// The host signalled.
+    /// When the host signalled.
     signalled: Instant,
-    /// The device went on, by its clock.
+    /// When the device continued, on its own clock.
     resumed: u64,
 }
 
-/// What rounds are made with.
+/// The objects of a benchmark.
 struct Bench {
     runtime: Arc<Runtime>,
     link: Link,
-    /// Announces itself where there are flags.
+    /// The device's work; announces its end through flags where the mechanism has them.
     work: BoundKernel,
-    /// What the device does next.
+    /// The device's next command.
     next: BoundKernel,
     limit: Duration,
 }
@@ -80,11 +81,11 @@ impl Bench {
         })
     }
 
-    /// A meeting as a plan's run has it: work, of whose end the host learns, and what the
-    /// device does next, once the host has signalled.
+    /// One synchronisation as in a plan's run: work, whose end the host learns of, then the
+    /// device's next command, once the host has signalled.
     fn round(&mut self) -> Result<Round> {
         let link = &mut self.link;
-        let announced = link.number_of(1);
+        let announced = link.flag_value(1);
         let before = Instant::now();
         let work = Rc::new(self.work.enqueue_announcing(announced.unwrap_or(0))?);
         let queueing = [before, Instant::now()];
@@ -105,10 +106,10 @@ impl Bench {
             Some(next) => next,
             None => self.next.enqueue()?,
         };
-        // Also a kernel that was released has to end before its flags are used again.
+        // A released kernel, too, must end before its flags are used again.
         if held.is_some() || reached.is_err() {
             link.flush()?;
-            poll(&self.runtime, &next, MEETING, self.limit.max(SPUN_OUT))?;
+            poll(&self.runtime, &next, FLAG_KERNEL, self.limit.max(SPUN_OUT))?;
         } else {
             link.finish()?;
         }
@@ -122,13 +123,13 @@ impl Bench {
     }
 }
 
-/// Meets the device `rounds` times by `mechanism`, each within `limit`.
+/// Synchronises with the device `rounds` times by `mechanism`, each within `limit`.
 ///
-/// Call it where nothing else uses the runtime's queue; [`super::probe`] says first
-/// whether the mechanism works at all.
+/// The runtime's queue must be otherwise idle; [`super::probe`] finds out whether the mechanism
+/// works at all.
 ///
 /// # Errors
-/// Where the device lacks the memory for it, fails, or does not answer in time.
+/// Where the device lacks the memory, fails, or does not answer in time.
 pub fn measure(
     runtime: &Arc<Runtime>,
     mechanism: Mechanism,
@@ -155,18 +156,18 @@ pub fn measure(
     })
 }
 
-/// Spins until the device has announced `round`; releases it after `limit`.
+/// Spins until the device has announced `round`; releases the device at `limit`.
 pub(super) fn await_device(signals: &Signals, round: u32, limit: Duration) -> Result<()> {
-    let waiting = (Instant::now(), limit, MEETING);
+    let waiting = (Instant::now(), limit, FLAG_KERNEL);
     spin_until(waiting, || signals.has_announced(round)).inspect_err(|_| signals.release())
 }
 
-/// The time of each of `rounds` round trips, device to host to device, while one kernel
-/// keeps running: what the flags cost without any launch. Each within `limit`.
+/// The duration of each of `rounds` round trips, device to host to device, within one running
+/// kernel: the cost of flags without any launch. Each is limited to `limit`.
 ///
 /// # Errors
-/// Where `mechanism` polls no flags, the device lacks the memory for them, or does not
-/// answer in time.
+/// Where `mechanism` polls no flags, the device lacks the memory for them, or it does not answer in
+/// time.
 pub fn ping_pong(
     runtime: &Arc<Runtime>,
     mechanism: Mechanism,
@@ -183,16 +184,16 @@ pub fn ping_pong(
     let mut last = None;
     for round in 1..=rounds {
         if let Err(error) = await_device(&signals, round, limit) {
-            poll(runtime, &kernel, MEETING, limit.max(SPUN_OUT))?;
+            poll(runtime, &kernel, FLAG_KERNEL, limit.max(SPUN_OUT))?;
             return Err(error);
         }
         let now = Instant::now();
         if let Some(last) = last.replace(now) {
-            times.push(of_duration(now.saturating_duration_since(last)));
+            times.push(duration_to_picos(now.saturating_duration_since(last)));
         }
         signals.signal(round);
     }
-    poll(runtime, &kernel, MEETING, limit)?;
+    poll(runtime, &kernel, FLAG_KERNEL, limit)?;
     signals.check(rounds)?;
     Ok(times)
 }

@@ -1,7 +1,7 @@
-//! Mechanisms on whatever device there is, and the hazards.
+//! The mechanisms on the available device, and their hazards.
 //!
-//! Without a platform the tests say that they are skipped; with
-//! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
+//! Without a platform the tests are skipped with a message; with `COEXEC_REQUIRE_OPENCL=1` they
+//! fail instead.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,14 +14,14 @@ use crate::opencl::signals::{FlagHome, Signals, Word};
 use crate::opencl::traffic::BoundKernel;
 use crate::opencl::{DeviceKind, OpenClError, Runtime};
 
-/// The status of a wait that the host ended.
+/// Status of a wait that the host released.
 const GIVEN_UP: u32 = 2;
-/// What a step may take on a busy machine that also compiles.
+/// Time limit of a step on a busy machine that is also compiling.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Runs `body` in a process that ends with it: after a device was given up, a driver's
-/// threads may run on and use what another test, or the end of the process, has freed.
-fn in_a_process_of_its_own(test: &str, body: impl FnOnce()) {
+/// Runs `body` in a subprocess. After a device was given up, a driver's threads may run on and use
+/// memory that another test, or the end of the process, has freed.
+fn in_subprocess(test: &str, body: impl FnOnce()) {
     const TEST: &str = "COEXEC_TEST_ALONE";
     if std::env::var(TEST).is_ok_and(|alone| alone == test) {
         body();
@@ -38,9 +38,9 @@ fn in_a_process_of_its_own(test: &str, body: impl FnOnce()) {
     assert!(child.status.success(), "{}: {said}", child.status);
 }
 
-/// A device of one compute unit where the device can be cut, in a process of its own.
+/// A runtime on the test device, cut to one compute unit if it is a CPU; call it in a subprocess.
 fn device() -> Option<Arc<Runtime>> {
-    let (_alone, device) = crate::tests::device()?;
+    let (_lock, device) = crate::tests::device()?;
     let device = match device.description().kind {
         DeviceKind::Cpu => device.sub_device(1).unwrap(),
         _ => device,
@@ -48,7 +48,7 @@ fn device() -> Option<Arc<Runtime>> {
     Some(Runtime::new(device).unwrap())
 }
 
-/// Flags, where the device has the memory for them.
+/// Flags, where the device has fine-grained shared memory.
 fn signals(runtime: &Arc<Runtime>) -> Option<Signals> {
     runtime.device().polls_shared_memory.then(|| {
         let mut signals = Signals::new(runtime, FlagHome::Shared).unwrap();
@@ -59,7 +59,7 @@ fn signals(runtime: &Arc<Runtime>) -> Option<Signals> {
 
 #[test]
 fn every_mechanism_notifies_or_says_why_it_cannot() {
-    in_a_process_of_its_own("every_mechanism_notifies_or_says_why_it_cannot", || {
+    in_subprocess("every_mechanism_notifies_or_says_why_it_cannot", || {
         let Some(runtime) = device() else { return };
         for &mechanism in Mechanism::ALL {
             let found = probe_within(&runtime, mechanism, 20, LIMIT, LIMIT * 3);
@@ -82,7 +82,7 @@ fn every_mechanism_notifies_or_says_why_it_cannot() {
 
 #[test]
 fn flags_meet_without_a_launch() {
-    in_a_process_of_its_own("flags_meet_without_a_launch", || {
+    in_subprocess("flags_meet_without_a_launch", || {
         let Some(runtime) = device() else { return };
         for mechanism in [Mechanism::SvmPolling, Mechanism::PinnedPolling] {
             match ping_pong(&runtime, mechanism, 1_000, LIMIT) {
@@ -99,7 +99,7 @@ fn flags_meet_without_a_launch() {
 
 #[test]
 fn of_many_groups_the_last_one_tells_the_host() {
-    in_a_process_of_its_own("of_many_groups_the_last_one_tells_the_host", || {
+    in_subprocess("of_many_groups_the_last_one_tells_the_host", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         let groups = runtime.device().compute_units as usize * 64;
@@ -119,7 +119,7 @@ fn of_many_groups_the_last_one_tells_the_host() {
 
 #[test]
 fn a_kernel_that_nobody_answers_stops_spinning_by_itself() {
-    in_a_process_of_its_own("a_kernel_that_nobody_answers_stops_spinning_by_itself", || {
+    in_subprocess("a_kernel_that_nobody_answers_stops_spinning_by_itself", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         let kernel = signals.enqueue_hand_over(Some(7), Some(7)).unwrap();
@@ -130,7 +130,7 @@ fn a_kernel_that_nobody_answers_stops_spinning_by_itself() {
 
 #[test]
 fn a_flag_before_its_data_is_noticed() {
-    in_a_process_of_its_own("a_flag_before_its_data_is_noticed", || {
+    in_subprocess("a_flag_before_its_data_is_noticed", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         signals.release();
@@ -147,20 +147,20 @@ fn a_flag_before_its_data_is_noticed() {
 
 #[test]
 fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
-    in_a_process_of_its_own("a_host_that_waits_in_vain_releases_the_device_and_goes_on", || {
+    in_subprocess("a_host_that_waits_in_vain_releases_the_device_and_goes_on", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         let kernel = signals.enqueue_hand_over(Some(1), Some(1)).unwrap();
         flush(&runtime).unwrap();
         let started = Instant::now();
         let limit = Duration::from_millis(100);
-        // The device announces 1 and never 2.
+        // The device announces 1, never 2.
         let error = await_device(&signals, 2, limit).unwrap_err();
         assert!(matches!(error, OpenClError::TimedOut { limit_ms: 100, .. }), "{error}");
         assert!(started.elapsed() < Duration::from_secs(10), "it gave up in time");
         wait(&runtime, &kernel, "a released meeting", LIMIT).unwrap();
         assert_eq!(signals.word(Word::Status).load(Ordering::SeqCst), GIVEN_UP);
-        // The device is as good as before.
+        // The device is usable as before.
         signals.reset();
         let kernel = signals.enqueue_hand_over(Some(3), Some(3)).unwrap();
         flush(&runtime).unwrap();
@@ -173,37 +173,30 @@ fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
 
 #[test]
 fn a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up() {
-    in_a_process_of_its_own(
-        "a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up",
-        || {
-            let Some(runtime) = device() else { return };
-            let Some(mut signals) = signals(&runtime) else { return };
-            // It spins for about two seconds.
-            let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
-            let started = Instant::now();
-            let error =
-                wait(&runtime, &kernel, "a kernel that hangs", Duration::from_millis(50)).unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                "the OpenCL device did not finish a kernel that hangs within 50 ms"
-            );
-            assert!(started.elapsed() < Duration::from_secs(1));
-            assert!(runtime.is_lost());
-            let found = probe(&runtime, Mechanism::BlockingFinish);
-            assert!(found.is_err());
-            signals.release();
-            // A driver's threads must not run on while the process ends.
-            crate::opencl::events::wait_for(&kernel).unwrap();
-        },
-    );
+    in_subprocess("a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up", || {
+        let Some(runtime) = device() else { return };
+        let Some(mut signals) = signals(&runtime) else { return };
+        // It spins for about two seconds.
+        let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
+        let started = Instant::now();
+        let error = wait(&runtime, &kernel, "a kernel that hangs", Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.to_string(), "the OpenCL device did not finish a kernel that hangs within 50 ms");
+        assert!(started.elapsed() < Duration::from_secs(1));
+        assert!(runtime.is_lost());
+        let found = probe(&runtime, Mechanism::BlockingFinish);
+        assert!(found.is_err());
+        signals.release();
+        // The driver's threads must have stopped when the process ends.
+        crate::opencl::events::wait_for(&kernel).unwrap();
+    });
 }
 
 #[test]
 fn a_probe_that_never_returns_is_left_behind() {
-    in_a_process_of_its_own("a_probe_that_never_returns_is_left_behind", || {
+    in_subprocess("a_probe_that_never_returns_is_left_behind", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
-        // The queue is in order: what the probe runs waits behind this.
+        // The queue is in order, so the probe's commands wait behind this kernel.
         let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
         flush(&runtime).unwrap();
         let limit = Duration::from_millis(100);

@@ -1,7 +1,7 @@
-//! The operators as their definitions say, one element at a time.
+//! The operators by their definitions, one element at a time.
 //!
-//! Nothing here is shared with the kernels, save the forms of functions that
-//! have several (which `gelu`, what average pooling divides by).
+//! Shares no code with the kernels. Where a function has several variants (GELU, the divisor of
+//! average pooling), it uses the kernels' variant.
 
 use coexec_sim::workload::{
     Concat, Conv2d, DepthwiseConv2d, Function, Interpolation, MatMul, Mean, Norm, NormKind, Operator, Pick,
@@ -27,14 +27,14 @@ impl Expected {
         })
     }
 
-    /// The products of inputs and weights, beside the bias of `channel`.
+    /// The sum of the bias of `channel` and the products of inputs and weights.
     fn products(weights: Weights<'_>, channel: usize, factors: impl Iterator<Item = (f32, f32)>) -> Self {
         let bias = weights.bias.get(channel).copied().map_or(0.0, f64::from);
         let products = factors.map(|(input, weight)| f64::from(input) * f64::from(weight));
         Self::sum(std::iter::once(bias).chain(products))
     }
 
-    /// The mean of the pixels there are: padding does not count.
+    /// The mean of the values; pixels in the padding are not among them.
     fn mean(values: impl Iterator<Item = f64>) -> Self {
         let Self { value, magnitude, terms } = Self::sum(values);
         let count = terms.max(1) as f64;
@@ -82,17 +82,17 @@ pub(super) fn operator(
         Operator::Softmax(s) => softmax(pixel_of(first, s.input, pixel), channel),
         Operator::Norm(norm) => normalise(norm, weights, pixel_of(first, norm.input, pixel), channel),
         Operator::LocalResponseNorm(norm) => {
-            by_neighbours(norm.size as usize, pixel_of(first, norm.input, pixel), channel)
+            local_response_norm(norm.size as usize, pixel_of(first, norm.input, pixel), channel)
         }
         Operator::Embedding(table) => {
             copied(weights.kernel[first[pixel] as usize * table.features as usize + channel])
         }
-        // A test holds that each pick is what the operator says.
+        // A test checks each pick against the operator's definition.
         Operator::Slice(slice) => picked(&slice.pick()),
         Operator::Transpose(transpose) => picked(&transpose.pick()),
         Operator::Pad(pad) => picked(&pad.pick()),
         Operator::Resize(r) => resize(r, first, position(operator.output(), pixel, channel)),
-        // Nothing executes them, so that nothing compares results.
+        // Nothing executes these, so their results are never compared.
         Operator::Recurrent(_) | Operator::Generic(_) => Expected::sum(std::iter::empty()),
         Operator::Reshape(reshape) => copied(first[pixel * reshape.output.channels as usize + channel]),
     }
@@ -123,26 +123,26 @@ fn resize(resize: &Resize, input: &[f32], [image, row, column, channel]: [usize;
     }
 }
 
-/// Image, row, column and channel of an element.
+/// Image, row, column and channel of an output element.
 fn position(shape: Shape, pixel: usize, channel: usize) -> [usize; 4] {
     let [height, width] = [shape.height, shape.width].map(|extent| extent as usize);
     [pixel / (height * width), pixel / width % height, pixel % width, channel]
 }
 
-/// The number of the element at a position.
+/// Index of an element in a dense tensor.
 fn number(shape: Shape, [image, row, column, channel]: [usize; 4]) -> usize {
     let [height, width, channels] = [shape.height, shape.width, shape.channels].map(|extent| extent as usize);
     ((image * height + row) * width + column) * channels + channel
 }
 
-/// An element of a tensor like the output, or of one with one value a channel.
+/// An element of a tensor that has the output's size, or one value per channel.
 pub(super) fn operand(tensor: &[f32], channels: usize, pixel: usize, channel: usize) -> f64 {
     let pixel = if tensor.len() == channels { 0 } else { pixel };
     f64::from(tensor[pixel * channels + channel])
 }
 
-/// A function of a result, and of another tensor's element where it takes two.
-/// The magnitude grows by the function's steepest slope.
+/// Applies `function` to a result, and to another tensor's element if it is binary. The magnitude
+/// is scaled by the function's steepest slope.
 pub(super) fn apply(function: Function, result: Expected, other: Option<f64>) -> Expected {
     let x = result.value;
     let other = other.unwrap_or(0.0);
@@ -165,7 +165,7 @@ pub(super) fn apply(function: Function, result: Expected, other: Option<f64>) ->
         }
         Function::Tanh => (x.tanh(), 1.0),
     };
-    // Drivers may compute a hyperbolic tangent from an exponential, as a difference of numbers about one.
+    // Drivers may compute tanh from an exponential, as a difference of values near 1.
     let rounded = if function == Function::Tanh { 1.0 } else { value.abs() };
     Expected { value, magnitude: slope * result.magnitude + rounded, terms: result.terms }
 }
@@ -177,8 +177,7 @@ fn matmul(product: &MatMul, inputs: &[&[f32]], pixel: usize, column: usize) -> E
     Expected::products(Weights::default(), column, factors)
 }
 
-/// A window over an image: the input pixels it reads, with the window position's
-/// row and column.
+/// The input pixels under a window, each with its row and column in the window; padding is skipped.
 fn windowed(
     [input, output]: [Shape; 2],
     Window { kernel, stride, dilation, padding }: Window,
@@ -268,7 +267,7 @@ fn softmax(values: &[f32], channel: usize) -> Expected {
     let distance = |value: f32| f64::from(value) - f64::from(largest);
     let sum: f64 = values.iter().map(|&value| distance(value).exp()).sum();
     let value = distance(values[channel]).exp() / sum;
-    // An exponential's relative error grows with its argument's size.
+    // The relative error of an exponential grows with the magnitude of its argument.
     let magnitude = value * (1.0 - distance(values[channel]));
     Expected { value, magnitude, terms: values.len() as u64 }
 }
@@ -296,7 +295,7 @@ fn normalise(norm: &Norm, weights: Weights<'_>, values: &[f32], channel: usize) 
     }
 }
 
-fn by_neighbours(size: usize, values: &[f32], channel: usize) -> Expected {
+fn local_response_norm(size: usize, values: &[f32], channel: usize) -> Expected {
     let (first, end) = (channel.saturating_sub((size - 1) / 2), channel + size / 2 + 1);
     let squares: f64 = values[first..end.min(values.len())].iter().map(|&x| f64::from(x).powi(2)).sum();
     let x = f64::from(values[channel]);

@@ -1,4 +1,4 @@
-//! Devices, sub-devices, and what is refused.
+//! Devices, sub-devices, and rejected requests.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ fn a_device_is_described_as_its_driver_does() {
 
 #[test]
 fn without_a_driver_the_error_says_so_and_nothing_crashes() {
-    // The loader reads its environment once a process.
+    // The ICD loader reads its environment once per process.
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture", "devices::a_device_is_described_as_its_driver_does"])
         .env("OCL_ICD_VENDORS", "/nonexistent")

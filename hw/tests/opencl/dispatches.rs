@@ -1,4 +1,4 @@
-//! Layers launched as the simulator's rules for each GPU family say.
+//! Layers launched by the simulator's dispatch rules of each GPU family.
 
 use coexec_hw::opencl::Dispatch;
 use coexec_sim::device::gpu::{Gpu, GpuFamily};
@@ -21,8 +21,8 @@ const FAMILIES: [GpuFamily; 7] = [
     GpuFamily::Generic,
 ];
 
-/// The rules of `family` with another phone's times, which the dispatch does not
-/// depend on.
+/// A GPU with the rules of `family`. Its times are another phone's, on which the dispatch does not
+/// depend.
 fn gpu(family: GpuFamily) -> Gpu {
     let text = include_str!("../../../sim/tests/golden/gpu_pixel4.toml");
     Gpu { family, compute_units: 2, max_work_group_size: 256, ..coexec_sim::input::from_toml(text).unwrap() }
@@ -55,7 +55,7 @@ fn operators() -> Vec<Operator> {
     ]
 }
 
-/// What the rules of `gpu` choose for `layer`.
+/// The dispatch that the rules of `gpu` choose for `layer`.
 fn chosen(layer: &Layer, gpu: &Gpu) -> Dispatch {
     Dispatch::from(&execute(layer, gpu).unwrap().detail)
 }

@@ -1,5 +1,5 @@
-//! Every kernel in every layout over random shapes, against the reference: ragged
-//! channels, odd sizes, strides, dilations, paddings, batches, parts.
+//! Every kernel in every layout against the reference, on random shapes: ragged channels, odd
+//! sizes, strides, dilations, padding, batches, parts.
 
 use coexec_hw::opencl::{Dispatch, Linearisation};
 use coexec_sim::kernel::gpu::Kernel;
@@ -13,15 +13,15 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::{LAYOUTS, check, runtime};
 
-/// Random shapes a kernel and layout is tried on.
+/// Random shapes per kernel and layout.
 const CASES: u32 = 24;
 
 pub(super) fn launched(kernel: Kernel, tile: [u32; 3], work_group: [u32; 3]) -> Dispatch {
     Dispatch { kernel, tile, work_group, linearisation: Linearisation::None }
 }
 
-/// Checks layers of `operators` behind which `linked` runs, in every layout; what no
-/// operator can be is left out.
+/// Checks layers of `operators` with `linked` functions, in every layout; invalid operators are
+/// skipped.
 pub(super) fn check_all(
     operators: impl Strategy<Value = Operator>,
     linked: &[Function],
@@ -31,7 +31,7 @@ pub(super) fn check_all(
     check_in(&LAYOUTS, operators, linked, cut, dispatch);
 }
 
-/// The same in some `layouts`.
+/// The same in the given `layouts`.
 fn check_in(
     layouts: &[Layout],
     operators: impl Strategy<Value = Operator>,
@@ -58,7 +58,7 @@ pub(super) fn whole(operator: &Operator, _seed: u32) -> Region {
     Region::of(operator.output())
 }
 
-/// Some whole slices of the channels and some lines, picked by `seed`.
+/// A random range of whole slices and a random range of rows.
 pub(super) fn any_part(operator: &Operator, seed: u32) -> Region {
     let output = operator.output();
     let slices = output.channels.div_ceil(4);
@@ -70,12 +70,12 @@ pub(super) fn any_part(operator: &Operator, seed: u32) -> Region {
     }
 }
 
-/// Some whole slices of the channels, and all lines.
+/// A random range of whole slices, and all rows.
 fn any_channels(operator: &Operator, seed: u32) -> Region {
     Region { channels: any_part(operator, seed).channels, ..Region::of(operator.output()) }
 }
 
-/// All channels of some lines.
+/// All channels of a random range of rows.
 pub(super) fn any_lines(operator: &Operator, seed: u32) -> Region {
     Region { rows: any_part(operator, seed).rows, ..Region::of(operator.output()) }
 }
@@ -181,7 +181,7 @@ fn matrix_vector_products_agree_with_the_reference() {
     let linear = (1_u32..4, 1_u32..200, 1_u32..150, any::<bool>()).prop_map(|(rows, input, output, bias)| {
         Operator::Linear(Linear { rows, input_features: input, output_features: output, bias })
     });
-    // Of products with several rows, a part that is one of them.
+    // One row of a product, which may have several.
     let any_row = |operator: &Operator, seed: u32| {
         let row = seed / 31 % operator.output().lines();
         Region { rows: (row..row + 1).into(), ..any_channels(operator, seed) }
@@ -209,7 +209,8 @@ fn winograd_convolutions_agree_with_the_reference_for_any_part() {
 fn convolutions_with_constant_weights_agree_with_the_reference() {
     let operators = || {
         convolutions().prop_map(|conv| {
-            // Channels and window are fixed when the kernel is built: few of each.
+            // Channels and window are compile-time constants: few values of each keep the number of
+            // builds small.
             let input = conv.input.with_channels(conv.input.channels % 2 * 3 + 2);
             let output_channels = conv.output_channels % 2 * 5 + 3;
             Operator::Conv2d(Conv2d {
@@ -261,7 +262,7 @@ fn pooling_leaves_padding_out_of_the_mean_and_of_the_maximum() {
     for kind in [PoolKind::Max, PoolKind::Average] {
         let pools =
             (shapes(), windows(), paddings()).prop_map(move |(input, [kernel, stride, _], padding)| {
-                // A window of nothing but padding has neither.
+                // A window entirely in the padding has neither a mean nor a maximum.
                 let padding = Padding {
                     top: padding.top.min(kernel[0] - 1),
                     bottom: padding.bottom.min(kernel[0] - 1),

@@ -1,7 +1,7 @@
-//! The `OpenCL` half on whatever device there is.
+//! The `OpenCL` kernels on the available device.
 //!
-//! Without a platform every test says that it is skipped; with `COEXEC_REQUIRE_OPENCL=1`
-//! it fails instead. `COEXEC_OPENCL=PLATFORM:DEVICE` names the device to test on.
+//! Without a platform every test is skipped with a message; with `COEXEC_REQUIRE_OPENCL=1` it fails
+//! instead. `COEXEC_OPENCL=PLATFORM:DEVICE` selects the device.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where something is missing")]
 
@@ -20,17 +20,16 @@ use coexec_hw::verify::Reference;
 use coexec_sim::plan::Region;
 use coexec_sim::workload::{Layer, Layout, Operator, Shape};
 
-/// What a run may take before a test gives up: a busy machine also compiles kernels.
+/// Time limit of a run on a busy machine, kernel compilation included.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// What outputs are set to before a run: none of it may be left where a part is
-/// computed, and all elsewhere.
+/// Fill value before a run: it must be gone from the computed part and remain everywhere else.
 const UNTOUCHED: f32 = -77.0;
 
 /// Layouts of tensors.
 const LAYOUTS: [Layout; 3] = [Layout::Buffer, Layout::SlicedBuffer, Layout::Image];
 
-/// The device to test on; none where there is no `OpenCL`.
+/// The device to test on; `None` without `OpenCL`.
 fn device() -> Option<Device> {
     let selection = std::env::var("COEXEC_OPENCL").unwrap_or_default();
     match Device::select(&selection) {
@@ -47,19 +46,18 @@ fn device() -> Option<Device> {
     }
 }
 
-/// One runtime for all tests, so that a kernel is built once.
+/// One runtime for all tests, so that each kernel is built once.
 fn runtime() -> Option<Arc<Runtime>> {
     static RUNTIME: OnceLock<Option<Arc<Runtime>>> = OnceLock::new();
     RUNTIME.get_or_init(|| device().map(|device| Runtime::new(device).unwrap())).clone()
 }
 
-/// Rows of a table, none like the one before.
+/// Row indices into an embedding table, each different from the one before.
 fn rows(count: u64, vocabulary: u64) -> Vec<f32> {
     (0..count).map(|index| (index * 7 % vocabulary) as f32).collect()
 }
 
-/// Numbers in [-1, 1) without a pattern (multiplicative congruential), with few
-/// enough bits that `f16` holds them.
+/// Pseudo-random numbers in [-1, 1) (linear congruential), exact in `f16`.
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed;
     let number = || {
@@ -69,15 +67,15 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(number).take(count).collect()
 }
 
-/// Shapes of the operands that the layer's linked functions read.
+/// Shapes of the operands of the layer's linked functions.
 fn operand_shapes(layer: &Layer, output: Shape) -> impl Iterator<Item = Shape> {
     let binary = layer.linked.functions().iter().filter(|function| function.is_binary()).count();
-    // The first has the output's size, the second one value a channel.
+    // The first has the output's shape, the second one value per channel.
     (0..binary).map(move |index| if index == 1 { Shape::image(1, 1, output.channels) } else { output })
 }
 
-/// Runs `part` of a layer twice and compares it with the reference; what lies outside
-/// must stay untouched.
+/// Runs `part` of a layer twice and compares it with the reference; elements outside must stay
+/// untouched.
 fn check<T: Element>(
     runtime: &Arc<Runtime>,
     layer: &Layer,
@@ -92,7 +90,7 @@ fn check<T: Element>(
     timing
 }
 
-/// The same with inputs and output in layouts of their own.
+/// As [`check`], with separate layouts for inputs and output.
 fn check_result<T: Element>(
     runtime: &Arc<Runtime>,
     layer: &Layer,
@@ -109,7 +107,7 @@ fn check_result<T: Element>(
     let prepared = Prepared::<T>::new(runtime, layer, &weights, part, [layout, result], dispatch);
     let mut prepared = prepared.unwrap_or_else(|error| panic!("{context}: {error}"));
     let output_shape = prepared.output_shape();
-    // In plain layout an operator reads what another left there, whatever it called it.
+    // In plain layout an operator accepts a tensor of any shape with the same number of elements.
     let own = if layout == Layout::Buffer { layer.operator.inputs() } else { prepared.input_shapes() };
     let shapes: Vec<Shape> = own.into_iter().chain(operand_shapes(layer, output_shape)).collect();
     let inputs: Vec<Vec<f32>> = shapes
@@ -128,7 +126,7 @@ fn check_result<T: Element>(
         shapes.iter().zip(&inputs).map(|(&shape, numbers)| tensor(shape, layout, numbers)).collect();
     let output = tensor(output_shape, result, &vec![UNTOUCHED; output_shape.elements() as usize]);
     prepared.bind(tensors, Arc::clone(&output)).unwrap();
-    // Twice: a second run must not see what the first left.
+    // Twice, so that a second run does not depend on what the first left.
     prepared.run(LIMIT).unwrap_or_else(|error| panic!("{context}: {error}"));
     let timing = prepared.run(LIMIT).unwrap();
     let result = output.read().unwrap();
@@ -142,7 +140,7 @@ fn check_result<T: Element>(
     timing
 }
 
-/// Whether element `place` of the output belongs to `part`.
+/// Whether output element `place` belongs to `part`.
 fn contains(layer: &Layer, part: Region, place: usize) -> bool {
     let output = layer.operator.output();
     let channels = output.channels as usize;
@@ -151,7 +149,7 @@ fn contains(layer: &Layer, part: Region, place: usize) -> bool {
     part.channels.range().contains(&((place % channels) as u32)) && part.rows.range().contains(&(line as u32))
 }
 
-/// A tensor with the host's numbers.
+/// A tensor initialised with `numbers`.
 fn filled<T: Element>(runtime: &Arc<Runtime>, shape: Shape, layout: Layout, numbers: &[T]) -> Arc<Tensor<T>> {
     let mut tensor =
         Tensor::new(runtime, shape, layout, Home::Device).unwrap_or_else(|error| panic!("{error}"));
@@ -159,7 +157,7 @@ fn filled<T: Element>(runtime: &Arc<Runtime>, shape: Shape, layout: Layout, numb
     Arc::new(tensor)
 }
 
-/// An uninitialised tensor, to see what is refused.
+/// An uninitialised tensor, for tests of rejected operands.
 fn empty(runtime: &Arc<Runtime>, shape: Shape, layout: Layout) -> Arc<Tensor<f32>> {
     Arc::new(Tensor::new(runtime, shape, layout, Home::Device).unwrap())
 }

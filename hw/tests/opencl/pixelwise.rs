@@ -1,5 +1,4 @@
-//! Kernels over the channels of a pixel, and those that only move elements, against the
-//! reference.
+//! Kernels over the channels of a pixel and for data movement, against the reference.
 
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::workload::{

@@ -13,13 +13,12 @@ use crate::operands;
 use crate::operands::{OperandError, Stretches};
 
 impl<T: Element> Prepared<T> {
-    /// Computes `part` of the layer into its place in `output`, which is the whole
-    /// output tensor. `inputs` are the operator's tensors, then one for each linked
-    /// function of two tensors. Allocates nothing.
+    /// Computes `part` of the layer into its place in `output`, the whole output tensor. `inputs`
+    /// are the operator's tensors, then one for each linked binary function. Allocates nothing.
     ///
     /// # Errors
-    /// Where an input or the output has the wrong size, the layer cannot compute
-    /// the part alone, or an embedding's index is beyond its table.
+    /// Where an input or the output has the wrong size, the layer cannot compute the part by
+    /// itself, or an index exceeds the embedding table.
     pub fn run(
         &mut self,
         pool: &mut ThreadPool,
@@ -31,11 +30,11 @@ impl<T: Element> Prepared<T> {
         unsafe { self.run_shared(pool, inputs, output, part) }
     }
 
-    /// The same into a tensor of which another processor may write other parts at the same
-    /// time.
+    /// As [`Self::run`], into a tensor of which another processor may concurrently write other
+    /// parts.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// As for [`Self::run`].
     ///
     /// # Safety
     /// The output is valid for reads and writes, and nobody else accesses the part meanwhile.
@@ -71,8 +70,7 @@ impl<T: Element> Prepared<T> {
         Ok(())
     }
 
-    /// How a product is divided over `threads` threads; `None` for an operator that
-    /// is no product.
+    /// How a product is divided among `threads` threads; `None` for other operators.
     pub fn division(&self, part: Region, threads: usize) -> Option<Division> {
         let (Implementation::Product(product) | Implementation::BatchedProduct(product)) =
             &self.implementation
@@ -115,8 +113,8 @@ impl<T: Element> Prepared<T> {
         });
     }
 
-    /// The results as parts of a product: some groups whole, and where the channels
-    /// start or end inside a group, the part of it.
+    /// Splits the results into parts of a product: the groups computed whole, and the partial
+    /// groups at the start and end of the channel range.
     fn product_parts(
         &self,
         product: &Product<T>,
@@ -134,7 +132,7 @@ impl<T: Element> Prepared<T> {
         };
         let channels = results.channels.clone();
         if let Operator::MatMul(_) = self.layer.operator {
-            // Each head is a group with matrices of its own, and not a stretch.
+            // Each head is a group with matrices of its own, not a stretch of pixels.
             let Shape { batch, height, .. } = self.layer.operator.output();
             let heads = batch as usize * height as usize;
             let length = results.pixels() / heads;
@@ -153,8 +151,7 @@ impl<T: Element> Prepared<T> {
         [whole, within(channels.start..head_end), within(tail_start..channels.end)]
     }
 
-    /// Threads that share a step, each with lines of its own; most steps are the calling
-    /// thread's alone.
+    /// Threads that share a step by rows of output; most steps run on the calling thread alone.
     fn threads(step: &Computation<'_, T>, results: &Results<T>, most: usize) -> usize {
         match step {
             Computation::Operator(Implementation::Depthwise(depthwise), _) => {
@@ -174,8 +171,8 @@ impl<T: Element> Prepared<T> {
     ) {
         let output = self.layer.operator.output();
         let visit = |pixels: Range<usize>| {
-            // SAFETY: the instructions were checked; each pixel is visited once, and inputs
-            // and output have the operator's sizes.
+            // SAFETY: the instructions were checked; each pixel is visited once, and inputs and
+            // output have the operator's sizes.
             unsafe { Visit { step, inputs, results, output, pixels }.run(self.set) };
         };
         match Self::threads(step, results, pool.threads()) {

@@ -1,5 +1,4 @@
-//! Every operator, on every instruction set this processor has, against the
-//! reference.
+//! Every operator against the reference, on every instruction set of this processor.
 
 mod parts;
 mod refusals;
@@ -19,18 +18,15 @@ use crate::cpu::{available_sets, widest_set};
 use crate::operands::{check_part, weight_counts};
 use crate::verify::Reference;
 
-/// Cases of each property, unless fewer are asked for (`PROPTEST_CASES`, where an
-/// emulator takes its time).
+/// Cases per property, unless `PROPTEST_CASES` asks for fewer (under emulation).
 const CASES: u32 = 48;
-/// What elements are set to before a run: none of them may be left where a part
-/// is computed, and all elsewhere.
+/// Fill value before a run: it must be gone from the computed part and remain everywhere else.
 const UNTOUCHED: f32 = -77.0;
 
-/// An order of dimensions in which none stays.
-const TURNED: [Dimension; 4] = [Dimension::Channels, Dimension::Batch, Dimension::Height, Dimension::Width];
+/// A permutation that moves every dimension.
+const PERMUTED: [Dimension; 4] = [Dimension::Channels, Dimension::Batch, Dimension::Height, Dimension::Width];
 
-/// Numbers in [-1, 1) without a pattern (multiplicative congruential), with few
-/// enough bits that `f16` holds them.
+/// Pseudo-random numbers in [-1, 1) (linear congruential), exact in `f16`.
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed;
     let number = || {
@@ -40,9 +36,9 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(number).take(count).collect()
 }
 
-/// Least magnitude of a linked function's operand: what is divided by nearly nothing has no digits
-/// that could agree.
-const LEAST: f32 = 0.25;
+/// Least magnitude of a linked function's operand: quotients by near-zero values lose all
+/// significant digits.
+const MIN_OPERAND: f32 = 0.25;
 
 fn inputs_of(layer: &Layer) -> Vec<Vec<f32>> {
     let operator = &layer.operator;
@@ -53,7 +49,7 @@ fn inputs_of(layer: &Layer) -> Vec<Vec<f32>> {
     let mut inputs: Vec<Vec<f32>> =
         shapes.enumerate().map(|(n, shape)| numbers(shape.elements() as usize, n as u32)).collect();
     for value in inputs[count..].iter_mut().flatten() {
-        *value = (LEAST + (1.0 - LEAST) * value.abs()).copysign(*value);
+        *value = (MIN_OPERAND + (1.0 - MIN_OPERAND) * value.abs()).copysign(*value);
     }
     if let Operator::Embedding(table) = operator {
         for (index, input) in inputs[0].iter_mut().enumerate() {
@@ -63,7 +59,7 @@ fn inputs_of(layer: &Layer) -> Vec<Vec<f32>> {
     inputs
 }
 
-/// Runs `part` of a layer and compares it; what lies outside must stay untouched.
+/// Runs `part` of a layer and compares it with the reference; elements outside must stay untouched.
 fn check<T: Element>(layer: &Layer, part: Region, threads: usize, set: InstructionSet) {
     let layer = &Layer { data_type: T::DATA_TYPE, ..layer.clone() };
     let [kernel, bias] = weight_counts(&layer.operator);
@@ -76,7 +72,7 @@ fn check<T: Element>(layer: &Layer, part: Region, threads: usize, set: Instructi
     let mut output = vec![T::from_f32(UNTOUCHED); layer.operator.output().elements() as usize];
     let mut pool = ThreadPool::new(threads).unwrap();
     let mut prepared = Prepared::<T>::new(layer, &weights, set).unwrap();
-    // Twice: a second run must not see what the first left.
+    // Twice, so that a second run does not depend on what the first left.
     for _ in 0..2 {
         prepared.run(&mut pool, &operands, &mut output, part).unwrap();
     }
@@ -103,7 +99,7 @@ fn layer(operator: Operator, linked: &[Function]) -> Layer {
     Layer { linked, ..Layer::new(operator, DataType::F32) }
 }
 
-/// A part whose ends lie at these fractions of the channels and lines.
+/// The part whose ends are at these fractions of the channels and rows.
 fn part(operator: &Operator, channels: [f64; 2], lines: [f64; 2]) -> Region {
     let whole = Region::of(operator.output());
     let range = |count: u32, [a, b]: [f64; 2]| {
@@ -202,7 +198,7 @@ proptest! {
         (channels, lines) in (fractions(), fractions()),
         threads in 1_usize..4,
     ) {
-        // A window wholly inside the padding has no defined result.
+        // A window entirely in the padding has no defined result.
         let inside = |pad: u32, kernel: u32| pad.min(kernel - 1);
         let padding = Padding {
             top: inside(padding.top, kernel[0]), bottom: inside(padding.bottom, kernel[0]),
@@ -267,7 +263,7 @@ proptest! {
             Operator::Resize(Resize { input, height: 2 * height, width: width + 1, interpolation: Interpolation::Nearest }),
             Operator::Resize(Resize { input, height: 2 * height, width: width + 1, interpolation: Interpolation::Bilinear }),
             Operator::Pad(Pad { input, before: [0, 1, 2, 3], after: [1, 0, 1, 0] }),
-            Operator::Transpose(Transpose { input: Shape { batch: 1, ..input }, images: batch, order: TURNED }),
+            Operator::Transpose(Transpose { input: Shape { batch: 1, ..input }, images: batch, order: PERMUTED }),
             Operator::Reshape(Reshape { input, output: Shape::tokens(batch * height * width, depth) }),
             Operator::Embedding(Embedding { rows: height * width, vocabulary: 11, features: depth }),
             Operator::Elementwise(sums),
@@ -281,7 +277,7 @@ proptest! {
 
 #[test]
 fn a_row_that_conflicts_with_its_neighbours_in_cache_is_copied_right() {
-    // 1024 inputs of four bytes: every row starts in the same cache lines.
+    // 1024 inputs of four bytes: every row maps to the same cache sets.
     let linear = Linear { rows: 17, input_features: 1024, output_features: 70, bias: true };
     let layer = layer(Operator::Linear(linear), &[]);
     check_all(&layer, Region::of(layer.operator.output()), 1);

@@ -1,15 +1,14 @@
-//! How a thread waits: it spins, and then sleeps.
+//! How a thread waits: it spins, then sleeps.
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Looks at a flag between two looks at the clock, which cost tens of
-/// nanoseconds each.
-const LOOKS_PER_CLOCK: u32 = 64;
+/// Polls of the condition between two reads of the clock, which take tens of nanoseconds each.
+const POLLS_PER_CLOCK_READ: u32 = 64;
 
-/// One worker's mailbox, on cache lines of its own.
+/// One worker's mailbox, on cache lines of its own to avoid false sharing.
 #[repr(align(128))]
 #[derive(Default)]
 pub(super) struct Mailbox {
@@ -19,10 +18,10 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Puts a task in; whether the worker has to be woken for it.
+    /// Posts a task; returns whether the worker must be woken for it.
     pub(super) fn put(&self, task: u32) -> bool {
         self.task.store(task, Ordering::Release);
-        look_after_store();
+        store_load_fence();
         self.asleep.load(Ordering::Relaxed)
     }
 
@@ -31,9 +30,9 @@ impl Mailbox {
         let has_task = || self.task.load(Ordering::Acquire) != done;
         if !spin_until(spin, has_task) {
             self.asleep.store(true, Ordering::Relaxed);
-            look_after_store();
-            // Whoever wrote the task before this look sees no sleeper and is seen here;
-            // whoever writes it after wakes this thread.
+            store_load_fence();
+            // A poster that stored the task before this load may see no sleeper, but this load sees
+            // its task; a poster that stores it later sees the sleeper and wakes it.
             while self.task.load(Ordering::Acquire) == done {
                 thread::park();
             }
@@ -43,21 +42,21 @@ impl Mailbox {
     }
 }
 
-/// What this thread stored is seen by the other before this thread looks at what the
-/// other stored: of two threads that store and then look, one sees the other.
+/// Orders this thread's store before its next load (the store-buffering pattern): of two threads
+/// that each store and then load the other's variable, at least one sees the other's store.
 ///
-/// A fence, and not sequentially consistent stores and loads alone: those promise the
-/// same, but emulators of aarch64 (QEMU 7.2 on `x86_64`) let such a load pass the store
-/// before it, and a thread then sleeps forever.
-fn look_after_store() {
+/// Sequentially consistent stores and loads alone promise the same, but emulators of aarch64 (QEMU
+/// 7.2 on `x86_64`) let such a load pass the preceding store, and a thread then sleeps forever.
+/// Hence a fence.
+fn store_load_fence() {
     fence(Ordering::SeqCst);
 }
 
-/// Spins until `condition` holds or `spin` has passed; whether it holds.
+/// Spins until `condition` holds or `spin` has passed; returns whether it holds.
 pub(crate) fn spin_until(spin: Duration, condition: impl Fn() -> bool) -> bool {
     let mut start = None;
     loop {
-        for _ in 0..LOOKS_PER_CLOCK {
+        for _ in 0..POLLS_PER_CLOCK_READ {
             if condition() {
                 return true;
             }

@@ -1,11 +1,11 @@
-//! Chains: what their parts reach over the cut, and what leaves them.
+//! Chains: the halos of their parts, and the results that leave them.
 
 use coexec_sim::Axis;
 
 use super::*;
 
-/// Windows with padding and stride, over channels kept apart and not; pooling, a function
-/// of its own, a residual sum and a concatenation.
+/// Windows with padding and stride, depthwise and dense; pooling, a separate function, a residual
+/// sum and a concatenation.
 const BLOCKS: &str = r#"
 title = "a test"
 device = "pixel4"
@@ -38,7 +38,7 @@ name = "pointwise"
 conv2d = { input = [8, 2, 12], output_channels = 20, kernel = [1, 1] }
 "#;
 
-/// What keeps channels apart behind what mixes them.
+/// Operators that keep channels separate, after one that mixes them.
 const SEPARATE: &str = r#"
 title = "a test"
 device = "pixel4"
@@ -56,13 +56,13 @@ name = "head"
 conv2d = { input = [6, 4, 32], output_channels = 8, kernel = [1, 1] }
 "#;
 
-/// The chain of each stage: 0 to 9, or none.
+/// The chain of each stage: a digit, or none.
 fn chains(text: &str) -> Vec<Option<u32>> {
     text.chars().map(|chain| chain.to_digit(10)).collect()
 }
 
-/// All stages cut after a share of their height, where they can be; those marked `c` and
-/// `g` in `chain` are one processor's.
+/// Cuts all stages at a fraction of their height, where they can be cut; stages marked `c` and `g`
+/// in `chain` are placed on one processor.
 fn cut_by_height(stages: &[Stage], profile: &Profile, chain: &str, share: f64) -> Vec<Placement> {
     let cores = cores(profile);
     let placement = |(stage, mark): (&Stage, char)| match (mark, Axis::Height.extent(&stage.layer.operator)) {
@@ -87,7 +87,7 @@ fn check_chain(machine: &mut Machine, text: &str, chain: &str, share: f64, synch
 
 #[test]
 fn a_chain_is_right_wherever_it_is_cut() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     for share in [0.05, 0.3, 0.55, 0.95] {
         check_chain(&mut machine, BLOCKS, "0000000", share, Modelled::SvmPolling);
     }
@@ -95,8 +95,8 @@ fn a_chain_is_right_wherever_it_is_cut() {
 
 #[test]
 fn chains_meet_others_by_every_mechanism() {
-    let Some((_alone, mut machine)) = machine() else { return };
-    // Whole stages before, between and behind; two chains; results read inside and outside.
+    let Some((_lock, mut machine)) = machine() else { return };
+    // Whole stages before, between and after chains; two chains; results read inside and outside.
     for &mechanism in Modelled::ALL {
         for chain in ["g0000cx", "00x1111", "0cx11gc", "0011100"] {
             check_chain(&mut machine, BLOCKS, chain, 0.4, mechanism);
@@ -106,7 +106,7 @@ fn chains_meet_others_by_every_mechanism() {
 
 #[test]
 fn chains_are_right_where_results_are_copied() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let on_buffers_of_slices = BLOCKS.replace("pixel4", "h200");
     for mechanism in [Mechanism::EventPolling, Mechanism::EventWait, Mechanism::BlockingFinish] {
         assume(&mut machine, Modelled::SvmPolling, mechanism, Home::Device);
@@ -119,7 +119,7 @@ fn chains_are_right_where_results_are_copied() {
 
 #[test]
 fn a_chain_along_channels_goes_through_what_keeps_them_apart() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, profile) = scenario(SEPARATE);
     let cut = |cpu_channels, all: u32| {
         Placement::cpu_and_gpu(Axis::Channels, cores(&profile), [cpu_channels, all - cpu_channels])
@@ -136,7 +136,7 @@ fn a_chain_along_channels_goes_through_what_keeps_them_apart() {
 
 #[test]
 fn lines_that_nobody_computed_are_noticed() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, profile) = scenario(BLOCKS);
     let plan = Plan::new(Modelled::SvmPolling, cut_by_height(&stages, &profile, "0000000", 0.5))
         .chained(chains("0000000"));
@@ -144,7 +144,7 @@ fn lines_that_nobody_computed_are_noticed() {
         Task { stages: &stages, plan: &plan, profile: &profile, clock: Clock::Host, seed: 7, limit: LIMIT };
     let mut program = Program::<f32>::new(&mut machine, &task).unwrap();
     program.verify(&mut machine).unwrap();
-    // The stem is read beyond the cut: without those lines what reads them is wrong.
+    // The stem's halo is read across the cut; without it, its reader's results are wrong.
     let cpu = &mut program.operations[0].parts[0];
     assert!(cpu.gpu.is_none() && cpu.computed.rows.end > cpu.owned.rows.end);
     cpu.computed = cpu.owned;
@@ -154,7 +154,7 @@ fn lines_that_nobody_computed_are_noticed() {
 
 #[test]
 fn what_is_no_chain_says_why() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let (stages, profile) = scenario(BLOCKS);
     let placements = cut_by_height(&stages, &profile, "c000000", 0.5);
     let plan = Plan::new(Modelled::SvmPolling, placements).chained(chains("0000000"));

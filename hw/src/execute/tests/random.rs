@@ -1,10 +1,9 @@
-//! What is simulated is what is executed: random graphs under random plans.
+//! Execution equals simulation: random graphs under random plans.
 //!
-//! Each case runs a plan on the device and holds, from the events of the device and time
-//! stamps of the host, that exactly the schedule's commands were done, in its order, each
-//! after those that it comes after, and that every result is right. Seeds are new in each
-//! run; `COEXEC_RANDOM_SEED`, or that of the other property tests, repeats one;
-//! `COEXEC_RANDOM_PLANS` says how many cases there are.
+//! Each case runs a plan on the device and checks, by device events and host time stamps, that
+//! exactly the schedule's commands were run, in its order and each after its dependencies, and that
+//! every result is right. Seeds differ in each run; `COEXEC_RANDOM_SEED`, or that of the other
+//! property tests, repeats one. `COEXEC_RANDOM_PLANS` sets the number of cases.
 
 mod draw;
 
@@ -16,15 +15,15 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::execute::meetings::Side;
+use crate::execute::actions::Side;
 use crate::execute::program::{Progress, setting, stages_before};
 use crate::opencl::OpenClError;
 use crate::opencl::events::{finish, stamps};
 use draw::{Case, drawn};
 
-/// Cases of a plain run.
+/// Cases by default.
 const CASES: u64 = 60;
-/// Launches by which the clocks of host and device are compared.
+/// Kernel launches from which the offset between the clocks of host and device is derived.
 const COMPARISONS: usize = 8;
 
 fn number(variable: &str) -> Option<u64> {
@@ -33,7 +32,7 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn what_is_executed_is_what_was_simulated() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
     let seed = number("COEXEC_RANDOM_SEED").or_else(|| number("PROPTEST_RNG_SEED"));
     let first = seed.unwrap_or_else(now);
@@ -52,11 +51,11 @@ fn what_is_executed_is_what_was_simulated() {
     assert!(cases < CASES || 4 * left_out <= cases, "{left_out} of {cases} plans have no kernels");
 }
 
-/// Runs a case; how many commands were done, unless an operator has no kernel by the
-/// dispatch rules, or one with groups larger than this device has.
+/// Runs a case and returns the number of commands run; `None` if an operator has no kernel under
+/// the dispatch rules, or one whose work-groups are too large for this device.
 fn executed_as_simulated(machine: &mut Machine, case: &Case, context: &str) -> Option<usize> {
-    let Case { stages, plan, profile, meeting } = case;
-    assume(machine, plan.synchronisation, meeting.mechanism, meeting.memory);
+    let Case { stages, plan, profile, sharing } = case;
+    assume(machine, plan.synchronisation, sharing.mechanism, sharing.memory);
     let task = Task { stages, plan, profile, clock: Clock::Host, seed: 7, limit: LIMIT };
     let mut program = match Program::<f32>::new(machine, &task) {
         Ok(program) => program,
@@ -67,12 +66,12 @@ fn executed_as_simulated(machine: &mut Machine, case: &Case, context: &str) -> O
     };
     let verified = program.verify(machine).unwrap_or_else(|error| panic!("{error}: {context}"));
     let uses_gpu = program.operations.iter().any(|operation| operation.gpu().next().is_some());
-    let memory = uses_gpu.then_some(meeting.memory);
+    let memory = uses_gpu.then_some(sharing.memory);
     let simulated = schedule(stages, plan, &setting(memory, profile)).unwrap();
     let clocks = Clocks::compare(machine, &program);
-    program.spoil_results().unwrap();
+    program.poison_results().unwrap();
     let started = Instant::now();
-    let progress = program.carry_out(machine).unwrap_or_else(|error| panic!("{error}: {context}"));
+    let progress = program.run_commands(machine).unwrap_or_else(|error| panic!("{error}: {context}"));
     program.compare(&verified).unwrap_or_else(|error| panic!("{error}: {context}"));
     if let Some(runtime) = machine.runtime() {
         finish(runtime).unwrap();
@@ -93,9 +92,9 @@ fn executed_as_simulated(machine: &mut Machine, case: &Case, context: &str) -> O
     for &id in &expected {
         for earlier in comes_after(&simulated, id, &is_work) {
             let is_same = same_side(&simulated, earlier, id);
-            // A kernel that tells the host through a flag does so before its event ends.
+            // A kernel that sets a flag does so before its event completes.
             let is_on_device = Side::of(&simulated.commands[earlier.index()]) == Side::Device;
-            let is_told = is_on_device && !is_same && meeting.uses_flags();
+            let is_told = is_on_device && !is_same && sharing.uses_flags();
             let ended = times[earlier.index()][usize::from(!is_told)].expect("it was done");
             let began = times[id.index()][0].expect("it was done");
             let slack = if is_same { 0 } else { clocks.map_or(0, Clocks::slack) };
@@ -113,11 +112,11 @@ fn same_side(schedule: &Schedule, one: CommandId, other: CommandId) -> bool {
     Side::of(&schedule.commands[one.index()]) == Side::of(&schedule.commands[other.index()])
 }
 
-/// Whether there is something to do: what meets in shared memory only orders the others,
-/// unless results are mapped, or were computed by both.
+/// Whether a command does anything: synchronisations in shared memory only order other commands,
+/// unless results are mapped, or were computed by both sides.
 fn is_work(schedule: &Schedule, command: &Command, (case, program): (&Case, &Program<f32>)) -> bool {
     let uses_gpu = program.operations.iter().any(|operation| operation.gpu().next().is_some());
-    let maps = uses_gpu && case.meeting.maps();
+    let maps = uses_gpu && case.sharing.maps();
     match command.what {
         What::Compute { .. } | What::Move { .. } => true,
         What::Join { .. } => {
@@ -129,8 +128,8 @@ fn is_work(schedule: &Schedule, command: &Command, (case, program): (&Case, &Pro
     }
 }
 
-/// The commands that must have ended before that one starts: those that its edges name and
-/// the one before it in its queue; of those that are no work, all that they come after.
+/// The commands that must have ended before `id` starts: its dependencies and the preceding command
+/// of its queue. Commands that are no work are replaced by their own dependencies.
 fn comes_after(schedule: &Schedule, id: CommandId, is_work: &impl Fn(&Command) -> bool) -> Vec<CommandId> {
     let (mut seen, mut waiting) = (HashSet::new(), vec![id]);
     while let Some(id) = waiting.pop() {
@@ -144,8 +143,7 @@ fn comes_after(schedule: &Schedule, id: CommandId, is_work: &impl Fn(&Command) -
     seen.into_iter().filter(|id| is_work(&schedule.commands[id.index()])).collect()
 }
 
-/// How far the device's clock is ahead of the host's, at least and at most, in nanoseconds
-/// since a moment of the host's.
+/// Bounds of the device's clock minus the host's, in nanoseconds since a base instant of the host.
 #[derive(Clone, Copy, Debug)]
 struct Clocks {
     since: Instant,
@@ -153,8 +151,8 @@ struct Clocks {
 }
 
 impl Clocks {
-    /// From launches of a kernel: the device's clock says when each was queued, the host's
-    /// what came before and after.
+    /// From kernel launches: the device stamps each when it is enqueued, between two readings of
+    /// the host's clock.
     fn compare(machine: &Machine, program: &Program<f32>) -> Option<Self> {
         let kernel = program.operations.iter().find_map(|operation| operation.gpu().next())?;
         let since = Instant::now();
@@ -173,13 +171,13 @@ impl Clocks {
         Some(Self { since, ahead })
     }
 
-    /// What the comparison leaves open.
+    /// Width of the bounds.
     fn slack(self) -> i128 {
         self.ahead[1] - self.ahead[0]
     }
 }
 
-/// When each command started and ended, in nanoseconds of the host's clock.
+/// Start and end of each command, in nanoseconds of the host's clock.
 fn times(
     schedule: &Schedule,
     progress: &Progress,

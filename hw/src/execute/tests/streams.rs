@@ -21,7 +21,7 @@ fn streamed(machine: &mut Machine, numbers: &[usize], plan_chain: bool, streamin
 
 #[test]
 fn batches_in_flight_are_right_by_every_kind_of_meeting() {
-    let Some((_alone, mut machine)) = machine() else { return };
+    let Some((_lock, mut machine)) = machine() else { return };
     let check = |machine: &mut Machine| {
         for (numbers, chained) in
             [([0, 1, 2, 0, 1, 2, 0], false), ([2; 7], true), ([1; 7], false), ([0; 7], false)]
@@ -45,8 +45,8 @@ fn batches_in_flight_are_right_by_every_kind_of_meeting() {
 
 #[test]
 fn the_hosts_work_for_a_batch_is_hidden_behind_other_batches_only_where_some_are_in_flight() {
-    let Some((_alone, mut machine)) = machine() else { return };
-    // Far longer than the batch, whatever else the machine does.
+    let Some((_lock, mut machine)) = machine() else { return };
+    // Far longer than the batch, even on a busy machine.
     let host_gap = Duration::from_millis(20);
     let mut period = |depth| {
         let streaming = Streaming { depth, host_gap, batches: 6 };

@@ -1,8 +1,8 @@
-//! Which of the devices a word or a number means.
+//! Matching of a selection against the available devices.
 
 use crate::opencl::{Description, DeviceKind, OpenClError, Result};
 
-/// Which of `devices` `selection` names.
+/// The index in `devices` that `selection` names.
 pub(super) fn choose(selection: &str, devices: &[&Description]) -> Result<usize> {
     if devices.is_empty() {
         let wanted = selection.to_owned();
@@ -21,7 +21,7 @@ pub(super) fn choose(selection: &str, devices: &[&Description]) -> Result<usize>
     })?;
     let first = chosen[0];
     let is_of_its_platform = |&index: &usize| devices[index].platform_index == devices[first].platform_index;
-    // A platform without a device means its first.
+    // A platform without a device selects its first device.
     if chosen.len() == 1 || (device.trim().is_empty() && chosen.iter().all(is_of_its_platform)) {
         return Ok(first);
     }
@@ -29,7 +29,7 @@ pub(super) fn choose(selection: &str, devices: &[&Description]) -> Result<usize>
     Err(OpenClError::Ambiguous { what: "device", wanted, matching })
 }
 
-/// The devices among `candidates` whose number or name `wanted` fits: at least one.
+/// The `candidates` whose index or name matches `wanted`: at least one.
 fn matching<'a>(
     what: &'static str,
     wanted: &str,

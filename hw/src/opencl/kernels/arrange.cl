@@ -1,5 +1,5 @@
-// Brings a tensor from the host's layout (channels innermost) into that of the kernels: a
-// thread moves a slice of a pixel.
+// Converts a tensor from the host's layout (channels innermost) to that of the kernels. A thread
+// copies a slice of a pixel.
 
 __kernel WORK_GROUP void arrange(__global const Number *restrict source, DESTINATION destination,
                                 Extent extent) {

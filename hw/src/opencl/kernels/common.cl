@@ -1,18 +1,20 @@
-// What every kernel shares: number formats, tensors and what runs behind an operator.
+// Shared by all kernels on tensors: number formats, tensor access, and the functions linked to an
+// operator.
 //
-// A tensor is cut in slices of four channels. The images of a batch are folded into
-// the width: column x of image b is column x * batch + b. Options choose where the
-// texels (four channels of one pixel) lie:
+// A tensor is cut into slices of four channels. The images of a batch are interleaved in the width:
+// column x of image b is column x * batch + b. Options choose where the texels (four channels of
+// one pixel) are:
 //   IMAGE    in a two-dimensional image, texel (x, y * slices + slice)
 //   SLICED   in a buffer, texel (slice * height + y) * width + x
 //   PLAIN    in a buffer with the channels innermost and batches outermost (NHWC)
-// PLAIN_RESULT writes the output so, whatever the inputs are. HALF computes in 16 bits,
-// BATCHED says that there is more than one image. WORK_GROUP tells the compiler the
-// threads of a group, so that it gives each no more registers than all of them can have.
+// PLAIN_RESULT writes the output in the PLAIN layout, whatever the layout of the inputs. HALF
+// computes in 16 bits, BATCHED means that there is more than one image. WORK_GROUP declares the
+// threads of a group to the compiler, so that it gives each no more registers than all of them can
+// have.
 
-// A kernel that writes an operator's output takes ANNOUNCE_PARAMETERS last, lets threads LEAVE early and
-// ends with END_OF_KERNEL, or with ANNOUNCE where none leaves. Where it announces its end, flags.cl says
-// what these are.
+// A kernel that writes an operator's output takes ANNOUNCE_PARAMETERS last, returns early by LEAVE,
+// and ends with END_OF_KERNEL, or with ANNOUNCE if no thread leaves early. These macros are empty
+// unless flags.cl, which precedes this file in kernels that announce their end, defines them.
 #ifndef ANNOUNCE
 #define ANNOUNCE_PARAMETERS
 #define ANNOUNCE
@@ -35,7 +37,7 @@ typedef float4 Number4;
 #define WRITE_IMAGE write_imagef
 #endif
 
-// A tensor's extent: its width holds the whole batch.
+// A tensor's extent; the width includes the batch.
 typedef struct {
   int width;
   int height;
@@ -44,7 +46,7 @@ typedef struct {
   int channels;
 } Extent;
 
-// The part of the output that is computed, of so many images side by side.
+// The computed part of the output, with the number of interleaved images in it.
 typedef struct {
   int x;
   int y;
@@ -61,7 +63,7 @@ typedef struct {
 #define IMAGES(region) 1
 #endif
 
-// A window that slides over an image.
+// A sliding window.
 typedef struct {
   int kernel_x;
   int kernel_y;
@@ -150,8 +152,8 @@ Number component(Number4 texel, int index) {
   return index == 0 ? texel.x : index == 1 ? texel.y : index == 2 ? texel.z : texel.w;
 }
 
-// A texel with what pads its tensor's last slice set to `fill`.
-float4 but_padding(float4 texel, Extent extent, int slice, float fill) {
+// A texel with the padding of the tensor's last slice set to `fill`.
+float4 mask_padding(float4 texel, Extent extent, int slice, float fill) {
   const int channels = extent.channels - slice * 4;
   if (channels < 2) texel.y = fill;
   if (channels < 3) texel.z = fill;
@@ -172,13 +174,13 @@ float4 but_padding(float4 texel, Extent extent, int slice, float fill) {
 #define LINEARISED 0
 #endif
 
-// Blocks along the columns of a region; none reaches into two images.
+// Blocks along the columns of a region; none spans two images.
 int column_blocks(Region region) {
   return (region.width / IMAGES(region) + TILE_X - 1) / TILE_X * IMAGES(region);
 }
 
-// The block of the region that a thread computes: columns, rows, slices. LINEARISED
-// says which axes of the grid are joined: 0 none, 1 columns and rows, 2 all.
+// The block of the region that a thread computes: columns, rows, slices. LINEARISED tells which
+// axes of the grid are joined: 0 none, 1 columns and rows, 2 all.
 int4 block_of_thread(Region region) {
   const int linear = get_global_id(0);
 #if LINEARISED > 0
@@ -194,7 +196,7 @@ int4 block_of_thread(Region region) {
 #endif
 }
 
-// Whether a thread has anything to compute: grids are rounded up to whole groups.
+// Whether a thread has a block; grids are rounded up to whole work-groups.
 bool is_inside(Region region, int4 block) {
   return block.x < column_blocks(region) && block.y * TILE_Y < region.height &&
          block.z * TILE_SLICES < region.slices;
@@ -207,7 +209,7 @@ Number4 function_hard_swish(Number4 x) { return x * function_hard_sigmoid(x); }
 Number4 function_sigmoid(Number4 x) { return (Number)1 / ((Number)1 + exp(-x)); }
 Number4 function_silu(Number4 x) { return x * function_sigmoid(x); }
 Number4 function_tanh(Number4 x) { return tanh(x); }
-// The form with a hyperbolic tangent; 0.797884561 is the root of 2 / pi.
+// The tanh approximation; 0.797884561 is the square root of 2 / pi.
 Number4 function_gelu(Number4 x) {
   const Number4 inner = (Number)0.797884561f * (x + (Number)0.044715f * x * x * x);
   return (Number)0.5f * x * ((Number)1 + tanh(inner));

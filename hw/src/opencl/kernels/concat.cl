@@ -1,6 +1,6 @@
-// Concatenation along channels: a thread copies all slices of a pixel. SOURCES and
-// FOR_EACH_SOURCE(copy), which calls copy(source, its channels), are given with the
-// source. With ALIGNED every input but the last fills whole slices.
+// Concatenation along channels: a thread copies all slices of a pixel. The host defines SOURCES and
+// FOR_EACH_SOURCE(copy), which calls copy(source, its channels) for each source. With ALIGNED,
+// every input but the last consists of whole slices.
 
 #define EMIT(texel)                                                     \
   do {                                                                  \

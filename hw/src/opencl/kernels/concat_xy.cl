@@ -1,6 +1,7 @@
-// Concatenation along another dimension than channels: a thread copies the texel of the source
-// that has it. SOURCES and FOR_EACH_SOURCE(take), which calls take(source, its extent along the
-// dimension), are given with the source; so is ALONG_BATCH, ALONG_HEIGHT or ALONG_WIDTH.
+// Concatenation along a dimension other than channels: a thread copies the texel from the source
+// that contains it. The host defines SOURCES, FOR_EACH_SOURCE(take), which calls take(source, its
+// extent along the dimension) for each source, and one of ALONG_BATCH, ALONG_HEIGHT and
+// ALONG_WIDTH.
 
 #if defined(ALONG_HEIGHT)
 #define PLACE y

@@ -1,16 +1,16 @@
-// Convolution of any window; also matrix products of several rows and the middle of a
-// Winograd convolution. A thread computes TILE_X x TILE_Y pixels of TILE_SLICES slices
-// and loops over the window and the source slices.
+// Convolution with any window; also matrix products of several rows, and the products of a Winograd
+// convolution. A thread computes TILE_X x TILE_Y pixels of TILE_SLICES slices and loops over the
+// window and the source slices.
 //
-// Weights lie in the order: block of output slices, window row, window column, source
-// slice, slice of the block, input channel; an element is the four output channels.
-//   POINTWISE    the window is one pixel of stride 1: no bounds to check
-//   ROW_WEIGHTS  each output row has weights of its own, row by row
-//   GROUPED      a block reads the source slices of its channel groups only
-//   NO_BIAS      nothing is added
+// Order of the weights: block of output slices, window row, window column, source slice, slice of
+// the block, input channel; an element holds four output channels.
+//   POINTWISE    the window is one pixel with stride 1: no bounds to check
+//   ROW_WEIGHTS  each output row has weights of its own, one set after the other
+//   GROUPED      a block reads only the source slices of its channel groups
+//   NO_BIAS      no bias is added
 
 typedef struct {
-  // Source slices a block reads.
+  // Source slices that a block reads.
   int depth;
   // Input channels of a group.
   int inputs;
@@ -32,7 +32,7 @@ __kernel WORK_GROUP void conv(SOURCE source, __global const Number4 *restrict we
   first_slice = min(first_slice, source_extent.slices - groups.depth);
 #endif
 
-  // A tile is of one image, and may reach beyond its region: there the last pixel is computed again.
+  // A tile covers one image, and may exceed the region; its excess pixels repeat the last one.
   const int columns = region.width / IMAGES(region);
   const int image = block.x % IMAGES(region);
   const int first_column = block.x / IMAGES(region) * TILE_X;
@@ -72,7 +72,7 @@ __kernel WORK_GROUP void conv(SOURCE source, __global const Number4 *restrict we
     bool y_inside[TILE_Y];
     const int offset_x = column * window.dilation_x - window.before_x;
     const int offset_y = row * window.dilation_y - window.before_y;
-    // Counted on, as a division at each tap takes as long as some source slices.
+    // Incremental, because a division per tap takes as long as several source slices.
     column++;
     if (column == window.kernel_x) {
       column = 0;
@@ -148,8 +148,8 @@ __kernel WORK_GROUP void conv(SOURCE source, __global const Number4 *restrict we
   END_OF_KERNEL
 }
 
-// The right operand of a matrix product in the order of weights: a thread arranges
-// four rows of four columns of one product.
+// Packs the right operand of a matrix product in the order of weights: a thread arranges four rows
+// of four columns of one product.
 __kernel WORK_GROUP void arrange_weights(SOURCE source, __global Number4 *restrict weights,
                                          Extent source_extent, int depth, int blocks, int first_slice) {
   const int slice = get_global_id(0);

@@ -1,8 +1,8 @@
-// Convolution with its weights in constant memory: a thread computes all SLICES output
-// slices of a pixel; window and channels are fixed when the kernel is built.
+// Convolution with weights in constant memory. A thread computes all SLICES output slices of a
+// pixel; window size and channels are compile-time constants.
 //
-// Weights lie in the order: window row, window column, input channel, output slice; an
-// element is the four output channels. Channels of padding have none.
+// Order of the weights: window row, window column, input channel, output slice; an element holds
+// four output channels. Input channels are not padded.
 
 __kernel WORK_GROUP void conv_constants(SOURCE source, __constant const Number4 *weights,
                              __constant const Number4 *bias, DESTINATION destination,

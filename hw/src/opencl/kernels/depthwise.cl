@@ -1,8 +1,8 @@
-// Convolution of each channel with its own window. Weights lie in the order: output
-// slice, window row, window column; an element is the four output channels.
+// Depthwise convolution. Order of the weights: output slice, window row, window column; an element
+// holds four output channels.
 
-// Any window: a thread computes TILE_X x TILE_Y pixels of a slice, each on its own.
-// MULTIPLIER is the number of output channels of an input channel.
+// Any window: a thread computes TILE_X x TILE_Y pixels of a slice, each by itself. MULTIPLIER is
+// the number of output channels per input channel.
 __kernel WORK_GROUP void depthwise(SOURCE source, __global const Number4 *restrict weights,
                         __global const Number4 *restrict bias, DESTINATION destination,
                         Extent source_extent, Extent destination_extent, Region region,
@@ -61,8 +61,8 @@ __kernel WORK_GROUP void depthwise(SOURCE source, __global const Number4 *restri
   END_OF_KERNEL
 }
 
-// A 3x3 window of stride 1 over one image, one output a channel: the pixels of a tile
-// share what they read.
+// A 3x3 window with stride 1 over one image, one output channel per input channel: the pixels of a
+// tile share their reads.
 __kernel WORK_GROUP void depthwise_3x3(SOURCE source, __global const Number4 *restrict weights,
                             __global const Number4 *restrict bias, DESTINATION destination,
                             Extent source_extent, Extent destination_extent, Region region,

@@ -1,4 +1,4 @@
-// Functions of each element, all in LINKED; with SCALED after a scale and a shift a
+// Element-wise functions, all of them in LINKED; with SCALED, after a scale and a shift per
 // channel. A thread computes a slice of a pixel.
 
 __kernel WORK_GROUP void elementwise(SOURCE source,

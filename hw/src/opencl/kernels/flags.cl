@@ -1,6 +1,5 @@
-// Flags in memory that host and device both see. Words, in order: the device's flag, the
-// host's flag, what went wrong, what the device hands over, what the host hands
-// over.
+// Flags in memory visible to host and device. Words, in order: the device's flag, the host's flag,
+// the error status, the data published by the device, the data published by the host.
 
 #define DEVICE_FLAG 0
 #define HOST_FLAG 1
@@ -8,8 +7,8 @@
 #define DEVICE_DATA 3
 #define HOST_DATA 4
 
-// With SCOPE (the memory scope of C11's atomics that both sides share) flags are atomics;
-// without, volatile words.
+// With SCOPE, the memory scope of C11 atomics that both sides share, flags are atomics; without it,
+// volatile words.
 #ifdef SCOPE
 typedef atomic_uint Flag;
 #define STORE_FLAG(flag, value) atomic_store_explicit(flag, value, memory_order_seq_cst, SCOPE)
@@ -33,17 +32,17 @@ uint count_flag(volatile __global Flag *flag) {
 #define COUNT_FLAG(flag) count_flag(flag)
 #endif
 
-// Hands over the data of `number`, and then tells the host of it.
-#define TELL_HOST(words, number)               \
+// Publishes the data of `number`, then sets the device's flag.
+#define NOTIFY_HOST(words, number)               \
   do {                                         \
     STORE_FLAG((words) + DEVICE_DATA, number); \
     STORE_FLAG((words) + DEVICE_FLAG, number); \
   } while (0)
 
-// What a kernel that announces takes behind its other parameters, and what it does at its
-// end: of its groups the one that finishes last tells the host (EPEW'25, section 4), unless
-// the number is 0. Every thread reaches the end, where its group counts itself: one that leaves
-// the computation goes there.
+// ANNOUNCE_PARAMETERS follow the other parameters of a kernel that announces its end, and ANNOUNCE
+// is its end: the last work-group to finish notifies the host (EPEW'25, section 4), unless the
+// number is 0. Every thread must reach the barrier at the end, after which its group counts itself,
+// so a thread leaves early by jumping there.
 #define ANNOUNCE_PARAMETERS \
   , volatile __global Flag *flag_words, volatile __global Flag *flag_groups, uint flag_number
 #define ANNOUNCE                                                                             \
@@ -51,7 +50,7 @@ uint count_flag(volatile __global Flag *flag) {
   if (flag_number != 0 && get_local_id(0) + get_local_id(1) + get_local_id(2) == 0 &&        \
       COUNT_FLAG(flag_groups) == get_num_groups(0) * get_num_groups(1) * get_num_groups(2) - 1) { \
     STORE_FLAG(flag_groups, 0u);                                                             \
-    TELL_HOST(flag_words, flag_number);                                                      \
+    NOTIFY_HOST(flag_words, flag_number);                                                      \
   }
 #define LEAVE goto end_of_kernel
 #define END_OF_KERNEL \

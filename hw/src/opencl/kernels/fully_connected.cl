@@ -1,8 +1,8 @@
-// Matrix-vector product, of one row of a product: the SHARERS threads along y of a group share the dot products
-// of a slice of outputs and add their parts up through local memory.
+// Matrix-vector product, for one row of a product. The SHARERS threads along y of a group share the
+// dot products of a slice of outputs and reduce their partial sums through local memory.
 //
-// Weights lie in the order: source slice, output slice, input channel; an element is
-// the four output channels.
+// Order of the weights: source slice, output slice, input channel; an element holds four output
+// channels.
 
 __kernel WORK_GROUP void fully_connected(SOURCE source, __global const Number4 *restrict weights,
                      __global const Number4 *restrict bias, DESTINATION destination,

@@ -1,5 +1,5 @@
-// The mean over the pixels of each channel: the GROUP_X x GROUP_Y threads of a group
-// share the pixels of a slice, and a group holds GROUP_SLICES slices.
+// Mean of each channel over all pixels: the GROUP_X x GROUP_Y threads of a group share the pixels
+// of a slice, and a group computes GROUP_SLICES slices.
 
 __kernel WORK_GROUP void mean(SOURCE source, DESTINATION destination, Extent source_extent,
                              Extent destination_extent, Region region OPERANDS ANNOUNCE_PARAMETERS) {

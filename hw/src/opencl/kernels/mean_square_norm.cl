@@ -1,6 +1,6 @@
-// A normalisation by the root of the mean of squares, as the delegate runs it, which has no
-// kernel for it: squares, the factor of each pixel, products. VARIANCE_OFFSET as the reference
-// has it. Sums are in 32 bits.
+// Normalisation by the root mean square, in three kernels as the delegate runs it, which has no
+// single kernel for it: squares, the factor of each pixel, products. VARIANCE_OFFSET is that of the
+// reference. Sums are in 32 bits.
 
 __kernel WORK_GROUP void squares(SOURCE source, DESTINATION destination, Extent source_extent,
                                  Extent destination_extent, Region region) {
@@ -12,7 +12,7 @@ __kernel WORK_GROUP void squares(SOURCE source, DESTINATION destination, Extent 
   WRITE(destination, destination_extent, x, y, block.z, value * value);
 }
 
-// A thread adds up a pixel.
+// A thread reduces one pixel.
 __kernel WORK_GROUP void factors(SOURCE squares, DESTINATION destination, Extent squares_extent,
                                  Extent destination_extent, Region region) {
   if ((int)get_global_id(0) >= region.width || (int)get_global_id(1) >= region.height) return;
@@ -21,7 +21,7 @@ __kernel WORK_GROUP void factors(SOURCE squares, DESTINATION destination, Extent
   float4 sums = (float4)(0);
   for (int slice = 0; slice < squares_extent.slices; slice++) {
     const float4 texel = convert_float4(READ(squares, squares_extent, x, y, slice));
-    sums += but_padding(texel, squares_extent, slice, 0);
+    sums += mask_padding(texel, squares_extent, slice, 0);
   }
   const float mean = (sums.x + sums.y + sums.z + sums.w) / squares_extent.channels;
   const float factor = 1.0f / sqrt(mean + VARIANCE_OFFSET);

@@ -1,10 +1,10 @@
-// Elements under another address: ranges, transposes, zeros around, another extent, rows of a table. A
-// thread writes a slice of a pixel. With ALIGNED the four channels of every slice that is
-// written are those of one that is read.
+// Data movement by index mapping: slices, transposes, padding, reshapes, table look-ups. A thread
+// writes a slice of a pixel. With ALIGNED, the four channels of every written slice are those of
+// one source slice.
 
-// The texel that holds an element of a tensor, by the element's number as the host counts
-// (channels innermost, batches outermost).
-Number4 texel_of(SOURCE source, Extent extent, int number) {
+// The texel that contains an element, given the element's index in the host's order (channels
+// innermost, batches outermost).
+Number4 texel_with_element(SOURCE source, Extent extent, int number) {
   const int pixel = number / extent.channels;
   const int columns = extent.width / extent.batch;
   const int image = pixel / (columns * extent.height);
@@ -13,17 +13,16 @@ Number4 texel_of(SOURCE source, Extent extent, int number) {
   return READ(source, extent, x, y, number % extent.channels / 4);
 }
 
-// Which element of the input an element of the output is: at `first`, and as many steps of each
-// kind farther as the coordinates of its position say; `end` is the input's extent. All positions
-// are in the order batch, height, width, channels.
+// Mapping from output to input elements: start at `first`, and add the columns of `step` times the
+// coordinates of the output position; `end` is the input's extent. Positions are in the order
+// batch, height, width, channels.
 typedef struct {
   int4 first;
   int4 step[4];
   int4 end;
 } Pick;
 
-// The texel with the element that is picked for a position of one of several outputs that lie one
-// behind the other; zeros outside the input.
+// The source texel for a position of one of several concatenated outputs; zeros outside the input.
 Number4 picked(SOURCE source, Extent extent, Pick pick, int image, int4 at) {
   const int4 from = pick.first + at.x * pick.step[0] + at.y * pick.step[1] + at.z * pick.step[2] + at.w * pick.step[3];
   if (any(from < 0) || any(from >= pick.end)) return (Number4)(0);
@@ -71,13 +70,13 @@ __kernel WORK_GROUP void reshape(SOURCE source, DESTINATION destination, Extent 
   const int line = x % destination_extent.batch * destination_extent.height + y;
   const int first = (line * columns + x / destination_extent.batch) * destination_extent.channels + to * 4;
 #ifdef ALIGNED
-  Number4 value = texel_of(source, source_extent, first);
+  Number4 value = texel_with_element(source, source_extent, first);
 #else
   const int count = min(destination_extent.channels - to * 4, 4);
   Number parts[4] = {0, 0, 0, 0};
   for (int i = 0; i < count; i++) {
     const int channel = (first + i) % source_extent.channels;
-    parts[i] = component(texel_of(source, source_extent, first + i), channel % 4);
+    parts[i] = component(texel_with_element(source, source_extent, first + i), channel % 4);
   }
   Number4 value = vload4(0, parts);
 #endif

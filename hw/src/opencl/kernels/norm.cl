@@ -1,9 +1,9 @@
-// Normalisation by the mean and variance of each pixel's channels, or with NEIGHBOURS by the
-// mean square of so many channels around each. The threads of a group along z share a pixel's
-// slices. Sums are in 32 bits.
+// Normalisation by the mean and variance of each pixel's channels, or with NEIGHBOURS by the mean
+// square of that many channels around each. The threads of a group along z share a pixel's slices.
+// Sums are in 32 bits.
 //
-// GROUP_SIZE threads of a group, VARIANCE_OFFSET, NEIGHBOUR_OFFSET and NEIGHBOUR_POWER as
-// the reference has them.
+// GROUP_SIZE is the number of threads of a group; VARIANCE_OFFSET, NEIGHBOUR_OFFSET and
+// NEIGHBOUR_POWER are those of the reference.
 
 #ifdef NEIGHBOURS
 
@@ -36,8 +36,8 @@ __kernel WORK_GROUP void norm_by_neighbours(SOURCE source, DESTINATION destinati
 
 #else
 
-// The sum of what the threads of a pixel have, for each of them.
-float sum_of_pixel(__local float *partial, float own) {
+// The sum over the threads that share a pixel, returned to each of them.
+float reduce_sum(__local float *partial, float own) {
   const int columns = get_local_size(0) * get_local_size(1);
   const int column = get_local_id(1) * get_local_size(0) + get_local_id(0);
   const int lane = get_local_id(2);
@@ -65,23 +65,23 @@ __kernel WORK_GROUP void norm(SOURCE source, __global const Number4 *restrict sc
   const int y = region.y + get_global_id(1);
   const int first = get_local_id(2);
   const int step = get_local_size(2);
-  // Threads without a pixel read none, but meet the others.
+  // Threads without a pixel read nothing, but must reach the barriers.
   const int slices = is_of_region ? source_extent.slices : 0;
   float4 sums = (float4)(0);
   for (int slice = first; slice < slices; slice += step) {
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
-    sums += but_padding(texel, source_extent, slice, 0);
+    sums += mask_padding(texel, source_extent, slice, 0);
   }
   const float mean =
-      sum_of_pixel(partial, sums.x + sums.y + sums.z + sums.w) / source_extent.channels;
+      reduce_sum(partial, sums.x + sums.y + sums.z + sums.w) / source_extent.channels;
   float4 squares = (float4)(0);
   for (int slice = first; slice < slices; slice += step) {
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice)) - mean;
-    const float4 distance = but_padding(texel, source_extent, slice, 0);
+    const float4 distance = mask_padding(texel, source_extent, slice, 0);
     squares += distance * distance;
   }
   const float square =
-      sum_of_pixel(partial, squares.x + squares.y + squares.z + squares.w) / source_extent.channels;
+      reduce_sum(partial, squares.x + squares.y + squares.z + squares.w) / source_extent.channels;
   const float factor = 1.0f / sqrt(square + VARIANCE_OFFSET);
   for (int slice = first; slice < slices; slice += step) {
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));

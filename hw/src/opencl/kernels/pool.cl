@@ -1,5 +1,5 @@
-// The largest element or, with AVERAGE, the mean of a window: a thread computes a slice
-// of a pixel. Padding does not count.
+// The maximum or, with AVERAGE, the mean of a window; padding does not count. A thread computes a
+// slice of a pixel.
 
 __kernel WORK_GROUP void pool(SOURCE source, DESTINATION destination, Extent source_extent,
                    Extent destination_extent, Region region, Window window OPERANDS ANNOUNCE_PARAMETERS) {
@@ -10,7 +10,7 @@ __kernel WORK_GROUP void pool(SOURCE source, DESTINATION destination, Extent sou
   const int slice = region.slice + block.z;
   const int image_width = source_extent.width / source_extent.batch;
 #ifdef AVERAGE
-  // Sums of many 16-bit numbers need more bits than they have.
+  // Accumulated in 32 bits: sums of many 16-bit numbers need more.
   float4 sum = (float4)(0);
   int count = 0;
 #else

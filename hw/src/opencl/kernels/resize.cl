@@ -1,7 +1,8 @@
-// Images of another size: a thread makes a texel. With BILINEAR of the four around its place,
-// pixels having their centres at halves, else of the one at or before it.
+// Image resize: a thread computes a texel. With BILINEAR, it interpolates between the four texels
+// around its position, with half-pixel centres; otherwise it copies the texel at or before the
+// position.
 
-// The texel at a column and a row of the source, of the same image as column x of the result.
+// The source texel at a column and a row, in the same image as column x of the result.
 Number4 neighbour(SOURCE source, Extent extent, int x, int column, int row, int slice) {
   return READ(source, extent, column * extent.batch + x % extent.batch, row, slice);
 }

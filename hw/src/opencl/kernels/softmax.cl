@@ -1,6 +1,6 @@
-// Softmax over the channels of each pixel: a thread reads all slices of a pixel for the
-// largest value, for the sum of exponentials, and to write; or, with GROUP_SIZE, the threads of a
-// group share the first two and write a slice each. Sums are in 32 bits.
+// Softmax over the channels of each pixel. A thread reads all slices of a pixel for the maximum,
+// again for the sum of exponentials, and again to write; or, with GROUP_SIZE, the threads of a
+// group share the first two passes and write a slice each. Sums are in 32 bits.
 
 #ifndef GROUP_SIZE
 
@@ -13,18 +13,18 @@ __kernel WORK_GROUP void softmax(SOURCE source, DESTINATION destination, Extent 
   float4 most = (float4)(-INFINITY);
   for (int slice = 0; slice < source_extent.slices; slice++) {
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
-    most = fmax(most, but_padding(texel, source_extent, slice, -INFINITY));
+    most = fmax(most, mask_padding(texel, source_extent, slice, -INFINITY));
   }
   const float largest = fmax(fmax(most.x, most.y), fmax(most.z, most.w));
   float4 sums = (float4)(0);
   for (int slice = 0; slice < source_extent.slices; slice++) {
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
-    sums += exp(but_padding(texel, source_extent, slice, -INFINITY) - largest);
+    sums += exp(mask_padding(texel, source_extent, slice, -INFINITY) - largest);
   }
   const float factor = 1.0f / (sums.x + sums.y + sums.z + sums.w);
   for (int slice = 0; slice < source_extent.slices; slice++) {
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
-    Number4 value = CONVERT4(exp(but_padding(texel, source_extent, slice, -INFINITY) - largest) * factor);
+    Number4 value = CONVERT4(exp(mask_padding(texel, source_extent, slice, -INFINITY) - largest) * factor);
     LINKED(value, x, y, slice);
     WRITE(destination, destination_extent, x, y, slice, value);
   }
@@ -33,8 +33,8 @@ __kernel WORK_GROUP void softmax(SOURCE source, DESTINATION destination, Extent 
 
 #else
 
-// The largest or the sum of what the threads of a group have, for each of them.
-float of_group(__local float *partial, float own, bool largest) {
+// The maximum or the sum over the threads of a group, returned to each of them.
+float reduce_group(__local float *partial, float own, bool largest) {
   const int lane = get_local_id(0);
   partial[lane] = own;
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -57,23 +57,23 @@ __kernel WORK_GROUP void softmax1x1(SOURCE source, DESTINATION destination, Exte
   const int x = region.x + get_global_id(1);
   const int y = region.y + get_global_id(2);
   const bool is_of_region = (int)get_global_id(1) < region.width && (int)get_global_id(2) < region.height;
-  // Threads without a pixel read none, but meet the others.
+  // Threads without a pixel read nothing, but must reach the barriers.
   const int slices = is_of_region ? source_extent.slices : 0;
   float4 most = (float4)(-INFINITY);
   for (int slice = get_local_id(0); slice < slices; slice += GROUP_SIZE) {
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
-    most = fmax(most, but_padding(texel, source_extent, slice, -INFINITY));
+    most = fmax(most, mask_padding(texel, source_extent, slice, -INFINITY));
   }
-  const float largest = of_group(partial, fmax(fmax(most.x, most.y), fmax(most.z, most.w)), true);
+  const float largest = reduce_group(partial, fmax(fmax(most.x, most.y), fmax(most.z, most.w)), true);
   float4 sums = (float4)(0);
   for (int slice = get_local_id(0); slice < slices; slice += GROUP_SIZE) {
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
-    sums += exp(but_padding(texel, source_extent, slice, -INFINITY) - largest);
+    sums += exp(mask_padding(texel, source_extent, slice, -INFINITY) - largest);
   }
-  const float sum = of_group(partial, sums.x + sums.y + sums.z + sums.w, false);
+  const float sum = reduce_group(partial, sums.x + sums.y + sums.z + sums.w, false);
   if (to >= slices) LEAVE;
   const float4 texel = convert_float4(READ(source, source_extent, x, y, to));
-  Number4 value = CONVERT4(exp(but_padding(texel, source_extent, to, -INFINITY) - largest) / sum);
+  Number4 value = CONVERT4(exp(mask_padding(texel, source_extent, to, -INFINITY) - largest) / sum);
   LINKED(value, x, y, to);
   WRITE(destination, destination_extent, x, y, to, value);
   END_OF_KERNEL

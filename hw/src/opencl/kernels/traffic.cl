@@ -1,7 +1,7 @@
-// Kernels that move bytes, for measuring what that takes.
+// Kernels that move bytes, for bandwidth measurements.
 
-// Reads each texel, computes on it for `work` dependent multiply-adds and writes it: the less
-// work, the more traffic.
+// Reads each texel, performs `work` dependent multiply-adds on it, and writes it: more work means
+// less bandwidth.
 __kernel void stream(__global const float4 *source, __global float4 *result, uint work) {
   const uint thread = get_global_id(0);
   float4 value = source[thread];
@@ -9,8 +9,8 @@ __kernel void stream(__global const float4 *source, __global float4 *result, uin
   result[thread] = value;
 }
 
-// Slices of four channels, one behind the other, into pixels with all their channels:
-// what a GPU's tensor becomes before a CPU reads it.
+// Converts slices of four channels, one after the other, into pixels with all their channels: the
+// transform of a GPU tensor before a CPU reads it.
 __kernel void to_pixels(__global const float4 *source, __global float4 *result, uint pixels, uint slices) {
   const uint pixel = get_global_id(0);
   const uint slice = get_global_id(1);

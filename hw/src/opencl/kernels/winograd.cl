@@ -1,19 +1,19 @@
-// The transforms around a Winograd convolution F(4x4, 3x3): input tiles of 6x6 pixels,
-// each four apart, become 36 points, and 36 products a tile become 4x4 pixels. Points
-// are the rows of a tensor whose columns are the tiles. INPUT_TRANSFORM (6x6) and
-// OUTPUT_TRANSFORM (4x6) are given with the source.
+// The transforms of a Winograd convolution F(4x4, 3x3): overlapping input tiles of 6x6 pixels, with
+// a stride of four, become 36 points; 36 products per tile become 4x4 pixels. Points are the rows
+// of a tensor whose columns are the tiles. The host defines INPUT_TRANSFORM (6x6) and
+// OUTPUT_TRANSFORM (4x6).
 
 __constant Number input_transform[36] = INPUT_TRANSFORM;
 __constant Number output_transform[24] = OUTPUT_TRANSFORM;
 
-// Columns of tiles, rows of tiles and images.
+// Columns of tiles, rows of tiles, and images.
 typedef struct {
   int columns;
   int rows;
   int images;
 } Tiles;
 
-// A thread transforms a tile's slice to one row of its points.
+// A thread transforms a slice of a tile to one row of its points.
 __kernel WORK_GROUP void to_points(SOURCE source, DESTINATION points, Extent source_extent,
                                   Extent points_extent, Region region, Window window, Tiles tiles) {
   const int tile = get_global_id(0);
@@ -45,7 +45,7 @@ __kernel WORK_GROUP void to_points(SOURCE source, DESTINATION points, Extent sou
   }
 }
 
-// A thread transforms a tile's slice of products to one row of its pixels.
+// A thread transforms a slice of a tile's products to one row of its pixels.
 __kernel WORK_GROUP void to_pixels(SOURCE products, __global const Number4 *restrict bias, DESTINATION destination,
                         Extent points_extent, Extent destination_extent, Region region,
                         Tiles tiles OPERANDS ANNOUNCE_PARAMETERS) {

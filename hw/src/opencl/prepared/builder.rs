@@ -1,9 +1,10 @@
 //! From an operator to the steps that compute it.
 //!
-//! Responsible for: which steps there are, and what all of them have in common; steps in front that
-//! bring what an operator reads into the layout its kernels like, where it comes as the host has it:
-//! threads beside each other read pixels beside each other, which lie far apart there. Not for: the
-//! arguments of each kind of operator (the files beside this one), or running them.
+//! Responsible for: the sequence of steps and what they have in common, and steps that first
+//! convert inputs from the host's layout to the kernels'. In the kernels' layout neighbouring
+//! threads read adjacent pixels (coalesced); in the host's, adjacent pixels are far apart. Not for:
+//! the arguments of each kind of operator (the other files of this directory), or running the
+//! steps.
 
 use std::sync::Arc;
 
@@ -18,11 +19,11 @@ use crate::cpu::Element;
 use crate::opencl::{CHANNELS, Extent, Home, OpenClError, Result, Runtime, Signals, Source, Tensor, weights};
 use crate::operands::{Weights, linked_operands};
 
-/// Most threads of a work-group that arranges, along columns and along slices.
+/// Largest work-group of the layout conversion, along columns and along slices.
 const MAX_COLUMNS: u32 = 32;
 const MAX_SLICES: u32 = 8;
 
-/// What the steps of every operator are made from.
+/// Shared state while the steps of a layer are built.
 pub(super) struct Builder<'a, T> {
     pub(super) runtime: &'a Arc<Runtime>,
     pub(super) layer: &'a Layer,
@@ -31,7 +32,7 @@ pub(super) struct Builder<'a, T> {
     pub(super) dispatch: Dispatch,
     pub(super) layout: Layout,
     pub(super) result: Layout,
-    /// Through which the step that writes the output announces itself.
+    /// Flags through which the step that writes the output announces its end.
     pub(super) signals: Option<&'a Signals>,
     pub(super) steps: Vec<Step<T>>,
     pub(super) inner: Vec<Tensor<T>>,
@@ -68,7 +69,7 @@ impl<T: Element> Builder<'_, T> {
                 self.conv_constants(conv)
             }
             (Class::Convolution(conv), Kernel::ConvGeneric | Kernel::GroupedConv) => self.conv2d(conv),
-            // Of these the simulator's rules know one kernel each, or several that differ in little.
+            // For these the simulator's rules have one kernel each, or variants that differ little.
             (Class::Depthwise(conv), kernel) => self.depthwise(conv, kernel),
             (Class::Pool(pool), Kernel::Mean) if pool.is_global_average() => self.mean(pool.input),
             (Class::Pool(pool), _) => self.pool(pool),
@@ -86,7 +87,8 @@ impl<T: Element> Builder<'_, T> {
         }
     }
 
-    /// A normalisation, in one launch where there are no mean squares, whether or not the delegate takes several.
+    /// A normalisation: three launches by mean squares, else one, even where the delegate takes
+    /// several.
     fn normalised(&mut self, statistic: Statistic) -> Result<()> {
         match statistic {
             Statistic::MeanAndVariance { .. } => self.norm(None),
@@ -95,7 +97,7 @@ impl<T: Element> Builder<'_, T> {
         }
     }
 
-    /// What moves elements.
+    /// An operator that moves elements.
     fn movement(&mut self, movement: &Movement<'_>) -> Result<()> {
         match *movement {
             Movement::Joined(concat) => self.concat(concat),
@@ -107,13 +109,14 @@ impl<T: Element> Builder<'_, T> {
         }
     }
 
-    /// Whether the part is one row of a product, which has a kernel of its own however many rows the product has.
+    /// Whether the part is a single row of a product. It then uses the matrix-vector kernel,
+    /// however many rows the product has.
     fn computes_one_row(&self) -> bool {
         let part = self.part.part_of(self.layer);
         matches!(part.operator.class(), Class::Product(product) if product.rows == 1)
     }
 
-    /// A kernel of `source`; one that writes the output does so in the output's layout.
+    /// A kernel of `source`; if it writes the output, it does so in the output's layout.
     pub(super) fn step(
         &self,
         source: &Source,
@@ -131,9 +134,9 @@ impl<T: Element> Builder<'_, T> {
         Step::new(self.runtime, (source, signals), entry, grid, arguments)
     }
 
-    /// Appends a kernel from the first input to the output, which reads `weights` between the
-    /// two and `more` behind their extents and the region. The layer's linked functions run
-    /// behind it.
+    /// Appends a kernel from the first input to the output. `weights` are its arguments between the
+    /// two tensors, `more` those after the extents and the region. It applies the layer's linked
+    /// functions.
     pub(super) fn push(
         &mut self,
         source: &Source,
@@ -146,7 +149,7 @@ impl<T: Element> Builder<'_, T> {
         self.push_between(INPUT_TO_OUTPUT, self.region(), (source, entry), grid, [weights, more])
     }
 
-    /// The same from the first of two tensors to the second, of which `region` is computed.
+    /// Appends a kernel from the first of two tensors to the second, of which `region` is computed.
     pub(super) fn push_between(
         &mut self,
         [from, to]: [TensorName; 2],
@@ -183,17 +186,17 @@ impl<T: Element> Builder<'_, T> {
         Ok(())
     }
 
-    /// Numbers on the device that every run reads.
+    /// Constant data in a device buffer.
     pub(super) fn constants(&self, numbers: &[T]) -> Result<Argument<T>> {
         Ok(Argument::Weights(Arc::new(self.runtime.buffer_of(numbers)?)))
     }
 
-    /// One of `values` for each channel computed, zero where there is none.
+    /// One of `values` per computed channel, padded with zeros.
     pub(super) fn per_channel(&self, values: &[f32]) -> Result<Argument<T>> {
         self.constants(&weights::per_channel::<T>(values, self.first_channel(), self.slices()))
     }
 
-    /// Refuses a part of the channels: a thread needs all of a pixel.
+    /// Rejects a part of the channels, because a thread needs all channels of a pixel.
     pub(super) fn check_whole_pixels(&self) -> Result<()> {
         if self.part.channels == Span::new(0, self.layer.operator.output().channels) {
             return Ok(());
@@ -205,7 +208,7 @@ impl<T: Element> Builder<'_, T> {
         OpenClError::Unsupported { operator: self.layer.operator.to_string(), reason }
     }
 
-    /// The whole output, as it is stored.
+    /// Shape of the whole output as it is stored.
     pub(super) fn output(&self) -> Shape {
         stored(&self.layer.operator, self.layer.operator.output())
     }
@@ -214,7 +217,7 @@ impl<T: Element> Builder<'_, T> {
         self.part.channels.start as usize
     }
 
-    /// Output slices that are computed.
+    /// Number of output slices that are computed.
     pub(super) fn slices(&self) -> usize {
         slices(self.part.channels.length()) as usize
     }
@@ -227,7 +230,7 @@ impl<T: Element> Builder<'_, T> {
             size: [stored.width * stored.batch, stored.height, self.slices() as u32],
             images: stored.batch,
         };
-        // Tokens are columns.
+        // Without a height, rows of the part are tokens, which are stored as columns.
         let height = self.layer.operator.output().height;
         let (axis, unit) = if height > 1 { (1, stored.height / height) } else { (0, stored.batch) };
         part.first[axis] = self.part.rows.start * unit;
@@ -235,8 +238,7 @@ impl<T: Element> Builder<'_, T> {
         part
     }
 
-    /// The source of a kernel on tensors with the layer's tile, behind which the
-    /// layer's linked functions run.
+    /// The source of a kernel on tensors that applies the layer's linked functions.
     pub(super) fn source(&self, name: &'static str, body: &'static str) -> Source {
         self.source_linking(name, body, self.layer.linked.functions())
     }
@@ -257,8 +259,8 @@ impl<T: Element> Builder<'_, T> {
         source
     }
 
-    /// The arguments that the layer's linked functions add: tensors and extents of the inputs
-    /// behind the operator's own.
+    /// The arguments of the layer's linked functions: tensors and extents of the inputs after the
+    /// operator's own.
     pub(super) fn linked_operands(&self) -> Vec<Argument<T>> {
         let first = self.layer.operator.inputs().len();
         (first..first + linked_operands(self.layer))
@@ -268,8 +270,8 @@ impl<T: Element> Builder<'_, T> {
             .collect()
     }
 
-    /// Makes the steps read arranged copies of the operator's inputs, and puts the steps that
-    /// make those before them.
+    /// Prepends steps that convert the operator's inputs to the kernels' layout, and makes the
+    /// other steps read the converted copies.
     pub(super) fn arrange(&mut self) -> Result<()> {
         let source = self.source("arrange", include_str!("../kernels/arrange.cl"));
         let first = self.inner.len();
@@ -297,8 +299,8 @@ impl<T: Element> Builder<'_, T> {
     }
 }
 
-/// Whether arranging what `layer` reads first pays off: it reads it again and again, and
-/// nothing else in the same layout.
+/// Whether converting the inputs of `layer` first pays off: the kernels read them repeatedly, and
+/// no linked function reads a tensor in the same layout.
 pub(super) fn arranging_pays_off(layer: &Layer) -> bool {
     let reads_again = match layer.operator.class() {
         Class::Product(product) => product.rows > 1 || !product.trained,

@@ -1,5 +1,6 @@
-//! Steps of what computes each pixel by itself, slides a window over each channel, or only moves
-//! elements: element-wise functions, softmax, norms, depthwise convolution, pooling, means, ranges, transposes, reshapes, look-ups, concatenation.
+//! Steps of operators on single pixels, of windows over single channels, and of data movement:
+//! element-wise functions, softmax, norms, depthwise convolution, pooling, means, slices,
+//! transposes, reshapes, look-ups, concatenation.
 
 use std::fmt::Write;
 
@@ -20,7 +21,7 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "softmax", [width, height, 1], Vec::new(), Vec::new())
     }
 
-    /// A softmax of few pixels, each of which has groups of threads of its own.
+    /// A softmax over few pixels: the threads of a work-group share a pixel.
     pub(super) fn shared_softmax(&mut self) -> Result<()> {
         self.check_whole_pixels()?;
         let mut source = self.source("softmax", include_str!("../kernels/softmax.cl"));
@@ -31,7 +32,8 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "softmax1x1", grid, Vec::new(), Vec::new())
     }
 
-    /// A normalisation by the mean and variance of each pixel, or by its neighbours' squares.
+    /// A normalisation by each pixel's mean and variance, or by the squares of each channel's
+    /// neighbours.
     pub(super) fn norm(&mut self, neighbours: Option<u32>) -> Result<()> {
         self.check_whole_pixels()?;
         let mut source = self.source("norm", include_str!("../kernels/norm.cl"));
@@ -53,7 +55,7 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, entry, threads, buffers, Vec::new())
     }
 
-    /// A normalisation by each pixel's mean of squares, in three launches.
+    /// A normalisation by each pixel's mean square, in three launches.
     pub(super) fn mean_square_norm(&mut self) -> Result<()> {
         self.check_whole_pixels()?;
         let shape = self.output();
@@ -82,10 +84,10 @@ impl<T: Element> Builder<'_, T> {
         self.push_between([input, TensorName::Output], region, (&linked, "products"), grid, [read, more])
     }
 
-    /// Elements that are each one of the input's, or zero.
+    /// Output elements that are each one input element, or zero.
     pub(super) fn pick(&mut self, pick: &Pick) -> Result<()> {
         let mut source = self.source("moves", include_str!("../kernels/moves.cl"));
-        // Behind the last channel of a texel that is not full lies what nobody may read.
+        // Channels after the last of a partial texel must not be read.
         let is_full = |shape: Shape| (shape.channels as usize).is_multiple_of(CHANNELS);
         if pick.moves_whole_texels() && is_full(pick.input) {
             source.option("ALIGNED");
@@ -191,7 +193,7 @@ impl<T: Element> Builder<'_, T> {
         if kernel == Kernel::Depthwise3x3 && !plain {
             return Err(self.unsupported("its window is not a plain 3x3 one".to_owned()));
         }
-        // The images of a batch lie side by side: neighbours there share no reads.
+        // The images of a batch are interleaved, so neighbouring columns share no reads.
         let shares_reads = kernel == Kernel::Depthwise3x3 && conv.input.batch == 1;
         let entry = if shares_reads { "depthwise_3x3" } else { "depthwise" };
         let mut source = self.source("depthwise", include_str!("../kernels/depthwise.cl"));
@@ -220,7 +222,7 @@ impl<T: Element> Builder<'_, T> {
         for (name, size) in ["GROUP_X", "GROUP_Y", "GROUP_SLICES"].into_iter().zip(group) {
             source.number(name, size);
         }
-        // A group for each image and its slices.
+        // One work-group per image and its slices.
         let threads = [input.batch * group[0], group[1], self.slices() as u32];
         self.push(&source, "mean", threads, Vec::new(), Vec::new())
     }

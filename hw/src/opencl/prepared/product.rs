@@ -1,5 +1,5 @@
-//! Steps of everything that multiplies matrices: the generic convolution, linear
-//! layers, products of activations, matrix-vector products, constant weights.
+//! Steps of the operators that multiply matrices: generic convolution, linear layers, products of
+//! activations, matrix-vector products, convolution with constant weights.
 
 use std::sync::Arc;
 
@@ -10,9 +10,10 @@ use super::{Argument, Builder, ComputedPart, INPUT_TO_OUTPUT, LaunchGrid, Tensor
 use crate::cpu::Element;
 use crate::opencl::{Blocks, CHANNELS, Result, Source, weights};
 
-/// Most registers of sums a thread may want: a larger tile is a slip of a sweep.
+/// Largest tile of a thread, in texels of accumulators; a larger one is a mistake in a parameter
+/// sweep.
 const MAX_TEXELS: u32 = 64;
-/// Work-group that rearranges the right operand of a matrix product.
+/// Work-group that packs the right operand of a matrix product.
 const ARRANGING_GROUP: [u32; 3] = [8, 4, 1];
 
 impl<T: Element> Builder<'_, T> {
@@ -25,7 +26,7 @@ impl<T: Element> Builder<'_, T> {
         self.packed_product(blocks, conv.window)
     }
 
-    /// Appends the generic kernel with the layer's weights.
+    /// Appends the generic convolution kernel with the layer's weights.
     pub(super) fn packed_product(&mut self, blocks: Blocks, window: Window) -> Result<()> {
         let (taps, inputs) = (blocks.taps, blocks.input_channels / blocks.groups);
         let kernel = self.weights.kernel;
@@ -62,8 +63,7 @@ impl<T: Element> Builder<'_, T> {
         self.push_product(source, (blocks, weights), Window::valid(1), self.region(), INPUT_TO_OUTPUT)
     }
 
-    /// The blocks that the dispatch cuts the part's output channels into, without a window or
-    /// groups.
+    /// The blocks of the part's output channels under the dispatch, for one tap and one group.
     pub(super) fn dense_blocks(&self, channels: [u32; 2]) -> Blocks {
         let [input_channels, output_channels] = channels.map(|count| count as usize);
         Blocks {
@@ -77,7 +77,7 @@ impl<T: Element> Builder<'_, T> {
         }
     }
 
-    /// Appends the generic kernel from the first of two tensors to the second.
+    /// Appends the generic convolution kernel from the first of two tensors to the second.
     pub(super) fn push_product(
         &mut self,
         mut source: Source,
@@ -95,7 +95,7 @@ impl<T: Element> Builder<'_, T> {
         if window.is_pointwise() {
             source.option("POINTWISE");
         }
-        // Source slices that a block reads, input and output channels of a group.
+        // Source slices that a block reads, then input and output channels of a group.
         let groups =
             [packed.depth(), packed.input_channels / packed.groups, packed.output_channels / packed.groups];
         let more = vec![Argument::window(&window), Argument::numbers(groups.map(|count| count as u32))];
@@ -107,7 +107,7 @@ impl<T: Element> Builder<'_, T> {
         self.push_between(tensors, region, (&source, "conv"), grid, [weights, more])
     }
 
-    /// Fits a source to the dispatch.
+    /// Defines the dispatch's tile and linearisation in a source.
     pub(super) fn tile_options(&self, source: &mut Source) {
         for (name, size) in ["TILE_X", "TILE_Y", "TILE_SLICES"].into_iter().zip(self.dispatch.tile) {
             source.number(name, size);
@@ -121,7 +121,7 @@ impl<T: Element> Builder<'_, T> {
             return Err(self.unsupported("a matrix-vector product's work-group is flat".to_owned()));
         }
         let [depth, count] = [inputs as usize, self.slices()];
-        // A single block: for each input the slices of all outputs lie together.
+        // One block: for each input, the weights of all output slices are adjacent.
         let blocks = Blocks { block_slices: count, ..self.dense_blocks([inputs, outputs]) };
         let packed = blocks.pack(1, |_, to, _, from| self.weights.kernel[to * depth + from]);
         let constants = vec![self.constants(&packed)?, self.per_channel(self.weights.bias)?];

@@ -13,12 +13,12 @@ use crate::opencl::{DeviceKind, Extent, GridKernel, OpenClError, Result, Runtime
 pub(super) struct ComputedPart {
     pub(super) first: [u32; 3],
     pub(super) size: [u32; 3],
-    /// Images that lie side by side in it.
+    /// Images that are interleaved in its columns.
     pub(super) images: u32,
 }
 
 impl ComputedPart {
-    /// How many tiles cover it; none reaches into two images.
+    /// Number of tiles that cover it along each axis; no tile spans two images.
     pub(super) fn blocks(self, tile: [u32; 3]) -> [u32; 3] {
         let [columns, rows, slices] = self.size;
         let [x, y, z] = tile.map(|side| side.max(1));
@@ -33,22 +33,22 @@ pub(super) enum TensorName {
     Input(usize),
     /// The layer's output.
     Output,
-    /// A tensor between two steps.
+    /// An intermediate tensor between two steps.
     Inner(usize),
 }
 
-/// What most kernels read and write.
+/// The tensors of most kernels.
 pub(super) const INPUT_TO_OUTPUT: [TensorName; 2] = [TensorName::Input(0), TensorName::Output];
 
 /// An argument of a kernel.
 pub(super) enum Argument<T> {
     /// A tensor.
     Tensor(TensorName),
-    /// The extent of one.
+    /// Its extent.
     Extent(TensorName),
     /// Weights.
     Weights(Arc<Buffer<T>>),
-    /// A whole number, or a structure of some.
+    /// An integer, or a structure of integers.
     Numbers(Vec<i32>),
 }
 
@@ -61,15 +61,15 @@ impl<T> Argument<T> {
         Self::numbers(part.first.into_iter().chain(part.size).chain([part.images]))
     }
 
-    /// A window that slides over an image: columns before rows.
+    /// A sliding window, columns before rows.
     pub(super) fn window(window: &Window) -> Self {
         let before = [window.padding.top, window.padding.left];
         let sides = [window.kernel, window.stride, window.dilation, before];
         Self::numbers(sides.into_iter().flat_map(|[vertical, horizontal]| [horizontal, vertical]))
     }
 
-    /// Where elements are picked: first positions, then a column of steps for each coordinate of the
-    /// output, then the input's extents.
+    /// The mapping from output to input elements: first positions, then a column of steps for each
+    /// output coordinate, then the input's extents.
     pub(super) fn pick(pick: &Pick) -> Self {
         let step = |along: Dimension| {
             pick.axes.map(move |axis| if axis.along == along { axis.step as i32 } else { 0 })
@@ -81,24 +81,24 @@ impl<T> Argument<T> {
     }
 }
 
-/// A kernel with what it is given.
+/// A kernel with its arguments.
 pub(super) struct Step<T> {
     pub(super) kernel: GridKernel,
     arguments: Vec<Argument<T>>,
 }
 
-/// How a step is launched.
+/// Launch size of a step.
 #[derive(Clone, Copy)]
 pub(super) struct LaunchGrid {
-    /// Threads that are needed.
+    /// Threads needed, before rounding up to whole work-groups.
     pub(super) threads: [u32; 3],
     /// Threads of a work-group.
     pub(super) work_group: [u32; 3],
 }
 
 impl<T: Element> Step<T> {
-    /// The kernel `entry` of `source`, launched over whole work-groups. It announces itself
-    /// through `signals`, if any, which outlive it.
+    /// The kernel `entry` of `source`, launched over whole work-groups. It announces its end
+    /// through `signals`, if any, which must outlive it.
     pub(super) fn new(
         runtime: &Runtime,
         (mut source, signals): (Source, Option<&Signals>),
@@ -111,22 +111,21 @@ impl<T: Element> Step<T> {
         if let Some(signals) = signals {
             signals.announce_in(&mut source);
         }
-        // A CPU shares out no registers, and PoCL compiles for each group in any case: a
-        // program of its own for each would only be built for nothing.
+        // A CPU does not divide a register file among threads, and PoCL compiles for each
+        // work-group size anyway; a program per work-group would only cost build time.
         source.work_group(work_group, runtime.device().kind != DeviceKind::Cpu);
         let global = [0, 1, 2].map(|axis| threads[axis].max(1).next_multiple_of(work_group[axis]));
         let grid = [global, work_group].map(|sides| sides.map(|side| side as usize));
         let mut kernel = GridKernel::new(runtime, &source, entry, grid)?;
-        // Threads that want many registers are fewer.
-        check_group(runtime, entry, work_group, kernel.most_threads(runtime).unwrap_or(most))?;
+        // The more registers a thread uses, the smaller the largest work-group.
+        check_group(runtime, entry, work_group, kernel.max_group_threads(runtime).unwrap_or(most))?;
         if let Some(signals) = signals {
             kernel.announce_through(signals, arguments.len() as u32)?;
         }
         Ok(Self { kernel, arguments })
     }
 
-    /// Makes it read the tensors between the steps from number `first` on where it read the
-    /// layer's inputs.
+    /// Redirects reads of the layer's inputs to the intermediate tensors from index `first` on.
     pub(super) fn read_inner(&mut self, first: usize) {
         for argument in &mut self.arguments {
             if let Argument::Tensor(name) | Argument::Extent(name) = argument
@@ -137,7 +136,7 @@ impl<T: Element> Step<T> {
         }
     }
 
-    /// Sets every argument; tensors are seen under the extents beside them.
+    /// Sets every argument; each tensor is passed with the extent given with it.
     pub(super) fn bind(
         &self,
         (inputs, extents): (&[Arc<Tensor<T>>], &[Extent]),
@@ -161,8 +160,8 @@ impl<T: Element> Step<T> {
     }
 }
 
-/// Refuses a group that the device, or a kernel with groups of at most `most` threads, cannot
-/// have: a compiler need not explain it.
+/// Rejects a work-group that exceeds the device's limits or the kernel's `most` threads, for which
+/// a driver may give no reason.
 fn check_group(runtime: &Runtime, kernel: &'static str, found: [u32; 3], most: usize) -> Result<()> {
     let device = runtime.device();
     if device.allows(found, most) {

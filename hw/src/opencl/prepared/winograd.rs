@@ -1,9 +1,9 @@
-//! Steps of a Winograd convolution, F(4x4, 3x3): to points, products, to pixels.
+//! Steps of a Winograd convolution, F(4x4, 3x3): input transform, products, output transform.
 //!
-//! Its transforms come from points by the rule of Toom and Cook (Lavin and Gray, "Fast Algorithms
-//! for Convolutional Neural Networks", CVPR'16, appendix): a result is
-//! `A^T [(G g G^T) * (B^T d B)] A`. The points 0, +-1/sqrt(2), +-sqrt(2) and infinity
-//! round less than the textbook's 0, +-1, +-2 and infinity: the entries stay smaller.
+//! The transforms follow from interpolation points by the Toom-Cook rule (Lavin and Gray, "Fast
+//! Algorithms for Convolutional Neural Networks", CVPR'16, appendix): a result is `A^T [(G g G^T) *
+//! (B^T d B)] A`. The points 0, +-1/sqrt(2), +-sqrt(2) and infinity have smaller rounding errors
+//! than the textbook's 0, +-1, +-2 and infinity, because the entries of the matrices are smaller.
 
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 use std::fmt::Write;
@@ -16,20 +16,20 @@ use super::{Argument, Builder, ComputedPart, LaunchGrid, TensorName};
 use crate::cpu::Element;
 use crate::opencl::{Home, Result, Source, Tensor};
 
-/// Work-groups of the transform to points, the first that fits (LiteRT sources).
+/// Work-groups of the input transform, of which the first that fits is used (LiteRT sources).
 const TO_POINTS_GROUPS: [[u32; 3]; 5] = [[8, 6, 4], [8, 6, 2], [4, 6, 2], [4, 6, 1], [1, 6, 1]];
-/// Work-groups of the transform to pixels, the first that fits (LiteRT sources).
+/// Work-groups of the output transform, of which the first that fits is used (LiteRT sources).
 const TO_PIXELS_GROUPS: [[u32; 3]; 5] = [[32, 4, 2], [16, 4, 2], [16, 4, 1], [8, 4, 1], [1, 4, 1]];
 
-/// Points along a side of a tile.
+/// Points along a side of a transformed tile.
 const SIDE: usize = WINOGRAD_SIDE as usize;
 /// Pixels along a side of an output tile.
 const OUTPUTS: usize = WINOGRAD_TILE as usize;
 /// Pixels along a side of the window.
 const WINDOW: usize = 3;
 
-/// `B^T`: the row of a point holds the polynomial that vanishes at all others; the last, for
-/// infinity, the one that vanishes at all.
+/// `B^T`: the row of a point holds the polynomial with roots at all other finite points; the last
+/// row, for infinity, the one with roots at all finite points.
 const INPUT_TRANSFORM: [[f64; SIDE]; SIDE] = [
     [1.0, 0.0, -2.5, 0.0, 1.0, 0.0],
     [0.0, -SQRT_2, -2.0, FRAC_1_SQRT_2, 1.0, 0.0],
@@ -39,7 +39,7 @@ const INPUT_TRANSFORM: [[f64; SIDE]; SIDE] = [
     [0.0, 1.0, 0.0, -2.5, 0.0, 1.0],
 ];
 
-/// `G`: the powers of each point, over the product of its distances to the others.
+/// `G`: powers of each point, divided by the product of its distances to the others.
 const WEIGHT_TRANSFORM: [[f64; WINDOW]; SIDE] = [
     [1.0, 0.0, 0.0],
     [-2.0 / 3.0, -SQRT_2 / 3.0, -1.0 / 3.0],
@@ -60,7 +60,7 @@ const OUTPUT_TRANSFORM: [[f64; SIDE]; OUTPUTS] = [
 impl<T: Element> Builder<'_, T> {
     pub(super) fn winograd(&mut self, conv: &Conv2d) -> Result<()> {
         if self.dispatch.tile[1] != 1 {
-            // Rows have different weights.
+            // Each row of points has weights of its own, so a tile must not span rows.
             let [x, y, slices] = self.dispatch.tile;
             self.dispatch.tile = [x * y, 1, slices];
         }
@@ -117,8 +117,7 @@ impl<T: Element> Builder<'_, T> {
         self.push_product(source, (blocks, weights), Window::valid(1), region, tensors)
     }
 
-    /// The transforms' source. Plain tensors of points have one image, whatever the
-    /// batch: their columns are tiles.
+    /// The source of both transforms.
     fn winograd_source(&self, functions: &[Function]) -> Source {
         let mut source = self.source_linking("winograd", include_str!("../kernels/winograd.cl"), functions);
         for (name, text) in definitions() {
@@ -127,7 +126,7 @@ impl<T: Element> Builder<'_, T> {
         source
     }
 
-    /// The first of `groups` that the device allows.
+    /// The first of `groups` that the device supports.
     fn fitting<const N: usize>(&self, groups: [[u32; 3]; N]) -> [u32; 3] {
         let device = self.runtime.device();
         let fits = |group: &[u32; 3]| device.allows(*group, device.max_work_group_size);
@@ -135,7 +134,7 @@ impl<T: Element> Builder<'_, T> {
     }
 }
 
-/// The 36 points of the window between each output and input channel.
+/// The 36 transformed weights between each output and input channel.
 fn transformed_weights(conv: &Conv2d, kernel: &[f32]) -> Vec<f32> {
     let inputs = conv.input.channels as usize;
     let mut transformed =
@@ -151,7 +150,7 @@ fn transformed_weights(conv: &Conv2d, kernel: &[f32]) -> Vec<f32> {
     transformed
 }
 
-/// The points of a 3x3 `window`, row by row.
+/// The transformed weights of a 3x3 `window`, row-major.
 fn weight_points(window: [[f64; WINDOW]; WINDOW]) -> [[f64; SIDE]; SIDE] {
     let mut points = [[0.0; SIDE]; SIDE];
     for (row, left) in points.iter_mut().zip(&WEIGHT_TRANSFORM) {
@@ -165,7 +164,7 @@ fn weight_points(window: [[f64; WINDOW]; WINDOW]) -> [[f64; SIDE]; SIDE] {
     points
 }
 
-/// The transforms as the kernels take them: names and values.
+/// The transform matrices as definitions for the kernels: name and value.
 fn definitions() -> [(&'static str, String); 2] {
     [
         ("INPUT_TRANSFORM", braced(INPUT_TRANSFORM.as_flattened())),

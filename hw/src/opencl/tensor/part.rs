@@ -1,5 +1,4 @@
-//! Copies of parts of a tensor in plain layout, for devices that share no memory with
-//! the host.
+//! Copies of parts of a tensor in plain layout, for devices that do not share the host's memory.
 
 use cl3::command_queue::{
     enqueue_read_buffer, enqueue_read_buffer_rect, enqueue_write_buffer, enqueue_write_buffer_rect,
@@ -14,8 +13,8 @@ use crate::cpu::Element;
 use crate::opencl::{CHANNELS, Naming, OpenClError, Result, Tensor};
 use crate::operands::{Stretches, indices};
 
-/// A part of a dense tensor as bytes of a box: within a pixel, over the pixels of an
-/// image, over the images of the batch.
+/// A part of a dense tensor as a box of bytes: within a pixel, over the pixels of an image, over
+/// the images of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bytes {
     origin: [usize; 3],
@@ -25,7 +24,7 @@ struct Bytes {
 }
 
 impl Bytes {
-    /// Offset and size of a box that lies in one piece, which drivers copy faster.
+    /// Offset and size of a contiguous box, which drivers copy faster.
     fn piece(&self) -> Option<(usize, usize)> {
         let [width, rows, slices] = self.region;
         let has_whole_rows = rows == 1 || width == self.row_pitch;
@@ -36,12 +35,11 @@ impl Bytes {
 }
 
 impl<T: Element> Tensor<T> {
-    /// Queues a copy of `part` between its place here and that in the host's tensor that starts
-    /// at `host`.
+    /// Enqueues a copy of `part` between this tensor and the host's tensor at `host`.
     ///
     /// # Safety
-    /// Until the copy has ended, `host` is valid for as many elements as the tensor has, and
-    /// nobody writes the part there, nor reads it where it is copied to the host.
+    /// Until the copy has ended, `host` is valid for as many elements as the tensor has, and nobody
+    /// writes the part there, nor reads it if it is copied to the host.
     pub(crate) unsafe fn enqueue_copy(
         &self,
         part: Region,
@@ -51,11 +49,11 @@ impl<T: Element> Tensor<T> {
         let Memory::Buffer(buffer) = &self.memory else { return Err(self.not_copied()) };
         let (queue, buffer) = (self.runtime.queue().get(), ClMem::get(buffer));
         let bytes = self.bytes(part);
-        // Macros, as the calls of the two directions differ in the type of a pointer.
+        // A macro, because the calls of the two directions differ in a pointer type.
         macro_rules! queued {
             ($copy:ident, $($place:expr),*) => {
-                // SAFETY: piece and box lie within buffer and host tensor, which outlive the
-                // copy; all that changes on the device is the buffer's content, in queue order.
+                // SAFETY: contiguous range and box are within buffer and host tensor, which outlive
+                // the copy; on the device only the buffer's contents change, in queue order.
                 unsafe { $copy(queue, buffer, CL_NON_BLOCKING, $($place,)* 0, std::ptr::null()) }
             };
         }
@@ -95,15 +93,15 @@ impl<T: Element> Tensor<T> {
         event.naming(call).map(Event::new)
     }
 
-    /// Queues that every element of the device's memory becomes `value`.
+    /// Enqueues a fill of the tensor's device memory with `value`.
     pub(crate) fn fill(&self, value: T) -> Result<()> {
         let queue = self.runtime.queue().get();
         let texel = [value; CHANNELS];
         let filled = match &self.memory {
             Memory::Buffer(buffer) => {
                 let size = size_of::<T>();
-                // SAFETY: pattern and size fit the buffer, which holds that many elements;
-                // the driver copies the pattern.
+                // SAFETY: pattern and size fit the buffer, which holds that many elements; the
+                // driver copies the pattern.
                 unsafe {
                     cl3::command_queue::enqueue_fill_buffer(
                         queue,
@@ -121,8 +119,8 @@ impl<T: Element> Tensor<T> {
             Memory::Image(image) => {
                 let [origin, region] = super::whole_image(self.extent());
                 let colour = texel.map(Element::to_f32);
-                // SAFETY: the region is the whole image; a colour is four f32 whatever the
-                // image's floating-point format.
+                // SAFETY: the region is the whole image; a fill colour is four `f32` for every
+                // floating-point format.
                 unsafe {
                     cl3::command_queue::enqueue_fill_image(
                         queue,
@@ -141,7 +139,7 @@ impl<T: Element> Tensor<T> {
         filled.map(|event| drop(Event::new(event)))
     }
 
-    /// Maps and unmaps the tensor where it stays mapped; nothing elsewhere.
+    /// Maps and unmaps the tensor if it stays mapped; otherwise does nothing.
     pub(crate) fn map_and_unmap(&self) -> Result<()> {
         match &self.memory {
             Memory::Visible(memory) => memory.map_and_unmap(),

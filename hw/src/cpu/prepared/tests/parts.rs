@@ -1,4 +1,4 @@
-//! Parts of a layer, on one thread or several, make the whole.
+//! Parts of a layer, on one thread or several, compose to the whole.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ fn results_do_not_depend_on_the_threads() {
     assert_eq!(run(1), run(3));
 }
 
-/// Runs each of `parts` on its own and compares all of the output.
+/// Runs each of `parts` separately and compares the whole output.
 fn check_parts(operator: Operator, parts: &[Region]) {
     let layer = layer(operator, &[]);
     let [kernel, bias] = weight_counts(&layer.operator).map(|count| numbers(count, 3));
@@ -48,8 +48,7 @@ fn convolution(groups: u32, stride: u32) -> Operator {
     Operator::Conv2d(Conv2d::new(Shape::image(9, 9, 6), 44, Window::same(3).stride(stride)).groups(groups))
 }
 
-/// The operators that can be cut along the height of their output, besides
-/// convolutions.
+/// The operators other than convolutions that can be cut along the height of their output.
 fn operators_with_lines() -> Vec<Operator> {
     let input = Shape { batch: 2, height: 7, width: 5, channels: 37 };
     let (kernel, padding) = ([3, 3], Padding::symmetric(1, 1));

@@ -1,4 +1,4 @@
-//! What cannot run is refused.
+//! Invalid operands and unsupported operators are rejected.
 
 use super::*;
 use coexec_sim::Region;

@@ -1,4 +1,4 @@
-//! Graphs, plans and machines by chance, small and of every kind that hardware runs.
+//! Random graphs, plans and settings: small, and of every kind that hardware runs.
 
 use std::fmt;
 
@@ -15,29 +15,29 @@ use rand_chacha::ChaCha8Rng;
 use super::super::*;
 use crate::execute::program::setting;
 
-/// Most operators of a graph.
+/// Largest number of operators in a graph.
 const MOST_OPERATORS: usize = 8;
 /// Devices whose dispatch rules and layouts are used.
 const DEVICES: [&str; 4] = ["pixel4", "h200", "xeon-pocl", "oneplus11"];
 
-/// What is executed, and how the processors meet.
+/// A workload and plan, and how the processors share them.
 pub(super) struct Case {
     pub(super) stages: Vec<Stage>,
     pub(super) plan: Plan,
     pub(super) profile: Profile,
-    pub(super) meeting: Meeting,
+    pub(super) sharing: Sharing,
 }
 
-/// How the processors learn of each other and share memory.
+/// Mechanism and shared memory of the processors.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Meeting {
+pub(super) struct Sharing {
     pub(super) mechanism: Mechanism,
     pub(super) memory: Home,
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:?} by the rules of {}", self.meeting, self.profile.name)?;
+        writeln!(f, "{:?} by the rules of {}", self.sharing, self.profile.name)?;
         writeln!(f, "in the order {:?}", self.plan.in_order().collect::<Vec<_>>())?;
         for (index, (stage, placement)) in self.stages.iter().zip(&self.plan.placements).enumerate() {
             write!(f, "{index}: {} of {:?}, ", stage.layer.operator, stage.inputs)?;
@@ -51,8 +51,8 @@ impl fmt::Display for Case {
     }
 }
 
-impl Meeting {
-    /// Whether kernels tell the host through flags.
+impl Sharing {
+    /// Whether kernels notify the host through flags.
     pub(super) fn uses_flags(self) -> bool {
         match self.mechanism {
             Mechanism::SvmPolling | Mechanism::PinnedPolling | Mechanism::SleepThenPoll => true,
@@ -60,12 +60,12 @@ impl Meeting {
         }
     }
 
-    /// Whether results are mapped at meetings.
+    /// Whether results are mapped at synchronisations.
     pub(super) fn maps(self) -> bool {
         self.memory == Home::Mapped && self.mechanism.modelled().maps()
     }
 
-    /// One that works here.
+    /// A random combination that works on this machine.
     fn drawn(random: &mut ChaCha8Rng, machine: &Machine) -> Self {
         let runtime = machine.runtime().expect("a device was opened");
         let mut memories = vec![Home::Device];
@@ -84,17 +84,17 @@ fn one<T: Clone>(random: &mut ChaCha8Rng, choices: &[T]) -> T {
     choices.choose(random).expect("there are some").clone()
 }
 
-/// A case.
+/// A random case.
 pub(super) fn drawn(random: &mut ChaCha8Rng, machine: &Machine) -> Case {
     let profile = Profile::load(one(random, &DEVICES)).unwrap();
     let stages = graph(random);
     let placements: Vec<Placement> = stages.iter().map(|stage| placement(random, stage, &profile)).collect();
     let plan = chained(random, &stages, Plan::new(Modelled::SvmPolling, placements), &profile);
     let plan = if random.random_bool(0.5) { Plan { order: order(random, &stages), ..plan } } else { plan };
-    Case { stages, plan, profile, meeting: Meeting::drawn(random, machine) }
+    Case { stages, plan, profile, sharing: Sharing::drawn(random, machine) }
 }
 
-/// Any order in which no stage comes before what it reads.
+/// A random topological order.
 fn order(random: &mut ChaCha8Rng, stages: &[Stage]) -> Vec<usize> {
     let mut order: Vec<usize> = Vec::with_capacity(stages.len());
     while order.len() < stages.len() {
@@ -106,14 +106,14 @@ fn order(random: &mut ChaCha8Rng, stages: &[Stage]) -> Vec<usize> {
     order
 }
 
-/// A graph whose operators read whatever was computed before, inputs of the workload too.
+/// A graph whose operators read any earlier results and inputs of the workload.
 fn graph(random: &mut ChaCha8Rng) -> Vec<Stage> {
     let mut net = GraphBuilder::new("a test", DataType::F32);
     let image = Shape::image(one(random, &[9, 12]), 7, one(random, &[8, 12]));
     let tokens = Shape::tokens(one(random, &[6, 8]), 16);
     let mut tensors = vec![net.input(image), net.input(tokens)];
     for _ in 0..random.random_range(1..=MOST_OPERATORS) {
-        // Mostly what came last, so that graphs are deep.
+        // Recent results are preferred, so that graphs are deep.
         let back = random.random_range(1..=3_usize.min(tensors.len()));
         let from = tensors[tensors.len() - back];
         let other = one(random, &tensors);
@@ -122,7 +122,7 @@ fn graph(random: &mut ChaCha8Rng) -> Vec<Stage> {
     fuse(&net.build().unwrap())
 }
 
-/// An operator that reads `from` and, where it reads two that fit, `other`.
+/// An operator that reads `from` and, if it has two inputs that fit, `other`.
 fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other: Source) -> Source {
     let (shape, beside) = (net.shape(from), net.shape(other));
     if from != other && shape == beside && random.random_bool(0.5) {
@@ -157,7 +157,7 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
     }
 }
 
-/// Who computes a stage: one processor, or both in up to four parts.
+/// The placement of a stage: one processor, or both in up to four parts.
 fn placement(random: &mut ChaCha8Rng, stage: &Stage, profile: &Profile) -> Placement {
     let cpu = Processor::Cpu(cores(profile));
     let operator = &stage.layer.operator;
@@ -173,7 +173,8 @@ fn placement(random: &mut ChaCha8Rng, stage: &Stage, profile: &Profile) -> Place
         3..5 => side_by_side(Axis::Channels, &channels, (whole, by)),
         5..7 => side_by_side(Axis::Height, &rows, (whole, by)),
         _ if channels.is_empty() || rows.is_empty() => Vec::new(),
-        // Some channels of the first rows, the others beside them, all of the rows behind.
+        // Some channels of the first rows, the rest of their channels, and all of the remaining
+        // rows.
         _ => {
             let (first, behind) = (Span::new(0, rows[0]), Span::new(rows[0], whole.rows.end));
             let (left, right) = (Span::new(0, channels[0]), Span::new(channels[0], whole.channels.end));
@@ -188,8 +189,8 @@ fn placement(random: &mut ChaCha8Rng, stage: &Stage, profile: &Profile) -> Place
     if placed.is_empty() { Placement::whole(by[0]) } else { Placement::of(&placed).unwrap() }
 }
 
-/// Where an operator is cut: once or twice, or nowhere where it cannot be. The GPU computes
-/// slices of four channels, and has no kernel for a single row of a linear layer of several.
+/// Positions of one or two cuts; none if the operator cannot be cut. The GPU computes slices of
+/// four channels, and has no kernel for a single row of a linear layer with several.
 fn cuts(random: &mut ChaCha8Rng, axis: Axis, operator: &Operator) -> Vec<u32> {
     let step = match (axis, operator) {
         (Axis::Channels, _) => 4,
@@ -207,7 +208,7 @@ fn cuts(random: &mut ChaCha8Rng, axis: Axis, operator: &Operator) -> Vec<u32> {
     cuts
 }
 
-/// Parts from cut to cut of `whole`, the processors in turns.
+/// The parts between the cuts of `whole`, with alternating processors.
 fn side_by_side(axis: Axis, cuts: &[u32], (whole, by): (Region, [Processor; 2])) -> Vec<Part> {
     if cuts.is_empty() {
         return Vec::new();
@@ -221,8 +222,8 @@ fn side_by_side(axis: Axis, cuts: &[u32], (whole, by): (Region, [Processor; 2]))
     starts.zip(ends).enumerate().map(part).collect()
 }
 
-/// The plan with chains where stages can be chained: of one cut along the height, or behind
-/// an operator that is cut elsewhere, of a cut of its own.
+/// The plan with chains where stages can be chained: along the height by one cut, or after a stage
+/// with another kind of cut, by a cut of its own.
 fn chained(random: &mut ChaCha8Rng, stages: &[Stage], plan: Plan, profile: &Profile) -> Plan {
     let mut plan = plan.chained(vec![Some(0); stages.len()]);
     plan.chains.fill(None);
@@ -233,7 +234,7 @@ fn chained(random: &mut ChaCha8Rng, stages: &[Stage], plan: Plan, profile: &Prof
         }
         let own = plan.placements[index];
         if let Some((chain, begun)) = first.filter(|_| random.random_bool(0.9)) {
-            // The processors in the order in which the chain begins.
+            // The processors in the order of the chain's first stage.
             let by: Vec<Processor> = begun.parts().map(|part| part.by).collect();
             let operator = &stage.layer.operator;
             if let (Some(Axis::Height), [one, other], Some(&cut)) =

@@ -14,7 +14,7 @@ use crate::execute::program::setting;
 const ROWS: u32 = 16;
 const CHANNELS: u32 = 8;
 
-/// Stages of which each reads two of the results before it, by number, or the input.
+/// Stages that each read two earlier results, by index, or the input.
 fn stages(picks: &[[usize; 2]]) -> Vec<Stage> {
     let mut net = GraphBuilder::new("a test", DataType::F32);
     let mut results = vec![net.input(Shape::image(ROWS, 16, CHANNELS))];
@@ -26,7 +26,7 @@ fn stages(picks: &[[usize; 2]]) -> Vec<Stage> {
     fuse(&net.build().unwrap())
 }
 
-/// Stages of which each reads the one before.
+/// Stages that each read the preceding one.
 fn line(count: usize) -> Vec<Stage> {
     stages(&(0..count).map(|stage| [stage; 2]).collect::<Vec<_>>())
 }
@@ -35,7 +35,7 @@ const CPU: usize = 0;
 const GPU: usize = 1;
 const BOTH: usize = 2;
 
-/// Who computes a stage, by number; cut along the height.
+/// The placement of a stage, by number; cut along the height.
 fn placement(by: usize) -> Placement {
     let cores = CoreSet::fastest(&profile().cpu, 1).unwrap();
     match by {
@@ -56,7 +56,7 @@ fn scheduled(stages: &[Stage], by: &[usize], chains: &[Option<u32>], memory: Hom
     schedule(stages, &plan, &setting(Some(memory), profile())).unwrap()
 }
 
-/// What is computed or moved; where everything is mapped, meetings are work too.
+/// Whether a command computes or moves data; with `maps`, synchronisations are work, too.
 fn is_work(command: &Command, maps: bool) -> bool {
     match command.what {
         What::Compute { .. } | What::Move { .. } => true,
@@ -66,13 +66,13 @@ fn is_work(command: &Command, maps: bool) -> bool {
     }
 }
 
-/// The steps of device and host in words.
+/// The actions of device and host in words.
 fn written(schedule: &Schedule) -> [Vec<String>; 2] {
-    let meetings = Meetings::new(&schedule.commands, |command| is_work(command, false));
+    let actions = Actions::new(&schedule.commands, |command| is_work(command, false));
     let word = |step: &Action| match *step {
         Action::Await(number) => format!("await {number}"),
-        Action::Tell(number) => format!("tell {number}"),
-        Action::Do(id) => {
+        Action::Notify(number) => format!("notify {number}"),
+        Action::Run(id) => {
             let command = &schedule.commands[id.index()];
             match command.what {
                 What::Move { to: Memory::Gpu, .. } => format!("send for {}", command.stage),
@@ -81,7 +81,7 @@ fn written(schedule: &Schedule) -> [Vec<String>; 2] {
             }
         }
     };
-    [&meetings.device, &meetings.host].map(|steps| steps.iter().map(word).collect())
+    [&actions.device, &actions.host].map(|steps| steps.iter().map(word).collect())
 }
 
 fn in_line(by: &[usize], memory: Home) -> [Vec<String>; 2] {
@@ -96,31 +96,31 @@ fn a_single_processor_meets_nobody_but_at_the_end() {
     assert!(device.is_empty());
     assert_eq!(host, ["compute 0", "compute 1"]);
     let [device, host] = in_line(&[GPU, GPU], SHARED);
-    assert_eq!(device, ["compute 0", "compute 1", "tell 1"]);
+    assert_eq!(device, ["compute 0", "compute 1", "notify 1"]);
     assert_eq!(host, ["await 1"]);
 }
 
 #[test]
 fn behind_a_join_the_device_waits_for_the_host_s_part_alone() {
     let [device, host] = in_line(&[BOTH, GPU], SHARED);
-    assert_eq!(device, ["compute 0", "tell 1", "await 1", "compute 1", "tell 2"]);
-    // The host tells of its part before it waits for the device's.
-    assert_eq!(host, ["compute 0", "tell 1", "await 1", "await 2"]);
+    assert_eq!(device, ["compute 0", "notify 1", "await 1", "compute 1", "notify 2"]);
+    // The host announces its own part before it waits for the device's.
+    assert_eq!(host, ["compute 0", "notify 1", "await 1", "await 2"]);
 }
 
 #[test]
 fn hand_overs_happen_only_where_the_placement_changes() {
     let [device, host] = in_line(&[CPU, CPU, GPU, GPU, CPU], SHARED);
-    assert_eq!(device, ["await 1", "compute 2", "compute 3", "tell 1"]);
-    assert_eq!(host, ["compute 0", "compute 1", "tell 1", "await 1", "compute 4"]);
+    assert_eq!(device, ["await 1", "compute 2", "compute 3", "notify 1"]);
+    assert_eq!(host, ["compute 0", "compute 1", "notify 1", "await 1", "compute 4"]);
 }
 
 #[test]
 fn without_shared_memory_each_side_is_sent_what_the_other_computed() {
     let [device, _] = in_line(&[CPU, GPU, CPU], Home::Device);
-    assert_eq!(device, ["await 1", "send for 1", "compute 1", "fetch 2", "tell 1"]);
+    assert_eq!(device, ["await 1", "send for 1", "compute 1", "fetch 2", "notify 1"]);
     let [device, _] = in_line(&[GPU], Home::Device);
-    assert_eq!(device, ["send for 0", "compute 0", "fetch 0", "tell 1"]);
+    assert_eq!(device, ["send for 0", "compute 0", "fetch 0", "notify 1"]);
 }
 
 #[test]
@@ -128,30 +128,30 @@ fn a_chain_meets_once_at_its_end_and_what_follows_waits_for_the_join() {
     let by = [BOTH, BOTH, GPU];
     let chains = [Some(4), Some(4), None];
     let [device, host] = written(&scheduled(&line(3), &by, &chains, SHARED));
-    assert_eq!(device, ["compute 0", "compute 1", "tell 1", "await 1", "compute 2", "tell 2"]);
-    assert_eq!(host, ["compute 0", "compute 1", "tell 1", "await 1", "await 2"]);
+    assert_eq!(device, ["compute 0", "compute 1", "notify 1", "await 1", "compute 2", "notify 2"]);
+    assert_eq!(host, ["compute 0", "compute 1", "notify 1", "await 1", "await 2"]);
 }
 
-/// Both sides step by step, with what each knows.
+/// Executes both sides step by step, tracking what each has waited for.
 struct Walk<'a> {
     schedule: &'a Schedule,
     maps: bool,
-    /// Of the host and of the device.
+    /// The host's and the device's.
     sides: [Walked<'a>; 2],
 }
 
-/// A side's steps, how many it took, commands it did, how many it had done each time that it
-/// told, and how many of the other's it knows of.
+/// A side's actions, the number performed, its commands so far, their number at each notification,
+/// and the number of the other side's commands that it has waited for.
 type Walked<'a> = (&'a [Action], usize, Vec<CommandId>, Vec<usize>, usize);
 
 impl<'a> Walk<'a> {
-    fn new(schedule: &'a Schedule, meetings: &'a Meetings, maps: bool) -> Self {
+    fn new(schedule: &'a Schedule, actions: &'a Actions, maps: bool) -> Self {
         let side = |steps| (steps, 0, Vec::new(), Vec::new(), 0);
-        Self { schedule, maps, sides: [side(meetings.host.as_slice()), side(meetings.device.as_slice())] }
+        Self { schedule, maps, sides: [side(actions.host.as_slice()), side(actions.device.as_slice())] }
     }
 
-    /// Commands that must have ended before that one starts: of those that are no work, all
-    /// that they come after.
+    /// Commands that must have ended before `id` starts. Those that are no work are replaced by
+    /// their own dependencies.
     fn before(&self, id: CommandId) -> BTreeSet<CommandId> {
         let commands = &self.schedule.commands;
         let (mut seen, mut waiting) = (BTreeSet::new(), vec![id]);
@@ -181,7 +181,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Takes the next step of a side, where it can.
+    /// Performs the next action of a side, if it is not blocked.
     fn step(&mut self, own: usize) -> bool {
         let Some(&step) = self.sides[own].0.get(self.sides[own].1) else { return false };
         match step {
@@ -189,11 +189,11 @@ impl<'a> Walk<'a> {
                 let Some(&told) = self.sides[1 - own].3.get(number as usize - 1) else { return false };
                 self.sides[own].4 = told;
             }
-            Action::Do(id) => {
+            Action::Run(id) => {
                 self.check(own, id);
                 self.sides[own].2.push(id);
             }
-            Action::Tell(number) => {
+            Action::Notify(number) => {
                 let done = self.sides[own].2.len();
                 self.sides[own].3.push(done);
                 assert_eq!(self.sides[own].3.len(), number as usize);
@@ -203,7 +203,7 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Takes steps, of the device first where it can for each `turn` that says so.
+    /// Performs all actions; each of `turns` selects whether the device goes first.
     fn finish(mut self, turns: impl Iterator<Item = bool>) {
         for device_first in turns {
             let order = if device_first { [1, 0] } else { [0, 1] };
@@ -242,12 +242,12 @@ proptest! {
         let chains: Vec<_> = by.iter().zip(&chains).map(chain).collect();
         let schedule = scheduled(&stages, by, &chains, memory);
         let maps = maps && memory == Home::Mapped;
-        let meetings = Meetings::new(&schedule.commands, |command| is_work(command, maps));
+        let actions = Actions::new(&schedule.commands, |command| is_work(command, maps));
         let turns = turns.into_iter().map(|turn| match eager {
             0 => true,
             1 => false,
             _ => turn,
         });
-        Walk::new(&schedule, &meetings, maps).finish(turns);
+        Walk::new(&schedule, &actions, maps).finish(turns);
     }
 }

@@ -1,5 +1,5 @@
-//! Numbers to compute with: weights and inputs without a pattern, the same for the same
-//! seed, of a size that neither grows nor vanishes along a network.
+//! Pseudo-random weights and inputs, reproducible from a seed and scaled so that activations
+//! neither grow nor vanish along a network.
 
 use coexec_sim::Operator;
 use rand::{RngExt, SeedableRng};
@@ -8,14 +8,14 @@ use rand_chacha::ChaCha8Rng;
 use crate::cpu::Element;
 use crate::operands::weight_counts;
 
-/// Uniform weights in plus or minus the root of this over their number keep the size of
-/// results behind a `ReLU` (He et al., "Delving deep into rectifiers", ICCV 2015).
+/// Weights uniform in +-sqrt(gain / fan-in) preserve the magnitude of activations after a `ReLU` (He
+/// et al., "Delving deep into rectifiers", ICCV 2015).
 const UNIFORM_GAIN: f32 = 6.0;
-/// Biases, small beside results.
+/// Magnitude of biases, small compared with the results.
 const BIAS: f32 = 0.125;
 
-/// Numbers in [-1, 1), of eight bits: `f16` holds them all.
-fn drawn(count: usize, seed: u64) -> impl Iterator<Item = f32> {
+/// Multiples of 1/128 in [-1, 1): exact in `f16`.
+fn uniform(count: usize, seed: u64) -> impl Iterator<Item = f32> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     std::iter::repeat_with(move || f32::from(random.random::<i8>()) / -f32::from(i8::MIN)).take(count)
 }
@@ -25,24 +25,24 @@ pub(crate) fn weights(operator: &Operator, seed: u64) -> [Vec<f32>; 2] {
     let [kernel, bias] = weight_counts(operator);
     let channels = operator.output().channels.max(1) as usize;
     let (scale, offset) = if let Operator::Norm(_) = operator {
-        // Normalisation scales by numbers around 1.
+        // Scales of a normalisation lie around 1.
         (0.5, 1.0)
     } else {
         ((UNIFORM_GAIN * channels as f32 / kernel.max(channels) as f32).sqrt(), 0.0)
     };
     [
-        drawn(kernel, seed).map(|number| offset + scale * number).collect(),
-        drawn(bias, !seed).map(|number| BIAS * number).collect(),
+        uniform(kernel, seed).map(|number| offset + scale * number).collect(),
+        uniform(bias, !seed).map(|number| BIAS * number).collect(),
     ]
 }
 
-/// An input of `operator`; indices where it looks things up.
+/// Elements of an input of `operator`: valid indices for an embedding, else uniform in [-1, 1).
 pub(crate) fn input<T: Element>(operator: &Operator, count: usize, seed: u64) -> Vec<T> {
     if let Operator::Embedding(table) = operator {
         let indices = (0..count as u64).map(|index| (index * 7 + seed) % u64::from(table.vocabulary));
         return indices.map(|index| T::from_f32(index as f32)).collect();
     }
-    drawn(count, seed).map(T::from_f32).collect()
+    uniform(count, seed).map(T::from_f32).collect()
 }
 
 #[cfg(test)]
@@ -61,13 +61,13 @@ mod tests {
             kernel[channel * 600..(channel + 1) * 600].iter().zip(&input).map(|(w, x)| w * x).sum()
         };
         let mean_square = (0..400).map(|channel| result(channel).powi(2)).sum::<f32>() / 400.0;
-        // Twice the inputs' third, of which a `ReLU` leaves half.
+        // The inputs' mean square is 1/3; the gain doubles it, and a `ReLU` would halve it again.
         assert!((0.4..1.0).contains(&mean_square), "{mean_square}");
     }
 
     #[test]
     fn numbers_depend_on_the_seed_alone() {
-        let draw = |seed| drawn(5, seed).collect::<Vec<_>>();
+        let draw = |seed| uniform(5, seed).collect::<Vec<_>>();
         assert_eq!(draw(3), draw(3));
         assert_ne!(draw(3), draw(4));
     }

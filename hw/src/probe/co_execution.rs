@@ -1,8 +1,10 @@
-//! Work that a plan shares between both processors, beside each of them alone; of single layers, those that are cut.
+//! Co-execution: work shared between both processors, measured in turn with each processor alone;
+//! and the choice of single layers to cut.
 //!
-//! Responsible for: running so many of what may be shared, as far as time allows; which layers are cut. Not for: which
-//! networks are shared (`sequences`), nor what the times say (of cuts `coexec_fit::validate::cut`). Invariant: every
-//! way of one is timed by the host's clock, in turn with the others.
+//! Responsible for: running the candidates, as far as time allows; which layers are cut. Not for:
+//! which networks are shared (`sequences`), nor what the times mean (for cuts,
+//! `coexec_fit::validate::cut`). Invariant: all ways of a candidate are timed on the host's clock,
+//! in turn.
 
 use coexec_fit::measure::runs::{ExecutedOn, Measurement};
 use coexec_sim::explore::{SearchOptions, Strategy, split_search};
@@ -13,40 +15,43 @@ use super::{Bench, FINGERPRINT, ProbeError, RUN_LIMIT, Result, layers};
 use crate::execute::{Machine, Measured, Settings, side_by_side};
 use crate::statistics::repetitions;
 
-/// Layers that are cut, quickly and in full.
+/// Layers that are cut, quick and full.
 const LAYERS: [usize; 2] = [5, 16];
-/// Repetitions of each way to compute a layer.
+/// Repetitions of each way to compute a layer, quick and full.
 const REPETITIONS: [u32; 2] = [10, 30];
-/// Times as long as the better processor alone up to which a cut is predicted to take: others are never chosen.
-const WORTH_TRYING: f64 = 1.2;
+/// A cut is tried if its predicted latency is at most this multiple of the better processor's.
+/// Slower cuts are never chosen.
+const MAX_LATENCY_RATIO: f64 = 1.2;
 /// Most multiply-accumulates of a layer.
 const MOST_MACS: u64 = 500_000_000;
-/// Part of the probe's time that is kept for cuts, which wait for the fits.
+/// Fraction of the probe's time reserved for cuts, which follow the fits.
 pub(super) const CUTS_PART: f64 = 0.1;
 
-/// What may be shared, and how.
+/// A workload that both processors can share, and the plan that shares it.
 pub(super) struct Shared {
     pub(super) name: String,
     pub(super) stages: Vec<Stage>,
     pub(super) plan: Plan,
-    /// Those of the plan.
+    /// The cores of the plan.
     pub(super) cores: CoreSet,
 }
 
 impl Shared {
-    /// All of it where `placement` says.
-    pub(super) fn alone(&self, placement: Placement) -> Plan {
+    /// The plan that places everything by `placement`.
+    pub(super) fn on_one_processor(&self, placement: Placement) -> Plan {
         Plan::new(self.plan.synchronisation, vec![placement; self.plan.placements.len()])
     }
 
-    /// Under its plan, on the GPU alone and on the cores alone; none where hardware cannot run one of these.
+    /// Measures the plan, the GPU alone and the cores alone; `None` if the hardware cannot run one
+    /// of them.
     fn run(
         &self,
         machine: &mut Machine,
         profile: &Profile,
         settings: Settings,
     ) -> Result<Option<[Measured; 3]>> {
-        let alone = [Placement::GPU, Placement::cpu(self.cores)].map(|placement| self.alone(placement));
+        let alone =
+            [Placement::GPU, Placement::cpu(self.cores)].map(|placement| self.on_one_processor(placement));
         let plans = [&[self.plan.clone()][..], &alone].concat();
         let measured = side_by_side(machine, (&self.stages, profile), &plans, (settings, RUN_LIMIT));
         match measured.and_then(|measured| measured.into_iter().collect::<Result<Vec<Measured>, _>>()) {
@@ -57,15 +62,16 @@ impl Shared {
     }
 }
 
-/// Runs the first `wanted` of `candidates`, of which some are not worth sharing, in the part of the probe's time that
-/// is kept for them: plan, GPU and CPU of each, with so many `repetitions` of each way.
+/// Measures the first `wanted` of the `candidates` that are worth sharing, within the reserved
+/// fraction of the probe's time: the plan, the GPU alone and the cores alone, each with
+/// `repetitions`.
 pub(super) fn measure(
     (bench, machine, profile): (&Bench<'_>, &mut Machine, &Profile),
     (what, time_part): (&str, f64),
     (wanted, repetitions): (usize, u32),
     mut candidates: impl Iterator<Item = Result<Option<Shared>>>,
 ) -> Result<Vec<(Shared, [Measured; 3])>> {
-    let budget = bench.kept(time_part);
+    let budget = bench.reserved(time_part);
     let settings = Settings { repetitions, seed: bench.options.seed, deadline: None };
     let mut timed = Vec::new();
     while timed.len() < wanted && !budget.is_over() {
@@ -79,14 +85,14 @@ pub(super) fn measure(
     Ok(timed)
 }
 
-/// The ways of each layer that is cut.
+/// Measurements of the cut layers: the cut, the GPU alone and the cores alone.
 pub(super) fn cuts(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) -> Result<Vec<Measurement>> {
     let full = usize::from(!bench.options.quick);
     let options = SearchOptions { strategy: Strategy::ChannelSplit, ..SearchOptions::on(profile) };
     machine
         .prepare(&options.core_sets, &profile.cpu)
         .map_err(|error| ProbeError::Layer(error.to_string()))?;
-    // Layers that no fit has seen.
+    // Another seed: layers that no fit has seen.
     let layers = layers::sweep(bench.options.quick, bench.options.seed.wrapping_add(1), MOST_MACS);
     let cut = |(name, layer): (String, Layer)| Ok(promising(profile, &options, &name, &layer));
     let (kept, extent) = (("cut layers", CUTS_PART), (LAYERS[full], REPETITIONS[full]));
@@ -101,13 +107,13 @@ pub(super) fn cuts(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) 
     Ok(ways.collect())
 }
 
-/// The best cut of a layer, where it may be worth it.
+/// A layer with its best cut, if that is worth trying.
 fn promising(profile: &Profile, options: &SearchOptions, name: &str, layer: &Layer) -> Option<Shared> {
     let simulator = Simulator::new(profile, Library::default_for(&profile.cpu)).from_the_call();
     let stage = Stage::single(name.to_owned(), layer.clone());
     let search = split_search(&simulator, &stage, options).ok()?;
     let alone = [search.gpu_only, search.cpu_only].into_iter().flatten().map(|one| one.latency).min()?;
-    let split = search.split.filter(|split| split.latency.0 as f64 <= WORTH_TRYING * alone.0 as f64)?;
+    let split = search.split.filter(|split| split.latency.0 as f64 <= MAX_LATENCY_RATIO * alone.0 as f64)?;
     let (_, [cpu, gpu]) = split.placement.cpu_and_gpu_extents()?;
     let (all, whole) = (cpu + gpu, cpu.next_multiple_of(CHANNELS_PER_SLICE));
     let cores = split.placement.cores().filter(|_| whole < all)?;

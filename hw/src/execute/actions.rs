@@ -1,54 +1,53 @@
-//! Where host and device meet: from the edges of a schedule to what each side waits for and
-//! tells.
+//! The actions of host and device: a schedule's commands, with the synchronisation between the
+//! sides.
 //!
-//! Responsible for: the steps of each side, in the order of the schedule's commands. Not
-//! for: that order (`coexec_sim::schedule`), or how one side learns of the other
-//! (`crate::sync::link`). Invariants: each side does its commands in the schedule's order, none
-//! before what the schedule says it comes after; a wait is for an earlier command, so that
-//! no side waits for what waits for it; nothing is waited for that an in-order queue knows
-//! already; the host knows of everything the device did when a run ends.
+//! Responsible for: the actions of each side, in the order of the schedule's commands. Not for:
+//! that order (`coexec_sim::schedule`), or how one side learns of the other (`crate::sync::link`).
+//! Invariants: each side runs its commands in the schedule's order, each after its dependencies; a
+//! wait is for an earlier command, so there is no deadlock; nothing is awaited that the in-order
+//! queue implies; the host has waited for everything on the device when a run ends.
 
 use coexec_sim::Processor;
 use coexec_sim::schedule::{Command, CommandId, What};
 
-/// One of the two that meet.
+/// One of the two sides that synchronise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Host,
     Device,
 }
 
-/// What one side does next.
+/// An action of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// It waits until the other side has told that; numbers count from 1.
+    /// Waits for a notification of the other side; numbers start at 1.
     Await(u32),
-    /// It does a command.
-    Do(CommandId),
-    /// It tells the other side how far it is.
-    Tell(u32),
+    /// Runs a command.
+    Run(CommandId),
+    /// Notifies the other side; numbers start at 1.
+    Notify(u32),
 }
 
-/// What each side does, in order.
+/// The actions of each side, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Meetings {
+pub(super) struct Actions {
     pub(super) host: Vec<Action>,
     pub(super) device: Vec<Action>,
 }
 
-/// One side while its steps are found. Commands are counted as that side does them.
+/// The actions of one side under construction. Commands are counted per side.
 #[derive(Clone, Debug, Default)]
-struct Found {
-    /// What it does; it awaits so many commands of the other side.
+struct SideActions {
+    /// Its actions; `Await` holds the number of the other side's commands that must have ended.
     steps: Vec<Action>,
-    /// Its commands so far.
+    /// Number of its commands so far.
     done: u32,
-    /// How many of the other side's commands it has waited for.
+    /// Number of the other side's commands that it has waited for.
     known: u32,
 }
 
 impl Side {
-    /// Who does a command: what brings results to the caller is the host's.
+    /// The side that runs a command. Reading back results is the host's.
     pub(super) fn of(command: &Command) -> Self {
         match (command.by, command.what) {
             (_, What::ReadBack) | (Processor::Cpu(_), _) => Self::Host,
@@ -57,12 +56,12 @@ impl Side {
     }
 }
 
-impl Meetings {
-    /// Of `commands`, of which `is_work` says that there is something to do. The others
-    /// only order those around them: who comes after one comes after all before it.
+impl Actions {
+    /// The actions for `commands`. Those that are not work only order the commands around them:
+    /// what depends on one of them depends on all that precede it.
     pub(super) fn new(commands: &[Command], is_work: impl Fn(&Command) -> bool) -> Self {
-        let mut sides = [Found::default(), Found::default()];
-        // How many commands of either side have ended when one has.
+        let mut sides = [SideActions::default(), SideActions::default()];
+        // For each command, how many commands of either side have ended when it has.
         let mut ended = vec![[0; 2]; commands.len()];
         for (index, command) in commands.iter().enumerate() {
             let (own, other) = match Side::of(command) {
@@ -72,7 +71,7 @@ impl Meetings {
             let needed = command.after.iter().map(|before| ended[before.index()][other]).max();
             sides[own].wait_for(needed.unwrap_or(0));
             if is_work(command) {
-                sides[own].steps.push(Action::Do(CommandId(index as u32)));
+                sides[own].steps.push(Action::Run(CommandId(index as u32)));
                 sides[own].done += 1;
             } else {
                 ended[index][other] = sides[own].known;
@@ -85,14 +84,14 @@ impl Meetings {
         Self { host: host.steps(&device.waits()), device: device.steps(&host.waits()) }
     }
 
-    /// How many times each side tells the other: the device, the host.
-    pub(super) fn tells(&self) -> [u32; 2] {
+    /// Number of notifications by the device, and by the host.
+    pub(super) fn notifications(&self) -> [u32; 2] {
         [&self.device, &self.host]
-            .map(|steps| steps.iter().filter(|step| matches!(step, Action::Tell(_))).count() as u32)
+            .map(|steps| steps.iter().filter(|step| matches!(step, Action::Notify(_))).count() as u32)
     }
 }
 
-impl Found {
+impl SideActions {
     fn wait_for(&mut self, count: u32) {
         if count > self.known {
             self.steps.push(Action::Await(count));
@@ -100,21 +99,21 @@ impl Found {
         }
     }
 
-    /// How many of the other side's commands each wait is for, in order.
+    /// For each wait, the number of the other side's commands that must have ended.
     fn waits(&self) -> Vec<u32> {
         let waited = |step: &Action| if let Action::Await(count) = step { Some(*count) } else { None };
         self.steps.iter().filter_map(waited).collect()
     }
 
-    /// The steps, where the other side waits for so many commands of this one.
+    /// The final actions, with a notification after each command that the other side waits for.
     fn steps(&self, awaited: &[u32]) -> Vec<Action> {
         let (mut steps, mut done, mut waits) = (Vec::new(), 0, 0);
         for &step in &self.steps {
-            if let Action::Do(_) = step {
+            if let Action::Run(_) = step {
                 done += 1;
                 steps.push(step);
                 if let Ok(position) = awaited.binary_search(&done) {
-                    steps.push(Action::Tell(position as u32 + 1));
+                    steps.push(Action::Notify(position as u32 + 1));
                 }
             } else {
                 waits += 1;
