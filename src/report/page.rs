@@ -11,10 +11,10 @@ use crate::output::percent;
 use crate::validate::{COLUMNS, worth};
 use crate::{Report, or_dash, output, points};
 
-/// Most reasons for which rows were not used that are listed.
+/// Most reasons for unused rows that are listed.
 const MOST_REASONS: usize = 5;
 
-/// The page.
+/// The page as Markdown.
 pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report) -> String {
     let mut text = format!(
         "# Accuracy\n\n\
@@ -35,7 +35,7 @@ pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report
     text
 }
 
-/// What the columns are.
+/// Explanation of the columns.
 const EXPLANATION: &str = "\
 MAPE is the mean absolute percentage error. *Physics only* is the MAPE of the same fit without its residual, \
 *FLOPs-linear* that of a launch time plus a time per operation fitted on the same runs, *CoDL* that of \
@@ -45,10 +45,10 @@ of their predictions are within 10 %. *Repeat noise* is how far \
 measurements of one layer are from their median (of a network on CPU cores: the standard deviation of its \
 repetitions), *in interval* how many measured times are inside the predicted 90 % interval.\n\n";
 
-/// The command that makes the page.
+/// The command that writes the page, with data set folders replaced by `DATA`.
 fn command(options: &Report) -> String {
     let paths = options.runs.iter().map(|path| {
-        // Where the data set lies says nothing to a reader.
+        // The location of the data set is of no interest to a reader.
         if path.is_file() { path.display().to_string() } else { "DATA".to_owned() }
     });
     let runs = paths.collect::<Vec<_>>().join(",");
@@ -60,7 +60,7 @@ fn command(options: &Report) -> String {
     command
 }
 
-/// One line a phone.
+/// The summary table, one line per phone.
 fn summary(phones: &[Phone]) -> String {
     let columns = [
         ("GPU conv2d, unseen", "gpu/conv2d/unseen", ""),
@@ -83,7 +83,7 @@ fn summary(phones: &[Phone]) -> String {
     format!("{}\nCPU figures are means over the core sets.\n", table(&header, &rows))
 }
 
-/// Means of the figures of some groups; none where there is no such group, or one lacks them.
+/// Means of the figures of the groups selected by `is_of`; none if there is no such group, or one lacks a figure.
 fn mean<const COUNT: usize>(
     groups: &[Scored],
     is_of: impl Fn(&str) -> bool,
@@ -94,7 +94,7 @@ fn mean<const COUNT: usize>(
     Some(std::array::from_fn(|which| of.iter().map(|one| one[which]).sum::<f64>() / of.len() as f64))
 }
 
-/// What there is to say of one phone.
+/// Appends the section of one phone.
 fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize) {
     let _ = write!(text, "\n## {}\n\n{} runs.\n", phone.title, phone.runs);
     for line in &phone.conditions {

@@ -1,4 +1,4 @@
-//! A report as tables: what is farthest off first.
+//! Tables of a report, largest deviations first.
 
 use coexec_papers::{FactGroup, Group, Limit, Measure, Ours, Published, Report, Role, Row, Summary};
 
@@ -35,12 +35,12 @@ fn print_group(group: &Group, is_judged: bool) {
     output::line("");
 }
 
-/// Whether a row stands in the table of its group: what is not reproduced has one of its own.
+/// Whether a row is in the table of its group; numbers that are not reproduced have a table of their own.
 fn is_shown(row: &Row) -> bool {
     !matches!(row.role, Role::NotReproduced { .. })
 }
 
-/// The notes of a group: of all its rows, of each row, and why one is not counted.
+/// Prints the notes of a group and of its rows, and why rows are not counted.
 fn notes(group: &Group) {
     if !group.published.note.is_empty() {
         output::line(&format!("  {}", group.published.note));
@@ -63,7 +63,7 @@ fn name(row: &Row) -> String {
     format!("{}, {}, {}", row.fact.device, row.fact.workload, row.fact.quantity)
 }
 
-/// The group's name, what its predicted rows come to, and its limit.
+/// The group's name, the errors of its predicted rows, and its limit.
 fn heading(group: &Group, is_judged: bool) -> String {
     let Summary { predicted, fitted, not_counted, disagreeing, mean, worst, median, .. } = group.summary();
     let FactGroup { name, limit, no_limit, measure, .. } = group.published;
@@ -134,7 +134,7 @@ fn published(row: &Row) -> String {
     }
 }
 
-/// A number in its unit, with the digits that a reader compares.
+/// A number with its unit, rounded to a few significant digits.
 fn quantity(number: f64, unit: &str) -> String {
     let decimals = match number.abs() {
         size if size >= 1_000.0 || number.fract() == 0.0 => 0,
@@ -148,7 +148,7 @@ fn quantity(number: f64, unit: &str) -> String {
     }
 }
 
-/// What the paper published that coexec does not predict, and why.
+/// Prints the published numbers that coexec does not predict, and why.
 fn not_reproduced(report: &Report) {
     let rows = report.groups.iter().flat_map(|group| &group.rows);
     let lines: Vec<Vec<String>> = rows
@@ -167,7 +167,7 @@ fn not_reproduced(report: &Report) {
     }
 }
 
-/// One line a group of all papers, those that miss their limits first.
+/// Prints one line per group of all papers, those that miss their limits first.
 pub(super) fn totals(entries: &[PaperEntry]) {
     let groups = entries.iter().flat_map(|entry| entry.report.groups.iter().map(move |group| (entry, group)));
     let mut groups: Vec<(&PaperEntry, &Group)> =

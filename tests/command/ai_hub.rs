@@ -51,7 +51,7 @@ fn a_chip_that_is_not_there_and_a_table_that_is_none_are_refused() {
     let other = VALIDATE.replace("column 8gen3", "column 9gen9");
     in_project(&other).assert_refused(&["--device-column", "9gen9", "8elite, 8gen1, 8gen2, 8gen3"]);
     let none = VALIDATE.replace(" --device-column 8gen3", "");
-    in_project(&none).assert_refused(&["--device-column", "8gen3 of ai-hub"]);
+    in_project(&none).assert_refused(&["--device-column", "8gen3 for ai-hub"]);
     let folder = tempfile::tempdir().unwrap();
     let line = "validate --profile snapdragon-8gen3 --runs . --format ai-hub --device-column 8gen3";
     coexec_in(folder.path(), words(line)).assert_refused(&["measurements.csv"]);

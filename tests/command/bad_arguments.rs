@@ -148,7 +148,7 @@ fn a_kind_that_is_left_out_is_asked_for_by_name() {
 #[test]
 fn a_set_of_operators_has_no_one_plan() {
     refused("simulate codl-conv", &["codl-conv is a set of 171 single operators"]);
-    leaves_the_folder_alone("explore codl-conv --threads 1 --out old", &["no one plan or timeline"]);
+    leaves_the_folder_alone("explore codl-conv --threads 1 --out old", &["no single plan or timeline"]);
     refused("explore codl-conv --strategy gpu-only", &["strategy gpu-only does not apply"]);
 }
 

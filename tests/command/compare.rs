@@ -65,7 +65,7 @@ fn a_gain_below_the_limit_is_status_2() {
 #[test]
 fn what_cannot_be_compared_is_refused() {
     coexec(words("compare codl-conv --devices pixel4"))
-        .assert_refused(&["is no model", "applications by itself"]);
+        .assert_refused(&["is not a model", "applications by itself"]);
     for option in [
         "--check",
         "--baseline epew",
@@ -77,7 +77,7 @@ fn what_cannot_be_compared_is_refused() {
     ] {
         let name = option.split(' ').next().unwrap_or_default();
         coexec(words(&format!("compare qwen2.5-0.5b --devices pixel4 {option}")))
-            .assert_refused(&[name, "not for language models"]);
+            .assert_refused(&[name, "the strategy of a language model is"]);
     }
     coexec(words("compare vgg16 --devices pixle4")).assert_refused(&["no device profile"]);
     coexec(words("compare vgg16 --baseline optimal")).assert_refused(&["nothing over itself"]);
@@ -124,7 +124,7 @@ fn rows_have_intervals_and_say_which_order_is_not_sure() {
     let told = coexec(words(line)).stdout;
     let expected = [
         "% ~",
-        "is not sure",
+        "not sure which is faster",
         "oneplus11 < pixel4 ~ galaxy-s10",
         "GPU measured (off by",
         "Verify on the device",

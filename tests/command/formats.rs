@@ -73,7 +73,7 @@ fn no_answer_judges_plans_of_a_processor_that_is_not_known() {
                 let is_open = entry.get("missing").is_some();
                 // Columns are as wide as their cells.
                 let squeezed = table.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-                let told = table.stdout.contains(&format!("{label}: not known for"));
+                let told = table.stdout.contains(&format!("{label}: times not known for"));
                 let row = squeezed.contains(&format!("{processor}-only not known"));
                 assert_eq!([told, row], [is_open; 2], "{name} {format}: {}", table.stdout);
                 assert_eq!(is_open, entry["basis"] == "not-known", "{name} {format}");
@@ -119,7 +119,7 @@ fn what_is_simulated_says_which_processors_could_not_be_chosen() {
     fs::write(folder.path().join("f16.toml"), text).unwrap();
     let line = "simulate f16.toml --device galaxy-s10";
     let outcome = coexec_in(folder.path(), words(line));
-    assert!(outcome.stdout.contains("CPU: not known for 2 of 2 operators"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("CPU: times not known for 2 of 2 operators"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("cpu.cluster.xnnpack_f16"), "{}", outcome.stdout);
     let document = coexec_in(folder.path(), words(&format!("{line} --json"))).json();
     assert_eq!(document["known"][0]["basis"], "not-known");

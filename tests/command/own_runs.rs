@@ -164,7 +164,7 @@ fn own_runs_that_are_none_are_refused_with_the_remedy() {
     fs::write(folder.join("a.csv"), "run,network\n").unwrap();
     refused("a.csv", &["there is no column \"operator\"", "measured_us"]);
     write_runs(&folder.join("bench"), &[]);
-    refused("bench", &["bench holds no usable run", "give runs that have rows"]);
+    refused("bench", &["bench holds no usable run", "give a file that has rows"]);
     fs::write(folder.join("bench/runs.fingerprints.toml"), "[[fingerprint]]\nid = 3\n").unwrap();
     refused("bench", &["runs.fingerprints.toml:2:6", "expected a string"]);
     fs::create_dir(folder.join("empty")).unwrap();

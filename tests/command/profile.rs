@@ -83,7 +83,7 @@ fn half_a_specification_and_one_of_no_device_are_refused() {
     refused(without_cores, &["a GPU with its number of cores, as mali-g720mc7@1300"]);
     refused(
         "--soc dimensity-9400 --without galaxy-a03s,galaxy-s10,iphone-xs,iphone7,mi8se,pixel4",
-        &["every measured device", "leave one"],
+        &["every measured device", "keep at least one"],
     );
     for (cpu, gpu, memory) in [
         ("4xA720@0.0001", "adreno-750@903", "lpddr5x-4800x64"),

@@ -83,7 +83,7 @@ fn a_report_on_what_is_not_there_is_refused() {
     refused("--runs data --out page --device mi9", &["no device profile named \"mi9\""]);
     refused("--runs data --out page --prior mi9", &["no device profile named \"mi9\""]);
     fs::write(folder.join("file"), "").unwrap();
-    refused("--runs data --out file", &["cannot write file", "it is no folder"]);
+    refused("--runs data --out file", &["cannot write file", "it is not a folder"]);
     let table = fs::read_to_string(folder.join("data/tflite_cnn_ops_gpu.csv")).unwrap();
     fs::write(folder.join("data/tflite_cnn_ops_gpu.csv"), table.replace("pixel4|", "stone|")).unwrap();
     refused("--runs data --out page", &["no bundled profile is of a phone in data", "stone, brick"]);
