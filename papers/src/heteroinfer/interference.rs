@@ -1,7 +1,7 @@
-//! Section 5.7, figure 19: a game beside the model.
+//! Section 5.7, figure 19: a game running at the same time as the model.
 //!
-//! What the game asks of the GPU is not published: two of the section's numbers set it, and
-//! the others are predicted.
+//! The game's GPU load is not published: two of the section's numbers set it, and the others
+//! are predicted.
 
 use super::{LLAMA_8B, Runs, id, task};
 use crate::{Comparison, Result, bundled};
@@ -15,18 +15,18 @@ use coexec_sim::{Overrides, Picos, Scenario, SimulateError, Strategy as S, Workl
 const SCENARIO: &str = "llama3-8b-beside-game";
 /// Tokens of the prompt.
 const PROMPT: u32 = 256;
-/// Tokens generated beside the game: dozens of frames.
+/// Tokens generated during the game: they last dozens of frames.
 const TOKENS: u32 = 16;
-/// Frames a second that count as none.
+/// Frames per second below which the game counts as frozen.
 const STANDSTILL: f64 = 2.0;
-/// How many times as long as without the game a prompt takes at most, so that frames come throughout.
+/// Duration of the game's frames, as a multiple of the model's time alone: long enough that frames arrive throughout.
 const LONGEST: u32 = 3;
 
-/// What the game and one request of the model do to each other.
+/// Mutual slowdown of the game and one request of the model.
 struct Beside {
-    /// Part of its speed that the model loses, in percent.
+    /// Speed that the model loses, in percent.
     slowdown_percent: f64,
-    /// Frames a second that the game shows meanwhile.
+    /// Frames per second that the game shows meanwhile.
     frames_per_second: f64,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     Ok(())
 }
 
-/// One request beside the frames of `game`, which begin with it.
+/// Simulates one request of the model together with the frames of `game`, both starting at time zero.
 fn beside(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Result<Beside> {
     let Job::Frames(frames) = &game.job else { return Err(SimulateError::NothingToUse.into()) };
     let period = game.arrivals.period();
@@ -88,7 +88,7 @@ fn beside(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Result
     let served = simulator.run(&loads, longest)?;
     let of = |application| served.requests.iter().filter(move |request| request.application == application);
     let end = of(0).map(|request| request.finish).max().unwrap_or_default();
-    // A frame that is due has had its whole period.
+    // A frame is due when its whole period has passed.
     let due = (end.0 / period.0).max(1) as f64;
     let shown = of(1).filter(|frame| frame.finish <= end).count() as f64;
     Ok(Beside {
