@@ -18,14 +18,16 @@ pub(crate) struct Advice {
     pub(crate) answer: Answer,
     /// The plan found by the search, if a single processor is advised instead.
     pub(crate) instead: Option<Found>,
-    /// How certain it is that the plan found beats the best single processor; none if there is nothing to compare.
+    /// How certain it is that the plan found beats the best single processor; none if there is nothing
+    /// to compare.
     pub(crate) certainty: Option<Certainty>,
     pub(crate) robust: Option<RobustEntry>,
     /// Interval and basis of the advised plan's prediction.
     pub(crate) trust: Trust,
 }
 
-/// Result of a choice by regret, compared with the nominal plan: the best one under the profile's nominal values.
+/// Result of a choice by regret, compared with the nominal plan: the best one under the profile's
+/// nominal values.
 #[derive(Serialize)]
 pub(crate) struct RobustEntry {
     by: Regret,
@@ -87,8 +89,8 @@ pub(crate) fn of(
     Ok(Advice { answer, instead, certainty: Some(certainty), robust, trust: own })
 }
 
-/// Refuses the options that need draws of errors, which are supported `only` for some workloads. `--nominal` is
-/// accepted: it describes what other workloads do anyway.
+/// Refuses the options that need draws of errors, which are supported `only` for some workloads.
+/// `--nominal` is accepted: it describes what other workloads do anyway.
 pub(crate) fn refuse(options: &Explore, only: &str) -> Result {
     let of_draws = [
         ("--robust", options.robust.is_some()),

@@ -1,4 +1,5 @@
-//! Several applications at once: how their requests are served, and the plans that are best for all of them together.
+//! Several applications at once: how their requests are served, and the plans that are best for all of
+//! them together.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

@@ -25,8 +25,8 @@ use crate::{
 };
 use fit::{Fitted, Options, fit};
 
-/// Number of runs below which a fit is mostly its prior: a bundled phone's kernels have six values each, and eight
-/// kernels are common.
+/// Number of runs below which a fit is mostly its prior: a bundled phone's kernels have six values
+/// each, and eight kernels are common.
 const FEW_RUNS: usize = 50;
 
 pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
@@ -38,8 +38,8 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
     }
 }
 
-/// Largest plausible ratio between measured and predicted times: networks take 17 times as long on the slowest
-/// phone's smallest core as on two of the fastest phone's, and 15 times as long on its GPU
+/// Largest plausible ratio between measured and predicted times: networks take 17 times as long on the
+/// slowest phone's smallest core as on two of the fastest phone's, and 15 times as long on its GPU
 /// (`data/mobile-ml-benchmark`). A wrong unit makes it 1,000.
 const LARGEST_RATIO: f64 = 30.0;
 
@@ -105,8 +105,8 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     Ok(())
 }
 
-/// The errors that the base states. Those of a processor whose measured times are implausibly far from the base's are
-/// dropped, with a warning.
+/// The errors that the base states. Those of a processor whose measured times are implausibly far from
+/// the base's are dropped, with a warning.
 fn stated(profile: &Profile, measured: &Measured, library: Library, common: &Common) -> Vec<Group> {
     let mut stated = profile.calibration.as_ref().map_or(Vec::new(), |calibration| calibration.error.clone());
     let points = validate(profile, &measured.runs, None, library).points;
@@ -127,8 +127,8 @@ fn stated(profile: &Profile, measured: &Measured, library: Library, common: &Com
     stated
 }
 
-/// The errors `stated` by the base, without those of GPU kernels that the runs contradict; warns if it is whole
-/// inferences that contradict them.
+/// The errors `stated` by the base, without those of GPU kernels that the runs contradict; warns if it
+/// is whole inferences that contradict them.
 fn still_true(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<Group> {
     if fitted.contradicts_kernels {
         let [least, most] = HostPath::KERNEL_FACTORS;
@@ -146,9 +146,9 @@ fn still_true(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<G
     stated
 }
 
-/// The errors found, and those the base states for groups without any found; worst first. GPU kernels count as one
-/// group, CPU kernels are grouped by number format and kind of core set; whole networks, language models, cuts and
-/// plans are groups of their own.
+/// The errors found, and those the base states for groups without any found; worst first. GPU kernels
+/// count as one group, CPU kernels are grouped by number format and kind of core set; whole networks,
+/// language models, cuts and plans are groups of their own.
 fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
     let on_cpu = |name: &ErrorGroup| (name.processor() == Some(ProcessorKind::Cpu)).then(|| kind(name));
     let is_alike =

@@ -35,8 +35,8 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Parses this process's arguments. A negative number after an option is parsed as its value, so that the
-    /// option's own range check reports it.
+    /// Parses this process's arguments. A negative number after an option is parsed as its value, so
+    /// that the option's own range check reports it.
     pub(crate) fn of_process() -> Result<Self, clap::Error> {
         Self::from_arg_matches_mut(&mut with_negative_numbers(Self::command()).try_get_matches()?)
     }
@@ -129,18 +129,19 @@ pub(crate) struct Import {
 /// How a model file (ONNX, TFLite) is imported.
 #[derive(Debug, Args)]
 pub(crate) struct ModelOptions {
-    /// Set a dimension that the model file leaves open, such as the batch or the sequence length, or the value of a
-    /// one-element input; repeatable
+    /// Set a dimension that the model file leaves open, such as the batch or the sequence length, or
+    /// the value of a one-element input; repeatable
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     dimensions: Vec<(String, u32)>,
-    /// Signature to import from a .tflite file that has several, such as prefill and decode of a language model
+    /// Signature to import from a .tflite file that has several, such as prefill and decode of a
+    /// language model
     #[arg(long, value_name = "NAME")]
     signature: Option<String>,
     /// Replace operators that coexec does not support by the closest one it has
     #[arg(long)]
     skip_unknown: bool,
-    /// With --skip-unknown: percentage of the model that must be supported, of its nodes, of the elements they read and
-    /// write, and of their multiply-adds
+    /// With --skip-unknown: percentage of the model that must be supported, of its nodes, of the
+    /// elements they read and write, and of their multiply-adds
     #[arg(
         long,
         value_name = "PERCENT",
@@ -211,11 +212,12 @@ pub(crate) struct Reproduce {
     /// Folder of the mobile-ml-benchmark data set, to recompute EdgeSys24 from
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// For a quick look, run only every Nth operator of EPEW'25's operator sets; its limits are then not judged
+    /// For a quick look, run only every Nth operator of EPEW'25's operator sets; its limits are then
+    /// not judged
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) every: u32,
-    /// Exit with status 2 and list the groups whose predictions miss their limits. Some are known to: those marked
-    /// `missed` in the summary
+    /// Exit with status 2 and list the groups whose predictions miss their limits. Some are known to:
+    /// those marked `missed` in the summary
     #[arg(long, conflicts_with = "every")]
     pub(crate) check: bool,
 }

@@ -151,7 +151,8 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
         .flat_map(|scenario| devices.iter().map(move |device| (scenario.as_str(), device.as_str())))
         .collect();
     common.note(format_args!("planning {} models on {} devices", scenarios.len(), devices.len()));
-    // All outcomes are collected first, so that the error reported does not depend on the number of threads.
+    // All outcomes are collected first, so that the error reported does not depend on the number of
+    // threads.
     let outcomes: Vec<_> = pairs.par_iter().map(|pair| row(*pair, options, task)).collect();
     let mut rows = Rows::default();
     for outcome in outcomes {

@@ -15,8 +15,8 @@ const PLOT: (f64, f64) = (720.0, 380.0);
 const THIN: f64 = 1.5;
 const STRONG: f64 = 2.5;
 
-/// Draws latency against the GPU's output channels for `operator`; by default for the first operator that `plan`
-/// cuts, else the first that can be cut.
+/// Draws latency against the GPU's output channels for `operator`; by default for the first operator
+/// that `plan` cuts, else the first that can be cut.
 pub(crate) fn draw(
     format: Format,
     operator: Option<&str>,
@@ -74,7 +74,8 @@ fn shown<'a>(operator: Option<&str>, scenario: &'a Scenario, plan: &Plan) -> Res
 /// Most candidates named in an error message.
 const MOST_NAMED: usize = 8;
 
-/// The failure if `operator` is not among `names`, the operators that can be cut along their output channels.
+/// The failure if `operator` is not among `names`, the operators that can be cut along their output
+/// channels.
 fn not_shown(operator: Option<&str>, scenario: &Scenario, names: &[String]) -> Failure {
     let problem = match operator {
         None => format!("no operator of {} can be cut along its output channels", scenario.name),

@@ -6,7 +6,8 @@ use coexec_sim::explore::delegates::Partitioning;
 use crate::output;
 use crate::output::row;
 
-/// Prints the partitions in execution order, and the operators left out; each table ends with an empty line.
+/// Prints the partitions in execution order, and the operators left out; each table ends with an empty
+/// line.
 pub(crate) fn tell(partitioning: &Partitioning, stages: &[Stage]) {
     let Partitioning { delegate, partitions, left_out } = partitioning;
     let taken = partitions.iter().filter(|partition| partition.delegated).count();

@@ -1,4 +1,5 @@
-//! `coexec devices`: lists the bundled profiles and scenarios, or shows one profile with the source of every value.
+//! `coexec devices`: lists the bundled profiles and scenarios, or shows one profile with the source of
+//! every value.
 
 use coexec_sim::Profile;
 use coexec_sim::scenario::{BundledKind, bundled};

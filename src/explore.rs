@@ -83,16 +83,17 @@ fn json(
         device: &scenario.device.name,
         objective: scenario.options.objective,
         considered: answer.considered,
-        /// Period between batches, in picoseconds: what is minimised if the scenario has a pipeline and the objective
-        /// is latency.
+        /// Period between batches, in picoseconds: what is minimised if the scenario has a pipeline and
+        /// the objective is latency.
         #[serde(skip_serializing_if = "output::is_nothing")]
         period_ps: answer.period,
-        /// Lower bound of any plan's cost, in seconds (of the period, if there is one), joules or joule-seconds; none
-        /// if the strategy computes no bound.
+        /// Lower bound of any plan's cost, in seconds (of the period, if there is one), joules or
+        /// joule-seconds; none if the strategy computes no bound.
         bound: answer.bound,
         /// Optimality gap: how much the plan exceeds the bound, in percent.
         gap_percent: gap_percent(answer, scenario.options.objective),
-        /// How certain it is that the plan found beats the best single processor, given the profile's errors.
+        /// How certain it is that the plan found beats the best single processor, given the profile's
+        /// errors.
         #[serde(skip_serializing_if = "output::is_nothing")]
         certainty: advice.certainty,
         /// The plan found, if a single processor is advised instead.
@@ -238,8 +239,8 @@ pub(crate) fn relative(slow: (Picos, Option<Picos>), fast: (Picos, Option<Picos>
     ratio(slow, fast)
 }
 
-/// Prints the plan next to the single processors, including those without known times, with the composition of each
-/// latency.
+/// Prints the plan next to the single processors, including those without known times, with the
+/// composition of each latency.
 fn compare(Advice { answer, instead, .. }: &Advice, known: &[Known], energy: bool) {
     let own = (answer.prediction.latency, answer.period);
     let others = || instead.iter().chain(&answer.baselines);
@@ -271,7 +272,8 @@ fn compare(Advice { answer, instead, .. }: &Advice, known: &[Known], energy: boo
     output::keyed_table(&header, 1, rows);
 }
 
-/// Prints each operator's placement in the plan next to its best times alone, in the plan's order, and an empty line.
+/// Prints each operator's placement in the plan next to its best times alone, in the plan's order, and
+/// an empty line.
 fn operators(stages: &[Stage], answer: &Answer) {
     if answer.searches.is_empty() {
         return output::line("");

@@ -54,8 +54,8 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result {
     Ok(())
 }
 
-/// Reports on standard error where the scenario differs from the model: approximated nodes in one line per kind, as a
-/// network can have hundreds, and unsupported nodes one by one.
+/// Reports on standard error where the scenario differs from the model: approximated nodes in one line
+/// per kind, as a network can have hundreds, and unsupported nodes one by one.
 fn tell(model: &Imported, common: &Common) {
     let mut alike: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for Replacement { node, kind, instead } in &model.approximated {

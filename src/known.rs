@@ -11,8 +11,8 @@ pub(crate) fn of(scenario: &Scenario) -> Vec<Known> {
     known(&scenario.device, scenario.library, &scenario.options.core_sets, scenario.stages())
 }
 
-/// Prints which processors lack times for some operators, why, and the remedy: their absence from the answer must not
-/// be read as "this processor does not help".
+/// Prints which processors lack times for some operators, why, and the remedy: their absence from the
+/// answer must not be read as "this processor does not help".
 pub(crate) fn tell(known: &[Known]) {
     for Known { processor, missing, .. } in known {
         let Some(Missing { operators, of, reason, remedy }) = missing else { continue };
@@ -30,7 +30,8 @@ pub(crate) struct Format {
     pub(crate) weights: &'static str,
     /// Format that is computed in; the GPU always computes in 16 bits.
     pub(crate) data_type: DataType,
-    /// Basis for each CPU library that the profile has rates of in any format, and for the default library.
+    /// Basis for each CPU library that the profile has rates of in any format, and for the default
+    /// library.
     pub(crate) cpu: Vec<(Library, Basis)>,
     pub(crate) gpu: Basis,
     pub(crate) npu: Basis,

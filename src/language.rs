@@ -142,8 +142,8 @@ impl<'a> Case<'a> {
         Conversation::new(&self.scenario.device, self.scenario.library, self.task)
     }
 
-    /// The answers of the scenario's strategy and of all engines, ordered from best to worst, but a stated strategy
-    /// comes first. With [`OneOrAll::All`], those of all strategies from best to worst.
+    /// The answers of the scenario's strategy and of all engines, ordered from best to worst, but a
+    /// stated strategy comes first. With [`OneOrAll::All`], those of all strategies from best to worst.
     pub(crate) fn answers(self, asked: Option<OneOrAll<Strategy>>) -> simulate::Result<Vec<LanguageAnswer>> {
         let Case { scenario, task } = self;
         let answer =

@@ -1,9 +1,9 @@
 //! `coexec`: predicts how long neural-network operators take when split over
 //! the CPU cores, GPU and NPU of a phone, and finds the best split.
 //!
-//! Responsible for: arguments, files, tables and pictures. No modelling here.
-//! Exit status: 0 success, 1 invalid input or undeliverable output, 2 a check missed its limit, 3 an unsound
-//! measurement, 4 the requested hardware is absent.
+//! Responsible for: arguments, files, tables and pictures. No modelling here. Exit status: 0 success, 1
+//! invalid input or undeliverable output, 2 a check missed its limit, 3 an unsound measurement, 4 the
+//! requested hardware is absent.
 
 #![forbid(unsafe_code)]
 
@@ -69,8 +69,8 @@ fn main() -> ExitCode {
 
 fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
     let common = &arguments.common;
-    // Building fails only if the pool already exists; ignoring that is safe because results do not depend
-    // on the pool's size.
+    // Building fails only if the pool already exists; ignoring that is safe because results do not
+    // depend on the pool's size.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(common.jobs.map_or(0, usize::from)).build_global();
     match &arguments.command {
         cli::Command::Devices(options) => devices::run(options, common),

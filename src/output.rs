@@ -56,7 +56,8 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, |character| character.escape_default().to_string())
 }
 
-/// Whether a character affects a terminal: controls except newlines, and marks that change the text's direction.
+/// Whether a character affects a terminal: controls except newlines, and marks that change the text's
+/// direction.
 pub(crate) fn is_control(character: char) -> bool {
     let orders =
         ['\u{61c}'..='\u{61c}', '\u{200e}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
@@ -76,14 +77,16 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
 pub(crate) fn json(document: &impl Serialize) {
     let text = serde_json::to_string_pretty(document);
     let text = text.expect("our documents have string keys and finite shapes");
-    // A value rounded to zero loses its sign. Strings contain no line breaks, so a match at a line's end is a number.
+    // A value rounded to zero loses its sign. Strings contain no line breaks, so a match at a line's
+    // end is a number.
     let text = text.replace(" -0.0,\n", " 0.0,\n").replace(" -0.0\n", " 0.0\n");
     // Control characters can only be inside strings.
     print(&escaped(&text, |character| format!("\\u{:04x}", u32::from(character))));
 }
 
-/// A JSON object with the given keys, in this order, as an anonymous struct. Keys may have documentation and attributes
-/// like the fields of any struct; optional keys are skipped with [`is_nothing`].
+/// A JSON object with the given keys, in this order, as an anonymous struct. Keys may have
+/// documentation and attributes like the fields of any struct; optional keys are skipped with
+/// [`is_nothing`].
 macro_rules! record {
     ($name:ident { $($(#[$attribute:meta])* $key:ident $(: $value:expr)?),* $(,)? }) => {{
         #[allow(non_camel_case_types, reason = "the type of a key is called as the key is")]
@@ -190,7 +193,8 @@ pub(crate) fn runs(path: &Path, runs: &[Measurement], fingerprint: &Fingerprint)
     Ok(vec![OutputFile::encoded(path, to_csv(runs))?, conditions])
 }
 
-/// Writes files under temporary names and then renames them, so that a failure to write leaves all old files.
+/// Writes files under temporary names and then renames them, so that a failure to write leaves all old
+/// files.
 pub(crate) fn write(files: &[OutputFile]) -> Result {
     let mut paths = Vec::with_capacity(files.len());
     for file in files {
@@ -277,7 +281,8 @@ fn stage(file: &OutputFile) -> Result<(NamedTempFile, PathBuf)> {
     Ok((temporary, path))
 }
 
-/// A temporary file with the permissions that the user's umask allows; by default only its owner could read it.
+/// A temporary file with the permissions that the user's umask allows; by default only its owner could
+/// read it.
 #[cfg(unix)]
 fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;

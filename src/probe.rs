@@ -10,7 +10,8 @@ use crate::output::{record, row, stem};
 use crate::this_machine::last_probe;
 use crate::{Common, Failure, OutputFile, Probe, Progress, Result, or_dash, output, points, workers};
 
-/// Default time budget of a full and of a quick probe's measurements, in seconds; the fits take additional time.
+/// Default time budget of a full and of a quick probe's measurements, in seconds; the fits take
+/// additional time.
 const SECONDS: [u64; 2] = [1_080, 90];
 
 pub(crate) fn run(options: &Probe, common: &Common) -> Result {
@@ -70,8 +71,8 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
     Ok(())
 }
 
-/// What exceeds `limit` percent, for each processor: the mean error on held-out layers, and the spread of one layer's
-/// times.
+/// What exceeds `limit` percent, for each processor: the mean error on held-out layers, and the spread
+/// of one layer's times.
 fn doubts(probed: &Probed, limit: f64) -> Vec<String> {
     let mut doubts = Vec::new();
     let jitter = &probed.profile.jitter;

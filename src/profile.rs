@@ -90,8 +90,8 @@ fn bundled(soc: &str) -> Result<Option<String>> {
     Ok(found.map(|profile| profile.name))
 }
 
-/// The specified hardware as a profile; everything else is copied from a measured device, with a GPU of the same maker
-/// if there is one.
+/// The specified hardware as a profile; everything else is copied from a measured device, with a GPU of
+/// the same maker if there is one.
 fn like(specification: &Specification, name: &str, donors: &[Profile]) -> Result<Profile> {
     let maker = |profile: &Profile| profile.gpu.as_ref().map(|gpu| gpu.family.rules().maker);
     let sheets = donors.iter().map(|donor| Ok((maker(donor), specification.profile(name, donor)?)));
@@ -107,7 +107,8 @@ fn tell(specification: &Specification, (donors, are_fewer): (&str, bool), error:
     let Specification { soc, cpu, gpu, npu, memory } = specification;
     let [gpu, npu] = [gpu, npu].map(|part| part.as_ref().map_or("not known", |part| &part.text));
     let (cpu, memory) = (&cpu.text, &memory.text);
-    // Unverified can also mean that only the operations per core and cycle are unknown, which carry no `?`.
+    // Unverified can also mean that only the operations per core and cycle are unknown, which carry no
+    // `?`.
     let is_unmarked = !gpu.contains('?') && !memory.contains('?');
     let unsure = if is_unmarked && specification.is_unverified(ProcessorKind::Gpu) { "?" } else { "" };
     output::line(&format!(
@@ -188,8 +189,8 @@ const KINDS: [(&str, &str); 7] = [
     ("cpu/several/quant", "several"),
 ];
 
-/// The kind of a group. A CPU group's kind is whether one core, several cores of one cluster, or cores of several
-/// clusters ran.
+/// The kind of a group. A CPU group's kind is whether one core, several cores of one cluster, or cores
+/// of several clusters ran.
 pub(crate) fn kind(group: &ErrorGroup) -> ErrorGroup {
     match group {
         ErrorGroup::On { processor: ProcessorKind::Cpu, what: Computed::Kind(cores), runs } => {
@@ -207,7 +208,8 @@ pub(crate) fn kind(group: &ErrorGroup) -> ErrorGroup {
     }
 }
 
-/// Figures of a device, in percent: the MAPE of each kind, correct choices of processor, and coverage of intervals.
+/// Figures of a device, in percent: the MAPE of each kind, correct choices of processor, and coverage
+/// of intervals.
 type Figures = [f64; KINDS.len() + 2];
 
 fn means(rows: impl ExactSizeIterator<Item = Figures>) -> Figures {
@@ -267,7 +269,8 @@ fn left_out((device, figures): (&str, Figures)) -> impl Serialize {
         mape_percent: KINDS.iter().map(|(kind, _)| *kind).zip(errors).collect::<BTreeMap<_, _>>(),
         /// Percentage of networks for which the faster of GPU and CPU is predicted correctly.
         choice_percent,
-        /// Percentage of networks, and of layers on the GPU, whose measured time is in the 90 % interval.
+        /// Percentage of networks, and of layers on the GPU, whose measured time is in the 90 %
+        /// interval.
         in_interval_percent,
     })
 }
@@ -296,8 +299,8 @@ fn figures(points: &[Point]) -> Figures {
     })
 }
 
-/// Percentage of networks for which the faster of the GPU and the best CPU core set, in floating point, is predicted
-/// correctly.
+/// Percentage of networks for which the faster of the GPU and the best CPU core set, in floating point,
+/// is predicted correctly.
 fn choice_percent(points: &[Point]) -> f64 {
     let mut networks: BTreeMap<&str, [[f64; 2]; 2]> = BTreeMap::new();
     for point in points {

@@ -4,7 +4,8 @@ use std::io::{IsTerminal, Write};
 
 use crate::Common;
 
-/// Where progress is reported: on a terminal in one line that is overwritten, elsewhere in one line per step.
+/// Where progress is reported: on a terminal in one line that is overwritten, elsewhere in one line per
+/// step.
 pub(crate) enum Progress {
     Nowhere,
     Lines,

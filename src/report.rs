@@ -104,7 +104,8 @@ fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)
     }
 }
 
-/// The profile that a file of coexec's own runs is named after, and its runs; none if `asked` does not include it.
+/// The profile that a file of coexec's own runs is named after, and its runs; none if `asked` does not
+/// include it.
 fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profile, Measured)>> {
     let name = stem(path);
     let profile = match asked.iter().find(|profile| profile.name == name) {

@@ -92,8 +92,8 @@ fn missed(entries: &[PaperEntry]) -> Vec<String> {
     missed
 }
 
-/// The file name of a figure: the paper's name, then the figure's, without the paper's name if it starts with that
-/// (ignoring hyphens).
+/// The file name of a figure: the paper's name, then the figure's, without the paper's name if it
+/// starts with that (ignoring hyphens).
 fn file_name(paper: &str, figure: &str) -> String {
     let ends = figure.match_indices('-').map(|(end, _)| end);
     let own = ends.rev().find(|&end| figure[..end].replace('-', "") == paper);

@@ -175,8 +175,8 @@ fn measure(
 fn stop_on_interrupt() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // If a signal cannot be caught, it ends the process. No file is left half-written, as files are written under
-        // temporary names.
+        // If a signal cannot be caught, it ends the process. No file is left half-written, as files are
+        // written under temporary names.
         let _ = signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop));
         let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
     }

@@ -64,7 +64,8 @@ impl Measured {
     /// Whether the profile was fitted to these runs, or to a draw of them.
     pub(crate) fn set(&self, profile: &Profile) -> bool {
         let Some(calibration) = &profile.calibration else { return false };
-        // A profile without a digest states the data set, the device and the number of runs as its source.
+        // A profile without a digest states the data set, the device and the number of runs as its
+        // source.
         let is_named = self.data.is_some() && calibration.source.contains(&self.source());
         is_named || calibration.runs_digest.as_deref() == Some(self.digest.as_str())
     }
@@ -79,7 +80,8 @@ impl Measured {
         Some(other.to_owned())
     }
 
-    /// Device, driver, affinity, clocks, date and version of coexec's own runs, one line per fingerprint.
+    /// Device, driver, affinity, clocks, date and version of coexec's own runs, one line per
+    /// fingerprint.
     pub(crate) fn conditions(&self) -> Vec<String> {
         let line = |fingerprint: &runs::Fingerprint| {
             let driver = fingerprint.driver.as_ref().map(|driver| format!("driver {driver}"));
@@ -93,7 +95,8 @@ impl Measured {
         self.fingerprints.iter().map(line).collect()
     }
 
-    /// Keeps `count` layer runs on the GPU, drawn at random, and removes the GPU's runs of whole networks.
+    /// Keeps `count` layer runs on the GPU, drawn at random, and removes the GPU's runs of whole
+    /// networks.
     pub(crate) fn draw_rows(&mut self, count: usize, seed: u64) {
         let ByProcessor { gpu, gpu_networks, .. } = &mut self.runs;
         if !gpu.is_empty() {
@@ -167,7 +170,8 @@ pub(crate) fn path(runs: &Runs) -> Result<&Path> {
     runs.path.as_deref().ok_or_else(none)
 }
 
-/// Reads the runs on the processors of `profile`; reports on standard error how many rows cannot be used, and why.
+/// Reads the runs on the processors of `profile`; reports on standard error how many rows cannot be
+/// used, and why.
 pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &Common) -> Result<Measured> {
     const OF_ANSWERS: &str = "times of language models";
     const OF_TOOL: &str = "inferences and operators";

@@ -57,8 +57,8 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
             /// What is known of each processor for these operators.
             known,
             prediction,
-            /// The plan's latency under max-min fair sharing of the memory alone, if the profile has measured
-            /// interference.
+            /// The plan's latency under max-min fair sharing of the memory alone, if the profile has
+            /// measured interference.
             #[serde(skip_serializing_if = "output::is_nothing")]
             plain_sharing_latency_ps: plain_sharing,
             samples,
@@ -87,7 +87,8 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
     Ok(())
 }
 
-/// Prints the latency under max-min fair sharing of the memory alone, if the profile has measured interference.
+/// Prints the latency under max-min fair sharing of the memory alone, if the profile has measured
+/// interference.
 fn tell_plain_sharing(plain_sharing: Option<Picos>, latency: Picos) {
     if let Some(plain) = plain_sharing {
         let percent = 100.0 * (plain.0 as f64 / latency.0.max(1) as f64 - 1.0);

@@ -43,7 +43,8 @@ pub(crate) struct Entry {
     plan: Plan,
 }
 
-/// Runs every strategy; reports on standard error the planning time of each, and which ones have no plan.
+/// Runs every strategy; reports on standard error the planning time of each, and which ones have no
+/// plan.
 pub(crate) fn compare(
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
@@ -142,7 +143,8 @@ pub(crate) fn table(entries: &[Entry]) {
 const PLOT: (f64, f64) = (560.0, 340.0);
 const FRONT_WIDTH: f64 = 1.5;
 
-/// The figure of energy against latency with the Pareto front, or bars of latencies if an energy is unknown.
+/// The figure of energy against latency with the Pareto front, or bars of latencies if an energy is
+/// unknown.
 pub(crate) fn picture(scenario: &Scenario, entries: &[Entry], format: Format) -> Result<Vec<u8>, PlotError> {
     let millis = |entry: &Entry| entry.latency_ps.as_micros() / 1e3;
     let (title, subtitle) = titles("Strategies for", scenario);
@@ -184,8 +186,8 @@ fn titles(what: &str, scenario: &Scenario) -> (String, String) {
     (format!("{what} {}", scenario.title), format!("on {}", scenario.device.title))
 }
 
-/// The figure of each processor's share of each operator: under every strategy's plan, or under `of_plan` if
-/// strategies were not compared.
+/// The figure of each processor's share of each operator: under every strategy's plan, or under
+/// `of_plan` if strategies were not compared.
 pub(crate) fn share_map(
     scenario: &Scenario,
     entries: &[Entry],

@@ -14,7 +14,8 @@ use crate::{Common, Explore, Failure, Result, known, output};
 struct Gain {
     cores: String,
     operators: usize,
-    /// Mean of GPU-only latency over the best latency; none if the CPU has no known time for some operator.
+    /// Mean of GPU-only latency over the best latency; none if the CPU has no known time for some
+    /// operator.
     mean_speedup: Option<f64>,
     /// Percentage of operators whose best placement is a cut.
     cut_percent: f64,
@@ -26,7 +27,8 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
     let is_judged =
         known.iter().all(|known| known.missing.is_none() || known.processor != ProcessorKind::Cpu);
     common.note(format_args!("searching {} operators on {}", operators.len(), scenario.device.name));
-    // All results are collected first, so that the error reported does not depend on the number of threads.
+    // All results are collected first, so that the error reported does not depend on the number of
+    // threads.
     let searched: Vec<Result<Vec<Search>>> = operators
         .par_iter()
         .map_init(

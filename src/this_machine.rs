@@ -1,5 +1,5 @@
-//! The device of `coexec run` without `--device`: this machine, by the profile that `probe` wrote here last, or else by
-//! its cores and `OpenCL` device alone, for which nothing is predicted.
+//! The device of `coexec run` without `--device`: this machine, by the profile that `probe` wrote here
+//! last, or else by its cores and `OpenCL` device alone, for which nothing is predicted.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use coexec_sim::{Profile, Scenario, Strategy};
 
 use crate::{Common, Failure, OneOrAll, Result, Run, workers};
 
-/// Path of the profile that `probe` wrote last, in the system's folder for application data; none if there is no such
-/// folder.
+/// Path of the profile that `probe` wrote last, in the system's folder for application data; none if
+/// there is no such folder.
 pub(crate) fn last_probe() -> Option<PathBuf> {
     Some(dirs::data_local_dir()?.join("coexec").join("last-probe.toml"))
 }
 
-/// The scenario on the device that `options` name, else on this machine, and whether the profile has times to predict
-/// with.
+/// The scenario on the device that `options` name, else on this machine, and whether the profile has
+/// times to predict with.
 pub(crate) fn scenario(options: &Run, common: &Common) -> Result<(Scenario, bool)> {
     if options.place.names_device() {
         return Ok((options.place.load()?, true));

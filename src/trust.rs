@@ -43,7 +43,8 @@ impl Trust {
         }
     }
 
-    /// Prints the interval, the basis of each processor's times, and `check`, the way to verify the answer.
+    /// Prints the interval, the basis of each processor's times, and `check`, the way to verify the
+    /// answer.
     pub(crate) fn tell(&self, known: &[Known], check: &str) {
         let [low, high] = self.drawn().interval();
         let (between, basis) = match self {

@@ -161,9 +161,10 @@ fn hold(groups: &[Scored], limit: Option<f64>) -> Result {
     ))
 }
 
-/// The columns of error figures and their baselines: the MAPE without residual; the MAPE of a model linear in FLOPs and
-/// of `CoDL`'s predictor, without and with a launch time, with the share of predictions within 10 % in brackets; the
-/// measurement's own noise; and the coverage of the 90 % intervals.
+/// The columns of error figures and their baselines: the MAPE without residual; the MAPE of a model
+/// linear in FLOPs and of `CoDL`'s predictor, without and with a launch time, with the share of
+/// predictions within 10 % in brackets; the measurement's own noise; and the coverage of the 90 %
+/// intervals.
 pub(crate) const COLUMNS: [Column<Scored>; 13] = [
     ("group", |scored| scored.group.name.to_string()),
     ("runs", |scored| scored.group.n.to_string()),

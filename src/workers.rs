@@ -7,12 +7,12 @@ const POCL_AFFINITY: &str = "POCL_AFFINITY";
 /// `PoCL`'s environment variables that limit its workers (the second one since version 5).
 const POCL_WORKERS: [&str; 2] = ["POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"];
 
-/// Restarts this process with `PoCL`'s workers pinned to their cores and limited to the cores used as the GPU (half of
-/// the cores unless given), unless the environment sets both already. A restart is needed because `PoCL` reads the
-/// variables once, when it is loaded.
+/// Restarts this process with `PoCL`'s workers pinned to their cores and limited to the cores used as
+/// the GPU (half of the cores unless given), unless the environment sets both already. A restart is
+/// needed because `PoCL` reads the variables once, when it is loaded.
 ///
-/// A sub-device alone does not suffice: `PoCL` wakes all its workers for each command, and those on the other cores
-/// would preempt the CPU's part there.
+/// A sub-device alone does not suffice: `PoCL` wakes all its workers for each command, and those on the
+/// other cores would preempt the CPU's part there.
 #[cfg(unix)]
 pub(crate) fn keep_on_their_cores(gpu_cores: Option<u32>) -> Result {
     use std::os::unix::process::CommandExt;

@@ -59,7 +59,8 @@ impl Comparison {
     /// The report, with one row per fact.
     ///
     /// # Errors
-    /// A number of ours has no fact, or a fact has neither a number of ours nor a reason for having none.
+    /// A number of ours has no fact, or a fact has neither a number of ours nor a reason for having
+    /// none.
     pub fn finish(mut self) -> Result<Report> {
         let file = fact::of(self.paper);
         let figures = file.figure.iter().map(|bars| self.bars(bars)).collect::<Result<_, _>>()?;
@@ -79,7 +80,8 @@ impl Comparison {
         let because = fact.because.clone().or_else(|| group.because.clone());
         let ours = self.found.remove(&fact.id);
         let repeated = fact.repeats.as_ref().map(|id| format!("the number that stands beside {id}"));
-        // A fact that sets a value needs no number of ours; but without one, a reason for that takes precedence.
+        // A fact that sets a value needs no number of ours; but without one, a reason for that takes
+        // precedence.
         let sets = self.sets.get(&fact.id).filter(|_| ours.is_some() || because.is_none());
         let role = if let Some(sets) = sets {
             Role::Fitted { sets: sets.clone() }

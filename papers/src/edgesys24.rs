@@ -64,7 +64,8 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     Ok(())
 }
 
-/// The convolutions' share of a network's predicted time on `cores`, in percent; none if an operator has no kernel.
+/// The convolutions' share of a network's predicted time on `cores`, in percent; none if an operator
+/// has no kernel.
 fn share(network: &[Operator], cpu: &Cpu, cores: CoreSet) -> Option<f64> {
     let (mut convolutions, mut all) = (0.0, 0.0);
     for operator in network {

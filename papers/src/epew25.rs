@@ -54,8 +54,8 @@ fn options(cores: CoreSet) -> SearchOptions {
     }
 }
 
-/// Section 3.1's convolution, 3x3 over 64x64x128: the most output channels before the switch to Winograd, in the range
-/// of its figure 6b.
+/// Section 3.1's convolution, 3x3 over 64x64x128: the most output channels before the switch to
+/// Winograd, in the range of its figure 6b.
 fn kernels(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     const MOST_CHANNELS: u32 = 256;
     const STEP: u32 = 4;

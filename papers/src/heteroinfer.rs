@@ -91,8 +91,8 @@ impl Runs<'_> {
         Ok(answer.turns[0].prefill.latency.as_seconds())
     }
 
-    /// [`Self::prefill`] on the NPU in static graphs of standard sizes, with weight-stationary arrays and slow
-    /// synchronisation.
+    /// [`Self::prefill`] on the NPU in static graphs of standard sizes, with weight-stationary arrays
+    /// and slow synchronisation.
     fn prefill_unswapped(self, tokens: u32) -> Result<f64> {
         let task = task(LLAMA_8B, [tokens, 0]);
         let order = Some(Order::WeightsStationary);

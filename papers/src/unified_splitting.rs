@@ -45,8 +45,9 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     speeds(comparison, profile, cores)
 }
 
-/// Period between batches of one image, in seconds, with `depth` batches in flight and `gap_us` microseconds of host
-/// work for each. A stage runs on the core set that `on_cpu` returns for its index, or else on the GPU.
+/// Period between batches of one image, in seconds, with `depth` batches in flight and `gap_us`
+/// microseconds of host work for each. A stage runs on the core set that `on_cpu` returns for its
+/// index, or else on the GPU.
 fn period(
     profile: &Profile,
     stages: &[Stage],
@@ -62,8 +63,8 @@ fn period(
     Ok(simulator.stream(stages, &plan, &pipeline)?.period.as_seconds())
 }
 
-/// Periods between batches, in seconds: on the GPU alone, one batch at a time, and with the classifier on `cores` and
-/// [`DEPTH`] batches in flight.
+/// Periods between batches, in seconds: on the GPU alone, one batch at a time, and with the classifier
+/// on `cores` and [`DEPTH`] batches in flight.
 fn periods(profile: &Profile, stages: &[Stage], cores: CoreSet, gap_us: f64) -> Result<[f64; 2]> {
     let classifier = stages.iter().rposition(is_linear);
     let split = |index| (Some(index) == classifier).then_some(cores);

@@ -36,7 +36,8 @@ const STRONG: f64 = 2.5;
 
 /// Lower end of the axis of absolute errors, in percent.
 const SMALLEST_ERROR: f64 = 0.1;
-/// Upper ends of that axis: the first that covers all errors is used. Beyond the last, all predictions are useless.
+/// Upper ends of that axis: the first that covers all errors is used. Beyond the last, all predictions
+/// are useless.
 const LARGEST_ERRORS: [f64; 3] = [100.0, 300.0, 1000.0];
 /// Number of steps along the axis at which the share of predictions is computed.
 const SHARES: u32 = 512;

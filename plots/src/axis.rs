@@ -19,8 +19,8 @@ pub(crate) const LARGEST: f64 = 1e15;
 const MOST_MINOR_DECADES: i32 = 7;
 /// Least ratio of the ends of a logarithmic axis, so that it has at least four ticks.
 const LEAST_RATIO: f64 = 4.0;
-/// Empty fraction of an axis beyond the values: at both ends of a logarithmic axis, and at the upper end of one
-/// that starts at 0.
+/// Empty fraction of an axis beyond the values: at both ends of a logarithmic axis, and at the upper
+/// end of one that starts at 0.
 const HEADROOM: f64 = 0.04;
 /// Relative tolerance for a tick at the end of an axis.
 const ROUNDING: f64 = 1e-9;
@@ -181,7 +181,8 @@ impl Axis {
         }
     }
 
-    /// Adds a tick `0` at `place` and removes those below `first`: a logarithmic axis has no 0 of its own.
+    /// Adds a tick `0` at `place` and removes those below `first`: a logarithmic axis has no 0 of its
+    /// own.
     #[must_use]
     pub fn with_zero_at(mut self, place: f64, first: f64) -> Self {
         self.ticks.retain(|tick| tick.0 >= first * (1.0 - ROUNDING));
@@ -190,7 +191,8 @@ impl Axis {
         self
     }
 
-    /// An axis from `low` to `high` with names as ticks; it runs downwards if `low` is greater than `high`.
+    /// An axis from `low` to `high` with names as ticks; it runs downwards if `low` is greater than
+    /// `high`.
     pub(crate) fn named(title: &str, (low, high): (f64, f64), ticks: Vec<(f64, String)>) -> Self {
         Self { title: title.to_owned(), scale: Scale::Named, low, high, ticks, minor: Vec::new() }
     }

@@ -71,8 +71,8 @@ pub(crate) fn figure(lanes: &[Lane], width: f64, x: Axis, legend: Legend) -> Fig
 }
 
 impl Slab {
-    /// Adds the box and its label to `items`, in a lane with its upper edge at `top`. The axis ends at `high`, and
-    /// `pixel` is the axis length of one figure pixel.
+    /// Adds the box and its label to `items`, in a lane with its upper edge at `top`. The axis ends at
+    /// `high`, and `pixel` is the axis length of one figure pixel.
     fn draw(&self, items: &mut Vec<Item>, top: f64, (high, pixel): (f64, f64)) {
         let left = self.span.0.min(high - THINNEST * pixel);
         let mut right = self.span.1.min(high);

@@ -43,8 +43,8 @@ pub enum Mark {
     },
 }
 
-/// Radius in figure pixels, and opacity, of the markers of a plot with `count` of them: smaller and fainter
-/// where many overlap.
+/// Radius in figure pixels, and opacity, of the markers of a plot with `count` of them: smaller and
+/// fainter where many overlap.
 fn pen(count: usize) -> (f64, f64) {
     match count {
         0..=60 => (4.0, 1.0),
@@ -103,8 +103,8 @@ impl Mark {
     }
 }
 
-/// Draws the line through `points` in monotonic parts: in a bitmap, plotters would extend the spikes of a
-/// single line far beyond their tips.
+/// Draws the line through `points` in monotonic parts: in a bitmap, plotters would extend the spikes of
+/// a single line far beyond their tips.
 fn line<DB: DrawingBackend, CT: CoordTranslate>(
     area: &DrawingArea<DB, CT>,
     points: &[CT::From],
@@ -140,8 +140,8 @@ where
 {
     let colour = colour.mix(opacity);
     let quarter = std::f64::consts::FRAC_PI_2;
-    // Angle of the first corner (in radians, clockwise from the right), number of corners, and their distance
-    // from the centre in radii, chosen so that all shapes look about as large as a circle.
+    // Angle of the first corner (in radians, clockwise from the right), number of corners, and their
+    // distance from the centre in radii, chosen so that all shapes look about as large as a circle.
     let (first, count, reach) = match shape {
         Shape::Circle => {
             let radius = if is_filled { radius } else { radius - OUTLINE / 2.0 };
@@ -161,8 +161,8 @@ where
     let outer = radius * reach;
     let mut corners: Vec<_> = (0..count).map(|index| corner(outer, index)).collect();
     if !is_filled {
-        // The outline is a filled polygon, around the outside and back along the inside: in a bitmap, plotters
-        // drops sides of closed lines.
+        // The outline is a filled polygon, around the outside and back along the inside: in a bitmap,
+        // plotters drops sides of closed lines.
         let inner = outer - OUTLINE / (std::f64::consts::PI / f64::from(count)).cos();
         corners.push(corner(outer, 0));
         corners.extend((0..=count).rev().map(|index| corner(inner, index)));

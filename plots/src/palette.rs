@@ -86,8 +86,8 @@ const SHAPES: [Shape; 5] =
 /// Number of groups that can be distinguished.
 pub(crate) const LOOKS: usize = COLOURS.len() * SHAPES.len();
 
-/// Families of operators, and the index of their look. There are more families than colours: whole networks have
-/// the colour of convolutions, with another shape.
+/// Families of operators, and the index of their look. There are more families than colours: whole
+/// networks have the colour of convolutions, with another shape.
 const FAMILIES: [(&str, usize); 8] = [
     ("conv2d", 0),
     ("depthwise_conv2d", 1),

@@ -1,9 +1,9 @@
 //! Figures of published numbers and ours: grouped bars over categories, and heat maps over two kinds of
 //! category with the value written in each cell.
 //!
-//! Responsible for: drawing a [`Picture`], and refusing values that cannot be drawn. Not for: the numbers.
-//! Invariants: a published series and ours of the same quantity have the same colour, the published one paler; bars
-//! start at 0.
+//! Responsible for: drawing a [`Picture`], and refusing values that cannot be drawn. Not for: the
+//! numbers. Invariants: a published series and ours of the same quantity have the same colour, the
+//! published one paler; bars start at 0.
 
 use crate::figure::{Bars, Drawing, HeatMap, Picture};
 use crate::{

@@ -1,4 +1,5 @@
-//! Each processor's share of each operator: one lane per plan, one bar per operator, with chains outlined.
+//! Each processor's share of each operator: one lane per plan, one bar per operator, with chains
+//! outlined.
 
 use crate::lanes::{Fill, Lane, Slab};
 use crate::{

@@ -22,8 +22,8 @@ const FOOTER: f64 = 3.0;
 const COUNTER_HEIGHT: f64 = 56.0;
 /// Distance from the upper edge of a counter's lane to its largest value.
 const COUNTER_TOP: f64 = 12.0;
-/// Fraction of white in the colour of a slice that holds others: at the outermost level, its decrease per level, and
-/// its minimum.
+/// Fraction of white in the colour of a slice that holds others: at the outermost level, its decrease
+/// per level, and its minimum.
 const HOLDER_TINT: f64 = 0.65;
 const HOLDER_TINT_STEP: f64 = 0.2;
 const LEAST_HOLDER_TINT: f64 = 0.25;

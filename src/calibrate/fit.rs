@@ -40,7 +40,8 @@ pub(crate) struct Fitted {
     pub(crate) host: Vec<Known>,
     /// Rates of the NPU's compiled graphs, or their speedup over the base's.
     pub(crate) npu: Vec<Known>,
-    /// Whether inferences on the GPU differ from its measured kernels by more than a host path explains.
+    /// Whether inferences on the GPU differ from its measured kernels by more than a host path
+    /// explains.
     pub(crate) contradicts_kernels: bool,
     /// Spreads of the prediction errors; its source, date and digest are those of the base.
     pub(crate) spreads: Calibration,
@@ -104,8 +105,8 @@ impl Fit<'_> {
         Ok(folds)
     }
 
-    /// Fits the host's part of a whole inference on the GPU. The kernels are refitted too if no run measured them and
-    /// they were transferred from other devices, or inferences contradict them.
+    /// Fits the host's part of a whole inference on the GPU. The kernels are refitted too if no run
+    /// measured them and they were transferred from other devices, or inferences contradict them.
     fn host(&mut self, networks: &[GpuNetwork], folds: &[Fold]) {
         let Some(gpu) = &mut self.profile.gpu else { return };
         let Some(fit) = host::fit(gpu, networks, self.options.source) else { return };

@@ -6,8 +6,8 @@ use coexec_sim::Profile;
 
 use crate::{Calibrate, Chosen, Failure, Progress, Result};
 
-/// The curves of fits from the chosen prior and, for comparison, from the hardware prior; without the residual and,
-/// unless `options` exclude it, with it for the chosen prior.
+/// The curves of fits from the chosen prior and, for comparison, from the hardware prior; without the
+/// residual and, unless `options` exclude it, with it for the chosen prior.
 pub(super) fn curve(
     profile: &Profile,
     runs: &[GpuRun],

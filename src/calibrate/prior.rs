@@ -63,8 +63,8 @@ impl Chosen {
         })
     }
 
-    /// The NPU's compiled-graph rates to start from: `base`'s, or those of the first profile that has any; none for a
-    /// generic start.
+    /// The NPU's compiled-graph rates to start from: `base`'s, or those of the first profile that has
+    /// any; none for a generic start.
     pub(crate) fn compiled(&self, base: &Profile) -> Option<CompiledGraphs> {
         let of = |profile: &Profile| profile.npu.as_ref()?.compiled.clone();
         match &self.prior {

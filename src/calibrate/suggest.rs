@@ -9,7 +9,8 @@ use serde::Serialize;
 use crate::output::{record, row};
 use crate::{Calibrate, Common, Failure, OutputFile, Result, output, runs};
 
-/// Launches per suggested network: the ratio that makes predictions of both good (few-runs study, section 4).
+/// Launches per suggested network: the ratio that makes predictions of both good (few-runs study,
+/// section 4).
 const LAUNCHES_A_NETWORK: usize = 10;
 /// Threads of a network that is measured on several cores.
 const THREADS: u32 = 4;
@@ -21,7 +22,8 @@ struct Suggestion {
     measure: String,
     /// Processors and core sets.
     on: String,
-    /// Expected error of all launches, or of all networks, on the GPU after this is measured, in percent.
+    /// Expected error of all launches, or of all networks, on the GPU after this is measured, in
+    /// percent.
     error_then_percent: f64,
 }
 

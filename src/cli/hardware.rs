@@ -17,8 +17,8 @@ pub(crate) struct OpenClDevice {
     /// [default: the first GPU, else the first device]
     #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "", hide_default_value = true)]
     pub(crate) opencl: String,
-    /// Compute units of the OpenCL device to use as the GPU [default: all; half if the device is made of this machine's
-    /// cores, and the other half is the CPU]
+    /// Compute units of the OpenCL device to use as the GPU [default: all; half if the device is made
+    /// of this machine's cores, and the other half is the CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) gpu_cores: Option<u32>,
 }
@@ -38,13 +38,14 @@ pub(crate) struct Run {
     /// Plan file to run instead of searching for a plan
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "objective", "step"])]
     pub(crate) plan: Option<PathBuf>,
-    /// File for the measured runs, one row per repetition; the conditions go to RUNS.fingerprints.toml next to it
+    /// File for the measured runs, one row per repetition; the conditions go to RUNS.fingerprints.toml
+    /// next to it
     #[arg(long, value_name = "RUNS.csv")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) device: OpenClDevice,
-    /// CPU core sets to time operators on alone, in addition to the plan's, such as 1large2med [default: all that a
-    /// search may use]
+    /// CPU core sets to time operators on alone, in addition to the plan's, such as 1large2med
+    /// [default: all that a search may use]
     #[arg(long, value_name = "CORES", value_delimiter = ',')]
     pub(crate) cores: Vec<String>,
     /// For scenarios of single operators: also time N evenly spaced cuts of each, to find its best cut
@@ -53,14 +54,15 @@ pub(crate) struct Run {
     /// Repetitions of each variant
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=100_000))]
     pub(crate) repetitions: u32,
-    /// Stop starting new measurements after this many seconds [default: no limit]; operators are measured in random
-    /// order
+    /// Stop starting new measurements after this many seconds [default: no limit]; operators are
+    /// measured in random order
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) time_limit: Option<Duration>,
     /// Abandon the device if a single run takes longer than this many seconds
     #[arg(long = "run-limit", value_name = "S", default_value = "10", value_parser = seconds)]
     pub(crate) longest: Duration,
-    /// Widest 95 % confidence interval of a median, as plus or minus a percentage; times above it count as meaningless
+    /// Widest 95 % confidence interval of a median, as plus or minus a percentage; times above it count
+    /// as meaningless
     #[arg(long, value_name = "PERCENT", default_value_t = 20.0, value_parser = limit)]
     pub(crate) max_spread: f64,
     /// Seed of the operands and of the measurement order
@@ -95,8 +97,8 @@ pub(crate) struct Probe {
     /// Date to write into the profile [default: today, UTC]
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = date)]
     pub(crate) date: Option<String>,
-    /// Exit with status 3 if the mean error on held-out layers, or the spread of one layer's times, exceeds this
-    /// percentage; the profile is written all the same
+    /// Exit with status 3 if the mean error on held-out layers, or the spread of one layer's times,
+    /// exceeds this percentage; the profile is written all the same
     #[arg(long, value_name = "PERCENT", default_value_t = 60.0, value_parser = limit)]
     pub(crate) max_error: f64,
     /// Seed of the drawn layers and of the cross-validation folds

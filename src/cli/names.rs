@@ -16,13 +16,15 @@ pub(crate) enum RunFormat {
     AiHub,
     /// Qualcomm AI Hub's language-model rates in the layout of data/aihub: `aihub_llm.csv`
     AiHubLlm,
-    /// A folder of NAME.tflite, each with the output of TFLite's `benchmark_model` in NAME.txt or NAME.log
+    /// A folder of NAME.tflite, each with the output of TFLite's `benchmark_model` in NAME.txt or
+    /// NAME.log
     BenchmarkModel,
     /// A folder of NAME.tflite, each with the output of `litert-benchmark --result_json` in NAME.json
     LitertBenchmark,
     /// A folder of NAME.onnx, each with ONNX Runtime's profile in NAME.json or `NAME_DATE.json`
     OnnxRuntime,
-    /// Output of ncnn's `benchncnn`, in a file or a folder, for bundled networks or a NAME.onnx next to it
+    /// Output of ncnn's `benchncnn`, in a file or a folder, for bundled networks or a NAME.onnx next to
+    /// it
     Ncnn,
     /// Output of llama.cpp's `llama-bench` in a file, as CSV, JSON or markdown
     LlamaBench,

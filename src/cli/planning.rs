@@ -1,4 +1,5 @@
-//! Options of the commands that plan and simulate: `coexec simulate`, `coexec explore` and `coexec compare`.
+//! Options of the commands that plan and simulate: `coexec simulate`, `coexec explore` and `coexec
+//! compare`.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,8 @@ pub(crate) struct ScenarioOptions {
 }
 
 impl ScenarioOptions {
-    /// Refuses `--strategy all` where a single plan is needed, and options that the file of `plan` already sets.
+    /// Refuses `--strategy all` where a single plan is needed, and options that the file of `plan`
+    /// already sets.
     pub(crate) fn check_one_plan(&self, plan: Option<&Path>) -> Result {
         if self.strategy == Some(OneOrAll::All) {
             return Err(Failure::usage(
@@ -62,7 +64,8 @@ impl ScenarioOptions {
         coexec_import::load(&self.scenario, &overrides, &self.how.import()?)
     }
 
-    /// Refuses an `output` that would overwrite an input: the scenario or model, the profile, or `plan`.
+    /// Refuses an `output` that would overwrite an input: the scenario or model, the profile, or
+    /// `plan`.
     pub(crate) fn check_apart(&self, output: Option<&Path>, plan: Option<&Path>) -> Result {
         let Some(output) = output else { return Ok(()) };
         let named = [Some(self.scenario.as_str()), self.overrides.device.as_deref()];
@@ -86,10 +89,10 @@ impl ScenarioOptions {
         self.overrides.device.is_some()
     }
 
-    /// The `coexec run` command that measures `scenario` on its device, with the options given here. `plan` is read
-    /// from `file` if there is one, searched for again if `run` can (`is_searched`), and otherwise read from a file
-    /// that the user has yet to write. A plan that uses the NPU is replaced by `cpu-only`, as `run` has no NPU. What
-    /// follows the first ": " can be pasted into a shell.
+    /// The `coexec run` command that measures `scenario` on its device, with the options given here.
+    /// `plan` is read from `file` if there is one, searched for again if `run` can (`is_searched`), and
+    /// otherwise read from a file that the user has yet to write. A plan that uses the NPU is replaced
+    /// by `cpu-only`, as `run` has no NPU. What follows the first ": " can be pasted into a shell.
     pub(crate) fn verification(
         &self,
         scenario: &Scenario,
@@ -180,30 +183,31 @@ pub(crate) struct Explore {
     /// Write a trace of the run for ui.perfetto.dev (Chrome JSON format)
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write a picture of latency against the GPU's output channels or, with --strategy all, of each strategy's latency
-    /// and energy (.svg or .png)
+    /// Write a picture of latency against the GPU's output channels or, with --strategy all, of each
+    /// strategy's latency and energy (.svg or .png)
     #[arg(long, value_name = "FILE", value_parser = picture())]
     pub(crate) plot: Option<PicturePath>,
     /// Write a picture of the timeline (.svg or .png)
     #[arg(long, value_name = "FILE", value_parser = picture())]
     pub(crate) timeline: Option<PicturePath>,
-    /// Write a picture of each processor's share of each operator, with chains outlined, for the plan found or, with
-    /// --strategy all, for every strategy (.svg or .png)
+    /// Write a picture of each processor's share of each operator, with chains outlined, for the plan
+    /// found or, with --strategy all, for every strategy (.svg or .png)
     #[arg(long, value_name = "FILE", value_parser = picture())]
     pub(crate) shares: Option<PicturePath>,
-    /// Fraction of draws of the profile's errors in which the plan must beat the best single processor; otherwise that
-    /// processor is advised. With --strategy NAME its plan is shown regardless
+    /// Fraction of draws of the profile's errors in which the plan must beat the best single processor;
+    /// otherwise that processor is advised. With --strategy NAME its plan is shown regardless
     #[arg(long, value_name = "0..1", default_value_t = CONFIDENCE, value_parser = probability)]
     pub(crate) confidence: f64,
     /// Take the best plan under the profile's nominal values, ignoring their errors
     #[arg(long, conflicts_with_all = ["robust", "confidence"])]
     pub(crate) nominal: bool,
-    /// Choose the plan with the least regret, by mean or 95th percentile, over draws of the profile's errors
+    /// Choose the plan with the least regret, by mean or 95th percentile, over draws of the profile's
+    /// errors
     #[arg(long, value_enum, value_name = "mean|p95", conflicts_with = "strategy")]
     pub(crate) robust: Option<Regret>,
-    /// Mean error of each processor's times and of hand-overs, instead of the profile's. All operators of a processor
-    /// share one error and have none of their own, so intervals are narrower than with a profile that states the same
-    /// percentage
+    /// Mean error of each processor's times and of hand-overs, instead of the profile's. All operators
+    /// of a processor share one error and have none of their own, so intervals are narrower than with a
+    /// profile that states the same percentage
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) profile_error: Option<f64>,
     /// Operator that --plot shows [default: the first that is cut, else the first that can be]
@@ -239,13 +243,15 @@ fn within(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, Strin
 /// `coexec compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// Bundled networks, language models or scenarios, or files, separated by commas; `all` is every bundled network
+    /// Bundled networks, language models or scenarios, or files, separated by commas; `all` is every
+    /// bundled network
     #[arg(default_value = "all", value_delimiter = ',')]
     pub(crate) scenarios: Vec<String>,
     #[command(flatten)]
     pub(crate) how: ModelOptions,
-    /// Device profiles: bundled names, aliases or files, separated by commas. `unified` is every bundled device whose
-    /// CPU and GPU share one memory, except those known only from a specification; `all` is every one with a GPU
+    /// Device profiles: bundled names, aliases or files, separated by commas. `unified` is every
+    /// bundled device whose CPU and GPU share one memory, except those known only from a specification;
+    /// `all` is every one with a GPU
     #[arg(long, value_name = "NAME|FILE,...", default_value = "unified", value_delimiter = ',')]
     pub(crate) devices: Vec<String>,
     /// Strategies to show in addition to `optimal` and the baseline, separated by commas
@@ -260,17 +266,19 @@ pub(crate) struct Compare {
     /// How processors synchronise [default: the scenario's, else svm-polling]
     #[arg(long, value_enum)]
     pub(crate) synchronisation: Option<Mechanism>,
-    /// CPU kernels whose times are predicted [default: xnnpack; coexec if the profile has only coexec's]
+    /// CPU kernels whose times are predicted [default: xnnpack; coexec if the profile has only
+    /// coexec's]
     #[arg(long, value_enum)]
     pub(crate) library: Option<Library>,
     /// Most CPU threads a plan may use [default: the scenario's, else 3]
     #[arg(long, value_name = "N|all")]
     pub(crate) threads: Option<Threads>,
-    /// Step between the cuts that searches try, in output channels [default: the scenario's, else 8]; `optimal` tries
-    /// every channel, and cuts along the height have their own step
+    /// Step between the cuts that searches try, in output channels [default: the scenario's, else 8];
+    /// `optimal` tries every channel, and cuts along the height have their own step
     #[arg(long, value_name = "CHANNELS")]
     pub(crate) step: Option<u32>,
-    /// Search time that `optimal` may spend on its plan and its bound [default: the scenario's, else normal]
+    /// Search time that `optimal` may spend on its plan and its bound [default: the scenario's, else
+    /// normal]
     #[arg(long, value_enum)]
     pub(crate) effort: Option<Effort>,
     /// Write a picture of the gains of `optimal` over the baseline, models by devices (.svg or .png)

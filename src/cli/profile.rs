@@ -52,7 +52,8 @@ pub(crate) struct ProfileError {
     /// Folder of the mobile-ml-benchmark data set
     #[arg(long, value_name = "FOLDER")]
     pub(crate) runs: PathBuf,
-    /// Fit each profile to whole inferences of N of its networks, drawn at random, and predict the others
+    /// Fit each profile to whole inferences of N of its networks, drawn at random, and predict the
+    /// others
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000))]
     pub(crate) networks: u32,
     /// Number of random draws of networks to average the errors over

@@ -1,4 +1,5 @@
-//! Options of the commands that read measured runs: `coexec calibrate`, `validate`, `plot` and `report`.
+//! Options of the commands that read measured runs: `coexec calibrate`, `validate`, `plot` and
+//! `report`.
 
 use std::path::PathBuf;
 
@@ -16,16 +17,16 @@ pub(crate) struct Runs {
     /// Measured runs: a file or folder in one of the formats of --format
     #[arg(long = "runs", value_name = "PATH")]
     pub(crate) path: Option<PathBuf>,
-    /// Format of the runs [default: coexec for a file or a folder with runs.csv, ai-hub for a folder with
-    /// measurements.csv, else mobile-ml-benchmark]
+    /// Format of the runs [default: coexec for a file or a folder with runs.csv, ai-hub for a folder
+    /// with measurements.csv, else mobile-ml-benchmark]
     #[arg(long, value_enum)]
     pub(crate) format: Option<RunFormat>,
-    /// Device to read from a data set of several: a column name of mobile-ml-benchmark, such as pixel4 in
-    /// `pixel4|gpu|float`, or a chip of ai-hub, such as 8gen3
+    /// Device to read from a data set of several: a column name of mobile-ml-benchmark, such as pixel4
+    /// in `pixel4|gpu|float`, or a chip of ai-hub, such as 8gen3
     #[arg(long, value_name = "NAME")]
     pub(crate) device_column: Option<String>,
-    /// CPU kernels that the runs were made with [default: xnnpack for runs of other tools; else ruy, or coexec if the
-    /// profile has only coexec's tables]
+    /// CPU kernels that the runs were made with [default: xnnpack for runs of other tools; else ruy, or
+    /// coexec if the profile has only coexec's tables]
     #[arg(long, value_enum)]
     pub(crate) library: Option<Library>,
 }
@@ -33,8 +34,8 @@ pub(crate) struct Runs {
 /// `coexec calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct Calibrate {
-    /// Profile to start from: a bundled name, an alias, or a file. Its counts and rules are kept; its fitted values are
-    /// the prior
+    /// Profile to start from: a bundled name, an alias, or a file. Its counts and rules are kept; its
+    /// fitted values are the prior
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) base: String,
     #[command(flatten)]
@@ -42,8 +43,8 @@ pub(crate) struct Calibrate {
     /// Profile to write; with --suggest, a scenario of the suggested launches for `coexec run`
     #[arg(long, value_name = "FILE.toml", required_unless_present = "suggest")]
     pub(crate) out: Option<PathBuf>,
-    /// Instead of fitting, suggest the N most informative GPU launches to measure next, and networks to measure with
-    /// them, given the runs of --runs if any
+    /// Instead of fitting, suggest the N most informative GPU launches to measure next, and networks to
+    /// measure with them, given the runs of --runs if any
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=300))]
     #[arg(conflicts_with_all = ["points", "rows", "networks", "learning_curve"])]
     pub(crate) suggest: Option<u32>,
@@ -53,8 +54,8 @@ pub(crate) struct Calibrate {
     /// Seed of the cross-validation folds and of random draws
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Prior of the kernel parameters: base (the base profile's values), hardware (from its clock, arithmetic rate and
-    /// bandwidth), or the fitted values of other profiles
+    /// Prior of the kernel parameters: base (the base profile's values), hardware (from its clock,
+    /// arithmetic rate and bandwidth), or the fitted values of other profiles
     #[arg(long, value_name = "base|hardware|NAME[,NAME...]", default_value = "base")]
     pub(crate) prior: String,
     /// Fit the equations only, without a learned residual
@@ -82,8 +83,8 @@ pub(crate) struct Validate {
     pub(crate) profile: String,
     #[command(flatten)]
     pub(crate) runs: Runs,
-    /// Runs that the profile was fitted to, in the same format; shapes that do not occur in them are reported
-    /// separately, with a FLOPs-linear model as a baseline
+    /// Runs that the profile was fitted to, in the same format; shapes that do not occur in them are
+    /// reported separately, with a FLOPs-linear model as a baseline
     #[arg(long, value_name = "PATH")]
     pub(crate) seen: Option<PathBuf>,
     /// Report only groups whose name starts with this, such as cpu, gpu/conv2d or gpu/conv2d/unseen
@@ -109,13 +110,14 @@ pub(crate) struct Plot {
     /// Figure to draw; each needs the kind of FILE named
     #[arg(value_enum)]
     pub(crate) kind: Figure,
-    /// Points written by `validate` or `calibrate` with --points, or a learning curve written by `calibrate` with
-    /// --learning-curve
+    /// Points written by `validate` or `calibrate` with --points, or a learning curve written by
+    /// `calibrate` with --learning-curve
     pub(crate) file: PathBuf,
     /// Picture to write (.svg or .png)
     #[arg(long, value_name = "FIGURE", value_parser = picture())]
     pub(crate) out: PicturePath,
-    /// Draw only points of groups whose name starts with this, such as cpu, gpu/conv2d or gpu/conv2d/unseen
+    /// Draw only points of groups whose name starts with this, such as cpu, gpu/conv2d or
+    /// gpu/conv2d/unseen
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub(crate) group: String,
     /// Title of the picture
@@ -126,8 +128,9 @@ pub(crate) struct Plot {
 /// `coexec report`.
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// Folder of the mobile-ml-benchmark data set, or a file NAME.csv of coexec's own runs of the profile NAME, with
-    /// runs of cut operators in NAME-cuts.csv next to it; several are separated by commas
+    /// Folder of the mobile-ml-benchmark data set, or a file NAME.csv of coexec's own runs of the
+    /// profile NAME, with runs of cut operators in NAME-cuts.csv next to it; several are separated by
+    /// commas
     #[arg(long, value_name = "FOLDER|RUNS.csv", required = true, value_delimiter = ',')]
     pub(crate) runs: Vec<PathBuf>,
     /// Folder for the page, accuracy.md, and its pictures; created if missing

@@ -43,14 +43,14 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
     in_parts(header, 1, &Vec::from_iter(rows), longest_word);
 }
 
-/// Prints a table whose first `keys` columns identify the row. A table wider than the terminal is split into several
-/// below each other, each starting with the key columns.
+/// Prints a table whose first `keys` columns identify the row. A table wider than the terminal is split
+/// into several below each other, each starting with the key columns.
 pub(crate) fn keyed_table(header: &[&str], keys: usize, rows: impl IntoIterator<Item = Vec<String>>) {
     in_parts(header, keys, &Vec::from_iter(rows), |cell| cell.chars().count());
 }
 
-/// Prints a table in parts that fit the terminal, each starting with the first `keys` columns. `width` is the least
-/// width of a cell's text.
+/// Prints a table in parts that fit the terminal, each starting with the first `keys` columns. `width`
+/// is the least width of a cell's text.
 fn in_parts(header: &[&str], keys: usize, rows: &[Vec<String>], width: fn(&str) -> usize) {
     let widths = widths(header, rows, width);
     // The last column needs no trailing blank.
@@ -96,8 +96,8 @@ fn widths(header: &[&str], rows: &[Vec<String>], width: impl Fn(&str) -> usize) 
     header.iter().enumerate().map(of).collect()
 }
 
-/// Column widths at which a table fits, including the blanks on both sides. The widest columns are narrowed, but not
-/// below their longest word or number.
+/// Column widths at which a table fits, including the blanks on both sides. The widest columns are
+/// narrowed, but not below their longest word or number.
 fn fitting_widths(header: &[&str], rows: &[Vec<String>]) -> Vec<u16> {
     let least = widths(header, rows, longest_word);
     let mut widths = widths(header, rows, |cell| cell.chars().count());

@@ -83,7 +83,8 @@ fn summary(phones: &[Phone]) -> String {
     format!("{}\nCPU figures are means over the core sets.\n", table(&header, &rows))
 }
 
-/// Means of the figures of the groups selected by `is_of`; none if there is no such group, or one lacks a figure.
+/// Means of the figures of the groups selected by `is_of`; none if there is no such group, or one lacks
+/// a figure.
 fn mean<const COUNT: usize>(
     groups: &[Scored],
     is_of: impl Fn(&str) -> bool,

@@ -35,7 +35,8 @@ fn print_group(group: &Group, is_judged: bool) {
     output::line("");
 }
 
-/// Whether a row is in the table of its group; numbers that are not reproduced have a table of their own.
+/// Whether a row is in the table of its group; numbers that are not reproduced have a table of their
+/// own.
 fn is_shown(row: &Row) -> bool {
     !matches!(row.role, Role::NotReproduced { .. })
 }

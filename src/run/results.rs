@@ -156,7 +156,8 @@ fn meaningless(summary: &Summary, common: &Common<'_>) -> Option<String> {
     }
 }
 
-/// Why the whole measurement is unsound, if it is: the plan's times are meaningless, or too many others.
+/// Why the whole measurement is unsound, if it is: the plan's times are meaningless, or too many
+/// others.
 pub(super) fn verdict(rows: &[Row]) -> Option<String> {
     let unsound: Vec<&Row> = rows.iter().filter(|row| row.meaningless.is_some()).collect();
     let plan = unsound.iter().find(|row| row.is_plan);

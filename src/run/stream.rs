@@ -25,7 +25,8 @@ pub(super) fn beside(
     scenario: &Scenario,
     variant: &Variant,
 ) -> (impl Serialize + use<>, String) {
-    // Here the program itself dispatches operators to processors, and that time is measured: none is added.
+    // Here the program itself dispatches operators to processors, and that time is measured: none is
+    // added.
     let own = Pipeline { dispatch_us: None, ..pipeline.clone() };
     let predicted = scenario.simulator().stream(&variant.stages, &variant.plan, &own).ok();
     let predicted_period_us = predicted.map(|stream| stream.period.as_micros());

@@ -70,8 +70,8 @@ impl Processors {
 }
 
 impl Maker<'_> {
-    /// Groups of variants: the workload as a whole, then each operator alone; for a set of operators, one group each.
-    /// `plan` is that of a file, if any.
+    /// Groups of variants: the workload as a whole, then each operator alone; for a set of operators,
+    /// one group each. `plan` is that of a file, if any.
     pub(super) fn groups(&self, plan: Option<&Plan>) -> Result<Vec<Vec<Candidate>>> {
         let scenario = self.scenario;
         match &scenario.workload {
@@ -182,8 +182,8 @@ impl Maker<'_> {
         groups
     }
 
-    /// Evenly spaced cuts of an operator between the GPU and each core set, along the axes that the strategy cuts, at
-    /// multiples of the axis's unit (whole slices of channels).
+    /// Evenly spaced cuts of an operator between the GPU and each core set, along the axes that the
+    /// strategy cuts, at multiples of the axis's unit (whole slices of channels).
     fn cuts(&self, stage: &Stage) -> impl Iterator<Item = Placement> {
         let operator = &stage.layer.operator;
         let strategy = self.scenario.options.strategy;
@@ -214,8 +214,8 @@ impl Maker<'_> {
         Plan::new(self.scenario.options.synchronisation, vec![placement; stages.len()])
     }
 
-    /// The predicted time in microseconds: for a single operator on one processor that of its kernel, as in
-    /// calibration; otherwise the simulated latency.
+    /// The predicted time in microseconds: for a single operator on one processor that of its kernel,
+    /// as in calibration; otherwise the simulated latency.
     fn predicted(&self, simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) -> Option<f64> {
         let device = &self.scenario.device;
         match (stages, plan.placements.first().and_then(Placement::only)) {
@@ -235,8 +235,8 @@ impl Maker<'_> {
         ran.unwrap_or_else(|| ExecutedOn::Plan(self.plan_name.clone()))
     }
 
-    /// The same operator on the GPU alone, timed by the host's clock with its copies included: the baseline of cuts.
-    /// None if the candidate is anything else, or already timed by the host.
+    /// The same operator on the GPU alone, timed by the host's clock with its copies included: the
+    /// baseline of cuts. None if the candidate is anything else, or already timed by the host.
     fn by_host(&self, candidate: &Candidate, simulator: &mut Simulator<'_>) -> Option<Candidate> {
         let is_alone = candidate.operator.is_some() && candidate.ran == ExecutedOn::Gpu;
         if !is_alone || candidate.variant.clock == Clock::Host {

@@ -1,10 +1,10 @@
-//! `compare`: strategies side by side on models and devices.
+//! `compare`: strategies on many models and devices.
 
 use serde_json::Value;
 
 use crate::{coexec, coexec_in, words};
 
-/// What each row's strategies cost, by name.
+/// The cost of each strategy in each row, by name.
 fn costs(row: &Value) -> Vec<(&str, f64)> {
     let outcomes = row["outcomes"].as_array().unwrap();
     outcomes
@@ -103,7 +103,7 @@ fn devices_are_ranked_by_what_a_language_model_takes() {
     {
         assert!(told.contains(expected), "{expected}: {told}");
     }
-    // 4 GB of weights are more than an iPhone 7 has, however fast it would be.
+    // 4 GB of weights exceed the memory of an iPhone 7, however fast it would be.
     let told = coexec(words("compare llama3-8b --devices iphone7,galaxy-s10,pixel4")).stdout;
     assert!(told.contains("cannot hold the model: llama3-8b on iphone7"), "{told}");
     assert!(told.contains("galaxy-s10 ~ pixel4\n"), "{told}");

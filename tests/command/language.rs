@@ -72,7 +72,7 @@ fn whole_steps_are_compiled_where_that_is_faster_unless_a_strategy_is_named() {
     let document = |line: &str| coexec_in(folder.path(), words(line)).json();
     assert_eq!(document("explore model.toml --json")["plan_origin"], "plan found by hetero-tensor");
     assert_eq!(document("simulate several.toml --json")["plans"][0]["origin"], "hetero-tensor");
-    // Where nothing is known of products handed over one by one, other engines answer.
+    // Without known times of products submitted one by one, other engines answer.
     let found = document("explore llama3.2-3b --device dimensity-9300 --json");
     assert_eq!(found["plan_origin"], "plan found by npu-graphs");
     coexec(words("explore llama3.2-3b --device pixel4 --strategy npu-graphs"))

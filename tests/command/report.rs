@@ -7,8 +7,8 @@ use super::calibrate::table;
 use super::pictures::parsed;
 use crate::{coexec_in, words};
 
-/// A data set of the Pixel 4, whose columns its profile's name finds, and of a phone
-/// nobody has a profile of: three networks on the GPU and on CPU cores.
+/// A data set of the Pixel 4, whose columns are found by its profile's name, and of a
+/// phone without a profile: three networks on the GPU and on CPU cores.
 fn write_data(folder: &Path) {
     let data = folder.join("data");
     fs::create_dir(&data).unwrap();

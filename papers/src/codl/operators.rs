@@ -53,7 +53,8 @@ impl Bench<'_> {
         bundled(self.cut(stage, axis, gpu), problem)
     }
 
-    /// Compute time of operators under a plan, in microseconds: the sum of each cut operator's longest part, run alone.
+    /// Compute time of operators under a plan, in microseconds: the sum of each cut operator's longest
+    /// part, run alone.
     pub(super) fn computing(&self, stages: &[Stage], plan: &Plan) -> Result<f64> {
         let computed =
             computed(stages, plan).map_err(|error| SimulateError::from(ScheduleError::from(error)))?;

@@ -92,8 +92,8 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Prepares the phones and models; on Snapdragons, GPU kernels take `slower` times as long on buffers as on
-    /// images.
+    /// Prepares the phones and models; on Snapdragons, GPU kernels take `slower` times as long on
+    /// buffers as on images.
     pub(super) fn new(inputs: &Inputs, slower: f64) -> Result<Self> {
         let phones = PHONES.iter().map(|(name, _)| Ok(inputs.profile(name)?.clone()));
         let models = MODELS.iter().map(|(name, _)| Ok(in_sequence(stages(inputs.stand_in.unwrap_or(name))?)));

@@ -49,7 +49,8 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     Ok(())
 }
 
-/// Whether the paper considers cutting an operator: it leaves all but linear and convolution layers on the GPU.
+/// Whether the paper considers cutting an operator: it leaves all but linear and convolution layers on
+/// the GPU.
 fn is_cut_by_the_paper(stage: &Stage) -> bool {
     matches!(stage.layer.operator, Operator::Linear(_) | Operator::Conv2d(_))
 }

@@ -19,7 +19,8 @@ const PROMPT: u32 = 256;
 const TOKENS: u32 = 16;
 /// Frames per second below which the game counts as frozen.
 const STANDSTILL: f64 = 2.0;
-/// Duration of the game's frames, as a multiple of the model's time alone: long enough that frames arrive throughout.
+/// Duration of the game's frames, as a multiple of the model's time alone: long enough that frames
+/// arrive throughout.
 const LONGEST: u32 = 3;
 
 /// Mutual slowdown of the game and one request of the model.

@@ -74,8 +74,8 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
 /// The time of a product on one processor, in microseconds.
 type Time = fn(Runs<'_>, Weight, u32) -> Result<f64>;
 
-/// A row for a range of lengths: the weight, the lengths and the quantity as in ids of facts, the time, and the tokens
-/// and published microseconds of both ends.
+/// A row for a range of lengths: the weight, the lengths and the quantity as in ids of facts, the time,
+/// and the tokens and published microseconds of both ends.
 type Range = (Weight, &'static str, &'static str, Time, [(u32, f64); 2]);
 
 /// Rows for ranges of lengths whose times the paper's solver estimated; both ends are compared.

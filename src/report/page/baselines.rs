@@ -29,7 +29,8 @@ fn of_networks() -> impl Iterator<Item = (&'static str, Figures)> {
     PREDICTORS.into_iter().filter(|(name, _)| *name != WITH_LAUNCH)
 }
 
-/// The table, one line per phone: GPU convolutions, and CPU networks averaged over all core sets and formats.
+/// The table, one line per phone: GPU convolutions, and CPU networks averaged over all core sets and
+/// formats.
 pub(super) fn table_of(phones: &[Phone]) -> String {
     let is_convolution = |name: &str| name == CONVOLUTIONS;
     let is_cpu = |name: &str| name.starts_with("cpu/");
