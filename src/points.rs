@@ -27,7 +27,7 @@ pub(crate) fn no_group(path: &Path, prefix: &str, groups: impl Iterator<Item = S
     let place = path.display();
     if known.is_empty() {
         return Failure::usage(
-            format!("{place} holds no point"),
+            format!("{place} contains no points"),
             "give a file with rows that `coexec validate --points` wrote",
         );
     }

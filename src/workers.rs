@@ -8,8 +8,8 @@ const POCL_AFFINITY: &str = "POCL_AFFINITY";
 const POCL_WORKERS: [&str; 2] = ["POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"];
 
 /// Restarts this process with `PoCL`'s workers pinned to their cores and limited to the cores used as
-/// the GPU (half of the cores unless given), unless the environment sets both already. A restart is
-/// needed because `PoCL` reads the variables once, when it is loaded.
+/// the GPU (half of the cores unless given); variables that the environment sets already are kept. A
+/// restart is needed because `PoCL` reads them once, when it is loaded.
 ///
 /// A sub-device alone does not suffice: `PoCL` wakes all its workers for each command, and those on the
 /// other cores would preempt the CPU's part there.

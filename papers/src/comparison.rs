@@ -79,7 +79,7 @@ impl Comparison {
     fn row_of(&mut self, group: &FactGroup, fact: &'static Fact) -> Result<Row> {
         let because = fact.because.clone().or_else(|| group.because.clone());
         let ours = self.found.remove(&fact.id);
-        let repeated = fact.repeats.as_ref().map(|id| format!("the number that stands beside {id}"));
+        let repeated = fact.repeats.as_ref().map(|id| format!("the same number as for {id}"));
         // A fact that sets a value needs no number of ours; but without one, a reason for that takes
         // precedence.
         let sets = self.sets.get(&fact.id).filter(|_| ours.is_some() || because.is_none());
@@ -87,7 +87,7 @@ impl Comparison {
             Role::Fitted { sets: sets.clone() }
         } else if ours.is_none() {
             let because = because.or_else(|| group.without_data.clone());
-            let problem = || format!("nothing is said of {} of {}", fact.id, self.paper.name());
+            let problem = || format!("{} of {} has no number and no reason for that", fact.id, self.paper.name());
             Role::NotReproduced { because: bundled(because, problem)? }
         } else {
             because.or(repeated).map_or(Role::Predicted, |because| Role::NotCounted { because })

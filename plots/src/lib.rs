@@ -78,7 +78,7 @@ impl Format {
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum PlotError {
     /// The format cannot be determined from the file name.
-    #[error("cannot tell the format of the figure {}: its name must end in .svg or .png", path.display())]
+    #[error("cannot determine the format of the figure {}: its name must end in .svg or .png", path.display())]
     UnknownFormat { path: PathBuf },
     /// A point with a value that cannot be drawn.
     #[error("cannot draw the point of {what}: {found}, expected {expected}")]

@@ -100,7 +100,7 @@ fn scenario(profile: &Profile, launches: &[&Layer]) -> ScenarioFile {
         OperatorTable { from: Some(vec![name(index)]), ..table }
     };
     ScenarioFile {
-        title: format!("launches that tell most of the GPU of {}", profile.title),
+        title: format!("most informative launches for the GPU of {}", profile.title),
         input: Some(launches.iter().enumerate().map(input).collect()),
         operator: Some(launches.iter().enumerate().map(operator).collect()),
         data_type: Some(DataType::F32),

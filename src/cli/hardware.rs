@@ -17,8 +17,8 @@ pub(crate) struct OpenClDevice {
     /// [default: the first GPU, else the first device]
     #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "", hide_default_value = true)]
     pub(crate) opencl: String,
-    /// Compute units of the OpenCL device to use as the GPU [default: all; half if the device is made
-    /// of this machine's cores, and the other half is the CPU]
+    /// Compute units of the OpenCL device to use as the GPU [default: all, or half if the device
+    /// consists of this machine's cores]; remaining cores of this machine are the CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) gpu_cores: Option<u32>,
 }
@@ -38,8 +38,8 @@ pub(crate) struct Run {
     /// Plan file to run instead of searching for a plan
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "objective", "step"])]
     pub(crate) plan: Option<PathBuf>,
-    /// File for the measured runs, one row per repetition; the conditions go to RUNS.fingerprints.toml
-    /// next to it
+    /// File for the measured runs, one row per repetition; the conditions go to
+    /// RUNS.fingerprints.toml and a network's plan to RUNS.plan.toml, next to it
     #[arg(long, value_name = "RUNS.csv")]
     pub(crate) out: PathBuf,
     #[command(flatten)]

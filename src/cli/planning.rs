@@ -260,7 +260,7 @@ pub(crate) struct Compare {
     /// Strategy that the gains of `optimal` are relative to
     #[arg(long, value_name = "NAME", value_enum, default_value_t = COMPARED_WITH)]
     pub(crate) baseline: Strategy,
-    /// What plans minimise [default: latency, whatever the scenario says]
+    /// What plans minimise [default: latency]
     #[arg(long, value_enum)]
     pub(crate) objective: Option<Objective>,
     /// How processors synchronise [default: the scenario's, else svm-polling]

@@ -54,8 +54,8 @@ pub(crate) struct Calibrate {
     /// Seed of the cross-validation folds and of random draws
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Prior of the kernel parameters: base (the base profile's values), hardware (from its clock,
-    /// arithmetic rate and bandwidth), or the fitted values of other profiles
+    /// Prior of the kernel parameters: base (the base profile's values), hardware (from the GPU's
+    /// clock, arithmetic rate and bandwidth), or names of profiles, whose fitted values are used
     #[arg(long, value_name = "base|hardware|NAME[,NAME...]", default_value = "base")]
     pub(crate) prior: String,
     /// Fit the equations only, without a learned residual

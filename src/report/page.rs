@@ -18,11 +18,11 @@ const MOST_REASONS: usize = 5;
 pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report) -> String {
     let mut text = format!(
         "# Accuracy\n\n\
-         Predicted against measured times: of phones, those of the mobile-ml-benchmark data set; of machines \
-         that say what they were measured with, coexec's own. Each network is predicted by a fit that had not \
-         seen it: 5-fold cross-validation by network, and a layer that was timed alone is a network of its \
-         own. `unseen` holds the layers whose \
-         operation and shape occur in no network of the fit. Made by coexec {} with\n\n```sh\n{}\n```\n\n",
+         Predicted against measured times: for phones, those of the mobile-ml-benchmark data set; for machines \
+         whose conditions are stated, coexec's own. Each network is predicted by a fit that held it out, in \
+         5-fold cross-validation by network; a layer that was timed alone counts as a network of its own. \
+         Groups `unseen` contain the layers whose operation and shape occur in no network of the fit. Made by \
+         coexec {} with\n\n```sh\n{}\n```\n\n",
         env!("CARGO_PKG_VERSION"),
         command(options)
     );
@@ -38,12 +38,12 @@ pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report
 /// Explanation of the columns.
 const EXPLANATION: &str = "\
 MAPE is the mean absolute percentage error. *Physics only* is the MAPE of the same fit without its residual, \
-*FLOPs-linear* that of a launch time plus a time per operation fitted on the same runs, *CoDL* that of \
-the predictor of CoDL (MobiSys'22, section 5.2) fitted on them (on CPU cores, where only networks are timed, on the \
-sums over their operators), *CoDL + launch* that of the same with a launch time fitted, too; in brackets, how many \
-of their predictions are within 10 %. *Repeat noise* is how far \
-measurements of one layer are from their median (of a network on CPU cores: the standard deviation of its \
-repetitions), *in interval* how many measured times are inside the predicted 90 % interval.\n\n";
+*FLOPs-linear* that of a launch time plus a time per operation, fitted to the same runs, *CoDL* that of \
+the predictor of CoDL (MobiSys'22, section 5.2), fitted to them as well (on CPU cores, where only networks are timed, \
+to the sums over their operators), and *CoDL + launch* that of the same predictor with a fitted launch time; in \
+brackets is the share of their predictions within 10 %. *Repeat noise* is the deviation of the measurements of one \
+layer from their median (for a network on CPU cores, the standard deviation of its repetitions), and *in interval* the \
+share of measured times inside the predicted 90 % interval.\n\n";
 
 /// The command that writes the page, with data set folders replaced by `DATA`.
 fn command(options: &Report) -> String {

@@ -58,11 +58,11 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     }
     let [gpu_reading, gpu_answering] = gpu.map(|phase| phase.frames_per_second);
     comparison.row(id("gpu-only-decode-plus-game/game-fps"), gpu_answering);
-    let text = format!("{gpu_reading:.1} frames a second");
+    let text = format!("{gpu_reading:.1} frames per second");
     comparison.finding(id("gpu-only-prefill-plus-game/game-fps"), text, gpu_reading < STANDSTILL);
     let asked = 1.0 / game.arrivals.period().as_seconds();
     let [reading, answering] = [reading, answering].map(|phase| phase.frames_per_second);
-    let text = format!("of {asked:.0} frames a second {reading:.0} reading, {answering:.0} answering");
+    let text = format!("of {asked:.0} frames per second, {reading:.0} during prefill, {answering:.0} during decode");
     let is_unaffected = reading.min(answering) > asked - 0.5;
     comparison.finding(id("hetero-tensor-plus-game/game-fps"), text, is_unaffected);
     Ok(())

@@ -45,7 +45,7 @@ pub(super) fn table_of(phones: &[Phone]) -> String {
     let rows: Vec<Vec<String>> = phones.iter().map(cells).collect();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     format!(
-        "\nBeside the predictors of other work, each fitted on the same runs:\n\n{}",
+        "\nCompared with the predictors of other work, each fitted to the same runs:\n\n{}",
         table(&header, &rows)
     )
 }
