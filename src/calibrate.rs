@@ -50,7 +50,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     let others = [options.points.as_deref(), options.learning_curve.as_deref()];
     output::check_all_apart(&others, &[runs, Path::new(&options.base)])?;
     output::check_apart(out, runs)?;
-    let measured = drawn(&profile, options, common)?;
+    let measured = runs_to_fit(&profile, options, common)?;
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let progress = Progress::new(common);
     let curve = || learning::curve(&profile, &measured.runs.gpu, &prior, options, &progress);
@@ -63,13 +63,13 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
         library: runs::library(&profile, &options.runs),
         seed: options.seed,
     };
-    let stated = stated(&profile, &measured, how.library, common);
+    let stated = plausible_stated(&profile, &measured, how.library, common);
     let mut fitted = fit(&mut profile, &measured, &how, &progress)?;
     fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
     let errors = score(&fitted.held_out);
     drop(progress);
     runs::name_left_out("not fitted", &fitted.left_out, common);
-    let stated = still_true(stated, &fitted, common);
+    let stated = without_contradicted(stated, &fitted, common);
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {
         source,
@@ -107,7 +107,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
 
 /// The errors that the base states. Those of a processor whose measured times are implausibly far from
 /// the base's are dropped, with a warning.
-fn stated(profile: &Profile, measured: &Measured, library: Library, common: &Common) -> Vec<Group> {
+fn plausible_stated(profile: &Profile, measured: &Measured, library: Library, common: &Common) -> Vec<Group> {
     let mut stated = profile.calibration.as_ref().map_or(Vec::new(), |calibration| calibration.error.clone());
     let points = validate(profile, &measured.runs, None, library).points;
     for processor in ProcessorKind::ALL {
@@ -129,7 +129,7 @@ fn stated(profile: &Profile, measured: &Measured, library: Library, common: &Com
 
 /// The errors `stated` by the base, without those of GPU kernels that the runs contradict; warns if it
 /// is whole inferences that contradict them.
-fn still_true(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<Group> {
+fn without_contradicted(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<Group> {
     if fitted.contradicts_kernels {
         let [least, most] = HostPath::KERNEL_FACTORS;
         common.note(format_args!(
@@ -161,7 +161,7 @@ fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
 }
 
 /// The runs to fit to, reduced to the requested number; warns if there are too few for a fit.
-fn drawn(profile: &Profile, options: &Calibrate, common: &Common) -> Result<Measured> {
+fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Result<Measured> {
     let mut measured = runs::measured(profile, runs::path(&options.runs)?, &options.runs, common)?;
     if !measured.runs.answers.is_empty() {
         return Err(Failure::usage(

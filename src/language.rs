@@ -122,7 +122,7 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
     }
     output::write(&files)?;
     let found = case.found(found_by(*strategy), plan, generation)?;
-    let strategies = answers.iter().map(|answer| found.beside(answer)).collect::<Result<Vec<_>>>()?;
+    let strategies = answers.iter().map(|answer| found.compared_with(answer)).collect::<Result<Vec<_>>>()?;
     if common.json {
         found.json(file, &strategies);
         return Ok(());
@@ -264,12 +264,15 @@ impl<'a> Found<'a> {
         if self.generation.turns.len() > 1 {
             output::line("Of the first turn:");
         }
-        self.trust.tell(&[], &format!("Verify on the device: {}", check(self.case, self.plan)));
+        self.trust.tell(&[], &format!("Verify on the device: {}", verification(self.case, self.plan)));
         output::line(&format!("\n{}", memory(&self.memory, &self.case.scenario.device)));
     }
 
     /// The answer of a strategy compared with this one.
-    fn beside(&self, LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer) -> Result<Entry<'a>> {
+    fn compared_with(
+        &self,
+        LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer,
+    ) -> Result<Entry<'a>> {
         let drawn = plan.drawn(self.case.conversation(), generation)?;
         Ok(Entry {
             strategy: strategy.name(),
@@ -283,7 +286,7 @@ impl<'a> Found<'a> {
 }
 
 /// How to verify an answer on the device.
-fn check(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
+fn verification(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
     let Turn { prompt_tokens, generated_tokens } = task.turns[0];
     if let Graphs::Compiled { context, .. } = plan.graphs {
         return format!(

@@ -198,7 +198,7 @@ pub(crate) fn runs(path: &Path, runs: &[Measurement], fingerprint: &Fingerprint)
 pub(crate) fn write(files: &[OutputFile]) -> Result {
     let mut paths = Vec::with_capacity(files.len());
     for file in files {
-        let path = identity(&file.path)?;
+        let path = canonical_target(&file.path)?;
         if paths.contains(&path) {
             return Err(Failure::write(&file.path, "another output of this command has that name"));
         }
@@ -226,8 +226,9 @@ pub(crate) fn check_apart(output: &Path, input: &Path) -> Result {
     let is_read = |output: PathBuf, input: &Path| {
         output == input || (output.is_file() && output.parent() == Some(input))
     };
-    let is_read =
-        input.canonicalize().is_ok_and(|input| identity(output).is_ok_and(|output| is_read(output, &input)));
+    let is_read = input
+        .canonicalize()
+        .is_ok_and(|input| canonical_target(output).is_ok_and(|output| is_read(output, &input)));
     if is_read { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
 }
 
@@ -239,7 +240,7 @@ pub(crate) fn check_all_apart(outputs: &[Option<&Path>], inputs: &[&Path]) -> Re
 }
 
 /// The canonical path of a file that may not exist yet.
-fn identity(named: &Path) -> Result<PathBuf> {
+fn canonical_target(named: &Path) -> Result<PathBuf> {
     let (path, folder) = target(named)?;
     let folder = folder.canonicalize().map_err(|error| Failure::write(named, error))?;
     Ok(path.file_name().map_or_else(|| path.clone(), |name| folder.join(name)))

@@ -15,7 +15,7 @@ use crate::{Common, Failure, OutputFile, Probe, Progress, Result, or_dash, outpu
 const SECONDS: [u64; 2] = [1_080, 90];
 
 pub(crate) fn run(options: &Probe, common: &Common) -> Result {
-    workers::keep_on_their_cores(options.device.gpu_cores)?;
+    workers::pin_workers(options.device.gpu_cores)?;
     let written = [Some(&options.out), options.points.as_ref(), options.runs.as_ref()];
     written.into_iter().flatten().try_for_each(|path| output::check(path))?;
     let no_date = || Failure::usage("this system has no date", "give it with --date");

@@ -51,7 +51,7 @@ fn new(options: &NewProfile, common: &Common) -> Result {
         return Err(Failure::usage(problem, "keep at least one of them"));
     }
     let name = stem(&options.out);
-    let sheet = like(&specification, &name, &donors)?;
+    let sheet = specified_profile(&specification, &name, &donors)?;
     let mut profile = transfer(&sheet, &donors).map_err(|error| missing(&error))?;
     // With fewer donors the errors are not known, as with an unverified value; both widen them.
     let is_wider = |kind| !options.without.is_empty() || specification.is_unverified(kind);
@@ -92,7 +92,7 @@ fn bundled(soc: &str) -> Result<Option<String>> {
 
 /// The specified hardware as a profile; everything else is copied from a measured device, with a GPU of
 /// the same maker if there is one.
-fn like(specification: &Specification, name: &str, donors: &[Profile]) -> Result<Profile> {
+fn specified_profile(specification: &Specification, name: &str, donors: &[Profile]) -> Result<Profile> {
     let maker = |profile: &Profile| profile.gpu.as_ref().map(|gpu| gpu.family.rules().maker);
     let sheets = donors.iter().map(|donor| Ok((maker(donor), specification.profile(name, donor)?)));
     let sheets: Vec<_> = sheets.collect::<Result<_, InputError>>()?;

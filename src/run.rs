@@ -17,12 +17,12 @@ use serde::Serialize;
 
 use crate::output::{percent, record, stem};
 use crate::simulate::{OfferedPlan, model, read_plan};
-use crate::validate::worth;
+use crate::validate::choice_summary;
 use crate::{
     Column, Common, Failure, OutputFile, Progress, Result, Run, or_dash, output, this_machine, workers,
 };
 use results::Row;
-use variants::{Candidate, Maker, Processors};
+use variants::{Candidate, Processors, VariantMaker};
 
 /// Exit status after a second interrupt, which ends the process at once: 128 plus SIGINT, as in shells.
 const INTERRUPTED: i32 = 130;
@@ -49,11 +49,12 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     let plan_path = options.out.with_extension("plan.toml");
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {
-        workers::keep_on_their_cores(options.device.gpu_cores)?;
+        workers::pin_workers(options.device.gpu_cores)?;
     }
     let cores = core_sets(options, &scenario)?;
     let plan_name = plan_path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let maker = Maker { scenario: &scenario, cores, processors, splits: options.splits, plan_name, predicts };
+    let maker =
+        VariantMaker { scenario: &scenario, cores, processors, splits: options.splits, plan_name, predicts };
     let groups = maker.groups(plan.as_ref())?;
     let (mut report, warnings) =
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
@@ -66,7 +67,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     output::write(&files)?;
     let streamed = report.streamed.as_ref().zip(pipeline.as_ref()).zip(whole);
     let stream = streamed
-        .map(|((streamed, pipeline), whole)| stream::beside(streamed, pipeline, &scenario, &whole.variant));
+        .map(|((streamed, pipeline), whole)| stream::compared(streamed, pipeline, &scenario, &whole.variant));
     let choices = predicts.then(|| choices(&scenario.device, &measurements, scenario.library)).flatten();
     if common.json {
         output::json(&record!(Document {
@@ -258,6 +259,6 @@ fn show(scenario: &Scenario, report: &Report, rows: &[Row], choices: Option<&Cho
         output::line(&format!("\nMAPE of {} predictions: {mape:.1} %", rows.len()));
     }
     if let Some(choices) = choices {
-        output::line(&format!("\n{}", worth(choices)));
+        output::line(&format!("\n{}", choice_summary(choices)));
     }
 }

@@ -158,7 +158,8 @@ pub(crate) fn read_plan(path: &Path, scenario: &Scenario, stages: &[Stage]) -> R
     Ok(OfferedPlan { plan, pipeline, origin, is_of_another })
 }
 
-/// A clause that names the scenario and the device that a plan was made for, if they differ; else empty.
+/// A clause that names the scenario and the device that a plan was made for, if they differ; else
+/// empty.
 fn made_for(written: &PlanFile, scenario: &Scenario) -> String {
     let name = |scenario: &str| {
         let path = Path::new(scenario);

@@ -24,7 +24,7 @@ pub(crate) fn scenario(options: &Run, common: &Common) -> Result<(Scenario, bool
     let strategy = options.place.strategy.and_then(OneOrAll::one);
     let gpu = strategy != Some(Strategy::CpuOnly);
     if gpu {
-        workers::keep_on_their_cores(options.device.gpu_cores)?;
+        workers::pin_workers(options.device.gpu_cores)?;
     }
     if let Some(path) = last_probe().filter(|path| path.exists()) {
         let path = path.display().to_string();

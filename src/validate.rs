@@ -22,7 +22,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     )?;
     let measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     let set_the_profile = measured.set(&profile);
-    tell_of((&options.profile, &profile), &measured, set_the_profile, common);
+    warn_of_mismatch((&options.profile, &profile), &measured, set_the_profile, common);
     let library = runs::library(&profile, &options.runs);
     let read = |path: &PathBuf| runs::measured(&profile, path, &options.runs, common);
     let seen = options.seen.as_ref().map(read).transpose()?;
@@ -31,7 +31,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     points.extend(cut::points(&profile, &measured.measurements, library));
     let choices = &choices(&profile, &measured.measurements, library);
     let planned = &planned_networks(&measured.measurements);
-    let groups = &kept(score(&points), options)?;
+    let groups = &requested_groups(score(&points), options)?;
     points.retain(|point| is_in(point, &options.group));
     write(options, &profile, &measured.source(), &points)?;
     runs::name_left_out("not predicted", &left_out, common);
@@ -56,18 +56,23 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
         output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
         show(groups);
         if let Some(choices) = choices {
-            output::line(&format!("\n{}", worth(choices)));
+            output::line(&format!("\n{}", choice_summary(choices)));
         }
-        if let Some(harm) = harm(planned) {
-            output::line(&format!("\n{harm}"));
+        if let Some(summary) = plan_summary(planned) {
+            output::line(&format!("\n{summary}"));
         }
         points::show_worst(&points, options.worst);
     }
-    hold(groups, options.limit)
+    check_limit(groups, options.limit)
 }
 
 /// Warns if the runs were fitted to, or seem to be of another device.
-fn tell_of((name, profile): (&str, &Profile), measured: &Measured, set_the_profile: bool, common: &Common) {
+fn warn_of_mismatch(
+    (name, profile): (&str, &Profile),
+    measured: &Measured,
+    set_the_profile: bool,
+    common: &Common,
+) {
     if set_the_profile {
         common.note(format_args!(
             "warning: the profile was fitted to these runs: the errors show how well it was fitted, not how well it \
@@ -83,7 +88,7 @@ fn tell_of((name, profile): (&str, &Profile), measured: &Measured, set_the_profi
 }
 
 /// The requested groups, or a failure if there is none.
-fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>> {
+fn requested_groups(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>> {
     let prefix = options.group.as_str();
     let is_asked = |scored: &Scored| scored.group.name.to_string().starts_with(prefix);
     if !prefix.is_empty() && !groups.iter().any(is_asked) {
@@ -120,7 +125,7 @@ fn show(groups: &[Scored]) {
 }
 
 /// The speedup and harm of plans of whole networks, in a sentence; none if none ran.
-fn harm(planned: &[PlannedNetwork]) -> Option<String> {
+fn plan_summary(planned: &[PlannedNetwork]) -> Option<String> {
     let worst = planned.first()?;
     let speedup = planned.iter().map(|one| -one.relative.ln()).sum::<f64>() / planned.len() as f64;
     Some(format!(
@@ -135,7 +140,7 @@ fn harm(planned: &[PlannedNetwork]) -> Option<String> {
 }
 
 /// The value of choosing cuts by prediction, in words.
-pub(crate) fn worth(choices: &Choices) -> String {
+pub(crate) fn choice_summary(choices: &Choices) -> String {
     let Choices { operators, reached_percent, speedup, best_speedup, uncut_percent, poor, .. } = choices;
     let Choices { advised, harmed, advised_speedup, .. } = choices;
     format!(
@@ -148,7 +153,7 @@ pub(crate) fn worth(choices: &Choices) -> String {
 }
 
 /// Fails if the MAPE of a group exceeds the limit.
-fn hold(groups: &[Scored], limit: Option<f64>) -> Result {
+fn check_limit(groups: &[Scored], limit: Option<f64>) -> Result {
     let Some(limit) = limit else { return Ok(()) };
     let above = groups.iter().map(|scored| &scored.group).filter(|group| group.mape_percent > limit);
     let above = listed(above.map(|group| format!("{} ({:.1} %)", group.name, group.mape_percent)));

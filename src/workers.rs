@@ -14,7 +14,7 @@ const POCL_WORKERS: [&str; 2] = ["POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUN
 /// A sub-device alone does not suffice: `PoCL` wakes all its workers for each command, and those on the
 /// other cores would preempt the CPU's part there.
 #[cfg(unix)]
-pub(crate) fn keep_on_their_cores(gpu_cores: Option<u32>) -> Result {
+pub(crate) fn pin_workers(gpu_cores: Option<u32>) -> Result {
     use std::os::unix::process::CommandExt;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = gpu_cores.map_or((cores / 2).max(1), |count| count as usize);
@@ -49,6 +49,6 @@ fn settings(settings: &[(&str, String)]) -> String {
 
 #[cfg(not(unix))]
 #[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-pub(crate) fn keep_on_their_cores(_gpu_cores: Option<u32>) -> Result {
+pub(crate) fn pin_workers(_gpu_cores: Option<u32>) -> Result {
     Ok(())
 }

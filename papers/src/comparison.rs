@@ -87,7 +87,8 @@ impl Comparison {
             Role::Fitted { sets: sets.clone() }
         } else if ours.is_none() {
             let because = because.or_else(|| group.without_data.clone());
-            let problem = || format!("{} of {} has no number and no reason for that", fact.id, self.paper.name());
+            let problem =
+                || format!("{} of {} has no number and no reason for that", fact.id, self.paper.name());
             Role::NotReproduced { because: bundled(because, problem)? }
         } else {
             because.or(repeated).map_or(Role::Predicted, |because| Role::NotCounted { because })

@@ -19,14 +19,14 @@ const LANE_GAP: f64 = 6.0;
 /// Least width of a box, one pixel of a PNG, so that none vanishes.
 const THINNEST: f64 = 0.5;
 /// Gap to the next box, taken from the right of a box, and the least width of a box that has one.
-const PARTING: f64 = 1.0;
-const PARTED_FROM: f64 = 3.0;
+const SEPARATION: f64 = 1.0;
+const SEPARATED_FROM: f64 = 3.0;
 
 /// How a box is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fill {
     /// Filled, with a gap before the next box.
-    Parted(Colour),
+    Separated(Colour),
     /// Filled up to the next box.
     Joined(Colour),
     /// An outline around other boxes.
@@ -76,12 +76,12 @@ impl Slab {
     fn draw(&self, items: &mut Vec<Item>, top: f64, (high, pixel): (f64, f64)) {
         let left = self.span.0.min(high - THINNEST * pixel);
         let mut right = self.span.1.min(high);
-        if matches!(self.fill, Fill::Parted(_)) && right - left > PARTED_FROM * pixel {
-            right -= PARTING * pixel;
+        if matches!(self.fill, Fill::Separated(_)) && right - left > SEPARATED_FROM * pixel {
+            right -= SEPARATION * pixel;
         }
         let corners = [(left, top + self.edges.0), (right.max(left + THINNEST * pixel), top + self.edges.1)];
         let ground = match self.fill {
-            Fill::Parted(colour) | Fill::Joined(colour) => {
+            Fill::Separated(colour) | Fill::Joined(colour) => {
                 items.push(Item::Filled(corners, colour));
                 colour
             }

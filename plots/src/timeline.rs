@@ -67,7 +67,7 @@ pub fn timeline(timeline: &Timeline, title: &str, format: Format) -> Result<Vec<
     let fills: Vec<Fill> = lanes.iter().flat_map(|lane| lane.slabs.iter().map(|slab| slab.fill)).collect();
     let is_shown = |colour: Colour| {
         let paler = (0..3).map(|level| tint(colour, holder_tint(level)));
-        paler.chain([colour]).any(|colour| fills.contains(&Fill::Parted(colour)))
+        paler.chain([colour]).any(|colour| fills.contains(&Fill::Separated(colour)))
     };
     let shown = MEANINGS.into_iter().filter(|(colour, _)| is_shown(*colour));
     let subtitle = if lanes.is_empty() {
@@ -98,7 +98,7 @@ fn track_lane(track: &Track, end: Picos) -> Lane {
         Slab {
             span: (nested.start.as_micros(), nested.end.as_micros()),
             edges: (top, bottom),
-            fill: Fill::Parted(tint(colour, white)),
+            fill: Fill::Separated(tint(colour, white)),
             label: Some((nested.slice.name.clone(), middle)),
         }
     };

@@ -52,7 +52,7 @@ pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: 
     let mut suggested: Vec<Suggestion> = (launches.iter().zip(&chosen))
         .map(|(choice, layer)| Suggestion::new(layer.operator.to_string(), "gpu".to_owned(), choice))
         .collect();
-    suggested.extend(whole(profile, gpu, &known, count.div_ceil(LAUNCHES_A_NETWORK)));
+    suggested.extend(suggest_networks(profile, gpu, &known, count.div_ceil(LAUNCHES_A_NETWORK)));
     if let Some(path) = &options.out {
         output::write(&[OutputFile::encoded(path, scenario(profile, &chosen).to_toml())?])?;
     }
@@ -74,7 +74,7 @@ pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: 
 }
 
 /// Suggests `count` networks, given that the launches `known` are measured.
-fn whole(
+fn suggest_networks(
     profile: &Profile,
     gpu: &Gpu,
     known: &[Layer],

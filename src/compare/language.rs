@@ -99,5 +99,7 @@ pub(super) fn show(rows: &[LanguageRow]) {
     };
     let header = ["device", "strategy", "basis of the prompt", "basis of the answer"];
     output::table(&header, output::distinct(rows.iter().map(basis)));
-    output::line("\nVerify on the device with the command that `coexec explore MODEL --device DEVICE` prints");
+    output::line(
+        "\nVerify on the device with the command that `coexec explore MODEL --device DEVICE` prints",
+    );
 }

@@ -8,7 +8,7 @@ use coexec_fit::validate::score::{Scored, worst};
 
 use super::{PROCESSORS, Phone, Picture};
 use crate::output::percent;
-use crate::validate::{COLUMNS, worth};
+use crate::validate::{COLUMNS, choice_summary};
 use crate::{Report, or_dash, output, points};
 
 /// Most reasons for unused rows that are listed.
@@ -109,7 +109,7 @@ fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize)
         }
     }
     if let Some(choices) = &phone.choices {
-        let _ = write!(text, "\n{}.\n", worth(choices));
+        let _ = write!(text, "\n{}.\n", choice_summary(choices));
     }
     let worst = worst(&phone.points, count);
     if !worst.is_empty() {

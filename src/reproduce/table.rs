@@ -81,7 +81,7 @@ fn heading(group: &Group, is_judged: bool) -> String {
     if disagreeing > 0 {
         parts.push(format!("{disagreeing} other than published"));
     }
-    let limit = said(*limit, unit);
+    let limit = limit_text(*limit, unit);
     if !limit.is_empty() {
         let verdict = match (is_judged, group.holds()) {
             (false, _) => "not judged",
@@ -96,11 +96,16 @@ fn heading(group: &Group, is_judged: bool) -> String {
 }
 
 /// A limit in words.
-fn said(limit: Limit, unit: &str) -> String {
+fn limit_text(limit: Limit, unit: &str) -> String {
     let parts = [("mean", limit.mean), ("median", limit.median), ("worst", limit.worst)];
-    let said = parts.iter().filter_map(|(what, value)| value.map(|value| format!("{what} {value} {unit}")));
-    let said = listed(said);
-    if limit.chosen_after_results { format!("{said}, chosen with the results known") } else { said }
+    let limit_text =
+        parts.iter().filter_map(|(what, value)| value.map(|value| format!("{what} {value} {unit}")));
+    let limit_text = listed(limit_text);
+    if limit.chosen_after_results {
+        format!("{limit_text}, chosen with the results known")
+    } else {
+        limit_text
+    }
 }
 
 fn line(row: &Row, measure: Measure) -> Vec<String> {
@@ -187,13 +192,13 @@ fn total(PaperEntry { report, only, .. }: &PaperEntry, group: &Group) -> Vec<Str
     let FactGroup { name, limit, measure, .. } = group.published;
     let unit = measure.unit();
     let number = |value: Option<f64>| or_dash(value.map(|value| format!("{value:.1} {unit}")));
-    let said = said(*limit, unit);
-    let verdict = match (said.is_empty(), group.holds()) {
+    let limit_text = limit_text(*limit, unit);
+    let verdict = match (limit_text.is_empty(), group.holds()) {
         _ if only.is_some() => "not judged",
         (_, false) => "missed",
         (true, true) => "",
         (false, true) => "holds",
     };
     let (mean, worst) = (number(summary.mean), number(summary.worst));
-    row![report.paper.name(), name, summary.predicted, summary.fitted, mean, worst, said, verdict]
+    row![report.paper.name(), name, summary.predicted, summary.fitted, mean, worst, limit_text, verdict]
 }

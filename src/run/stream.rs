@@ -19,7 +19,7 @@ pub(super) fn streaming(pipeline: &Pipeline) -> Streaming {
 }
 
 /// The measured stream of `variant`, as a JSON record and as a sentence.
-pub(super) fn beside(
+pub(super) fn compared(
     streamed: &Streamed,
     pipeline: &Pipeline,
     scenario: &Scenario,

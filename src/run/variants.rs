@@ -43,7 +43,7 @@ pub(super) struct Processors {
 }
 
 /// Makes the variants of a scenario.
-pub(super) struct Maker<'a> {
+pub(super) struct VariantMaker<'a> {
     pub(super) scenario: &'a Scenario,
     /// Core sets on which operators are timed alone.
     pub(super) cores: Vec<CoreSet>,
@@ -69,7 +69,7 @@ impl Processors {
     }
 }
 
-impl Maker<'_> {
+impl VariantMaker<'_> {
     /// Groups of variants: the workload as a whole, then each operator alone; for a set of operators,
     /// one group each. `plan` is that of a file, if any.
     pub(super) fn groups(&self, plan: Option<&Plan>) -> Result<Vec<Vec<Candidate>>> {
@@ -79,10 +79,10 @@ impl Maker<'_> {
             Workload::Applications(_) => Err(applications::not_run(&scenario.name)),
             Workload::Set(operators) => operators
                 .iter()
-                .map(|operator| self.whole(std::slice::from_ref(operator), None, Measure::Operators))
+                .map(|operator| self.workload_group(std::slice::from_ref(operator), None, Measure::Operators))
                 .collect(),
             Workload::Model(stages) => {
-                let mut groups = vec![self.whole(stages, plan, scenario.measure)?];
+                let mut groups = vec![self.workload_group(stages, plan, scenario.measure)?];
                 let placements = groups[0]
                     .first()
                     .map_or(Vec::new(), |candidate| candidate.variant.plan.placements.clone());
@@ -95,7 +95,12 @@ impl Maker<'_> {
     }
 
     /// The plan, and each processor alone; for a single operator, also cuts and every core set.
-    fn whole(&self, stages: &[Stage], plan: Option<&Plan>, measure: Measure) -> Result<Vec<Candidate>> {
+    fn workload_group(
+        &self,
+        stages: &[Stage],
+        plan: Option<&Plan>,
+        measure: Measure,
+    ) -> Result<Vec<Candidate>> {
         let scenario = self.scenario;
         let mut simulator = Simulator::new(&scenario.device, scenario.library);
         // For a single operator, the plan is chosen by the time that the host's clock will measure.
@@ -110,13 +115,13 @@ impl Maker<'_> {
         };
         let mut plans = Vec::from_iter(plan.clone());
         if self.processors.gpu {
-            plans.push(self.everywhere(stages, Placement::GPU));
+            plans.push(self.uniform_plan(stages, Placement::GPU));
         }
         if let [stage] = stages {
-            plans.extend(self.cuts(stage).map(|cut| self.everywhere(stages, cut)));
+            plans.extend(self.cuts(stage).map(|cut| self.uniform_plan(stages, cut)));
         }
         if self.processors.cpu && (stages.len() == 1 || !self.predicts) {
-            plans.extend(self.cores.iter().map(|&cores| self.everywhere(stages, Placement::cpu(cores))));
+            plans.extend(self.cores.iter().map(|&cores| self.uniform_plan(stages, Placement::cpu(cores))));
         } else if self.processors.cpu {
             let options = SearchOptions {
                 strategy: Strategy::CpuOnly,
@@ -155,7 +160,7 @@ impl Maker<'_> {
             Candidate { variant, ran, operator: operator.clone(), is_plan: false, predicted_us }
         };
         let mut group: Vec<Candidate> = distinct(plans).into_iter().map(candidate).collect();
-        let by_host = group.iter().find_map(|candidate| self.by_host(candidate, simulator));
+        let by_host = group.iter().find_map(|candidate| self.timed_by_host(candidate, simulator));
         group.extend(by_host);
         group
     }
@@ -176,7 +181,7 @@ impl Maker<'_> {
             let gpu = self.processors.gpu.then_some(Placement::GPU);
             let cpu = self.cores.iter().filter(|_| self.processors.cpu).map(|&cores| Placement::cpu(cores));
             let placements = cut.into_iter().chain(gpu).chain(cpu);
-            let plans = placements.map(|placement| self.everywhere(&alone, placement)).collect();
+            let plans = placements.map(|placement| self.uniform_plan(&alone, placement)).collect();
             groups.push(self.group(&mut simulator, &alone, plans, Measure::Operators));
         }
         groups
@@ -195,7 +200,7 @@ impl Maker<'_> {
         let axes = [(Axis::Channels, channels), (Axis::Height, rows)];
         axes.into_iter().flat_map(move |(axis, all)| {
             let all = all.unwrap_or(0);
-            self.places(all, axis.unit()).flat_map(move |first| {
+            self.evenly_spaced(all, axis.unit()).flat_map(move |first| {
                 let extents = [first, all - first];
                 self.cores.iter().map(move |&cores| Placement::cpu_and_gpu(axis, cores, extents))
             })
@@ -203,14 +208,14 @@ impl Maker<'_> {
     }
 
     /// Evenly spaced multiples of `unit` between 0 and `all`, both excluded.
-    fn places(&self, all: u32, unit: u32) -> impl Iterator<Item = u32> {
+    fn evenly_spaced(&self, all: u32, unit: u32) -> impl Iterator<Item = u32> {
         let count = self.splits;
         (1..=count)
             .map(move |cut| (u64::from(all / unit) * u64::from(cut) / u64::from(count + 1)) as u32 * unit)
             .filter(move |&place| place > 0 && place < all)
     }
 
-    fn everywhere(&self, stages: &[Stage], placement: Placement) -> Plan {
+    fn uniform_plan(&self, stages: &[Stage], placement: Placement) -> Plan {
         Plan::new(self.scenario.options.synchronisation, vec![placement; stages.len()])
     }
 
@@ -237,7 +242,7 @@ impl Maker<'_> {
 
     /// The same operator on the GPU alone, timed by the host's clock with its copies included: the
     /// baseline of cuts. None if the candidate is anything else, or already timed by the host.
-    fn by_host(&self, candidate: &Candidate, simulator: &mut Simulator<'_>) -> Option<Candidate> {
+    fn timed_by_host(&self, candidate: &Candidate, simulator: &mut Simulator<'_>) -> Option<Candidate> {
         let is_alone = candidate.operator.is_some() && candidate.ran == ExecutedOn::Gpu;
         if !is_alone || candidate.variant.clock == Clock::Host {
             return None;

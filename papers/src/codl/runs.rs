@@ -86,20 +86,20 @@ impl PlannedRun {
 pub(super) struct Runs {
     phones: Vec<Profile>,
     /// Ratio of GPU kernels' times on buffers to those on images, on Snapdragons.
-    slower: f64,
+    buffer_slowdown: f64,
     models: Vec<Vec<Stage>>,
     done: HashMap<(usize, usize, System), PlannedRun>,
 }
 
 impl Runs {
-    /// Prepares the phones and models; on Snapdragons, GPU kernels take `slower` times as long on
-    /// buffers as on images.
-    pub(super) fn new(inputs: &Inputs, slower: f64) -> Result<Self> {
+    /// Prepares the phones and models; on Snapdragons, GPU kernels take `buffer_slowdown` times as long
+    /// on buffers as on images.
+    pub(super) fn new(inputs: &Inputs, buffer_slowdown: f64) -> Result<Self> {
         let phones = PHONES.iter().map(|(name, _)| Ok(inputs.profile(name)?.clone()));
         let models = MODELS.iter().map(|(name, _)| Ok(in_sequence(stages(inputs.stand_in.unwrap_or(name))?)));
         Ok(Self {
             phones: phones.collect::<Result<_>>()?,
-            slower,
+            buffer_slowdown,
             models: models.collect::<Result<_>>()?,
             done: HashMap::new(),
         })
@@ -125,10 +125,10 @@ impl Runs {
         let copied = is_copied.then(|| self.of(phone, model, System::Codl)).transpose()?;
         let mut profile = self.phones[phone].clone();
         if phone < SNAPDRAGONS && matches!(system, System::MuLayer | System::ImagePlanOnBuffers) {
-            move_to_buffers(&mut profile, self.slower);
+            move_to_buffers(&mut profile, self.buffer_slowdown);
         }
         if system == System::Bound {
-            stop_sharing(&mut profile);
+            make_sharing_free(&mut profile);
         }
         let run = run(&profile, &self.models[model], system, copied.map(|run| run.plan))?;
         self.done.insert(key, run.clone());
@@ -201,15 +201,15 @@ fn in_sequence(mut stages: Vec<Stage>) -> Vec<Stage> {
     stages
 }
 
-/// Moves the phone's GPU kernels to buffers: everything but the launch takes `slower` times as
+/// Moves the phone's GPU kernels to buffers: everything but the launch takes `buffer_slowdown` times as
 /// long, and no data is transformed.
-fn move_to_buffers(profile: &mut Profile, slower: f64) {
+fn move_to_buffers(profile: &mut Profile, buffer_slowdown: f64) {
     if let Some(gpu) = &mut profile.gpu {
         for &table in KernelTable::ALL {
             let Some(parameters) = gpu.parameters_mut(table) else { continue };
             for (key, quantity) in parameters.quantities {
                 if key != "launch_us" && (key.ends_with("_us") || key.ends_with("_us_per_byte")) {
-                    quantity.value *= slower;
+                    quantity.value *= buffer_slowdown;
                 }
             }
         }
@@ -219,7 +219,7 @@ fn move_to_buffers(profile: &mut Profile, slower: f64) {
 }
 
 /// Makes sharing data free on the phone.
-fn stop_sharing(profile: &mut Profile) {
+fn make_sharing_free(profile: &mut Profile) {
     let sync = &mut profile.sync;
     for cost in [&mut sync.map, &mut sync.unmap, &mut sync.transform] {
         cost.fixed_us.value = 0.0;

@@ -24,7 +24,7 @@ const STANDSTILL: f64 = 2.0;
 const LONGEST: u32 = 3;
 
 /// Mutual slowdown of the game and one request of the model.
-struct Beside {
+struct Contention {
     /// Speed that the model loses, in percent.
     slowdown_percent: f64,
     /// Frames per second that the game shows meanwhile.
@@ -39,12 +39,12 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     };
     let game = games.iter().find(|application| matches!(application.job, Job::Frames(_)));
     let game = bundled(game, || format!("{SCENARIO} has no frames"))?;
-    let phases = |strategy| -> Result<[Beside; 2]> {
+    let phases = |strategy| -> Result<[Contention; 2]> {
         let task = task(LLAMA_8B, [PROMPT, TOKENS]);
         let plan = runs.plan(&task, strategy)?;
         let prompt = price_prompt(Conversation::new(runs.device, runs.library(), &task), 0, &plan)?;
         let answer = price_tokens(Conversation::new(runs.device, runs.library(), &task), (0, TOKENS), &plan)?;
-        Ok([beside(runs, &prompt, game)?, beside(runs, &answer, game)?])
+        Ok([contend(runs, &prompt, game)?, contend(runs, &answer, game)?])
     };
     let [gpu, layer, tensor] = [S::GpuOnly, S::HeteroLayer, S::HeteroTensor].map(phases);
     let ([gpu, tensor], [layer, _]) = ([gpu?, tensor?], layer?);
@@ -62,14 +62,15 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     comparison.finding(id("gpu-only-prefill-plus-game/game-fps"), text, gpu_reading < STANDSTILL);
     let asked = 1.0 / game.arrivals.period().as_seconds();
     let [reading, answering] = [reading, answering].map(|phase| phase.frames_per_second);
-    let text = format!("of {asked:.0} frames per second, {reading:.0} during prefill, {answering:.0} during decode");
+    let text =
+        format!("of {asked:.0} frames per second, {reading:.0} during prefill, {answering:.0} during decode");
     let is_unaffected = reading.min(answering) > asked - 0.5;
     comparison.finding(id("hetero-tensor-plus-game/game-fps"), text, is_unaffected);
     Ok(())
 }
 
 /// Simulates one request of the model together with the frames of `game`, both starting at time zero.
-fn beside(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Result<Beside> {
+fn contend(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Result<Contention> {
     let Job::Frames(frames) = &game.job else { return Err(SimulateError::NothingToUse.into()) };
     let period = game.arrivals.period();
     let frames = frames.request(runs.device, period)?;
@@ -92,7 +93,7 @@ fn beside(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Result
     // A frame is due when its whole period has passed.
     let due = (end.0 / period.0).max(1) as f64;
     let shown = of(1).filter(|frame| frame.finish <= end).count() as f64;
-    Ok(Beside {
+    Ok(Contention {
         slowdown_percent: 100.0 * (1.0 - alone.0 as f64 / end.0.max(1) as f64),
         frames_per_second: (shown / due).min(1.0) / period.as_seconds(),
     })
