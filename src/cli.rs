@@ -59,7 +59,7 @@ pub(crate) struct Common {
     /// Print only errors on standard error
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// Threads for independent simulations [default: one per processor]; results do not depend on it
+    /// Threads for independent simulations (default: one per processor); results do not depend on it
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) jobs: Option<u16>,
 }
@@ -109,7 +109,7 @@ pub(crate) enum Command {
 /// `coexec devices`.
 #[derive(Debug, Args)]
 pub(crate) struct Devices {
-    /// Profile to show: a bundled name, an alias, or a file [default: list all]
+    /// Profile to show: a bundled name, an alias, or a file (default: list all)
     pub(crate) name: Option<String>,
 }
 

@@ -14,11 +14,11 @@ use crate::ScenarioOptions;
 #[derive(Debug, Args)]
 pub(crate) struct OpenClDevice {
     /// OpenCL device to use as the GPU, each half an index or a part of the name
-    /// [default: the first GPU, else the first device]
+    /// (default: the first GPU, else the first device)
     #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "", hide_default_value = true)]
     pub(crate) opencl: String,
-    /// Compute units of the OpenCL device to use as the GPU [default: all, or half if the device
-    /// consists of this machine's cores]; remaining cores of this machine are the CPU
+    /// Compute units of the OpenCL device to use as the GPU (default: all, or half if the device
+    /// consists of this machine's cores); remaining cores of this machine are the CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) gpu_cores: Option<u32>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) device: OpenClDevice,
     /// CPU core sets to time operators on alone, in addition to the plan's, such as 1large2med
-    /// [default: all that a search may use]
+    /// (default: all that a search may use)
     #[arg(long, value_name = "CORES", value_delimiter = ',')]
     pub(crate) cores: Vec<String>,
     /// For scenarios of single operators: also time N evenly spaced cuts of each, to find its best cut
@@ -54,7 +54,7 @@ pub(crate) struct Run {
     /// Repetitions of each variant
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=100_000))]
     pub(crate) repetitions: u32,
-    /// Stop starting new measurements after this many seconds [default: no limit]; operators are
+    /// Stop starting new measurements after this many seconds (default: no limit); operators are
     /// measured in random order
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) time_limit: Option<Duration>,
@@ -88,13 +88,13 @@ pub(crate) struct Probe {
     /// Measure fewer layers and repetitions, in under two minutes
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Name of the profile [default: the file's name]
+    /// Name of the profile (default: the file's name)
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Time budget of all measurements, in seconds [default: 1080; 90 with --quick]
+    /// Time budget of all measurements, in seconds (default: 1080; 90 with --quick)
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=SECONDS_PER_DAY))]
     pub(crate) time_limit: Option<u64>,
-    /// Date to write into the profile [default: today, UTC]
+    /// Date to write into the profile (default: today, UTC)
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = date)]
     pub(crate) date: Option<String>,
     /// Exit with status 3 if the mean error on held-out layers, or the spread of one layer's times,

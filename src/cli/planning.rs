@@ -24,7 +24,7 @@ pub(crate) struct ScenarioOptions {
     overrides: Overrides,
     #[command(flatten)]
     how: ModelOptions,
-    /// How to find the plan [default: the scenario's; else optimal for a model of operators]
+    /// How to find the plan (default: the scenario's; else optimal for a model of operators)
     #[arg(long, value_name = "NAME|all", value_parser = one_or_all::<Strategy>())]
     pub(crate) strategy: Option<OneOrAll<Strategy>>,
 }
@@ -210,7 +210,7 @@ pub(crate) struct Explore {
     /// profile that states the same percentage
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) profile_error: Option<f64>,
-    /// Operator that --plot shows [default: the first that is cut, else the first that can be]
+    /// Operator that --plot shows (default: the first that is cut, else the first that can be)
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,
 }
@@ -260,25 +260,25 @@ pub(crate) struct Compare {
     /// Strategy that the gains of `optimal` are relative to
     #[arg(long, value_name = "NAME", value_enum, default_value_t = COMPARED_WITH)]
     pub(crate) baseline: Strategy,
-    /// What plans minimise [default: latency]
+    /// What plans minimise (default: latency)
     #[arg(long, value_enum)]
     pub(crate) objective: Option<Objective>,
-    /// How processors synchronise [default: the scenario's, else svm-polling]
+    /// How processors synchronise (default: the scenario's, else svm-polling)
     #[arg(long, value_enum)]
     pub(crate) synchronisation: Option<Mechanism>,
-    /// CPU kernels whose times are predicted [default: xnnpack; coexec if the profile has only
-    /// coexec's]
+    /// CPU kernels whose times are predicted (default: xnnpack; coexec if the profile has only
+    /// coexec's)
     #[arg(long, value_enum)]
     pub(crate) library: Option<Library>,
-    /// Most CPU threads a plan may use [default: the scenario's, else 3]
+    /// Most CPU threads a plan may use (default: the scenario's, else 3)
     #[arg(long, value_name = "N|all")]
     pub(crate) threads: Option<Threads>,
-    /// Step between the cuts that searches try, in output channels [default: the scenario's, else 8];
+    /// Step between the cuts that searches try, in output channels (default: the scenario's, else 8);
     /// `optimal` tries every channel, and cuts along the height have their own step
     #[arg(long, value_name = "CHANNELS")]
     pub(crate) step: Option<u32>,
-    /// Search time that `optimal` may spend on its plan and its bound [default: the scenario's, else
-    /// normal]
+    /// Search time that `optimal` may spend on its plan and its bound (default: the scenario's, else
+    /// normal)
     #[arg(long, value_enum)]
     pub(crate) effort: Option<Effort>,
     /// Write a picture of the gains of `optimal` over the baseline, models by devices (.svg or .png)

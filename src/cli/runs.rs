@@ -17,16 +17,16 @@ pub(crate) struct Runs {
     /// Measured runs: a file or folder in one of the formats of --format
     #[arg(long = "runs", value_name = "PATH")]
     pub(crate) path: Option<PathBuf>,
-    /// Format of the runs [default: coexec for a file or a folder with runs.csv, ai-hub for a folder
-    /// with measurements.csv, else mobile-ml-benchmark]
+    /// Format of the runs (default: coexec for a file or a folder with runs.csv, ai-hub for a folder
+    /// with measurements.csv, else mobile-ml-benchmark)
     #[arg(long, value_enum)]
     pub(crate) format: Option<RunFormat>,
     /// Device to read from a data set of several: a column name of mobile-ml-benchmark, such as pixel4
     /// in `pixel4|gpu|float`, or a chip of ai-hub, such as 8gen3
     #[arg(long, value_name = "NAME")]
     pub(crate) device_column: Option<String>,
-    /// CPU kernels that the runs were made with [default: xnnpack for runs of other tools; else ruy, or
-    /// coexec if the profile has only coexec's tables]
+    /// CPU kernels that the runs were made with (default: xnnpack for runs of other tools; else ruy, or
+    /// coexec if the profile has only coexec's tables)
     #[arg(long, value_enum)]
     pub(crate) library: Option<Library>,
 }
@@ -136,7 +136,7 @@ pub(crate) struct Report {
     /// Folder for the page, accuracy.md, and its pictures; created if missing
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Profiles to report on [default: every bundled profile with runs]
+    /// Profiles to report on (default: every bundled profile with runs)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
     /// Prior of the kernel parameters, as for `calibrate`
