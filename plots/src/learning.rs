@@ -100,7 +100,7 @@ mod tests {
         learning_curve(&points).unwrap()
     }
 
-    /// The points of a series of it.
+    /// The points of a series of [`figure`].
     fn points(index: usize) -> Vec<(f64, f64)> {
         match &figure().items[index] {
             Item::Series(series) => series.points.clone(),
