@@ -77,7 +77,7 @@ fn a_learning_curve_needs_networks_to_keep_out() {
     let folder = tempfile::tempdir().unwrap();
     write_runs(folder.path());
     let line = words(CALIBRATE).chain(["--learning-curve", "curve.csv"]);
-    coexec_in(folder.path(), line).assert_refused(&["keeps 20 networks out"]);
+    coexec_in(folder.path(), line).assert_refused(&["holds out 20 networks"]);
     // Each row is its own network, so that there are enough networks.
     let path = folder.path().join("runs/tflite_cnn_ops_gpu.csv");
     let table = fs::read_to_string(&path).unwrap();
