@@ -1,4 +1,4 @@
-//! Which plan `coexec explore` advises where the profile's times are off, and how it says so.
+//! Which plan `coexec explore` advises given the profile's errors, and the sentences that explain it.
 
 use coexec_sim::explore::advice::{
     self, CONFIDENCE, Certainty, Regret, Regrets, Robust, Sensitivity, best_single, sensitivities,
@@ -12,32 +12,34 @@ use crate::output::{listed, percent, row};
 use crate::trust::streamed;
 use crate::{Explore, Failure, OneOrAll, Result, Trust, output};
 
-/// What is advised, and why.
+/// The advised plan, and why it is advised.
 pub(crate) struct Advice {
-    /// With the plan advised for its plan.
+    /// The answer, whose plan is the advised one.
     pub(crate) answer: Answer,
-    /// What the search found, where that is not advised.
+    /// The plan found by the search, if a single processor is advised instead.
     pub(crate) instead: Option<Found>,
-    /// How sure it is that the plan found is faster than the best processor alone.
+    /// How certain it is that the plan found beats the best single processor; none if there is nothing
+    /// to compare.
     pub(crate) certainty: Option<Certainty>,
     pub(crate) robust: Option<RobustEntry>,
-    /// How far the plan advised may be off.
+    /// Interval and basis of the advised plan's prediction.
     pub(crate) trust: Trust,
 }
 
-/// What a choice by regret says of the plan that is best if every value holds, and of its own.
+/// Result of a choice by regret, compared with the nominal plan: the best one under the profile's
+/// nominal values.
 #[derive(Serialize)]
 pub(crate) struct RobustEntry {
     by: Regret,
     #[serde(flatten)]
     robust: Robust,
-    /// Nominal latency of the chosen plan over that of the nominal one.
+    /// Latency of the chosen plan over that of the nominal plan, both under nominal values.
     relative_to_nominal: f64,
-    /// What the gain of the nominal plan over the best processor alone hangs on, most first.
+    /// Sensitivities of the nominal plan's gain over the best single processor, largest first.
     sensitivities: Vec<Sensitivity>,
 }
 
-/// What to advise of what was found.
+/// Chooses the plan to advise, given the search's answer and the profile's errors.
 pub(crate) fn of(
     options: &Explore,
     scenario: &Scenario,
@@ -65,7 +67,7 @@ pub(crate) fn of(
     }
     let trust = |plan: &Plan| Trust::of(simulator, (stages, plan), pipeline, errors);
     let mut own = trust(&answer.plan)?;
-    // The processor that takes least time for a batch alone has the shortest period as well.
+    // The single processor with the least latency also has the shortest period.
     let single = best_single(&answer, &answer.plan).filter(|_| is_latency);
     // A plan that takes as long as one processor alone is neither faster nor slower.
     let as_long = |single: &&Found| single.prediction.latency == answer.prediction.latency;
@@ -87,8 +89,8 @@ pub(crate) fn of(
     Ok(Advice { answer, instead, certainty: Some(certainty), robust, trust: own })
 }
 
-/// Refuses what asks for draws of errors, of what advises by them for some workloads `only`; --nominal says what is
-/// done of all others.
+/// Refuses the options that need draws of errors, which are supported `only` for some workloads.
+/// `--nominal` is accepted: it describes what other workloads do anyway.
 pub(crate) fn refuse(options: &Explore, only: &str) -> Result {
     let of_draws = [
         ("--robust", options.robust.is_some()),
@@ -99,7 +101,7 @@ pub(crate) fn refuse(options: &Explore, only: &str) -> Result {
 }
 
 impl Advice {
-    /// How sure it is, in a line.
+    /// How certain the advice is, in one sentence.
     pub(crate) fn sentence(&self, confidence: f64) -> Option<String> {
         let certainty = self.certainty?;
         let Certainty { over, draws, faster, .. } = certainty;
@@ -126,7 +128,7 @@ impl Advice {
         Some(format!("Faster than {over} in {}{advice}", part(faster)))
     }
 
-    /// What the choice by regret says, in a table and a line.
+    /// Prints the regrets and the sensitivities of a choice by regret.
     pub(crate) fn tell_robust(&self) {
         let Some(RobustEntry { robust, relative_to_nominal, sensitivities, .. }) = &self.robust else {
             return;

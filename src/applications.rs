@@ -1,4 +1,5 @@
-//! Several applications at once: what becomes of their requests, and the plans that are best for all of them.
+//! Several applications at once: how their requests are served, and the plans that are best for all of
+//! them together.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -20,10 +21,10 @@ use crate::{
     output,
 };
 
-/// How much of a run its timeline shows: six frames of a camera.
+/// Length of the timeline shown: 200 ms, six frames of a camera.
 const SHOWN: Picos = Picos(200_000_000_000);
 
-/// That several applications are simulated only.
+/// The failure of running a scenario of several applications, which can only be simulated.
 pub(crate) fn not_run(scenario: &str) -> Failure {
     Failure::usage(
         format!("{scenario} has several applications, which coexec simulates but does not run together"),
@@ -96,7 +97,7 @@ fn refuse(options: &[(&str, bool)], help: &str) -> Result {
     Failure::where_given(options, "of one model, not of several applications", help)
 }
 
-/// Where the plan of each application is written: its name is put behind that of the file.
+/// The plan file of each application: `out` with the application's name appended to the stem.
 fn plan_paths(applications: &Applications, out: Option<&Path>) -> Result<Vec<PathBuf>> {
     let Some(out) = out else { return Ok(Vec::new()) };
     let (stem, ending) = (stem(out), out.extension().unwrap_or_default().to_string_lossy());
@@ -133,7 +134,7 @@ fn heading(scenario: &Scenario, applications: &Applications) {
     ));
 }
 
-/// The plans found beside those as if each application were alone.
+/// Prints the plans found, compared with planning each application as if it were alone.
 fn compare(together: &Together) {
     let Together { found, as_if_alone, considered, is_complete } = together;
     let rows = found.served.applications.iter().zip(&as_if_alone.served.applications);
@@ -147,13 +148,13 @@ fn compare(together: &Together) {
         (found.cost, as_if_alone.cost);
     let choices = if *considered == 1 { "choice of plans was" } else { "choices of plans were" };
     output::line(&format!(
-        "\nKnowing each other, applications take {now:.2} times what each takes alone under its own plan, the best \
-         unless one is given, on average; planned as if alone {before:.2} times. {considered} {choices} simulated\n"
+        "\nPlanned together, applications take on average {now:.2} times as long as each alone under its own plan (the \
+         best unless one is given); planned as if alone, {before:.2} times. {considered} {choices} simulated\n"
     ));
     if !is_complete {
         output::line(&format!(
-            "The search ended there: its choices may have {MOST_SEARCHED} commands together; a shorter duration_s allows \
-             more of them\n"
+            "The search stopped at its limit of {MOST_SEARCHED} simulated commands; a shorter duration_s allows more \
+             choices\n"
         ));
     }
 }
@@ -166,7 +167,7 @@ fn missed(report: &ApplicationReport) -> String {
     or_dash(report.deadline_miss_percent.map(percent))
 }
 
-/// What became of the requests, how busy processors were, and the begin of the run.
+/// Prints how requests were served, how busy processors were, and the start of the timeline.
 fn tell(choice: &Choice, timeline: &Timeline) {
     let Choice { served, plans, .. } = choice;
     let columns: [Column<(&ApplicationReport, &str)>; 12] = [

@@ -1,4 +1,4 @@
-//! `coexec calibrate`: measured runs into the values of a device profile.
+//! `coexec calibrate`: fits the values of a device profile to measured runs.
 
 pub(crate) mod fit;
 mod learning;
@@ -25,8 +25,8 @@ use crate::{
 };
 use fit::{Fitted, Options, fit};
 
-/// Runs below which a fit is more its prior than its runs: the bundled phones' kernels have
-/// six values each, and eight kernels are common.
+/// Number of runs below which a fit is mostly its prior: a bundled phone's kernels have six values
+/// each, and eight kernels are common.
 const FEW_RUNS: usize = 50;
 
 pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
@@ -38,18 +38,19 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
     }
 }
 
-/// How many times longer or shorter than a base predicts runs may be: networks take 17 times as long on the slowest phone's
-/// smallest core as on two of the fastest phone, and 15 times on its GPU (`data/mobile-ml-benchmark`). A wrong unit makes it 1,000.
+/// Largest plausible ratio between measured and predicted times: networks take 17 times as long on the
+/// slowest phone's smallest core as on two of the fastest phone's, and 15 times as long on its GPU
+/// (`data/mobile-ml-benchmark`). A wrong unit makes it 1,000.
 const LARGEST_RATIO: f64 = 30.0;
 
-/// Fits `profile` to the runs, and writes it to `out`.
+/// Fits `profile` to the runs of `options`, and writes it to `out`.
 fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result {
     let prior = Chosen::of(&options.prior)?;
     let runs = runs::path(&options.runs)?;
     let others = [options.points.as_deref(), options.learning_curve.as_deref()];
     output::check_all_apart(&others, &[runs, Path::new(&options.base)])?;
     output::check_apart(out, runs)?;
-    let measured = drawn(&profile, options, common)?;
+    let measured = runs_to_fit(&profile, options, common)?;
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let progress = Progress::new(common);
     let curve = || learning::curve(&profile, &measured.runs.gpu, &prior, options, &progress);
@@ -62,17 +63,17 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
         library: runs::library(&profile, &options.runs),
         seed: options.seed,
     };
-    let stated = stated(&profile, &measured, how.library, common);
+    let stated = plausible_stated(&profile, &measured, how.library, common);
     let mut fitted = fit(&mut profile, &measured, &how, &progress)?;
     fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
     let errors = score(&fitted.held_out);
     drop(progress);
     runs::name_left_out("not fitted", &fitted.left_out, common);
-    let stated = still_true(stated, &fitted, common);
+    let stated = without_contradicted(stated, &fitted, common);
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {
         source,
-        // Of all of them: where some are drawn, none of the others is new to who chose them.
+        // The digest covers all runs, also those not drawn: they are not independent of the choice.
         runs_digest: Some(measured.digest.clone()),
         date: options.date.clone(),
         error: with_stated(errors.iter().map(|scored| scored.group.clone()).collect(), stated),
@@ -87,13 +88,13 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
             groups: errors,
             tables: fitted.tables,
             cpu_tables: fitted.cpu_tables,
-            /// What a whole inference on the GPU takes beside its launches.
+            /// Parameters of the host's part of a whole inference on the GPU.
             host: fitted.host,
-            /// The rates of the NPU's compiled graphs, or how much faster than the base's they are.
+            /// Rates of the NPU's compiled graphs, or their speedup over the base's.
             npu: fitted.npu,
-            /// Rows of the files that are no usable runs.
+            /// Rows of the files that are not usable runs.
             unusable: measured.runs.left_out,
-            /// Runs that nothing in the base describes.
+            /// Runs that the base cannot describe.
             undescribed: fitted.left_out,
         }));
         return Ok(());
@@ -104,9 +105,9 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     Ok(())
 }
 
-/// The errors that the base states, without those of processors whose runs are of other times than any device's of its kind, of
-/// which it warns.
-fn stated(profile: &Profile, measured: &Measured, library: Library, common: &Common) -> Vec<Group> {
+/// The errors that the base states. Those of a processor whose measured times are implausibly far from
+/// the base's are dropped, with a warning.
+fn plausible_stated(profile: &Profile, measured: &Measured, library: Library, common: &Common) -> Vec<Group> {
     let mut stated = profile.calibration.as_ref().map_or(Vec::new(), |calibration| calibration.error.clone());
     let points = validate(profile, &measured.runs, None, library).points;
     for processor in ProcessorKind::ALL {
@@ -116,8 +117,8 @@ fn stated(profile: &Profile, measured: &Measured, library: Library, common: &Com
         let ratio = median(&ratios).unwrap_or(1.0);
         if ratio.max(ratio.recip()) > LARGEST_RATIO {
             common.note(format_args!(
-                "warning: runs on the {} take {ratio:.3} times what the base predicts, further than any two devices are \
-                 apart: are they in microseconds, and of this device?",
+                "warning: runs on the {} take {ratio:.3} times as long as the base predicts, more than any two known \
+                 devices differ: are they in microseconds, and of this device?",
                 processor.label()
             ));
             stated.retain(|group| !is_of_it(&group.name));
@@ -126,14 +127,15 @@ fn stated(profile: &Profile, measured: &Measured, library: Library, common: &Com
     stated
 }
 
-/// What the base states, without that of kernels which the runs contradict; warns where inferences on the GPU do.
-fn still_true(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<Group> {
+/// The errors `stated` by the base, without those of GPU kernels that the runs contradict; warns if it
+/// is whole inferences that contradict them.
+fn without_contradicted(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<Group> {
     if fitted.contradicts_kernels {
         let [least, most] = HostPath::KERNEL_FACTORS;
         common.note(format_args!(
-            "warning: inferences on the GPU are further from what the profile's kernels take alone than clocks and caches \
-             explain (gpu.host.kernel_factor is from {least} to {most}): kernels that were not measured now are moved with \
-             them. Are the runs of this device, in the same precision?"
+            "warning: inferences on the GPU differ from the sum of the profile's kernel times by more than clocks and \
+             caches explain (gpu.host.kernel_factor is {least} to {most}): kernels without runs are scaled to match. Are \
+             the runs of this device, in the same precision?"
         ));
     }
     if fitted.contradicts_kernels || fitted.tables.iter().any(|fit| fit.is_of_base == Some(false)) {
@@ -144,9 +146,9 @@ fn still_true(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<G
     stated
 }
 
-/// The errors that were found, and what the base states of what nothing was found of; worst first. Kernels of a
-/// GPU are found together, those of a CPU by number format and kind of core set; whole networks, language models, cuts and
-/// plans each by other runs.
+/// The errors found, and those the base states for groups without any found; worst first. GPU kernels
+/// count as one group, CPU kernels are grouped by number format and kind of core set; whole networks,
+/// language models, cuts and plans are groups of their own.
 fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
     let on_cpu = |name: &ErrorGroup| (name.processor() == Some(ProcessorKind::Cpu)).then(|| kind(name));
     let is_alike =
@@ -158,20 +160,20 @@ fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
     errors
 }
 
-/// The runs to fit to, as many as are asked for; warns where there are so few that they decide little.
-fn drawn(profile: &Profile, options: &Calibrate, common: &Common) -> Result<Measured> {
+/// The runs to fit to, reduced to the requested number; warns if there are too few for a fit.
+fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Result<Measured> {
     let mut measured = runs::measured(profile, runs::path(&options.runs)?, &options.runs, common)?;
     if !measured.runs.answers.is_empty() {
         return Err(Failure::usage(
-            "times of language models set no value of a profile",
-            "compare them with it: `coexec validate`",
+            "a profile cannot be fitted to times of language models",
+            "compare them with its predictions: `coexec validate`",
         ));
     }
     let count = measured.runs.count();
     if count < FEW_RUNS {
         common.note(format_args!(
-            "warning: {} decide little, fewer than {FEW_RUNS}: most values stay what the prior says, and no error \
-             below is worth much",
+            "warning: {} (fewer than {FEW_RUNS}) determine little: most values stay at their prior, and the errors \
+             below are unreliable",
             why::counted(count as u64, "run")
         ));
     }
@@ -184,7 +186,7 @@ fn drawn(profile: &Profile, options: &Calibrate, common: &Common) -> Result<Meas
     Ok(measured)
 }
 
-/// A published number no longer sets a value that has been fitted.
+/// Removes from `used_fact` the keys that have been fitted: published numbers no longer set them.
 fn forget_used_facts(profile: &mut Profile, fitted: &Fitted) {
     let mut tables: Vec<String> =
         fitted.tables.iter().map(|fit| format!("gpu.{}", fit.table.key())).collect();
@@ -196,7 +198,7 @@ fn forget_used_facts(profile: &mut Profile, fitted: &Fitted) {
     profile.used_fact.retain(|fact| !fact.sets.is_empty());
 }
 
-/// Writes the profile and what else is asked for.
+/// Writes the profile, and the points and the learning curve if requested.
 fn write(
     profile: &Profile,
     fitted: &Fitted,

@@ -35,8 +35,8 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Those of this process. A negative number behind an option is its value, which the option itself refuses
-    /// where it has to be none.
+    /// Parses this process's arguments. A negative number after an option is parsed as its value, so
+    /// that the option's own range check reports it.
     pub(crate) fn of_process() -> Result<Self, clap::Error> {
         Self::from_arg_matches_mut(&mut with_negative_numbers(Self::command()).try_get_matches()?)
     }
@@ -50,23 +50,22 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_args(of_option).mut_subcommands(with_negative_numbers)
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// Print one JSON document on standard output and nothing else there
+    /// Print the result as one JSON document, and nothing else, on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Print no messages on standard error but errors
+    /// Print only errors on standard error
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// Threads for independent simulations, one a processor unless given; the result
-    /// is the same for any number
+    /// Threads for independent simulations (default: one per processor); results do not depend on it
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) jobs: Option<u16>,
 }
 
 impl Common {
-    /// Says on standard error what is no error.
+    /// Prints a message that is not an error on standard error, unless `--quiet`.
     pub(crate) fn note(&self, text: impl Display) {
         if !self.quiet {
             output::note(&text.to_string());
@@ -74,34 +73,34 @@ impl Common {
     }
 }
 
-/// What to do.
+/// The command to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the device profiles and scenarios, or show one profile with its sources
+    /// List device profiles and scenarios, or show one profile with its sources
     Devices(Devices),
-    /// Predict a scenario under a plan: latency, use of each processor, energy, timeline
+    /// Predict a scenario under one plan: latency, processor use, energy, timeline
     Simulate(Simulate),
-    /// Find who should compute what: the best CPU/GPU split, and why
+    /// Find the best plan: which processor computes what, and why
     Explore(Explore),
-    /// Set strategies side by side on many models and devices: who gains how much, and where
+    /// Compare strategies across many models and devices
     Compare(Compare),
-    /// Make a scenario of a model, ONNX or TensorFlow Lite
+    /// Convert an ONNX or TensorFlow Lite model to a scenario file
     Import(Import),
-    /// Measure a scenario under a plan on this machine, beside each processor alone
+    /// Measure a scenario on this machine, under a plan and on each processor alone
     Run(Run),
     /// Measure this machine and write its device profile
     Probe(Probe),
-    /// Make the profile of a device that nobody measured, from its specification
+    /// Build the profile of an unmeasured device from its specification
     Profile(Profile),
-    /// Fit a profile's GPU and CPU to measured runs
+    /// Fit a profile to measured runs
     Calibrate(Calibrate),
     /// Compare a profile's predictions with measured runs
     Validate(Validate),
-    /// Draw a figure from points or a learning curve that another command wrote
+    /// Draw a figure from the points or learning curve written by another command
     Plot(Plot),
-    /// Write the accuracy page: cross-validated errors of phones on a data set
+    /// Write the accuracy page: cross-validated prediction errors per device
     Report(Report),
-    /// Set what the papers published beside ours, number by number
+    /// Compare published numbers of five papers with coexec's predictions
     Reproduce(Reproduce),
     /// Print the JSON Schema of a file format
     Schema(Schema),
@@ -110,38 +109,39 @@ pub(crate) enum Command {
 /// `coexec devices`.
 #[derive(Debug, Args)]
 pub(crate) struct Devices {
-    /// Profile to show: a bundled name, an alias, or a file
+    /// Profile to show: a bundled name, an alias, or a file (default: list all)
     pub(crate) name: Option<String>,
 }
 
 /// `coexec import`.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// Model to read; its weights are not
+    /// Model to convert; its weights are not read
     #[arg(value_name = "MODEL.onnx|MODEL.tflite")]
     pub(crate) model: PathBuf,
-    /// Scenario to write
+    /// Scenario file to write
     #[arg(long, value_name = "SCENARIO.toml")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) how: ModelOptions,
 }
 
-/// How a model of another tool is imported.
+/// How a model file (ONNX, TFLite) is imported.
 #[derive(Debug, Args)]
 pub(crate) struct ModelOptions {
-    /// An extent that a model file leaves open, such as its batch or a sequence's length, or the number in an input
-    /// of one element
+    /// Set a dimension that the model file leaves open, such as the batch or the sequence length, or
+    /// the value of a one-element input; repeatable
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     dimensions: Vec<(String, u32)>,
-    /// Which function of a .tflite file that offers several, such as a language model's prompt and its next token
+    /// Signature to import from a .tflite file that has several, such as prefill and decode of a
+    /// language model
     #[arg(long, value_name = "NAME")]
     signature: Option<String>,
-    /// Put the closest operator in the place of one of a model file that has no counterpart
+    /// Replace operators that coexec does not support by the closest one it has
     #[arg(long)]
     skip_unknown: bool,
-    /// With --skip-unknown: how much of a model must have a counterpart, in percent of its nodes,
-    /// of what they read and write and of their multiply-adds
+    /// With --skip-unknown: percentage of the model that must be supported, of its nodes, of the
+    /// elements they read and write, and of their multiply-adds
     #[arg(
         long,
         value_name = "PERCENT",
@@ -153,7 +153,7 @@ pub(crate) struct ModelOptions {
 }
 
 impl ModelOptions {
-    /// These options for another command that reads the same model.
+    /// These options as typed, for another command that reads the same model.
     fn as_typed(&self) -> String {
         let dimensions = self.dimensions.iter();
         let dimensions =
@@ -183,7 +183,7 @@ impl ModelOptions {
     }
 }
 
-/// An argument as a shell takes it for one.
+/// Quotes an argument for a shell, if it needs quoting.
 fn quoted(argument: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(&byte);
     if !argument.is_empty() && argument.bytes().all(is_plain) {
@@ -192,7 +192,7 @@ fn quoted(argument: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", argument.replace('\'', r"'\''")))
 }
 
-/// The name of a dimension, and its extent.
+/// Parses `NAME=N`: the name of a dimension and its extent.
 fn dimension(text: &str) -> Result<(String, u32), String> {
     let extent =
         text.rsplit_once('=').and_then(|(name, extent)| Some((name.to_owned(), extent.parse().ok()?)));
@@ -203,21 +203,21 @@ fn dimension(text: &str) -> Result<(String, u32), String> {
 /// `coexec reproduce`.
 #[derive(Debug, Args)]
 pub(crate) struct Reproduce {
-    /// Paper, or all of them
+    /// Paper whose numbers are compared
     #[arg(value_parser = one_or_all::<Paper>(), ignore_case = true, default_value = "all")]
     pub(crate) paper: OneOrAll<Paper>,
-    /// Folder for the papers' figures, drawn from our numbers; made where there is none
+    /// Folder for the papers' figures redrawn from coexec's numbers; created if missing
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Folder of the mobile-ml-benchmark data set, from which EdgeSys24 is recomputed
+    /// Folder of the mobile-ml-benchmark data set, to recompute EdgeSys24 from
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// Run only every Nth operator of the sets that EPEW'25's means are over, for a quick
-    /// look: its limits are not judged then
+    /// For a quick look, run only every Nth operator of EPEW'25's operator sets; its limits are then
+    /// not judged
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) every: u32,
-    /// End with status 2 where predicted numbers are farther off than their limits, and say
-    /// which. Some are known to be: the groups that the summary calls missed
+    /// Exit with status 2 and list the groups whose predictions miss their limits. Some are known to:
+    /// those marked `missed` in the summary
     #[arg(long, conflicts_with = "every")]
     pub(crate) check: bool,
 }
@@ -225,7 +225,7 @@ pub(crate) struct Reproduce {
 /// `coexec schema`.
 #[derive(Debug, Args)]
 pub(crate) struct Schema {
-    /// The file format
+    /// File format
     #[arg(value_enum, value_name = "profile|scenario|plan|runs")]
     pub(crate) format: SchemaName,
 }

@@ -17,7 +17,7 @@ use crate::{Common, Compare, Failure, OneOrAll, Result, output};
 
 use language::LanguageRow;
 
-/// Gains over some of the rows.
+/// The gain over a named group of rows.
 #[derive(Debug, Serialize)]
 struct Group {
     name: String,
@@ -31,7 +31,7 @@ struct SkippedRow {
     reason: String,
 }
 
-/// What is asked, resolved.
+/// The strategies and the objective of a comparison.
 struct Task {
     strategies: Vec<Strategy>,
     baseline: Strategy,
@@ -42,8 +42,8 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result {
     let task = Task::new(options)?;
     let Rows { operators: rows, language_models, left_out } = rows(options, &task, common)?;
     if rows.is_empty() && !language_models.is_empty() {
-        let what = "of strategies for networks, not for language models, each of which has that of `explore`";
-        Failure::where_given(&options.of_networks(), what, "leave it out, or compare networks as well")?;
+        let what = "for networks: the strategy of a language model is the one that `explore` advises";
+        Failure::where_given(&options.of_networks(), what, "leave it out, or compare networks too")?;
     }
     if let Some(picture) = &options.plot {
         output::write(
@@ -55,16 +55,16 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result {
             objective: task.objective,
             baseline: task.baseline,
             rows: &rows,
-            /// Of language models.
+            /// Rows of language models.
             #[serde(skip_serializing_if = "output::is_nothing")]
             language_models: (!language_models.is_empty()).then_some(language_models),
-            /// What `optimal` gains over each other strategy, over all rows.
+            /// Gains of `optimal` over each other strategy, over all rows.
             gains: gains(&rows, Strategy::Optimal),
-            /// What it gains over the baseline on each device, smallest first.
+            /// Gains of `optimal` over the baseline on each device, smallest first.
             devices: groups(&rows, &task, |row| &row.device),
-            /// What it gains over the baseline for each model, smallest first.
+            /// Gains of `optimal` over the baseline for each model, smallest first.
             scenarios: groups(&rows, &task, |row| &row.scenario),
-            /// Rows that no strategy has a plan for, and why.
+            /// Models without any plan on a device, and why.
             left_out,
         }));
     } else {
@@ -100,18 +100,21 @@ impl Task {
     }
 }
 
-/// The strategy, unless it plans language models alone.
+/// The strategy, or a failure if it only plans language models.
 fn planned(strategy: Strategy) -> Result<Strategy> {
     if strategy.plans_operators() {
         return Ok(strategy);
     }
     Err(Failure::usage(
-        format!("{} is for language models, whose strategy is what `explore` advises", strategy.name()),
-        format!("name some of {}", listed(Strategy::of_operators().map(Strategy::name))),
+        format!(
+            "{} is for language models, whose strategy is the one that `explore` advises",
+            strategy.name()
+        ),
+        format!("choose from {}", listed(Strategy::of_operators().map(Strategy::name))),
     ))
 }
 
-/// One row for each model and device, in the order asked, by kind.
+/// One row for each model and device, in the order given, by kind.
 #[derive(Default)]
 struct Rows {
     operators: Vec<StrategyRow>,
@@ -134,7 +137,7 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
     let bundled = Profile::bundled()?;
     let devices = names(&options.devices, &|name| {
         let is_wanted = |device: &&Profile| match &device.gpu {
-            // What was carried over from others would tell of them again.
+            // A GPU transferred from other devices would count those twice.
             Some(gpu) => {
                 name == "all" || (gpu.memory.is_none() && gpu.conv_generic.basis != Basis::Transferred)
             }
@@ -148,8 +151,8 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
         .flat_map(|scenario| devices.iter().map(move |device| (scenario.as_str(), device.as_str())))
         .collect();
     common.note(format_args!("planning {} models on {} devices", scenarios.len(), devices.len()));
-    // Gathered before the first error is looked for: which one that is must not depend on
-    // the number of threads.
+    // All outcomes are collected first, so that the error reported does not depend on the number of
+    // threads.
     let outcomes: Vec<_> = pairs.par_iter().map(|pair| row(*pair, options, task)).collect();
     let mut rows = Rows::default();
     for outcome in outcomes {
@@ -165,7 +168,7 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
     Ok(rows)
 }
 
-/// Names, those of groups replaced by their members, each once.
+/// The names given, with groups such as `all` replaced by their members, without duplicates.
 fn names(given: &[String], members: &dyn Fn(&str) -> Option<Vec<String>>) -> Vec<String> {
     output::distinct(given.iter().flat_map(|name| members(name).unwrap_or_else(|| vec![name.clone()])))
 }
@@ -175,10 +178,8 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> Result<R
     let row = match &scenario.workload {
         Workload::Model(_) if streamed(&scenario).is_some() => {
             return Err(Failure::usage(
-                format!("{name} has a [pipeline], and periods from batch to batch are not compared here"),
-                format!(
-                    "compare them with `coexec explore {name} --strategy all`, or leave the [pipeline] out"
-                ),
+                format!("{name} has a [pipeline], whose periods this command does not compare"),
+                format!("use `coexec explore {name} --strategy all`, or leave the [pipeline] out"),
             ));
         }
         Workload::Model(stages) => {
@@ -193,7 +194,7 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> Result<R
         }
         Workload::Set(_) | Workload::Applications(_) => {
             return Err(Failure::usage(
-                format!("{name} is no model"),
+                format!("{name} is not a model"),
                 "compare networks, operators or language models; explore a set or applications by itself",
             ));
         }
@@ -204,7 +205,7 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> Result<R
     }))
 }
 
-/// What `optimal` gains over the baseline in each group of rows, smallest first.
+/// Gains of `optimal` over the baseline in each group of rows, smallest first.
 fn groups(rows: &[StrategyRow], task: &Task, name: impl Fn(&StrategyRow) -> &str) -> Vec<Group> {
     let names = output::distinct(rows.iter().map(&name));
     let group = |wanted: &str| {
@@ -217,7 +218,7 @@ fn groups(rows: &[StrategyRow], task: &Task, name: impl Fn(&StrategyRow) -> &str
     groups
 }
 
-/// That `optimal` gains enough over the baseline.
+/// Fails unless the mean gain of `optimal` over the baseline reaches the limit, in percent.
 fn check(rows: &[StrategyRow], task: &Task, limit: f64) -> Result {
     let baseline = task.baseline.name();
     let Some(Gain { mean_percent: mean, .. }) = gain(rows, Strategy::Optimal, task.baseline) else {

@@ -1,4 +1,4 @@
-//! The picture of latency against the cut of one operator.
+//! The figure of latency against the cut of one operator.
 
 use coexec_plots::palette::{BLUE, GREEN, INK, Shape, VERMILION};
 use coexec_plots::{Figure, Format, Mark, Unit};
@@ -15,8 +15,8 @@ const PLOT: (f64, f64) = (720.0, 380.0);
 const THIN: f64 = 1.5;
 const STRONG: f64 = 2.5;
 
-/// Draws latency against output channels for `operator`, or for the first that
-/// `plan` cuts, or that can be cut.
+/// Draws latency against the GPU's output channels for `operator`; by default for the first operator
+/// that `plan` cuts, else the first that can be cut.
 pub(crate) fn draw(
     format: Format,
     operator: Option<&str>,
@@ -27,7 +27,7 @@ pub(crate) fn draw(
     let (stage, placement) = shown(operator, scenario, plan)?;
     if placement.axis() == Some(Axis::Height) {
         return Err(Failure::usage(
-            format!("the plan cuts {} along its height, the plot is over channels", stage.name),
+            format!("the plan cuts {} along its height, but --plot shows cuts along channels", stage.name),
             "leave out --plot, or search with --strategy channel-split",
         ));
     }
@@ -39,7 +39,7 @@ pub(crate) fn draw(
     let lines = [
         ("GPU", (GREEN, THIN), series(&points, |point| point.gpu)),
         ("CPU", (BLUE, THIN), series(&points, |point| point.cpu)),
-        // What the figure is about.
+        // The main curve.
         ("together", (VERMILION, STRONG), series(&points, |point| point.together)),
     ];
     let times = lines.iter().flat_map(|(.., points)| points.iter().map(|point| point.1));
@@ -57,7 +57,7 @@ pub(crate) fn draw(
     Ok(figure.titled(&title, &subtitle).draw(format)?)
 }
 
-/// The operator to show, and what the plan does with it.
+/// The operator to show, and its placement in the plan.
 fn shown<'a>(operator: Option<&str>, scenario: &'a Scenario, plan: &Plan) -> Result<(&'a Stage, Placement)> {
     let mut cuttable = (scenario.stages().iter())
         .zip(plan.placements.iter().copied())
@@ -71,11 +71,11 @@ fn shown<'a>(operator: Option<&str>, scenario: &'a Scenario, plan: &Plan) -> Res
     found.ok_or_else(|| not_shown(operator, scenario, &names))
 }
 
-/// Candidates that are named, of more.
+/// Most candidates named in an error message.
 const MOST_NAMED: usize = 8;
 
-/// The failure where `operator` is not among `names`, those that can be cut along their
-/// output channels.
+/// The failure if `operator` is not among `names`, the operators that can be cut along their output
+/// channels.
 fn not_shown(operator: Option<&str>, scenario: &Scenario, names: &[String]) -> Failure {
     let problem = match operator {
         None => format!("no operator of {} can be cut along its output channels", scenario.name),
@@ -102,7 +102,7 @@ fn series(points: &[CurvePoint], time: fn(&CurvePoint) -> Option<Picos>) -> Vec<
     points.iter().filter_map(place).collect()
 }
 
-/// The name and the place of the cut that the plan makes.
+/// Legend and position of the plan's cut.
 fn mark(placement: Placement, points: &[CurvePoint]) -> Option<(String, (f64, f64))> {
     let (Axis::Channels, [cpu_channels, gpu_channels]) = placement.cpu_and_gpu_extents()? else {
         return None;

@@ -1,4 +1,4 @@
-//! How a delegate cuts a graph, in tables: its partitions, and what it leaves to the CPU and why.
+//! Tables of a delegate's partitions, and of the operators it leaves to the CPU, with the reason.
 
 use coexec_sim::Stage;
 use coexec_sim::explore::delegates::Partitioning;
@@ -6,7 +6,8 @@ use coexec_sim::explore::delegates::Partitioning;
 use crate::output;
 use crate::output::row;
 
-/// The partitions in the order in which they run, and what is left out; an empty line ends each table.
+/// Prints the partitions in execution order, and the operators left out; each table ends with an empty
+/// line.
 pub(crate) fn tell(partitioning: &Partitioning, stages: &[Stage]) {
     let Partitioning { delegate, partitions, left_out } = partitioning;
     let taken = partitions.iter().filter(|partition| partition.delegated).count();

@@ -1,5 +1,5 @@
-//! `coexec devices`: the profiles and scenarios there are, or one profile with
-//! the source of every value.
+//! `coexec devices`: lists the bundled profiles and scenarios, or shows one profile with the source of
+//! every value.
 
 use coexec_sim::Profile;
 use coexec_sim::scenario::{BundledKind, bundled};
@@ -37,10 +37,10 @@ fn list(common: &Common) -> Result {
     Ok(())
 }
 
-/// Characters of a GPU's name that a table has room for.
+/// Longest GPU name that the table has room for, in characters.
 const MOST_OF_A_NAME: usize = 20;
 
-/// The beginning of a long name; `coexec devices NAME` shows all of it.
+/// Truncates a long name; `coexec devices NAME` shows all of it.
 fn shortened(name: &str) -> String {
     if name.chars().count() <= MOST_OF_A_NAME {
         return name.to_owned();
@@ -67,16 +67,18 @@ fn device(profile: &Profile) -> impl Serialize {
         cores: cores(profile),
         gpu: profile.gpu.as_ref().map(|gpu| &gpu.name),
         npu: profile.npu.as_ref().map(|npu| &npu.name),
-        /// What times rest on in each format that models are stored in.
+        /// Basis of the times in each format that models are stored in.
         formats: formats(profile),
     })
 }
 
-/// Prints what is known of a profile in each format, and the profile as it would be written, sources
-/// included.
+/// Prints the basis of a profile's times in each format, then the profile as TOML, sources included.
 fn show(profile: &Profile, common: &Common) -> Result {
     let text = profile.to_toml().map_err(|error| {
-        Failure::usage(format!("the profile cannot be written: {error}"), "see where it holds no number")
+        Failure::usage(
+            format!("the profile cannot be written: {error}"),
+            "look for values that are not finite numbers",
+        )
     })?;
     if common.json {
         output::json(&text.parse::<toml::Table>().expect("what was written as TOML reads as TOML"));

@@ -1,4 +1,4 @@
-//! `coexec explore`: who should compute what, and why.
+//! `coexec explore`: finds which processor should compute what, and explains why.
 
 use coexec_sim::explore::delegates::{Partitioning, partitioning};
 use coexec_sim::explore::{self, Answer, Objective, Search};
@@ -60,7 +60,7 @@ fn one_model(scenario: &Scenario, options: &Explore, common: &Common) -> Result 
         json(scenario, (&advice, &known), (&plan, partitioning.as_ref(), &entries));
         return Ok(());
     }
-    // `run` searches for no plan by regret.
+    // `run` cannot search by regret.
     let (file, is_searched) = (options.out.as_deref(), options.robust.is_none());
     let check = options.place.verification(scenario, &advice.answer.plan, file, is_searched);
     tell(scenario, (&advice, options.confidence), (&entries, &known, &check));
@@ -83,42 +83,44 @@ fn json(
         device: &scenario.device.name,
         objective: scenario.options.objective,
         considered: answer.considered,
-        /// From batch to batch, in picoseconds, where the scenario has a pipeline and time counts: what is minimised.
+        /// Period between batches, in picoseconds: what is minimised if the scenario has a pipeline and
+        /// the objective is latency.
         #[serde(skip_serializing_if = "output::is_nothing")]
         period_ps: answer.period,
-        /// What every plan costs at least, in seconds (of a period, where there is one), joules or joule-seconds,
-        /// where the strategy says.
+        /// Lower bound of any plan's cost, in seconds (of the period, if there is one), joules or
+        /// joule-seconds; none if the strategy computes no bound.
         bound: answer.bound,
-        /// How far the plan is from the best there is, at most, in percent.
+        /// Optimality gap: how much the plan exceeds the bound, in percent.
         gap_percent: gap_percent(answer, scenario.options.objective),
-        /// Whether what was found is faster than the best processor alone, where the profile is off as it states.
+        /// How certain it is that the plan found beats the best single processor, given the profile's
+        /// errors.
         #[serde(skip_serializing_if = "output::is_nothing")]
         certainty: advice.certainty,
-        /// What was found, where the plan is a single processor that is advised instead.
+        /// The plan found, if a single processor is advised instead.
         #[serde(skip_serializing_if = "output::is_nothing")]
         found_instead: strategies::entries(advice.instead.as_slice(), (&answer.prediction, answer.period))
             .pop(),
-        /// With `--robust`.
+        /// Regrets, with `--robust`.
         #[serde(skip_serializing_if = "output::is_nothing")]
         robust: &advice.robust,
         trust: &advice.trust,
         /// What is known of each processor for these operators.
         known,
-        /// How a delegate cuts the graph, where the strategy is one.
+        /// Partitions, if the strategy is a delegate.
         #[serde(skip_serializing_if = "output::is_nothing")]
         partitioning,
         plan,
         prediction: &answer.prediction,
-        /// Single processors.
+        /// Plans of single processors.
         baselines: strategies::entries(&answer.baselines, (&answer.prediction, answer.period)),
-        /// With `--strategy all`.
+        /// All strategies, with `--strategy all`.
         #[serde(skip_serializing_if = "output::is_nothing")]
         strategies: (!entries.is_empty()).then_some(entries),
         operators: scenario.stages().iter().zip(&answer.searches).map(operator).collect::<Vec<_>>(),
     }));
 }
 
-/// The pictures of the plan, or of all strategies, that are asked for.
+/// The requested pictures of the plan, or of all strategies.
 fn pictures(
     options: &Explore,
     scenario: &Scenario,
@@ -139,7 +141,7 @@ fn pictures(
     Ok(files)
 }
 
-/// The answer in tables: of strategies, or of what the plan is compared with; of operators.
+/// Prints the answer: a table of strategies or baselines, the uncertainty, and a table of operators.
 fn tell(
     scenario: &Scenario,
     (advice, confidence): (&Advice, f64),
@@ -165,14 +167,14 @@ fn tell(
     operators(scenario.stages(), answer);
 }
 
-/// What is said of a plan with an order of its own.
+/// The note on a plan that reorders operators.
 const OTHER_ORDER: &str =
-    "Of branches this plan computes others first than the model does: operators are listed in its order";
+    "This plan runs branches in another order than the model; operators are listed in the plan's order";
 
-/// Percent below which a plan is called optimal.
+/// Largest optimality gap of a plan that is called optimal, in percent.
 const OPTIMAL_PERCENT: f64 = 0.01;
 
-/// How much more the plan costs than what every plan costs at least, in percent.
+/// Optimality gap: how much the plan's cost exceeds the lower bound, in percent; none without a bound.
 fn gap_percent(answer: &Answer, objective: Objective) -> Option<f64> {
     let cost = match answer.period {
         Some(period) => period.as_seconds(),
@@ -198,7 +200,7 @@ fn distance(gap_percent: f64, answer: &Answer, stages: &[Stage]) -> String {
     }
 }
 
-/// What the search found for one operator alone.
+/// The search's result for one operator alone, as JSON.
 fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
     let split = search.split.and_then(|candidate| {
         let (axis, [cpu, gpu]) = candidate.placement.cpu_and_gpu_extents()?;
@@ -226,19 +228,19 @@ fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
     })
 }
 
-/// `slow / fast`; 1 where there is nothing to compare.
+/// `slow / fast`; 1 if `fast` is zero.
 fn ratio(slow: Picos, fast: Picos) -> f64 {
     if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
 }
 
-/// How much longer one plan takes than another: from batch to batch where both say that, else for one.
+/// Ratio of two plans' times: of their periods if both have one, else of their latencies.
 pub(crate) fn relative(slow: (Picos, Option<Picos>), fast: (Picos, Option<Picos>)) -> f64 {
     let (slow, fast) = slow.1.zip(fast.1).unwrap_or((slow.0, fast.0));
     ratio(slow, fast)
 }
 
-/// The plan beside single processors, also those that nothing can be said of, and what each
-/// latency consists of.
+/// Prints the plan next to the single processors, including those without known times, with the
+/// composition of each latency.
 fn compare(Advice { answer, instead, .. }: &Advice, known: &[Known], energy: bool) {
     let own = (answer.prediction.latency, answer.period);
     let others = || instead.iter().chain(&answer.baselines);
@@ -270,8 +272,8 @@ fn compare(Advice { answer, instead, .. }: &Advice, known: &[Known], energy: boo
     output::keyed_table(&header, 1, rows);
 }
 
-/// What the search found for each operator alone, beside what the plan does, in the order of the plan; an empty line
-/// ends it.
+/// Prints each operator's placement in the plan next to its best times alone, in the plan's order, and
+/// an empty line.
 fn operators(stages: &[Stage], answer: &Answer) {
     if answer.searches.is_empty() {
         return output::line("");
@@ -295,7 +297,7 @@ fn operators(stages: &[Stage], answer: &Answer) {
     output::line("");
 }
 
-/// Who computes what of an operator, in a few words.
+/// A placement in a few words, such as `GPU 2584 + CPU 1large2med 488`.
 pub(crate) fn describe(placement: Placement) -> String {
     let axis = placement.axis();
     let part = |Part { by, region }: Part| {
@@ -311,7 +313,7 @@ pub(crate) fn describe(placement: Placement) -> String {
             (true, None) => format!("{who} {channels} of {rows} rows"),
         }
     };
-    // Accelerators first: the CPU helps them.
+    // Accelerators come first: the CPU assists them.
     let (cpu, others): (Vec<Part>, Vec<Part>) =
         placement.parts().partition(|part| part.by.kind() == ProcessorKind::Cpu);
     others.into_iter().chain(cpu).map(part).collect::<Vec<_>>().join(" + ")

@@ -19,24 +19,23 @@ use thiserror::Error;
 
 use crate::output;
 
-/// Exit status of a wrong input.
+/// Exit status of an invalid input.
 const WRONG_INPUT: u8 = 1;
-/// Exit status of a check that fell short of its limit.
+/// Exit status of a check that missed its limit.
 const FELL_SHORT: u8 = 2;
 /// Exit status of a measurement that could not be made soundly.
 const UNSOUND: u8 = 3;
-/// Exit status of hardware that is not there.
+/// Exit status of absent hardware.
 const ABSENT: u8 = 4;
 
-/// Prints what the parser of the command line says: help, the version, or what is
-/// wrong; the exit status it stands for.
+/// Prints the command-line parser's message (help, version or error) and returns its exit status.
 pub(crate) fn usage(message: &clap::Error) -> ExitCode {
-    // Nobody is left to be told that the message cannot be printed.
+    // If printing fails, there is no other channel to report that on.
     let _ = message.print();
     if message.use_stderr() { ExitCode::from(WRONG_INPUT) } else { ExitCode::SUCCESS }
 }
 
-/// What a step of a command makes, or why it fails.
+/// Result of a step of a command.
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
 /// Why a command failed.
@@ -45,7 +44,7 @@ pub(crate) enum Failure {
     /// A profile, scenario or plan is wrong.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// A scenario and a device do not fit.
+    /// A scenario cannot be simulated on the device.
     #[error(transparent)]
     Simulate(#[from] SimulateError),
     /// A picture cannot be drawn.
@@ -56,23 +55,23 @@ pub(crate) enum Failure {
     Write {
         /// Path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error message.
         reason: String,
     },
-    /// Something does not run on this machine, or not soundly.
+    /// An execution on this machine failed or was unsound.
     #[error(transparent)]
     Execute(#[from] ExecuteError),
     /// The machine cannot be probed.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// What the command itself finds wrong.
+    /// A problem that the command itself detected.
     #[error("{problem}")]
     Found {
         /// Exit status.
         status: u8,
-        /// What is wrong.
+        /// The problem.
         problem: String,
-        /// What to do.
+        /// The remedy.
         help: String,
     },
 }
@@ -90,12 +89,12 @@ impl From<ReproduceError> for Failure {
 }
 
 impl Failure {
-    /// Options or inputs that do not fit each other.
+    /// The failure for inconsistent options or inputs.
     pub(crate) fn usage(problem: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Found { status: WRONG_INPUT, problem: problem.into(), help: help.into() }
     }
 
-    /// Refuses the first option that was given of some that are `what`, which this is not.
+    /// Refuses the first of `options` that was given; `what` states what such options are for.
     pub(crate) fn where_given(options: &[(&str, bool)], what: &str, help: &str) -> Result<(), Self> {
         match options.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => Err(Self::usage(format!("{option} is {what}"), help)),
@@ -103,22 +102,22 @@ impl Failure {
         }
     }
 
-    /// A check that fell short of its limit.
+    /// The failure of a check that missed its limit.
     pub(crate) fn fell_short(problem: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Found { status: FELL_SHORT, problem: problem.into(), help: help.into() }
     }
 
-    /// A file or folder that cannot be written.
+    /// The failure to write a file or folder.
     pub(crate) fn write(path: &Path, reason: impl Display) -> Self {
         Self::Write { path: path.to_owned(), reason: reason.to_string() }
     }
 
-    /// A measurement that says nothing.
+    /// The failure of an unsound measurement.
     pub(crate) fn unsound(problem: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Found { status: UNSOUND, problem: problem.into(), help: help.into() }
     }
 
-    /// Prints the failure on standard error; the exit status it stands for.
+    /// Prints the failure on standard error and returns its exit status.
     pub(crate) fn report(self) -> ExitCode {
         let mut text = String::new();
         if GraphicalReportHandler::new().render_report(&mut text, self.shown().as_ref()).is_err() {
@@ -127,13 +126,13 @@ impl Failure {
         output::report(&text);
         let (status, _) = self.verdict();
         if status == UNSOUND || matches!(self, Self::Execute(_) | Self::Probe(_)) {
-            // A device may have been given up while it was computing.
+            // A device may have been abandoned while computing; a normal exit would wait for it.
             coexec_hw::leave(status);
         }
         ExitCode::from(status)
     }
 
-    /// The failure with the text it points into, where its lines are short enough to be read.
+    /// The failure with the excerpt of the text it points into, unless its lines are too long to read.
     fn shown(&self) -> miette::Report {
         let diagnostic = MietteDiagnostic::new(output::shown(&self.to_string()).into_owned())
             .with_help(output::shown(&self.verdict().1).into_owned());
@@ -146,7 +145,7 @@ impl Failure {
             .with_source_code(NamedSource::new(output::shown(&text.name), without_controls(&text.content)))
     }
 
-    /// The exit status that it stands for, and what to do about it.
+    /// Exit status and remedy.
     fn verdict(&self) -> (u8, String) {
         let (status, remedy) = match self {
             Self::Input(error) => return (WRONG_INPUT, error.help()),
@@ -164,7 +163,7 @@ impl Failure {
     }
 }
 
-/// A text as long, in bytes, that does nothing to a terminal.
+/// Replaces control characters by harmless ones of the same length in bytes, so that spans stay valid.
 fn without_controls(content: &str) -> String {
     let visible = |character: char| match (output::is_control(character), character.len_utf8()) {
         (true, 1) if character != '\t' => '?',
@@ -175,7 +174,7 @@ fn without_controls(content: &str) -> String {
     content.chars().map(visible).collect()
 }
 
-/// What to do where a plan cannot be simulated.
+/// The remedy for a plan that cannot be simulated.
 fn of_simulation(error: &SimulateError) -> &'static str {
     match error {
         SimulateError::Absent { .. } => {
@@ -195,7 +194,7 @@ fn of_simulation(error: &SimulateError) -> &'static str {
             "choose another --strategy, or a device that has it (`coexec devices`)"
         }
         SimulateError::NoGraph { .. } => {
-            "cut the rows in pieces of the profile's graph_sizes, or make fewer of them"
+            "cut the rows into pieces of the profile's graph_sizes, or into fewer pieces"
         }
         SimulateError::Schedule(ScheduleError::Placement(_)) => {
             "give each processor parts that do not overlap and together cover the output"
@@ -211,14 +210,14 @@ fn of_simulation(error: &SimulateError) -> &'static str {
     }
 }
 
-/// The status and the remedy where a machine cannot be probed.
+/// Exit status and remedy for a machine that cannot be probed.
 fn of_probe(error: &ProbeError) -> (u8, &'static str) {
     match error {
         ProbeError::OpenCl(
             OpenClError::NoLibrary { .. } | OpenClError::NoPlatform | OpenClError::NotFound { .. },
         ) => (ABSENT, "install an OpenCL driver, or name a device that is there with --opencl"),
         ProbeError::OpenCl(OpenClError::Ambiguous { .. } | OpenClError::SubDevice { .. }) => {
-            (WRONG_INPUT, "name one device by its numbers (--opencl 0:0), and fewer --gpu-cores")
+            (WRONG_INPUT, "name one device by its indices (--opencl 0:0), and give fewer --gpu-cores")
         }
         ProbeError::TooLittleTime { .. } => (UNSOUND, "allow more time (--time-limit)"),
         ProbeError::OpenCl(_)
@@ -227,11 +226,11 @@ fn of_probe(error: &ProbeError) -> (u8, &'static str) {
         | ProbeError::Noisy { .. }
         | ProbeError::Layer(_)
         | ProbeError::Prior(_)
-        | ProbeError::Profile(_) => (UNSOUND, "end what else runs on this machine, and try again"),
+        | ProbeError::Profile(_) => (UNSOUND, "stop other programs on this machine, and try again"),
     }
 }
 
-/// Longest line that is shown with a failure; a longer one is no help to a reader.
+/// Longest line, in bytes, that is shown with a failure; longer ones do not help a reader.
 const LONGEST_LINE: usize = 400;
 
 /// Whether the lines around `place` are short enough to be shown.

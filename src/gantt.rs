@@ -1,12 +1,12 @@
-//! A timeline in text: one row a track, one character a slice of time.
+//! A timeline in text: one row per track, one character per slice of time.
 
 use coexec_sim::Picos;
 use coexec_sim::timeline::{Activity, Timeline, Track};
 
-/// Characters of a row.
+/// Width of a row, in characters.
 const WIDTH: usize = 64;
 
-/// Rows of `timeline`, with a scale below.
+/// The rows of `timeline`, with a scale and a legend below; empty for an empty timeline.
 pub(crate) fn text(timeline: &Timeline) -> String {
     if timeline.end == Picos::ZERO {
         return String::new();
@@ -36,8 +36,7 @@ fn row(track: &Track, end: Picos) -> String {
             Activity::Transform | Activity::Transfer | Activity::Synchronise => '=',
             Activity::Wait => '.',
         };
-        // The last cell a slice touches belongs to what follows, unless the
-        // slice would vanish.
+        // The last cell a slice touches goes to the slice after it, unless this slice would vanish.
         let (first, last) = (cell(slice.start), cell(slice.end.saturating_sub(Picos(1))));
         cells[first..=last.max(first)].fill(mark);
     }

@@ -1,4 +1,4 @@
-//! `coexec import`: a model of another tool to a scenario file.
+//! `coexec import`: converts a model file to a scenario file.
 
 use std::collections::BTreeMap;
 
@@ -25,17 +25,17 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result {
         output::json(&record!(Document {
             /// Operators of the scenario.
             operators: graph.nodes().len(),
-            /// What they are fused to: layers that a framework launches.
+            /// Stages after fusion, each of which a framework launches as one layer.
             stages,
             multiply_adds: graph.macs(),
             parameters: graph.parameters(),
             data_type: graph.data_type().to_string(),
-            /// How many operators have another number format, by format.
+            /// Number of operators in other number formats, by format.
             other_data_types,
             coverage: model.coverage,
-            /// Nodes without counterpart, and what is in their place.
+            /// Unsupported nodes, and what replaces them.
             skipped: &model.skipped,
-            /// Nodes whose counterpart is something else at about the same cost.
+            /// Nodes approximated by an operator of about the same cost.
             approximated: &model.approximated,
         }));
     } else {
@@ -54,8 +54,8 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result {
     Ok(())
 }
 
-/// Says on standard error what the scenario is not: what stands for something of about its cost in
-/// a line a kind, as a network has hundreds; what has no counterpart node by node.
+/// Reports on standard error where the scenario differs from the model: approximated nodes in one line
+/// per kind, as a network can have hundreds, and unsupported nodes one by one.
 fn tell(model: &Imported, common: &Common) {
     let mut alike: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for Replacement { node, kind, instead } in &model.approximated {
@@ -64,9 +64,9 @@ fn tell(model: &Imported, common: &Common) {
     for ((kind, instead), nodes) in alike {
         let (first, count) = (nodes[0], nodes.len());
         let others = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-        common.note(format_args!("{first}{others} ({kind}): {instead}, stands for it at about its cost"));
+        common.note(format_args!("{first}{others} ({kind}): approximated by {instead}, at about its cost"));
     }
     for Replacement { node, kind, instead } in &model.skipped {
-        common.note(format_args!("{node} ({kind}) has no counterpart: {instead}, is in its place"));
+        common.note(format_args!("{node} ({kind}) has no counterpart: replaced by {instead}"));
     }
 }

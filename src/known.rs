@@ -1,4 +1,4 @@
-//! What is known of each processor, in words.
+//! Which processors have known times for which operators, and on what basis.
 
 use coexec_sim::simulate::{Known, Missing, known, known_in};
 use coexec_sim::{Basis, DataType, Library, ProcessorKind, Profile, Scenario};
@@ -6,37 +6,38 @@ use serde::Serialize;
 
 use crate::output;
 
-/// What is known of the scenario's device for its operators.
+/// What is known of each processor of the scenario's device for its operators.
 pub(crate) fn of(scenario: &Scenario) -> Vec<Known> {
     known(&scenario.device, scenario.library, &scenario.options.core_sets, scenario.stages())
 }
 
-/// Says which processors have no time for some operators, why, and what to do: their absence
-/// from the answer must not read as "it does not help".
+/// Prints which processors lack times for some operators, why, and the remedy: their absence from the
+/// answer must not be read as "this processor does not help".
 pub(crate) fn tell(known: &[Known]) {
     for Known { processor, missing, .. } in known {
         let Some(Missing { operators, of, reason, remedy }) = missing else { continue };
         output::line(&format!(
-            "\n{processor}: not known for {operators} of {of} operators, so nothing is said of plans that give \
-             it these\n  {reason}\n  to know: {remedy}"
+            "\n{processor}: times not known for {operators} of {of} operators, so plans that place them there are not \
+             considered\n  {reason}\n  remedy: {remedy}"
         ));
     }
 }
 
-/// What the times of products in one number format rest on.
+/// Basis of the times of matrix products in one number format.
 #[derive(Debug, Serialize)]
 pub(crate) struct Format {
-    /// How a model is stored.
+    /// Storage format of the model.
     pub(crate) weights: &'static str,
-    /// What is computed in; the GPU computes all in 16 bits.
+    /// Format that is computed in; the GPU always computes in 16 bits.
     pub(crate) data_type: DataType,
-    /// By each library whose rates the profile has in some format.
+    /// Basis for each CPU library that the profile has rates of in any format, and for the default
+    /// library.
     pub(crate) cpu: Vec<(Library, Basis)>,
     pub(crate) gpu: Basis,
     pub(crate) npu: Basis,
 }
 
-/// What is known of `device` in each format that models are stored in.
+/// The bases of `device` in each format that models are stored in.
 pub(crate) fn formats(device: &Profile) -> Vec<Format> {
     let usual = Library::default_for(&device.cpu);
     let has_some = |&&library: &&Library| {
@@ -68,7 +69,7 @@ pub(crate) fn formats(device: &Profile) -> Vec<Format> {
     stored.into_iter().map(format).collect()
 }
 
-/// The table of it, in lines that are comments of a profile.
+/// The bases as a table, in TOML comment lines for the head of a profile.
 pub(crate) fn comments(formats: &[Format]) -> String {
     let libraries = formats.first().map_or(&[][..], |format| &format.cpu);
     let libraries: Vec<String> = libraries.iter().map(|(library, _)| format!("CPU, {library}")).collect();

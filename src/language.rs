@@ -1,5 +1,4 @@
-//! Language models: what a prompt and its answer take under a plan, and which strategy
-//! is best.
+//! Language models: the times of a prompt and its answer under a plan, and the best strategy.
 
 use std::path::Path;
 
@@ -23,40 +22,40 @@ use crate::{
     Trust, or_dash, output,
 };
 
-/// A language model on a device, and what is asked of it.
+/// A language model on a device, with the conversation to predict.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) task: &'a LanguageTask,
 }
 
-/// What one plan comes to.
+/// A plan and its prediction.
 struct Found<'a> {
     case: Case<'a>,
     /// Where the plan came from.
     plan_origin: String,
     plan: &'a GenerationPlan,
-    /// Weights, and the keys and values of all turns.
+    /// Memory of the weights and of the KV cache of all turns.
     memory: Footprint,
     generation: &'a Generation,
     trust: Trust,
 }
 
-/// A strategy beside others.
+/// A strategy in a comparison.
 #[derive(Serialize)]
 struct Entry<'a> {
     strategy: &'static str,
     latency_ps: Picos,
-    /// Latency over the plan's.
+    /// Latency relative to the plan's.
     relative_to_plan: f64,
     #[serde(flatten)]
     drawn: GenerationDrawn,
-    /// Whether it is sure which of it and the plan is faster.
+    /// Whether it is certain which of the strategy and the plan is faster.
     is_sure: bool,
     generation: &'a Generation,
 }
 
-/// That there are no kernels of this machine for a language model.
+/// The failure of running a language model, for which this machine has no kernels.
 pub(crate) fn no_kernels(scenario: &str) -> Failure {
     Failure::usage(
         format!("{scenario} is a language model, which coexec predicts but does not run itself"),
@@ -64,7 +63,7 @@ pub(crate) fn no_kernels(scenario: &str) -> Failure {
     )
 }
 
-/// Refuses what a search of operators asks for: an engine of language models takes the cores that it takes.
+/// Refuses the options of a search over operators: a language-model engine chooses its own cores.
 fn refuse_search(place: &ScenarioOptions) -> Result {
     let what = "of a search over operators, not of a language model";
     Failure::where_given(&place.of_search(), what, "leave it out, and name an engine with --strategy")
@@ -102,8 +101,8 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
     refuse_search(&options.place)?;
     if options.plot.is_some() || options.shares.is_some() {
         return Err(Failure::usage(
-            "--plot and --shares draw one run of operators, and a language model runs its own again and again",
-            "ask for --timeline, or `coexec reproduce HeteroInfer --plots`",
+            "--plot and --shares draw a single run of operators, and a language model repeats its own for every token",
+            "use --timeline, or `coexec reproduce HeteroInfer --plots`",
         ));
     }
     let Case { scenario, task } = case;
@@ -115,15 +114,15 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
     if let Some(path) = &options.out {
         let Some(file) = &file else {
             return Err(Failure::usage(
-                format!("a plan file has no words for the graphs of {}", strategy.name()),
-                "leave --out away, or choose another strategy",
+                format!("a plan file cannot express the graphs of {}", strategy.name()),
+                "leave out --out, or choose another strategy",
             ));
         };
         files.push(OutputFile::encoded(path, toml::to_string_pretty(file))?);
     }
     output::write(&files)?;
     let found = case.found(found_by(*strategy), plan, generation)?;
-    let strategies = answers.iter().map(|answer| found.beside(answer)).collect::<Result<Vec<_>>>()?;
+    let strategies = answers.iter().map(|answer| found.compared_with(answer)).collect::<Result<Vec<_>>>()?;
     if common.json {
         found.json(file, &strategies);
         return Ok(());
@@ -143,8 +142,8 @@ impl<'a> Case<'a> {
         Conversation::new(&self.scenario.device, self.scenario.library, self.task)
     }
 
-    /// The scenario's strategy, then the engines that there are, the best first; where none was asked for, the
-    /// usual one among them. Or every one, best first.
+    /// The answers of the scenario's strategy and of all engines, ordered from best to worst, but a
+    /// stated strategy comes first. With [`OneOrAll::All`], those of all strategies from best to worst.
     pub(crate) fn answers(self, asked: Option<OneOrAll<Strategy>>) -> simulate::Result<Vec<LanguageAnswer>> {
         let Case { scenario, task } = self;
         let answer =
@@ -154,10 +153,10 @@ impl<'a> Case<'a> {
         let is_open = is_of_all || scenario.stated_strategy.is_none();
         let mut others: Vec<Strategy> =
             if is_of_all { Strategy::of_language_models().collect() } else { Strategy::engines().collect() };
-        // What shares most comes last of all and first of equals.
+        // Strategies that share most are listed last, and of equals they should come first.
         others.reverse();
         others.retain(|other| *other != usual);
-        // Those that cannot run on the device, or cover these lengths, drop out.
+        // Strategies that cannot run on the device, or do not cover these lengths, are dropped.
         let mut answers: Vec<LanguageAnswer> =
             others.into_iter().filter_map(|other| answer(other).ok()).collect();
         match answer(usual) {
@@ -169,14 +168,14 @@ impl<'a> Case<'a> {
             scenario.options.objective.cost(answer.generation.latency, answer.generation.energy)
         };
         let memory = |answer: &LanguageAnswer| Footprint::of_language(task, &answer.plan).peak();
-        // Of equals, the one without a second copy of the weights.
+        // Of equals, the one with less memory comes first: without a second copy of the weights.
         answers[usize::from(!is_open)..].sort_by(|one, other| {
             cost(one).total_cmp(&cost(other)).then_with(|| memory(one).cmp(&memory(other)))
         });
         Ok(answers)
     }
 
-    /// Why there is no answer, and which strategies have one.
+    /// The failure of a strategy without an answer, with the strategies that have one.
     fn refused(self, error: SimulateError) -> Failure {
         if matches!(error, SimulateError::TooLong { .. }) {
             return error.into();
@@ -189,16 +188,16 @@ impl<'a> Case<'a> {
         let able = listed(Strategy::of_language_models().filter(can).map(Strategy::name));
         let help = if able.is_empty() {
             format!(
-                "nothing is known of this model on {device} by any strategy: choose another device (`coexec devices`), or \
-                 make a profile with its GPU (`coexec profile new`)"
+                "no strategy has times for this model on {device}: choose another device (`coexec devices`), or make a \
+                 profile with its GPU (`coexec profile new`)"
             )
         } else {
-            format!("on {device} there are {able}: choose one of them, or another device (`coexec devices`)")
+            format!("choose a strategy available on {device} ({able}), or another device (`coexec devices`)")
         };
         Failure::usage(error.to_string(), help)
     }
 
-    /// The picture and the trace that were asked for.
+    /// The requested picture and trace.
     fn timeline(
         self,
         plan: &GenerationPlan,
@@ -212,7 +211,7 @@ impl<'a> Case<'a> {
         timeline_files(&timeline, self.scenario, picture, trace)
     }
 
-    /// What `plan` comes to, which takes `generation`.
+    /// `plan` with its prediction `generation`, its memory and its uncertainty.
     fn found(
         self,
         plan_origin: String,
@@ -226,7 +225,7 @@ impl<'a> Case<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Prints a JSON document, with the plan as a file has it and with what is compared.
+    /// Prints a JSON document, with the plan as in a plan file and the strategies compared.
     fn json(&self, plan: Option<PlanFile>, strategies: &[Entry<'_>]) {
         let Case { scenario, task } = self.case;
         output::json(&record!(Document {
@@ -241,7 +240,7 @@ impl<'a> Found<'a> {
             plan,
             generation: self.generation,
             trust: &self.trust,
-            /// Each strategy's answer, fastest first, where they were compared.
+            /// Each strategy's answer, best first, if several were compared.
             #[serde(skip_serializing_if = "output::is_nothing")]
             strategies: (!strategies.is_empty()).then_some(strategies),
         }));
@@ -258,19 +257,22 @@ impl<'a> Found<'a> {
         ));
     }
 
-    /// Prints the phases, and how far to trust them.
+    /// Prints the phases, their uncertainty and the memory.
     fn show(&self) {
         turns(self.generation);
         output::line("");
         if self.generation.turns.len() > 1 {
             output::line("Of the first turn:");
         }
-        self.trust.tell(&[], &format!("Verify on the device: {}", check(self.case, self.plan)));
+        self.trust.tell(&[], &format!("Verify on the device: {}", verification(self.case, self.plan)));
         output::line(&format!("\n{}", memory(&self.memory, &self.case.scenario.device)));
     }
 
-    /// The answer of a strategy beside this one.
-    fn beside(&self, LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer) -> Result<Entry<'a>> {
+    /// The answer of a strategy compared with this one.
+    fn compared_with(
+        &self,
+        LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer,
+    ) -> Result<Entry<'a>> {
         let drawn = plan.drawn(self.case.conversation(), generation)?;
         Ok(Entry {
             strategy: strategy.name(),
@@ -283,8 +285,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// What checks an answer.
-fn check(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
+/// How to verify an answer on the device.
+fn verification(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
     let Turn { prompt_tokens, generated_tokens } = task.turns[0];
     if let Graphs::Compiled { context, .. } = plan.graphs {
         return format!(
@@ -293,7 +295,7 @@ fn check(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
     }
     let device = &scenario.device.name;
     let first = plan.decode.layer.first().copied();
-    // Rates of the CPU are of all its cores.
+    // CPU rates are measured with all cores.
     let on_cores = first.is_some_and(|by| by.uses(ProcessorKind::Cpu));
     let cores = if on_cores { format!(" -ngl 0 -t {}", scenario.device.cpu.cores()) } else { String::new() };
     let bench = format!(
@@ -307,10 +309,10 @@ fn check(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
     {
         return bench;
     }
-    format!("no engine is known that shares products so; --strategy gpu-only by {bench}")
+    format!("no known engine splits products this way; --strategy gpu-only can be verified by {bench}")
 }
 
-/// One row a phase of each turn.
+/// Prints one row per phase of each turn.
 fn turns(generation: &Generation) {
     let row = |name: String, phase: &PhaseReport, per_token: Picos| {
         let PhaseReport { tokens, latency, tokens_per_second, bandwidth, energy, .. } = phase;
@@ -352,14 +354,14 @@ pub(crate) fn first_token(generation: &Generation, drawn: &GenerationDrawn) -> S
     format!("{} ({low} - {high})", generation.turns[0].time_to_first_token)
 }
 
-/// Tokens a second behind it, with their interval.
+/// Decode rate of the first turn in tokens per second, with its interval.
 pub(crate) fn decode_rate(generation: &Generation, drawn: &GenerationDrawn) -> String {
     let within = drawn.tokens_per_second.map(|[low, high]| format!(" ({low:.2} - {high:.2})"));
     let phase = generation.turns[0].decode.as_ref();
     or_dash(phase.map(|phase| rate(phase) + &within.unwrap_or_default()))
 }
 
-/// The strategies side by side, by their first turn.
+/// Prints the strategies side by side, with the rates of their first turn.
 fn compare(strategies: &[Entry<'_>]) {
     let columns: [Column<Entry<'_>>; 7] = [
         ("strategy", |entry| entry.strategy.to_owned()),
@@ -373,7 +375,7 @@ fn compare(strategies: &[Entry<'_>]) {
         ("energy", |entry| or_dash(entry.generation.energy)),
     ];
     if strategies.iter().any(|entry| entry.generation.turns.len() > 1) {
-        output::line("rates are of the first turn, all of every turn");
+        output::line("rates are of the first turn, `all` is of all turns");
     }
     let (header, rows) = output::cells(&columns, strategies);
     output::keyed_table(&header, 1, rows);
@@ -382,7 +384,7 @@ fn compare(strategies: &[Entry<'_>]) {
     }
 }
 
-/// Who computes the products of the first prompt and of one token.
+/// Prints which processors compute the products of the first prompt and of one token.
 fn placements(task: &LanguageTask, plan: &GenerationPlan) {
     let stages = task.stages(task.prefill(0));
     let prefill = plan.prefill.first().unwrap_or(&plan.decode);

@@ -1,9 +1,9 @@
 //! `coexec`: predicts how long neural-network operators take when split over
 //! the CPU cores, GPU and NPU of a phone, and finds the best split.
 //!
-//! Responsible for: arguments, files, tables and pictures. No modelling here.
-//! Exit status: 0 done, 1 the input is wrong or the answer could not be delivered, 2 a check fell short of its limit, 3 a
-//! measurement is not sound, 4 hardware that was asked for is not there.
+//! Responsible for: arguments, files, tables and pictures. No modelling here. Exit status: 0 success, 1
+//! invalid input or undeliverable output, 2 a check missed its limit, 3 an unsound measurement, 4 the
+//! requested hardware is absent.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +43,7 @@ mod workers;
 
 use std::process::ExitCode;
 
-// What commands share.
+// Shared by the commands.
 use calibrate::prior::Chosen;
 use cli::{
     Calibrate, Common, Compare, Devices, Explore, Figure, Import, ModelOptions, OneOrAll, Plot, Probe,
@@ -69,8 +69,8 @@ fn main() -> ExitCode {
 
 fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
     let common = &arguments.common;
-    // The result does not depend on the pool's size, so a pool that cannot be
-    // built (it exists already) changes nothing a user would see.
+    // Building fails only if the pool already exists; ignoring that is safe because results do not
+    // depend on the pool's size.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(common.jobs.map_or(0, usize::from)).build_global();
     match &arguments.command {
         cli::Command::Devices(options) => devices::run(options, common),

@@ -17,7 +17,7 @@ use tempfile::NamedTempFile;
 use crate::{Failure, Result};
 pub(crate) use tables::{Column, cells, keyed_table, or_dash, percent, row, table, text_table};
 
-/// Whether standard output could not be written: the answer was not delivered.
+/// Whether writing to standard output failed, so that the answer was not delivered.
 static IS_LOST: AtomicBool = AtomicBool::new(false);
 
 /// Prints a line on standard output.
@@ -25,7 +25,7 @@ pub(crate) fn line(text: &str) {
     print(&shown(text));
 }
 
-/// Prints what does nothing to a terminal; a reader that went away is no error.
+/// Prints text without control characters. A closed pipe is not an error: the reader has seen enough.
 fn print(text: &str) {
     if let Err(error) = writeln!(std::io::stdout(), "{text}")
         && error.kind() != ErrorKind::BrokenPipe
@@ -35,28 +35,29 @@ fn print(text: &str) {
     }
 }
 
-/// Whether all lines went where they should.
+/// Whether all of standard output was written, or its reader left.
 pub(crate) fn is_delivered() -> bool {
     !IS_LOST.load(Ordering::Relaxed)
 }
 
-/// Prints a line on standard error, where somebody may read it.
+/// Prints a line on standard error.
 pub(crate) fn note(text: &str) {
-    // Nobody is left to be told that it cannot be printed.
+    // If printing fails, there is no other channel to report that on.
     let _ = writeln!(std::io::stderr(), "{}", shown(text));
 }
 
-/// Prints a report on standard error, whose colours are its own.
+/// Prints a report on standard error, keeping its colour codes.
 pub(crate) fn report(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
 }
 
-/// Text in which the control characters of names and files do nothing to a terminal.
+/// Text with its control characters escaped, so that names and files cannot affect the terminal.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, |character| character.escape_default().to_string())
 }
 
-/// Whether a character does something to a terminal: controls, and what turns the order of the letters behind it round.
+/// Whether a character affects a terminal: controls except newlines, and marks that change the text's
+/// direction.
 pub(crate) fn is_control(character: char) -> bool {
     let orders =
         ['\u{61c}'..='\u{61c}', '\u{200e}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
@@ -76,14 +77,15 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
 pub(crate) fn json(document: &impl Serialize) {
     let text = serde_json::to_string_pretty(document);
     let text = text.expect("our documents have string keys and finite shapes");
-    // A line ends in a number or a bracket, as strings have no line breaks; what is no more than rounded away has no sign.
+    // A value rounded to zero loses its sign. Strings contain no line breaks, so a match at a line's
+    // end is a number.
     let text = text.replace(" -0.0,\n", " 0.0,\n").replace(" -0.0\n", " 0.0\n");
-    // Control characters stand in strings.
+    // Control characters can only be inside strings.
     print(&escaped(&text, |character| format!("\\u{:04x}", u32::from(character))));
 }
 
-/// A JSON document, or a part of one, with these keys in this order: a struct that exists where its values do. Keys may
-/// have documentation and attributes as the fields of any struct: what may be absent is skipped where it
+/// A JSON object with the given keys, in this order, as an anonymous struct. Keys may have
+/// documentation and attributes like the fields of any struct; optional keys are skipped with
 /// [`is_nothing`].
 macro_rules! record {
     ($name:ident { $($(#[$attribute:meta])* $key:ident $(: $value:expr)?),* $(,)? }) => {{
@@ -100,12 +102,12 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-/// Whether a key of a record has no value, whatever its type.
+/// Whether a record's value serialises as null, whatever its type.
 pub(crate) fn is_nothing(value: &impl Serialize) -> bool {
     serde_json::to_value(value).is_ok_and(|value| value.is_null())
 }
 
-/// Each value once, in the order in which they come first.
+/// The values without duplicates, in the order of their first occurrence.
 pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for value in values {
@@ -116,12 +118,12 @@ pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec
     distinct
 }
 
-/// A file's name without folder and ending.
+/// A file's name without its folder and extension.
 pub(crate) fn stem(path: &Path) -> Cow<'_, str> {
     path.file_stem().unwrap_or_default().to_string_lossy()
 }
 
-/// Words one after another, with commas between.
+/// Joins words with commas.
 pub(crate) fn listed(words: impl IntoIterator<Item = impl Display>) -> String {
     words.into_iter().map(|word| word.to_string()).collect::<Vec<_>>().join(", ")
 }
@@ -137,12 +139,12 @@ impl OutputFile {
         Self { path: path.to_owned(), content: content.into() }
     }
 
-    /// The same content in another file.
+    /// A copy with the same content and another path.
     pub(crate) fn copied_to(&self, path: &Path) -> Self {
         Self::new(path, self.content.clone())
     }
 
-    /// The file of a profile that was made, if it reads back as what it is.
+    /// The file of a generated profile, checked to parse again.
     pub(crate) fn profile(path: &Path, profile: &Profile) -> Result<Self> {
         let content = profile.to_toml();
         if let Ok(content) = &content {
@@ -151,13 +153,13 @@ impl OutputFile {
         Self::encoded(path, content)
     }
 
-    /// The file of what was encoded as text, unless that failed.
+    /// The file of encoded text, or the failure to encode it.
     pub(crate) fn encoded<E: Display>(path: &Path, content: Result<String, E>) -> Result<Self> {
         content.map(|content| Self::new(path, content)).map_err(|error| Failure::write(path, error))
     }
 }
 
-/// A picture to write, in the format that the ending of its name says.
+/// A picture to write, in the format of its file extension.
 #[derive(Clone, Debug)]
 pub(crate) struct PicturePath {
     path: PathBuf,
@@ -166,12 +168,12 @@ pub(crate) struct PicturePath {
 
 impl PicturePath {
     /// # Errors
-    /// The name ends in no format.
+    /// The extension is not that of a supported format.
     pub(crate) fn new(path: PathBuf) -> Result<Self, PlotError> {
         Ok(Self { format: Format::of(&path)?, path })
     }
 
-    /// The file of what is drawn.
+    /// The file of the picture that `draw` makes.
     pub(crate) fn file<E: Into<Failure>>(
         &self,
         draw: impl FnOnce(Format) -> Result<Vec<u8>, E>,
@@ -184,19 +186,19 @@ impl PicturePath {
     }
 }
 
-/// The file of measured runs, and the file beside it of the conditions they were made under.
+/// The file of measured runs, and the file of their conditions next to it.
 pub(crate) fn runs(path: &Path, runs: &[Measurement], fingerprint: &Fingerprint) -> Result<Vec<OutputFile>> {
     let conditions = fingerprints_to_toml(std::slice::from_ref(fingerprint));
     let conditions = OutputFile::encoded(&fingerprints_path(path), conditions)?;
     Ok(vec![OutputFile::encoded(path, to_csv(runs))?, conditions])
 }
 
-/// Writes all files or none: each under a temporary name first, then renamed, so
-/// that a failure leaves the old ones.
+/// Writes files under temporary names and then renames them, so that a failure to write leaves all old
+/// files.
 pub(crate) fn write(files: &[OutputFile]) -> Result {
     let mut paths = Vec::with_capacity(files.len());
     for file in files {
-        let path = identity(&file.path)?;
+        let path = canonical_target(&file.path)?;
         if paths.contains(&path) {
             return Err(Failure::write(&file.path, "another output of this command has that name"));
         }
@@ -209,49 +211,50 @@ pub(crate) fn write(files: &[OutputFile]) -> Result {
     Ok(())
 }
 
-/// Makes a folder for files where there is none.
+/// Creates a folder if it is missing.
 pub(crate) fn make_folder(folder: &Path) -> Result {
     std::fs::create_dir_all(folder).map_err(|error| Failure::write(folder, error))
 }
 
-/// Refuses a path that no file can be written to, before the file is made.
+/// Refuses a path that no file can be written to, before its content is computed.
 pub(crate) fn check(path: &Path) -> Result {
     target(path).map(drop)
 }
 
-/// Refuses to write over a file that is read, or over one in a folder that is read.
+/// Refuses to overwrite an input file, or a file in an input folder.
 pub(crate) fn check_apart(output: &Path, input: &Path) -> Result {
     let is_read = |output: PathBuf, input: &Path| {
         output == input || (output.is_file() && output.parent() == Some(input))
     };
-    let is_read =
-        input.canonicalize().is_ok_and(|input| identity(output).is_ok_and(|output| is_read(output, &input)));
+    let is_read = input
+        .canonicalize()
+        .is_ok_and(|input| canonical_target(output).is_ok_and(|output| is_read(output, &input)));
     if is_read { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
 }
 
-/// The same of each of `outputs` and `inputs` that is given.
+/// Applies [`check_apart`] to each pair of `outputs` and `inputs`.
 pub(crate) fn check_all_apart(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result {
     let mut pairs =
         outputs.iter().flatten().flat_map(|output| inputs.iter().map(move |input| (output, input)));
     pairs.try_for_each(|(output, input)| check_apart(output, input))
 }
 
-/// The path of a file that may not be there yet, whatever it is called by.
-fn identity(named: &Path) -> Result<PathBuf> {
+/// The canonical path of a file that may not exist yet.
+fn canonical_target(named: &Path) -> Result<PathBuf> {
     let (path, folder) = target(named)?;
     let folder = folder.canonicalize().map_err(|error| Failure::write(named, error))?;
     Ok(path.file_name().map_or_else(|| path.clone(), |name| folder.join(name)))
 }
 
-/// The file that is replaced, and its folder.
+/// The file to replace, and its folder.
 fn target(named: &Path) -> Result<(PathBuf, PathBuf)> {
-    // Behind a symbolic link it is the file that is replaced, not the link.
+    // A symbolic link is followed: its target is replaced, not the link.
     let path = named.canonicalize().unwrap_or_else(|_| named.to_owned());
     if named == Path::new("-") {
-        return Err(Failure::write(named, "give the name of a file: standard output takes none"));
+        return Err(Failure::write(named, "give the name of a file: it cannot go to standard output"));
     }
     if path.exists() && !path.is_file() {
-        let reason = "it is not a regular file, which alone can be replaced as a whole";
+        let reason = "it exists and is not a regular file";
         return Err(Failure::write(named, reason));
     }
     let folder = match path.parent() {
@@ -264,23 +267,23 @@ fn target(named: &Path) -> Result<(PathBuf, PathBuf)> {
     Ok((path, folder))
 }
 
-/// A temporary file of the content, beside the file it will replace.
+/// A temporary file with the content, in the same folder as the file it will replace.
 fn stage(file: &OutputFile) -> Result<(NamedTempFile, PathBuf)> {
     let failed = |error: std::io::Error| Failure::write(&file.path, error);
     let (path, folder) = target(&file.path)?;
     let mut temporary = new_file(&folder).map_err(failed)?;
     let written = temporary.write_all(&file.content).and_then(|()| match path.metadata() {
-        // Who may read the file stays as it is.
+        // The old file's permissions are kept.
         Ok(old) => temporary.as_file().set_permissions(old.permissions()),
         Err(_) => Ok(()),
     });
-    // On the disk before its name is: a crash leaves the old file or the new one.
+    // Synced before it is renamed, so that a crash leaves either the old file or the new one.
     written.and_then(|()| temporary.as_file().sync_all()).map_err(failed)?;
     Ok((temporary, path))
 }
 
-/// A temporary file that others may read as far as the user's mask lets them;
-/// without this, only its owner may.
+/// A temporary file with the permissions that the user's umask allows; by default only its owner could
+/// read it.
 #[cfg(unix)]
 fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! `coexec plot`: figures from the files of other commands.
+//! `coexec plot`: figures from files that other commands wrote.
 
 use coexec_fit::calibrate::learning;
 use coexec_plots::Format;
@@ -29,7 +29,7 @@ fn draw(options: &Plot, format: Format) -> Result<Vec<u8>> {
             (coexec_plots::learning_curve(&curve)?, "Error on networks kept out of the fit")
         }
     };
-    // Points do not say whose they are; their file is the nearest to it.
+    // Points do not name their device; the file name is the best hint.
     let file = options.file.display();
     let subtitle = match (options.kind, options.group.as_str()) {
         (Figure::LearningCurve, _) => String::new(),
@@ -40,7 +40,7 @@ fn draw(options: &Plot, format: Format) -> Result<Vec<u8>> {
     Ok(figure.titled(title, &subtitle).draw(format)?)
 }
 
-/// Refuses options that the figure has no use for.
+/// Refuses options that do not apply to the figure.
 fn check(options: &Plot) -> Result {
     if options.kind == Figure::LearningCurve && !options.group.is_empty() {
         return Err(Failure::usage("--group does not apply to this figure", "leave out --group"));

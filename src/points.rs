@@ -1,4 +1,4 @@
-//! Points: predictions beside their measurements, and their files.
+//! Points: predictions paired with measurements, and their files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use coexec_sim::Text;
 use crate::output::listed;
 use crate::{Column, Failure, OutputFile, Result, or_dash, output};
 
-/// Points of a file, of the groups whose names begin with `prefix`.
+/// The points of a file whose groups' names start with `prefix`.
 pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>> {
     let all = point::of_csv(&Text::read(path)?)?;
     let points: Vec<Point> = all.iter().filter(|point| is_in(point, prefix)).cloned().collect();
@@ -21,13 +21,13 @@ pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>> {
     Ok(points)
 }
 
-/// The failure where nothing is in a group of that prefix.
+/// The failure if no point is in a group with the prefix.
 pub(crate) fn no_group(path: &Path, prefix: &str, groups: impl Iterator<Item = String>) -> Failure {
     let known: BTreeSet<String> = groups.collect();
     let place = path.display();
     if known.is_empty() {
         return Failure::usage(
-            format!("{place} holds no point"),
+            format!("{place} contains no points"),
             "give a file with rows that `coexec validate --points` wrote",
         );
     }
@@ -42,7 +42,7 @@ pub(crate) fn file(path: &Path, points: &[Point]) -> Result<OutputFile> {
     OutputFile::encoded(path, csv_rows::write(points))
 }
 
-/// A point as the row of a table.
+/// The columns of a table of points.
 pub(crate) const COLUMNS: [Column<Point>; 7] = [
     ("group", |point| point.group.clone()),
     ("network", |point| point.network.clone()),
@@ -53,7 +53,7 @@ pub(crate) const COLUMNS: [Column<Point>; 7] = [
     ("kernel", |point| or_dash(point.kernel.as_ref())),
 ];
 
-/// Prints the `count` points that are furthest off.
+/// Prints the `count` points with the largest errors.
 pub(crate) fn show_worst(points: &[Point], count: usize) {
     let worst = worst(points, count);
     if !worst.is_empty() {

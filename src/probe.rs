@@ -1,4 +1,4 @@
-//! `coexec probe`: micro-benchmarks of this machine into a device profile.
+//! `coexec probe`: turns micro-benchmarks of this machine into a device profile.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,15 @@ use crate::output::{record, row, stem};
 use crate::this_machine::last_probe;
 use crate::{Common, Failure, OutputFile, Probe, Progress, Result, or_dash, output, points, workers};
 
-/// Seconds a full and a quick probe measure unless told; the fits come on top.
+/// Default time budget of a full and of a quick probe's measurements, in seconds; the fits take
+/// additional time.
 const SECONDS: [u64; 2] = [1_080, 90];
 
 pub(crate) fn run(options: &Probe, common: &Common) -> Result {
-    workers::keep_on_their_cores(options.device.gpu_cores)?;
+    workers::pin_workers(options.device.gpu_cores)?;
     let written = [Some(&options.out), options.points.as_ref(), options.runs.as_ref()];
     written.into_iter().flatten().try_for_each(|path| output::check(path))?;
-    let no_date = || Failure::usage("this system does not tell the date", "give it with --date");
+    let no_date = || Failure::usage("this system has no date", "give it with --date");
     let how = ProbeOptions {
         name: name(options)?,
         selection: options.device.opencl.clone(),
@@ -49,7 +50,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
             co_run: &probed.co_run,
             findings: &probed.findings,
             warnings: &probed.warnings,
-            /// Why its predictions should not be trusted; empty for a profile to use.
+            /// Reasons not to trust the profile's predictions; empty if it is usable.
             doubts: &doubts,
         }));
     } else {
@@ -60,19 +61,18 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
         let (out, doubts) = (options.out.display(), doubts.join("; "));
         return Err(Failure::unsound(
             format!("{out} was written, but its predictions are not to be trusted: {doubts}"),
-            "end what else runs on this machine and probe again, without --quick; or allow it with a higher \
-             --max-error",
+            "stop other programs on this machine and probe again, without --quick; or raise --max-error",
         ));
     }
     if probed.gave_up {
-        // A driver would wait for what still runs on the device.
+        // On a normal exit the driver would wait for the work still running on the device.
         coexec_hw::leave(0);
     }
     Ok(())
 }
 
-/// What is above `limit` percent: the mean error of each processor's layers in predictions by
-/// fits that had not seen them, and the spread of one layer's times.
+/// What exceeds `limit` percent, for each processor: the mean error on held-out layers, and the spread
+/// of one layer's times.
 fn doubts(probed: &Probed, limit: f64) -> Vec<String> {
     let mut doubts = Vec::new();
     let jitter = &probed.profile.jitter;
@@ -90,7 +90,7 @@ fn doubts(probed: &Probed, limit: f64) -> Vec<String> {
     doubts
 }
 
-/// The profile's name: as given, or that of the file.
+/// The profile's name: as given, or the file's.
 fn name(options: &Probe) -> Result<String> {
     let name = options.name.clone().unwrap_or_else(|| stem(&options.out).into_owned());
     if name.is_empty() || name.contains(char::is_whitespace) {
@@ -102,7 +102,7 @@ fn name(options: &Probe) -> Result<String> {
     Ok(name)
 }
 
-/// Writes the profile and what else is asked for, and keeps a copy for `run`.
+/// Writes the profile and the requested files, and keeps a copy of the profile for `run`.
 fn write(probed: &Probed, options: &Probe, common: &Common) -> Result {
     let profile = OutputFile::encoded(&options.out, probed.profile.to_toml())?;
     let copy = last_probe().map(|path| (profile.copied_to(&path), path));
@@ -115,10 +115,12 @@ fn write(probed: &Probed, options: &Probe, common: &Common) -> Result {
     }
     output::write(&files)?;
     let Some((copy, path)) = copy else { return Ok(()) };
-    // Where nothing can be kept, `run` takes the profile by its name.
+    // Without a copy, `run` needs the profile named by --device.
     let folder = path.parent().map_or(Ok(()), output::make_folder);
     match folder.and_then(|()| output::write(&[copy])) {
-        Ok(()) => common.note(format_args!("note: `coexec run` takes {} unless told", path.display())),
+        Ok(()) => {
+            common.note(format_args!("note: `coexec run` uses {} unless --device is given", path.display()))
+        }
         Err(error) => common.note(format_args!("warning: `coexec run` needs a --device: {error}")),
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `coexec profile`: profiles of devices that nobody measured, and how far they are off.
+//! `coexec profile`: profiles of unmeasured devices, and their errors.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(crate) fn run(command: &ProfileCommand, common: &Common) -> Result {
     }
 }
 
-/// A hardware constant that a profile lacks.
+/// The failure for a hardware constant missing from a profile.
 fn missing(constant: &MissingConstant) -> Failure {
     Failure::usage(constant.to_string(), "add the key to the profile")
 }
@@ -41,18 +41,19 @@ fn new(options: &NewProfile, common: &Common) -> Result {
     let names = |donors: &[Profile]| listed(donors.iter().map(|donor| &donor.name));
     if let Some(unknown) = options.without.iter().find(|name| donors.iter().all(|donor| donor.name != **name))
     {
-        let problem = format!("--without {unknown}: no profile is made from that device");
-        return Err(Failure::usage(problem, format!("name some of {}", names(&donors))));
+        let problem = format!("--without {unknown}: profiles are not made from that device");
+        return Err(Failure::usage(problem, format!("choose from {}", names(&donors))));
     }
     donors.retain(|donor| !options.without.contains(&donor.name));
     if donors.is_empty() {
-        let problem = "--without names every measured device, whose predictions the profile is made from";
-        return Err(Failure::usage(problem, "leave one of them in"));
+        let problem =
+            "--without excludes every measured device, and the profile is made from their predictions";
+        return Err(Failure::usage(problem, "keep at least one of them"));
     }
     let name = stem(&options.out);
-    let sheet = like(&specification, &name, &donors)?;
+    let sheet = specified_profile(&specification, &name, &donors)?;
     let mut profile = transfer(&sheet, &donors).map_err(|error| missing(&error))?;
-    // How far fewer donors are off is not known, as where a value is not.
+    // With fewer donors the errors are not known, as with an unverified value; both widen them.
     let is_wider = |kind| !options.without.is_empty() || specification.is_unverified(kind);
     let mut error = errors_of(is_wider);
     error.retain(|group| group.name.processor() != Some(ProcessorKind::Gpu) || profile.gpu.is_some());
@@ -70,7 +71,7 @@ fn new(options: &NewProfile, common: &Common) -> Result {
         output::json(&record!(Made {
             out: &options.out,
             device: &profile.name,
-            /// Errors of profiles made so, on measured devices.
+            /// Errors of such profiles, on measured devices.
             error,
         }));
     } else {
@@ -82,40 +83,42 @@ fn new(options: &NewProfile, common: &Common) -> Result {
     Ok(())
 }
 
-/// The bundled profile that is called so, blanks and hyphens aside.
+/// The bundled profile of that name, ignoring case, blanks and hyphens.
 fn bundled(soc: &str) -> Result<Option<String>> {
     let plain = |name: &str| name.to_lowercase().replace([' ', '-'], "");
     let found = Profile::bundled()?.into_iter().find(|profile| plain(&profile.name) == plain(soc));
     Ok(found.map(|profile| profile.name))
 }
 
-/// The hardware that was specified; what is none is as on a measured device with a GPU of the same maker.
-fn like(specification: &Specification, name: &str, donors: &[Profile]) -> Result<Profile> {
+/// The specified hardware as a profile; everything else is copied from a measured device, with a GPU of
+/// the same maker if there is one.
+fn specified_profile(specification: &Specification, name: &str, donors: &[Profile]) -> Result<Profile> {
     let maker = |profile: &Profile| profile.gpu.as_ref().map(|gpu| gpu.family.rules().maker);
     let sheets = donors.iter().map(|donor| Ok((maker(donor), specification.profile(name, donor)?)));
     let sheets: Vec<_> = sheets.collect::<Result<_, InputError>>()?;
     let alike = sheets.iter().find(|(donor, sheet)| *donor == maker(sheet)).or(sheets.first());
     let nothing =
-        || Failure::usage("no bundled device was measured", "use a build with its bundled profiles");
+        || Failure::usage("no bundled profile is of a measured device", "use a build with bundled profiles");
     alike.map(|(_, sheet)| sheet.clone()).ok_or_else(nothing)
 }
 
-/// Prints what a profile was made of, and how far such profiles are off.
+/// Prints what a profile was made from, and the errors of such profiles.
 fn tell(specification: &Specification, (donors, are_fewer): (&str, bool), error: &[Group]) {
     let Specification { soc, cpu, gpu, npu, memory } = specification;
     let [gpu, npu] = [gpu, npu].map(|part| part.as_ref().map_or("not known", |part| &part.text));
     let (cpu, memory) = (&cpu.text, &memory.text);
-    // Also where the clock is known and what a core computes in a cycle is not.
+    // Unverified can also mean that only the operations per core and cycle are unknown, which carry no
+    // `?`.
     let is_unmarked = !gpu.contains('?') && !memory.contains('?');
     let unsure = if is_unmarked && specification.is_unverified(ProcessorKind::Gpu) { "?" } else { "" };
     output::line(&format!(
         "{soc}: CPU {cpu}, GPU {gpu}{unsure}, NPU {npu}, memory {memory}; power not known"
     ));
-    output::line(&format!("Kernel times are what {donors} predict, carried over by clocks and widths."));
+    output::line(&format!("Kernel times are averages over {donors}, each scaled by clocks and widths."));
     output::line(if are_fewer {
-        "How far that is off is not known of fewer donors. All of them, each left out in turn, and wider for that:\n"
+        "Errors with fewer devices are unknown. Errors with all of them, each held out in turn, widened:\n"
     } else {
-        "How far that is off, each of them left out in turn:\n"
+        "Errors of profiles made this way, each of these devices held out in turn:\n"
     });
     let is_headline = |group: &&Group| KINDS.iter().any(|(kind, _)| group.name == (*kind).into());
     let cells = |group: &Group| {
@@ -126,7 +129,7 @@ fn tell(specification: &Specification, (donors, are_fewer): (&str, bool), error:
     output::table(&header, error.iter().filter(is_headline).map(cells));
 }
 
-/// The command that makes the profile again, but for its file.
+/// The command that makes the same profile again, without its file.
 fn command(options: &NewProfile) -> String {
     let NewProfile { soc, cpu, gpu, memory, npu, without, out: _ } = options;
     let without = (!without.is_empty()).then(|| without.join(","));
@@ -136,7 +139,7 @@ fn command(options: &NewProfile) -> String {
     format!("coexec profile new{}", given.collect::<String>())
 }
 
-/// What was given of a device; nothing where nothing was.
+/// The specification from the options, completed by the facts of `--soc`; none if no option was given.
 fn specification(options: &NewProfile) -> Result<Option<Specification>> {
     let NewProfile { soc, cpu, gpu, memory, npu, .. } = options;
     let given = |text: &Option<String>| text.as_deref().map(Part::given);
@@ -147,7 +150,7 @@ fn specification(options: &NewProfile) -> Result<Option<Specification>> {
         None if !missing.is_empty() => {
             return Err(Failure::usage(
                 format!("neither {} nor --soc is given", missing.join(" and ")),
-                "give --soc, or both --cpu and --memory, and --gpu where there is one to be modelled",
+                "give --soc, or both --cpu and --memory, and --gpu if the GPU is to be modelled",
             ));
         }
         Some(name) if !missing.is_empty() => Specification::of(name)?,
@@ -165,7 +168,7 @@ fn specification(options: &NewProfile) -> Result<Option<Specification>> {
     }))
 }
 
-/// Lists the systems-on-chip there are facts of.
+/// Lists the known systems-on-chip.
 fn list(common: &Common) {
     if common.json {
         return output::json(&*SYSTEMS);
@@ -175,7 +178,7 @@ fn list(common: &Common) {
     common.note("name one, or give --cpu, --gpu and --memory");
 }
 
-/// The headline figures: kinds of groups, and what they are.
+/// The headline figures: kinds of groups, and their titles.
 const KINDS: [(&str, &str); 7] = [
     ("gpu/conv2d/unseen", "GPU conv2d"),
     ("gpu/depthwise_conv2d/unseen", "GPU depthwise"),
@@ -186,7 +189,8 @@ const KINDS: [(&str, &str); 7] = [
     ("cpu/several/quant", "several"),
 ];
 
-/// The kind of a group: of a CPU's, whether one core, several of a cluster, or those of several clusters ran.
+/// The kind of a group. A CPU group's kind is whether one core, several cores of one cluster, or cores
+/// of several clusters ran.
 pub(crate) fn kind(group: &ErrorGroup) -> ErrorGroup {
     match group {
         ErrorGroup::On { processor: ProcessorKind::Cpu, what: Computed::Kind(cores), runs } => {
@@ -204,7 +208,8 @@ pub(crate) fn kind(group: &ErrorGroup) -> ErrorGroup {
     }
 }
 
-/// Figures of a device: an error for each kind, right choices, and intervals that hold; all in percent.
+/// Figures of a device, in percent: the MAPE of each kind, correct choices of processor, and coverage
+/// of intervals.
 type Figures = [f64; KINDS.len() + 2];
 
 fn means(rows: impl ExactSizeIterator<Item = Figures>) -> Figures {
@@ -240,7 +245,7 @@ fn error(options: &ProfileError, common: &Common) -> Result {
         let devices: Vec<_> = devices.into_iter().map(left_out).collect();
         output::json(&record!(Document {
             devices,
-            /// All devices together, worst first.
+            /// Errors by group over all devices, worst first.
             groups,
         }));
         return Ok(());
@@ -255,23 +260,24 @@ fn error(options: &ProfileError, common: &Common) -> Result {
     Ok(())
 }
 
-/// A device and its figures in a JSON document.
+/// A device and its figures, as JSON.
 fn left_out((device, figures): (&str, Figures)) -> impl Serialize {
     let [errors @ .., choice_percent, in_interval_percent] = figures;
     record!(LeftOut {
         device,
         /// MAPE by kind, in percent.
         mape_percent: KINDS.iter().map(|(kind, _)| *kind).zip(errors).collect::<BTreeMap<_, _>>(),
-        /// Networks whose faster of GPU and CPU is predicted to be it, in percent.
+        /// Percentage of networks for which the faster of GPU and CPU is predicted correctly.
         choice_percent,
-        /// Networks, and layers on the GPU, whose time is in the 90 % interval, in percent.
+        /// Percentage of networks, and of layers on the GPU, whose measured time is in the 90 %
+        /// interval.
         in_interval_percent,
     })
 }
 
 /// The figures of one draw of a device.
 fn figures(points: &[Point]) -> Figures {
-    // A device counts each of its core sets alike.
+    // Each core set of a device has the same weight.
     let groups = score(points);
     let mape = |of: &str| {
         let of = ErrorGroup::from(of);
@@ -293,7 +299,8 @@ fn figures(points: &[Point]) -> Figures {
     })
 }
 
-/// Networks of which the faster of the GPU and the best CPU cores in floating point is predicted to be it.
+/// Percentage of networks for which the faster of the GPU and the best CPU core set, in floating point,
+/// is predicted correctly.
 fn choice_percent(points: &[Point]) -> f64 {
     let mut networks: BTreeMap<&str, [[f64; 2]; 2]> = BTreeMap::new();
     for point in points {

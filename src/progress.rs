@@ -1,18 +1,18 @@
-//! How far a long computation is, on standard error.
+//! Progress of a long computation, on standard error.
 
 use std::io::{IsTerminal, Write};
 
 use crate::Common;
 
-/// Tells of steps: on a terminal in one line that is written over, elsewhere in a
-/// line each.
+/// Where progress is reported: on a terminal in one line that is overwritten, elsewhere in one line per
+/// step.
 pub(crate) enum Progress {
     Nowhere,
     Lines,
     OneLine,
 }
 
-/// Goes back to the start of a terminal's line and empties it (ECMA-48: CR, EL).
+/// Returns to the start of the terminal's line and erases it (ECMA-48: CR, EL).
 const EMPTY_LINE: &str = "\r\x1b[K";
 
 impl Progress {
@@ -24,10 +24,10 @@ impl Progress {
         }
     }
 
-    /// Tells of one step.
+    /// Reports one step.
     pub(crate) fn tell(&self, step: &str) {
         let mut stderr = std::io::stderr().lock();
-        // Progress that cannot be shown is no reason to stop.
+        // A failure to report progress must not stop the computation.
         let _ = match self {
             Self::Nowhere => Ok(()),
             Self::Lines => writeln!(stderr, "{step}"),

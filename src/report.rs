@@ -1,7 +1,6 @@
-//! `coexec report`: the accuracy page, from cross-validation on a data set and on runs of
-//! our own.
+//! `coexec report`: the accuracy page, from cross-validation on a data set and on coexec's own runs.
 //!
-//! Every error of the page is of a network that the fit behind it had not seen.
+//! Every error on the page is of a network that its fit held out.
 
 mod page;
 
@@ -19,12 +18,12 @@ use crate::calibrate::fit::{Options, fit};
 use crate::output::{listed, record, stem};
 use crate::{Chosen, Common, Failure, Measured, OutputFile, Progress, Report, Result, output, runs};
 
-/// What follows the profile's name in the file of operators that were also cut.
+/// Suffix of the file of runs of cut operators, after the profile's name.
 const CUTS: &str = "-cuts.csv";
-/// Name of the page.
+/// File name of the page.
 const PAGE: &str = "accuracy.md";
 
-/// Prefixes of groups, names in files, and what the groups are of.
+/// Prefix of the groups, name in files and title of each section.
 const PROCESSORS: [(&str, &str, &str); 4] = [
     ("gpu/", "gpu", "GPU"),
     ("cpu/", "cpu", "CPU"),
@@ -32,22 +31,22 @@ const PROCESSORS: [(&str, &str, &str); 4] = [
     ("host_to_host/", "host-to-host", "the GPU alone, from the host's memory and back"),
 ];
 
-/// What the page says of one phone.
+/// The content of the page about one phone.
 struct Phone {
     /// Name of its profile.
     name: String,
     title: String,
-    /// Runs that were used.
+    /// Number of runs used.
     runs: usize,
-    /// What they were measured with and when, where a table beside them says so.
+    /// Device, driver, clocks and date of the measurements, for runs with a table of fingerprints.
     conditions: Vec<String>,
-    /// Each run beside its prediction by a fit that had not seen its network.
+    /// Each run, with its prediction by a fit that held out its network.
     points: Vec<Point>,
-    /// Their errors, worst first.
+    /// Errors of the points by group, worst first.
     groups: Vec<Scored>,
-    /// What choosing a cut by prediction is worth.
+    /// Value of choosing cuts by prediction; none without runs of cuts.
     choices: Option<Choices>,
-    /// Why how many rows were not used.
+    /// Reasons for unused rows, with the number of rows.
     left_out: Vec<(String, usize)>,
 }
 
@@ -60,7 +59,7 @@ struct Picture {
 
 pub(crate) fn run(options: &Report, common: &Common) -> Result {
     if options.out.exists() && !options.out.is_dir() {
-        return Err(Failure::write(&options.out, "it is no folder"));
+        return Err(Failure::write(&options.out, "it is not a folder"));
     }
     let prior = Chosen::of(&options.prior)?;
     let mut phones = Vec::new();
@@ -85,7 +84,7 @@ pub(crate) fn run(options: &Report, common: &Common) -> Result {
     Ok(())
 }
 
-/// The profiles that there are runs of, and these.
+/// The requested profiles, or all that have runs, with their runs.
 fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)>> {
     let asked = options.device.iter().map(|name| Profile::load(name)).collect::<Result<Vec<_>, _>>()?;
     let mut found = Vec::new();
@@ -99,15 +98,14 @@ fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)
     match asked.iter().find(|profile| found.iter().all(|(known, _)| known.name != profile.name)) {
         Some(missing) => Err(Failure::usage(
             format!("there are no runs of {}", missing.name),
-            "a folder has columns by the profile's name or an alias; a file of runs is named as the \
-                   profile",
+            "give a folder whose columns have the profile's name or an alias, or a file of runs named after the profile",
         )),
         None => Ok(found),
     }
 }
 
-/// The profile that a file of coexec's own runs is named as, and the runs; none where
-/// others are asked for.
+/// The profile that a file of coexec's own runs is named after, and its runs; none if `asked` does not
+/// include it.
 fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profile, Measured)>> {
     let name = stem(path);
     let profile = match asked.iter().find(|profile| profile.name == name) {
@@ -118,14 +116,14 @@ fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profil
     let mut measured = runs::own(&profile, path, common)?;
     let cuts = path.with_file_name(format!("{name}{CUTS}"));
     if cuts.is_file() {
-        // Its runs on one processor are there to hold cuts against, not to fit.
+        // Runs on one processor in this file are the baseline of the cuts and are not fitted to.
         let beside = runs::own(&profile, &cuts, common)?;
         (measured.runs.host_timed, measured.measurements) = (beside.runs.host_timed, beside.measurements);
     }
     Ok(Some((profile, measured)))
 }
 
-/// The profiles that the data set has columns for, and their runs.
+/// The profiles that the data set has columns for, with their runs.
 pub(crate) fn of_data_set(
     folder: &Path,
     asked: &[Profile],
@@ -143,8 +141,8 @@ pub(crate) fn of_data_set(
     }
     if found.is_empty() && asked.is_empty() {
         return Err(Failure::usage(
-            format!("no bundled profile is of a phone in {}", folder.display()),
-            format!("its columns are of {}; name profiles with --device", listed(columns)),
+            format!("no bundled profile matches a phone in {}", folder.display()),
+            format!("its columns are for {}; name profiles with --device", listed(columns)),
         ));
     }
     Ok(found)
@@ -164,7 +162,7 @@ fn phone(
     let mut fitted = fit(&mut profile, measured, &how, &Progress::new(common))?;
     let mut left_out = measured.runs.left_out.clone();
     left_out.append(&mut fitted.left_out);
-    // No fit sees cuts: those of the whole profile are held out, too.
+    // No fit uses cuts, so predictions of the final profile hold them out too.
     let cuts = host_timed::validate(&profile, &measured.runs.host_timed, library);
     fitted.held_out.extend(cuts.points);
     left_out.extend(cuts.left_out);
@@ -180,7 +178,7 @@ fn phone(
     })
 }
 
-/// The reasons for which rows are left out, the most frequent first.
+/// The reasons for unused rows with their counts, most frequent first.
 fn reasons(left_out: &[SkippedRow]) -> Vec<(String, usize)> {
     let counts = runs::reasons(left_out).into_iter();
     let mut counts: Vec<(String, usize)> = counts.map(|(reason, count)| (reason.to_owned(), count)).collect();
@@ -199,7 +197,7 @@ fn pictures(phone: &Phone) -> Result<Vec<Picture>> {
         }
         let title = format!("{}, {processor}", phone.title);
         let subtitle = "networks kept out of the fit";
-        // Thousands of points are smaller as pixels.
+        // Thousands of points take less space as pixels than as SVG.
         pictures.push(Picture {
             file: format!("{}-{file}.png", phone.name),
             caption: format!("{title}: predicted against measured"),

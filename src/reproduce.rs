@@ -1,4 +1,4 @@
-//! `coexec reproduce`: what the papers published, beside ours.
+//! `coexec reproduce`: the papers' published numbers compared with coexec's.
 
 mod table;
 
@@ -17,7 +17,7 @@ struct PaperEntry {
     #[serde(flatten)]
     report: Report,
     summaries: Vec<Summary>,
-    /// Which part of the paper's operators was run, where it was not all: no limit is judged.
+    /// The part of the paper's operators that was run, if not all; limits are then not judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     only: Option<String>,
 }
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result {
     }
     if options.data.is_some() && !papers.contains(&Paper::EdgeSys24) {
         return Err(Failure::usage(
-            "--data names the data set of EdgeSys24, from which no other paper's numbers are recomputed",
+            "--data is the data set of EdgeSys24, and no other paper's numbers are recomputed from it",
             "leave it out, or name EdgeSys24",
         ));
     }
@@ -53,11 +53,10 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result {
     let missed = missed(&entries);
     if common.json {
         output::json(&record!(Document {
-            /// Every so many operators of a paper's sets were run.
+            /// Only every Nth operator of a paper's sets was run, with this N.
             every: options.every,
             papers: entries,
-            /// Groups whose predicted numbers are farther off than their limit, of papers that are
-            /// judged.
+            /// Groups whose predictions miss their limit, of the papers that are judged.
             missed: &missed,
         }));
     } else {
@@ -66,14 +65,14 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result {
     }
     if options.check && !missed.is_empty() {
         return Err(Failure::fell_short(
-            format!("farther off than the limit: {}", missed.join("; ")),
-            "see which numbers are off (`coexec reproduce`), and what their rows say",
+            format!("groups that miss their limit: {}", missed.join("; ")),
+            "see which numbers deviate, and the notes on their rows (`coexec reproduce`)",
         ));
     }
     Ok(())
 }
 
-/// Which part of a paper's operators was run, where it was not all of them.
+/// Describes which part of a paper's operators was run; none if it was all of them.
 fn only(paper: Paper, every: usize) -> Option<String> {
     if every == 1 || paper.operator_sets().is_empty() {
         return None;
@@ -93,8 +92,8 @@ fn missed(entries: &[PaperEntry]) -> Vec<String> {
     missed
 }
 
-/// The file of a figure, with the paper's name once: the figure's may begin with it, hyphens
-/// aside.
+/// The file name of a figure: the paper's name, then the figure's, without the paper's name if it
+/// starts with that (ignoring hyphens).
 fn file_name(paper: &str, figure: &str) -> String {
     let ends = figure.match_indices('-').map(|(end, _)| end);
     let own = ends.rev().find(|&end| figure[..end].replace('-', "") == paper);

@@ -1,4 +1,4 @@
-//! `coexec run`: what a scenario takes on this machine, beside what is predicted.
+//! `coexec run`: measures a scenario on this machine, and compares its times with the predictions.
 
 mod results;
 mod stream;
@@ -17,18 +17,17 @@ use serde::Serialize;
 
 use crate::output::{percent, record, stem};
 use crate::simulate::{OfferedPlan, model, read_plan};
-use crate::validate::worth;
+use crate::validate::choice_summary;
 use crate::{
     Column, Common, Failure, OutputFile, Progress, Result, Run, or_dash, output, this_machine, workers,
 };
 use results::Row;
-use variants::{Candidate, Maker, Processors};
+use variants::{Candidate, Processors, VariantMaker};
 
-/// Status of a process that a second interrupt ends at once (128 and the signal's number,
-/// as shells have it).
+/// Exit status after a second interrupt, which ends the process at once: 128 plus SIGINT, as in shells.
 const INTERRUPTED: i32 = 130;
 
-/// A variant that does not run here.
+/// A variant that does not run on this machine.
 #[derive(Serialize)]
 struct SkippedRow {
     what: String,
@@ -37,7 +36,7 @@ struct SkippedRow {
 }
 
 pub(crate) fn run(options: &Run, common: &Common) -> Result {
-    // A wrong file name should not cost a measurement first.
+    // Paths are checked before measuring, so that a wrong one does not cost a measurement.
     options.place.check_apart(Some(&options.out), options.plan.as_deref())?;
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
@@ -50,11 +49,12 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     let plan_path = options.out.with_extension("plan.toml");
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {
-        workers::keep_on_their_cores(options.device.gpu_cores)?;
+        workers::pin_workers(options.device.gpu_cores)?;
     }
     let cores = core_sets(options, &scenario)?;
     let plan_name = plan_path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let maker = Maker { scenario: &scenario, cores, processors, splits: options.splits, plan_name, predicts };
+    let maker =
+        VariantMaker { scenario: &scenario, cores, processors, splits: options.splits, plan_name, predicts };
     let groups = maker.groups(plan.as_ref())?;
     let (mut report, warnings) =
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     output::write(&files)?;
     let streamed = report.streamed.as_ref().zip(pipeline.as_ref()).zip(whole);
     let stream = streamed
-        .map(|((streamed, pipeline), whole)| stream::beside(streamed, pipeline, &scenario, &whole.variant));
+        .map(|((streamed, pipeline), whole)| stream::compared(streamed, pipeline, &scenario, &whole.variant));
     let choices = predicts.then(|| choices(&scenario.device, &measurements, scenario.library)).flatten();
     if common.json {
         output::json(&record!(Document {
@@ -79,11 +79,11 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
             warnings,
             variants: &rows,
             left_out,
-            /// What choosing among the measured ways to run an operator by prediction is worth.
+            /// Value of choosing by prediction among the measured ways to run an operator.
             choices,
-            /// Mean absolute error of the predictions, in percent.
+            /// Mean absolute percentage error of the predictions.
             mape_percent: mape_percent(&rows),
-            /// Batches of the plan that followed each other, where the scenario has a pipeline.
+            /// Streamed batches under the plan, if the scenario has a pipeline.
             #[serde(skip_serializing_if = "output::is_nothing")]
             stream: stream.map(|(record, _)| record),
         }));
@@ -93,18 +93,18 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
             output::line(&sentence);
         }
     }
-    let help = "let the machine do nothing else, keep its clocks fixed, or ask for more --repetitions";
+    let help = "stop other programs on this machine, fix its clocks, or raise --repetitions";
     results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, help)))
 }
 
-/// Says what could not be run, and why.
+/// Prints what could not be run, and why.
 fn tell_skipped(rows: &[SkippedRow], common: &Common) {
     for SkippedRow { what, processor, reason } in rows {
         common.note(format_args!("not run: {what} on {processor}: {reason}"));
     }
 }
 
-/// The plan that the options name; says where it was made for another scenario.
+/// The plan file of the options, if any; notes if it was made for another scenario or device.
 fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<Option<OfferedPlan>> {
     let Some(path) = options.plan.as_deref() else { return Ok(None) };
     let written = read_plan(path, scenario, model(scenario)?)?;
@@ -114,13 +114,13 @@ fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<O
     Ok(Some(written))
 }
 
-/// Mean absolute error of the rows that have a prediction, in percent.
+/// Mean absolute percentage error of the rows with a prediction; none if there are none.
 fn mape_percent(rows: &[Row]) -> Option<f64> {
     let errors: Vec<f64> = rows.iter().filter_map(|row| row.error_percent.map(f64::abs)).collect();
     (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
 }
 
-/// Core sets that compute operators alone.
+/// Core sets on which operators are timed alone.
 fn core_sets(options: &Run, scenario: &Scenario) -> Result<Vec<CoreSet>> {
     if options.cores.is_empty() {
         return Ok(scenario.options.core_sets.clone());
@@ -137,7 +137,7 @@ fn core_sets(options: &Run, scenario: &Scenario) -> Result<Vec<CoreSet>> {
     options.cores.iter().map(parse).collect()
 }
 
-/// Measures `groups`; the warnings that came up are printed and handed back.
+/// Measures `groups`; warnings are printed and returned.
 fn measure(
     options: &Run,
     common: &Common,
@@ -172,19 +172,19 @@ fn measure(
     Ok((report, warnings))
 }
 
-/// A flag that Ctrl-C (or a request to end) sets; a second one ends the process at once.
+/// A flag that SIGINT (Ctrl-C) or SIGTERM sets; a second signal ends the process at once.
 fn stop_on_interrupt() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // Where signals cannot be caught, they end the process as ever: files are written
-        // under temporary names, so none is left half-written.
+        // If a signal cannot be caught, it ends the process. No file is left half-written, as files are
+        // written under temporary names.
         let _ = signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop));
         let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
     }
     stop
 }
 
-/// What came of it.
+/// The measurements, as rows and for the file of runs.
 struct Outcome {
     rows: Vec<Row>,
     measurements: Vec<Measurement>,
@@ -199,7 +199,7 @@ fn outcome(
 ) -> Result<Outcome> {
     let times = std::mem::take(&mut report.groups);
     let context = results::Common {
-        // A bundled name, or a file's without its ending.
+        // A bundled name, or a file's name without its extension.
         network: &stem(Path::new(&scenario.name)),
         fingerprint: &report.fingerprint.id,
         noise: report.noise,
@@ -227,7 +227,7 @@ fn outcome(
     Ok(outcome)
 }
 
-/// The plan as it ran, of a model of several operators.
+/// The executed plan as TOML; none for a set, a single operator, or without a plan.
 fn plan_text(scenario: &Scenario, whole: Option<&Candidate>, pipeline: Option<&Pipeline>) -> Option<String> {
     let Workload::Model(stages) = &scenario.workload else { return None };
     let plan = &whole.filter(|whole| whole.is_plan && stages.len() > 1)?.variant.plan;
@@ -236,7 +236,7 @@ fn plan_text(scenario: &Scenario, whole: Option<&Candidate>, pipeline: Option<&P
     Some(toml::to_string(&file).expect("a plan has only tables, words and numbers"))
 }
 
-/// Prints the figures.
+/// Prints the table of variants and the summary.
 fn show(scenario: &Scenario, report: &Report, rows: &[Row], choices: Option<&Choices>) {
     output::line(&format!("{}\non {}", scenario.title, report.fingerprint.device));
     let NoiseFloor { clock_ns, spread_percent } = report.noise;
@@ -259,6 +259,6 @@ fn show(scenario: &Scenario, report: &Report, rows: &[Row], choices: Option<&Cho
         output::line(&format!("\nMAPE of {} predictions: {mape:.1} %", rows.len()));
     }
     if let Some(choices) = choices {
-        output::line(&format!("\n{}", worth(choices)));
+        output::line(&format!("\n{}", choice_summary(choices)));
     }
 }

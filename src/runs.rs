@@ -1,4 +1,4 @@
-//! Measured runs from the files a user names.
+//! Measured runs, read from the files that a user names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,29 +13,29 @@ use coexec_sim::{Gpu, InputError, Library, Profile};
 use crate::output::listed;
 use crate::{Common, Failure, Result, RunFormat, Runs};
 
-/// Most rows that are named one by one on standard error.
+/// Most unused rows that are listed one by one on standard error.
 const MOST_NAMED: usize = 5;
 
-/// What there is of a profile's processors: of at least one.
+/// Measured runs of at least one of a profile's processors.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
-    /// What can be used, and the rows that cannot.
+    /// The usable runs, and the rows that cannot be used.
     pub(crate) runs: ByProcessor,
-    /// All measurements of coexec's own.
+    /// All measurements, if they are coexec's own.
     pub(crate) measurements: Vec<runs::Measurement>,
-    /// The data set, where it has a name.
+    /// Name of the data set or tool; none for coexec's own runs.
     data: Option<&'static str>,
-    /// The device, in words.
+    /// Name or description of the device.
     device: String,
-    /// How the runs were drawn from more.
+    /// How the runs were drawn from all of them, if they were.
     drawn: Option<String>,
     /// Conditions of coexec's own runs.
     fingerprints: Vec<runs::Fingerprint>,
-    /// What tells whether these runs set a profile.
+    /// Digest of the runs; a profile with the same digest was fitted to them.
     pub(crate) digest: String,
 }
 
-/// The CPU kernels that made the runs.
+/// The CPU kernels that the runs were made with.
 pub(crate) fn library(profile: &Profile, options: &Runs) -> Library {
     let is_of_data_set = matches!(
         options.format,
@@ -48,28 +48,29 @@ pub(crate) fn library(profile: &Profile, options: &Runs) -> Library {
 }
 
 impl Measured {
-    /// The runs of a device in a data set with a name.
+    /// The runs of a device in a named data set.
     fn of(data: &'static str, device: &str, runs: ByProcessor) -> Self {
         let digest = digest::of_runs(&runs);
         Self { runs, data: Some(data), device: device.to_owned(), digest, ..Self::default() }
     }
 
-    /// What was measured, in words: `mobile-ml-benchmark, 82 runs of pixel4`.
+    /// Description of the runs, such as `mobile-ml-benchmark, 82 runs of pixel4`.
     pub(crate) fn source(&self) -> String {
         let data = self.data.map_or(String::new(), |data| format!("{data}, "));
         let drawn = self.drawn.as_ref().map_or(String::new(), |drawn| format!(", {drawn}"));
         format!("{data}{} runs of {}{drawn}", self.runs.count(), self.device)
     }
 
-    /// Whether the profile was fitted to these runs, or to some of them.
+    /// Whether the profile was fitted to these runs, or to a draw of them.
     pub(crate) fn set(&self, profile: &Profile) -> bool {
         let Some(calibration) = &profile.calibration else { return false };
-        // A profile without a digest names its data set, the device and how many runs there were.
+        // A profile without a digest states the data set, the device and the number of runs as its
+        // source.
         let is_named = self.data.is_some() && calibration.source.contains(&self.source());
         is_named || calibration.runs_digest.as_deref() == Some(self.digest.as_str())
     }
 
-    /// The devices these runs are of, where nothing in the profile's names is like them.
+    /// The first device of these runs whose description does not resemble the profile's names.
     pub(crate) fn other_devices(&self, profile: &Profile) -> Option<String> {
         let devices: Vec<&str> = match self.fingerprints.as_slice() {
             [] if self.data.is_some() => vec![self.device.as_str()],
@@ -79,7 +80,8 @@ impl Measured {
         Some(other.to_owned())
     }
 
-    /// What coexec's own runs were measured with and when, a line each.
+    /// Device, driver, affinity, clocks, date and version of coexec's own runs, one line per
+    /// fingerprint.
     pub(crate) fn conditions(&self) -> Vec<String> {
         let line = |fingerprint: &runs::Fingerprint| {
             let driver = fingerprint.driver.as_ref().map(|driver| format!("driver {driver}"));
@@ -93,8 +95,8 @@ impl Measured {
         self.fingerprints.iter().map(line).collect()
     }
 
-    /// Keeps `count` runs of layers on the GPU, drawn at random, and none of whole
-    /// networks on it.
+    /// Keeps `count` layer runs on the GPU, drawn at random, and removes the GPU's runs of whole
+    /// networks.
     pub(crate) fn draw_rows(&mut self, count: usize, seed: u64) {
         let ByProcessor { gpu, gpu_networks, .. } = &mut self.runs;
         if !gpu.is_empty() {
@@ -120,7 +122,7 @@ impl Measured {
     }
 }
 
-/// Words of a device's description that say nothing of which device it is.
+/// Words of a device's description that do not identify it.
 const COMMON_WORDS: [&str; 11] = [
     "compute",
     "core",
@@ -135,7 +137,7 @@ const COMMON_WORDS: [&str; 11] = [
     "with",
 ];
 
-/// Whether a device's description has a name of the profile in it, or a word of its titles.
+/// Whether a device's description contains a name of the profile, or a word of its title, SoC or GPU.
 fn is_like(device: &str, profile: &Profile) -> bool {
     let plain = |text: &str| -> String {
         text.to_lowercase().chars().filter(|character| character.is_alphanumeric()).collect()
@@ -152,7 +154,7 @@ fn is_like(device: &str, profile: &Profile) -> bool {
     names.any(has_name) || words(device).iter().any(|word| known.contains(word))
 }
 
-/// The format of the runs at `path`: as given, or as the path looks.
+/// The format of the runs at `path`: as given, or detected from the path.
 fn format(path: &Path, runs: &Runs) -> RunFormat {
     let is_data_set = runs.device_column.is_some() || (path.is_dir() && !runs::file_of(path).is_file());
     runs.format.unwrap_or(match is_data_set {
@@ -162,14 +164,14 @@ fn format(path: &Path, runs: &Runs) -> RunFormat {
     })
 }
 
-/// Where the runs are.
+/// The path of the runs, or a failure if none is given.
 pub(crate) fn path(runs: &Runs) -> Result<&Path> {
-    let none = || Failure::usage("no runs are named", "give a file or a folder with --runs PATH");
+    let none = || Failure::usage("no runs are given", "name a file or a folder with --runs PATH");
     runs.path.as_deref().ok_or_else(none)
 }
 
-/// The runs on the processors of `profile`; says on standard error how many rows
-/// cannot be used, and why.
+/// Reads the runs on the processors of `profile`; reports on standard error how many rows cannot be
+/// used, and why.
 pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &Common) -> Result<Measured> {
     const OF_ANSWERS: &str = "times of language models";
     const OF_TOOL: &str = "inferences and operators";
@@ -183,8 +185,7 @@ pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &
     let format = format(path, options);
     if !matches!(format, RunFormat::MobileMlBenchmark | RunFormat::AiHub | RunFormat::AiHubLlm) {
         let given = [("--device-column", options.device_column.is_some())];
-        let what =
-            "for runs of several devices (mobile-ml-benchmark, ai-hub, ai-hub-llm), and these are of one";
+        let what = "for runs of several devices (mobile-ml-benchmark, ai-hub, ai-hub-llm), and these runs are of one";
         Failure::where_given(&given, what, "leave it out, or name another --format")?;
     }
     let (data, what, device, runs) = match format {
@@ -223,7 +224,7 @@ pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &
     Ok(Measured::of(data, device, runs))
 }
 
-/// How many rows are left out for which reason.
+/// The number of unused rows for each reason.
 pub(crate) fn reasons(left_out: &[SkippedRow]) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
     for row in left_out {
@@ -232,12 +233,12 @@ pub(crate) fn reasons(left_out: &[SkippedRow]) -> BTreeMap<&str, usize> {
     counts
 }
 
-/// The device whose columns are read.
+/// The device to read, or a failure if none is named.
 fn device_column(runs: &Runs) -> Result<&str> {
     runs.device_column.as_deref().ok_or_else(|| {
         Failure::usage(
             "runs in this format are of several devices, and none is named",
-            "name one with --device-column, such as pixel4 of mobile-ml-benchmark or 8gen3 of ai-hub; or give \
+            "name one with --device-column, such as pixel4 for mobile-ml-benchmark or 8gen3 for ai-hub; or give \
              --format coexec",
         )
     })
@@ -271,7 +272,7 @@ pub(crate) fn benchmark(profile: &Profile, folder: &Path, device: &str, common: 
                 runs.gpu_networks = table.runs;
                 runs.left_out.extend(table.left_out);
             }
-            // The data set has no such times of every device.
+            // The data set does not have such times for every device.
             Err(InputError::Option { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -311,28 +312,28 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
     Ok(measured)
 }
 
-/// The failure of a file without a usable row; its first row says why.
+/// The failure of a file without a usable row; the help states why its first row cannot be used.
 fn none_usable(path: &Path, what: &str, left_out: &[SkippedRow]) -> Failure {
     Failure::usage(
         format!("{} holds no usable {what}", path.display()),
         match left_out.first() {
             Some(row) => format!("line {}: {}", row.line, row.reason),
-            None => "give runs that have rows".to_owned(),
+            None => "give a file that has rows".to_owned(),
         },
     )
 }
 
-/// Names the first rows that are left out, and counts the others.
+/// Lists the first unused rows, and counts the others.
 pub(crate) fn name_left_out(what: &str, rows: &[SkippedRow], common: &Common) {
     for row in rows.iter().take(MOST_NAMED) {
         common.note(format_args!("{what}: line {}: {}", row.line, row.reason));
     }
     if rows.len() > MOST_NAMED {
-        common.note(format_args!("{what}: {} rows more (--json lists them)", rows.len() - MOST_NAMED));
+        common.note(format_args!("{what}: {} more rows (--json lists them)", rows.len() - MOST_NAMED));
     }
 }
 
-/// The GPU of a profile that is to be compared with runs.
+/// The GPU of a profile, or a failure if it has none.
 fn gpu_of(profile: &Profile) -> Result<&Gpu> {
     profile.gpu.as_ref().ok_or_else(|| {
         Failure::usage(

@@ -1,4 +1,4 @@
-//! `coexec schema`: the JSON Schema of a file format.
+//! `coexec schema`: prints the JSON Schema of a file format.
 
 use coexec_fit::measure::runs::Row;
 use coexec_sim::scenario::ScenarioFile;

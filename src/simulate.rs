@@ -1,4 +1,4 @@
-//! `coexec simulate`: what a scenario takes under a plan.
+//! `coexec simulate`: predicts a scenario under a plan.
 
 use std::path::Path;
 
@@ -57,15 +57,15 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
             /// What is known of each processor for these operators.
             known,
             prediction,
-            /// The plan's latency if processors shared the memory by max-min alone, where the
-            /// profile knows better.
+            /// The plan's latency under max-min fair sharing of the memory alone, if the profile has
+            /// measured interference.
             #[serde(skip_serializing_if = "output::is_nothing")]
             plain_sharing_latency_ps: plain_sharing,
             samples,
-            /// Batches one after the other and in flight, where the scenario has a pipeline.
+            /// Streamed batches, if the scenario or the plan has a pipeline.
             #[serde(skip_serializing_if = "output::is_nothing")]
             stream,
-            /// What 90 % of draws of the errors lie between, of the time from batch to batch.
+            /// Interval that contains the period between batches in 90 % of draws of the errors.
             #[serde(skip_serializing_if = "output::is_nothing")]
             period_interval_ps: period,
         }));
@@ -87,7 +87,8 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
     Ok(())
 }
 
-/// What a plan would take if processors shared the memory by max-min alone, where the profile knows better.
+/// Prints the latency under max-min fair sharing of the memory alone, if the profile has measured
+/// interference.
 fn tell_plain_sharing(plain_sharing: Option<Picos>, latency: Picos) {
     if let Some(plain) = plain_sharing {
         let percent = 100.0 * (plain.0 as f64 / latency.0.max(1) as f64 - 1.0);
@@ -95,7 +96,7 @@ fn tell_plain_sharing(plain_sharing: Option<Picos>, latency: Picos) {
     }
 }
 
-/// What the plan takes without the profile's interference, where it has any.
+/// The plan's latency without the profile's interference; none if it has none.
 fn plain_sharing(scenario: &Scenario, plan: &Plan) -> Result<Option<Picos>> {
     if scenario.device.memory.interference.is_empty() {
         return Ok(None);
@@ -105,7 +106,7 @@ fn plain_sharing(scenario: &Scenario, plan: &Plan) -> Result<Option<Picos>> {
     Ok(Some(simulator.latency(scenario.stages(), plan)?))
 }
 
-/// The stages of a scenario that is one model.
+/// The stages of a scenario that is a single model, or the failure that it is not.
 pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage]> {
     match &scenario.workload {
         Workload::Model(stages) => Ok(stages),
@@ -113,7 +114,7 @@ pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage]> {
         Workload::Applications(_) => Err(applications::not_run(&scenario.name)),
         Workload::Set(operators) => Err(Failure::usage(
             format!("{} is a set of {} single operators, not one model", scenario.name, operators.len()),
-            "explore the set (`coexec explore`), or simulate a network or a scenario",
+            "explore the set (`coexec explore`), or name a network or another scenario",
         )),
     }
 }
@@ -125,30 +126,30 @@ fn searched(scenario: &Scenario, simulator: &mut Simulator<'_>) -> Result<Offere
     Ok(OfferedPlan { plan, pipeline, origin: found_by(search.strategy), is_of_another: false })
 }
 
-/// Where a plan came from that was searched.
+/// Origin of a plan that was searched for.
 pub(crate) fn found_by(strategy: Strategy) -> String {
     format!("plan found by {}", strategy.name())
 }
 
-/// Who computes what, and who says so.
+/// A plan, searched for or read from a file, with its origin.
 pub(crate) struct OfferedPlan {
     pub(crate) plan: Plan,
-    /// How batches follow each other: as the scenario says, with as many in flight as a plan does.
+    /// The scenario's pipeline, with the plan file's depth if it sets one.
     pub(crate) pipeline: Option<Pipeline>,
-    /// Where it came from.
+    /// Origin of the plan, in words.
     pub(crate) origin: String,
-    /// Whether it was made for another scenario or device.
+    /// Whether the plan was made for another scenario or device.
     pub(crate) is_of_another: bool,
 }
 
-/// The plan of `stages` in a file.
+/// Reads the plan of `stages` from a file.
 pub(crate) fn read_plan(path: &Path, scenario: &Scenario, stages: &[Stage]) -> Result<OfferedPlan> {
     let text = Text::read(path)?;
     let written: PlanFile = text.parse()?;
     let plan = written.resolve(&text, stages, &scenario.device)?;
     let pipeline = match (scenario.pipeline.clone(), written.pipeline_depth) {
         (Some(pipeline), Some(depth)) => Some(Pipeline { depth, ..pipeline }),
-        // Batches of which nobody says that the host does anything for them.
+        // Without a pipeline in the scenario, the host does no work for a batch.
         (None, Some(depth)) => Some(Pipeline::new(depth, 0.0)),
         (pipeline, None) => pipeline,
     };
@@ -157,7 +158,8 @@ pub(crate) fn read_plan(path: &Path, scenario: &Scenario, stages: &[Stage]) -> R
     Ok(OfferedPlan { plan, pipeline, origin, is_of_another })
 }
 
-/// What a plan was made for, where that is something else.
+/// A clause that names the scenario and the device that a plan was made for, if they differ; else
+/// empty.
 fn made_for(written: &PlanFile, scenario: &Scenario) -> String {
     let name = |scenario: &str| {
         let path = Path::new(scenario);
@@ -170,7 +172,7 @@ fn made_for(written: &PlanFile, scenario: &Scenario) -> String {
     if other.is_empty() { String::new() } else { format!(", which was made for {}", other.join(" on ")) }
 }
 
-/// A picture of `timeline` and a trace of it, where they are asked for.
+/// The requested picture and trace of `timeline`.
 pub(crate) fn timeline_files(
     timeline: &Timeline,
     scenario: &Scenario,
@@ -185,7 +187,7 @@ pub(crate) fn timeline_files(
     Ok(files)
 }
 
-/// Prints what the latency consists of.
+/// Prints the composition of the latency.
 fn parts(prediction: &Prediction) {
     let parts = prediction.composition.parts().into_iter().filter(|(_, length)| *length > Picos::ZERO);
     let share = |length: Picos| percent(100.0 * length.0 as f64 / prediction.latency.0.max(1) as f64);
@@ -214,7 +216,7 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline, device: &Prof
     output::line(&gantt::text(timeline));
 }
 
-/// What a run holds, and whether the device can.
+/// The memory that a run needs, and whether the device has as much.
 pub(crate) fn memory(footprint: &Footprint, device: &Profile) -> String {
     let (peak, size) = (footprint.peak(), device.memory.size());
     let held = match size {
@@ -229,7 +231,7 @@ pub(crate) fn memory(footprint: &Footprint, device: &Profile) -> String {
     )
 }
 
-/// Prints what each processor did, and where the energy went.
+/// Prints each processor's use of time, bytes and energy, and the other energy.
 fn uses(prediction: &Prediction) {
     let used = prediction.processors.iter().map(|usage| {
         let ProcessorUse { processor, busy, wait, overhead, bytes, bandwidth, energy, .. } = usage;
@@ -251,7 +253,7 @@ fn uses(prediction: &Prediction) {
 const HEADER: [&str; 8] =
     ["processor", "busy", "waits", "overhead", "idle", "bytes", "rate while busy", "energy"];
 
-/// More steps of a critical path than this are summed by what they are.
+/// Longest critical path printed step by step; the steps of a longer one are summed by kind.
 const MOST_STEPS: usize = 8;
 
 /// The critical path in words.
@@ -285,7 +287,7 @@ fn critical_path(prediction: &Prediction) -> String {
     sums.collect::<Vec<_>>().join(" + ")
 }
 
-/// Prints what a stream of batches comes to.
+/// Prints the rates of a stream of batches, with the interval of its period.
 fn streamed(stream: &Stream, depth: u32, [low, high]: [Picos; 2]) {
     let busy = stream.busy_percent.iter().map(|(name, percent)| format!("{name} {percent:.1} %"));
     output::line(&format!(

@@ -1,4 +1,4 @@
-//! `coexec explore --strategy all`: the plans of all strategies, side by side.
+//! `coexec explore --strategy all`: compares the plans of all strategies.
 
 use std::time::Instant;
 
@@ -15,35 +15,36 @@ use crate::explore::relative;
 use crate::output::row;
 use crate::{Common, Result, or_dash, output};
 
-/// One strategy beside the others.
+/// One strategy of a comparison.
 #[derive(Debug, Serialize)]
 pub(crate) struct Entry {
     strategy: &'static str,
     latency_ps: Picos,
-    /// From batch to batch, where the scenario has a pipeline and time counts.
+    /// Period between batches, if the scenario has a pipeline and the objective is latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     period_ps: Option<Picos>,
-    /// Latency, or where there is one the period, over that of the best plan.
+    /// Period, or latency without one, relative to the best plan's.
     relative_to_plan: f64,
-    /// What the latency consists of.
+    /// Composition of the latency.
     composition: Composition,
     energy_joules: Option<Joules>,
     /// Energy-delay product.
     edp_joule_seconds: Option<f64>,
-    /// What the plan adds to the memory of weights and results.
+    /// Memory that the plan adds to that of weights and results.
     extra_memory_bytes: Bytes,
     extra_memory_percent: f64,
     /// Operators computed by two processors.
     cut_operators: usize,
-    /// Operators that share nothing with the one before or behind.
+    /// Operators in chains, inside which processors exchange nothing.
     chained_operators: usize,
-    /// Whether no other strategy is better in latency and energy.
+    /// Whether no other plan dominates this one in latency and energy.
     is_on_pareto_front: bool,
     #[serde(skip)]
     plan: Plan,
 }
 
-/// Asks every strategy; tells on standard error how long each took, and which cannot.
+/// Runs every strategy; reports on standard error the planning time of each, and which ones have no
+/// plan.
 pub(crate) fn compare(
     scenario: &Scenario,
     simulator: &mut Simulator<'_>,
@@ -67,7 +68,7 @@ pub(crate) fn compare(
             }
         }
     }
-    // The first of equals: simpler strategies come first.
+    // Of equals the first is taken, as simpler strategies come first.
     let best = explorer.best(found.iter().cloned()).map_err(|_| last_error)?;
     let Found { plan, prediction, considered, period, .. } = best;
     let entries = entries(&found, (&prediction, period));
@@ -77,7 +78,7 @@ pub(crate) fn compare(
     Ok((Answer { plan, prediction, baselines, searches, considered, period, bound }, entries))
 }
 
-/// What each plan comes to, beside each other and the best one.
+/// The comparison of the plans found with each other and with the best one.
 pub(crate) fn entries(found: &[Found], (best, shortest): (&Prediction, Option<Picos>)) -> Vec<Entry> {
     let all: Vec<&Prediction> = found.iter().map(|found| &found.prediction).chain([best]).collect();
     let entry = |Found { strategy, plan, prediction, period, .. }: &Found| {
@@ -101,17 +102,17 @@ pub(crate) fn entries(found: &[Found], (best, shortest): (&Prediction, Option<Pi
     found.iter().map(entry).collect()
 }
 
-/// Whether `other` is as good as `one` in latency and energy, and better in one of them.
+/// Whether `other` dominates `one`: no worse in latency and energy, and better in at least one of them.
 fn dominates(other: &Prediction, one: &Prediction) -> bool {
     let of = |run: &Prediction| (run.latency.0, run.energy.map_or(0.0, |energy| energy.0));
     let (one, two) = (of(other), of(one));
     one.0 <= two.0 && one.1 <= two.1 && one != two
 }
 
-/// Where the table tells periods, if there are any: behind what a single batch takes.
+/// Column of the periods, if there are any: after the latency of a single batch.
 const PERIOD_COLUMN: usize = 2;
 
-/// The table; strategies on the Pareto front of latency and energy have a star.
+/// Prints the table; a star marks strategies on the Pareto front of latency and energy.
 pub(crate) fn table(entries: &[Entry]) {
     let parts = Composition::named_parts(entries.iter().map(|entry| &entry.composition));
     let rows = entries.iter().map(|entry| {
@@ -142,8 +143,8 @@ pub(crate) fn table(entries: &[Entry]) {
 const PLOT: (f64, f64) = (560.0, 340.0);
 const FRONT_WIDTH: f64 = 1.5;
 
-/// The figure: energy over latency with the Pareto front; latencies where no energy is
-/// known.
+/// The figure of energy against latency with the Pareto front, or bars of latencies if an energy is
+/// unknown.
 pub(crate) fn picture(scenario: &Scenario, entries: &[Entry], format: Format) -> Result<Vec<u8>, PlotError> {
     let millis = |entry: &Entry| entry.latency_ps.as_micros() / 1e3;
     let (title, subtitle) = titles("Strategies for", scenario);
@@ -185,8 +186,8 @@ fn titles(what: &str, scenario: &Scenario) -> (String, String) {
     (format!("{what} {}", scenario.title), format!("on {}", scenario.device.title))
 }
 
-/// The figure of who computes how much of each operator: under the plan of every strategy,
-/// or under the one that was asked for.
+/// The figure of each processor's share of each operator: under every strategy's plan, or under
+/// `of_plan` if strategies were not compared.
 pub(crate) fn share_map(
     scenario: &Scenario,
     entries: &[Entry],

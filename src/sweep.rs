@@ -1,4 +1,4 @@
-//! `coexec explore` over a set of single operators: the mean gain of cutting.
+//! `coexec explore` over a set of single operators: the mean speedup from cutting them.
 
 use coexec_sim::explore::{Search, SearchOptions, split_search};
 use coexec_sim::simulate::Simulator;
@@ -9,15 +9,15 @@ use serde::Serialize;
 use crate::output::{record, row};
 use crate::{Common, Explore, Failure, Result, known, output};
 
-/// How much faster operators are with the CPU's help.
+/// Speedup from cutting operators between the GPU and one core set.
 #[derive(Serialize)]
 struct Gain {
     cores: String,
     operators: usize,
-    /// Mean of GPU-only latency over the best latency; none where the CPU is not known for
-    /// some operator.
+    /// Mean of GPU-only latency over the best latency; none if the CPU has no known time for some
+    /// operator.
     mean_speedup: Option<f64>,
-    /// Operators of which both processors compute a part.
+    /// Percentage of operators whose best placement is a cut.
     cut_percent: f64,
 }
 
@@ -27,8 +27,8 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
     let is_judged =
         known.iter().all(|known| known.missing.is_none() || known.processor != ProcessorKind::Cpu);
     common.note(format_args!("searching {} operators on {}", operators.len(), scenario.device.name));
-    // Gathered before the first error is looked for: which one that is must not
-    // depend on the number of threads.
+    // All results are collected first, so that the error reported does not depend on the number of
+    // threads.
     let searched: Vec<Result<Vec<Search>>> = operators
         .par_iter()
         .map_init(
@@ -50,7 +50,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
                 name: stage.name.clone(),
                 operator: stage.layer.operator.to_string(),
                 gpu_only_ps: searches.first().and_then(|search| search.gpu_only).map(|gpu| gpu.latency),
-                /// With each core set, in the order of `core_sets`.
+                /// Best latency with each core set, in the order of `core_sets`.
                 best_ps: searches.iter().map(|search| search.best.latency).collect::<Vec<_>>(),
             })
         };
@@ -59,7 +59,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
             device: &scenario.device.name,
             /// What is known of each processor for these operators.
             known,
-            /// One entry a core set, one thread first.
+            /// One entry per core set, starting with one thread.
             core_sets: gains,
             operators: operators.iter().zip(&rows).map(entry).collect::<Vec<_>>(),
         }));
@@ -76,21 +76,20 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
     Ok(())
 }
 
-/// Refuses options that a set has no use for.
+/// Refuses options that do not apply to a set.
 fn check(scenario: &Scenario, options: &Explore) -> Result {
     let pictures = [&options.plot, &options.timeline, &options.shares];
     let files = [&options.out, &options.trace];
     if pictures.iter().any(|path| path.is_some()) || files.iter().any(|path| path.is_some()) {
         return Err(Failure::usage(
-            format!("{} is a set of single operators: it has no one plan or timeline", scenario.name),
+            format!("{} is a set of single operators: it has no single plan or timeline", scenario.name),
             "leave out --out, --plot, --shares, --timeline and --trace, or explore one operator",
         ));
     }
     if scenario.options.strategy.is_single() {
         return Err(Failure::usage(
             format!(
-                "{} is a set of single operators, of which the best cuts are searched: strategy {} does not \
-                 apply",
+                "{} is a set of single operators, whose best cuts are searched for: strategy {} does not apply",
                 scenario.name,
                 scenario.options.strategy.name()
             ),
@@ -112,7 +111,7 @@ fn search(simulator: &mut Simulator<'_>, stage: &Stage, scenario: &Scenario) -> 
         .collect()
 }
 
-/// Means over the operators that the GPU can run alone; no speedup where the CPU is not judged.
+/// Means over the operators that the GPU can run alone; no mean speedup unless `is_judged`.
 fn gain(cores: String, rows: &[Vec<Search>], index: usize, is_judged: bool) -> Gain {
     let searches = rows.iter().filter_map(|row| row.get(index));
     let (mut operators, mut speedups, mut cut) = (0_usize, 0.0, 0_usize);

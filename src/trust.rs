@@ -1,4 +1,4 @@
-//! How far to trust an answer: its interval, what it rests on, how to check it.
+//! How far to trust an answer: its interval, the basis of its times, and how to verify it.
 
 use coexec_sim::explore::Objective;
 use coexec_sim::simulate::generation::GenerationDrawn;
@@ -9,22 +9,22 @@ use serde::Serialize;
 use crate::output::listed;
 use crate::{Result, output};
 
-/// How far an answer may be off: what is drawn is written as what 90 % of the draws lie between.
+/// Uncertainty of an answer. Draws are serialised as the interval that contains 90 % of them.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(crate) enum Trust {
     Plan {
         interval_ps: Drawn,
-        /// Whether that is of the time from batch to batch, rather than of one.
+        /// Whether the interval is of the period between batches, not of a single batch's latency.
         is_of_period: bool,
-        /// How far the profile may be off.
+        /// Errors of the profile that the draws are made from.
         errors: Errors,
     },
     Language(Box<GenerationDrawn>),
 }
 
 impl Trust {
-    /// Of a plan, streamed where there is a pipeline.
+    /// The uncertainty of a plan: of its period if there is a `pipeline`, else of its latency.
     pub(crate) fn of(
         simulator: &Simulator<'_>,
         plan: (&[Stage], &Plan),
@@ -35,7 +35,7 @@ impl Trust {
         Ok(Self::Plan { interval_ps, is_of_period: pipeline.is_some(), errors })
     }
 
-    /// What counts of the plan, in each draw.
+    /// The latency, or period, in each draw.
     pub(crate) fn drawn(&self) -> &Drawn {
         match self {
             Self::Plan { interval_ps, .. } => interval_ps,
@@ -43,7 +43,8 @@ impl Trust {
         }
     }
 
-    /// Prints the interval, what the times of each processor rest on, and what checks the answer.
+    /// Prints the interval, the basis of each processor's times, and `check`, the way to verify the
+    /// answer.
     pub(crate) fn tell(&self, known: &[Known], check: &str) {
         let [low, high] = self.drawn().interval();
         let (between, basis) = match self {
@@ -71,7 +72,7 @@ impl Trust {
     }
 }
 
-/// What the times of each processor rest on, and how far they are off.
+/// The basis of each processor's times, with its mean error.
 pub(crate) fn basis(known: &[Known], errors: &Errors) -> String {
     let of = |Known { processor, basis, .. }: &Known| {
         let percent = errors.common_percent[*processor as usize];
@@ -81,11 +82,11 @@ pub(crate) fn basis(known: &[Known], errors: &Errors) -> String {
     listed(known.iter().filter(is_known).map(of))
 }
 
-/// What stands below a table with a `~`.
+/// The note below a table that contains a `~`.
 pub(crate) const UNSURE: &str =
-    "~: which is faster is not sure, in less than 80 % of draws of the profile's errors";
+    "~: not sure which is faster: less than 80 % of draws of the profile's errors agree";
 
-/// How batches follow each other, where the time from one to the next is what counts.
+/// The scenario's pipeline, if its period is what the search minimises.
 pub(crate) fn streamed(scenario: &Scenario) -> Option<&Pipeline> {
     scenario.pipeline.as_ref().filter(|_| scenario.options.objective == Objective::Latency)
 }

@@ -1,4 +1,4 @@
-//! `coexec validate`: predictions of a profile against measured runs.
+//! `coexec validate`: compares a profile's predictions with measured runs.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     )?;
     let measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     let set_the_profile = measured.set(&profile);
-    tell_of((&options.profile, &profile), &measured, set_the_profile, common);
+    warn_of_mismatch((&options.profile, &profile), &measured, set_the_profile, common);
     let library = runs::library(&profile, &options.runs);
     let read = |path: &PathBuf| runs::measured(&profile, path, &options.runs, common);
     let seen = options.seen.as_ref().map(read).transpose()?;
@@ -31,7 +31,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     points.extend(cut::points(&profile, &measured.measurements, library));
     let choices = &choices(&profile, &measured.measurements, library);
     let planned = &planned_networks(&measured.measurements);
-    let groups = &kept(score(&points), options)?;
+    let groups = &requested_groups(score(&points), options)?;
     points.retain(|point| is_in(point, &options.group));
     write(options, &profile, &measured.source(), &points)?;
     runs::name_left_out("not predicted", &left_out, common);
@@ -39,39 +39,44 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
         output::json(&record!(Document {
             device: &profile.name,
             groups,
-            /// Whether the profile was fitted to these runs: then the errors prove nothing.
+            /// Whether the profile was fitted to these runs, so that the errors are not of unseen data.
             set_the_profile,
-            /// Predictions that are furthest off, worst first.
+            /// Predictions with the largest errors, worst first.
             worst: worst(&points, options.worst),
-            /// Rows of the files that are no usable runs.
+            /// Rows of the files that are not usable runs.
             unusable: &measured.runs.left_out,
             /// Runs the profile cannot predict.
             unpredicted: left_out,
-            /// What choosing among the measured ways to run an operator by prediction is worth.
+            /// Value of choosing by prediction among the measured ways to run an operator.
             choices,
-            /// Networks that ran under a plan and on processors alone, the worst first.
+            /// Networks that ran under a plan and on processors alone, worst first.
             planned,
         }));
     } else {
         output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
         show(groups);
         if let Some(choices) = choices {
-            output::line(&format!("\n{}", worth(choices)));
+            output::line(&format!("\n{}", choice_summary(choices)));
         }
-        if let Some(harm) = harm(planned) {
-            output::line(&format!("\n{harm}"));
+        if let Some(summary) = plan_summary(planned) {
+            output::line(&format!("\n{summary}"));
         }
         points::show_worst(&points, options.worst);
     }
-    hold(groups, options.limit)
+    check_limit(groups, options.limit)
 }
 
-/// Says what makes the figures worth less than they look.
-fn tell_of((name, profile): (&str, &Profile), measured: &Measured, set_the_profile: bool, common: &Common) {
+/// Warns if the runs were fitted to, or seem to be of another device.
+fn warn_of_mismatch(
+    (name, profile): (&str, &Profile),
+    measured: &Measured,
+    set_the_profile: bool,
+    common: &Common,
+) {
     if set_the_profile {
         common.note(format_args!(
-            "warning: these runs set the profile: the errors say how well it was fitted, not how well it predicts; \
-             `coexec devices {name}` lists errors on networks kept out of the fit"
+            "warning: the profile was fitted to these runs: the errors show how well it was fitted, not how well it \
+             predicts; `coexec devices {name}` lists errors on held-out networks"
         ));
     }
     if let Some(other) = measured.other_devices(profile) {
@@ -82,8 +87,8 @@ fn tell_of((name, profile): (&str, &Profile), measured: &Measured, set_the_profi
     }
 }
 
-/// The groups that were asked for.
-fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>> {
+/// The requested groups, or a failure if there is none.
+fn requested_groups(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>> {
     let prefix = options.group.as_str();
     let is_asked = |scored: &Scored| scored.group.name.to_string().starts_with(prefix);
     if !prefix.is_empty() && !groups.iter().any(is_asked) {
@@ -94,7 +99,7 @@ fn kept(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>> {
     Ok(groups)
 }
 
-/// Writes the picture and the points that were asked for.
+/// Writes the requested picture and points.
 fn write(options: &Validate, profile: &Profile, source: &str, points: &[Point]) -> Result {
     let mut files = Vec::new();
     if let Some(picture) = &options.plot {
@@ -108,10 +113,10 @@ fn write(options: &Validate, profile: &Profile, source: &str, points: &[Point]) 
     output::write(&files)
 }
 
-/// Prints the groups and what to hold them against.
+/// Prints the groups' errors next to those of the baselines.
 fn show(groups: &[Scored]) {
     let mut columns = COLUMNS.to_vec();
-    // A column of nothing says nothing.
+    // Without whole networks these columns would be empty.
     if groups.iter().any(|scored| scored.roofline_mape_percent.is_some()) {
         columns.extend(OF_NETWORKS);
     }
@@ -119,13 +124,13 @@ fn show(groups: &[Scored]) {
     output::keyed_table(&header, 1, rows);
 }
 
-/// What plans of whole networks were worth, in words; none where none ran.
-fn harm(planned: &[PlannedNetwork]) -> Option<String> {
+/// The speedup and harm of plans of whole networks, in a sentence; none if none ran.
+fn plan_summary(planned: &[PlannedNetwork]) -> Option<String> {
     let worst = planned.first()?;
     let speedup = planned.iter().map(|one| -one.relative.ln()).sum::<f64>() / planned.len() as f64;
     Some(format!(
-        "of {} networks that ran under a plan and on processors alone (each once a session), {} took more than 2 % \
-         longer under the plan; speedup {:.2} over the faster processor alone on average, {:.2} at worst ({})",
+        "{} networks that ran under a plan and on processors alone (each counted once per session): {} took more than \
+         2 % longer under the plan; speedup over the faster processor alone {:.2} on average, {:.2} at worst ({})",
         planned.len(),
         planned.iter().filter(|one| one.is_harmed()).count(),
         speedup.exp(),
@@ -134,21 +139,21 @@ fn harm(planned: &[PlannedNetwork]) -> Option<String> {
     ))
 }
 
-/// What the choice of a cut is worth, in words.
-pub(crate) fn worth(choices: &Choices) -> String {
+/// The value of choosing cuts by prediction, in words.
+pub(crate) fn choice_summary(choices: &Choices) -> String {
     let Choices { operators, reached_percent, speedup, best_speedup, uncut_percent, poor, .. } = choices;
     let Choices { advised, harmed, advised_speedup, .. } = choices;
     format!(
-        "of {operators} operators (each once a session), the way that is predicted to be the fastest reaches {reached_percent:.1} % of \
-         the best measured speedup ({poor} of them less than 90 %), never to cut {uncut_percent:.1} %; speedup \
-         {speedup:.2} over the faster processor alone, {best_speedup:.2} at best\nadvised to be cut, where that is sure: \
-         {advised}, of which {harmed} take more than 2 % longer than on the faster processor alone; speedup of following \
-         the advice {advised_speedup:.2}"
+        "{operators} operators (each counted once per session): the way predicted to be fastest reaches \
+         {reached_percent:.1} % of the best measured speedup (less than 90 % for {poor} of them), never cutting reaches \
+         {uncut_percent:.1} %; speedup over the faster processor alone {speedup:.2}, {best_speedup:.2} at best\n\
+         cuts advised as sure: {advised}, of which {harmed} take more than 2 % longer than the faster processor alone; \
+         speedup of following the advice {advised_speedup:.2}"
     )
 }
 
-/// Whether every group keeps the limit.
-fn hold(groups: &[Scored], limit: Option<f64>) -> Result {
+/// Fails if the MAPE of a group exceeds the limit.
+fn check_limit(groups: &[Scored], limit: Option<f64>) -> Result {
     let Some(limit) = limit else { return Ok(()) };
     let above = groups.iter().map(|scored| &scored.group).filter(|group| group.mape_percent > limit);
     let above = listed(above.map(|group| format!("{} ({:.1} %)", group.name, group.mape_percent)));
@@ -161,10 +166,10 @@ fn hold(groups: &[Scored], limit: Option<f64>) -> Result {
     ))
 }
 
-/// The figures, and what they are held against: MAPE without
-/// residual; MAPE of a model linear in FLOPs and of `CoDL`'s predictor, without and with a
-/// launch time, and in brackets how many of their predictions are within 10 %; the
-/// measurement's own noise, and how many of the 90 % intervals hold the measured time.
+/// The columns of error figures and their baselines: the MAPE without residual; the MAPE of a model
+/// linear in FLOPs and of `CoDL`'s predictor, without and with a launch time, with the share of
+/// predictions within 10 % in brackets; the measurement's own noise; and the coverage of the 90 %
+/// intervals.
 pub(crate) const COLUMNS: [Column<Scored>; 13] = [
     ("group", |scored| scored.group.name.to_string()),
     ("runs", |scored| scored.group.n.to_string()),
@@ -185,13 +190,13 @@ pub(crate) const COLUMNS: [Column<Scored>; 13] = [
     ("in interval", |scored| or_dash(scored.interval_coverage_percent.map(percent))),
 ];
 
-/// What whole networks on units have besides: a roofline knows no others.
+/// Additional columns of whole networks on accelerators: only these have a roofline.
 const OF_NETWORKS: [Column<Scored>; 2] = [
     ("rank", |scored| or_dash(scored.rank_correlation.map(|rank| format!("{rank:.3}")))),
     ("roofline", |scored| baseline(scored.roofline_mape_percent, scored.roofline_within_10_percent)),
 ];
 
-/// MAPE, and how many predictions are within 10 %.
+/// A baseline's MAPE, with the share of predictions within 10 % in brackets.
 pub(crate) fn baseline(mape: Option<f64>, within: Option<f64>) -> String {
     or_dash(mape.zip(within).map(|(mape, within)| format!("{mape:.1} % ({within:.0} %)")))
 }

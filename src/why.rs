@@ -1,4 +1,4 @@
-//! Sentences that say why a part of an operator takes as long as it does.
+//! Sentences that explain the time of each part of an operator.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use coexec_sim::kernel::{cpu, gpu};
 use coexec_sim::simulate::{Detail, PartReport, Prediction};
 use coexec_sim::{Bytes, Picos};
 
-/// More operators than this are not explained one by one.
+/// Most operators that are explained one by one.
 const MOST_EXPLAINED: usize = 6;
 
-/// Why the operators of a run take as long as they do.
+/// Explains the times of a run's operators, one line per part.
 pub(crate) fn operators(prediction: &Prediction) -> String {
     let mut text = String::new();
     for stage in prediction.stages.iter().take(MOST_EXPLAINED) {
@@ -27,7 +27,7 @@ pub(crate) fn operators(prediction: &Prediction) -> String {
     text
 }
 
-/// One part: who, how much, how long, by which kernel, limited by what.
+/// Explains one part: processor, share, time, kernel and limit.
 fn explain(part: &PartReport) -> String {
     let share = match (part.channels, part.rows) {
         (Some(channels), Some(rows)) => format!(" {rows} rows x {channels} channels,"),
@@ -80,7 +80,7 @@ fn detail(detail: &Detail) -> String {
     }
 }
 
-/// A count and its noun, which is named as for one.
+/// A count and its noun, given in the singular.
 pub(crate) fn counted(count: impl Into<u64>, one: &str) -> String {
     match count.into() {
         1 => format!("1 {one}"),

@@ -1,25 +1,24 @@
-//! The threads of an `OpenCL` device that is made of this machine's cores.
+//! The worker threads of an `OpenCL` device that is made of this machine's cores.
 
 use crate::{Failure, Result};
 
-/// Setting of `PoCL` that keeps its worker `i` on core `i`.
+/// `PoCL`'s environment variable that pins worker `i` to core `i`.
 const POCL_AFFINITY: &str = "POCL_AFFINITY";
-/// Settings of `PoCL` (the second one's since version 5) that limit its workers.
+/// `PoCL`'s environment variables that limit its workers (the second one since version 5).
 const POCL_WORKERS: [&str; 2] = ["POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"];
 
-/// Starts this command anew with such threads kept on their cores, and with no more of
-/// them than stand for the GPU (half of the cores unless given): `PoCL` reads both once,
-/// when it is loaded, and not where the environment says so already.
+/// Restarts this process with `PoCL`'s workers pinned to their cores and limited to the cores used as
+/// the GPU (half of the cores unless given); variables that the environment sets already are kept. A
+/// restart is needed because `PoCL` reads them once, when it is loaded.
 ///
-/// A sub-device alone would not do: `PoCL` wakes all its workers for each command, and
-/// those of the other cores take them from whatever computes there, which is the CPU's
-/// part.
+/// A sub-device alone does not suffice: `PoCL` wakes all its workers for each command, and those on the
+/// other cores would preempt the CPU's part there.
 #[cfg(unix)]
-pub(crate) fn keep_on_their_cores(gpu_cores: Option<u32>) -> Result {
+pub(crate) fn pin_workers(gpu_cores: Option<u32>) -> Result {
     use std::os::unix::process::CommandExt;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = gpu_cores.map_or((cores / 2).max(1), |count| count as usize);
-    // More workers than cores are refused where the device is cut.
+    // More workers than cores are refused later, when the sub-device is created.
     let limits = POCL_WORKERS.map(|setting| (setting, workers.to_string())).into_iter();
     let limits = limits.filter(|_| workers <= cores);
     let missing: Vec<(&str, String)> = std::iter::once((POCL_AFFINITY, "1".to_owned()))
@@ -31,18 +30,18 @@ pub(crate) fn keep_on_their_cores(gpu_cores: Option<u32>) -> Result {
     }
     let failed = |reason: String| {
         Failure::usage(
-            format!("cannot start anew with {}: {reason}", settings(&missing)),
+            format!("cannot restart with {}: {reason}", settings(&missing)),
             format!("set {} in the environment", settings(&missing)),
         )
     };
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let mut command = std::process::Command::new(program);
     command.args(std::env::args_os().skip(1)).envs(missing.iter().cloned());
-    // Comes back only where it fails.
+    // `exec` returns only if it fails.
     Err(failed(command.exec().to_string()))
 }
 
-/// The settings as a shell takes them.
+/// The settings in shell syntax.
 #[cfg(unix)]
 fn settings(settings: &[(&str, String)]) -> String {
     settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
@@ -50,6 +49,6 @@ fn settings(settings: &[(&str, String)]) -> String {
 
 #[cfg(not(unix))]
 #[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-pub(crate) fn keep_on_their_cores(_gpu_cores: Option<u32>) -> Result {
+pub(crate) fn pin_workers(_gpu_cores: Option<u32>) -> Result {
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! The accuracy that the documents state, against the bundled measurements: every figure of
-//! the accuracy page is made again, and those of README and the book are the page's.
+//! The accuracy stated in the documents, checked against the bundled measurements: the accuracy
+//! page is regenerated, and the figures in README and the book must be the page's.
 //!
-//! Minutes of fits: in release only, by its name.
+//! The fits take minutes: this test runs only in release mode, by name.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,28 +15,27 @@ use serde_json::Value;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const PAGE: &str = "docs/src/accuracy/accuracy.md";
 
-/// The runs that the page is of.
+/// The runs that the page reports on.
 const RUNS: &str =
     "data/mobile-ml-benchmark,device-profiles/runs/xeon-pocl.csv,device-profiles/runs/h200.csv";
 
-/// How far a figure may be from the page's, in percentage points, and in percent of it. The
-/// mathematical functions of another machine round differently, fits then end elsewhere within
-/// their tolerance, and few runs of a group feel it: 0.1 points of a summary, 0.4 of 6.3 % for
-/// the 214 depthwise convolutions of unseen shapes on the Pixel 4.
+/// Largest difference of a figure from the page's: the sum of percentage points and a percentage
+/// of the figure. Mathematical functions round differently on other machines, so that fits stop
+/// elsewhere within their tolerance, which shows in small groups: 0.1 points in a summary, 0.4 of
+/// 6.3 % for the 214 depthwise convolutions of unseen shapes on the Pixel 4.
 const MARGIN_POINTS: f64 = 0.2;
 const MARGIN_PERCENT: f64 = 7.5;
 
-/// Part of the times that their 90 % intervals hold, in percent.
+/// Accepted coverage of the 90 % intervals, in percent.
 const COVERAGE: std::ops::RangeInclusive<f64> = 85.0..=95.0;
 
-/// How many times the error of our predictions fits into that of a model linear in FLOPs, on
-/// every core set.
+/// Least ratio between the error of a FLOPs-linear model and ours, in every group that is checked.
 const LEAST_ADVANTAGE: f64 = 2.0;
 
 /// Rows of a page's tables that have percentages, by heading and first cell.
 type Rows = BTreeMap<(String, String), Vec<f64>>;
 
-/// All percentages of a row, those in brackets included.
+/// All percentages of a row, including those in brackets.
 fn percentages(row: &str) -> Vec<f64> {
     let words: Vec<&str> = row.split([' ', '(', ')', '|']).filter(|word| !word.is_empty()).collect();
     let is_percentage = |pair: &&[&str]| pair[1] == "%";
@@ -53,7 +52,8 @@ fn rows(page: &str) -> Rows {
             line.clone_into(&mut heading);
         } else if let Some((first, rest)) = line.strip_prefix("| ").and_then(|row| row.split_once(" | ")) {
             let numbers = percentages(rest);
-            // Two tables of one heading have the same first cells.
+            // Two tables below one heading have the same first cells; their number of figures
+            // distinguishes them.
             let table = format!("{device} {heading} {} figures", numbers.len());
             if !numbers.is_empty() {
                 rows.insert((table, first.to_owned()), numbers);
@@ -63,7 +63,7 @@ fn rows(page: &str) -> Rows {
     rows
 }
 
-/// Makes the page again: the folder with it, and the figures of each device's groups.
+/// Regenerates the page; returns its folder, and the figures of each device's groups.
 fn report() -> (tempfile::TempDir, Value) {
     let folder = tempfile::tempdir().unwrap();
     let outcome = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
@@ -76,8 +76,8 @@ fn report() -> (tempfile::TempDir, Value) {
     (folder, serde_json::from_slice(&outcome.stdout).unwrap())
 }
 
-/// That predictions of whole networks and of convolutions are better than those of the
-/// predictors fitted beside them, and their intervals neither too narrow nor too wide.
+/// Asserts that predictions of CPU networks and of GPU convolutions beat those of the baseline
+/// predictors, and that their intervals are neither too narrow nor too wide.
 fn assert_better_than_others(device: &Value) {
     let groups = device["groups"].as_array().unwrap();
     for group in groups {
@@ -109,7 +109,7 @@ fn the_accuracy_page_is_what_the_bundled_measurements_give() {
     assert!(found.len() > 200, "{} rows", found.len());
     let mut differing = Vec::new();
     for (row, stated) in &stated {
-        // The worst predictions of single layers are no figures of a group.
+        // The worst predictions are of single layers, not figures of a group.
         if row.0.contains("### Worst predictions") {
             continue;
         }
@@ -117,7 +117,7 @@ fn the_accuracy_page_is_what_the_bundled_measurements_give() {
             differing.push(format!("{row:?} is gone"));
             continue;
         };
-        // Of one group, its MAPE, which comes first; of a summary, everything.
+        // For a group only its MAPE is compared, which comes first; for a summary, all figures.
         let held = if row.0.contains("###") { 1 } else { stated.len() };
         for (stated, found) in stated.iter().zip(found).take(held) {
             if (stated - found).abs() > MARGIN_POINTS + MARGIN_PERCENT / 100.0 * stated.abs() {
@@ -131,8 +131,8 @@ fn the_accuracy_page_is_what_the_bundled_measurements_give() {
     assert_eq!(differing.len(), 0, "make {PAGE} again with the command it states");
 }
 
-/// Measured launches of the Pixel 4, and the MAPE in percent that a fit to them leaves on
-/// convolutions of networks kept out, as the book states it.
+/// Numbers of measured launches on the Pixel 4, and the MAPE of a fit to them on convolutions of
+/// held-out networks, in percent, as stated in the book.
 const LEARNING: [(&str, f64); 3] = [("30", 8.4), ("100", 7.5), ("2549", 5.3)];
 
 #[test]
@@ -163,7 +163,7 @@ fn few_launches_of_a_phone_leave_the_errors_that_are_stated() {
     }
 }
 
-/// The Markdown files under a folder, but for the page itself.
+/// The Markdown files below a folder, except the page itself.
 fn documents(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());
@@ -197,7 +197,7 @@ fn the_figures_of_phones_in_the_documents_are_those_of_the_page() {
     assert!(held >= 18, "only {held} rows of phones are in README and the book");
 }
 
-/// Chips of the NPU table, with the base and the prior that fit them.
+/// Chips of README's NPU table, with the base and the prior of their fits.
 const NPUS: [(&str, &str, &str, &str); 3] = [
     ("Snapdragon 8 Gen 1", "8gen1", "moto-edge-plus-2022", "snapdragon-8gen3"),
     ("Snapdragon 8 Gen 3", "8gen3", "snapdragon-8gen3", "hardware"),
@@ -241,7 +241,7 @@ fn the_npu_tables_are_what_the_bundled_measurements_give_and_so_are_the_profiles
                 assert!((stated - found).abs() < MARGIN_POINTS, "{page}: {row}, found {found}");
             }
         }
-        // The bundled rates are these.
+        // The bundled profile has the fitted rates.
         let table = |path: &Path| fs::read_to_string(path).unwrap().parse::<toml::Table>().unwrap();
         let rate =
             |profile: &toml::Table, key: &str| profile["npu"]["compiled"][key]["value"].as_float().unwrap();
@@ -254,8 +254,8 @@ fn the_npu_tables_are_what_the_bundled_measurements_give_and_so_are_the_profiles
     }
 }
 
-/// Errors of profiles from specifications, each measured phone left out of the others in turn: what they may be on
-/// average, in percent, in the order of the command's columns.
+/// Accepted mean errors of profiles from specifications, with each measured phone held out in turn, in
+/// percent, in the order of the command's columns.
 const LEFT_OUT: [(&str, f64); 6] = [
     ("gpu/conv2d/unseen", 21.0),
     ("gpu/end_to_end/unseen", 24.0),
@@ -265,7 +265,7 @@ const LEFT_OUT: [(&str, f64); 6] = [
     ("cpu/several/quant", 13.0),
 ];
 
-/// What `coexec profile error` finds: the document, and the mean of a figure over the phones.
+/// The output of `coexec profile error`: the document, and the mean of a figure over the phones.
 fn left_out(more: &[&str]) -> Value {
     let outcome = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
         .current_dir(ROOT)
@@ -282,7 +282,8 @@ fn mean(document: &Value, of: &dyn Fn(&Value) -> f64) -> f64 {
     devices.iter().map(of).sum::<f64>() / devices.len() as f64
 }
 
-/// The same after so many whole inferences, over draws of the networks: GPU networks, and CPU networks in both formats.
+/// The same after fits to whole inferences of a number of networks, averaged over draws: GPU networks,
+/// and CPU networks in both formats.
 const AFTER_FEW: [(&str, &[(&str, f64)]); 2] = [
     ("3", &[("gpu/end_to_end/unseen", 8.0)]),
     (
@@ -322,7 +323,7 @@ fn profiles_from_specifications_are_as_good_as_they_state() {
     assert!(mean(&document, &|device| device["choice_percent"].as_f64().unwrap()) >= 90.0);
     let in_interval = mean(&document, &|device| device["in_interval_percent"].as_f64().unwrap());
     assert!((88.0..=97.0).contains(&in_interval), "{in_interval}");
-    // What new profiles state is what the command finds.
+    // New profiles state the errors that the command finds.
     let errors = |text: &str| -> Vec<(String, f64)> {
         let table: toml::Table = text.parse().unwrap();
         let groups = table["error"].as_array().unwrap().iter();

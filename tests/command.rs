@@ -1,4 +1,4 @@
-//! The command as a person or a script meets it: arguments in; exit status,
+//! The command as a person or a script uses it: arguments in; exit status,
 //! standard output, standard error and files out.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -50,13 +50,13 @@ mod command {
     mod validate;
 }
 
-/// Devices that are bundled.
+/// Some of the bundled devices.
 const DEVICES: [&str; 3] = ["oneplus11", "pixel4", "snapdragon-8gen3"];
 
-/// Folder that the command keeps data in, where a test wants it to.
+/// Folder for the command's application data, inside the test's folder.
 const DATA_HOME: &str = "kept";
 
-/// What a run of the command left behind.
+/// Exit status and output of a run of the command.
 struct Outcome {
     status: i32,
     stdout: String,
@@ -70,7 +70,8 @@ impl Outcome {
         serde_json::from_str(&self.stdout).expect("standard output is one JSON document and nothing else")
     }
 
-    /// Asserts that the parser of the command line refused an option, and says each of `words`.
+    /// Asserts that the command-line parser refused the arguments with a message that contains each of
+    /// `words`.
     fn assert_misused(&self, words: &[&str]) {
         let stderr = &self.stderr;
         assert_eq!((self.status, self.stdout.as_str()), (1, ""), "{stderr}");
@@ -81,7 +82,7 @@ impl Outcome {
     }
 
     /// Asserts that the command refused its input: status 1, nothing on standard
-    /// output, one error with a remedy that says each of `words`.
+    /// output, and one error with a remedy, which contains each of `words`.
     fn assert_refused(&self, words: &[&str]) {
         let stderr = &self.stderr;
         assert_eq!(self.status, 1, "{stderr}");

@@ -1,10 +1,10 @@
-//! README and the book: what they show is what the command prints, and what they link exists.
+//! README and the book: the output they show is what the command prints, and their links exist.
 //!
-//! Three kinds of fenced blocks are read. `console` is a session in a clone: what stands behind a
-//! line with `$ ` is what that command writes to standard output, where a line `...` stands for
-//! any number of lines. `console release` takes too long unless it is optimised. `toml NAME` is a
-//! file that the page's commands read, `rust PATH` one of the repository. What is in `sh` is not
-//! run, but the command must know its options.
+//! These kinds of fenced blocks are read. `console` is a session in a clone: the lines after a
+//! line with `$ ` are what that command writes to standard output, and a line `...` matches any
+//! number of lines. `console release` is a session that takes too long unless optimised.
+//! `toml NAME` is a file that the page's commands read, and `rust PATH` a file of the repository.
+//! Commands in `sh` blocks are not run, but their options must exist.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -17,19 +17,19 @@ use assert_cmd::Command;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const BOOK: &str = "docs/src";
 const SUMMARY: &str = "docs/src/SUMMARY.md";
-/// What a page shows in place of lines where a command's output is longer than of interest.
+/// Line of a page that replaces uninteresting lines of a command's output.
 const ELLIPSIS: &str = "...";
-/// Most lines of README: one screen of what and why, and the way into the book.
+/// Most lines of README: a short introduction, and the way into the book.
 const README_LINES: usize = 150;
 
-/// A document, split into what is fenced and what is not.
+/// A document, split into fenced blocks and prose.
 struct Page {
     path: PathBuf,
     blocks: Vec<Block>,
     prose: String,
 }
 
-/// A fenced block, with the words behind its fence.
+/// A fenced block, with the words after its opening fence.
 struct Block {
     kind: String,
     lines: Vec<String>,
@@ -55,18 +55,18 @@ impl Page {
         Self { path, blocks, prose }
     }
 
-    /// The lines of each block whose fence says `kind`.
+    /// The lines of each block of that kind.
     fn blocks<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a [String]> {
         self.blocks.iter().filter(move |block| block.kind == kind).map(|block| block.lines.as_slice())
     }
 
-    /// Where its links and pictures lead inside the repository, as they are written.
+    /// Targets of links and pictures inside the repository, as written.
     fn targets(&self) -> impl Iterator<Item = &str> {
         let targets = self.prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         targets.filter(|target| !target.starts_with("http")).map(|target| target.split('#').next().unwrap())
     }
 
-    /// The file that a link leads to, from the root of the repository.
+    /// The file that a link refers to, relative to the root of the repository.
     fn linked(&self, target: &str) -> PathBuf {
         let mut path = self.path.parent().unwrap().to_path_buf();
         for part in target.split('/') {
@@ -94,13 +94,13 @@ fn markdown(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// README, the documents beside it and the pages of the book.
+/// README, the documents next to it, and the pages of the book.
 fn pages() -> Vec<Page> {
     let beside = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from);
     beside.into_iter().chain(markdown(Path::new(BOOK))).map(Page::read).collect()
 }
 
-/// A folder with everything of the clone that a page's commands may read, and the page's files.
+/// A folder with everything in the clone that a page's commands may read, and the page's files.
 fn clone_with_files_of(page: &Page) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["data", "device-profiles", "fit", "import", "scenarios"] {
@@ -127,7 +127,7 @@ fn printed(folder: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Asserts that `shown` is what was printed, but for what ellipses stand for.
+/// Asserts that `shown` matches what was printed, where an ellipsis matches any lines.
 fn assert_shown(shown: &[String], printed: &str, what: &str) {
     let printed: Vec<&str> = printed.trim_end().lines().map(str::trim_end).collect();
     let pieces: Vec<&[String]> = shown.split(|line| line == ELLIPSIS).collect();
@@ -136,7 +136,7 @@ fn assert_shown(shown: &[String], printed: &str, what: &str) {
         let matches = |at: &usize| {
             printed.get(*at..*at + piece.len()).is_some_and(|lines| lines.iter().eq(piece.iter()))
         };
-        // What stands before the first ellipsis begins the output, what stands after the last one ends it.
+        // The part before the first ellipsis starts the output, the part after the last one ends it.
         let is_last = index + 1 == pieces.len();
         let first = if is_last { from.max(printed.len().saturating_sub(piece.len())) } else { from };
         let mut places = if index == 0 { 0..=0 } else { first..=printed.len() };
@@ -148,7 +148,7 @@ fn assert_shown(shown: &[String], printed: &str, what: &str) {
     assert_eq!(from, printed.len(), "{what}\nprints more:\n{}", printed[from..].join("\n"));
 }
 
-/// Asserts that a picture of the book which the page's commands drew again is the same.
+/// Asserts that a picture of the book is unchanged if the page's commands redrew it.
 fn assert_pictures(folder: &Path) {
     for entry in fs::read_dir(Path::new(ROOT).join(BOOK).join("figures")).unwrap() {
         let shown = entry.unwrap();
@@ -160,7 +160,7 @@ fn assert_pictures(folder: &Path) {
     }
 }
 
-/// Runs the sessions of a kind, each page's in a folder of its own; how many there are.
+/// Runs the sessions of a kind, those of each page in a separate folder, and returns their number.
 fn run_sessions(kind: &str) -> usize {
     let mut count = 0;
     for page in pages() {

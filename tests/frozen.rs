@@ -1,6 +1,6 @@
-//! Predictions for chips of which no run was seen, frozen before anyone compared them: the bundled
-//! profiles still predict them. Where this fails, `data/frozen/README.md` says what to do; the file
-//! stays as it is.
+//! Predictions for chips without any run, frozen before they were compared with measurements: the
+//! bundled profiles still make them. If this fails, see `data/frozen/README.md`; the frozen files
+//! never change.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -12,7 +12,7 @@ use std::path::Path;
 use assert_cmd::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// Files of times on NPUs, and the devices that each is of.
+/// Files of predicted times on NPUs, and the devices of each.
 const ON_NPUS: [(&str, &[&str]); 2] = [
     ("predicted.csv", &["snapdragon-7gen4", "snapdragon-8elite-gen5", "snapdragon-x-elite"]),
     (
@@ -28,17 +28,19 @@ const ON_NPUS: [(&str, &[&str]); 2] = [
         ],
     ),
 ];
-/// The file of times of bundled networks on CPU and GPU, and that of those which a later rule changed.
+/// The file of predicted times of bundled networks on CPU and GPU, and the file of those that a later
+/// rule changed.
 const OF_NETWORKS: [&str; 2] = ["phones-networks.csv", "phones-networks-2026-11-27.csv"];
-/// Relative, beside half of the last digit: functions of another machine round differently.
+/// Relative tolerance, in addition to half of the last digit: mathematical functions round differently
+/// on other machines.
 const MARGIN: f64 = 1e-6;
 const HALF_A_DIGIT_US: f64 = 0.05;
 
 /// Predicted microseconds by device, graph and format, or device, network and strategy.
 type Times = BTreeMap<[String; 3], f64>;
 
-/// A folder of measurements that names every graph in every format, with times that stand for none; graphs that
-/// `data/aihub` corrected since are those of the day of the predictions.
+/// A folder of measurements that lists every graph in every format, with placeholder times. Graphs that
+/// `data/aihub` has corrected since are used as they were on the day of the predictions.
 fn wanted() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("graphs")).unwrap();
@@ -79,7 +81,7 @@ fn predicted(folder: &Path, device: &str) -> Times {
     content.lines().skip(1).map(row).collect()
 }
 
-/// What was frozen in a file.
+/// The frozen predictions of a file.
 fn frozen(file: &str) -> Times {
     let content = fs::read_to_string(Path::new(ROOT).join("data/frozen").join(file)).unwrap();
     let row = |line: &str| {

@@ -1,10 +1,10 @@
 //! `CoDL` (MobiSys'22): the runs behind its published numbers.
 //!
-//! Every operator that can be cut is, as the 77 and 23 % of Figure 17 say; the strategy of
-//! that name may also leave one whole, as section 4.1's ratios from 0 to 1 do.
-//! Every phone's GPU rate is set from one model's latency; the buffer type's from the
-//! ratio of Figure 2; synchronisation and power as the profiles say. All else is
-//! predicted, by the systems as the paper describes them, on the models that its
+//! Every operator that can be cut is cut, as the 77 and 23 % of Figure 17 imply; the strategy
+//! `codl` may also leave one whole, as section 4.1's ratios from 0 to 1 do.
+//! Each phone's GPU rate is set from one model's latency, the slowdown of buffers from the
+//! ratio of Figure 2, and synchronisation and power as the profiles state. All else is
+//! predicted, with the systems as the paper describes them, on the models that its
 //! repository times.
 
 mod chain;
@@ -17,9 +17,9 @@ mod runs;
 use super::{Comparison, Inputs, Result, mean, range, stages};
 use runs::{MODELS, PHONES, Runs, SNAPDRAGONS, System};
 
-/// How much longer GPU kernels take on buffers than on images (Figure 2).
+/// Fact: ratio of GPU kernels' times on buffers to those on images (Figure 2).
 const BUFFERS: &str = "xiaomi-9/3x3-conv-ic-oc-64-h-w-64-256/image-vs-buffer-type-speedup";
-/// The big cores, which the paper's CPU kernels use.
+/// CPU threads: one for each big core, which the paper's CPU kernels use.
 const THREADS: u32 = 4;
 /// Index of the Xiaomi 9 among the phones.
 const XIAOMI9: usize = 0;
@@ -30,7 +30,7 @@ const VGG: usize = 2;
 const POSENET: usize = 3;
 const STYLE: usize = 4;
 
-/// Sets ours beside the published numbers.
+/// Compares ours with the published numbers.
 ///
 /// # Errors
 /// A run cannot be simulated.
@@ -72,7 +72,7 @@ fn speedups(comparison: &mut Comparison, runs: &mut Runs) -> Result {
             comparison.row(of("codl-buffer-based-mean"), mean(&buffers));
         }
     }
-    // What CoDL, and its bound, save of the CPU's time on the largest model.
+    // Reduction of the CPU's time by CoDL, and by its theoretical bound, on the largest model.
     for (what, system) in
         [("latency-reduction", System::Codl), ("theoretical-latency-reduction", System::Bound)]
     {

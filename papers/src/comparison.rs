@@ -1,5 +1,5 @@
-//! Making a report: numbers of ours go in by the id of a fact, and the file of facts says what
-//! group, role and note each has.
+//! Building a report: our numbers are added by the id of a fact, and the file of facts gives
+//! each its group, role and note.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use super::report::{Group, Ours, Report, Role, Row};
 use super::{Inputs, Paper, ReproduceError, Result, bundled};
 use coexec_plots::figure::{BarSeries, Bars, Drawing, Picture};
 
-/// A report in the making.
+/// A report under construction.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     paper: Paper,
-    /// Values that each fact set, by its id.
+    /// Values that each fact set, by the fact's id.
     sets: BTreeMap<String, Vec<String>>,
-    /// What coexec says of each fact, by its id.
+    /// Our number or finding for each fact, by the fact's id.
     found: BTreeMap<String, Ours>,
 }
 
 impl Comparison {
-    /// A report without rows, which knows the facts that set values of the profiles.
+    /// A comparison without numbers of ours, with the facts that set values of the profiles.
     pub fn new(paper: Paper, inputs: &Inputs) -> Self {
         let mut sets: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for profile in &inputs.profiles {
@@ -35,10 +35,10 @@ impl Comparison {
         Self { paper, sets, found: BTreeMap::new() }
     }
 
-    /// The published number called `id`.
+    /// The published number with this `id`.
     ///
     /// # Errors
-    /// The paper has no such fact, or it is no number.
+    /// The paper has no such fact, or the fact is not a number.
     pub fn published(&self, id: &str) -> Result<f64> {
         match self.paper.facts().find(|fact| fact.id == id).map(|fact| &fact.value) {
             Some(Published::Number(number)) => Ok(*number),
@@ -46,20 +46,21 @@ impl Comparison {
         }
     }
 
-    /// Sets our number beside the fact called `id`.
+    /// Adds our number for the fact with this `id`.
     pub fn row(&mut self, id: impl Into<String>, ours: f64) {
         self.found.insert(id.into(), Ours::Number(ours));
     }
 
-    /// Sets what was found beside the fact called `id`, and whether it is as published.
+    /// Adds a finding for the fact with this `id`, and whether it agrees with the published one.
     pub fn finding(&mut self, id: impl Into<String>, text: impl Into<String>, agrees: bool) {
         self.found.insert(id.into(), Ours::Finding { text: text.into(), agrees });
     }
 
-    /// The report: each fact in one row.
+    /// The report, with one row per fact.
     ///
     /// # Errors
-    /// A number of ours is beside no fact, or nothing is said of a fact.
+    /// A number of ours has no fact, or a fact has neither a number of ours nor a reason for having
+    /// none.
     pub fn finish(mut self) -> Result<Report> {
         let file = fact::of(self.paper);
         let figures = file.figure.iter().map(|bars| self.bars(bars)).collect::<Result<_, _>>()?;
@@ -78,14 +79,16 @@ impl Comparison {
     fn row_of(&mut self, group: &FactGroup, fact: &'static Fact) -> Result<Row> {
         let because = fact.because.clone().or_else(|| group.because.clone());
         let ours = self.found.remove(&fact.id);
-        let repeated = fact.repeats.as_ref().map(|id| format!("the number that stands beside {id}"));
-        // What sets a value needs no number beside it, unless something else is said of it.
+        let repeated = fact.repeats.as_ref().map(|id| format!("the same number as for {id}"));
+        // A fact that sets a value needs no number of ours; but without one, a reason for that takes
+        // precedence.
         let sets = self.sets.get(&fact.id).filter(|_| ours.is_some() || because.is_none());
         let role = if let Some(sets) = sets {
             Role::Fitted { sets: sets.clone() }
         } else if ours.is_none() {
             let because = because.or_else(|| group.without_data.clone());
-            let problem = || format!("nothing is said of {} of {}", fact.id, self.paper.name());
+            let problem =
+                || format!("{} of {} has no number and no reason for that", fact.id, self.paper.name());
             Role::NotReproduced { because: bundled(because, problem)? }
         } else {
             because.or(repeated).map_or(Role::Predicted, |because| Role::NotCounted { because })
@@ -93,7 +96,7 @@ impl Comparison {
         Ok(Row::new(fact, ours, role, group.measure))
     }
 
-    /// A figure of facts beside ours.
+    /// A figure of facts next to ours.
     fn bars(&self, bars: &FactBars) -> Result<Picture> {
         let mut series = Vec::new();
         for kind in &bars.series {

@@ -1,8 +1,8 @@
 //! `EdgeSys`'24: the runs behind its published numbers.
 //!
-//! Its errors of linear fits are of measurements alone: they are computed anew from the
-//! data set where its folder is given, and not told otherwise. No model of ours enters
-//! but in the share of convolutions.
+//! The errors of its linear fits depend on measurements alone: they are recomputed from the
+//! data set if its folder is given, and otherwise not reproduced. A model of ours is used only
+//! for the convolutions' share of latency.
 
 use super::{Comparison, Inputs, Result, fastest};
 use coexec_fit::measure::benchmark_cpu;
@@ -13,18 +13,18 @@ use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
 use coexec_sim::statistics::median;
 use coexec_sim::{Cpu, DataType, InputError, Layer, Operator};
 
-/// Table of the synthetic networks: in a flat folder, and as the data set publishes it.
+/// Table of the synthetic networks: its path in a flat folder, and in the published data set.
 const SYNTHETIC: [&str; 2] = ["tflite_nas_e2e.csv", "dataset/cnn/tflite_cnn_synthetic_e2e.csv"];
 /// Column of the networks' FLOPs.
 const FLOPS: &str = "FLOPS";
 
-/// Linear fits of times from FLOPs: in ids of facts, and the environment of the times.
+/// Linear fits of times to FLOPs: the name in ids of facts, and the environment of the times.
 const FROM_FLOPS: [(&str, &str); 3] = [
     ("pixel-4-cpu", "pixel4|1large|float"),
     ("iphone-xs-cpu", "iphonexs|1large|float"),
     ("gpu-device-in-figure", "pixel4|gpu|float"),
 ];
-/// Linear fits between two environments: in ids of facts, and the environments.
+/// Linear fits between the times in two environments: the name in ids of facts, and the environments.
 const BETWEEN: [(&str, &str, &str); 4] = [
     ("cpu-vs-gpu-tflite", "pixel4|1large|float", "pixel4|gpu|float"),
     ("cpu-vs-gpu-ios", "iphonexs|1large|float", "iphonexs|gpu|float"),
@@ -37,7 +37,7 @@ fn mean_times(environment: &str) -> String {
     format!("{environment}|mean")
 }
 
-/// Sets ours beside the published numbers.
+/// Compares ours with the published numbers.
 ///
 /// # Errors
 /// A file of the data set cannot be read, or a run cannot be simulated.
@@ -64,7 +64,8 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     Ok(())
 }
 
-/// Percent of a network's predicted time on one large core that convolutions take.
+/// The convolutions' share of a network's predicted time on `cores`, in percent; none if an operator
+/// has no kernel.
 fn share(network: &[Operator], cpu: &Cpu, cores: CoreSet) -> Option<f64> {
     let (mut convolutions, mut all) = (0.0, 0.0);
     for operator in network {
@@ -78,13 +79,13 @@ fn share(network: &[Operator], cpu: &Cpu, cores: CoreSet) -> Option<f64> {
     (all > 0.0).then(|| 100.0 * convolutions / all)
 }
 
-/// Rows of the table in which both columns have a number.
+/// Pairs of numbers from the table's rows in which both columns have one.
 fn pairs(table: &Table<'_>, from: &str, to: &str) -> Result<Vec<(f64, f64)>, InputError> {
     let pairs = table.numbers(from)?.into_iter().zip(table.numbers(to)?);
     Ok(pairs.filter_map(|(from, to)| Some((from?, to?))).collect())
 }
 
-/// MAPE of ordinary least squares with a constant, in percent.
+/// MAPE of an ordinary least-squares line with an intercept, in percent.
 fn linear_fit_mape_percent(pairs: &[(f64, f64)]) -> f64 {
     let Some(line) = FlopsLinear::fit_absolute(pairs.iter().copied()) else { return f64::NAN };
     let predicted: Vec<(f64, f64)> = pairs.iter().map(|&(from, to)| (line.predict(from), to)).collect();
@@ -101,7 +102,7 @@ mod tests {
     fn a_line_is_fitted_without_error_and_a_bend_is_not() {
         let line: Vec<(f64, f64)> = (1..9).map(|x| (f64::from(x), 3.0 + 2.0 * f64::from(x))).collect();
         assert!(linear_fit_mape_percent(&line) < 1e-9);
-        // The best line through these is level at 2: off by 1, 1/3 and 1 parts.
+        // The best line through these is level at 2: relative errors of 1, 1/2 and 1.
         let bend = [(1.0, 1.0), (2.0, 4.0), (3.0, 1.0)];
         assert!((linear_fit_mape_percent(&bend) - (100.0 + 50.0 + 100.0) / 3.0).abs() < 1e-9);
     }

@@ -1,9 +1,9 @@
 //! EPEW'25: the runs behind its published numbers.
 //!
-//! Co-execution hands the same tensors to both processors, in memory that both see, and
-//! the GPU computes in 16 bits: so does the CPU here. In 32 bits it could not have done
-//! what the paper's Table 3 says it did: of `ResNet`-18 on the Pixel 5, the CPU computes 1.6
-//! GFLOP in 18.2 ms, 90 GFLOP/s, where its two fast cores and a slow one have 88 at most.
+//! In co-execution both processors use the same tensors in shared memory, and the GPU computes
+//! in 16 bits: so does the CPU here. In 32 bits it could not reach the paper's Table 3: for
+//! `ResNet`-18 on the Pixel 5, the CPU computes 1.6 GFLOP in 18.2 ms, 90 GFLOP/s, but its two
+//! fast cores and a slow one have at most 88.
 
 mod networks;
 mod operators;
@@ -25,14 +25,14 @@ const STEP: u32 = 8;
 /// Most CPU threads of the paper's runs.
 const MOST_THREADS: u32 = 3;
 
-/// The phone of Table 4, in ids of facts.
+/// Name of the phone of Table 4 in ids of facts.
 const MOTO: &str = "moto";
 
-/// The paper's phones: in ids of facts, and the name of the profile.
+/// The paper's phones: the name in ids of facts, and the name of the profile.
 const PHONES: [(&str, &str); 4] =
     [("pixel4", "pixel4"), ("pixel5", "pixel5"), (MOTO, "moto-edge-plus-2022"), ("oneplus11", "oneplus11")];
 
-/// Sets ours beside the published numbers.
+/// Compares ours with the published numbers.
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     operators::compare(comparison, inputs)?;
     networks::compare(comparison, inputs)?;
@@ -42,7 +42,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     Ok(())
 }
 
-/// What the paper's search may use: a core set and the GPU.
+/// The options of the paper's search: one core set and the GPU.
 fn options(cores: CoreSet) -> SearchOptions {
     SearchOptions {
         strategy: Strategy::ChannelSplit,
@@ -54,8 +54,8 @@ fn options(cores: CoreSet) -> SearchOptions {
     }
 }
 
-/// Section 3.1's convolution, 3x3 over 64x64x128: most output channels, of those that its figure 6b
-/// shows, before the switch to Winograd.
+/// Section 3.1's convolution, 3x3 over 64x64x128: the most output channels before the switch to
+/// Winograd, in the range of its figure 6b.
 fn kernels(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     const MOST_CHANNELS: u32 = 256;
     const STEP: u32 = 4;

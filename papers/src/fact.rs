@@ -1,5 +1,4 @@
-//! Published numbers, as the files in `facts/` list them: group by group, with what a reader
-//! should know of each.
+//! Published numbers, as listed in the files of `facts/`: group by group, with notes for the reader.
 
 use std::sync::LazyLock;
 
@@ -10,7 +9,7 @@ use coexec_sim::input::from_toml;
 use super::Paper;
 use super::report::{Limit, Measure};
 
-/// What a paper published.
+/// A published value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Published {
@@ -20,68 +19,68 @@ pub enum Published {
     Words(String),
 }
 
-/// One published number and its place.
+/// One published number with its place in the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fact {
-    /// What the program and `[[used_fact]]` call it; no two of a paper are the same.
+    /// Identifier in the program and in `[[used_fact]]`, unique within the paper.
     pub id: String,
     /// Section, table or figure.
     #[serde(rename = "where")]
     pub place: String,
-    /// Device it was measured on; `all` where it is of none in particular.
+    /// Device it was measured on; `all` if it is not specific to one.
     pub device: String,
     /// What ran.
     pub workload: String,
-    /// What the number is.
+    /// The quantity that was published.
     pub quantity: String,
-    /// The number.
+    /// The published value.
     pub value: Published,
-    /// Its unit; `words` where it is none.
+    /// Unit of the value; `words` for text without one.
     pub unit: String,
-    /// What a reader should know of its row.
+    /// Note on the row for a reader.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// Why coexec does not predict it.
     #[serde(default, skip_serializing)]
     pub(crate) because: Option<String>,
-    /// The fact in whose row the same number of ours stands.
+    /// Id of the fact whose row has the same number of ours.
     #[serde(default, skip_serializing)]
     pub(crate) repeats: Option<String>,
-    /// What was set from it beside values of profiles, which say so themselves.
+    /// Values set from this fact, other than those of profiles, which `[[used_fact]]` lists.
     #[serde(default, skip_serializing)]
     pub(crate) sets: Vec<String>,
 }
 
-/// Facts whose deviations are held against one limit.
+/// Facts whose deviations share one limit.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FactGroup {
-    /// What they are.
+    /// Name of the group.
     pub name: String,
-    /// How far ours may be off.
+    /// Largest accepted deviations.
     #[serde(default)]
     pub limit: Limit,
     /// Why there is no limit.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub no_limit: String,
-    /// How a deviation is counted.
+    /// Unit of the deviations.
     #[serde(default)]
     pub measure: Measure,
-    /// What a reader should know of all of them.
+    /// Note on the whole group for a reader.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// Why none of its facts is predicted.
     #[serde(skip_serializing)]
     pub(crate) because: Option<String>,
-    /// Why a fact has no number of ours where the folder of measured data is not given.
+    /// Why a fact has no number of ours without the folder of measured data.
     #[serde(skip_serializing)]
     pub(crate) without_data: Option<String>,
     #[serde(skip_serializing)]
     pub(crate) fact: Vec<Fact>,
 }
 
-/// A bar chart of facts, each beside ours.
+/// A bar chart of facts, each next to ours.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FactBars {
@@ -89,14 +88,14 @@ pub(crate) struct FactBars {
     pub(crate) title: String,
     pub(crate) subtitle: String,
     pub(crate) y: String,
-    /// Added to every number: 100 turns percent more into percent of.
+    /// Added to every number: 100 converts "percent more" to "percent of".
     #[serde(default)]
     pub(crate) added: f64,
     pub(crate) categories: Vec<String>,
     pub(crate) series: Vec<FactSeries>,
 }
 
-/// Bars of one kind: ids of facts, one a category.
+/// A series of bars: ids of facts, one per category.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FactSeries {
@@ -104,7 +103,7 @@ pub(crate) struct FactSeries {
     pub(crate) facts: Vec<String>,
 }
 
-/// What one paper published.
+/// A file of facts: what one paper published.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FactFile {
@@ -113,12 +112,12 @@ pub(crate) struct FactFile {
     pub(crate) figure: Vec<FactBars>,
 }
 
-/// The facts of a file that is part of the crate.
+/// The facts of a file embedded in the crate.
 macro_rules! facts {
     ($name:literal) => {{
         static FACTS: LazyLock<FactFile> = LazyLock::new(|| {
             from_toml(include_str!(concat!("facts/", $name, ".toml")))
-                .expect("a test holds that the files of facts in this crate parse")
+                .expect("a test checks that the files of facts in this crate parse")
         });
         &FACTS
     }};

@@ -1,7 +1,7 @@
 //! `HeteroInfer` (SOSP'25): the runs behind its published numbers.
 //!
-//! Plans are made as the paper's engine makes them, for fast synchronisation; its numbers
-//! without are of the same plans.
+//! Plans are made for fast synchronisation, as in the paper's engine; numbers without fast
+//! synchronisation are of the same plans.
 
 mod decode;
 mod interference;
@@ -20,17 +20,17 @@ use coexec_sim::{Library, Mechanism, Profile, Strategy};
 /// Profile of the paper's phone.
 const PHONE: &str = "snapdragon-8gen3";
 
-/// The model most of its numbers are of.
+/// The model of most of the paper's numbers.
 const LLAMA_8B: &str = "llama3-8b";
 
-/// The paper's fast synchronisation, and what it replaces.
+/// The paper's fast synchronisation, and the one it replaces.
 const FAST: Mechanism = Mechanism::SleepThenPoll;
 const SLOW: Mechanism = Mechanism::BlockingFinish;
 
-/// The fact that figure 4 gives of the operands' order.
+/// Fact: the speedup from the operands' order in figure 4.
 const ORDER: &str = "14336-4096-x-4096-k-vs-k-4096-x-4096-14336/order-speedup";
 
-/// Prompt lengths over which it takes means (figures 13 and 16).
+/// Prompt lengths that the paper averages over (figures 13 and 16).
 const LENGTHS: [u32; 3] = [64, 256, 1024];
 
 /// Id of a fact about the phone.
@@ -38,7 +38,7 @@ fn id(rest: &str) -> String {
     format!("snapdragon-8-gen-3/{rest}")
 }
 
-/// Sets ours beside the published numbers.
+/// Compares ours with the published numbers.
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let runs = Runs { device: inputs.profile(PHONE)? };
     table3::compare(comparison, runs)?;
@@ -49,7 +49,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     setting::compare(comparison, runs)
 }
 
-/// Runs language models on the phone.
+/// Runs of language models on the phone.
 #[derive(Clone, Copy, Debug)]
 struct Runs<'a> {
     device: &'a Profile,
@@ -62,7 +62,7 @@ fn task(model: &str, [prompt_tokens, generated_tokens]: [u32; 2]) -> LanguageTas
 }
 
 impl Runs<'_> {
-    /// The CPU kernels, which compute nothing here.
+    /// The CPU library; no operator here runs on the CPU.
     fn library(self) -> Library {
         Library::default_for(&self.device.cpu)
     }
@@ -72,7 +72,7 @@ impl Runs<'_> {
         Ok(plan_language(Conversation::new(self.device, self.library(), task), strategy, FAST)?)
     }
 
-    /// What a prompt and its answer take.
+    /// Predicts a prompt of `tokens[0]` and an answer of `tokens[1]` tokens.
     fn answer(
         self,
         model: &str,
@@ -85,14 +85,14 @@ impl Runs<'_> {
         Ok(generate(Conversation::new(self.device, self.library(), &task), &plan)?)
     }
 
-    /// Seconds of a prompt of `tokens` for Llama-8B.
+    /// Prefill time of Llama-8B for `tokens` tokens, in seconds.
     fn prefill(self, tokens: u32, strategy: Strategy, synchronisation: Mechanism) -> Result<f64> {
         let answer = self.answer(LLAMA_8B, [tokens, 0], strategy, synchronisation)?;
         Ok(answer.turns[0].prefill.latency.as_seconds())
     }
 
-    /// The same in pieces of standard sizes with the weights staying in the NPU's arrays, and
-    /// slow synchronisation.
+    /// [`Self::prefill`] on the NPU in static graphs of standard sizes, with weight-stationary arrays
+    /// and slow synchronisation.
     fn prefill_unswapped(self, tokens: u32) -> Result<f64> {
         let task = task(LLAMA_8B, [tokens, 0]);
         let order = Some(Order::WeightsStationary);
@@ -101,7 +101,7 @@ impl Runs<'_> {
         Ok(answer.turns[0].prefill.latency.as_seconds())
     }
 
-    /// Generating 32 tokens after a prompt of 256.
+    /// Decode of 32 tokens after a prompt of 256.
     fn decode(self, model: &str, strategy: Strategy, synchronisation: Mechanism) -> Result<PhaseReport> {
         let answer = self.answer(model, [256, 32], strategy, synchronisation)?;
         Ok(answer.turns[0].decode.clone().expect("it generates tokens"))

@@ -1,12 +1,12 @@
-//! What the papers published, beside what coexec says of the same thing.
+//! The papers' published numbers, compared with coexec's.
 //!
 //! Responsible for: every published number with its place, group, limit and note (`facts/`),
-//! the runs that each paper's numbers need (one file a paper), and the rows that set ours
-//! beside theirs. Not for: printing or drawing, or for fitting anything.
-//! Invariants: every fact of a paper is in exactly one row of its report. A fact that set a
-//! value (`[[used_fact]]` of a profile, `sets` of a fact), a number of ours that holds a
-//! published one, and one that stands in another row are never counted as predicted. Every
-//! group has a limit or says why it has none.
+//! the runs that each paper's numbers need (one file per paper), and the rows that compare
+//! ours with theirs. Not for: printing, drawing or fitting.
+//! Invariants: every fact of a paper is in exactly one row of its report. Never counted as
+//! predicted are a fact that set a value (`[[used_fact]]` of a profile, `sets` of a fact), a
+//! number of ours that contains a published one, and one that repeats another row's. Every
+//! group has a limit or states why it has none.
 
 #![forbid(unsafe_code)]
 
@@ -62,7 +62,7 @@ impl Paper {
         self.into()
     }
 
-    /// What a reader calls it.
+    /// The paper's title for readers.
     pub fn title(self) -> &'static str {
         match self {
             Self::Epew25 => "EPEW'25: fine-grained CPU-GPU co-execution",
@@ -73,7 +73,7 @@ impl Paper {
         }
     }
 
-    /// The operator sets that some of its numbers are means over, by their names here.
+    /// The bundled operator sets that some of the paper's numbers are means over.
     pub fn operator_sets(self) -> &'static [&'static str] {
         match self {
             Self::Epew25 => &["epew-linear-sample", "epew-conv"],
@@ -81,24 +81,24 @@ impl Paper {
         }
     }
 
-    /// Its published numbers, in the order of the file.
+    /// The paper's published numbers, in the order of the file.
     pub fn facts(self) -> impl Iterator<Item = &'static Fact> {
         fact::of(self).group.iter().flat_map(|group| &group.fact)
     }
 }
 
-/// What the comparisons may use.
+/// Inputs of the comparisons.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     /// Device profiles: the bundled ones.
     pub profiles: Vec<Profile>,
     /// Folder of the mobile-ml-benchmark data set, from which `EdgeSys`'24 is recomputed.
     pub benchmark: Option<PathBuf>,
-    /// Every so many operators of a set are run: 1 for all. Means over fewer are near those
-    /// over all, which tests use.
+    /// Only every `every`th operator of a set is run; 1 for all. Means over fewer are close to
+    /// those over all, which tests use.
     pub every: usize,
-    /// Network that stands for all of `CoDL`'s: for tests of which rows there are, not of
-    /// what they say.
+    /// Network that replaces all of `CoDL`'s, for tests that check which rows exist but not
+    /// their numbers.
     pub(crate) stand_in: Option<&'static str>,
 }
 
@@ -106,7 +106,7 @@ impl Inputs {
     /// All bundled profiles, every operator, no measured data.
     ///
     /// # Errors
-    /// What is wrong with a bundled profile; a test holds that nothing is.
+    /// A bundled profile is invalid; a test ensures that none is.
     pub fn bundled() -> Result<Self, InputError> {
         Ok(Self { profiles: Profile::bundled()?, benchmark: None, every: 1, stand_in: None })
     }
@@ -114,20 +114,20 @@ impl Inputs {
     /// The profile called `name`.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such profile.
     pub fn profile(&self, name: &str) -> Result<&Profile> {
         let found = self.profiles.iter().find(|profile| profile.name == name);
         bundled(found, || format!("there is no device profile {name} among those given"))
     }
 }
 
-/// What is compared, or why not.
+/// Result of a comparison.
 pub type Result<T = (), E = ReproduceError> = std::result::Result<T, E>;
 
 /// Why a paper's numbers cannot be compared.
 #[derive(Debug, Error)]
 pub enum ReproduceError {
-    /// Files of this program do not agree with each other.
+    /// Bundled files contradict each other.
     #[error("{0}")]
     Bundled(String),
     /// A file cannot be used.
@@ -138,17 +138,17 @@ pub enum ReproduceError {
     Simulate(#[from] SimulateError),
 }
 
-/// What the bundled files hold as they agree with each other, or that they do not.
+/// The value found in bundled files, or the error that they contradict each other.
 fn bundled<T>(found: Option<T>, problem: impl FnOnce() -> String) -> Result<T> {
     found.ok_or_else(|| ReproduceError::Bundled(problem()))
 }
 
-/// A bundled network.
+/// The graph of a bundled network.
 fn graph(name: &str) -> Result<Graph> {
     bundled(network(name), || format!("there is no bundled network named {name}"))
 }
 
-/// Its stages.
+/// The stages of a bundled network.
 fn stages(name: &str) -> Result<Vec<Stage>> {
     Ok(fuse(&graph(name)?))
 }
@@ -158,7 +158,7 @@ fn operators(name: &str) -> Result<Vec<(String, Operator)>> {
     bundled(operator_set(name), || format!("there is no bundled set of operators named {name}"))
 }
 
-/// The fastest cores of a device.
+/// The `threads` fastest cores of a device.
 fn fastest(device: &Profile, threads: u32) -> Result<CoreSet> {
     let name = &device.name;
     let cores = CoreSet::fastest(&device.cpu, threads);
@@ -175,7 +175,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Every published number of `paper` beside ours.
+/// Compares every published number of `paper` with ours.
 ///
 /// # Errors
 /// A profile is missing, a file cannot be read, or a run cannot be simulated.

@@ -1,4 +1,4 @@
-//! Ours beside theirs: rows, groups of rows with a limit, and what they come to.
+//! Our numbers compared with theirs: rows, groups of rows with a limit, and summaries.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,41 +7,40 @@ use super::{Paper, mean};
 use coexec_plots::figure::Picture;
 use coexec_sim::statistics::median;
 
-/// What coexec says of a published fact.
+/// coexec's counterpart of a published fact.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Ours {
     /// A number in the fact's unit.
     Number(f64),
-    /// A finding, of a fact that is words, a range or a bound.
+    /// A finding, for a fact that is text, a range or a bound.
     Finding {
-        /// What was found.
+        /// The finding in words.
         text: String,
-        /// Whether it is as published.
+        /// Whether it agrees with what was published.
         agrees: bool,
     },
 }
 
-/// What a row counts for.
+/// How a row counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "role", rename_all = "kebab-case")]
 pub enum Role {
     /// Nothing was set from the published number.
     Predicted,
-    /// The published number set a value: a row shows how well, and counts for nothing.
+    /// The published number set a value: the row shows how well that fits, and is not counted.
     Fitted {
         /// The values it set.
         sets: Vec<String>,
     },
-    /// Ours is shown and counts for nothing: it holds a published number, or stands in another
-    /// row.
+    /// Ours is shown but not counted: it contains a published number, or repeats another row's.
     NotCounted {
-        /// Which.
+        /// The reason.
         because: String,
     },
-    /// It is not a quantity that coexec predicts.
+    /// coexec does not predict this quantity.
     NotReproduced {
-        /// Why not.
+        /// The reason.
         because: String,
     },
 }
@@ -50,15 +49,15 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// Ours over theirs, less one, in percent.
+    /// Ours relative to theirs, minus one, in percent.
     #[default]
     Percent,
-    /// Ours less theirs, of facts in percent: percentage points.
+    /// Ours minus theirs in percentage points, for facts in percent.
     Points,
 }
 
 impl Measure {
-    /// How far `ours` is from `theirs`.
+    /// Signed deviation of `ours` from `theirs`.
     fn deviation(self, ours: f64, theirs: f64) -> f64 {
         match self {
             Self::Percent => 100.0 * (ours / theirs - 1.0),
@@ -75,18 +74,18 @@ impl Measure {
     }
 }
 
-/// A published number beside ours.
+/// A published number compared with ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// What was published.
     pub fact: &'static Fact,
-    /// What coexec says.
+    /// coexec's number or finding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours: Option<Ours>,
-    /// How far ours is off, in the measure of its group, where both are numbers.
+    /// Signed deviation of ours, in the group's measure; none unless both are numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deviation: Option<f64>,
-    /// What the row counts for.
+    /// How the row counts.
     #[serde(flatten)]
     pub role: Role,
 }
@@ -100,13 +99,13 @@ impl Row {
         Self { fact, ours, deviation, role }
     }
 
-    /// Whether a finding is other than published.
+    /// Whether a finding disagrees with what was published.
     pub fn disagrees(&self) -> bool {
         matches!(self.ours, Some(Ours::Finding { agrees: false, .. }))
     }
 }
 
-/// How far predicted rows of a group may be off.
+/// Largest accepted deviations of a group's predicted rows, in its measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
@@ -116,36 +115,36 @@ pub struct Limit {
     /// Median absolute deviation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median: Option<f64>,
-    /// Absolute deviation of any row.
+    /// Largest absolute deviation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worst: Option<f64>,
-    /// Whether it was chosen when the results were known.
+    /// Whether the limit was chosen after the results were known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub chosen_after_results: bool,
 }
 
-/// Rows of one kind.
+/// The rows of a group of facts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// What they are of.
+    /// The group of facts.
     #[serde(flatten)]
     pub published: &'static FactGroup,
-    /// One for each fact.
+    /// One row per fact.
     pub rows: Vec<Row>,
 }
 
-/// What the predicted rows of a group come to. A deviation is in the group's measure.
+/// Summary of a group. Deviations are in the group's measure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Rows whose number coexec predicts.
     pub predicted: usize,
     /// Rows whose published number set a value.
     pub fitted: usize,
-    /// Rows that hold a published number, or whose number stands in another row.
+    /// Rows whose number of ours contains a published one or repeats another row's.
     pub not_counted: usize,
-    /// Rows of what coexec does not predict.
+    /// Rows of quantities that coexec does not predict.
     pub not_reproduced: usize,
-    /// Findings of predicted rows that are other than published.
+    /// Findings of predicted rows that disagree with what was published.
     pub disagreeing: usize,
     /// Mean absolute deviation of predicted numbers; none without one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,7 +158,7 @@ pub struct Summary {
 }
 
 impl Group {
-    /// What its predicted rows come to.
+    /// Summary of the group's rows.
     pub fn summary(&self) -> Summary {
         let predicted = || self.rows.iter().filter(|row| row.role == Role::Predicted);
         let count = |wanted: fn(&Role) -> bool| self.rows.iter().filter(|row| wanted(&row.role)).count();
@@ -177,7 +176,7 @@ impl Group {
         }
     }
 
-    /// Whether its predicted rows are within the limit and its findings as published.
+    /// Whether the predicted rows are within the limit and their findings agree.
     pub fn holds(&self) -> bool {
         let (summary, limit) = (self.summary(), self.published.limit);
         let within = |found: Option<f64>, limit: Option<f64>| {
@@ -189,8 +188,8 @@ impl Group {
             && within(summary.worst, limit.worst)
     }
 
-    /// Its rows, what is farthest off first: predicted ones, then fitted ones, then those
-    /// that are not counted, then those of what is not predicted.
+    /// The rows by role (predicted, fitted, not counted, not reproduced), and within each role
+    /// by deviation, largest first.
     pub fn worst_first(&self) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.rows.iter().collect();
         let rank = |row: &Row| match row.role {
@@ -209,13 +208,13 @@ impl Group {
     }
 }
 
-/// All published numbers of a paper beside ours.
+/// All published numbers of a paper compared with ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The paper.
     pub paper: Paper,
-    /// Its numbers, each in one row.
+    /// The paper's numbers, each in one row.
     pub groups: Vec<Group>,
-    /// Its figures, drawn from ours.
+    /// The paper's figures, redrawn from ours.
     pub figures: Vec<Picture>,
 }

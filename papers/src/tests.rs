@@ -11,7 +11,8 @@ const FACTS: [(Paper, usize); 5] = [
     (Paper::HeteroInfer, 137),
 ];
 
-/// All bundled profiles, few operators of each set and one network of `CoDL`'s, for speed.
+/// All bundled profiles, but only a few operators of each set and one network for all of `CoDL`'s, for
+/// speed.
 fn inputs() -> Inputs {
     const EVERY: usize = 997;
     Inputs { every: EVERY, stand_in: Some("codl-vgg16"), ..Inputs::bundled().unwrap() }
@@ -87,7 +88,7 @@ fn a_published_number_that_set_a_value_is_one_that_was_published() {
     }
 }
 
-/// A group of a few rows, of which one published number set a value.
+/// A group of a few rows, one of which is fitted.
 fn example(limit: Limit) -> Group {
     let fact = |id: &str| Paper::Epew25.facts().find(|fact| fact.id == id).unwrap();
     let row = |id, ours, role| Row::new(fact(id), Some(Ours::Number(ours)), role, Measure::Percent);
@@ -146,7 +147,7 @@ fn a_number_of_no_fact_and_a_fact_without_a_number_are_errors_that_name_it() {
     assert!(comparison.finish().unwrap_err().to_string().contains("no/such/fact"));
 }
 
-/// What few of EPEW'25's operators give: published, and ours.
+/// Published numbers and ours, from a few of EPEW'25's operators.
 fn speedups() -> impl Fn(&str) -> [f64; 2] {
     const EVERY: usize = 40;
     let report = reproduce(Paper::Epew25, &Inputs { every: EVERY, ..inputs() }).unwrap();

@@ -1,18 +1,17 @@
 //! Unified Splitting: the runs behind its published numbers.
 //!
-//! The paper moves layers with little gain from the GPU to the CPU and streams batches
-//! through both. What it moves cannot make its gains: a classifier is at most a few per
-//! cent of a network's time. What can is the host's work for each batch, serial in the
-//! GPU-only program and hidden behind the GPU once two batches are in flight. That work is
-//! one constant here, the same for all networks, set from ResNet-18's gain; the other
-//! four gains are predicted.
+//! The paper moves layers that gain little from the GPU to the CPU, and streams batches
+//! through both. The moved layers cannot explain its gains: a classifier is at most a few per
+//! cent of a network's time. The host's work for each batch can: it is serial in the GPU-only
+//! program, and overlaps with the GPU once two batches are in flight. Here that work is one
+//! constant for all networks, set from ResNet-18's gain; the other four gains are predicted.
 
 use super::{Comparison, Inputs, Result, fastest, range, stages};
 use coexec_sim::explore::layer_wise::ratios;
 use coexec_sim::simulate::{Pipeline, Simulator};
 use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Quantity, Stage};
 
-/// Networks of its Figure 3: ours, and the paper's in ids of facts.
+/// Networks of the paper's Figure 3: the bundled network, and the name in ids of facts.
 const NETWORKS: [(&str, &str); 5] = [
     ("resnet18", "resnet-18"),
     ("resnet50", "resnet-50"),
@@ -22,12 +21,12 @@ const NETWORKS: [(&str, &str); 5] = [
 ];
 const VIT: &str = "vit-tiny";
 
-/// Batches in flight: one with the host, one on the GPU, one on the CPU.
+/// Batches in flight: one each on the host, the GPU and the CPU.
 const DEPTH: u32 = 3;
-/// Assumed: what an eager framework spends on one operator on a core of this class; the
-/// paper runs `PyTorch` operator by operator. It binds where kernels are short.
+/// Dispatch time of one operator in an eager framework on a core of this class, assumed: the
+/// paper runs `PyTorch` operator by operator. It is the bottleneck if kernels are short.
 const DISPATCH_US: f64 = 30.0;
-/// Cores that compute the CPU's layers: as many as one core set has threads.
+/// Cores that compute the CPU's layers: as many as a core set can have.
 const THREADS: u32 = 8;
 
 /// Id of a fact about the board.
@@ -35,7 +34,7 @@ fn id(rest: &str) -> String {
     format!("jetson-agx-orin-64gb/{rest}")
 }
 
-/// Sets ours beside the published numbers.
+/// Compares ours with the published numbers.
 ///
 /// # Errors
 /// A run cannot be simulated.
@@ -46,8 +45,9 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     speeds(comparison, profile, cores)
 }
 
-/// Seconds from batch to batch of one image of a network, the stages for which `on_cpu` holds
-/// on `cores`, with so many batches in flight and the host's gap in microseconds.
+/// Period between batches of one image, in seconds, with `depth` batches in flight and `gap_us`
+/// microseconds of host work for each. A stage runs on the core set that `on_cpu` returns for its
+/// index, or else on the GPU.
 fn period(
     profile: &Profile,
     stages: &[Stage],
@@ -63,8 +63,8 @@ fn period(
     Ok(simulator.stream(stages, &plan, &pipeline)?.period.as_seconds())
 }
 
-/// Seconds from batch to batch with the GPU alone, and with the classifier on `cores` and
-/// batches in flight.
+/// Periods between batches, in seconds: on the GPU alone, one batch at a time, and with the classifier
+/// on `cores` and [`DEPTH`] batches in flight.
 fn periods(profile: &Profile, stages: &[Stage], cores: CoreSet, gap_us: f64) -> Result<[f64; 2]> {
     let classifier = stages.iter().rposition(is_linear);
     let split = |index| (Some(index) == classifier).then_some(cores);
@@ -76,7 +76,7 @@ fn is_linear(stage: &Stage) -> bool {
 }
 
 fn gains(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Result {
-    // The host's gap with which ResNet-18 gains what is published: the pipeline hides it.
+    // The host's gap for which ResNet-18's gain is the published one: the pipeline hides the gap.
     let (sets_the_gap, fact) = NETWORKS[0];
     let published = comparison.published(&id(&format!("{fact}/throughput-gain")))?;
     let [alone, split] = periods(profile, &stages(sets_the_gap)?, cores, 0.0)?;
@@ -102,8 +102,7 @@ fn gains(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Resu
     Ok(())
 }
 
-/// How much faster the GPU computes kinds of operators: lows and highs over the five
-/// networks.
+/// Speedup of the GPU over the CPU by kind of operator: lowest and highest over the five networks.
 fn speeds(comparison: &mut Comparison, profile: &Profile, cores: CoreSet) -> Result {
     let simulator = Simulator::new(profile, Library::Xnnpack);
     for (kind, name) in [("convolution", "conv2d"), ("fully-connected", "linear")] {

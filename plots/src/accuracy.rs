@@ -1,9 +1,8 @@
-//! Figures of accuracy: predictions beside their measurements.
+//! Figures of accuracy: predictions against their measurements.
 //!
-//! Responsible for: refusing points that cannot be drawn, and what of them each XY figure
-//! shows: times and errors. Not for: the error figures, which
-//! [`coexec_fit::validate`] computes.
-//! Invariant: every point that is given is drawn, or refused with its name.
+//! Responsible for: the XY figures of times and errors, and refusing points that cannot be
+//! drawn. Not for: the error figures, which [`coexec_fit::validate`] computes.
+//! Invariant: every given point is drawn, or refused by name.
 
 mod groups;
 
@@ -14,18 +13,17 @@ use coexec_sim::Picos;
 use crate::{Axis, BLUE, Figure, GREEN, INK, MUTED, Mark, PURPLE, PlotError, Row, Unit, VERMILION, tint};
 use groups::{add_markers, grouped, rows};
 
-/// Shortest time that is drawn: a step of simulated time, in microseconds.
+/// Shortest time that is drawn, in microseconds: one picosecond, the step of simulated time.
 const SHORTEST_US: f64 = 1e-6;
-/// Part of the measured time within which a prediction counts as close, as in
-/// the error figures.
+/// Largest relative error of a prediction that counts as close, as in the error figures.
 const CLOSE: f64 = 0.10;
-/// Opacity of the ground of close predictions.
+/// Opacity of the band of close predictions.
 const CLOSE_OPACITY: f64 = 0.13;
 /// Largest error a legend shows, in percent.
 const LARGEST_SHOWN: f64 = 9999.0;
-/// Most points that show their intervals.
+/// Most points in a figure that shows their intervals.
 const MOST_INTERVALS: usize = 60;
-/// White in the colour of an interval.
+/// Fraction of white in the colour of an interval.
 const INTERVAL_TINT: f64 = 0.35;
 
 // Sizes and widths are in figure pixels.
@@ -38,26 +36,26 @@ const STRONG: f64 = 2.5;
 
 /// Lower end of the axis of absolute errors, in percent.
 const SMALLEST_ERROR: f64 = 0.1;
-/// Its upper ends, of which the first is taken that holds all errors; beyond the last,
-/// all predictions are useless.
+/// Upper ends of that axis: the first that covers all errors is used. Beyond the last, all predictions
+/// are useless.
 const LARGEST_ERRORS: [f64; 3] = [100.0, 300.0, 1000.0];
-/// Places along the axis at which the share of predictions is shown.
+/// Number of steps along the axis at which the share of predictions is computed.
 const SHARES: u32 = 512;
 
-/// Percent for a legend: one decimal where that tells more.
+/// A percentage for a legend, with one decimal below 100 %.
 pub(crate) fn percent(value: f64) -> String {
     if value > LARGEST_SHOWN {
         return format!("> {LARGEST_SHOWN} %");
     }
     let decimals = usize::from(value.abs() < 99.95);
-    // Without a negative zero.
+    // Avoids a negative zero.
     let value = if value.abs() < 0.05 { 0.0 } else { value };
     format!("{value:.decimals$} %")
 }
 
 /// Predicted against measured time: each group has a colour and a marker, and its error
-/// figures in the legend. Markers are hollow for what the fit had seen; where it had
-/// seen everything or nothing, all are filled. Few points show their 90 % intervals.
+/// figures in the legend. Markers are hollow for points the fit has seen; if it has seen all
+/// or none of them, all are filled. With few points, their 90 % intervals are drawn.
 ///
 /// # Errors
 ///
@@ -109,9 +107,9 @@ pub fn scatter(points: &[Point]) -> Result<Figure, PlotError> {
     Ok(figure)
 }
 
-/// The share of predictions against their absolute error: of the model, of the model
-/// without its residual where that differs, and of those it is compared with, for the
-/// points that have their prediction.
+/// The share of predictions against their absolute error: for the model, for the model
+/// without its residual if that differs, and for each baseline, over the points that have
+/// its prediction.
 ///
 /// # Errors
 ///
@@ -146,7 +144,7 @@ pub fn error_cdf(points: &[Point]) -> Result<Figure, PlotError> {
     let limit = Mark::Dashes { width: THIN };
     figure.add("", limit, MUTED, vec![(100.0 * CLOSE, 0.0), (100.0 * CLOSE, 100.0)]);
     curves.retain(|(.., pairs)| !pairs.is_empty());
-    // The model's own line lies over the others.
+    // The model's own line is drawn over the others.
     for (_, colour, width, pairs) in curves.iter().rev() {
         figure.add("", Mark::Line { width: *width }, *colour, shares(errors(pairs), largest));
     }
@@ -182,13 +180,13 @@ fn check(point: &Point) -> Result<(), PlotError> {
     }
 }
 
-/// A point with the ends of its interval, where it has one above 0.
+/// A point with the ends of its interval; none without an interval above 0.
 fn interval(point: &Point) -> Option<(&Point, f64, f64)> {
     let (low, high) = (point.low_us?, point.high_us?);
     (0.0 < low && low <= high).then_some((point, low, high))
 }
 
-/// The share of errors, in percent, that are at most as large, at places along the axis.
+/// The percentage of errors that are at most as large as each place along the axis.
 fn shares(mut errors: Vec<f64>, largest: f64) -> Vec<(f64, f64)> {
     errors.sort_by(f64::total_cmp);
     let place =

@@ -1,8 +1,8 @@
 //! Linear, logarithmic and named axes.
 //!
-//! Responsible for: the range, the ticks and their labels, as a coordinate of plotters.
+//! Responsible for: the range, the ticks and their labels, as a plotters coordinate.
 //! Not for: drawing, which plotters does.
-//! Invariant: an axis holds every value it was made for, and its ticks lie on it.
+//! Invariant: an axis covers every value it was made for, and its ticks lie on it.
 
 use std::ops::Range;
 
@@ -13,40 +13,40 @@ use plotters::data::float::pretty_print_float;
 /// Most ticks of a linear axis, and most labels of a logarithmic one.
 const MOST_TICKS: usize = 10;
 const MOST_LABELS: usize = 8;
-/// Largest value that an axis holds; the smallest of a logarithmic one is its inverse.
+/// Largest value on an axis; the smallest on a logarithmic axis is its inverse.
 pub(crate) const LARGEST: f64 = 1e15;
 /// Decades up to which every multiple of a power of ten has a tick.
 const MOST_MINOR_DECADES: i32 = 7;
-/// Least ratio of the ends of a logarithmic axis: it then has four ticks or more.
+/// Least ratio of the ends of a logarithmic axis, so that it has at least four ticks.
 const LEAST_RATIO: f64 = 4.0;
-/// Empty part of an axis beyond the values: of a logarithmic one at either end, of one
-/// that starts at 0 at the other.
+/// Empty fraction of an axis beyond the values: at both ends of a logarithmic axis, and at the upper
+/// end of one that starts at 0.
 const HEADROOM: f64 = 0.04;
-/// Tells a tick at the end of an axis from one beyond it, as a part of its value.
+/// Relative tolerance for a tick at the end of an axis.
 const ROUNDING: f64 = 1e-9;
-/// Multiples of a power of ten that have labels: the most that fit are chosen.
+/// Multiples of a power of ten that have labels; the first set that fits is used.
 const LABELLED: [&[u32]; 4] = [&[1, 2, 3, 4, 5, 6, 8], &[1, 2, 5], &[1, 3], &[1]];
 /// Decades of the widest logarithmic axis, from the inverse of [`LARGEST`] to it.
 const MOST_DECADES: i32 = 30;
 const MULTIPLES: &[u32] = &[1, 2, 3, 4, 5, 6, 7, 8, 9];
-/// Powers of ten from which on, and below which, a number is written as one.
+/// Powers of ten whose ticks are written as plain decimals; others are written with an exponent.
 const PLAIN_EXPONENTS: Range<i32> = -3..5;
-/// Smallest value, as a part of the largest, at which an axis of times still starts at 0.
+/// An axis of times starts at 0 if the smallest value is below this fraction of the largest.
 const START_AT_ZERO_BELOW: f64 = 0.5;
 
-/// What an axis counts, which decides its labels.
+/// The unit of an axis, which determines its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Numbers without a unit, or whose unit the title names.
+    /// Numbers without a unit, or with a unit that the title names.
     Number,
-    /// Microseconds, shown in the unit that suits.
+    /// Microseconds, labelled in a suitable unit from ps to s.
     Micros,
-    /// Bytes, shown in the decimal unit that suits.
+    /// Bytes, labelled in a suitable decimal unit from B to TB.
     Bytes,
 }
 
 impl Unit {
-    /// Symbols and the powers of ten where each starts, ascending.
+    /// Unit symbols and their powers of ten relative to the base unit, ascending.
     const fn symbols(self) -> &'static [(&'static str, i32)] {
         match self {
             Self::Number => &[],
@@ -55,14 +55,14 @@ impl Unit {
         }
     }
 
-    /// The symbol that suits values up to `high`, and the power of ten it stands for.
+    /// The unit symbol for values up to `high`, and its power of ten.
     fn suiting(self, high: f64) -> Option<(&'static str, i32)> {
-        // Ten of a unit at least: milliseconds from 10 ms on, as times are printed.
+        // At least ten of the unit: milliseconds from 10 ms, as in printed times.
         let suits = |&&(_, exponent): &&(&str, i32)| high >= 10f64.powi(exponent + 1);
         self.symbols().iter().rev().find(suits).or(self.symbols().first()).copied()
     }
 
-    /// A value with the symbol that suits it: four digits or so.
+    /// A value in a suitable unit, with about four significant digits.
     pub fn label(self, value: f64) -> String {
         let (symbol, exponent) = self.suiting(value).unwrap_or_default();
         let value = value / 10f64.powi(exponent);
@@ -83,7 +83,7 @@ impl Unit {
     }
 }
 
-/// What an axis has between its ends.
+/// How an axis maps values to places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     Linear,
@@ -101,12 +101,12 @@ pub struct Axis {
     high: f64,
     /// Values and labels of the ticks.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// Ticks of less weight, without labels.
+    /// Values of the minor ticks, which have no labels.
     minor: Vec<f64>,
 }
 
 impl Axis {
-    /// From `low` to `high`; its title names the unit that suits.
+    /// A linear axis from `low` to `high`, with a suitable unit in its title.
     pub fn linear(title: &str, (low, high): (f64, f64), unit: Unit) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         let symbol = unit.suiting(high);
@@ -114,7 +114,7 @@ impl Axis {
         let ticks = RangedCoordf64::from(low / scale..high / scale).key_points(MOST_TICKS);
         let decimals =
             |tick: &f64| pretty_print_float(*tick, false).split_once('.').map_or(0, |(_, part)| part.len());
-        // All labels have the decimals that the finest of them needs.
+        // All labels have as many decimals as the finest of them needs.
         let decimals = ticks.iter().map(decimals).max().unwrap_or(0);
         // Adding zero turns a negative zero into zero.
         let tick = |tick: f64| (tick * scale, format!("{:.decimals$}", tick + 0.0));
@@ -123,12 +123,12 @@ impl Axis {
         Self { title, scale: Scale::Linear, low, high, ticks, minor: Vec::new() }
     }
 
-    /// From 0 to a little more than the largest of `values`, all 0 or more.
+    /// A linear axis from 0 to slightly above the largest of `values`, all of which are at least 0.
     pub fn from_zero(title: &str, values: impl Iterator<Item = f64>) -> Self {
         Self::linear(title, (0.0, ends(values).1 * (1.0 + HEADROOM)), Unit::Number)
     }
 
-    /// Of times in microseconds: from 0, unless all lie close together.
+    /// A linear axis of times in microseconds, from 0 unless all values lie close together.
     pub fn times(title: &str, values: impl Iterator<Item = f64>) -> Self {
         let (least, greatest) = ends(values);
         let room = (greatest - least).max(greatest / 100.0) * 2.0 * HEADROOM;
@@ -136,7 +136,7 @@ impl Axis {
         Self::linear(title, (low, greatest + room), Unit::Micros)
     }
 
-    /// Of channel counts up to `most`, with ticks at multiples of a power of two.
+    /// A linear axis of channel counts up to `most`, with ticks at multiples of a power of two.
     pub fn channels(title: &str, most: u32) -> Self {
         let mut axis = Self::linear(title, (0.0, f64::from(most) * (1.0 + HEADROOM / 2.0)), Unit::Number);
         let step = most.max(1).div_ceil(MOST_LABELS as u32).next_power_of_two();
@@ -145,7 +145,7 @@ impl Axis {
         axis
     }
 
-    /// Holds the values, all above 0, with some room beyond them.
+    /// A logarithmic axis that covers `values`, all above 0, with some room beyond them.
     pub fn logarithmic(title: &str, values: impl Iterator<Item = f64>, unit: Unit) -> Self {
         let held = values.filter(|value| (1.0 / LARGEST..=LARGEST).contains(value));
         let (low, high) = ends(held.map(f64::log10));
@@ -153,7 +153,7 @@ impl Axis {
         Self::between(title, (10f64.powf(low - room), 10f64.powf(high + room)), unit)
     }
 
-    /// Logarithmic, from one value above 0 to a greater one.
+    /// A logarithmic axis from `low`, above 0, to a greater `high`.
     pub fn between(title: &str, (low, high): (f64, f64), unit: Unit) -> Self {
         let decades = low.log10().floor() as i32..=high.log10().floor() as i32;
         let value = |(multiple, exponent): (u32, i32)| f64::from(multiple) * 10f64.powi(exponent);
@@ -181,7 +181,8 @@ impl Axis {
         }
     }
 
-    /// With a tick `0` at `place`, and none below `first`: a logarithmic axis has no 0.
+    /// Adds a tick `0` at `place` and removes those below `first`: a logarithmic axis has no 0 of its
+    /// own.
     #[must_use]
     pub fn with_zero_at(mut self, place: f64, first: f64) -> Self {
         self.ticks.retain(|tick| tick.0 >= first * (1.0 - ROUNDING));
@@ -190,12 +191,13 @@ impl Axis {
         self
     }
 
-    /// From `low` to `high` with a name at each place; downwards where `low` is the greater.
+    /// An axis from `low` to `high` with names as ticks; it runs downwards if `low` is greater than
+    /// `high`.
     pub(crate) fn named(title: &str, (low, high): (f64, f64), ticks: Vec<(f64, String)>) -> Self {
         Self { title: title.to_owned(), scale: Scale::Named, low, high, ticks, minor: Vec::new() }
     }
 
-    /// Where a value stands: 0 at the lower end of the axis, 1 at the upper.
+    /// Position of a value: 0 at the lower end of the axis, 1 at the upper end.
     pub(crate) fn part(&self, value: f64) -> f64 {
         if self.scale == Scale::Logarithmic {
             return (value / self.low).log10() / (self.high / self.low).log10();
@@ -203,13 +205,13 @@ impl Axis {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// The values at its ends.
+    /// The values at the ends of the axis.
     pub fn ends(&self) -> (f64, f64) {
         (self.low, self.high)
     }
 }
 
-/// The least and the greatest of the values that an axis can hold; 0 and 0 of none.
+/// The least and the greatest of the values that an axis can show; 0 and 0 without any.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let values = values.filter(|value| value.abs() <= LARGEST).map(|value| (value, value));
     values.reduce(|(low, high), (value, _)| (low.min(value), high.max(value))).unwrap_or_default()

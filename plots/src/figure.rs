@@ -1,21 +1,21 @@
-//! Pictures as plain data: what papers show, and what commands compare.
+//! Bar charts and heat maps as plain data: figures of papers, and comparisons of commands.
 
 use serde::Serialize;
 
-/// A figure.
+/// A figure with its titles.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Picture {
-    /// Name of its file, without extension.
+    /// Name of the figure's file, without extension.
     pub name: String,
     /// Title.
     pub title: String,
     /// A line below the title.
     pub subtitle: String,
-    /// What is drawn.
+    /// Content.
     pub drawing: Drawing,
 }
 
-/// What a figure shows.
+/// Content of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Drawing {
@@ -25,41 +25,41 @@ pub enum Drawing {
     HeatMap(HeatMap),
 }
 
-/// Values over two kinds of category, as shades.
+/// Values over two kinds of category, drawn as shades.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeatMap {
-    /// What the columns are.
+    /// Title of the horizontal axis.
     pub x: String,
-    /// What the rows are.
+    /// Title of the vertical axis.
     pub y: String,
-    /// What the shades are, with the unit.
+    /// Quantity that the shades show, with its unit.
     pub value: String,
-    /// What stands below the columns.
+    /// Labels of the columns.
     pub columns: Vec<String>,
-    /// What stands beside the rows, the uppermost first.
+    /// Labels of the rows, from top to bottom.
     pub rows: Vec<String>,
-    /// One a column, of each row; none where there is no cell.
+    /// For each row, one value per column; none leaves the cell empty.
     pub values: Vec<Vec<Option<f64>>>,
 }
 
 /// Bars over categories.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bars {
-    /// What the heights are, with the unit.
+    /// Quantity that the bars show, with its unit.
     pub y: String,
-    /// What stands below the bars.
+    /// Labels of the categories.
     pub categories: Vec<String>,
-    /// One bar a category.
+    /// Series of bars, each with one bar per category.
     pub series: Vec<BarSeries>,
 }
 
-/// Bars of one kind.
+/// Bars of one series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BarSeries {
-    /// What they are.
+    /// Name in the legend.
     pub name: String,
-    /// Whether they are a paper's, which are drawn paler.
+    /// Whether the values are a paper's, which are drawn paler.
     pub is_published: bool,
-    /// Heights, from 0 on, one a category; none where there is no bar.
+    /// Value of each category, at least 0; none for no bar.
     pub values: Vec<Option<f64>>,
 }

@@ -1,7 +1,7 @@
 //! The font of every figure.
 //!
 //! Responsible for: text styles, the width of a text, and shortening it to a
-//! width. Not for: where a text stands.
+//! width. Not for: the position of a text.
 //! Invariant: a text is as wide in an SVG as in a PNG, because both show
 //! [`drawable`] text at the same size of the same font.
 
@@ -12,39 +12,37 @@ use plotters::style::{FontFamily, FontStyle, IntoFont, RGBColor, TextStyle, regi
 
 use crate::SCALE;
 
-/// `DejaVu Sans` 2.37 (licence beside it), cut down with fonttools 4.68
+/// `DejaVu Sans` 2.37 (licence next to it), subset with fonttools 4.68
 /// (`pyftsubset DejaVuSans.ttf --layout-features='' --legacy-kern --no-hinting`
-/// `--notdef-outline --unicodes=` the characters of [`drawable`]) and fitted to
-/// plotters, whose rules for a bitmap's text differ from those for an SVG's. A
-/// size is the height of a line, which an SVG takes for [`LINE_HEIGHT`]; hence
-/// `hhea.descent` is -639, which with the ascent of 1901 makes that height. And
-/// a bitmap's text stands higher; hence all outlines are moved down by 314 of
-/// 2048 units, the difference for centred text in this font (0.5 ex - 0.12 em).
+/// `--notdef-outline --unicodes=` the characters of [`drawable`]) and adapted to
+/// plotters, whose rules for text differ between a bitmap and an SVG. A size is
+/// the height of a line, which is [`LINE_HEIGHT`] in an SVG; hence `hhea.descent`
+/// is -639, which makes that height with the ascent of 1901. A bitmap's text is
+/// placed higher; hence all outlines are moved down by 314 of 2048 units, the
+/// difference for centred text in this font (0.5 ex - 0.12 em).
 const DEJAVU_SANS: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 
 /// Families an SVG viewer tries in turn; the usual fallbacks (Arial, Helvetica)
 /// are narrower than `DejaVu Sans`, so that labels still fit.
 const FAMILIES: &str = "DejaVu Sans, sans-serif";
 
-/// Height of a line in em: plotters writes an SVG's `font-size` as the size of
-/// the style over this.
+/// Height of a line in em: plotters divides the size of a style by this for an SVG's `font-size`.
 pub(crate) const LINE_HEIGHT: f64 = 1.24;
 
-/// Shown for a character that the embedded font lacks.
+/// Replaces a character that the embedded font lacks.
 const REPLACEMENT: char = '?';
 
 /// Ends a shortened text.
 const ELLIPSIS: char = '…';
 
-/// Fewest characters a shortened text keeps, besides the ellipsis.
+/// Fewest characters that a shortened text keeps before the ellipsis.
 const SHORTEST_STEM: usize = 4;
 
-/// Text of `size` figure pixels an em, centred in height on its place.
+/// Text style of `size` figure pixels per em, vertically centred on its place.
 pub(crate) fn style(size: f64, colour: RGBColor, align: HPos) -> TextStyle<'static> {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        // A test of this file holds that the font opens; with a font that did
-        // not, drawing would say so.
+        // A test of this file ensures that the font opens; otherwise drawing would fail.
         let _ = register_font(FAMILIES, FontStyle::Normal, DEJAVU_SANS);
     });
     let font = (FontFamily::Name(FAMILIES), size * LINE_HEIGHT * f64::from(SCALE)).into_font();
@@ -57,7 +55,7 @@ pub(crate) fn drawable(text: &str) -> String {
     text.chars().map(|c| if has(c) { c } else { REPLACEMENT }).collect()
 }
 
-/// Width of `text` at `size` pixels an em, in figure pixels.
+/// Width of `text` at `size` pixels per em, in figure pixels.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     let (width, _) = style(size, RGBColor::default(), HPos::Left)
         .font
@@ -66,8 +64,8 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
     f64::from(width) / f64::from(SCALE)
 }
 
-/// `text`, whole or shortened with an ellipsis, at most `room` figure pixels
-/// wide; nothing where even a stem does not fit.
+/// `text`, whole or shortened with an ellipsis to at most `room` figure pixels;
+/// none if even [`SHORTEST_STEM`] characters do not fit.
 pub(crate) fn fit(text: &str, size: f64, room: f64) -> Option<String> {
     let text = drawable(text);
     if text.trim().is_empty() {

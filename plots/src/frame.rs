@@ -1,10 +1,10 @@
-//! What every figure has: titles, one plot with axes, and a legend beside it.
+//! The frame of every figure: titles, one plot with axes, and a legend to its right.
 //!
-//! Responsible for: where these stand, the size of the figure, and its bytes in either
-//! format; and for refusing what it cannot show. Not for: what the plot shows.
-//! Invariants: the figure is large enough for all of them, and the legend never stands on
+//! Responsible for: layout, the size of the figure, its bytes in either format, and refusing
+//! what cannot be shown. Not for: the content of the plot.
+//! Invariants: the figure is large enough for all its parts, and the legend never overlaps
 //! the plot; both formats are drawn by the same calls on the same grid of [`SCALE`] steps
-//! a figure pixel.
+//! per figure pixel.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -15,42 +15,42 @@ use crate::{
     ink_on,
 };
 
-/// Pixels of a PNG a figure pixel, so that print and dense screens stay sharp.
+/// PNG pixels per figure pixel, so that prints and dense screens stay sharp.
 pub(crate) const PNG_SCALE: u32 = 2;
-/// Grid steps a figure pixel: two a pixel of a PNG. plotters puts glyphs and
+/// Grid steps per figure pixel: two per PNG pixel. plotters puts glyphs and
 /// corners on whole steps and hardly smooths edges; averaging over steps does.
 pub(crate) const SCALE: u32 = 2 * PNG_SCALE;
-/// Bytes a pixel of a PNG: red, green, blue.
+/// Bytes per PNG pixel: red, green, blue.
 const CHANNELS: usize = 3;
-/// Tallest figure, in figure pixels: its grid, 16 steps a figure pixel, takes well under 300 MB.
+/// Tallest figure, in figure pixels: its grid, with 16 cells per figure pixel, takes well under 300 MB.
 pub(crate) const MAX_HEIGHT: u32 = 6_000;
 /// Most rows of a legend.
 const MOST_ROWS: usize = 60;
 
-// Lengths are in figure pixels, text sizes in pixels an em.
+// Lengths are in figure pixels, text sizes in pixels per em.
 
 pub(crate) const TEXT_SIZE: f64 = 12.0;
 const TITLE_SIZE: f64 = 16.0;
 const MARGIN: f64 = 16.0;
 const TITLE_HEIGHT: f64 = 24.0;
 const SUBTITLE_HEIGHT: f64 = 20.0;
-/// Between the titles and the plot.
+/// Distance between the titles and the plot.
 const PLOT_GAP: f64 = 10.0;
-/// Between the plot, with half a tick label beyond its end, and the legend.
+/// Distance between the plot and the legend; half a tick label extends into it.
 const LEGEND_GAP: f64 = 32.0;
 const TICK_LENGTH: f64 = 5.0;
 const OUTLINE_WIDTH: f64 = 1.5;
-/// Below the plot: tick labels and axis title.
+/// Height of the tick labels and the axis title below the plot.
 const LOWER_LABELS: f64 = 46.0;
-/// Height of a rotated axis title, and between it and the tick labels.
+/// Width of a rotated axis title, with its distance to the tick labels.
 const SIDE_TITLE: f64 = 26.0;
 
-/// Whether drawing went well.
+/// Result of drawing on a backend.
 pub(crate) type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 /// The plot of a figure, with its axes.
 pub(crate) type Plot<DB> = DrawingArea<DB, Cartesian2d<Axis, Axis>>;
 
-/// Something in a plot; places are values of its axes.
+/// An item of a plot; places are in axis values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
     /// The points of a series.
@@ -59,14 +59,14 @@ pub(crate) enum Item {
     Filled([(f64, f64); 2], Colour),
     /// The outline of a box between two corners.
     Outline([(f64, f64); 2]),
-    /// A text of a size around a place, on a ground of that colour.
+    /// Text of a size, centred on a place, on a background of that colour.
     Label(String, f64, (f64, f64), Colour),
 }
 
-/// Points that are drawn alike.
+/// Points drawn with one mark and colour.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Series {
-    /// Name in the legend, if it has a row there.
+    /// Name in the legend; empty without a row there.
     pub(crate) name: String,
     pub(crate) mark: Mark,
     pub(crate) colour: Colour,
@@ -74,13 +74,13 @@ pub(crate) struct Series {
 }
 
 impl Item {
-    /// Draws it in a plot with markers at `markers` places.
+    /// Draws the item in a plot with `markers` markers in all.
     fn draw<DB: DrawingBackend>(&self, plot: &Plot<DB>, markers: usize) -> Drawn<DB> {
         match self {
             Self::Series(series) => series.mark.draw(plot, &series.points, series.colour, markers),
             Self::Filled(corners, colour) => plot.draw(&Rectangle::new(*corners, colour.filled())),
             Self::Outline([(left, top), (right, bottom)]) => {
-                // As a path: in an SVG, plotters leaves out the width of a rectangle's line.
+                // Drawn as a path: in an SVG, plotters omits the line width of a rectangle.
                 let [left, top, right, bottom] = [*left, *top, *right, *bottom];
                 let around = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)];
                 plot.draw(&PathElement::new(around, INK.stroke_width(steps(OUTLINE_WIDTH))))
@@ -92,7 +92,7 @@ impl Item {
         }
     }
 
-    /// Places at which it has markers.
+    /// Number of markers in the item.
     fn markers(&self) -> usize {
         match self {
             Self::Series(Series { mark: Mark::Markers { .. }, points, .. }) => points.len(),
@@ -101,7 +101,7 @@ impl Item {
     }
 }
 
-/// A figure: its plot, and what stands around that.
+/// A figure: a plot with axes, titles and a legend.
 #[derive(Clone, Debug)]
 pub struct Figure {
     pub(crate) title: String,
@@ -111,34 +111,34 @@ pub struct Figure {
     pub(crate) plot_size: (f64, f64),
     pub(crate) x: Axis,
     pub(crate) y: Axis,
-    /// What the plot shows, the later over the earlier.
+    /// Items of the plot; later ones are drawn over earlier ones.
     pub(crate) items: Vec<Item>,
 }
 
-/// A length in figure pixels as grid steps.
+/// Converts a length from figure pixels to grid steps.
 pub(crate) fn steps(length: f64) -> u32 {
     (length * f64::from(SCALE)).round() as u32
 }
 
-/// A place in figure pixels as grid steps.
+/// Converts a place from figure pixels to grid steps.
 pub(crate) fn at((x, y): (f64, f64)) -> (i32, i32) {
     (steps(x).cast_signed(), steps(y).cast_signed())
 }
 
 impl Figure {
-    /// A figure with an empty plot, whose size is in figure pixels.
+    /// A figure with an empty plot of the given width and height, in figure pixels.
     pub fn new(plot_size: (f64, f64), x: Axis, y: Axis) -> Self {
         let (title, subtitle, legend) = Default::default();
         Self { title, subtitle, legend, plot_size, x, y, items: Vec::new() }
     }
 
-    /// With a line above the plot, and one below that with less weight, which may be empty.
+    /// Sets the title and the subtitle; the latter may be empty.
     #[must_use]
     pub fn titled(self, title: &str, subtitle: &str) -> Self {
         Self { title: title.to_owned(), subtitle: subtitle.to_owned(), ..self }
     }
 
-    /// Adds a series over what is there, with a row of the legend where it has a name.
+    /// Adds a series on top of the others, with a legend row if `name` is not empty.
     pub fn add(&mut self, name: &str, mark: Mark, colour: Colour, points: Vec<(f64, f64)>) {
         if !name.is_empty() {
             self.legend.rows.push(Row::of(mark, colour, &[name]));
@@ -148,15 +148,14 @@ impl Figure {
         }
     }
 
-    /// Draws it as the bytes of a file in `format`.
+    /// Draws the figure as the bytes of a file in `format`.
     ///
     /// # Errors
     ///
-    /// [`PlotError::NoPoints`] where it shows nothing; [`PlotError::BadPoint`] for a point
-    /// that the axes cannot show; [`PlotError::TooMany`] for more rows in the legend than can
-    /// be told apart; [`PlotError::TooTall`] where it shows too many rows;
-    /// [`PlotError::Draw`] and [`PlotError::Encode`] where a library refuses, which for a
-    /// buffer in memory neither has cause to do.
+    /// [`PlotError::NoPoints`] for an empty plot; [`PlotError::BadPoint`] for a point that the
+    /// axes cannot show; [`PlotError::TooMany`] for more legend rows than can be distinguished;
+    /// [`PlotError::TooTall`] for too many lanes or rows; [`PlotError::Draw`] and
+    /// [`PlotError::Encode`] if a library fails, for which a buffer in memory gives no cause.
     pub fn draw(&self, format: Format) -> Result<Vec<u8>, PlotError> {
         if self.items.is_empty() {
             return Err(PlotError::NoPoints { title: self.title.clone() });
@@ -180,7 +179,7 @@ impl Figure {
         Ok(())
     }
 
-    /// Room that the tick labels and the title of the left axis take.
+    /// Width of the tick labels and the title of the left axis.
     fn left_room(&self) -> f64 {
         let labels = self.y.ticks.iter().map(|tick| font::width(&font::drawable(&tick.1), TEXT_SIZE));
         let title = if self.y.title.is_empty() { 0.0 } else { SIDE_TITLE };
@@ -240,7 +239,7 @@ impl Figure {
         self.legend.draw(root, (right + LEGEND_GAP, top))
     }
 
-    /// Draws it even where it shows nothing.
+    /// Draws the figure, even with an empty plot.
     pub(crate) fn render(&self, format: Format) -> Result<Vec<u8>, PlotError> {
         self.items.iter().try_for_each(|item| match item {
             Item::Series(series) => self.check(series),
@@ -256,7 +255,7 @@ impl Figure {
             Format::Svg => {
                 let mut document = String::new();
                 paint(self, SVGBackend::with_string(&mut document, grid))?;
-                // The coordinates count grid steps; the size shown is in figure pixels.
+                // Coordinates are in grid steps; the displayed size is in figure pixels.
                 let grid_size = format!("width=\"{}\" height=\"{}\"", grid.0, grid.1);
                 let shown_size = format!("width=\"{width}\" height=\"{height}\"");
                 Ok(document.replacen(&grid_size, &shown_size, 1).into_bytes())
@@ -282,7 +281,7 @@ fn paint<DB: DrawingBackend>(figure: &Figure, backend: DB) -> Result<(), PlotErr
     drawn.and_then(|()| root.present()).map_err(|error| PlotError::Draw(error.to_string()))
 }
 
-/// The grid's pixels with each square of two by two steps averaged.
+/// Averages each square of two by two grid steps to one pixel.
 fn averaged(grid: &[u8], grid_width: usize) -> Vec<u8> {
     let row = grid_width * CHANNELS;
     let mut pixels = Vec::with_capacity(grid.len() / 4);

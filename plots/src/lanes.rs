@@ -1,33 +1,33 @@
-//! The timeline figure: named lanes above one another, with labelled boxes along one axis.
+//! The timeline figure: stacked, named lanes with labelled boxes along one axis.
 //!
-//! Responsible for: where lanes stand, and drawing their boxes. Not for: what boxes mean
-//! ([`crate::timeline`], [`crate::shares`]).
+//! Responsible for: the layout of lanes, and drawing their boxes. Not for: the meaning of
+//! boxes ([`crate::timeline`], [`crate::shares`]).
 //! Invariants: nothing is drawn beyond the ends of the axis, no box vanishes, and no label
-//! leaves the box it names.
+//! exceeds its box.
 
 use plotters::style::colors::WHITE;
 
 use crate::{Axis, Colour, Figure, Item, Legend, font};
 
-// Lengths are in figure pixels, text sizes in pixels an em.
+// Lengths are in figure pixels, text sizes in pixels per em.
 
 const LABEL_SIZE: f64 = 11.0;
-/// Between a label and the edges of its box.
+/// Distance between a label and the edges of its box.
 const LABEL_PADDING: f64 = 4.0;
-/// Above the first lane, between lanes, and below the last.
+/// Distance above the first lane, between lanes, and below the last.
 const LANE_GAP: f64 = 6.0;
 /// Least width of a box, one pixel of a PNG, so that none vanishes.
 const THINNEST: f64 = 0.5;
-/// Taken from the right of a box to part it from the next, and width from which it is.
-const PARTING: f64 = 1.0;
-const PARTED_FROM: f64 = 3.0;
+/// Gap to the next box, taken from the right of a box, and the least width of a box that has one.
+const SEPARATION: f64 = 1.0;
+const SEPARATED_FROM: f64 = 3.0;
 
 /// How a box is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fill {
-    /// Filled, and parted from the next.
-    Parted(Colour),
-    /// Filled up to the next.
+    /// Filled, with a gap before the next box.
+    Separated(Colour),
+    /// Filled up to the next box.
     Joined(Colour),
     /// An outline around other boxes.
     Outline,
@@ -36,12 +36,12 @@ pub(crate) enum Fill {
 /// A box of a lane.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Slab {
-    /// Where it begins and ends along the axis.
+    /// Start and end along the axis.
     pub(crate) span: (f64, f64),
-    /// Its upper and lower edge, downwards from the lane's upper edge.
+    /// Upper and lower edge, measured downwards from the lane's upper edge.
     pub(crate) edges: (f64, f64),
     pub(crate) fill: Fill,
-    /// Its label and the middle of that, downwards from the lane's upper edge.
+    /// Label, and its vertical centre measured downwards from the lane's upper edge.
     pub(crate) label: Option<(String, f64)>,
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct Slab {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Lane {
     pub(crate) height: f64,
-    /// What stands beside it, and how far down from its upper edge.
+    /// Names to the left of the lane, with their distance from its upper edge.
     pub(crate) names: Vec<(f64, String)>,
-    /// The boxes, the later over the earlier.
+    /// Boxes; later ones are drawn over earlier ones.
     pub(crate) slabs: Vec<Slab>,
 }
 
-/// Lanes above one another, in a plot of that width.
+/// A figure of stacked lanes, with a plot of that width.
 pub(crate) fn figure(lanes: &[Lane], width: f64, x: Axis, legend: Legend) -> Figure {
     let (low, high) = x.ends();
     let pixel = (high - low) / width;
@@ -71,16 +71,17 @@ pub(crate) fn figure(lanes: &[Lane], width: f64, x: Axis, legend: Legend) -> Fig
 }
 
 impl Slab {
-    /// Adds what shows it in a lane whose upper edge is at `top`, on an axis that ends at `high`.
+    /// Adds the box and its label to `items`, in a lane with its upper edge at `top`. The axis ends at
+    /// `high`, and `pixel` is the axis length of one figure pixel.
     fn draw(&self, items: &mut Vec<Item>, top: f64, (high, pixel): (f64, f64)) {
         let left = self.span.0.min(high - THINNEST * pixel);
         let mut right = self.span.1.min(high);
-        if matches!(self.fill, Fill::Parted(_)) && right - left > PARTED_FROM * pixel {
-            right -= PARTING * pixel;
+        if matches!(self.fill, Fill::Separated(_)) && right - left > SEPARATED_FROM * pixel {
+            right -= SEPARATION * pixel;
         }
         let corners = [(left, top + self.edges.0), (right.max(left + THINNEST * pixel), top + self.edges.1)];
         let ground = match self.fill {
-            Fill::Parted(colour) | Fill::Joined(colour) => {
+            Fill::Separated(colour) | Fill::Joined(colour) => {
                 items.push(Item::Filled(corners, colour));
                 colour
             }

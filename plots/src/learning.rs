@@ -1,4 +1,4 @@
-//! The learning curve: error against the number of measured runs a fit had.
+//! The learning curve: error against the number of measured runs in the fit.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::{Axis, Figure, Mark, PlotError, Row, Unit, at_most, look};
 
 /// Width and height of the plot, in figure pixels.
 const PLOT: (f64, f64) = (520.0, 360.0);
-/// Most series, which is how many can be told apart.
+/// Most series that can be distinguished.
 const MOST_SERIES: usize = 30;
-/// Errors below this are drawn as this, in percent: an axis of decades has no 0.
+/// Smallest error drawn, in percent, and used for all below: a logarithmic axis has no 0.
 const LEAST_ERROR: f64 = 0.01;
-/// Where no rows stand on the axis, as a part of the fewest.
+/// Place of a fit without rows on the axis, as a fraction of the fewest rows.
 const NO_ROWS: f64 = 0.3;
 const LINE_WIDTH: f64 = 2.0;
 /// Opacity of the band between the draws.
@@ -24,14 +24,14 @@ const BAND_OPACITY: f64 = 0.15;
 type Errors = BTreeMap<usize, Vec<f64>>;
 
 /// Errors against measured runs: for each series a line through the means of the
-/// draws, over a band from the least to the largest.
+/// draws, over a band from the smallest to the largest error.
 ///
 /// # Errors
 ///
 /// [`PlotError::BadPoint`] for an error that is not finite or below 0;
-/// [`PlotError::TooMany`] for more series than can be told apart.
+/// [`PlotError::TooMany`] for more series than can be distinguished.
 pub fn learning_curve(points: &[LearningPoint]) -> Result<Figure, PlotError> {
-    // In the order in which they first occur.
+    // In the order of their first occurrence.
     let mut curves: Vec<(&str, Errors)> = Vec::new();
     for point in points {
         check(&format!("{} with {} rows", point.series, point.rows), point.mape_percent)?;
@@ -43,7 +43,7 @@ pub fn learning_curve(points: &[LearningPoint]) -> Result<Figure, PlotError> {
     }
     at_most(MOST_SERIES, "series", curves.len())?;
     let fewest = points.iter().map(|point| point.rows).filter(|&rows| rows > 0).min().unwrap_or(1) as f64;
-    // A fit without rows stands left of the fewest, as an axis of decades has no 0.
+    // A fit without rows is placed left of the fewest rows, as a logarithmic axis has no 0.
     let place = |rows: usize| if rows == 0 { fewest * NO_ROWS } else { rows as f64 };
     let places = points.iter().map(|point| place(point.rows));
     let mut x = Axis::logarithmic("measured runs in the fit", places, Unit::Number);
@@ -100,7 +100,7 @@ mod tests {
         learning_curve(&points).unwrap()
     }
 
-    /// The points of a series of it.
+    /// The points of a series of [`figure`].
     fn points(index: usize) -> Vec<(f64, f64)> {
         match &figure().items[index] {
             Item::Series(series) => series.points.clone(),

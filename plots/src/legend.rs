@@ -1,4 +1,4 @@
-//! The legend: samples, names and, in columns, figures.
+//! The legend: samples, names and columns of figures.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -9,13 +9,13 @@ use crate::{Colour, Drawn, INK, MUTED, Mark, TEXT_SIZE, at, font};
 // Lengths are in figure pixels.
 
 pub(crate) const ROW_HEIGHT: f64 = 18.0;
-/// Width and height of a sample, and from there to the name.
+/// Width and height of a sample, and its distance to the name.
 const SAMPLE: (f64, f64) = (24.0, 10.0);
 const SAMPLE_GAP: f64 = 7.0;
 const COLUMN_GAP: f64 = 14.0;
 const WIDEST_NAME: f64 = 240.0;
 
-/// A row: what it is of, if it has a sample, and its cells, the first being the name.
+/// A row: an optional sample, and cells of which the first is the name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) sample: Option<(Mark, Colour)>,
@@ -29,7 +29,7 @@ impl Row {
     }
 }
 
-/// Rows under the heads of their columns; without heads where there are none.
+/// Rows below the headers of their columns, if there are any.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Legend {
     pub(crate) heads: Vec<String>,
@@ -37,19 +37,19 @@ pub(crate) struct Legend {
 }
 
 impl Legend {
-    /// Bands of colours, each with its name.
+    /// A legend of coloured bands, each with its name.
     pub(crate) fn bands<'a>(bands: impl Iterator<Item = (Colour, &'a str)>) -> Self {
         let row = |(colour, name)| Row::of(Mark::Area { opacity: 1.0 }, colour, &[name]);
         Self { heads: Vec::new(), rows: bands.map(row).collect() }
     }
 
-    /// Every line of text: the heads, if there are some, and the rows.
+    /// Every line of text: the headers, if there are any, and the rows.
     fn lines(&self) -> impl Iterator<Item = &Vec<String>> {
         let heads = Some(&self.heads).filter(|heads| !heads.is_empty());
         heads.into_iter().chain(self.rows.iter().map(|row| &row.cells))
     }
 
-    /// Width of each column, the gap before it included.
+    /// Width of each column, including the gap before it.
     fn columns(&self) -> Vec<f64> {
         let count = self.lines().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
@@ -69,7 +69,7 @@ impl Legend {
         (width, self.lines().count() as f64 * ROW_HEIGHT)
     }
 
-    /// Draws it with its upper left corner at a place.
+    /// Draws the legend with its upper left corner at the given place.
     pub(crate) fn draw<DB: DrawingBackend>(
         &self,
         root: &DrawingArea<DB, Shift>,

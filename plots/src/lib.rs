@@ -1,13 +1,11 @@
 //! Figures and traces of predictions.
 //!
-//! Responsible for: turning plain data (a timeline, a latency curve,
-//! predictions beside their measurements) into the
-//! bytes of an SVG or PNG figure, or of a trace for Perfetto. There are four figures: XY,
-//! timeline, bars and heat map; all others are uses of these. Not for: files, which
-//! the command writes, and not for computing what is shown.
-//! Invariant: a figure is a pure function of its data. Its text is measured and
-//! drawn with the font embedded here, never with one of the system, so that a
-//! label that fits here fits everywhere.
+//! Responsible for: turning plain data (a timeline, a latency curve, predictions with their
+//! measurements) into the bytes of an SVG or PNG figure, or of a trace for Perfetto. There are
+//! four kinds of figure: XY, timeline, bars and heat map; all others are built from these. Not
+//! for: writing files, which the command does, nor computing the data.
+//! Invariant: a figure is a pure function of its data. Text is measured and drawn with the
+//! font embedded here, never with a system font, so that a label that fits here fits everywhere.
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +39,7 @@ pub use shares::shares;
 pub use timeline::timeline;
 pub use trace::trace;
 
-// What files of this crate share.
+// Shared by the files of this crate.
 use axis::{LARGEST, Scale};
 use frame::{Drawn, Item, SCALE, TEXT_SIZE, at, steps};
 use legend::{Legend, Row};
@@ -55,7 +53,7 @@ use palette::{
 pub enum Format {
     /// Scalable vector graphics.
     Svg,
-    /// Portable network graphics, two device pixels a figure pixel.
+    /// Portable network graphics, with two device pixels per figure pixel.
     Png,
 }
 
@@ -64,8 +62,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// [`PlotError::UnknownFormat`] for any extension but `svg` and `png`, and
-    /// for none.
+    /// [`PlotError::UnknownFormat`] for a missing extension, or any other than `svg` and `png`.
     pub fn of(path: &Path) -> Result<Self, PlotError> {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         match extension.to_ascii_lowercase().as_str() {
@@ -80,20 +77,20 @@ impl Format {
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
 pub enum PlotError {
-    /// The file name does not tell the format.
-    #[error("cannot tell the format of the figure {}: its name must end in .svg or .png", path.display())]
+    /// The format cannot be determined from the file name.
+    #[error("cannot determine the format of the figure {}: its name must end in .svg or .png", path.display())]
     UnknownFormat { path: PathBuf },
     /// A point with a value that cannot be drawn.
     #[error("cannot draw the point of {what}: {found}, expected {expected}")]
     BadPoint { what: String, found: String, expected: String },
-    /// More of a thing than one figure can tell apart.
-    #[error("the figure would show {count} {what}, and at most {limit} can be told apart; show fewer")]
+    /// More series or cells than a figure can distinguish.
+    #[error("the figure would show {count} {what}, but at most {limit} can be distinguished; show fewer")]
     TooMany { what: &'static str, count: usize, limit: usize },
     /// A figure without a point.
     #[error("the figure '{title}' has no point to draw")]
     NoPoints { title: String },
     /// More rows than one figure can show.
-    #[error("the figure would be {height} pixels tall, and at most {limit} can be drawn; show fewer tracks")]
+    #[error("the figure would be {height} pixels tall, but at most {limit} can be drawn; show fewer tracks")]
     TooTall { height: u32, limit: u32 },
     /// The drawing library refused.
     #[error("cannot draw the figure: {0}")]
@@ -103,7 +100,7 @@ pub enum PlotError {
     Encode(#[from] png::EncodingError),
 }
 
-/// Refuses more of a thing than one figure can tell apart.
+/// Refuses more of `what` than `limit`.
 fn at_most(limit: usize, what: &'static str, count: usize) -> Result<(), PlotError> {
     if count > limit { Err(PlotError::TooMany { what, count, limit }) } else { Ok(()) }
 }

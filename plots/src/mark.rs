@@ -14,37 +14,37 @@ const OUTLINE: f64 = 1.0;
 /// How the points of a series are drawn. Widths are in figure pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mark {
-    /// A line through them.
+    /// A line through the points.
     Line {
-        /// Its width.
+        /// Width of the line.
         width: f64,
     },
-    /// A dashed line through them.
+    /// A dashed line through the points.
     Dashes {
-        /// Its width.
+        /// Width of the line.
         width: f64,
     },
-    /// A line from the first to the second, from the third to the fourth, and so on.
+    /// A line from the first point to the second, from the third to the fourth, and so on.
     Segments {
-        /// Its width.
+        /// Width of the lines.
         width: f64,
     },
-    /// The area that they surround.
+    /// The polygon whose corners are the points.
     Area {
-        /// 1 where nothing shines through.
+        /// Opacity from 0 to 1.
         opacity: f64,
     },
-    /// A marker at each.
+    /// A marker at each point.
     Markers {
-        /// Its shape.
+        /// Shape of the markers.
         shape: Shape,
-        /// Whether it is filled.
+        /// Whether the markers are filled.
         is_filled: bool,
     },
 }
 
-/// Radius, in figure pixels, and opacity of all markers of a figure with this many points in
-/// one plot: smaller and fainter where many overlap.
+/// Radius in figure pixels, and opacity, of the markers of a plot with `count` of them: smaller and
+/// fainter where many overlap.
 fn pen(count: usize) -> (f64, f64) {
     match count {
         0..=60 => (4.0, 1.0),
@@ -55,7 +55,7 @@ fn pen(count: usize) -> (f64, f64) {
 }
 
 impl Mark {
-    /// Draws points of a series, in a figure with markers at `markers` places.
+    /// Draws the points of a series, in a plot with `markers` markers in all.
     pub(crate) fn draw<DB: DrawingBackend, CT: CoordTranslate>(
         self,
         area: &DrawingArea<DB, CT>,
@@ -84,7 +84,7 @@ impl Mark {
         }
     }
 
-    /// Draws the sample of a legend between two corners.
+    /// Draws the legend's sample between two corners.
     pub(crate) fn draw_sample<DB: DrawingBackend>(
         self,
         root: &DrawingArea<DB, Shift>,
@@ -103,8 +103,8 @@ impl Mark {
     }
 }
 
-/// Draws the line through `points` in parts along which it only rises or only falls: in a
-/// bitmap, plotters draws spikes of one line far beyond their tips.
+/// Draws the line through `points` in monotonic parts: in a bitmap, plotters would extend the spikes of
+/// a single line far beyond their tips.
 fn line<DB: DrawingBackend, CT: CoordTranslate>(
     area: &DrawingArea<DB, CT>,
     points: &[CT::From],
@@ -127,7 +127,7 @@ where
     area.draw(&PathElement::new(points[first..].to_vec(), style))
 }
 
-/// Draws a marker, filled or hollow; the outline of a hollow one keeps within a filled one.
+/// Draws a marker, filled or hollow; the outline of a hollow one stays inside the filled shape.
 fn marker<DB: DrawingBackend, CT: CoordTranslate>(
     area: &DrawingArea<DB, CT>,
     place: CT::From,
@@ -140,8 +140,8 @@ where
 {
     let colour = colour.mix(opacity);
     let quarter = std::f64::consts::FRAC_PI_2;
-    // The angle of the first corner, in radians clockwise from the right, how many corners
-    // there are and how far from the middle, in radii: all look about as large as a circle.
+    // Angle of the first corner (in radians, clockwise from the right), number of corners, and their
+    // distance from the centre in radii, chosen so that all shapes look about as large as a circle.
     let (first, count, reach) = match shape {
         Shape::Circle => {
             let radius = if is_filled { radius } else { radius - OUTLINE / 2.0 };
@@ -161,8 +161,8 @@ where
     let outer = radius * reach;
     let mut corners: Vec<_> = (0..count).map(|index| corner(outer, index)).collect();
     if !is_filled {
-        // The outline is a polygon, around and back inside: in a bitmap, plotters loses
-        // sides of closed lines.
+        // The outline is a filled polygon, around the outside and back along the inside: in a bitmap,
+        // plotters drops sides of closed lines.
         let inner = outer - OUTLINE / (std::f64::consts::PI / f64::from(count)).cos();
         corners.push(corner(outer, 0));
         corners.extend((0..=count).rev().map(|index| corner(inner, index)));

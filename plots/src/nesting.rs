@@ -1,32 +1,32 @@
-//! Who holds whom among the slices of a track.
+//! The nesting of the slices of a track.
 //!
-//! Responsible for: the levels of nested slices, and for holding what every
-//! reader of a timeline relies on even where the timeline does not: slices lie
-//! inside the run and inside the slice that holds them. Not for: drawing.
+//! Responsible for: the levels of nested slices, and for enforcing what readers
+//! of a timeline rely on even if the timeline violates it: slices lie inside the
+//! run and inside the slice that holds them. Not for: drawing.
 
 use coexec_sim::Picos;
 use coexec_sim::timeline::Stretch;
 
-/// A slice in its place.
+/// A slice, clipped to the run and to its holder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nested<'a> {
-    /// The slice; its own times may lie outside of what holds it.
+    /// The original slice, whose times may exceed those of its holder.
     pub(crate) slice: &'a Stretch,
-    /// First picosecond, within the run and the holding slice.
+    /// Clipped start.
     pub(crate) start: Picos,
-    /// First picosecond after it, likewise.
+    /// Clipped end, exclusive.
     pub(crate) end: Picos,
-    /// How many slices hold this one.
+    /// Number of slices that hold this one.
     pub(crate) level: usize,
-    /// Whether it holds another.
+    /// Whether this slice holds another.
     pub(crate) holds: bool,
 }
 
-/// The slices of a track that start within the run, in their order, each
-/// clipped to `[0, run_end]` and to the slice that holds it.
+/// The slices of a track that start within the run, in order, each clipped to
+/// `[0, run_end]` and to the slice that holds it.
 ///
-/// A slice holds another if the other starts before its end; of two equal
-/// slices the first holds the second. A slice of no length holds nothing.
+/// A slice holds a later one that starts before its end; of two equal slices
+/// the first holds the second. A slice of no length holds nothing.
 pub(crate) fn nest(slices: &[Stretch], run_end: Picos) -> Vec<Nested<'_>> {
     let mut nested: Vec<Nested<'_>> = Vec::with_capacity(slices.len());
     let mut open: Vec<usize> = Vec::new();

@@ -1,51 +1,51 @@
 //! Colours and markers of the figures.
 //!
 //! Responsible for: the eight colours of Okabe and Ito ("Color Universal Design", 2008),
-//! which people with the common forms of colour blindness tell apart, lighter tints of
-//! them, and which look a group of points has. Not for: drawing.
-//! Invariant: a family of operators looks the same in every figure, and in one figure no
-//! two groups look the same, up to 35 of them.
+//! which people with the common forms of colour blindness can distinguish, lighter tints of
+//! them, and the look of each group of points. Not for: drawing.
+//! Invariant: a family of operators looks the same in every figure, and no two of up to 35
+//! groups look the same in one figure.
 
 use plotters::style::{RGBColor, WHITE};
 
-/// A colour, red, green and blue from 0 to 255.
+/// A colour: red, green and blue from 0 to 255.
 pub type Colour = RGBColor;
 
-/// Of the CPU.
+/// The CPU.
 pub const BLUE: Colour = RGBColor(0x00, 0x72, 0xB2);
-/// Of the GPU.
+/// The GPU.
 pub const GREEN: Colour = RGBColor(0x00, 0x9E, 0x73);
-/// Of what a figure is about, and of synchronisation.
+/// The main series of a figure, and synchronisation.
 pub const VERMILION: Colour = RGBColor(0xD5, 0x5E, 0x00);
-/// Of launches.
+/// Launches.
 pub const ORANGE: Colour = RGBColor(0xE6, 0x9F, 0x00);
-/// Of the NPU.
+/// The NPU.
 pub const PURPLE: Colour = RGBColor(0xCC, 0x79, 0xA7);
-/// Of markers only: a tint of [`BLUE`] comes close to it.
+/// Markers only: a tint of [`BLUE`] is too similar for areas.
 pub const SKY_BLUE: Colour = RGBColor(0x56, 0xB4, 0xE9);
-/// Of data transformations.
+/// Data transformations.
 pub const YELLOW: Colour = RGBColor(0xF0, 0xE4, 0x42);
-/// Text, axes, and what belongs to no group.
+/// Text, axes, and items without a group.
 pub const INK: Colour = RGBColor(0x22, 0x22, 0x22);
-/// Text and lines of less weight.
+/// Secondary text and lines.
 pub const MUTED: Colour = RGBColor(0x5C, 0x5C, 0x5C);
 /// Waiting, and markers of no group in particular.
 pub const GREY: Colour = RGBColor(0xC4, 0xC4, 0xC4);
 
-/// Lines that guide the eye, at labelled ticks and between them.
+/// Grid lines at labelled ticks, and between them.
 pub(crate) const GRID: [Colour; 2] = [RGBColor(0xDD, 0xDD, 0xDD), RGBColor(0xF2, 0xF2, 0xF2)];
 
-/// Luminance of a ground up to which white text has a contrast of 3:1
+/// Largest luminance of a background on which white text has a contrast of 3:1
 /// (1.05 / (0.30 + 0.05)), the least that WCAG 2.1 accepts for large text.
 const WHITE_TEXT_LIMIT: f64 = 0.30;
 
-/// `colour` mixed with `white` parts of 1 of white.
+/// `colour` mixed with a fraction `white` of white.
 pub fn tint(colour: Colour, white: f64) -> Colour {
     let mix = |channel: u8| (f64::from(channel) + (255.0 - f64::from(channel)) * white).round() as u8;
     RGBColor(mix(colour.0), mix(colour.1), mix(colour.2))
 }
 
-/// The colour of text that reads on `ground`.
+/// The text colour that is readable on the background `ground`.
 pub(crate) fn ink_on(ground: Colour) -> Colour {
     if luminance(ground) > WHITE_TEXT_LIMIT { INK } else { WHITE }
 }
@@ -66,28 +66,28 @@ pub enum Shape {
     Circle,
     /// A square.
     Square,
-    /// A triangle on its side.
+    /// A triangle pointing up.
     Triangle,
-    /// A square on its tip.
+    /// A square standing on a corner.
     Diamond,
-    /// A triangle on its tip.
+    /// A triangle pointing down.
     InvertedTriangle,
 }
 
-/// How the points of a group look.
+/// Colour and shape of a group's points.
 pub type Look = (Colour, Shape);
 
 /// Colours of groups, the most distinct first.
 const COLOURS: [Colour; 7] = [BLUE, VERMILION, GREEN, PURPLE, ORANGE, INK, SKY_BLUE];
-/// As many as have no divisor in common with one more than the colours: the
-/// looks of one colour then all have different shapes.
+/// Their number is coprime to one more than that of the colours, so that the looks of one
+/// colour all have different shapes.
 const SHAPES: [Shape; 5] =
     [Shape::Circle, Shape::Square, Shape::Triangle, Shape::Diamond, Shape::InvertedTriangle];
-/// Groups that can be told apart.
+/// Number of groups that can be distinguished.
 pub(crate) const LOOKS: usize = COLOURS.len() * SHAPES.len();
 
-/// Families of operators and the number of the look they have. There are more families than
-/// colours: whole networks have the colour of convolutions, with another shape.
+/// Families of operators, and the index of their look. There are more families than colours: whole
+/// networks have the colour of convolutions, with another shape.
 const FAMILIES: [(&str, usize); 8] = [
     ("conv2d", 0),
     ("depthwise_conv2d", 1),
@@ -99,16 +99,15 @@ const FAMILIES: [(&str, usize); 8] = [
     ("end_to_end", 14),
 ];
 
-/// The look at `index`, from the most distinct on.
+/// The look at `index`; low indices are the most distinct.
 pub fn look(index: usize) -> Look {
     let index = index % LOOKS;
-    // Each further round of colours starts at another shape.
+    // Each round of colours starts at another shape.
     let shape = (index + index / COLOURS.len()) % SHAPES.len();
     (COLOURS[index % COLOURS.len()], SHAPES[shape])
 }
 
-/// The looks of groups: of families of operators always the same, of other
-/// groups in their order.
+/// The looks of groups: fixed for families of operators, in order for other groups.
 pub(crate) fn looks(groups: &[&str]) -> Vec<Look> {
     let family = |group: &str| {
         let family = group.strip_prefix("gpu/").unwrap_or(group).split('/').next();
@@ -118,7 +117,7 @@ pub(crate) fn looks(groups: &[&str]) -> Vec<Look> {
     let mut free = (0..FAMILIES.len() + groups.len()).filter(|index| !families.contains(index));
     let mut used = Vec::new();
     let mut index_of = |group: &str| {
-        // A second group of one family looks like none of the others.
+        // A second group of a family gets an unused look.
         let index = family(group).filter(|index| !used.contains(index)).or_else(|| free.next());
         used.extend(index);
         index.unwrap_or_default()

@@ -1,21 +1,20 @@
-//! Figures of published numbers beside ours, as plain data: bars over categories, side by side, and shaded
-//! cells over two kinds of category, the value written in each.
+//! Figures of published numbers and ours: grouped bars over categories, and heat maps over two kinds of
+//! category with the value written in each cell.
 //!
-//! Responsible for: which figure a picture asks for, and what is refused. Not for: the
-//! numbers.
-//! Invariants: what is published and what is ours of the same thing have one colour, the
-//! published paler; heights start at 0.
+//! Responsible for: drawing a [`Picture`], and refusing values that cannot be drawn. Not for: the
+//! numbers. Invariants: a published series and ours of the same quantity have the same colour, the
+//! published one paler; bars start at 0.
 
 use crate::figure::{Bars, Drawing, HeatMap, Picture};
 use crate::{
     Axis, BLUE, Colour, Figure, Format, Item, Legend, PlotError, TEXT_SIZE, at_most, font, look, tint,
 };
 
-/// Most series, which is how many can be told apart.
+/// Most series that can be distinguished.
 const MOST_SERIES: usize = 14;
 /// Values above this are refused.
 const LARGEST: f64 = 1e12;
-/// White in the colour of what is published.
+/// Fraction of white in the colour of a published series.
 const PUBLISHED_TINT: f64 = 0.55;
 
 /// Draws a picture as the bytes of a file in `format`.
@@ -23,8 +22,8 @@ const PUBLISHED_TINT: f64 = 0.55;
 /// # Errors
 ///
 /// [`PlotError::NoPoints`] without a bar or cell; [`PlotError::BadPoint`] for a value that
-/// is not finite or below 0; [`PlotError::TooMany`] for more series than can be told apart;
-/// [`PlotError::Draw`] and [`PlotError::Encode`] where a library refuses.
+/// is not finite or below 0; [`PlotError::TooMany`] for more series than can be distinguished;
+/// [`PlotError::Draw`] and [`PlotError::Encode`] if a library fails.
 pub fn picture(picture: &Picture, format: Format) -> Result<Vec<u8>, PlotError> {
     let figure = match &picture.drawing {
         Drawing::GroupedBars(shown) => bars(shown)?,
@@ -33,7 +32,7 @@ pub fn picture(picture: &Picture, format: Format) -> Result<Vec<u8>, PlotError> 
     figure.titled(&picture.title, &picture.subtitle).draw(format)
 }
 
-/// The colours of series: what is published has that of ours behind it, paler.
+/// The colours of series: a published one has the colour of our series that follows it, paler.
 fn colours(are_published: impl Iterator<Item = bool>) -> Vec<Colour> {
     let mut ours = 0;
     let colour = |is_published: bool| {
@@ -60,7 +59,7 @@ pub(crate) fn check(what: &str, value: f64) -> Result<(), PlotError> {
 
 const WIDTH: f64 = 520.0;
 const THICKNESS: f64 = 11.0;
-/// Between the bars of two categories.
+/// Distance between the bars of two categories.
 const GAP: f64 = 12.0;
 
 /// Bars side by side.
@@ -99,14 +98,14 @@ fn bars(shown: &Bars) -> Result<Figure, PlotError> {
 
 const CELL_HEIGHT: f64 = 30.0;
 const LEAST_CELL_WIDTH: f64 = 44.0;
-/// Between the names of two columns.
+/// Distance between the names of two columns.
 const NAME_GAP: f64 = 10.0;
 /// Most cells of a figure.
 const MOST_CELLS: usize = 10_000;
 /// Shades that the legend shows.
 const SHADES: u32 = 4;
 
-/// The shade of a value, as a part of the highest.
+/// The shade of a value, given as a fraction of the highest.
 fn shade(part: f64) -> Colour {
     tint(BLUE, 1.0 - part)
 }

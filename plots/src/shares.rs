@@ -1,5 +1,5 @@
-//! Who computes how much of each operator: a lane a model or plan, a bar an operator,
-//! chains outlined.
+//! Each processor's share of each operator: one lane per plan, one bar per operator, with chains
+//! outlined.
 
 use crate::lanes::{Fill, Lane, Slab};
 use crate::{
@@ -10,21 +10,21 @@ use coexec_sim::{Axis as CutAxis, Placement, Plan, ProcessorKind};
 // Lengths are in figure pixels.
 
 const HEIGHT: f64 = 36.0;
-/// How far outlines of chains reach beyond bars, up and down.
+/// Distance that outlines of chains extend above and below bars.
 const REACH: f64 = 3.0;
-/// Empty part of an operator's width, at either side of its bar and of a chain's outline.
+/// Empty fraction of an operator's width, at either side of its bar and of a chain's outline.
 const BAR_MARGIN: f64 = 0.1;
 const CHAIN_MARGIN: f64 = 0.03;
 const WIDTH: f64 = 700.0;
 const WIDEST_NAME: f64 = 220.0;
-/// White in the colour of parts of an operator that is cut along its channels.
+/// Fraction of white in the colour of an operator that is cut along its channels.
 const CHANNELS_TINT: f64 = 0.5;
 
-/// The colours of processors, from the bottom up.
+/// The colours of processors, from the bottom of a bar up.
 const COLOURS: [(ProcessorKind, Colour); 3] =
     [(ProcessorKind::Gpu, GREEN), (ProcessorKind::Cpu, BLUE), (ProcessorKind::Npu, PURPLE)];
 
-/// Who computes how much of the operators of a model, under plans that have names.
+/// The figure of each processor's share of a model's operators, under the named plans.
 pub fn shares(plans: &[(&str, &Plan)]) -> Figure {
     let most = plans.iter().map(|(_, plan)| plan.placements.len()).max().unwrap_or(0);
     let x = Axis::linear("operator", (0.0, most as f64), Unit::Number);
@@ -36,7 +36,7 @@ fn is_cut_along_channels(placement: &Placement) -> bool {
     placement.is_cut() && placement.axis() != Some(CutAxis::Height)
 }
 
-/// The colours that are there, and chains where there are some.
+/// The legend of the processors, tints and chains that occur.
 fn legend(plans: &[(&str, &Plan)]) -> Legend {
     let placements = || plans.iter().flat_map(|(_, plan)| &plan.placements);
     let shown = COLOURS.into_iter().filter(|&(kind, _)| placements().any(|placement| placement.uses(kind)));

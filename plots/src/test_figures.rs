@@ -1,10 +1,10 @@
-//! What tests ask of drawn figures: the elements of an SVG, the pixels of a PNG.
+//! Helpers of tests that inspect drawn figures: the elements of an SVG, the pixels of a PNG.
 
 use plotters::style::RGBColor;
 
 use crate::frame::SCALE;
 
-/// How far a place may be off, as it stands on a grid, in figure pixels.
+/// Tolerance for the rounding of places to the grid, in figure pixels.
 pub(crate) const ROUNDING: f64 = 0.3;
 
 /// An element of an SVG: its start tag, and the text in it.
@@ -33,7 +33,7 @@ impl Element {
     }
 }
 
-/// The elements of an SVG that hold no other, in order.
+/// The elements of an SVG without children, in order.
 pub(crate) fn elements(svg: &[u8]) -> Vec<Element> {
     let svg = std::str::from_utf8(svg).unwrap();
     let tags = svg.split('<').skip(2).filter(|tag| !tag.starts_with('/'));

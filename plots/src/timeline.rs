@@ -1,4 +1,4 @@
-//! The timeline of a run: one lane a track, counters below, one time axis.
+//! The timeline of a run: one lane per track, counters below, one time axis.
 
 use coexec_sim::Picos;
 use coexec_sim::timeline::{Activity, Counter, Timeline, Track, TrackKind};
@@ -16,20 +16,20 @@ use crate::{
 const WIDTH: f64 = 760.0;
 /// Height of a slice that holds no other and is held by none.
 const SLICE_HEIGHT: f64 = 24.0;
-/// What a slice that holds others shows of itself above them, and below.
+/// Height of a holding slice that is visible above the slices it holds, and below them.
 const HEADER: f64 = 16.0;
 const FOOTER: f64 = 3.0;
 const COUNTER_HEIGHT: f64 = 56.0;
-/// From the upper edge of a counter's lane to its largest value.
+/// Distance from the upper edge of a counter's lane to its largest value.
 const COUNTER_TOP: f64 = 12.0;
-/// White in the colour of a slice that holds others, at the outermost level;
-/// each level down has this much less.
+/// Fraction of white in the colour of a slice that holds others: at the outermost level, its decrease
+/// per level, and its minimum.
 const HOLDER_TINT: f64 = 0.65;
 const HOLDER_TINT_STEP: f64 = 0.2;
 const LEAST_HOLDER_TINT: f64 = 0.25;
 const COUNTER_TINT: f64 = 0.6;
 
-/// What a slice's colour means, in the order of the legend.
+/// Meanings of the slices' colours, in the order of the legend.
 const MEANINGS: [(Colour, &str); 7] = [
     (BLUE, "CPU compute"),
     (GREEN, "GPU compute"),
@@ -58,7 +58,7 @@ fn colour(track: TrackKind, activity: Activity) -> Colour {
 /// # Errors
 ///
 /// [`PlotError::TooTall`] for more tracks than a figure can show; [`PlotError::Draw`] and
-/// [`PlotError::Encode`] where a library refuses.
+/// [`PlotError::Encode`] if a library fails.
 pub fn timeline(timeline: &Timeline, title: &str, format: Format) -> Result<Vec<u8>, PlotError> {
     let end = timeline.end;
     let tracks = timeline.tracks.iter().map(|track| track_lane(track, end));
@@ -67,7 +67,7 @@ pub fn timeline(timeline: &Timeline, title: &str, format: Format) -> Result<Vec<
     let fills: Vec<Fill> = lanes.iter().flat_map(|lane| lane.slabs.iter().map(|slab| slab.fill)).collect();
     let is_shown = |colour: Colour| {
         let paler = (0..3).map(|level| tint(colour, holder_tint(level)));
-        paler.chain([colour]).any(|colour| fills.contains(&Fill::Parted(colour)))
+        paler.chain([colour]).any(|colour| fills.contains(&Fill::Separated(colour)))
     };
     let shown = MEANINGS.into_iter().filter(|(colour, _)| is_shown(*colour));
     let subtitle = if lanes.is_empty() {
@@ -80,7 +80,7 @@ pub fn timeline(timeline: &Timeline, title: &str, format: Format) -> Result<Vec<
     figure.titled(title, &subtitle).render(format)
 }
 
-/// White in the colour of a slice that holds others.
+/// Fraction of white in the colour of a slice that holds others.
 fn holder_tint(level: usize) -> f64 {
     (HOLDER_TINT - HOLDER_TINT_STEP * level as f64).max(LEAST_HOLDER_TINT)
 }
@@ -98,14 +98,14 @@ fn track_lane(track: &Track, end: Picos) -> Lane {
         Slab {
             span: (nested.start.as_micros(), nested.end.as_micros()),
             edges: (top, bottom),
-            fill: Fill::Parted(tint(colour, white)),
+            fill: Fill::Separated(tint(colour, white)),
             label: Some((nested.slice.name.clone(), middle)),
         }
     };
     Lane { height, names: vec![(height / 2.0, track.name.clone())], slabs: slices.iter().map(slab).collect() }
 }
 
-/// A step for each sample within the run that can be drawn.
+/// The lane of a counter, with a box for each drawable sample within the run.
 fn counter_lane(counter: &Counter, end: Picos) -> Lane {
     let is_drawn =
         |&&(time, value): &&(Picos, f64)| time <= end && (0.0..=f64::from(f32::MAX)).contains(&value);

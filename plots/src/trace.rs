@@ -1,12 +1,12 @@
 //! Timelines as traces in Chrome's JSON format, for the viewer at ui.perfetto.dev.
 //!
-//! Responsible for: [`trace`]. Not for: files, and not for traces of other writers.
-//! Invariant: slices of a track nest also where several begin or end at once: what holds
-//! another stands before it.
+//! Responsible for: [`trace`]. Not for: files, nor reading traces.
+//! Invariant: slices of a track nest even if several begin or end at once: a holding slice
+//! precedes the slices it holds.
 //!
-//! Simulated time is in picoseconds, a trace's in microseconds that the viewer reads to the
-//! nanosecond: each time is rounded to the nearest nanosecond, halves up. That never swaps
-//! two times, so nesting survives; a slice under half a nanosecond may lose its length.
+//! Simulated time is in picoseconds; a trace's time is in microseconds, which the viewer reads
+//! to the nanosecond. Each time is rounded to the nearest nanosecond, halves up. Rounding never
+//! swaps two times, so nesting survives; a slice shorter than a nanosecond may lose its length.
 
 use coexec_sim::Picos;
 use coexec_sim::timeline::{Timeline, TrackKind};
@@ -17,13 +17,13 @@ use crate::nesting::nest;
 const PICOS_PER_NANO: u64 = 1_000;
 const NANOS_PER_MICRO: f64 = 1e3;
 
-/// What the viewer shows as processes, groups of tracks, in their order: process
-/// identifiers start at 1.
+/// Groups of tracks, which the viewer shows as processes in this order; process identifiers
+/// start at 1.
 const GROUPS: [&str; 5] = ["run", "CPU", "GPU", "NPU", "memory"];
 const RUN: usize = 1;
 const MEMORY: usize = 5;
 
-/// The process identifier of the group a track stands in.
+/// The process identifier of a track's group.
 fn group(kind: TrackKind) -> usize {
     match kind {
         TrackKind::Core => 2,
@@ -32,21 +32,21 @@ fn group(kind: TrackKind) -> usize {
     }
 }
 
-/// Nearest nanosecond, halves up.
+/// Rounds to the nearest nanosecond, halves up.
 fn nanos(time: Picos) -> u64 {
     time.0 / PICOS_PER_NANO + u64::from(time.0 % PICOS_PER_NANO >= PICOS_PER_NANO / 2)
 }
 
-/// A time of the trace, in microseconds.
+/// Converts nanoseconds to the trace's microseconds.
 fn micros(nanos: u64) -> f64 {
     nanos as f64 / NANOS_PER_MICRO
 }
 
 /// Writes `timeline` as the bytes of a trace.
 ///
-/// Tracks stand in groups (CPU, GPU, NPU, and memory with the counters) in the
-/// order of the timeline; one more track holds the whole run as one slice.
-/// Slices and samples after the end are left out, and a slice that leaves the
+/// Tracks are in groups (CPU, GPU, NPU, and memory with the counters) in the
+/// order of the timeline; an additional track shows the whole run as one slice.
+/// Slices and samples after the end are omitted, and a slice that exceeds the
 /// run or the slice that holds it is clipped.
 pub fn trace(timeline: &Timeline) -> Vec<u8> {
     let used = |process: usize| match process {
@@ -58,7 +58,7 @@ pub fn trace(timeline: &Timeline) -> Vec<u8> {
     for (process, name) in (1..).zip(GROUPS).filter(|&(process, _)| used(process)) {
         events.extend(described("process", name, process, 1));
     }
-    // The viewer keeps thread 0 for the idle process.
+    // The viewer reserves thread 0 for the idle process.
     events.extend(described("thread", GROUPS[0], RUN, 1));
     events.push(slice(GROUPS[0], "run", (RUN, 1), (Picos::ZERO, timeline.end)));
     for (thread, track) in (2..).zip(&timeline.tracks) {
@@ -80,7 +80,7 @@ pub fn trace(timeline: &Timeline) -> Vec<u8> {
     json!({ "displayTimeUnit": "ns", "traceEvents": events }).to_string().into_bytes()
 }
 
-/// The name of a process or a thread, and where it stands among the others.
+/// Metadata events with the name and the sort index of a process or a thread.
 fn described(kind: &str, name: &str, process: usize, thread: usize) -> [Value; 2] {
     let rank = if kind == "process" { process } else { thread };
     let event = |what: &str, arguments: Value| json!({ "ph": "M", "name": format!("{kind}_{what}"), "pid": process, "tid": thread, "args": arguments });

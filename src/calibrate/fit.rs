@@ -1,4 +1,4 @@
-//! The fit of a profile's processors to the runs there are on them.
+//! Fits a profile's processors to the runs measured on them.
 
 use coexec_fit::calibrate::cpu::{self, FittedTable};
 use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit, few};
@@ -17,40 +17,41 @@ const FOLDS: usize = 5;
 
 /// How to fit.
 pub(crate) struct Options<'a> {
-    /// What the source of each fitted value says.
+    /// Source to record with each fitted value.
     pub(crate) source: &'a str,
-    /// What to expect before any run.
+    /// Prior of the parameters.
     pub(crate) prior: &'a Chosen,
-    /// Whether to learn what the equations leave.
+    /// Whether to learn a residual on top of the equations.
     pub(crate) residual: bool,
-    /// Whether the profile was fitted to these very runs.
+    /// Whether to refit all tables from scratch, as the base was fitted to these same runs.
     pub(crate) anew: bool,
-    /// The CPU kernels that ran.
+    /// CPU kernels that the runs used.
     pub(crate) library: Library,
     /// Seed of the cross-validation's folds.
     pub(crate) seed: u64,
 }
 
-/// What was fitted, besides the profile's values.
+/// Result of a fit, in addition to the profile's values.
 #[derive(Default)]
 pub(crate) struct Fitted {
     pub(crate) tables: Vec<TableFit>,
     pub(crate) cpu_tables: Vec<FittedTable>,
-    /// What a whole inference on the GPU takes beside its launches.
+    /// Parameters of the host's part of a whole inference on the GPU.
     pub(crate) host: Vec<Known>,
-    /// The rates of the NPU's compiled graphs, or how much faster than the base's they are.
+    /// Rates of the NPU's compiled graphs, or their speedup over the base's.
     pub(crate) npu: Vec<Known>,
-    /// Whether inferences on the GPU are further from its measured kernels than a host path explains.
+    /// Whether inferences on the GPU differ from its measured kernels by more than a host path
+    /// explains.
     pub(crate) contradicts_kernels: bool,
-    /// How far predictions may be off; it does not say what was fitted.
+    /// Spreads of the prediction errors; its source, date and digest are those of the base.
     pub(crate) spreads: Calibration,
-    /// Each run, predicted by a fit that had not seen its network.
+    /// Each run, predicted by a fit that held out its network.
     pub(crate) held_out: Vec<Point>,
-    /// Runs that nothing in the base describes.
+    /// Runs that the base cannot describe.
     pub(crate) left_out: Vec<SkippedRow>,
 }
 
-/// Fits the processors of `profile` to what was measured on them.
+/// Fits the processors of `profile` to the runs measured on them.
 pub(crate) fn fit(
     profile: &mut Profile,
     measured: &Measured,
@@ -70,7 +71,7 @@ pub(crate) fn fit(
     Ok(fit.fitted)
 }
 
-/// A fit that goes on from processor to processor.
+/// State of a fit, which proceeds from processor to processor.
 struct Fit<'a> {
     profile: &'a mut Profile,
     options: &'a Options<'a>,
@@ -104,8 +105,8 @@ impl Fit<'_> {
         Ok(folds)
     }
 
-    /// Fits what a whole inference on the GPU takes beside its launches; the kernels too, where nobody measured them or
-    /// inferences say that they are others.
+    /// Fits the host's part of a whole inference on the GPU. The kernels are refitted too if no run
+    /// measured them and they were transferred from other devices, or inferences contradict them.
     fn host(&mut self, networks: &[GpuNetwork], folds: &[Fold]) {
         let Some(gpu) = &mut self.profile.gpu else { return };
         let options = host::Options { source: self.options.source, anew: self.options.anew };
@@ -130,13 +131,13 @@ impl Fit<'_> {
         self.fitted.left_out.extend(fit.left_out);
     }
 
-    /// Fits the rates of graphs that the NPU's compiler takes as a whole.
+    /// Fits the rates of graphs that the NPU's compiler compiles as a whole.
     fn npu(&mut self, inferences: &[Inference]) {
         let base = self.options.prior.compiled(self.profile);
         let (graphs, left_out) = npu::measured(base.as_ref(), inferences);
         let source = format!("{}; {} of them models on the NPU", self.options.source, graphs.len());
         let Some(fit) = npu::fit(base.as_ref(), &graphs, &source) else { return };
-        self.progress.tell("NPU: each family of models, kept out of a fit of its own");
+        self.progress.tell("NPU: one fit for each held-out family of models");
         self.fitted.held_out.extend(npu::held_out(base.as_ref(), &graphs, &source));
         self.fitted.left_out.extend(left_out);
         self.fitted.npu = fit.parameters;

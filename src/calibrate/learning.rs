@@ -1,4 +1,4 @@
-//! The learning curve of a calibration: what fits to few runs are worth.
+//! The learning curve of a calibration: held-out error against the number of runs fitted.
 
 use coexec_fit::calibrate::learning::{LearningPoint, Options, Series, learning_curve};
 use coexec_fit::measure::GpuRun;
@@ -6,8 +6,8 @@ use coexec_sim::Profile;
 
 use crate::{Calibrate, Chosen, Failure, Progress, Result};
 
-/// The curve of fits from the prior that was chosen, beside those from the
-/// hardware's where that is another, and, unless `options` leave it out, with the residual.
+/// The curves of fits from the chosen prior and, for comparison, from the hardware prior; without the
+/// residual and, unless `options` exclude it, with it for the chosen prior.
 pub(super) fn curve(
     profile: &Profile,
     runs: &[GpuRun],
@@ -17,7 +17,7 @@ pub(super) fn curve(
 ) -> Result<Vec<LearningPoint>> {
     let Some(gpu) = &profile.gpu else {
         return Err(Failure::usage(
-            format!("the profile {} has no [gpu] table, which a learning curve is of", profile.name),
+            format!("a learning curve needs a GPU, and the profile {} has no [gpu] table", profile.name),
             "leave out --learning-curve",
         ));
     };
@@ -44,7 +44,7 @@ pub(super) fn curve(
     if points.is_empty() {
         return Err(Failure::usage(
             format!(
-                "a learning curve keeps {} networks out, and the runs are of no more",
+                "a learning curve holds out {} networks, and the runs have no more than these",
                 Options::default().held_out
             ),
             "leave out --learning-curve, or give runs of more networks",
@@ -53,5 +53,5 @@ pub(super) fn curve(
     Ok(points)
 }
 
-/// The prior of the hardware's constants, as typed.
+/// Name of the hardware prior on the command line.
 const HARDWARE: &str = "hardware";

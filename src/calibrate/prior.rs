@@ -1,4 +1,4 @@
-//! What a calibration expects before any run.
+//! The prior of a calibration.
 
 use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
 use coexec_fit::measure::GpuRun;
@@ -8,14 +8,14 @@ use coexec_sim::{Cpu, Gpu, InputError, Profile};
 
 use crate::{Failure, Result};
 
-/// A prior as the command line names it.
+/// A prior and its name on the command line.
 pub(crate) struct Chosen {
     /// As typed.
     pub(crate) name: String,
     prior: Prior,
 }
 
-/// The profile of that name; where there is none, a prior may have been meant.
+/// Loads the profile of that name; the error for an unknown name also suggests the names of priors.
 fn profile(name: &str) -> Result<Profile, InputError> {
     Profile::load(name).map_err(|error| match error {
         InputError::Unknown { what, name, known, or_file } => {
@@ -27,15 +27,15 @@ fn profile(name: &str) -> Result<Profile, InputError> {
 }
 
 impl Chosen {
-    /// `base`, `hardware`, or names of profiles with commas between.
+    /// Parses `base`, `hardware`, or comma-separated names of profiles.
     pub(crate) fn of(name: &str) -> Result<Self> {
         let prior = match name {
             "base" => Prior::Base,
             "hardware" => Prior::Hardware,
             names if names.split(',').any(|name| ["base", "hardware"].contains(&name)) => {
                 return Err(Failure::usage(
-                    format!("--prior {names}: base and hardware are each a prior by itself"),
-                    "give one of them alone, or names of profiles with commas between",
+                    format!("--prior {names}: base and hardware cannot be combined with other priors"),
+                    "give one of them alone, or comma-separated names of profiles",
                 ));
             }
             names => Prior::Profiles(names.split(',').map(profile).collect::<Result<_, _>>()?),
@@ -43,12 +43,12 @@ impl Chosen {
         Ok(Self { name: name.to_owned(), prior })
     }
 
-    /// Whether it is what the base has.
+    /// Whether the prior is the base profile's values.
     pub(crate) fn is_base(&self) -> bool {
         matches!(self.prior, Prior::Base)
     }
 
-    /// The prior in a word or two, for a legend.
+    /// A short name of the prior for a legend.
     pub(crate) fn label(&self) -> &str {
         match &self.prior {
             Prior::Profiles(profiles) if profiles.len() > 1 => "other devices",
@@ -56,15 +56,15 @@ impl Chosen {
         }
     }
 
-    /// `gpu` with the values that the prior expects of the kernels of `runs`.
+    /// `gpu` with the prior's values for the kernels of `runs`.
     pub(crate) fn centre(&self, gpu: &Gpu, memory: &Memory, runs: &[GpuRun]) -> Result<Gpu> {
         self.prior.centre(Phone { gpu, memory }, runs).map_err(|missing| {
             Failure::usage(missing.to_string(), "add the key to the profile, or fit with --prior base")
         })
     }
 
-    /// The rates of an NPU's compiled graphs to start from, where not from what is expected of any:
-    /// `base`'s, or those of the first profile that has some.
+    /// The NPU's compiled-graph rates to start from: `base`'s, or those of the first profile that has
+    /// any; none for a generic start.
     pub(crate) fn compiled(&self, base: &Profile) -> Option<CompiledGraphs> {
         let of = |profile: &Profile| profile.npu.as_ref()?.compiled.clone();
         match &self.prior {
@@ -74,7 +74,7 @@ impl Chosen {
         }
     }
 
-    /// The CPUs that say what to expect of a core type.
+    /// The CPUs that the prior of each core type is taken from.
     pub(crate) fn cpus(&self) -> Vec<Cpu> {
         match &self.prior {
             Prior::Base | Prior::Hardware => Vec::new(),

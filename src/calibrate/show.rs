@@ -1,4 +1,4 @@
-//! What a calibration prints.
+//! The tables that a calibration prints.
 
 use coexec_fit::calibrate::cpu::FittedTable;
 use coexec_fit::calibrate::gpu::Fitted as Known;
@@ -8,10 +8,10 @@ use coexec_sim::{DataType, Library};
 use crate::calibrate::fit::Fitted;
 use crate::{output, validate};
 
-/// Correlation from which two CPU parameters are named as trading off.
+/// Absolute correlation from which two CPU parameters are reported as trading off.
 const STRONG_CORRELATION: f64 = 0.7;
 
-/// Prints the parameters and what they trade off against.
+/// Prints the fitted parameters, their intervals and their trade-offs.
 pub(super) fn parameters(fitted: &Fitted) {
     let Fitted { tables, cpu_tables, host, npu, .. } = fitted;
     let row = |key: String, value: f64, ci95: Option<[f64; 2]>, informed: bool| {
@@ -49,7 +49,7 @@ pub(super) fn parameters(fitted: &Fitted) {
             let mutual = fit.parameters.iter().any(|second| {
                 second.key == other && second.trades_with.is_some_and(|(first, _)| first == known.key)
             });
-            // A mutual pair shows once.
+            // A mutual pair is printed once.
             if correlation.abs() >= STRONG_CORRELATION && (known.key < other || !mutual) {
                 trade_off(&cpu_key(fit), known.key, other, correlation);
             }
@@ -61,10 +61,10 @@ fn trade_off(table: &str, first: &str, second: &str, correlation: f64) {
     output::line(&format!("{table}: {first} and {second} trade off (correlation {correlation:+.2})"));
 }
 
-/// Digits of a parameter that mean something.
+/// Significant digits of a printed parameter.
 const DIGITS: i32 = 4;
 
-/// A number in plain decimals, with so many digits as mean something.
+/// A number in plain decimals with [`DIGITS`] significant digits.
 fn decimal(value: f64) -> String {
     let first = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     let decimals = (DIGITS - 1 - first).max(0) as usize;
@@ -72,7 +72,7 @@ fn decimal(value: f64) -> String {
     if decimals == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
 }
 
-/// The unit that a key ends with; none of a factor or an exponent.
+/// The unit that a key's suffix names; empty for a factor or an exponent.
 fn unit(key: &str) -> &'static str {
     let units = [
         ("_per_ns", "1/ns"),
@@ -90,15 +90,15 @@ fn unit(key: &str) -> &'static str {
 /// Prints the cross-validated errors.
 pub(super) fn errors(title: &str, errors: &[Scored]) {
     if errors.is_empty() {
-        output::line("\nall runs are of one network: no errors on networks kept out of the fit");
+        output::line("\nno errors on held-out networks: all runs are of one network");
         return;
     }
-    output::line(&format!("\n{title}, networks kept out of the fit, worst groups first\n"));
+    output::line(&format!("\n{title}, errors on held-out networks, worst groups first\n"));
     let (header, rows) = output::cells(&validate::COLUMNS, errors);
     output::table(&header, rows);
 }
 
-/// Where in the profile a table of the CPU is.
+/// The key of a CPU table in the profile.
 pub(super) fn cpu_key(fit: &FittedTable) -> String {
     let format = match (fit.library, fit.data_type) {
         (Library::Ruy | Library::Xnnpack, DataType::I8) => "i8",

@@ -9,19 +9,21 @@ use serde::Serialize;
 use crate::output::{record, row};
 use crate::{Calibrate, Common, Failure, OutputFile, Result, output, runs};
 
-/// For so many launches one network: what makes both kinds of times good (few-runs study, section 4).
+/// Launches per suggested network: the ratio that makes predictions of both good (few-runs study,
+/// section 4).
 const LAUNCHES_A_NETWORK: usize = 10;
-/// Threads of a network on several cores.
+/// Threads of a network that is measured on several cores.
 const THREADS: u32 = 4;
 
-/// Something to measure, the most telling first.
+/// Something to measure; suggestions are ordered from the most to the least informative.
 #[derive(Serialize)]
 struct Suggestion {
     /// The operator with its shapes, or the network.
     measure: String,
     /// Processors and core sets.
     on: String,
-    /// Error expected of all launches, or of all networks, on the GPU once it is measured, in percent.
+    /// Expected error of all launches, or of all networks, on the GPU after this is measured, in
+    /// percent.
     error_then_percent: f64,
 }
 
@@ -31,11 +33,11 @@ impl Suggestion {
     }
 }
 
-/// Names `count` launches and the networks that go with them.
+/// Suggests `count` launches, and networks to measure along with them.
 pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: &Common) -> Result {
     let Some(gpu) = &profile.gpu else {
         return Err(Failure::usage(
-            format!("the profile {} has no [gpu] table, whose launches are suggested", profile.name),
+            format!("--suggest suggests GPU launches, and the profile {} has no [gpu] table", profile.name),
             "give runs of whole networks on its cores: `coexec calibrate --runs`",
         ));
     };
@@ -50,7 +52,7 @@ pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: 
     let mut suggested: Vec<Suggestion> = (launches.iter().zip(&chosen))
         .map(|(choice, layer)| Suggestion::new(layer.operator.to_string(), "gpu".to_owned(), choice))
         .collect();
-    suggested.extend(whole(profile, gpu, &known, count.div_ceil(LAUNCHES_A_NETWORK)));
+    suggested.extend(suggest_networks(profile, gpu, &known, count.div_ceil(LAUNCHES_A_NETWORK)));
     if let Some(path) = &options.out {
         output::write(&[OutputFile::encoded(path, scenario(profile, &chosen).to_toml())?])?;
     }
@@ -71,8 +73,8 @@ pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: 
     Ok(())
 }
 
-/// `count` networks, where the launches `known` are.
-fn whole(
+/// Suggests `count` networks, given that the launches `known` are measured.
+fn suggest_networks(
     profile: &Profile,
     gpu: &Gpu,
     known: &[Layer],
@@ -88,7 +90,7 @@ fn whole(
     chosen.map(move |choice| Suggestion::new(names[choice.candidate].to_owned(), on.clone(), &choice))
 }
 
-/// The launches as a scenario: each operator on an input of its own.
+/// The launches as a scenario, each operator with its own input.
 fn scenario(profile: &Profile, launches: &[&Layer]) -> ScenarioFile {
     let name = |index: usize| format!("input-{}", index + 1);
     let input =
@@ -98,7 +100,7 @@ fn scenario(profile: &Profile, launches: &[&Layer]) -> ScenarioFile {
         OperatorTable { from: Some(vec![name(index)]), ..table }
     };
     ScenarioFile {
-        title: format!("launches that tell most of the GPU of {}", profile.title),
+        title: format!("most informative launches for the GPU of {}", profile.title),
         input: Some(launches.iter().enumerate().map(input).collect()),
         operator: Some(launches.iter().enumerate().map(operator).collect()),
         data_type: Some(DataType::F32),

@@ -1,4 +1,4 @@
-//! What runs on this machine: `coexec run` and `coexec probe`.
+//! Options of the commands that measure this machine: `coexec run` and `coexec probe`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use coexec_sim::units::SECONDS_PER_DAY;
 use super::planning::{date, limit};
 use crate::ScenarioOptions;
 
-/// The device that stands for the GPU.
+/// The `OpenCL` device used as the GPU.
 #[derive(Debug, Args)]
 pub(crate) struct OpenClDevice {
-    /// OpenCL device that stands for the GPU, by numbers or parts of names; the first GPU,
-    /// or else the first device, unless given
+    /// OpenCL device to use as the GPU, each half an index or a part of the name
+    /// (default: the first GPU, else the first device)
     #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "", hide_default_value = true)]
     pub(crate) opencl: String,
-    /// Compute units of the OpenCL device that stand for the GPU; of a device made of this
-    /// machine's cores half unless given, the others stand for the CPU
+    /// Compute units of the OpenCL device to use as the GPU (default: all, or half if the device
+    /// consists of this machine's cores); remaining cores of this machine are the CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) gpu_cores: Option<u32>,
 }
 
 impl OpenClDevice {
-    /// What is used of it here, with or without the `gpu`.
+    /// The devices to execute on, with or without the `gpu`.
     pub(crate) fn choice(&self, gpu: bool) -> DeviceChoice {
         DeviceChoice { gpu, opencl: self.opencl.clone(), compute_units: self.gpu_cores }
     }
@@ -35,40 +35,42 @@ impl OpenClDevice {
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) place: ScenarioOptions,
-    /// Plan to run instead of searching for one
+    /// Plan file to run instead of searching for a plan
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "objective", "step"])]
     pub(crate) plan: Option<PathBuf>,
-    /// Measured runs to write, one row a repetition; the conditions go into a table beside
+    /// File for the measured runs, one row per repetition; the conditions go to
+    /// RUNS.fingerprints.toml and a network's plan to RUNS.plan.toml, next to it
     #[arg(long, value_name = "RUNS.csv")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) device: OpenClDevice,
-    /// Core sets that compute operators alone, besides the plan's; all that a search may
-    /// use unless given
+    /// CPU core sets to time operators on alone, in addition to the plan's, such as 1large2med
+    /// (default: all that a search may use)
     #[arg(long, value_name = "CORES", value_delimiter = ',')]
     pub(crate) cores: Vec<String>,
-    /// Also cut each single operator at so many places, evenly spaced: what the best cut
-    /// would be
+    /// For scenarios of single operators: also time N evenly spaced cuts of each, to find its best cut
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(crate) splits: u32,
     /// Repetitions of each variant
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=100_000))]
     pub(crate) repetitions: u32,
-    /// Start nothing new after this many seconds; operators are taken in random order
+    /// Stop starting new measurements after this many seconds (default: no limit); operators are
+    /// measured in random order
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub(crate) time_limit: Option<Duration>,
-    /// Give the device up when a single run takes longer than this many seconds
+    /// Abandon the device if a single run takes longer than this many seconds
     #[arg(long = "run-limit", value_name = "S", default_value = "10", value_parser = seconds)]
     pub(crate) longest: Duration,
-    /// Call times meaningless whose median's 95 % interval is wider than plus or minus this
+    /// Widest 95 % confidence interval of a median, as plus or minus a percentage; times above it count
+    /// as meaningless
     #[arg(long, value_name = "PERCENT", default_value_t = 20.0, value_parser = limit)]
     pub(crate) max_spread: f64,
-    /// Seed of operands, order and intervals
+    /// Seed of the operands and of the measurement order
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
 }
 
-/// A time in seconds, above 0 and of at most a day.
+/// Parses a time in seconds, above 0 and at most a day.
 fn seconds(text: &str) -> Result<Duration, String> {
     let is_within_a_day = |seconds: &f64| *seconds > 0.0 && *seconds <= SECONDS_PER_DAY as f64;
     let seconds = text.parse().ok().filter(is_within_a_day).map(Duration::from_secs_f64);
@@ -78,35 +80,34 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// `coexec probe`.
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
-    /// Profile to write; `coexec run` takes it from now on unless a --device is named
+    /// Profile to write; `coexec run` uses it from now on unless --device is given
     #[arg(long, value_name = "PROFILE.toml")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) device: OpenClDevice,
-    /// Fewer layers and repetitions: under two minutes
+    /// Measure fewer layers and repetitions, in under two minutes
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Name of the profile; that of the file unless given
+    /// Name of the profile (default: the file's name)
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Seconds the measurements may take in all: 1,080, or 90 where they are quick,
-    /// unless given
+    /// Time budget of all measurements, in seconds (default: 1080; 90 with --quick)
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=SECONDS_PER_DAY))]
     pub(crate) time_limit: Option<u64>,
-    /// Date to write into the profile; today (UTC) unless given
+    /// Date to write into the profile (default: today, UTC)
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = date)]
     pub(crate) date: Option<String>,
-    /// End with status 3 where layers kept out of a fit are predicted with a greater mean
-    /// error than this, or where one layer's times spread more; the profile is written
+    /// Exit with status 3 if the mean error on held-out layers, or the spread of one layer's times,
+    /// exceeds this percentage; the profile is written all the same
     #[arg(long, value_name = "PERCENT", default_value_t = 60.0, value_parser = limit)]
     pub(crate) max_error: f64,
-    /// Seed of the layers that are drawn and of the cross-validation's folds
+    /// Seed of the drawn layers and of the cross-validation folds
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Write each layer beside its prediction by a fit that had not seen it
+    /// Write each layer's measured time and its prediction by a fit that held it out
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) points: Option<PathBuf>,
-    /// Write the timed layers with all repetitions, for `calibrate` and `validate`
+    /// Write all repetitions of the timed layers, for `calibrate` and `validate`
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) runs: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Names of things as they are typed: the values of options.
+//! The values of options, as typed.
 
 use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -8,23 +8,25 @@ use crate::PicturePath;
 /// Format of measured runs, as typed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum RunFormat {
-    /// One row a repetition, with a table of fingerprints beside it
+    /// coexec's own runs: one row per repetition, and a table of fingerprints next to the file
     Coexec,
     /// The tables of the mobile-ml-benchmark data set
     MobileMlBenchmark,
-    /// Qualcomm AI Hub's measurements, as data/aihub has them: measurements.csv and graphs/*.onnx
+    /// Qualcomm AI Hub's measurements in the layout of data/aihub: measurements.csv and graphs/*.onnx
     AiHub,
-    /// Qualcomm AI Hub's rates of language models, as data/aihub has them: `aihub_llm.csv`
+    /// Qualcomm AI Hub's language-model rates in the layout of data/aihub: `aihub_llm.csv`
     AiHubLlm,
-    /// A folder of NAME.tflite, and the text that TFLite's `benchmark_model` printed in NAME.txt or NAME.log
+    /// A folder of NAME.tflite, each with the output of TFLite's `benchmark_model` in NAME.txt or
+    /// NAME.log
     BenchmarkModel,
-    /// A folder of NAME.tflite, and what `litert-benchmark --result_json` wrote in NAME.json
+    /// A folder of NAME.tflite, each with the output of `litert-benchmark --result_json` in NAME.json
     LitertBenchmark,
-    /// A folder of NAME.onnx, and ONNX Runtime's profile in NAME.json or `NAME_DATE.json`
+    /// A folder of NAME.onnx, each with ONNX Runtime's profile in NAME.json or `NAME_DATE.json`
     OnnxRuntime,
-    /// What ncnn's `benchncnn` printed, in a file or a folder: networks that are bundled, or NAME.onnx beside it
+    /// Output of ncnn's `benchncnn`, in a file or a folder, for bundled networks or a NAME.onnx next to
+    /// it
     Ncnn,
-    /// What llama.cpp's `llama-bench` printed in a file, as CSV, JSON or markdown
+    /// Output of llama.cpp's `llama-bench` in a file, as CSV, JSON or markdown
     LlamaBench,
 }
 
@@ -41,7 +43,7 @@ pub(crate) enum SchemaName {
     Runs,
 }
 
-/// One of the things that an option names, or all of them.
+/// The value of an option that names one `T`, or `all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OneOrAll<T> {
     One(T),
@@ -49,7 +51,7 @@ pub(crate) enum OneOrAll<T> {
 }
 
 impl<T> OneOrAll<T> {
-    /// The one, if one was named.
+    /// The value named, or none for `all`.
     pub(crate) fn one(self) -> Option<T> {
         match self {
             Self::One(one) => Some(one),
@@ -62,7 +64,7 @@ impl<T> OneOrAll<T> {
 pub(super) fn one_or_all<T: ValueEnum + Send + Sync + 'static>() -> impl TypedValueParser<Value = OneOrAll<T>>
 {
     let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    let all = PossibleValue::new("all").help("All of these that fit the workload");
+    let all = PossibleValue::new("all").help("All of the above that apply");
     PossibleValuesParser::new(names.chain([all]))
         .map(|name| T::from_str(&name, true).map_or(OneOrAll::All, OneOrAll::One))
 }
@@ -77,7 +79,7 @@ pub(super) fn picture() -> impl TypedValueParser<Value = PicturePath> {
 pub(crate) enum Figure {
     /// Points: predicted against measured time
     Scatter,
-    /// Points: how many predictions are how far off, beside the baselines
+    /// Points: cumulative distribution of the errors, with those of the baselines
     ErrorCdf,
     /// Learning curve: error against number of measured runs
     LearningCurve,

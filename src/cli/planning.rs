@@ -1,4 +1,5 @@
-//! What is planned and simulated: `coexec simulate`, `coexec explore` and `coexec compare`.
+//! Options of the commands that plan and simulate: `coexec simulate`, `coexec explore` and `coexec
+//! compare`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,44 +15,45 @@ use crate::{Failure, ModelOptions, OneOrAll, PicturePath, Result, output};
 use coexec_sim::explore::{Effort, Objective};
 use coexec_sim::scenario::Threads;
 
-/// What `simulate`, `explore` and `run` share.
+/// The options that `simulate`, `explore` and `run` share.
 #[derive(Debug, Args)]
 pub(crate) struct ScenarioOptions {
-    /// A bundled scenario or network (see `coexec devices`), or a file, also .onnx and .tflite
+    /// Bundled scenario or network (see `coexec devices`), or a file: .toml, .onnx or .tflite
     pub(crate) scenario: String,
     #[command(flatten)]
     overrides: Overrides,
     #[command(flatten)]
     how: ModelOptions,
-    /// How to find the plan
+    /// How to find the plan (default: the scenario's; else optimal for a model of operators)
     #[arg(long, value_name = "NAME|all", value_parser = one_or_all::<Strategy>())]
     pub(crate) strategy: Option<OneOrAll<Strategy>>,
 }
 
 impl ScenarioOptions {
-    /// Refuses every strategy at once where one plan is taken, and beside `plan` what such a file says itself.
+    /// Refuses `--strategy all` where a single plan is needed, and options that the file of `plan`
+    /// already sets.
     pub(crate) fn check_one_plan(&self, plan: Option<&Path>) -> Result {
         if self.strategy == Some(OneOrAll::All) {
             return Err(Failure::usage(
-                "--strategy all compares plans, and here one is taken",
+                "--strategy all compares plans, and this command uses one",
                 "name a strategy, or use `coexec explore --strategy all`",
             ));
         }
         match plan {
             Some(plan) if self.overrides.synchronisation.is_some() => Err(Failure::usage(
-                "--synchronisation cannot be used with --plan, which says it",
+                "--synchronisation cannot be used with --plan: the plan file sets it",
                 format!("edit `synchronisation` in {}", plan.display()),
             )),
             _ => Ok(()),
         }
     }
 
-    /// The scenario, read or imported.
+    /// Reads or imports the scenario.
     pub(crate) fn load(&self) -> Result<Scenario, InputError> {
         self.overridden(self.overrides.profile.clone())
     }
 
-    /// The scenario on `device`, whatever others are named.
+    /// Reads or imports the scenario, on `device` instead of the one it names.
     pub(crate) fn load_on(&self, device: Profile) -> Result<Scenario, InputError> {
         self.overridden(Some(Box::new(device)))
     }
@@ -62,7 +64,8 @@ impl ScenarioOptions {
         coexec_import::load(&self.scenario, &overrides, &self.how.import()?)
     }
 
-    /// Refuses to write to `output` where that is what is read: the scenario or model, the profile, or `plan`.
+    /// Refuses an `output` that would overwrite an input: the scenario or model, the profile, or
+    /// `plan`.
     pub(crate) fn check_apart(&self, output: Option<&Path>, plan: Option<&Path>) -> Result {
         let Some(output) = output else { return Ok(()) };
         let named = [Some(self.scenario.as_str()), self.overrides.device.as_deref()];
@@ -70,7 +73,7 @@ impl ScenarioOptions {
         read.into_iter().try_for_each(|input| output::check_apart(output, input))
     }
 
-    /// What a search over operators may be told, and whether it was.
+    /// The options that only a search over operators has, and whether each was given.
     pub(crate) fn of_search(&self) -> [(&'static str, bool); 4] {
         let Overrides { threads, step, effort, library, .. } = &self.overrides;
         [
@@ -86,9 +89,10 @@ impl ScenarioOptions {
         self.overrides.device.is_some()
     }
 
-    /// What measures `scenario` on its device, asked as it was here, under `plan`, which a `file` may hold, or one that
-    /// is yet to be written where no search of `run` finds the plan; of that what hardware can run. Behind the first
-    /// colon and blank stands what a shell takes as it is.
+    /// The `coexec run` command that measures `scenario` on its device, with the options given here.
+    /// `plan` is read from `file` if there is one, searched for again if `run` can (`is_searched`), and
+    /// otherwise read from a file that the user has yet to write. A plan that uses the NPU is replaced
+    /// by `cpu-only`, as `run` has no NPU. What follows the first ": " can be pasted into a shell.
     pub(crate) fn verification(
         &self,
         scenario: &Scenario,
@@ -98,9 +102,9 @@ impl ScenarioOptions {
     ) -> String {
         let Overrides { device, batch, threads, library, synchronisation, objective, step, effort, .. } =
             &self.overrides;
-        // Nothing runs on an NPU: what can be measured there are the others.
+        // `run` cannot execute on an NPU, so another processor is measured.
         let is_on_npu = plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Npu));
-        // What a file holds is not searched for.
+        // A plan file excludes the options of a search.
         let is_missing = file.is_none() && !is_searched;
         let written = is_missing.then_some(Path::new("PLAN.toml"));
         let file = file.or(written).filter(|_| !is_on_npu);
@@ -141,7 +145,7 @@ impl ScenarioOptions {
     }
 }
 
-/// What a value is called on the command line.
+/// A value's name on the command line.
 fn word<V: ValueEnum + Copy>(value: V) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
@@ -151,16 +155,16 @@ fn word<V: ValueEnum + Copy>(value: V) -> String {
 pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) place: ScenarioOptions,
-    /// Plan to simulate instead of searching for one
+    /// Plan file to simulate instead of searching for a plan
     #[arg(long, value_name = "FILE", conflicts_with_all = ["threads", "strategy", "objective", "step"])]
     pub(crate) plan: Option<PathBuf>,
-    /// Write a trace of the run for ui.perfetto.dev (Chrome's JSON format)
+    /// Write a trace of the run for ui.perfetto.dev (Chrome JSON format)
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Write a picture of the timeline (.svg or .png)
     #[arg(long, value_name = "FILE", value_parser = picture())]
     pub(crate) plot: Option<PicturePath>,
-    /// Repeat the run so many times with the profile's jitter
+    /// Simulate N runs with the profile's jitter, and print their mean and percentiles
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) samples: Option<u32>,
     /// Seed of the jitter
@@ -173,39 +177,40 @@ pub(crate) struct Simulate {
 pub(crate) struct Explore {
     #[command(flatten)]
     pub(crate) place: ScenarioOptions,
-    /// Write the plan found, for `simulate --plan`
+    /// Write the plan found, for `simulate --plan` and `run --plan`
     #[arg(long, value_name = "PLAN.toml")]
     pub(crate) out: Option<PathBuf>,
-    /// Write a trace of the run for ui.perfetto.dev (Chrome's JSON format)
+    /// Write a trace of the run for ui.perfetto.dev (Chrome JSON format)
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write a picture of latency against output channels or, with `--strategy all`, of the
-    /// strategies' latency and energy (.svg or .png)
+    /// Write a picture of latency against the GPU's output channels or, with --strategy all, of each
+    /// strategy's latency and energy (.svg or .png)
     #[arg(long, value_name = "FILE", value_parser = picture())]
     pub(crate) plot: Option<PicturePath>,
     /// Write a picture of the timeline (.svg or .png)
     #[arg(long, value_name = "FILE", value_parser = picture())]
     pub(crate) timeline: Option<PicturePath>,
-    /// Write a picture of who computes how much of each operator, chains outlined: of the
-    /// plan found or, with `--strategy all`, of every strategy's (.svg or .png)
+    /// Write a picture of each processor's share of each operator, with chains outlined, for the plan
+    /// found or, with --strategy all, for every strategy (.svg or .png)
     #[arg(long, value_name = "FILE", value_parser = picture())]
     pub(crate) shares: Option<PicturePath>,
-    /// Least part of all draws of the profile's errors in which the plan found has to be faster than the best
-    /// processor alone; else that is advised. A plan that --strategy names is shown as it is
+    /// Fraction of draws of the profile's errors in which the plan must beat the best single processor;
+    /// otherwise that processor is advised. With --strategy NAME its plan is shown regardless
     #[arg(long, value_name = "0..1", default_value_t = CONFIDENCE, value_parser = probability)]
     pub(crate) confidence: f64,
-    /// Take the plan that is best if every value of the profile holds
+    /// Take the best plan under the profile's nominal values, ignoring their errors
     #[arg(long, conflicts_with_all = ["robust", "confidence"])]
     pub(crate) nominal: bool,
-    /// Choose the plan by its regret over draws of the profile's errors, whatever strategy finds it
+    /// Choose the plan with the least regret, by mean or 95th percentile, over draws of the profile's
+    /// errors
     #[arg(long, value_enum, value_name = "mean|p95", conflicts_with = "strategy")]
     pub(crate) robust: Option<Regret>,
-    /// Mean error of each processor's times and of hand-overs, in place of what the profile states: one error
-    /// that all operators of a processor have in common, and none of single operators, so that intervals are
-    /// narrower than with a profile that states as much
+    /// Mean error of each processor's times and of hand-overs, instead of the profile's. All operators
+    /// of a processor share one error and have none of their own, so intervals are narrower than with a
+    /// profile that states the same percentage
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) profile_error: Option<f64>,
-    /// Operator the latency picture of --plot shows; the first that is cut unless given
+    /// Operator that --plot shows (default: the first that is cut, else the first that can be)
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,
 }
@@ -214,17 +219,17 @@ fn probability(text: &str) -> Result<f64, String> {
     within(text, 0.0..=1.0)
 }
 
-/// A limit to errors or spreads, in percent; a large one limits nothing.
+/// Parses a limit on errors or spreads, in percent; the largest allowed limits nothing.
 pub(super) fn limit(text: &str) -> Result<f64, String> {
     within(text, 0.0..=1e9)
 }
 
-/// A day of the calendar, as it is written into a profile.
+/// Parses a calendar date, `YYYY-MM-DD`, as written into a profile.
 pub(super) fn date(text: &str) -> Result<String, &'static str> {
-    if is_date(text) { Ok(text.to_owned()) } else { Err("expected a date as 2026-05-01") }
+    if is_date(text) { Ok(text.to_owned()) } else { Err("expected a date such as 2026-05-01") }
 }
 
-/// Errors beyond which a draw says nothing.
+/// Parses a mean error in percent; beyond 200 % a draw is meaningless.
 fn percent(text: &str) -> Result<f64, String> {
     within(text, 0.0..=200.0)
 }
@@ -238,46 +243,48 @@ fn within(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, Strin
 /// `coexec compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// Bundled networks, language models or scenarios, or files, separated by commas; all stands
-    /// for every bundled network
+    /// Bundled networks, language models or scenarios, or files, separated by commas; `all` is every
+    /// bundled network
     #[arg(default_value = "all", value_delimiter = ',')]
     pub(crate) scenarios: Vec<String>,
     #[command(flatten)]
     pub(crate) how: ModelOptions,
-    /// Device profiles: bundled names, aliases or files, separated by commas; unified stands
-    /// for every bundled one whose CPU and GPU share one memory, but for those from their specification
-    /// alone, all for every one with a GPU
+    /// Device profiles: bundled names, aliases or files, separated by commas. `unified` is every
+    /// bundled device whose CPU and GPU share one memory, except those known only from a specification;
+    /// `all` is every one with a GPU
     #[arg(long, value_name = "NAME|FILE,...", default_value = "unified", value_delimiter = ',')]
     pub(crate) devices: Vec<String>,
-    /// Strategies to show beside `optimal` and the baseline, separated by commas
+    /// Strategies to show in addition to `optimal` and the baseline, separated by commas
     #[arg(long, value_name = "NAME,...", value_parser = one_or_all::<Strategy>(), default_value = "all", value_delimiter = ',')]
     pub(crate) strategies: Vec<OneOrAll<Strategy>>,
-    /// Strategy over which gains are told, row by row
+    /// Strategy that the gains of `optimal` are relative to
     #[arg(long, value_name = "NAME", value_enum, default_value_t = COMPARED_WITH)]
     pub(crate) baseline: Strategy,
-    /// What plans minimise
+    /// What plans minimise (default: latency)
     #[arg(long, value_enum)]
     pub(crate) objective: Option<Objective>,
-    /// Synchronisation between processors
+    /// How processors synchronise (default: the scenario's, else svm-polling)
     #[arg(long, value_enum)]
     pub(crate) synchronisation: Option<Mechanism>,
-    /// CPU kernels whose times are predicted; XNNPACK's unless the profile has no others than coexec's own
+    /// CPU kernels whose times are predicted (default: xnnpack; coexec if the profile has only
+    /// coexec's)
     #[arg(long, value_enum)]
     pub(crate) library: Option<Library>,
-    /// Most CPU threads a plan may use
+    /// Most CPU threads a plan may use (default: the scenario's, else 3)
     #[arg(long, value_name = "N|all")]
     pub(crate) threads: Option<Threads>,
-    /// Grid of output channels; cuts along the height have one of their own
+    /// Step between the cuts that searches try, in output channels (default: the scenario's, else 8);
+    /// `optimal` tries every channel, and cuts along the height have their own step
     #[arg(long, value_name = "CHANNELS")]
     pub(crate) step: Option<u32>,
-    /// What `optimal` may do for its plan and its bound
+    /// Search time that `optimal` may spend on its plan and its bound (default: the scenario's, else
+    /// normal)
     #[arg(long, value_enum)]
     pub(crate) effort: Option<Effort>,
-    /// Write a picture of what `optimal` gains over the baseline, models by devices (.svg
-    /// or .png)
+    /// Write a picture of the gains of `optimal` over the baseline, models by devices (.svg or .png)
     #[arg(long, value_name = "FILE", value_parser = picture())]
     pub(crate) plot: Option<PicturePath>,
-    /// End with status 2 where the mean gain of `optimal` over the baseline is below --limit
+    /// Exit with status 2 if the mean gain of `optimal` over the baseline is below --limit
     #[arg(long)]
     pub(crate) check: bool,
     /// Least mean gain over the baseline for --check, in percent
@@ -285,11 +292,11 @@ pub(crate) struct Compare {
     pub(crate) limit: f64,
 }
 
-/// What `compare` sets `optimal` against unless told otherwise: the strategy of CoDL (MobiSys'22).
+/// The default baseline of `compare`: the strategy of CoDL (MobiSys'22).
 const COMPARED_WITH: Strategy = Strategy::Codl;
 
 impl Compare {
-    /// What a comparison of networks alone may be told, and whether it was.
+    /// The options that only a comparison of networks has, and whether each was given.
     pub(crate) fn of_networks(&self) -> [(&'static str, bool); 8] {
         [
             ("--plot", self.plot.is_some()),
@@ -303,7 +310,7 @@ impl Compare {
         ]
     }
 
-    /// What is said instead of each scenario's file.
+    /// The options that override each scenario's file.
     pub(crate) fn overrides(&self, device: &str) -> Overrides {
         Overrides {
             device: Some(device.to_owned()),

@@ -1,4 +1,5 @@
-//! What reads measured runs: `coexec calibrate`, `validate`, `plot` and `report`.
+//! Options of the commands that read measured runs: `coexec calibrate`, `validate`, `plot` and
+//! `report`.
 
 use std::path::PathBuf;
 
@@ -13,19 +14,19 @@ use crate::{Figure, PicturePath, RunFormat};
 /// Measured runs of one device.
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
-    /// Measured runs: a folder, or a CSV file of coexec's own
+    /// Measured runs: a file or folder in one of the formats of --format
     #[arg(long = "runs", value_name = "PATH")]
     pub(crate) path: Option<PathBuf>,
-    /// Format of the runs: coexec's own of a file, or of a folder with a runs.csv, unless
-    /// given; of a folder with a measurements.csv ai-hub; else mobile-ml-benchmark
+    /// Format of the runs (default: coexec for a file or a folder with runs.csv, ai-hub for a folder
+    /// with measurements.csv, else mobile-ml-benchmark)
     #[arg(long, value_enum)]
     pub(crate) format: Option<RunFormat>,
-    /// Device whose columns of mobile-ml-benchmark are read: pixel4 for
-    /// `pixel4|gpu|float`; chip whose rows of ai-hub are: 8gen3
+    /// Device to read from a data set of several: a column name of mobile-ml-benchmark, such as pixel4
+    /// in `pixel4|gpu|float`, or a chip of ai-hub, such as 8gen3
     #[arg(long, value_name = "NAME")]
     pub(crate) device_column: Option<String>,
-    /// CPU kernels that ran: TFLite's own on ruy, unless the profile has tables of coexec's
-    /// and no others; XNNPACK in runs of other frameworks' tools
+    /// CPU kernels that the runs were made with (default: xnnpack for runs of other tools; else ruy, or
+    /// coexec if the profile has only coexec's tables)
     #[arg(long, value_enum)]
     pub(crate) library: Option<Library>,
 }
@@ -33,43 +34,43 @@ pub(crate) struct Runs {
 /// `coexec calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct Calibrate {
-    /// Profile to start from, a bundled name, an alias, or a file: its counts and
-    /// rules are kept, its fitted values are the prior
+    /// Profile to start from: a bundled name, an alias, or a file. Its counts and rules are kept; its
+    /// fitted values are the prior
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) base: String,
     #[command(flatten)]
     pub(crate) runs: Runs,
-    /// Profile to write; with --suggest a scenario of the launches, for `coexec run`
+    /// Profile to write; with --suggest, a scenario of the suggested launches for `coexec run`
     #[arg(long, value_name = "FILE.toml", required_unless_present = "suggest")]
     pub(crate) out: Option<PathBuf>,
-    /// Fit nothing, and name this many launches to measure next, with the networks that go with them: those that tell most,
-    /// of the runs that there are already if some are given
+    /// Instead of fitting, suggest the N most informative GPU launches to measure next, and networks to
+    /// measure with them, given the runs of --runs if any
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=300))]
     #[arg(conflicts_with_all = ["points", "rows", "networks", "learning_curve"])]
     pub(crate) suggest: Option<u32>,
     /// Date to write into the profile
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = date)]
     pub(crate) date: Option<String>,
-    /// Seed of the cross-validation's folds, and of what is drawn at random
+    /// Seed of the cross-validation folds and of random draws
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// What to expect of the kernels before any run: base (its values), hardware (its
-    /// clock, arithmetic rate and bandwidth), or the fitted values of other profiles
+    /// Prior of the kernel parameters: base (the base profile's values), hardware (from the GPU's
+    /// clock, arithmetic rate and bandwidth), or names of profiles, whose fitted values are used
     #[arg(long, value_name = "base|hardware|NAME[,NAME...]", default_value = "base")]
     pub(crate) prior: String,
-    /// Fit the equations alone, without learning what they leave
+    /// Fit the equations only, without a learned residual
     #[arg(long)]
     pub(crate) no_residual: bool,
-    /// Write each run beside its prediction by a fit that had not seen its network
+    /// Write each run's measured time and its prediction by a fit that held out its network
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) points: Option<PathBuf>,
-    /// Fit the GPU to this many of its runs, drawn at random
+    /// Fit the GPU to N of its layer runs, drawn at random
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rows: Option<u32>,
-    /// Fit to the runs of this many networks, drawn at random
+    /// Fit to the runs of N networks, drawn at random
     #[arg(long, value_name = "N", conflicts_with = "rows", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) networks: Option<u32>,
-    /// Write the error on networks kept out against the number of measured runs
+    /// Write the error on held-out networks against the number of measured runs
     #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["rows", "networks"])]
     pub(crate) learning_curve: Option<PathBuf>,
 }
@@ -82,23 +83,23 @@ pub(crate) struct Validate {
     pub(crate) profile: String,
     #[command(flatten)]
     pub(crate) runs: Runs,
-    /// Runs that the profile was fitted on, in the same format: shapes that do not
-    /// occur there get figures of their own, and a FLOPs-linear model to compare with
+    /// Runs that the profile was fitted to, in the same format; shapes that do not occur in them are
+    /// reported separately, with a FLOPs-linear model as a baseline
     #[arg(long, value_name = "PATH")]
     pub(crate) seen: Option<PathBuf>,
-    /// Only groups whose name begins so: gpu/conv2d, gpu/conv2d/unseen, cpu
+    /// Report only groups whose name starts with this, such as cpu, gpu/conv2d or gpu/conv2d/unseen
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub(crate) group: String,
-    /// End with status 2 where the MAPE of a group is above this
+    /// Exit with status 2 if the MAPE of a group exceeds this
     #[arg(long, value_name = "PERCENT", value_parser = limit)]
     pub(crate) limit: Option<f64>,
-    /// Worst predictions to list
+    /// Number of worst predictions to list
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) worst: usize,
     /// Write a picture of predicted against measured time (.svg or .png)
     #[arg(long, value_name = "FILE", value_parser = picture())]
     pub(crate) plot: Option<PicturePath>,
-    /// Write each run beside its prediction, for `coexec plot`
+    /// Write each run's measured and predicted time, for `coexec plot`
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) points: Option<PathBuf>,
 }
@@ -106,16 +107,17 @@ pub(crate) struct Validate {
 /// `coexec plot`.
 #[derive(Debug, Args)]
 pub(crate) struct Plot {
-    /// The figure; each says what FILE it is of
+    /// Figure to draw; each needs the kind of FILE named
     #[arg(value_enum)]
     pub(crate) kind: Figure,
-    /// Points that `validate` or `calibrate` wrote with --points, or a learning curve that
-    /// `calibrate` wrote with --learning-curve, as the figure needs
+    /// Points written by `validate` or `calibrate` with --points, or a learning curve written by
+    /// `calibrate` with --learning-curve
     pub(crate) file: PathBuf,
     /// Picture to write (.svg or .png)
     #[arg(long, value_name = "FIGURE", value_parser = picture())]
     pub(crate) out: PicturePath,
-    /// Only points of groups whose name begins so: gpu/conv2d, gpu/conv2d/unseen, cpu
+    /// Draw only points of groups whose name starts with this, such as cpu, gpu/conv2d or
+    /// gpu/conv2d/unseen
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub(crate) group: String,
     /// Title of the picture
@@ -126,24 +128,24 @@ pub(crate) struct Plot {
 /// `coexec report`.
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// Folder of the mobile-ml-benchmark data set, or a file NAME.csv of coexec's own runs on
-    /// the profile NAME, with operators that were also cut in NAME-cuts.csv beside it;
-    /// several, if separated by commas
+    /// Folder of the mobile-ml-benchmark data set, or a file NAME.csv of coexec's own runs of the
+    /// profile NAME, with runs of cut operators in NAME-cuts.csv next to it; several are separated by
+    /// commas
     #[arg(long, value_name = "FOLDER|RUNS.csv", required = true, value_delimiter = ',')]
     pub(crate) runs: Vec<PathBuf>,
-    /// Folder for the page, accuracy.md, and its pictures; made where there is none
+    /// Folder for the page, accuracy.md, and its pictures; created if missing
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Profiles to report on; all that there are runs of unless given
+    /// Profiles to report on (default: every bundled profile with runs)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) device: Vec<String>,
-    /// What to expect of the kernels before any run, as for `calibrate`
+    /// Prior of the kernel parameters, as for `calibrate`
     #[arg(long, value_name = "base|hardware|NAME[,NAME...]", default_value = "hardware")]
     pub(crate) prior: String,
-    /// Seed of the cross-validation's folds
+    /// Seed of the cross-validation folds
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Worst predictions to list a phone
+    /// Number of worst predictions to list per device
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) worst: usize,
 }

@@ -1,4 +1,4 @@
-//! Language models in `coexec compare`: which device answers soonest.
+//! Language models in `coexec compare`: which device answers first.
 
 use coexec_sim::simulate::generation::{Generation, GenerationDrawn};
 use coexec_sim::simulate::{self, Footprint};
@@ -11,16 +11,16 @@ use crate::output::{listed, row};
 use crate::trust::basis;
 use crate::{Column, output};
 
-/// A language model on a device, by the strategy that `explore` advises there.
+/// A language model on a device, under the strategy that `explore` advises there.
 #[derive(Serialize)]
 pub(super) struct LanguageRow {
     scenario: String,
     device: String,
     strategy: &'static str,
     peak_memory_bytes: Bytes,
-    /// What the device is sold with at most; none where that is not known.
+    /// Largest memory the device is sold with; none if unknown.
     memory_bytes: Option<Bytes>,
-    /// Of all turns.
+    /// Latency of all turns.
     latency_ps: Picos,
     #[serde(flatten)]
     drawn: GenerationDrawn,
@@ -28,10 +28,10 @@ pub(super) struct LanguageRow {
 }
 
 impl LanguageRow {
-    /// What a model takes on a device.
+    /// Predicts a model on a device.
     ///
     /// # Errors
-    /// No strategy has a plan for it there.
+    /// No strategy has a plan for the model on the device.
     pub(super) fn of(case: Case<'_>) -> simulate::Result<Self> {
         let Case { scenario, task } = case;
         let best = case.answers(None)?.swap_remove(0);
@@ -52,7 +52,7 @@ impl LanguageRow {
         Timed { model: &self.scenario, device: &self.device, latency: self.latency_ps, interval }
     }
 
-    /// Whether the device can hold it, as far as is known.
+    /// Whether the device can hold the model; true if the memory size is unknown.
     fn fits(&self) -> bool {
         self.memory_bytes.is_none_or(|size| self.peak_memory_bytes <= size)
     }
@@ -67,7 +67,7 @@ impl LanguageRow {
     }
 }
 
-/// Prints each model on each device, and in which order those answer.
+/// Prints each model on each device, and ranks the devices by latency.
 pub(super) fn show(rows: &[LanguageRow]) {
     if rows.is_empty() {
         return;
@@ -90,7 +90,7 @@ pub(super) fn show(rows: &[LanguageRow]) {
     rank("Devices by the time for all", &held.into_iter().map(LanguageRow::timed).collect::<Vec<_>>());
     if !others.is_empty() {
         let others = others.iter().map(|row| format!("{} on {}", row.scenario, row.device));
-        output::line(&format!("Without those whose memory cannot hold the model: {}", listed(others)));
+        output::line(&format!("Excluded, as the memory cannot hold the model: {}", listed(others)));
     }
     output::line("");
     let basis = |row: &LanguageRow| {
@@ -99,5 +99,7 @@ pub(super) fn show(rows: &[LanguageRow]) {
     };
     let header = ["device", "strategy", "basis of the prompt", "basis of the answer"];
     output::table(&header, output::distinct(rows.iter().map(basis)));
-    output::line("\nVerify on the device as `coexec explore MODEL --device DEVICE` says");
+    output::line(
+        "\nVerify on the device with the command that `coexec explore MODEL --device DEVICE` prints",
+    );
 }

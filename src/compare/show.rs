@@ -1,4 +1,4 @@
-//! The tables and the figure of `coexec compare`.
+//! Tables and figure of `coexec compare`.
 
 use coexec_plots::figure::{Drawing, HeatMap, Picture};
 use coexec_sim::explore::side_by_side::{Extreme, Gain, StrategyRow, gains, percent, unit};
@@ -9,10 +9,10 @@ use crate::output::{listed, row};
 use crate::trust::{UNSURE, basis};
 use crate::{known, or_dash, output};
 
-/// Digits of a value in a table.
+/// Significant digits of a value in a table.
 const DIGITS: i32 = 4;
 
-/// Rows, then what `optimal` gains: over each strategy, on each device, for each model.
+/// Prints the rows, then the gains of `optimal` over each strategy, by device and by model.
 pub(super) fn print(rows: &[StrategyRow], task: &Task) {
     each(rows, task);
     output::line("");
@@ -33,7 +33,7 @@ fn each(rows: &[StrategyRow], task: &Task) {
     let is_latency = task.objective == Objective::Latency;
     let millis = |time: Picos| time.as_micros() / 1e3;
     output::line(&format!(
-        "{} in {unit}; gain of optimal over {}, and how far it is from its bound at most",
+        "{} in {unit}; gain of optimal over {}, and its gap to the lower bound",
         task.objective.name(),
         task.baseline.name()
     ));
@@ -79,7 +79,7 @@ fn each(rows: &[StrategyRow], task: &Task) {
     }
 }
 
-/// What is not sure of the rows, what they rest on, and how to check them.
+/// Prints which rows are not certain, the basis of their times, and how to verify them.
 fn trust(rows: &[StrategyRow], is_latency: bool) {
     if is_latency && rows.iter().any(|row| !row.unsure.is_empty()) {
         output::line(UNSURE);
@@ -95,7 +95,7 @@ fn trust(rows: &[StrategyRow], is_latency: bool) {
     );
 }
 
-/// What a model takes on a device.
+/// Latency of a model on a device, with its 90 % interval.
 #[derive(Clone, Copy)]
 pub(super) struct Timed<'a> {
     pub(super) model: &'a str,
@@ -105,7 +105,7 @@ pub(super) struct Timed<'a> {
 }
 
 impl<'a> Timed<'a> {
-    /// By the plan of `optimal`, where there is one.
+    /// The row's latency under the plan of `optimal`, if there is one.
     fn optimally(row: &'a StrategyRow) -> Option<Self> {
         let optimal = row.outcome(Strategy::Optimal)?;
         let interval = optimal.drawn.interval();
@@ -113,7 +113,7 @@ impl<'a> Timed<'a> {
     }
 }
 
-/// Prints the devices of each model that is there on several, the fastest first.
+/// Prints the devices of each model that was compared on several, fastest first.
 pub(super) fn rank(what: &str, all: &[Timed<'_>]) {
     let models = output::distinct(all.iter().map(|timed| timed.model));
     let ordered = models.into_iter().filter_map(|model| Some(row![model, order(all, model)?]));
@@ -124,7 +124,7 @@ pub(super) fn rank(what: &str, all: &[Timed<'_>]) {
     }
 }
 
-/// The devices of a model, the fastest first; none where there is one alone.
+/// The devices of a model, fastest first; none if there is only one.
 fn order(all: &[Timed<'_>], model: &str) -> Option<String> {
     let mut of_model: Vec<Timed<'_>> = all.iter().filter(|timed| timed.model == model).copied().collect();
     of_model.sort_by_key(|timed| timed.latency);
@@ -136,7 +136,7 @@ fn order(all: &[Timed<'_>], model: &str) -> Option<String> {
     (!behind.is_empty()).then(|| format!("{} {}", of_model[0].device, behind.join(" ")))
 }
 
-/// A row a gain: its name and its figures.
+/// Prints one row per gain.
 fn gain_table<'a>(what: &str, gains: impl Iterator<Item = (&'a str, &'a Gain)>) {
     let cells = gains.map(|(name, gain)| {
         let [mean, geometric] = [gain.mean_percent, gain.geometric_mean_percent].map(signed);
@@ -153,7 +153,7 @@ fn place(Extreme { percent, scenario, device }: &Extreme) -> String {
     format!("{percent:+.1} %, {scenario} on {device}")
 }
 
-/// The figure: gains over the baseline, models by devices.
+/// The heat map of gains over the baseline, models by devices.
 pub(super) fn picture(rows: &[StrategyRow], task: &Task) -> Picture {
     let columns = output::distinct(rows.iter().map(|row| row.device.clone()));
     let models = output::distinct(rows.iter().map(|row| row.scenario.clone()));
@@ -164,7 +164,7 @@ pub(super) fn picture(rows: &[StrategyRow], task: &Task) -> Picture {
     let is_unsure = |row: &&StrategyRow| row.unsure.contains(&task.baseline);
     let unsure = match rows.iter().filter(is_unsure).count() {
         count if count > 0 && task.objective == Objective::Latency => {
-            format!("; {count} of {} gains are not sure", rows.len())
+            format!("; {count} of {} gains are not certain", rows.len())
         }
         _ => String::new(),
     };

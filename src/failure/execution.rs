@@ -1,4 +1,4 @@
-//! What does not run on this machine, or not soundly: exit status and remedy.
+//! Exit status and remedy of executions that fail on this machine or are unsound.
 
 use coexec_hw::execute::ExecuteError;
 use coexec_hw::opencl::OpenClError;
@@ -6,21 +6,21 @@ use coexec_sim::schedule::ScheduleError;
 
 use super::{ABSENT, UNSOUND, WRONG_INPUT};
 
-/// What to do where it is not known what went wrong.
+/// Remedy where the cause is unknown.
 const LOOK: &str = "check driver and device; nothing was written";
-/// What to do where something takes too long.
+/// Remedy where a run takes too long.
 const WAIT: &str = "give a run more time with --run-limit, or check that the device works at all";
-/// What to do where a number format is not computed.
+/// Remedy where a number format is not supported.
 const OTHER_FORMAT: &str = "set data_type in the scenario to one this machine computes in";
 
-/// The exit status that `error` stands for, and what to do about it.
+/// Exit status and remedy of `error`.
 pub(super) fn verdict(error: &ExecuteError) -> (u8, &'static str) {
     match error {
         ExecuteError::OpenCl(error) => of_device(error),
         ExecuteError::TooFewCores { .. } => (ABSENT, "use fewer --threads or --gpu-cores"),
         ExecuteError::CutSlice { .. } => (WRONG_INPUT, "cut at multiples of 4 channels (--step)"),
         ExecuteError::Schedule(ScheduleError::Placement(_)) => {
-            (WRONG_INPUT, "leave the operator to one processor")
+            (WRONG_INPUT, "place the operator on one processor")
         }
         ExecuteError::Schedule(_) => (WRONG_INPUT, "write a plan with coexec explore --out"),
         ExecuteError::NoNpu { .. } => (WRONG_INPUT, "use a plan without the NPU (--strategy channel-split)"),
@@ -40,7 +40,7 @@ pub(super) fn verdict(error: &ExecuteError) -> (u8, &'static str) {
     }
 }
 
-/// The same of the `OpenCL` device.
+/// Exit status and remedy of an error of the `OpenCL` device.
 fn of_device(error: &OpenClError) -> (u8, &'static str) {
     const NAME_IT: &str = "name a device with --opencl PLATFORM:DEVICE";
     match error {
@@ -53,7 +53,7 @@ fn of_device(error: &OpenClError) -> (u8, &'static str) {
         OpenClError::SubDevice { .. } => {
             (WRONG_INPUT, "give --gpu-cores as many as the device has, or leave it out")
         }
-        OpenClError::Build { .. } => (UNSOUND, "report the driver and what its compiler says"),
+        OpenClError::Build { .. } => (UNSOUND, "report the driver and its compiler's message"),
         OpenClError::OutOfMemory { .. } => {
             (UNSOUND, "run smaller operators, or use a device with more memory")
         }

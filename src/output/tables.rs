@@ -1,4 +1,4 @@
-//! Tables of text, as wide as the terminal.
+//! Text tables, fitted to the width of the terminal.
 
 use std::fmt::Display;
 
@@ -7,29 +7,29 @@ use terminal_size::{Width, terminal_size_of};
 
 use super::line;
 
-/// No lines but one below the header.
+/// Style without lines, except one below the header.
 const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
 
-/// The cells of a table's row: whatever can be shown.
+/// The cells of a table row, from values that implement `Display`.
 macro_rules! row {
     ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
 }
 pub(crate) use row;
 
-/// A percentage in a table.
+/// A percentage with one decimal.
 pub(crate) fn percent(value: f64) -> String {
     format!("{value:.1} %")
 }
 
-/// What there may be, or a dash.
+/// The value, or a dash if there is none.
 pub(crate) fn or_dash(value: Option<impl Display>) -> String {
     value.map_or("-".to_owned(), |value| value.to_string())
 }
 
-/// A column of a table: its head, and what its cell says of a row.
+/// A column of a table: its header, and the function from a row to its cell.
 pub(crate) type Column<R> = (&'static str, fn(&R) -> String);
 
-/// The heads of columns, and their cells of every row.
+/// The columns' headers, and the cells of every row.
 pub(crate) fn cells<'a, R: 'a>(
     columns: &[Column<R>],
     rows: impl IntoIterator<Item = &'a R>,
@@ -38,22 +38,22 @@ pub(crate) fn cells<'a, R: 'a>(
     (columns.iter().map(|(head, _)| *head).collect(), rows.into_iter().map(of).collect())
 }
 
-/// Prints a table no wider than the terminal, numbers to the right: long texts take several lines.
+/// Prints a table no wider than the terminal, with numbers right-aligned and long text wrapped.
 pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
     in_parts(header, 1, &Vec::from_iter(rows), longest_word);
 }
 
-/// Prints a table whose first `keys` columns say which row it is: as many columns below each other as fit,
-/// each time behind the keys.
+/// Prints a table whose first `keys` columns identify the row. A table wider than the terminal is split
+/// into several below each other, each starting with the key columns.
 pub(crate) fn keyed_table(header: &[&str], keys: usize, rows: impl IntoIterator<Item = Vec<String>>) {
     in_parts(header, keys, &Vec::from_iter(rows), |cell| cell.chars().count());
 }
 
-/// Prints as many columns, whose cells are as wide as `width` says, below each other as fit, each time behind the
-/// first `keys`.
+/// Prints a table in parts that fit the terminal, each starting with the first `keys` columns. `width`
+/// is the least width of a cell's text.
 fn in_parts(header: &[&str], keys: usize, rows: &[Vec<String>], width: fn(&str) -> usize) {
     let widths = widths(header, rows, width);
-    // The last column needs no blank behind it.
+    // The last column needs no trailing blank.
     let free = (usize::from(columns()) + 1).saturating_sub(widths[..keys].iter().sum());
     let mut first = keys;
     loop {
@@ -76,18 +76,18 @@ fn in_parts(header: &[&str], keys: usize, rows: &[Vec<String>], width: fn(&str) 
     }
 }
 
-/// Columns of a table where no terminal says how many it has.
+/// Width of a table that is not printed to a terminal.
 const COLUMNS: u16 = 100;
 
-/// Columns beside the text of a cell: a blank on each side, and one between columns.
+/// Characters per column in addition to the cell's text: a blank on each side, and one between columns.
 const PADDING: usize = 3;
 
-/// Columns that there are room for.
+/// Width that tables are fitted to, in characters.
 fn columns() -> u16 {
     terminal_size_of(std::io::stdout()).map_or(COLUMNS, |(Width(columns), _)| columns)
 }
 
-/// How wide each column is, padded, whose cells are as wide as `width` says.
+/// Padded width of each column, with cells as wide as `width` returns.
 fn widths(header: &[&str], rows: &[Vec<String>], width: impl Fn(&str) -> usize) -> Vec<usize> {
     let of = |(column, &name): (usize, &&str)| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
@@ -96,8 +96,8 @@ fn widths(header: &[&str], rows: &[Vec<String>], width: impl Fn(&str) -> usize) 
     header.iter().enumerate().map(of).collect()
 }
 
-/// Widths at which a table fits, blanks on both sides counted: the widest columns give, as far as their words
-/// and numbers let them.
+/// Column widths at which a table fits, including the blanks on both sides. The widest columns are
+/// narrowed, but not below their longest word or number.
 fn fitting_widths(header: &[&str], rows: &[Vec<String>]) -> Vec<u16> {
     let least = widths(header, rows, longest_word);
     let mut widths = widths(header, rows, |cell| cell.chars().count());
@@ -111,10 +111,10 @@ fn fitting_widths(header: &[&str], rows: &[Vec<String>]) -> Vec<u16> {
     widths.into_iter().map(|width| u16::try_from(width - 1).unwrap_or(u16::MAX)).collect()
 }
 
-/// A unit of more letters may stand below its number.
+/// Longest unit, in letters, that is never wrapped to the line after its number.
 const LONGEST_UNIT: usize = 4;
 
-/// Letters of the longest word of a cell, or of its number with its unit.
+/// Length of a cell's longest word, or of its number with its unit.
 fn longest_word(cell: &str) -> usize {
     let is_short = |cell: &str| cell.split(' ').nth(1).is_none_or(|unit| unit.len() <= LONGEST_UNIT);
     let is_whole = is_quantity(cell) && is_short(cell);
@@ -138,11 +138,11 @@ pub(crate) fn text_table(header: &[&str], rows: &[Vec<String>]) -> String {
     for (column, width) in table.column_iter_mut().zip(fitting_widths(header, rows)) {
         column.set_constraint(ColumnConstraint::Absolute(comfy_table::Width::Fixed(width)));
     }
-    // Lines end where their text ends, so that output can be compared.
+    // Trailing blanks are trimmed, so that output can be compared.
     table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a cell holds a number, perhaps with a unit.
+/// Whether a cell holds a number, with or without a unit.
 fn is_quantity(text: &str) -> bool {
     let mut words = text.split(' ');
     let number = words.next().unwrap_or_default().trim_end_matches(['x', '%']);

@@ -8,21 +8,21 @@ use coexec_fit::validate::score::{Scored, worst};
 
 use super::{PROCESSORS, Phone, Picture};
 use crate::output::percent;
-use crate::validate::{COLUMNS, worth};
+use crate::validate::{COLUMNS, choice_summary};
 use crate::{Report, or_dash, output, points};
 
-/// Most reasons for which rows were not used that are listed.
+/// Most reasons for unused rows that are listed.
 const MOST_REASONS: usize = 5;
 
-/// The page.
+/// The page as Markdown.
 pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report) -> String {
     let mut text = format!(
         "# Accuracy\n\n\
-         Predicted against measured times: of phones, those of the mobile-ml-benchmark data set; of machines \
-         that say what they were measured with, coexec's own. Each network is predicted by a fit that had not \
-         seen it: 5-fold cross-validation by network, and a layer that was timed alone is a network of its \
-         own. `unseen` holds the layers whose \
-         operation and shape occur in no network of the fit. Made by coexec {} with\n\n```sh\n{}\n```\n\n",
+         Predicted against measured times: for phones, those of the mobile-ml-benchmark data set; for machines \
+         whose conditions are stated, coexec's own. Each network is predicted by a fit that held it out, in \
+         5-fold cross-validation by network; a layer that was timed alone counts as a network of its own. \
+         Groups `unseen` contain the layers whose operation and shape occur in no network of the fit. Made by \
+         coexec {} with\n\n```sh\n{}\n```\n\n",
         env!("CARGO_PKG_VERSION"),
         command(options)
     );
@@ -35,20 +35,20 @@ pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report
     text
 }
 
-/// What the columns are.
+/// Explanation of the columns.
 const EXPLANATION: &str = "\
 MAPE is the mean absolute percentage error. *Physics only* is the MAPE of the same fit without its residual, \
-*FLOPs-linear* that of a launch time plus a time per operation fitted on the same runs, *CoDL* that of \
-the predictor of CoDL (MobiSys'22, section 5.2) fitted on them (on CPU cores, where only networks are timed, on the \
-sums over their operators), *CoDL + launch* that of the same with a launch time fitted, too; in brackets, how many \
-of their predictions are within 10 %. *Repeat noise* is how far \
-measurements of one layer are from their median (of a network on CPU cores: the standard deviation of its \
-repetitions), *in interval* how many measured times are inside the predicted 90 % interval.\n\n";
+*FLOPs-linear* that of a launch time plus a time per operation, fitted to the same runs, *CoDL* that of \
+the predictor of CoDL (MobiSys'22, section 5.2), fitted to them as well (on CPU cores, where only networks are timed, \
+to the sums over their operators), and *CoDL + launch* that of the same predictor with a fitted launch time; in \
+brackets is the share of their predictions within 10 %. *Repeat noise* is the deviation of the measurements of one \
+layer from their median (for a network on CPU cores, the standard deviation of its repetitions), and *in interval* the \
+share of measured times inside the predicted 90 % interval.\n\n";
 
-/// The command that makes the page.
+/// The command that writes the page, with data set folders replaced by `DATA`.
 fn command(options: &Report) -> String {
     let paths = options.runs.iter().map(|path| {
-        // Where the data set lies says nothing to a reader.
+        // The location of the data set is of no interest to a reader.
         if path.is_file() { path.display().to_string() } else { "DATA".to_owned() }
     });
     let runs = paths.collect::<Vec<_>>().join(",");
@@ -60,7 +60,7 @@ fn command(options: &Report) -> String {
     command
 }
 
-/// One line a phone.
+/// The summary table, one line per phone.
 fn summary(phones: &[Phone]) -> String {
     let columns = [
         ("GPU conv2d, unseen", "gpu/conv2d/unseen", ""),
@@ -83,7 +83,8 @@ fn summary(phones: &[Phone]) -> String {
     format!("{}\nCPU figures are means over the core sets.\n", table(&header, &rows))
 }
 
-/// Means of the figures of some groups; none where there is no such group, or one lacks them.
+/// Means of the figures of the groups selected by `is_of`; none if there is no such group, or one lacks
+/// a figure.
 fn mean<const COUNT: usize>(
     groups: &[Scored],
     is_of: impl Fn(&str) -> bool,
@@ -94,7 +95,7 @@ fn mean<const COUNT: usize>(
     Some(std::array::from_fn(|which| of.iter().map(|one| one[which]).sum::<f64>() / of.len() as f64))
 }
 
-/// What there is to say of one phone.
+/// Appends the section of one phone.
 fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize) {
     let _ = write!(text, "\n## {}\n\n{} runs.\n", phone.title, phone.runs);
     for line in &phone.conditions {
@@ -108,7 +109,7 @@ fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize)
         }
     }
     if let Some(choices) = &phone.choices {
-        let _ = write!(text, "\n{}.\n", worth(choices));
+        let _ = write!(text, "\n{}.\n", choice_summary(choices));
     }
     let worst = worst(&phone.points, count);
     if !worst.is_empty() {

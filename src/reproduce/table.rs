@@ -1,4 +1,4 @@
-//! A report as tables: what is farthest off first.
+//! Tables of a report, largest deviations first.
 
 use coexec_papers::{FactGroup, Group, Limit, Measure, Ours, Published, Report, Role, Row, Summary};
 
@@ -35,12 +35,13 @@ fn print_group(group: &Group, is_judged: bool) {
     output::line("");
 }
 
-/// Whether a row stands in the table of its group: what is not reproduced has one of its own.
+/// Whether a row is in the table of its group; numbers that are not reproduced have a table of their
+/// own.
 fn is_shown(row: &Row) -> bool {
     !matches!(row.role, Role::NotReproduced { .. })
 }
 
-/// The notes of a group: of all its rows, of each row, and why one is not counted.
+/// Prints the notes of a group and of its rows, and why rows are not counted.
 fn notes(group: &Group) {
     if !group.published.note.is_empty() {
         output::line(&format!("  {}", group.published.note));
@@ -63,7 +64,7 @@ fn name(row: &Row) -> String {
     format!("{}, {}, {}", row.fact.device, row.fact.workload, row.fact.quantity)
 }
 
-/// The group's name, what its predicted rows come to, and its limit.
+/// The group's name, the errors of its predicted rows, and its limit.
 fn heading(group: &Group, is_judged: bool) -> String {
     let Summary { predicted, fitted, not_counted, disagreeing, mean, worst, median, .. } = group.summary();
     let FactGroup { name, limit, no_limit, measure, .. } = group.published;
@@ -80,7 +81,7 @@ fn heading(group: &Group, is_judged: bool) -> String {
     if disagreeing > 0 {
         parts.push(format!("{disagreeing} other than published"));
     }
-    let limit = said(*limit, unit);
+    let limit = limit_text(*limit, unit);
     if !limit.is_empty() {
         let verdict = match (is_judged, group.holds()) {
             (false, _) => "not judged",
@@ -95,11 +96,16 @@ fn heading(group: &Group, is_judged: bool) -> String {
 }
 
 /// A limit in words.
-fn said(limit: Limit, unit: &str) -> String {
+fn limit_text(limit: Limit, unit: &str) -> String {
     let parts = [("mean", limit.mean), ("median", limit.median), ("worst", limit.worst)];
-    let said = parts.iter().filter_map(|(what, value)| value.map(|value| format!("{what} {value} {unit}")));
-    let said = listed(said);
-    if limit.chosen_after_results { format!("{said}, chosen with the results known") } else { said }
+    let limit_text =
+        parts.iter().filter_map(|(what, value)| value.map(|value| format!("{what} {value} {unit}")));
+    let limit_text = listed(limit_text);
+    if limit.chosen_after_results {
+        format!("{limit_text}, chosen with the results known")
+    } else {
+        limit_text
+    }
 }
 
 fn line(row: &Row, measure: Measure) -> Vec<String> {
@@ -134,7 +140,7 @@ fn published(row: &Row) -> String {
     }
 }
 
-/// A number in its unit, with the digits that a reader compares.
+/// A number with its unit, rounded to a few significant digits.
 fn quantity(number: f64, unit: &str) -> String {
     let decimals = match number.abs() {
         size if size >= 1_000.0 || number.fract() == 0.0 => 0,
@@ -148,7 +154,7 @@ fn quantity(number: f64, unit: &str) -> String {
     }
 }
 
-/// What the paper published that coexec does not predict, and why.
+/// Prints the published numbers that coexec does not predict, and why.
 fn not_reproduced(report: &Report) {
     let rows = report.groups.iter().flat_map(|group| &group.rows);
     let lines: Vec<Vec<String>> = rows
@@ -167,7 +173,7 @@ fn not_reproduced(report: &Report) {
     }
 }
 
-/// One line a group of all papers, those that miss their limits first.
+/// Prints one line per group of all papers, those that miss their limits first.
 pub(super) fn totals(entries: &[PaperEntry]) {
     let groups = entries.iter().flat_map(|entry| entry.report.groups.iter().map(move |group| (entry, group)));
     let mut groups: Vec<(&PaperEntry, &Group)> =
@@ -186,13 +192,13 @@ fn total(PaperEntry { report, only, .. }: &PaperEntry, group: &Group) -> Vec<Str
     let FactGroup { name, limit, measure, .. } = group.published;
     let unit = measure.unit();
     let number = |value: Option<f64>| or_dash(value.map(|value| format!("{value:.1} {unit}")));
-    let said = said(*limit, unit);
-    let verdict = match (said.is_empty(), group.holds()) {
+    let limit_text = limit_text(*limit, unit);
+    let verdict = match (limit_text.is_empty(), group.holds()) {
         _ if only.is_some() => "not judged",
         (_, false) => "missed",
         (true, true) => "",
         (false, true) => "holds",
     };
     let (mean, worst) = (number(summary.mean), number(summary.worst));
-    row![report.paper.name(), name, summary.predicted, summary.fitted, mean, worst, said, verdict]
+    row![report.paper.name(), name, summary.predicted, summary.fitted, mean, worst, limit_text, verdict]
 }

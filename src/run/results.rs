@@ -1,4 +1,4 @@
-//! From raw repetitions to rows, figures and a verdict.
+//! Turns raw repetitions into rows and a verdict on their soundness.
 
 use coexec_fit::measure::runs::{Dispatch, ExecutedOn, Measurement, Repetition};
 use coexec_hw::execute::{Clock, Measured, NoiseFloor, Summary};
@@ -8,34 +8,35 @@ use serde::Serialize;
 
 use super::Candidate;
 
-/// A median below so many steps of the clock is rounded by more than a tenth.
+/// Least median in clock steps; rounding shifts a shorter one by more than a tenth.
 const LEAST_CLOCK_STEPS: f64 = 10.0;
-/// Share of the runs that may be meaningless before all of it is.
+/// Largest share of meaningless runs that leaves the others usable.
 const MOST_MEANINGLESS: f64 = 0.1;
 
-/// What a GPU alone is said to be timed by where it is the host's clock.
+/// Suffix of a GPU-only run that was timed by the host's clock.
 const HOST_TO_HOST: &str = ", host to host";
 
-/// A variant as it was measured, beside its prediction.
+/// A measured variant, with its prediction.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     /// Id in the file of runs.
     pub(super) run: String,
     /// The operator, or the workload.
     pub(super) what: String,
-    /// Where it ran.
+    /// Where the variant ran.
     pub(super) processor: String,
-    /// Whether the host's clock says what is measured, rather than events.
+    /// Whether times are from the host's clock rather than from device events.
     pub(super) is_by_host: bool,
-    /// Whether it is the plan of the scenario.
+    /// Whether this is the scenario's plan.
     pub(super) is_plan: bool,
-    /// Mechanism that was used, and memory.
+    /// Synchronisation mechanism used, if host and device both took part.
     pub(super) synchronisation: Option<String>,
+    /// Memory that held the shared data, if both took part.
     pub(super) memory: Option<&'static str>,
     pub(super) median_us: f64,
-    /// The same by the host's clock, from its call until it knows of the end.
+    /// Median by the host's clock, from the call until the host sees its end.
     pub(super) wall_us: f64,
-    /// From the first kernel's start to the last one's end, where events tell.
+    /// Median from the first kernel's start to the last kernel's end; none without device events.
     pub(super) kernels_us: Option<f64>,
     pub(super) ci95_us: [f64; 2],
     pub(super) spread_percent: f64,
@@ -45,13 +46,13 @@ pub(super) struct Row {
     pub(super) is_warm: bool,
     pub(super) verified_elements: usize,
     pub(super) predicted_us: Option<f64>,
-    /// What the prediction is off by, in percent of the measured time.
+    /// Error of the prediction, in percent of the measured time.
     pub(super) error_percent: Option<f64>,
-    /// Why the times say nothing, if so.
+    /// Why the times are meaningless, if they are.
     pub(super) meaningless: Option<String>,
 }
 
-/// What a measurement has in common with all others of the command.
+/// The context that all measurements of the command share.
 pub(super) struct Common<'a> {
     pub(super) network: &'a str,
     pub(super) fingerprint: &'a str,
@@ -60,7 +61,7 @@ pub(super) struct Common<'a> {
 }
 
 impl Row {
-    /// The row of run number `number`, and its measurement for the file.
+    /// The row of run `number`, and its measurement for the file of runs.
     pub(super) fn of(
         number: usize,
         candidate: &Candidate,
@@ -77,7 +78,7 @@ impl Row {
             |(number, (&measured_us, &outlier))| Repetition {
                 number: number as u32,
                 measured_us,
-                // Times that say nothing are kept, and in no median.
+                // Meaningless times are written, but marked so that no median includes them.
                 outlier: outlier || meaningless.is_some(),
             },
         );
@@ -112,14 +113,14 @@ impl Row {
         (row, measurement)
     }
 
-    /// Where it ran, and how a GPU alone was timed.
+    /// Where the variant ran, and for the GPU alone whether the host's clock timed it.
     pub(super) fn processor_and_clock(&self) -> String {
         let is_copied = self.is_by_host && self.processor == ExecutedOn::Gpu.to_string();
         format!("{}{}", self.processor, if is_copied { HOST_TO_HOST } else { "" })
     }
 }
 
-/// What is known of a run before its repetitions.
+/// The measurement of a run, without its repetitions.
 fn measurement(run: String, candidate: &Candidate, measured: &Measured, common: &Common<'_>) -> Measurement {
     let has_launch = matches!(candidate.ran, ExecutedOn::Gpu | ExecutedOn::Split { .. });
     let launch = measured.launch.filter(|_| has_launch);
@@ -139,23 +140,24 @@ fn measurement(run: String, candidate: &Candidate, measured: &Measured, common: 
     }
 }
 
-/// Why times say nothing, if so.
+/// Why times are meaningless, if they are: their median is too uncertain or too short for the clock.
 fn meaningless(summary: &Summary, common: &Common<'_>) -> Option<String> {
     let spread = summary.spread_percent();
     let least_us = LEAST_CLOCK_STEPS * common.noise.clock_ns / 1e3;
     if spread.is_nan() || spread > common.max_spread {
         Some(format!(
-            "its median is known to +-{spread:.1} % only, expected at most {} % (--max-spread)",
+            "its median is only known to +-{spread:.1} %, expected at most {} % (--max-spread)",
             common.max_spread
         ))
     } else if summary.median_us < least_us {
-        Some(format!("it takes less than {least_us:.2} us, which the clock cannot tell apart"))
+        Some(format!("it takes less than {least_us:.2} us, too short for the clock's resolution"))
     } else {
         None
     }
 }
 
-/// Why all of it says nothing, if so: the plan does, or too many others.
+/// Why the whole measurement is unsound, if it is: the plan's times are meaningless, or too many
+/// others.
 pub(super) fn verdict(rows: &[Row]) -> Option<String> {
     let unsound: Vec<&Row> = rows.iter().filter(|row| row.meaningless.is_some()).collect();
     let plan = unsound.iter().find(|row| row.is_plan);
@@ -164,5 +166,5 @@ pub(super) fn verdict(rows: &[Row]) -> Option<String> {
         unsound.first().filter(|_| many)
     })?;
     let reason = worst.meaningless.as_deref().unwrap_or_default();
-    Some(format!("{} of {} runs say nothing; of {}, {reason}", unsound.len(), rows.len(), worst.run))
+    Some(format!("{} of {} runs are meaningless; {}: {reason}", unsound.len(), rows.len(), worst.run))
 }

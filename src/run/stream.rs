@@ -1,4 +1,4 @@
-//! Batches that follow each other: what they took beside what is predicted.
+//! Streamed batches: measured period and latency, compared with the prediction.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::output::record;
 
-/// How batches are to follow each other here.
+/// How batches are streamed on this machine.
 pub(super) fn streaming(pipeline: &Pipeline) -> Streaming {
     Streaming {
         depth: pipeline.depth,
@@ -18,14 +18,15 @@ pub(super) fn streaming(pipeline: &Pipeline) -> Streaming {
     }
 }
 
-/// What became of batches of `variant`, for a JSON document and in a sentence.
-pub(super) fn beside(
+/// The measured stream of `variant`, as a JSON record and as a sentence.
+pub(super) fn compared(
     streamed: &Streamed,
     pipeline: &Pipeline,
     scenario: &Scenario,
     variant: &Variant,
 ) -> (impl Serialize + use<>, String) {
-    // A program gives its operators to the processors itself: that is measured.
+    // Here the program itself dispatches operators to processors, and that time is measured: none is
+    // added.
     let own = Pipeline { dispatch_us: None, ..pipeline.clone() };
     let predicted = scenario.simulator().stream(&variant.stages, &variant.plan, &own).ok();
     let predicted_period_us = predicted.map(|stream| stream.period.as_micros());
@@ -44,10 +45,9 @@ pub(super) fn beside(
     let record = record!(Stream {
         /// Batches in flight at once, at most.
         depth,
-        /// What the host does for each before its first operator, which time stands for that
-        /// passes.
+        /// The host's work for each batch before its first operator, emulated by waiting.
         host_gap_us: pipeline.host_gap_us.value,
-        /// Batches that count.
+        /// Batches that were timed.
         batches: streamed.periods_us.len(),
         /// From the end of one batch to the end of the next, on average.
         period_us,
@@ -55,7 +55,7 @@ pub(super) fn beside(
         /// From the start of the host's work for a batch to its last result, on average.
         batch_latency_us,
         predicted_period_us,
-        /// Of the prediction; positive where it is too long.
+        /// Error of the predicted period; positive if it is too long.
         error_percent,
         verified_elements: streamed.verified_elements,
     });

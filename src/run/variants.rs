@@ -1,4 +1,4 @@
-//! What is measured of a scenario, and what is predicted of it.
+//! The variants of a scenario to measure, with their predictions.
 
 use std::collections::HashSet;
 
@@ -15,27 +15,27 @@ use coexec_sim::{
 use crate::output::distinct;
 use crate::{Result, applications, language};
 
-/// A variant with what is known of it before it ran.
+/// A variant and its prediction, before it is measured.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) variant: Variant,
-    /// Where it runs, in the words of a file of runs.
+    /// Where the variant runs, as written in a file of runs.
     pub(super) ran: ExecutedOn,
-    /// The operator, where it is a single one.
+    /// The operator, if the variant is a single one.
     pub(super) operator: Option<(String, Layer)>,
-    /// Whether it is the plan of the scenario.
+    /// Whether this is the scenario's plan.
     pub(super) is_plan: bool,
     pub(super) predicted_us: Option<f64>,
 }
 
 impl Candidate {
-    /// What runs: the operator, or all of `network`.
+    /// Name of what runs: the operator, or `network`.
     pub(super) fn what(&self, network: &str) -> String {
         self.operator.as_ref().map_or(network, |(name, _)| name).to_owned()
     }
 }
 
-/// Which processors variants may use.
+/// The processors that variants may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Processors {
     pub(super) cpu: bool,
@@ -43,21 +43,21 @@ pub(super) struct Processors {
 }
 
 /// Makes the variants of a scenario.
-pub(super) struct Maker<'a> {
+pub(super) struct VariantMaker<'a> {
     pub(super) scenario: &'a Scenario,
-    /// Core sets that compute operators alone.
+    /// Core sets on which operators are timed alone.
     pub(super) cores: Vec<CoreSet>,
     pub(super) processors: Processors,
-    /// Cuts of each single operator, evenly spaced.
+    /// Number of evenly spaced cuts of each single operator.
     pub(super) splits: u32,
     /// Name of the plan's file.
     pub(super) plan_name: String,
-    /// Whether the profile tells times; otherwise nothing is searched for or predicted.
+    /// Whether the profile has times; otherwise nothing is searched for or predicted.
     pub(super) predicts: bool,
 }
 
 impl Processors {
-    /// Those that a search, or a plan in a file, may use.
+    /// The processors that the plan of a file uses, or that a search may use.
     pub(super) fn of(scenario: &Scenario, plan: Option<&Plan>) -> Self {
         let strategy = scenario.options.strategy;
         let uses_gpu = |placement: &Placement| placement.uses(ProcessorKind::Gpu);
@@ -69,9 +69,9 @@ impl Processors {
     }
 }
 
-impl Maker<'_> {
-    /// Groups of variants: the workload as a whole, then each operator alone; of a set of
-    /// operators, each alone. `plan` is what a file says, if any.
+impl VariantMaker<'_> {
+    /// Groups of variants: the workload as a whole, then each operator alone; for a set of operators,
+    /// one group each. `plan` is that of a file, if any.
     pub(super) fn groups(&self, plan: Option<&Plan>) -> Result<Vec<Vec<Candidate>>> {
         let scenario = self.scenario;
         match &scenario.workload {
@@ -79,10 +79,10 @@ impl Maker<'_> {
             Workload::Applications(_) => Err(applications::not_run(&scenario.name)),
             Workload::Set(operators) => operators
                 .iter()
-                .map(|operator| self.whole(std::slice::from_ref(operator), None, Measure::Operators))
+                .map(|operator| self.workload_group(std::slice::from_ref(operator), None, Measure::Operators))
                 .collect(),
             Workload::Model(stages) => {
-                let mut groups = vec![self.whole(stages, plan, scenario.measure)?];
+                let mut groups = vec![self.workload_group(stages, plan, scenario.measure)?];
                 let placements = groups[0]
                     .first()
                     .map_or(Vec::new(), |candidate| candidate.variant.plan.placements.clone());
@@ -94,11 +94,16 @@ impl Maker<'_> {
         }
     }
 
-    /// The plan, and each processor alone. Of a single operator, every core set.
-    fn whole(&self, stages: &[Stage], plan: Option<&Plan>, measure: Measure) -> Result<Vec<Candidate>> {
+    /// The plan, and each processor alone; for a single operator, also cuts and every core set.
+    fn workload_group(
+        &self,
+        stages: &[Stage],
+        plan: Option<&Plan>,
+        measure: Measure,
+    ) -> Result<Vec<Candidate>> {
         let scenario = self.scenario;
         let mut simulator = Simulator::new(&scenario.device, scenario.library);
-        // Operators alone are chosen by what the host's clock will show.
+        // For a single operator, the plan is chosen by the time that the host's clock will measure.
         simulator = match (measure, stages) {
             (Measure::Operators, [_]) => simulator.from_the_call(),
             _ => simulator.measuring(measure),
@@ -110,20 +115,20 @@ impl Maker<'_> {
         };
         let mut plans = Vec::from_iter(plan.clone());
         if self.processors.gpu {
-            plans.push(self.everywhere(stages, Placement::GPU));
+            plans.push(self.uniform_plan(stages, Placement::GPU));
         }
         if let [stage] = stages {
-            plans.extend(self.cuts(stage).map(|cut| self.everywhere(stages, cut)));
+            plans.extend(self.cuts(stage).map(|cut| self.uniform_plan(stages, cut)));
         }
         if self.processors.cpu && (stages.len() == 1 || !self.predicts) {
-            plans.extend(self.cores.iter().map(|&cores| self.everywhere(stages, Placement::cpu(cores))));
+            plans.extend(self.cores.iter().map(|&cores| self.uniform_plan(stages, Placement::cpu(cores))));
         } else if self.processors.cpu {
             let options = SearchOptions {
                 strategy: Strategy::CpuOnly,
                 core_sets: self.cores.clone(),
                 ..scenario.options.clone()
             };
-            // Not every operator has a kernel on the CPU model; then there is no such plan.
+            // Without a CPU kernel for every operator there is no such plan.
             plans.extend(explore::explore(&mut simulator, stages, &options).ok().map(|answer| answer.plan));
         }
         let mut group = self.group(&mut simulator, stages, plans, measure);
@@ -133,7 +138,7 @@ impl Maker<'_> {
         Ok(group)
     }
 
-    /// The variants that run these plans, each once.
+    /// The variants that run these plans, without duplicates.
     fn group(
         &self,
         simulator: &mut Simulator<'_>,
@@ -155,12 +160,12 @@ impl Maker<'_> {
             Candidate { variant, ran, operator: operator.clone(), is_plan: false, predicted_us }
         };
         let mut group: Vec<Candidate> = distinct(plans).into_iter().map(candidate).collect();
-        let by_host = group.iter().find_map(|candidate| self.by_host(candidate, simulator));
+        let by_host = group.iter().find_map(|candidate| self.timed_by_host(candidate, simulator));
         group.extend(by_host);
         group
     }
 
-    /// Each distinct operator alone: on each processor, and cut as the plan cuts it.
+    /// One group for each distinct operator: on each processor alone, and cut as in the plan.
     fn operators(&self, stages: &[Stage], placements: &[Placement]) -> Vec<Vec<Candidate>> {
         let scenario = self.scenario;
         let mut simulator = Simulator::new(&scenario.device, scenario.library).from_the_call();
@@ -176,14 +181,14 @@ impl Maker<'_> {
             let gpu = self.processors.gpu.then_some(Placement::GPU);
             let cpu = self.cores.iter().filter(|_| self.processors.cpu).map(|&cores| Placement::cpu(cores));
             let placements = cut.into_iter().chain(gpu).chain(cpu);
-            let plans = placements.map(|placement| self.everywhere(&alone, placement)).collect();
+            let plans = placements.map(|placement| self.uniform_plan(&alone, placement)).collect();
             groups.push(self.group(&mut simulator, &alone, plans, Measure::Operators));
         }
         groups
     }
 
-    /// Cuts of an operator between the GPU and each core set along what the strategy cuts,
-    /// evenly spaced and, of channels, at whole slices.
+    /// Evenly spaced cuts of an operator between the GPU and each core set, along the axes that the
+    /// strategy cuts, at multiples of the axis's unit (whole slices of channels).
     fn cuts(&self, stage: &Stage) -> impl Iterator<Item = Placement> {
         let operator = &stage.layer.operator;
         let strategy = self.scenario.options.strategy;
@@ -195,27 +200,27 @@ impl Maker<'_> {
         let axes = [(Axis::Channels, channels), (Axis::Height, rows)];
         axes.into_iter().flat_map(move |(axis, all)| {
             let all = all.unwrap_or(0);
-            self.places(all, axis.unit()).flat_map(move |first| {
+            self.evenly_spaced(all, axis.unit()).flat_map(move |first| {
                 let extents = [first, all - first];
                 self.cores.iter().map(move |&cores| Placement::cpu_and_gpu(axis, cores, extents))
             })
         })
     }
 
-    /// Evenly spaced multiples of `unit` inside `all`.
-    fn places(&self, all: u32, unit: u32) -> impl Iterator<Item = u32> {
+    /// Evenly spaced multiples of `unit` between 0 and `all`, both excluded.
+    fn evenly_spaced(&self, all: u32, unit: u32) -> impl Iterator<Item = u32> {
         let count = self.splits;
         (1..=count)
             .map(move |cut| (u64::from(all / unit) * u64::from(cut) / u64::from(count + 1)) as u32 * unit)
             .filter(move |&place| place > 0 && place < all)
     }
 
-    fn everywhere(&self, stages: &[Stage], placement: Placement) -> Plan {
+    fn uniform_plan(&self, stages: &[Stage], placement: Placement) -> Plan {
         Plan::new(self.scenario.options.synchronisation, vec![placement; stages.len()])
     }
 
-    /// What the profile predicts: of a single operator on one processor its kernel's time,
-    /// as calibration takes it; otherwise what the simulator says.
+    /// The predicted time in microseconds: for a single operator on one processor that of its kernel,
+    /// as in calibration; otherwise the simulated latency.
     fn predicted(&self, simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) -> Option<f64> {
         let device = &self.scenario.device;
         match (stages, plan.placements.first().and_then(Placement::only)) {
@@ -235,9 +240,9 @@ impl Maker<'_> {
         ran.unwrap_or_else(|| ExecutedOn::Plan(self.plan_name.clone()))
     }
 
-    /// A single operator on the GPU alone as the host sees it, its copies included; none of
-    /// other candidates, or where the host is asked already. What cuts are compared with.
-    fn by_host(&self, candidate: &Candidate, simulator: &mut Simulator<'_>) -> Option<Candidate> {
+    /// The same operator on the GPU alone, timed by the host's clock with its copies included: the
+    /// baseline of cuts. None if the candidate is anything else, or already timed by the host.
+    fn timed_by_host(&self, candidate: &Candidate, simulator: &mut Simulator<'_>) -> Option<Candidate> {
         let is_alone = candidate.operator.is_some() && candidate.ran == ExecutedOn::Gpu;
         if !is_alone || candidate.variant.clock == Clock::Host {
             return None;

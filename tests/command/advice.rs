@@ -1,8 +1,8 @@
-//! Which plan `explore` advises where a profile's times are off.
+//! The plan that `explore` advises, given a profile's errors.
 
 use crate::{coexec, words};
 
-/// A network that hardly any cut makes faster, beside one that cuts make much faster.
+/// A network that cuts hardly speed up, and one that they speed up a lot.
 const UNSURE: &str = "explore resnet50 --device jetson-agx-orin --effort quick";
 const SURE: &str = "explore inception-v3 --device pixel4 --effort quick";
 

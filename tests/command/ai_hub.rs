@@ -1,4 +1,4 @@
-//! Whole networks on the units of a chip: `--format ai-hub` on the bundled measurements.
+//! Whole networks on the processors of a chip: `--format ai-hub` with the bundled measurements.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn validate_prints_a_group_a_unit_and_format_with_rank_and_roofline_beside() {
     let document = in_project(&format!("{VALIDATE} --format ai-hub --json")).json();
     let groups = document["groups"].as_array().unwrap();
     let of = |name: &str| groups.iter().find(|group| group["name"] == name).unwrap();
-    // All on the GPU were measured as floating point.
+    // All GPU measurements are in floating point.
     assert_eq!(of("gpu/end_to_end/float")["n"], 2);
     let unpredicted = document["unpredicted"].as_array().unwrap().len();
     let predicted: u64 = groups.iter().map(|group| group["n"].as_u64().unwrap()).sum();
@@ -51,7 +51,7 @@ fn a_chip_that_is_not_there_and_a_table_that_is_none_are_refused() {
     let other = VALIDATE.replace("column 8gen3", "column 9gen9");
     in_project(&other).assert_refused(&["--device-column", "9gen9", "8elite, 8gen1, 8gen2, 8gen3"]);
     let none = VALIDATE.replace(" --device-column 8gen3", "");
-    in_project(&none).assert_refused(&["--device-column", "8gen3 of ai-hub"]);
+    in_project(&none).assert_refused(&["--device-column", "8gen3 for ai-hub"]);
     let folder = tempfile::tempdir().unwrap();
     let line = "validate --profile snapdragon-8gen3 --runs . --format ai-hub --device-column 8gen3";
     coexec_in(folder.path(), words(line)).assert_refused(&["measurements.csv"]);

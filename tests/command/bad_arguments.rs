@@ -1,4 +1,4 @@
-//! Arguments that cannot be: refused with status 1, without touching a file.
+//! Invalid arguments are refused with status 1, without touching a file.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +9,8 @@ fn refused(line: &str, expected: &[&str]) {
     coexec(words(line)).assert_refused(expected);
 }
 
-/// Asserts that `line` is refused in a folder with one file, `old`, and leaves it
-/// the only file, as it was.
+/// Asserts that `line` is refused in a folder whose only file is `old`, and leaves
+/// the folder unchanged.
 fn leaves_the_folder_alone(line: &str, expected: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("old"), "old").unwrap();
@@ -103,7 +103,7 @@ fn what_the_parser_refuses_has_the_same_status() {
         "calibrate --base pixel4 --runs runs.csv --out a.toml --date yesterday",
         "calibrate --base pixel4 --runs runs.csv --out a.toml --date 2026-02-29",
         "probe --out a.toml --date 2026-1-1",
-        // A plan says all this; silence would hide that the option does nothing.
+        // A plan sets all of these; accepting the option would hide that it has no effect.
         "simulate vit-b32-fc1 --plan plan.toml --objective energy",
         "schema profiles",
     ] {
@@ -148,7 +148,7 @@ fn a_kind_that_is_left_out_is_asked_for_by_name() {
 #[test]
 fn a_set_of_operators_has_no_one_plan() {
     refused("simulate codl-conv", &["codl-conv is a set of 171 single operators"]);
-    leaves_the_folder_alone("explore codl-conv --threads 1 --out old", &["no one plan or timeline"]);
+    leaves_the_folder_alone("explore codl-conv --threads 1 --out old", &["no single plan or timeline"]);
     refused("explore codl-conv --strategy gpu-only", &["strategy gpu-only does not apply"]);
 }
 

@@ -1,4 +1,4 @@
-//! Scenario and profile files that cannot be: refused with file, line and key.
+//! Invalid scenario and profile files are refused with file, line and key.
 
 use std::fs::{self, File};
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use crate::{Outcome, coexec_in, words};
 
 const PIXEL4: &str = include_str!("../../device-profiles/pixel4.toml");
 
-/// Runs `explore` on a scenario, or on a profile, of that content; a plan that
-/// lies there already must stay.
+/// Runs `explore` on a scenario, or on a profile, with that content; an existing
+/// plan file must stay unchanged.
 fn explore(content: &[u8], is_profile: bool) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("bad.toml"), content).unwrap();
@@ -22,7 +22,7 @@ fn explore(content: &[u8], is_profile: bool) -> Outcome {
     outcome
 }
 
-/// The Pixel 4's profile with `from` written as `to`, refused at that line.
+/// Asserts that the Pixel 4's profile with `from` replaced by `to` is refused at that line.
 fn profile_refused(from: &str, to: &str, expected: &[&str]) {
     let at = PIXEL4.find(from).unwrap();
     let line = PIXEL4[..at].matches('\n').count() + 1;
@@ -129,7 +129,7 @@ fn what_cannot_be_read_is_named() {
     }
 }
 
-/// A scenario of those operators, one a line, refused.
+/// Asserts that a scenario of those operators, one per line, is refused.
 fn scenario_refused(operators: &[&str], expected: &[&str]) {
     let mut text = "title = \"bad\"\n".to_owned();
     for operator in operators {

@@ -1,4 +1,4 @@
-//! Plans that do not fit their workload or device: refused with line and key.
+//! Plans that do not fit their workload or device are refused with line and key.
 
 use std::fs;
 

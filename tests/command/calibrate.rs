@@ -1,5 +1,5 @@
-//! `calibrate` and `validate`, on runs that the model itself made for a phone a
-//! little different from the base.
+//! `calibrate` and `validate` on synthetic runs, which the model predicts for a
+//! phone slightly different from the base.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,8 +14,8 @@ use crate::{Outcome, coexec_in, words};
 
 const HEADER: &str = "model,operation,feature,phone|gpu|float,phone|gpu|kernel\n";
 
-/// Rows of three networks: convolutions, depthwise ones, a mean and a fully
-/// connected layer, without their times.
+/// Rows of three networks, without times: convolutions, depthwise convolutions, a mean and
+/// a fully connected layer.
 fn rows() -> Vec<(String, &'static str, String, &'static str)> {
     let mut rows = Vec::new();
     for (number, side) in [28, 14, 56].into_iter().enumerate() {
@@ -37,7 +37,7 @@ fn rows() -> Vec<(String, &'static str, String, &'static str)> {
     rows
 }
 
-/// A table of [`rows`] with `time` of each, by its index.
+/// A table of [`rows`], with `time` called with the index of each.
 pub(crate) fn table(time: impl Fn(usize) -> f64) -> String {
     let mut table = HEADER.to_owned();
     for (index, (network, operation, feature, kernel)) in rows().into_iter().enumerate() {
@@ -88,7 +88,8 @@ fn calibration_recovers_the_phone_that_made_the_runs() {
     };
     assert!(worst_mape(&validate("pixel4")) > 5.0);
     let report = calibrate(folder).json();
-    // Means of one trip count do not tell the steps of their reduction from the launch.
+    // Means with a single trip count do not separate the time of a reduction step from that of the
+    // launch.
     assert!(worst_mape(&validate("phone.toml")) < 2.0, "{}", validate("phone.toml"));
 
     let parameters = report["tables"][0]["parameters"].as_array().unwrap();
@@ -123,7 +124,7 @@ fn shapes_that_were_not_seen_have_figures_of_their_own() {
     let folder = folder.path();
     write_runs(folder);
     let all = fs::read_to_string(folder.join("runs/tflite_cnn_ops_gpu.csv")).unwrap();
-    // The layout the data set is published in.
+    // The layout in which the data set is published.
     let seen = folder.join("seen/dataset/cnn");
     fs::create_dir_all(&seen).unwrap();
     let kept: Vec<&str> = all.lines().filter(|line| !line.starts_with("network2")).collect();
@@ -137,7 +138,7 @@ fn shapes_that_were_not_seen_have_figures_of_their_own() {
     };
     assert_eq!((&group("gpu/conv2d/all")["n"], &group("gpu/conv2d/unseen")["n"]), (&60.into(), &20.into()));
     assert!(group("gpu/conv2d/unseen")["flops_linear_mape_percent"].as_f64().unwrap() > 0.0);
-    // A fully connected layer has no side: those of the third network were seen.
+    // A fully connected layer has no spatial size: the third network's was seen.
     assert!(group("gpu/fully_connected/unseen").is_null());
     let text = coexec_in(folder, words(line)).stdout;
     assert!(text.contains("gpu/depthwise_conv2d/unseen") && text.contains("worst groups first"), "{text}");

@@ -1,4 +1,4 @@
-//! `calibrate` and `validate` where the data hold CPU runs, too.
+//! `calibrate` and `validate` on data that also contain CPU runs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,8 +8,8 @@ use coexec_sim::device::profile::Profile;
 
 use crate::{coexec_in, words};
 
-/// Six networks of one convolution each, and their times on one and two cores:
-/// as long as the multiply-accumulates say, and half as long.
+/// Six networks of one convolution each, with times proportional to their
+/// multiply-accumulates on one core, and half of that on two.
 fn write_runs(folder: &Path) {
     let runs = folder.join("runs");
     fs::create_dir(&runs).unwrap();

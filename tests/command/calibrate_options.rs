@@ -1,5 +1,5 @@
-//! What `calibrate` can be told: the prior, how many runs it sees, what else it
-//! writes; and what an interrupted one leaves behind.
+//! Options of `calibrate`: the prior, the number of runs, additional files; and what
+//! an interrupted fit leaves behind.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn a_prior_from_hardware_or_other_phones_fits_and_is_named_in_the_profile() {
         .assert_refused(&["did you mean \"hardware\"?", "base, hardware, "]);
     coexec_in(folder.path(), words(CALIBRATE).chain(["--prior", "base,hardware"]))
         .assert_refused(&["--prior base,hardware", "alone"]);
-    // The OnePlus 11's profile does not say what its GPU can do in a cycle.
+    // The OnePlus 11's profile does not state its GPU's operations per cycle.
     let line = CALIBRATE.replace("pixel4", "oneplus11");
     coexec_in(folder.path(), words(&line).chain(["--prior", "hardware"]))
         .assert_refused(&["under [gpu]", "--prior base"]);
@@ -77,8 +77,8 @@ fn a_learning_curve_needs_networks_to_keep_out() {
     let folder = tempfile::tempdir().unwrap();
     write_runs(folder.path());
     let line = words(CALIBRATE).chain(["--learning-curve", "curve.csv"]);
-    coexec_in(folder.path(), line).assert_refused(&["keeps 20 networks out"]);
-    // Each row in a network of its own: enough of them.
+    coexec_in(folder.path(), line).assert_refused(&["holds out 20 networks"]);
+    // Each row is its own network, so that there are enough networks.
     let path = folder.path().join("runs/tflite_cnn_ops_gpu.csv");
     let table = fs::read_to_string(&path).unwrap();
     let renamed = table.lines().enumerate().map(|(index, line)| match line.split_once(',') {
@@ -96,8 +96,8 @@ fn a_learning_curve_needs_networks_to_keep_out() {
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
 }
 
-/// Nothing is written before the fit is done, and then each file under a temporary
-/// name that is renamed at once; so an interrupted fit leaves none.
+/// Nothing is written before the fit is done, and then each file is written under a
+/// temporary name and renamed; so an interrupted fit leaves no file.
 #[cfg(unix)]
 #[test]
 fn an_interrupted_calibration_leaves_the_old_profile_and_no_other_file() {
@@ -105,7 +105,7 @@ fn an_interrupted_calibration_leaves_the_old_profile_and_no_other_file() {
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, Stdio};
 
-    /// Number of the signal that ends a process. Ctrl-C's own is ignored where tests run in
+    /// Number of the signal that terminates a process. SIGINT would be ignored if tests run in
     /// the background of a shell.
     const SIGTERM: i32 = 15;
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ fn an_interrupted_calibration_leaves_the_old_profile_and_no_other_file() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The first step that is told of: the fit has several to go.
+    // The first progress message: the fit has several steps left.
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.starts_with("GPU: ") {

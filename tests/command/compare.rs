@@ -1,10 +1,10 @@
-//! `compare`: strategies side by side on models and devices.
+//! `compare`: strategies on many models and devices.
 
 use serde_json::Value;
 
 use crate::{coexec, coexec_in, words};
 
-/// What each row's strategies cost, by name.
+/// The cost of each strategy in each row, by name.
 fn costs(row: &Value) -> Vec<(&str, f64)> {
     let outcomes = row["outcomes"].as_array().unwrap();
     outcomes
@@ -65,7 +65,7 @@ fn a_gain_below_the_limit_is_status_2() {
 #[test]
 fn what_cannot_be_compared_is_refused() {
     coexec(words("compare codl-conv --devices pixel4"))
-        .assert_refused(&["is no model", "applications by itself"]);
+        .assert_refused(&["is not a model", "applications by itself"]);
     for option in [
         "--check",
         "--baseline epew",
@@ -77,7 +77,7 @@ fn what_cannot_be_compared_is_refused() {
     ] {
         let name = option.split(' ').next().unwrap_or_default();
         coexec(words(&format!("compare qwen2.5-0.5b --devices pixel4 {option}")))
-            .assert_refused(&[name, "not for language models"]);
+            .assert_refused(&[name, "the strategy of a language model is"]);
     }
     coexec(words("compare vgg16 --devices pixle4")).assert_refused(&["no device profile"]);
     coexec(words("compare vgg16 --baseline optimal")).assert_refused(&["nothing over itself"]);
@@ -103,7 +103,7 @@ fn devices_are_ranked_by_what_a_language_model_takes() {
     {
         assert!(told.contains(expected), "{expected}: {told}");
     }
-    // 4 GB of weights are more than an iPhone 7 has, however fast it would be.
+    // 4 GB of weights exceed the memory of an iPhone 7, however fast it would be.
     let told = coexec(words("compare llama3-8b --devices iphone7,galaxy-s10,pixel4")).stdout;
     assert!(told.contains("cannot hold the model: llama3-8b on iphone7"), "{told}");
     assert!(told.contains("galaxy-s10 ~ pixel4\n"), "{told}");
@@ -124,7 +124,7 @@ fn rows_have_intervals_and_say_which_order_is_not_sure() {
     let told = coexec(words(line)).stdout;
     let expected = [
         "% ~",
-        "is not sure",
+        "not sure which is faster",
         "oneplus11 < pixel4 ~ galaxy-s10",
         "GPU measured (off by",
         "Verify on the device",

@@ -1,10 +1,10 @@
-//! What a delegate does with a graph, as the command tells it.
+//! Partitions of delegates, as printed by the command.
 
 use std::fs;
 
 use crate::{coexec_in, latency_ps, words};
 
-/// A normalisation that no GPU delegate of TFLite takes, between two convolutions and one.
+/// A normalisation that TFLite's GPU delegate does not support, after two convolutions and before one.
 const NETWORK: &str = "\
 title = \"a normalisation between convolutions\"
 device = \"pixel4\"

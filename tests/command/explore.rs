@@ -1,4 +1,4 @@
-//! `explore` answers: the best plan, the baselines, and why.
+//! Answers of `explore`: the best plan, the baselines, and the reasons.
 
 use crate::{DEVICES, coexec, latency_ps, words};
 
@@ -35,12 +35,12 @@ fn every_bundled_scenario_and_network_is_answered() {
     let names = listing["scenarios"].as_array().unwrap();
     assert!(names.len() > 15);
     for name in names.iter().filter_map(|entry| entry["name"].as_str()) {
-        // The sets of thousands of operators are the sweep's business.
+        // Sets of thousands of operators are tested elsewhere.
         if name.starts_with("epew-") {
             continue;
         }
         let refused = coexec(words(&format!("explore {name} --step 64 --threads 1 --json")));
-        // A language model has no such search.
+        // Language models have no search over operators.
         let is_refused = refused.status == 1 && refused.stderr.contains("--threads is of");
         let outcome = if is_refused { coexec(words(&format!("explore {name} --json"))) } else { refused };
         assert_eq!(outcome.json()["scenario"], name);

@@ -1,4 +1,4 @@
-//! What nobody measured is said to be not known, and never to be of no use.
+//! Unmeasured times are reported as not known, never as unprofitable.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::{coexec, coexec_in, words};
 /// Data types of scenarios.
 const FORMATS: [&str; 7] = ["f32", "f16", "i8", "i8-dynamic", "i4-dynamic", "w8a16", "w4a16"];
 
-/// Devices whose host has no rates of XNNPACK in 8 bits: no Arm cores.
+/// Devices without XNNPACK rates in 8 bits, as their host has no Arm cores.
 const WITHOUT_ARM: [&str; 3] = ["h200", "tpu-v4", "xeon-pocl"];
 
 fn devices() -> Vec<Value> {
@@ -32,7 +32,7 @@ fn every_device_says_of_every_format_and_processor_what_its_times_rest_on() {
             assert!(is_word(&format["gpu"]) && is_word(&format["npu"]), "{device}");
         }
         let name = device["name"].as_str().unwrap();
-        // Phones have rates of XNNPACK in 32 bits, and in 8 by them.
+        // Phones have XNNPACK rates in 32 bits, and 8-bit rates derived from them.
         for (format, is_known) in formats.iter().zip([true, true, false, true, true, true, false, false]) {
             let xnnpack = format["cpu"].as_array().unwrap().iter().find(|library| library[0] == "xnnpack");
             let is_open = xnnpack.is_none_or(|xnnpack| xnnpack[1] == "not-known");
@@ -61,7 +61,7 @@ fn no_answer_judges_plans_of_a_processor_that_is_not_known() {
                 coexec_in(folder.path(), words(&(line + " --json"))),
             );
             if table.status != 0 {
-                // No processor has a time: a refusal says why, and there is no table.
+                // No processor has a time: the command refuses with the reason instead of a table.
                 table.assert_refused(&[]);
                 continue;
             }
@@ -71,9 +71,9 @@ fn no_answer_judges_plans_of_a_processor_that_is_not_known() {
                 let processor = entry["processor"].as_str().unwrap();
                 let label = processor.to_uppercase();
                 let is_open = entry.get("missing").is_some();
-                // Columns are as wide as their cells.
+                // Columns are only as wide as their cells.
                 let squeezed = table.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-                let told = table.stdout.contains(&format!("{label}: not known for"));
+                let told = table.stdout.contains(&format!("{label}: times not known for"));
                 let row = squeezed.contains(&format!("{processor}-only not known"));
                 assert_eq!([told, row], [is_open; 2], "{name} {format}: {}", table.stdout);
                 assert_eq!(is_open, entry["basis"] == "not-known", "{name} {format}");
@@ -119,7 +119,7 @@ fn what_is_simulated_says_which_processors_could_not_be_chosen() {
     fs::write(folder.path().join("f16.toml"), text).unwrap();
     let line = "simulate f16.toml --device galaxy-s10";
     let outcome = coexec_in(folder.path(), words(line));
-    assert!(outcome.stdout.contains("CPU: not known for 2 of 2 operators"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("CPU: times not known for 2 of 2 operators"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("cpu.cluster.xnnpack_f16"), "{}", outcome.stdout);
     let document = coexec_in(folder.path(), words(&format!("{line} --json"))).json();
     assert_eq!(document["known"][0]["basis"], "not-known");

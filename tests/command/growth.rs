@@ -1,4 +1,4 @@
-//! Inputs that once took too long, or too much: what they take grows with their size.
+//! Inputs whose cost was once quadratic: time and memory grow linearly with their size.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::{coexec, coexec_in, words};
 
-/// The least time of three runs.
+/// The shortest time of three runs.
 fn seconds(folder: &Path, line: &str) -> f64 {
     let run = || {
         let start = Instant::now();
@@ -17,8 +17,9 @@ fn seconds(folder: &Path, line: &str) -> f64 {
     (0..3).map(|_| run()).fold(f64::INFINITY, f64::min)
 }
 
-/// That ten times the input takes at most so many times as long. What grew with the square took 60 times as
-/// long and more; what grows as it should takes less than ten times, as the command has to start.
+/// Asserts that ten times the input takes at most `MOST` times as long. Quadratic growth took at least
+/// 60 times as long; linear growth takes less than ten times as long, as starting the command takes
+/// constant time.
 fn assert_grows(line: &str, write: impl Fn(&Path, usize), size: usize) {
     const MOST: f64 = 30.0;
     let times = [size, 10 * size].map(|size| {

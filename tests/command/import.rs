@@ -1,4 +1,4 @@
-//! `coexec import`: models of other tools as scenarios.
+//! `coexec import`: model files as scenarios.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::{coexec_in, latency_ps, words};
 /// A network that TensorFlow converted (`import/tests/inputs/README.md`).
 const TINY: &[u8] = include_bytes!("../../import/tests/inputs/tiny.tflite");
 
-/// An ONNX model of one node: a field 7 (the graph) with a node of that kind, which reads
+/// An ONNX model with one node: field 7 (the graph) has a node of that kind, which reads
 /// the input `x` of 1x4 elements and writes the output `y`.
 fn onnx(kind: &str) -> Vec<u8> {
     let field = |number: u8, content: &[u8]| [&[number << 3 | 2, content.len() as u8], content].concat();

@@ -1,4 +1,4 @@
-//! The library gives the command's number for the command's question.
+//! The library returns the same number as the command.
 
 use coexec_sim::explore::{Explorer, RandomSearch};
 use coexec_sim::{Scenario, Strategy};

@@ -1,4 +1,4 @@
-//! Results of LiteRT's tools: read, validated, and fitted to.
+//! Results of LiteRT's tools are read, validated and fitted to.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,8 @@ use coexec_sim::Profile;
 
 use crate::{coexec_in, words};
 
-/// What `litert-benchmark` of ai-edge-litert 2.3.0 writes of the test network, with other times and threads.
+/// Output of `litert-benchmark` (ai-edge-litert 2.3.0) for the test network, with the given times and
+/// threads.
 fn result(threads: u32, median_ms: f64) -> String {
     format!(
         r#"{{"model": "/data/tiny.tflite", "model_size_mb": 0.02, "accelerators": ["CPU"], "signature": "<placeholder signature>",
@@ -17,7 +18,7 @@ fn result(threads: u32, median_ms: f64) -> String {
     )
 }
 
-/// What `benchmark_model` prints, without its other options.
+/// Output of `benchmark_model`, shortened.
 fn text(gpu: u32, micros: f64) -> String {
     format!(
         "STARTING!\nLog parameter values verbosely: [0]\nMin num runs: [50]\nNum threads: [2]\nGraph: [/data/local/tmp/tiny.tflite]\n\

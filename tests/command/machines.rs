@@ -1,4 +1,4 @@
-//! The machines that were probed: what their bundled profiles and runs hold.
+//! The bundled profiles and runs of probed machines.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use coexec_sim::device::profile::Profile;
 
 use crate::{coexec, words};
 
-/// Layers kept out of the fit: MAPE in percent, the most, and the least share within 10 %.
+/// For held-out layers: the largest MAPE, and the least share within 10 %, both in percent.
 const MOST_PERCENT: f64 = 10.0;
 const LEAST_WITHIN_PERCENT: f64 = 85.0;
-/// The same share of layers on a machine whose cores other guests use, too.
+/// Least fraction of layers within 10 % on a machine whose cores are shared with other guests.
 const LEAST_CLOSE_ON_A_SHARED_MACHINE: f64 = 0.8;
-/// Least of the best speedup that choosing by prediction reaches: `EPEW'25`.
+/// Least percentage of the best speedup that choosing by prediction reaches, as in `EPEW'25`.
 const LEAST_REACHED_PERCENT: f64 = 94.0;
 
 fn runs(name: &str) -> String {

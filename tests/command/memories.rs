@@ -1,4 +1,4 @@
-//! Memories that are not shared by max-min alone: interference, and a GPU's own.
+//! Memories beyond max-min fair sharing: interference, and a GPU with its own memory.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{coexec_in, latency_ps, words};
 
-/// Entries that slow the CPU and the GPU where both move bytes.
+/// Interference entries that slow the CPU and the GPU while both move bytes.
 const INTERFERENCE: &str = "
 [[memory.interference]]
 client = \"cpu\"
@@ -27,7 +27,7 @@ crowded_gbps = 10.0
 crowded_slowdown_factor = 1.4
 ";
 
-/// Memory behind a link of 16 GB/s either way.
+/// A GPU memory behind a link of 16 GB/s in either direction.
 const OWN_MEMORY: &str = "
 [gpu.memory]
 source = \"made up\"
@@ -76,7 +76,7 @@ fn what_crosses_the_link_of_a_gpu_is_told() {
     let document = simulate(folder.path(), "device.toml --strategy gpu-only");
     let gpu = &document["prediction"]["processors"][0];
     assert_eq!(gpu["processor"], "gpu");
-    // 50 tokens of 768 features go there, of 3072 come back.
+    // 50 tokens of 768 features are copied to the GPU, 50 of 3072 back.
     assert_eq!(gpu["transfers"]["bytes"].as_u64(), Some(50 * (768 + 3072) * 4));
     let text =
         coexec_in(folder.path(), words("simulate vit-b32-fc1 --device device.toml --strategy gpu-only"));

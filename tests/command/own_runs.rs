@@ -19,7 +19,7 @@ const FINGERPRINT: &str = "bench";
 /// A linear layer of that many output features, measured at `times`.
 fn measurement(features: u32, processor: ExecutedOn, time: f64) -> Measurement {
     let linear = Linear { rows: 64, input_features: 256, output_features: features, bias: true };
-    // A first run that was disturbed, and two within 2 % of each other.
+    // A disturbed first run, and two within 2 % of each other.
     let repetitions = [(3.0, true), (0.99, false), (1.01, false)];
     let repetition = |(number, &(factor, outlier)): (usize, &(f64, bool))| Repetition {
         number: number as u32,
@@ -41,8 +41,7 @@ fn measurement(features: u32, processor: ExecutedOn, time: f64) -> Measurement {
     }
 }
 
-/// Runs of a phone whose fully connected kernel is slower than the Pixel 4's, and
-/// whose CPU is the same.
+/// Runs of a phone with the Pixel 4's CPU and a slower fully connected kernel.
 fn measurements() -> Vec<Measurement> {
     let profile = Profile::load("pixel4").unwrap();
     let mut gpu = profile.gpu.clone().unwrap();
@@ -94,7 +93,7 @@ fn own_runs_are_validated_by_the_median_of_what_is_no_outlier() {
     assert!(cpu["mape_percent"].as_f64().unwrap() < 0.1, "{cpu}");
     assert!(cpu["repeat_noise_percent"].as_f64().unwrap() > 1.0, "{cpu}");
     assert!(group("gpu/fully_connected/all")["mape_percent"].as_f64().unwrap() > 2.0, "{document}");
-    // The file itself is as good as its folder.
+    // The file itself works as well as its folder.
     let file = coexec_in(folder.path(), words(VALIDATE).chain(["bench/runs.csv"])).json();
     assert_eq!(file, document);
 }
@@ -164,7 +163,7 @@ fn own_runs_that_are_none_are_refused_with_the_remedy() {
     fs::write(folder.join("a.csv"), "run,network\n").unwrap();
     refused("a.csv", &["there is no column \"operator\"", "measured_us"]);
     write_runs(&folder.join("bench"), &[]);
-    refused("bench", &["bench holds no usable run", "give runs that have rows"]);
+    refused("bench", &["bench holds no usable run", "give a file that has rows"]);
     fs::write(folder.join("bench/runs.fingerprints.toml"), "[[fingerprint]]\nid = 3\n").unwrap();
     refused("bench", &["runs.fingerprints.toml:2:6", "expected a string"]);
     fs::create_dir(folder.join("empty")).unwrap();

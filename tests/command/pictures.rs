@@ -22,7 +22,7 @@ pub(crate) fn decoded(bytes: &[u8]) -> (u32, u32) {
     (frame.width, frame.height)
 }
 
-/// Asserts that every element of an SVG is closed, and gives its text back.
+/// Asserts that every element of an SVG is closed, and returns its text.
 pub(crate) fn parsed(svg: &str) -> String {
     let mut open = Vec::new();
     let mut text = String::new();

@@ -1,10 +1,10 @@
-//! Batches that follow each other: how many of them a plan has in flight.
+//! Streams of batches, and the number of batches that a plan has in flight.
 
 use std::fs;
 
 use crate::{coexec_in, words};
 
-/// Two operators, and a host that works as long for each batch as they take.
+/// Two operators, and host work for each batch that takes as long as they do.
 const STREAM: &str = "\
 title = \"batches of two convolutions\"
 device = \"pixel4\"

@@ -1,4 +1,4 @@
-//! Plan files of earlier versions: they load, and their plans take as long as they did.
+//! Plan files of earlier versions still load, with unchanged latencies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::{coexec_in, words};
 
-/// Plans that `explore --out` wrote, and in `latencies.csv` what each took.
+/// Plans that `explore --out` wrote, and their latencies in `latencies.csv`.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plans");
 
-/// Latency of an inference or of an answer and, of a stream, the time between batches.
+/// Latency of an inference or of an answer and, for a stream, the period between batches.
 fn picos(plan: &str) -> Vec<u64> {
     let file: toml::Table = fs::read_to_string(Path::new(FOLDER).join(plan)).unwrap().parse().unwrap();
     let [scenario, device] = ["scenario", "device"].map(|key| file[key].as_str().unwrap());

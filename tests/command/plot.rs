@@ -63,8 +63,8 @@ fn what_is_no_points_file_is_refused_and_nothing_is_drawn() {
     fs::write(folder.join("header.csv"), points.lines().next().unwrap()).unwrap();
     for (line, expected) in [
         ("scatter missing.csv --out figure.svg", "cannot read missing.csv"),
-        ("scatter empty.csv --out figure.svg", "empty.csv holds no point"),
-        ("scatter header.csv --out figure.svg", "holds no point"),
+        ("scatter empty.csv --out figure.svg", "empty.csv contains no points"),
+        ("scatter header.csv --out figure.svg", "contains no points"),
         ("scatter other.csv --out figure.svg", "missing field"),
         ("learning-curve points.csv --out figure.svg", "unknown field `group`"),
         ("scatter points.csv --out missing/figure.svg", "no folder missing"),

@@ -1,8 +1,8 @@
-//! `coexec probe`: what it writes on whatever `OpenCL` device there is, and how it ends
-//! where there is none.
+//! `coexec probe`: its output on any available `OpenCL` device, and its exit status without
+//! one.
 //!
-//! Times depend on the machine and on what else runs there, so that no number is
-//! asserted; that they hang together is.
+//! Times depend on the machine and its load, so no number is asserted, only their
+//! consistency.
 
 use std::fs;
 use std::path::Path;
@@ -13,20 +13,20 @@ use serde_json::Value;
 
 use crate::{DATA_HOME, Outcome, coexec_in};
 
-/// A quick probe that stops early: seconds of measurements.
+/// Time budget of a quick probe that stops early, in seconds.
 const SECONDS: u64 = 20;
-/// What it may take in all: kernels are compiled, and tables fitted, without optimisation.
+/// Longest accepted total time: kernels are compiled, and tables fitted, without optimisation.
 const LONGEST: Duration = Duration::from_mins(3);
-/// Probes before a machine counts as too busy to test on.
+/// Attempts before the machine counts as too busy to test on.
 const ATTEMPTS: usize = 5;
-/// Statuses of a probe that had a device: done, or too much else ran on it.
+/// Exit statuses of a probe: done, unsound because the machine was busy, no device.
 const DONE: i32 = 0;
 const UNSOUND: i32 = 3;
 const ABSENT: i32 = 4;
 
 fn probe(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let output = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
-        // How well a loaded machine is predicted is no question here.
+        // Prediction errors on a loaded machine are not tested here.
         .args(["probe", "--quick", "--date", "2026-01-01", "--max-error", "1000000"])
         .args(arguments)
         .env("XDG_DATA_HOME", folder.join(DATA_HOME))
@@ -42,9 +42,8 @@ fn probe(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Out
     }
 }
 
-/// What a probe ended with that measured something. Other tests may have made the machine too
-/// busy for it: it is then repeated. Without a device there is nothing to hold, unless
-/// `COEXEC_REQUIRE_OPENCL=1` says that there is one.
+/// The outcome of a probe that measured something; repeated if other tests kept the machine
+/// too busy. None without a device, unless `COEXEC_REQUIRE_OPENCL=1` demands one.
 fn probed(folder: &Path, options: &[&str]) -> Option<Outcome> {
     let mut outcome = probe(folder, options, &[]);
     for _ in 1..ATTEMPTS {
@@ -71,7 +70,7 @@ fn value(profile: &toml::Table, path: &[&str]) -> f64 {
     found.get("value").cloned().unwrap_or(found).as_float().unwrap()
 }
 
-/// Notes every value without a source, its own or its table's.
+/// Collects every value without a source of its own or of its table.
 fn unsourced(value: &toml::Value, path: &str, is_sourced: bool, found: &mut Vec<String>) {
     match value {
         toml::Value::Table(table) => {

@@ -1,4 +1,4 @@
-//! Profiles of devices that nobody measured.
+//! Profiles of unmeasured devices.
 
 use coexec_sim::{Calibration, Profile};
 
@@ -83,7 +83,7 @@ fn half_a_specification_and_one_of_no_device_are_refused() {
     refused(without_cores, &["a GPU with its number of cores, as mali-g720mc7@1300"]);
     refused(
         "--soc dimensity-9400 --without galaxy-a03s,galaxy-s10,iphone-xs,iphone7,mi8se,pixel4",
-        &["every measured device", "leave one"],
+        &["every measured device", "keep at least one"],
     );
     for (cpu, gpu, memory) in [
         ("4xA720@0.0001", "adreno-750@903", "lpddr5x-4800x64"),
@@ -97,10 +97,11 @@ fn half_a_specification_and_one_of_no_device_are_refused() {
     }
 }
 
-/// Relative: functions of another machine round differently, and the fits amplify that.
+/// Relative tolerance: mathematical functions round differently on other machines, and fits amplify
+/// that.
 const MARGIN: f64 = 1e-3;
 
-/// Asserts that two values are the same but for the rounding of their numbers.
+/// Asserts that two values are equal, up to the rounding of numbers.
 fn assert_alike(made: &toml::Value, bundled: &toml::Value, path: &str) {
     match (made, bundled) {
         (toml::Value::Float(made), toml::Value::Float(bundled)) => {
@@ -131,9 +132,10 @@ fn the_command_that_a_bundled_profile_names_makes_it_again() {
         let file = folder.path().join(format!("{}.toml", bundled.name));
         coexec(words(&format!("{command} --out {}", file.display())));
         let made = Profile::load(file.to_str().unwrap()).unwrap();
-        // NPUs follow the Snapdragon 8 Gen 3's, which was fitted anew after predictions of these were frozen. A GPU is fitted to
-        // predictions of measured ones, of which a rule for large strides changed those of transformers since: its parameters
-        // trade off, what it predicts is the same.
+        // NPUs are derived from the Snapdragon 8 Gen 3's, which was refitted after the predictions of
+        // these profiles were frozen. GPUs are fitted to predictions of measured GPUs, and a later rule
+        // for large strides changed those for transformers: the parameters trade off, but the
+        // predictions are the same.
         let table = |profile| toml::Value::try_from(Profile { npu: None, gpu: None, ..profile }).unwrap();
         let on_gpu = |device: &str| {
             let line = format!("simulate resnet50 --device {device} --strategy gpu-only --json");

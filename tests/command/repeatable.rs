@@ -1,8 +1,8 @@
-//! The same command gives the same bytes, with any number of jobs.
+//! The same command prints the same bytes, with any number of jobs.
 
 use crate::{coexec, words};
 
-/// Runs `line` with one job and with four, and asserts that nothing differs.
+/// Runs `line` with one job and with four, and asserts that the outputs are equal.
 fn stdout(line: &str) -> String {
     let one = coexec(words(&format!("{line} --json --jobs 1")));
     let four = coexec(words(&format!("{line} --json --jobs 4")));
@@ -37,8 +37,8 @@ fn samples_depend_on_their_seed_and_on_no_number_of_jobs() {
 
 #[test]
 fn a_further_sample_leaves_the_first_ones_as_they_were() {
-    // With up to five samples the 5 % and the 99 % percentiles are the least and
-    // the greatest, and the mean gives what the last sample added.
+    // With up to five samples, the 5th and the 99th percentile are the least and the
+    // greatest sample, and the mean reveals the value that the last sample added.
     let of = |count: u32| samples(&format!("simulate vit-b32-fc1 --samples {count} --seed 3"));
     let extremes = |count| {
         let samples = of(count);

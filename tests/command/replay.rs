@@ -1,4 +1,4 @@
-//! A plan that `explore` wrote is what `simulate` replays, to the picosecond.
+//! `simulate` replays a plan that `explore` wrote, to the picosecond.
 
 use crate::{DEVICES, coexec_in, latency_ps, words};
 

@@ -7,8 +7,8 @@ use super::calibrate::table;
 use super::pictures::parsed;
 use crate::{coexec_in, words};
 
-/// A data set of the Pixel 4, whose columns its profile's name finds, and of a phone
-/// nobody has a profile of: three networks on the GPU and on CPU cores.
+/// A data set of the Pixel 4, whose columns are found by its profile's name, and of a
+/// phone without a profile: three networks on the GPU and on CPU cores.
 fn write_data(folder: &Path) {
     let data = folder.join("data");
     fs::create_dir(&data).unwrap();
@@ -83,7 +83,7 @@ fn a_report_on_what_is_not_there_is_refused() {
     refused("--runs data --out page --device mi9", &["no device profile named \"mi9\""]);
     refused("--runs data --out page --prior mi9", &["no device profile named \"mi9\""]);
     fs::write(folder.join("file"), "").unwrap();
-    refused("--runs data --out file", &["cannot write file", "it is no folder"]);
+    refused("--runs data --out file", &["cannot write file", "it is not a folder"]);
     let table = fs::read_to_string(folder.join("data/tflite_cnn_ops_gpu.csv")).unwrap();
     fs::write(folder.join("data/tflite_cnn_ops_gpu.csv"), table.replace("pixel4|", "stone|")).unwrap();
     refused("--runs data --out page", &["no bundled profile is of a phone in data", "stone, brick"]);

@@ -1,10 +1,10 @@
-//! `coexec reproduce`: published numbers beside ours.
+//! `coexec reproduce`: published numbers compared with ours.
 
 use std::fs;
 
 use crate::{coexec, coexec_in, words};
 
-/// Few operators of the sets, which the tests need no more of.
+/// Only a few operators of the sets, which is enough for the tests.
 const QUICK: &str = "reproduce EPEW25 --every 500 --quiet";
 
 #[test]
@@ -14,7 +14,7 @@ fn each_published_number_of_a_paper_is_in_the_document_once_with_its_role() {
     let rows: Vec<_> = groups.iter().flat_map(|group| group["rows"].as_array().unwrap()).collect();
     assert_eq!(rows.len(), 224);
     let with_role = |role: &str| rows.iter().filter(|row| row["role"] == role).count();
-    // What Table 1's errors went into, and the abstract's two cells of Table 2, count for nothing.
+    // Rows that use Table 1's errors, and the abstract's two cells of Table 2, are not counted.
     assert_eq!(with_role("not-counted"), 44 + 2);
     let others = with_role("fitted") + with_role("not-counted") + with_role("not-reproduced");
     assert_eq!(with_role("predicted") + others, rows.len());

@@ -1,6 +1,6 @@
-//! `run`: measuring on this machine. What can go wrong: `run_hazards`.
+//! `run`: measuring on this machine. For failures see `run_hazards`.
 //!
-//! Without an `OpenCL` device the tests that need one say that they are skipped; with
+//! Without an `OpenCL` device, the tests that need one are skipped with a message; with
 //! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
 
 use std::fs;
@@ -19,7 +19,7 @@ device = \"pixel4\"
 name = \"fc\"
 linear = { rows = 12, input_features = 40, output_features = 48 }
 ";
-/// Two of them, one behind the other.
+/// Two of them, one after the other.
 const CHAIN: &str = "\
 title = \"two small convolutions\"
 device = \"pixel4\"
@@ -30,7 +30,7 @@ conv2d = { input = [8, 8, 16], output_channels = 32, kernel = [3, 3], padding = 
 name = \"second\"
 conv2d = { input = [8, 8, 32], output_channels = 16, kernel = [1, 1] }
 ";
-/// Takes any device that is a few cores longer than a third of a second.
+/// An operator that takes more than a third of a second on any device of a few cores.
 const LONG: &str = "\
 title = \"a large linear layer\"
 device = \"pixel4\"
@@ -38,7 +38,7 @@ device = \"pixel4\"
 name = \"fc\"
 linear = { rows = 4096, input_features = 4096, output_features = 4096 }
 ";
-/// Reads half a gigabyte.
+/// An operator that reads half a gigabyte.
 const LARGE: &str = "\
 title = \"a large image\"
 device = \"pixel4\"
@@ -46,7 +46,7 @@ device = \"pixel4\"
 name = \"depthwise\"
 depthwise_conv2d = { input = [4096, 4096, 8], kernel = [1, 1] }
 ";
-/// Times of a machine that tests share spread widely.
+/// Accepts any spread: times vary widely while other tests use the machine.
 const ANY_SPREAD: &str = "--max-spread 1000";
 
 /// Scenarios by name.
@@ -61,7 +61,7 @@ pub(super) fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// Runs the command with settings of the environment.
+/// Runs the command with environment variables.
 pub(super) fn coexec_with(folder: &Path, settings: &[(&str, &str)], line: &str) -> Outcome {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("coexec"));
     command
@@ -78,7 +78,7 @@ pub(super) fn coexec_with(folder: &Path, settings: &[(&str, &str)], line: &str) 
     }
 }
 
-/// Whether there is a device that can be cut in two; says why not otherwise.
+/// Whether there is a device that can be divided in two; prints why not otherwise.
 pub(super) fn has_device() -> bool {
     let folder = folder();
     let outcome = coexec_in(
@@ -95,7 +95,7 @@ pub(super) fn has_device() -> bool {
     true
 }
 
-/// Asserts that the command ended with `status`, an error with a remedy that says each of
+/// Asserts that the command exited with `status`, an error with a remedy that contains each of
 /// `expected`, and no file.
 pub(super) fn assert_failed(folder: &Path, outcome: &Outcome, status: i32, expected: &[&str]) {
     assert_eq!(outcome.status, status, "{}", outcome.stderr);
@@ -116,7 +116,7 @@ pub(super) fn assert_nothing_written(folder: &Path) {
     assert!(names.is_empty(), "{names:?}");
 }
 
-/// `device = "pixel4"` stands in the scenario, and this is no Pixel 4.
+/// The scenario names `device = "pixel4"`, but this machine is not a Pixel 4.
 #[test]
 fn a_machine_that_nobody_measured_has_no_predictions() {
     let folder = folder();
@@ -195,7 +195,7 @@ fn both_processors_and_the_plan_are_measured_and_read_back() {
     let validated =
         coexec_in(folder.path(), words("validate --profile pixel4 --format coexec --json --runs runs.csv"));
     assert_eq!(validated.json()["unusable"].as_array().unwrap().len(), 0, "{}", validated.stdout);
-    // The plan lies beside the runs and can be given back.
+    // The plan is written next to the runs and can be used as input again.
     let line = format!(
         "run chain.toml --device pixel4 --threads 1 --repetitions 5 --plan runs.plan.toml --out again.csv --json {ANY_SPREAD}"
     );
@@ -274,8 +274,8 @@ fn the_choice_of_a_cut_is_held_against_all_that_were_measured() {
     assert!(reached <= 100.0 + 1e-9, "the chosen is among those measured: {choices}");
 }
 
-/// Whether two measurements of one variant agree: medians no farther apart than both
-/// intervals, each widened by the noise floor that its command prints.
+/// Whether two measurements of a variant agree: their intervals, each widened by the noise
+/// floor that the command printed, overlap.
 fn agree(one: &serde_json::Value, other: &serde_json::Value, variant: usize) -> bool {
     let known = |document: &serde_json::Value| {
         let row = &document["variants"][variant];
@@ -290,8 +290,8 @@ fn agree(one: &serde_json::Value, other: &serde_json::Value, variant: usize) -> 
 
 #[test]
 fn measuring_the_same_again_agrees_within_the_intervals_and_the_noise_floor() {
-    // Other tests take the cores in turns: each variant has to agree with itself in one of
-    // some pairs.
+    // Other tests use the cores at times: each variant has to agree with itself in one of
+    // several pairs.
     const MEASUREMENTS: usize = 5;
     if !has_device() {
         return;
@@ -364,10 +364,10 @@ fn times_that_spread_too_far_are_kept_but_refused() {
     let folder = folder();
     let line = "run small.toml --device pixel4 --strategy cpu-only --threads 1 --repetitions 20 --out runs.csv --max-spread 0";
     let outcome = coexec_in(folder.path(), words(line));
-    // A median may be known exactly where the clock is coarse.
+    // With a coarse clock, the interval of a median may have no width.
     if outcome.status != 0 {
         assert_eq!(outcome.status, 3, "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("its median is known to"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("its median is only known to"), "{}", outcome.stderr);
         let table = read(&folder.path().join("runs.csv")).unwrap();
         assert_eq!(table.measurements[0].repetitions.len(), 20);
         assert!(

@@ -1,5 +1,5 @@
-//! `run` of plans with chains: each side computes what its later operators read, and what
-//! the plan says is measured, verified and written down again.
+//! `run` of plans with chains: each side computes what its later operators read, and the
+//! plan is measured, verified and written again.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ name = \"project\"
 conv2d = { input = [14, 14, 48], output_channels = 16, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
 ";
 
-/// The plan of [`BLOCK`] that cuts all of it after so many rows, as one chain.
+/// The plan of [`BLOCK`] that cuts all its operators after that many rows, as one chain.
 fn plan(cpu_rows: u32) -> String {
     let operator = |name: &str| {
         format!(

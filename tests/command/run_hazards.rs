@@ -1,4 +1,4 @@
-//! `run` where something goes wrong: each ends in a message, none leaves half a file.
+//! Failures of `run`: each ends with a message, and none leaves a partial file.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -54,7 +54,7 @@ fn what_does_not_fit_into_the_device_s_memory_ends_with_status_3() {
         return;
     }
     let folder = folder();
-    // PoCL alone has the setting; other devices hold as much.
+    // Only PoCL has this setting; other devices have enough memory.
     let one_gigabyte = [("POCL_MEMORY_LIMIT", "1")];
     let outcome = coexec_with(
         folder.path(),
@@ -85,7 +85,7 @@ fn ctrl_c_ends_cleanly_and_leaves_no_half_written_file() {
         "run small.toml --device pixel4 --strategy cpu-only --threads 1 --repetitions 100000 --out runs.csv";
     let mut child = start(folder.path(), line);
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    // It has started to measure.
+    // The command has started to measure.
     let first = lines.next().unwrap().unwrap();
     assert!(first.contains("1 of 1"), "{first}");
     let interrupted = Instant::now();

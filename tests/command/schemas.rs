@@ -1,4 +1,4 @@
-//! The JSON Schemas in the repository are those of the file formats.
+//! The JSON Schemas in the repository match the file formats.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn validator(format: &str) -> Validator {
     jsonschema::validator_for(&schema).unwrap()
 }
 
-/// A TOML text as the JSON value that a schema speaks of.
+/// A TOML text as a JSON value, for validation against a schema.
 fn value(text: &str) -> Value {
     let table: toml::Table = text.parse().unwrap();
     serde_json::to_value(table).unwrap()

@@ -1,4 +1,4 @@
-//! Where output goes: full and closed streams, files over each other, modes, control characters.
+//! Output destinations: full and closed streams, overwriting files, permissions, control characters.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::{coexec_in, words};
 
-/// The command, with standard streams as `set` makes them; its status.
+/// Exit status of the command, with standard streams set up by `set`.
 fn status(line: &str, set: impl FnOnce(&mut Command)) -> Option<i32> {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("coexec"));
     command.args(words(line)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

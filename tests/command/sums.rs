@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::{coexec, latency_ps, words};
 
-/// Networks, devices and strategies: whole inferences and operators, one processor and several, a
-/// GPU with memory of its own.
+/// Networks, devices and strategies that cover whole inferences and operators, one processor and
+/// several, and a GPU with its own memory.
 const ANSWERS: [(&str, &str, &str); 9] = [
     ("vit-b32-mlp", "oneplus11", "channel-split"),
     ("mobilenet-v2", "pixel4", "gpu-only"),
@@ -22,7 +22,7 @@ fn sum(parts: &Value) -> u64 {
     parts.as_object().unwrap().values().map(|part| part.as_u64().unwrap()).sum()
 }
 
-/// Microseconds of a cell, and how far rounding may be off.
+/// The time in a cell in microseconds, and its rounding error.
 fn micros(cell: &str) -> Option<(f64, f64)> {
     let (number, unit) = cell.trim().split_once(' ')?;
     let (scale, digit) = match unit {
@@ -34,11 +34,11 @@ fn micros(cell: &str) -> Option<(f64, f64)> {
     Some((number.parse::<f64>().ok()? * scale, digit * scale / 2.0))
 }
 
-/// The rows of the table whose header begins with `first`, by their columns' places.
+/// The rows of the table whose header starts with `first`, split at the columns' positions.
 fn table<'a>(text: &'a str, first: &str) -> Vec<Vec<&'a str>> {
     let mut lines = text.lines().skip_while(|line| !line.trim_start().starts_with(first));
     let header = lines.next().unwrap();
-    // Columns begin where their names do.
+    // Columns start at the same position as their names.
     let mut starts: Vec<usize> = Vec::new();
     for (place, letter) in header.char_indices() {
         if letter != ' ' && (starts.is_empty() || header[..place].ends_with("   ")) {
@@ -84,7 +84,7 @@ fn the_rows_of_printed_tables_add_up() {
         check(rows[1..].iter().map(|row| row[1]), &line);
         let text = coexec(words(&format!("explore {line}"))).stdout;
         let rows = table(&text, "strategy ");
-        // Strategy, latency, relative, and what it consists of.
+        // Strategy, latency, relative, then the parts of the latency.
         for row in &rows[1..] {
             check(row[3..].iter().copied().chain([row[1]]), &line);
         }
@@ -96,7 +96,7 @@ fn the_rows_of_printed_tables_add_up() {
     }
 }
 
-/// That the last of the cells that hold times is the sum of the others.
+/// Asserts that the last of the cells with times is the sum of the others.
 fn check<'a>(cells: impl Iterator<Item = &'a str>, line: &str) {
     let times: Vec<(f64, f64)> = cells.filter_map(micros).collect();
     let Some(((total, digit), parts)) = times.split_last() else { panic!("{line}: no times") };

@@ -1,5 +1,5 @@
-//! What `validate` shows beside the error figures: limits, the worst predictions,
-//! points and pictures.
+//! What `validate` provides in addition to the error figures: limits, the worst
+//! predictions, points and pictures.
 
 use std::fs;
 

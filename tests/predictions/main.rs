@@ -1,6 +1,6 @@
-//! The gate of predictions: what is predicted for everything that is bundled, beside the
-//! committed tables of this folder. A change that moves a prediction is told which ones, and
-//! by how much; it has to update the tables:
+//! The gate of predictions: predictions for everything bundled, compared with the committed
+//! tables of this folder. If a change moves predictions, the test prints which ones and by how
+//! much, and the change has to update the tables:
 //!
 //! ```sh
 //! UPDATE_PREDICTIONS=1 cargo test --release --test predictions
@@ -21,27 +21,27 @@ use snapshot::Snapshot;
 /// Bundled scenarios of single operators; the other bundled ones are language models.
 const OPERATORS: [&str; 3] = ["vit-b32-fc1", "conv3x3-64x64x128", "llama3-8b-ffn-down"];
 
-/// Networks, and language models, of devices from their specification alone. Their tables are measured ones carried
-/// over, whose own rows hold everything else.
+/// Networks, and a language model, for devices known only from their specification. Their tables are
+/// transferred from measured devices, whose rows cover everything else.
 const FROM_SPECIFICATION: ([&str; 3], &str) = (["resnet50", "mobilenet-v2", "vit-b32"], "llama3.2-1b");
 
-/// Networks and devices that are also planned with each other mechanism: matrix products, small
-/// and large operators, branches; two phones, and a GPU with a memory of its own.
+/// Networks and devices that are also planned with every other mechanism: matrix products, small
+/// and large operators, branches; two phones, and a GPU with its own memory.
 const WITH_ALL_MECHANISMS: ([&str; 4], [&str; 3]) =
     (["vit-b32-mlp", "mobilenet-v2", "inception-v3", "codl-yolov2"], ["pixel4", "oneplus11", "h200"]);
 
-/// Sets of operators, whose odd shapes no network has, and devices.
+/// Sets of operators, with odd shapes that no network has, and devices.
 const SETS: ([&str; 3], [&str; 4]) =
     (["epew-linear-sample", "epew-conv", "codl-conv"], ["pixel4", "galaxy-s10", "oneplus11", "h200"]);
 
-/// What a stream of batches is planned for.
+/// Networks, devices and strategies for which a stream of batches is planned.
 const STREAMED: ([&str; 3], [&str; 3], [Strategy; 4]) = (
     ["resnet18", "mobilenet-v2", "vit-b32"],
     ["pixel4", "oneplus11", "h200"],
     [Strategy::GpuOnly, Strategy::LayerWise, Strategy::Codl, Strategy::Optimal],
 );
 
-/// Standard output of the command, where it can answer.
+/// The command's JSON output; none if it refuses.
 fn answer(line: &str) -> Option<Value> {
     let output = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
         .args(line.split_whitespace())
@@ -60,7 +60,7 @@ fn bundled(kind: &str) -> Vec<String> {
     of_kind.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Names of the devices, those apart of which a specification alone is known.
+/// Names of the measured devices, and of those known only from a specification.
 fn devices() -> [Vec<String>; 2] {
     let listing = answer("devices").unwrap();
     let is_transferred = |entry: &&Value| entry["formats"].to_string().contains("\"transferred\"");
@@ -70,7 +70,7 @@ fn devices() -> [Vec<String>; 2] {
         .map(|entries| entries.iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect())
 }
 
-/// A bundled scenario, or that of a file, on another device.
+/// A scenario, bundled or from a file, on another device.
 fn scenario(name: &str, device: &str, mechanism: Mechanism) -> Scenario {
     let overrides = Overrides {
         device: Some(device.to_owned()),
@@ -80,7 +80,8 @@ fn scenario(name: &str, device: &str, mechanism: Mechanism) -> Scenario {
     Scenario::load(name, &overrides).unwrap()
 }
 
-/// What each strategy that has a plan for a model finds, as the command does but for the bound and the intervals.
+/// The prediction of each strategy that has a plan for a model, as in the command but without bound and
+/// intervals.
 fn found(model: &str, device: &str, mechanism: Mechanism) -> Vec<(Strategy, Prediction)> {
     let scenario = scenario(model, device, mechanism);
     let Workload::Model(stages) = &scenario.workload else { panic!("{model} has no stages") };

@@ -1,29 +1,29 @@
-//! A table of predictions, and what a change moved in it.
+//! A table of predictions, and its differences from the committed one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Predictions that moved and are told one by one; the others are counted.
+/// Most moved predictions that are printed one by one; the others are counted.
 const MOST_TOLD: usize = 60;
 
 /// A row's key, then a strategy.
 type Cell = (Vec<String>, String);
 
-/// Predictions by model, device and more, one column a strategy.
+/// Predictions by model, device and other keys, with one column per strategy.
 pub(super) struct Snapshot {
-    /// Quantity and unit, which name its file.
+    /// Quantity and unit, which are also the name of the file.
     name: &'static str,
     keys: Vec<&'static str>,
     cells: BTreeMap<Cell, u64>,
 }
 
 impl Snapshot {
-    /// An empty table whose rows are told apart by `keys`.
+    /// An empty table whose rows are identified by `keys`.
     pub(super) fn new<const N: usize>(name: &'static str, keys: [&'static str; N]) -> Self {
         Self { name, keys: keys.to_vec(), cells: BTreeMap::new() }
     }
 
-    /// Enters what a strategy comes to.
+    /// Enters the value of a strategy.
     pub(super) fn set<const N: usize>(&mut self, key: [&str; N], strategy: &str, value: u64) {
         assert_eq!(N, self.keys.len());
         self.cells.insert((key.map(str::to_owned).to_vec(), strategy.to_owned()), value);
@@ -33,7 +33,7 @@ impl Snapshot {
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/predictions/{}.csv", self.name))
     }
 
-    /// The table as it is committed; empty where there is none yet.
+    /// The committed table; empty if there is none yet.
     fn committed(&self) -> BTreeMap<Cell, u64> {
         let text = std::fs::read_to_string(self.path()).unwrap_or_default();
         let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -63,7 +63,7 @@ impl Snapshot {
         std::fs::write(self.path(), text).unwrap();
     }
 
-    /// What differs from the committed table, the largest change first.
+    /// Differences from the committed table, largest change first.
     fn moved(&self) -> Vec<String> {
         let committed = self.committed();
         let cells: BTreeSet<&Cell> = committed.keys().chain(self.cells.keys()).collect();
@@ -85,7 +85,7 @@ impl Snapshot {
     }
 }
 
-/// Prints what moved, and fails unless the tables are to be updated.
+/// Prints the moved predictions, and fails unless the tables are to be updated.
 pub(super) fn hold(snapshots: &[Snapshot]) {
     let mut all_moved = Vec::new();
     for snapshot in snapshots {

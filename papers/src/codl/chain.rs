@@ -1,21 +1,21 @@
-//! One chain of `YOLOv2`, half on each processor: `CoDL`'s Figure 13.
+//! A chain of `YOLOv2`'s operators, each cut in half between the processors: `CoDL`'s Figure 13.
 //!
-//! The figure does not say which operators it chains. The rows are of the first, pools
+//! The figure does not state which operators it chains. Here they are the first ones, pools
 //! included.
 
 use super::operators::Bench;
 use crate::{Comparison, Result};
 use coexec_sim::{Axis, Mechanism, Plan, Stage};
 
-/// The chains of the figure: the best, and one operator more.
+/// The figure's chain lengths: the best, and one operator more.
 const BEST: usize = 8;
 const TOO_LONG: usize = 9;
-/// Longest chain that is tried.
+/// Longest chain tried.
 const LONGEST: usize = 12;
-/// Half, in tenths.
+/// One half, in tenths.
 pub(super) const HALF: u32 = 5;
 
-/// Sets ours beside the published numbers.
+/// Compares ours with the published numbers.
 pub(super) fn compare(comparison: &mut Comparison, bench: &Bench<'_>, stages: &[Stage]) -> Result {
     let mut best = (0, f64::NEG_INFINITY);
     for length in 2..=LONGEST.min(stages.len()) {
@@ -28,7 +28,7 @@ pub(super) fn compare(comparison: &mut Comparison, bench: &Bench<'_>, stages: &[
         let plan = Plan::new(Mechanism::EventWait, halves);
         let chain = plan.clone().chained(vec![Some(0); length]);
         let unchained = bench.run(stages, &plan)?;
-        // A longer chain than the rows of an operator allow is none.
+        // An operator has too few rows for a longer chain.
         let Ok(chained) = bench.run(stages, &chain) else { break };
         let gain = 100.0 * (unchained.latency.as_seconds() / chained.latency.as_seconds() - 1.0);
         if gain >= best.1 {

@@ -1,10 +1,10 @@
 //! Memory of `CoDL` and of MACE: section 7.6.
 //!
-//! The framework's own is one constant, what the paper's MACE takes for VGG-16 beyond weights
-//! and results; it is the same for every model and system. `CoDL` keeps the weights as they
-//! are loaded, of which the CPU reads its part, and arranges those that the GPU uses for it
-//! ("pre-arranged", section 3): all of an operator that is cut along its height, its share of
-//! one that is cut along output channels. Results that both use lie in both layouts.
+//! The framework's own memory is one constant for every model and system: the paper's MACE
+//! with VGG-16, minus weights and results. `CoDL` keeps the weights as loaded, of which the CPU
+//! reads its part, and a copy of those that the GPU uses, arranged for it ("pre-arranged",
+//! section 3): all weights of an operator cut along its height, and the GPU's share of one cut
+//! along output channels. Results that both processors use exist in both layouts.
 
 use super::runs::{MODELS, Runs, System};
 use super::{VGG, XIAOMI9};
@@ -13,10 +13,10 @@ use coexec_sim::{Axis, Placement, Stage};
 
 const MEGABYTE: f64 = 1e6;
 
-/// Sets ours beside the published numbers.
+/// Compares ours with the published numbers.
 pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     const MACE: &str = "xiaomi-9/vgg/memory-mace";
-    // Megabytes of each model without the framework: on one processor, and shared.
+    // Megabytes of each model without the framework: on one processor, and co-executed.
     let mut models = Vec::new();
     for model in 0..MODELS.len() {
         let codl = runs.of(XIAOMI9, model, System::Codl)?;
@@ -39,7 +39,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     Ok(())
 }
 
-/// Megabytes of an operator's weights that are arranged for the GPU beside the CPU's.
+/// Megabytes of an operator's weights that are copied and arranged for the GPU.
 fn arranged((stage, placement): (&Stage, &Placement)) -> f64 {
     let all = stage.layer.data_type.weight_bytes(stage.layer.operator.parameters()).0 as f64 / MEGABYTE;
     match placement.cpu_and_gpu_extents() {

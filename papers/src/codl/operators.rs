@@ -11,7 +11,7 @@ use coexec_sim::simulate::{Prediction, Simulator, hand_over_delay};
 use coexec_sim::workload::{Conv2d, DataType, Layer, Operator, Shape, Stage, Window};
 use coexec_sim::{CoreSet, Library, Mechanism, Profile, Strategy};
 
-/// Sets ours beside the published numbers of operators.
+/// Compares ours with the published numbers of operators.
 pub(super) fn compare(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     let profile = runs.profile(XIAOMI9).clone();
     let cores = fastest(&profile, THREADS)?;
@@ -39,7 +39,7 @@ impl Bench<'_> {
         Ok(self.run(std::slice::from_ref(stage), &plan)?.latency.as_micros())
     }
 
-    /// `stage` with `gpu` tenths along `axis` on the GPU.
+    /// The placement of `stage` with `gpu` tenths along `axis` on the GPU; none if it cannot be cut.
     pub(super) fn cut(&self, stage: &Stage, axis: Axis, gpu: u32) -> Option<Placement> {
         const TENTHS: u32 = 10;
         let all = axis.extent(&stage.layer.operator)?;
@@ -47,13 +47,14 @@ impl Bench<'_> {
         Some(Placement::cpu_and_gpu(axis, self.cores, [cpu, all - cpu]))
     }
 
-    /// A convolution, which can be cut, with `gpu` tenths along `axis` on the GPU.
+    /// [`Self::cut`] of a convolution, which can always be cut.
     fn cut_convolution(&self, stage: &Stage, axis: Axis, gpu: u32) -> Result<Placement> {
         let problem = || format!("a convolution of CoDL's figures has no cut along {axis:?}");
         bundled(self.cut(stage, axis, gpu), problem)
     }
 
-    /// Microseconds of computing of operators under a plan: the longest part of each, alone.
+    /// Compute time of operators under a plan, in microseconds: the sum of each cut operator's longest
+    /// part, run alone.
     pub(super) fn computing(&self, stages: &[Stage], plan: &Plan) -> Result<f64> {
         let computed =
             computed(stages, plan).map_err(|error| SimulateError::from(ScheduleError::from(error)))?;
@@ -70,19 +71,19 @@ impl Bench<'_> {
     }
 }
 
-/// A convolution `<height, width, input channels, output channels>`, as the paper writes.
+/// A convolution `<height, width, input channels, output channels>` in the paper's notation.
 fn convolution([height, width, input, output]: [u32; 4], window: u32) -> Stage {
     let conv = Conv2d::new(Shape::image(height, width, input), output, Window::same(window));
     Stage::single("conv".to_owned(), Layer::new(Operator::Conv2d(conv), DataType::F32))
 }
 
-/// Half of a 1x1 convolution on each processor (Figure 4).
+/// A 1x1 convolution cut in half between the processors (Figure 4).
 fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result {
     let stage = convolution([52, 52, 256, 128], 1);
     let alone = bench.micros(&stage, Placement::GPU)?;
     let half = Plan::new(Mechanism::EventWait, vec![bench.cut_convolution(&stage, Axis::Channels, HALF)?]);
     let computing = bench.computing(std::slice::from_ref(&stage), &half)?;
-    // Of the input, which the operator before left with the GPU.
+    // The data shared is the input, which the previous operator left on the GPU.
     let synchronisation = options(bench.profile, Strategy::Codl).synchronisation;
     let sharing = hand_over_delay(bench.profile, synchronisation, read_bytes(&stage.layer), true).as_micros();
     let of = |what: &str| format!("xiaomi-9/1x1-conv-52-52-256-128/{what}");
@@ -93,7 +94,7 @@ fn small_convolution(comparison: &mut Comparison, bench: &Bench<'_>) -> Result {
     Ok(())
 }
 
-/// The cut of a large convolution that FLOPs suggest, and the best (Figure 5).
+/// The cut of a large convolution that a FLOPs predictor suggests, and the best one (Figure 5).
 fn unbalanced_cut(comparison: &mut Comparison, bench: &Bench<'_>, runs: &mut Runs) -> Result {
     let stage = convolution([240, 320, 64, 128], 3);
     let takes = |gpu| bench.micros(&stage, bench.cut_convolution(&stage, Axis::Height, gpu)?);
@@ -110,7 +111,7 @@ fn unbalanced_cut(comparison: &mut Comparison, bench: &Bench<'_>, runs: &mut Run
     Ok(())
 }
 
-/// Half on each processor along either dimension (Figure 10).
+/// Convolutions cut in half along either dimension (Figure 10).
 fn dimensions(comparison: &mut Comparison, bench: &Bench<'_>) -> Result {
     for (shape, name) in [
         ([104, 104, 64, 128], "conv-104-104-64-128-yolo"),

@@ -1,4 +1,4 @@
-//! What `CoDL`'s plans are made of: dimensions and chains, sections 7.3 and 7.4.
+//! Dimensions and chains of `CoDL`'s plans, sections 7.3 and 7.4.
 
 use std::cmp::Reverse;
 
@@ -7,10 +7,10 @@ use super::{RETINAFACE, STYLE, XIAOMI9};
 use crate::{Comparison, Result, mean};
 use coexec_sim::{Axis, Plan};
 
-/// Longest chains of a model that are published.
+/// Number of longest chains of a model that are published.
 const RANKS: usize = 3;
 
-/// What operators are cut along, and what both dimensions gain (section 7.3).
+/// The dimensions that operators are cut along, and the gain of hybrid dimensions (section 7.3).
 pub(super) fn dimensions(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     let mut cut = [0.0; 2];
     let mut gains = Vec::new();
@@ -48,7 +48,7 @@ fn chain_lengths(plan: &Plan) -> [f64; RANKS] {
     std::array::from_fn(|rank| lengths.get(rank).map_or(0.0, |&length| length as f64))
 }
 
-/// Which operators are chained, and the sharing that saves (section 7.4).
+/// The share of chained operators, and the reduction of sharing overhead by chains (section 7.4).
 pub(super) fn chains(comparison: &mut Comparison, runs: &mut Runs) -> Result {
     let (mut chained, mut less) = (Vec::new(), Vec::new());
     for model in 0..MODELS.len() {

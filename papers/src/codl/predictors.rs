@@ -1,11 +1,10 @@
-//! `CoDL`'s predictor and the one linear in FLOPs: Tables 3 and 4.
+//! `CoDL`'s predictor and the FLOPs-linear one: Tables 3 and 4.
 //!
-//! The paper trains both on operators of its models, cut along both dimensions by tenths,
-//! 70 % of them, and counts the others that are predicted within 10 %. Here the samples'
-//! times are those of the simulator, without noise: what is compared is how well the form
-//! of a predictor follows kernels that behave as the simulator's do. The FLOPs model is
-//! fitted as gradient descent on times does, by squared microseconds; `validate` compares
-//! all of them on measured runs.
+//! The paper trains both on 70 % of the operators of its models, cut along both dimensions by
+//! tenths, and counts how many of the others are predicted within 10 %. Here the samples are
+//! noise-free times of the simulator: the comparison shows how well a predictor's form follows
+//! kernels that behave like the simulator's. The FLOPs model minimises squared microseconds, as
+//! gradient descent on times does; `validate` compares all of them on measured runs.
 
 use std::collections::HashSet;
 
@@ -19,23 +18,23 @@ use coexec_sim::kernel::gpu;
 use coexec_sim::simulate::{SimulateError, execute};
 use coexec_sim::{Axis, Layer, Operator, Processor, ProcessorKind, Profile};
 
-/// Part of the samples, in tenths, that the predictors are trained on.
+/// Tenths of the samples that the predictors are trained on.
 const TRAINED: usize = 7;
-/// A prediction counts as accurate within this part of the time.
+/// Largest relative error of a prediction that counts as accurate.
 const CLOSE: f64 = 0.10;
 /// The phones of the tables: index among the phones, and name in the ids of facts.
 const PHONES: [(usize, &str); 3] = [(0, "xiaomi-9"), (1, "redmi-k30"), (2, "xiaomi-11")];
 /// Kernels of Table 4.
 const KERNELS: [&str; 4] = ["cpu-direct", "gpu-direct", "gemm", "winograd"];
 
-/// A part of an operator on a processor, and what the simulator says of it.
+/// A part of an operator on a processor, with its simulated time.
 struct Sample {
     job: Job,
     operations: f64,
     micros: f64,
 }
 
-/// Whether a prediction is within 10 %.
+/// Whether each predictor is within 10 % on one sample.
 struct Outcome {
     processor: ProcessorKind,
     kernel: Option<&'static str>,
@@ -43,7 +42,7 @@ struct Outcome {
     flops: bool,
 }
 
-/// Sets ours beside the published accuracies.
+/// Compares ours with the published accuracies.
 pub(super) fn compare(comparison: &mut Comparison, runs: &Runs) -> Result {
     let mut all = Vec::new();
     for (phone, name) in PHONES {
@@ -72,7 +71,7 @@ fn percent(hits: impl Iterator<Item = bool>) -> f64 {
     mean(&hits.map(|hit| if hit { 100.0 } else { 0.0 }).collect::<Vec<_>>())
 }
 
-/// The parts that are sampled: convolutions and linear layers of the models, by tenths.
+/// The sampled parts: convolutions and linear layers of the models, cut by tenths.
 fn parts(runs: &Runs) -> Vec<Layer> {
     let (mut seen, mut parts) = (HashSet::new(), Vec::new());
     for stage in (0..MODELS.len()).flat_map(|model| runs.stages(model)) {

@@ -1,4 +1,4 @@
-//! The phones, models and systems of `CoDL`, and what simulating them says.
+//! The phones, models and systems of `CoDL`, and their simulated runs.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use coexec_sim::{
 use super::{THREADS, stages};
 use crate::{Inputs, Result};
 
-/// Its models: our network, and its name in the ids of facts.
+/// `CoDL`'s models: our network, and its name in the ids of facts.
 pub(super) const MODELS: [(&str, &str); 5] = [
     ("codl-retinaface", "retinaface"),
     ("codl-yolov2", "yolov2"),
@@ -18,39 +18,39 @@ pub(super) const MODELS: [(&str, &str); 5] = [
     ("codl-posenet", "posenet"),
     ("codl-fast-style-transfer", "fast-style-transfer"),
 ];
-/// Its phones: our profile, and the system-on-chip in the ids of facts; Snapdragons first.
+/// `CoDL`'s phones: our profile, and the system-on-chip in the ids of facts; Snapdragons first.
 pub(super) const PHONES: [(&str, &str); 4] = [
     ("xiaomi9", "snapdragon-855"),
     ("redmi-k30-pro", "snapdragon-865"),
     ("xiaomi11-pro", "snapdragon-888"),
     ("honor-v30-pro", "kirin-990"),
 ];
-/// Phones with an Adreno GPU, which computes on images.
+/// Number of phones with an Adreno GPU, which computes on images.
 pub(super) const SNAPDRAGONS: usize = 3;
 
-/// Grid of muLayer's cuts: a slice of channels.
+/// Step of muLayer's cuts, in channels: one slice.
 const STEP: u32 = 4;
 
-/// A system that is compared.
+/// A system of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum System {
     /// MACE on the CPU alone.
     Cpu,
     /// MACE on the GPU alone, with the data type it prefers.
     Gpu,
-    /// `CoDL`, with every operator cut that can be, as its Figure 17 says.
+    /// `CoDL`, with every operator cut that can be, as its Figure 17 implies.
     Codl,
     /// The plan that `CoDL` makes for images, computed on buffers.
     ImagePlanOnBuffers,
     /// muLayer-like: cuts in proportion to throughput, on buffers.
     MuLayer,
-    /// Base plan without chains, both dimensions.
+    /// `CoDL` without chains, cut along both dimensions.
     Unchained,
-    /// The same along the height alone.
+    /// `CoDL` without chains, cut along the height only.
     ByHeight,
-    /// The same along output channels alone.
+    /// `CoDL` without chains, cut along output channels only.
     ByChannels,
-    /// The same where sharing data costs nothing: the paper's theoretical bound.
+    /// `CoDL` without chains where sharing data is free: the paper's theoretical bound.
     Bound,
 }
 
@@ -82,23 +82,24 @@ impl PlannedRun {
     }
 }
 
-/// Runs of systems on phones, made once each.
+/// Runs of systems on phones, each simulated once.
 pub(super) struct Runs {
     phones: Vec<Profile>,
-    /// How many times as long as on images GPU kernels take on buffers, on Snapdragons.
-    slower: f64,
+    /// Ratio of GPU kernels' times on buffers to those on images, on Snapdragons.
+    buffer_slowdown: f64,
     models: Vec<Vec<Stage>>,
     done: HashMap<(usize, usize, System), PlannedRun>,
 }
 
 impl Runs {
-    /// With GPU kernels on buffers `slower` times as long as on images, on Snapdragons.
-    pub(super) fn new(inputs: &Inputs, slower: f64) -> Result<Self> {
+    /// Prepares the phones and models; on Snapdragons, GPU kernels take `buffer_slowdown` times as long
+    /// on buffers as on images.
+    pub(super) fn new(inputs: &Inputs, buffer_slowdown: f64) -> Result<Self> {
         let phones = PHONES.iter().map(|(name, _)| Ok(inputs.profile(name)?.clone()));
         let models = MODELS.iter().map(|(name, _)| Ok(in_sequence(stages(inputs.stand_in.unwrap_or(name))?)));
         Ok(Self {
             phones: phones.collect::<Result<_>>()?,
-            slower,
+            buffer_slowdown,
             models: models.collect::<Result<_>>()?,
             done: HashMap::new(),
         })
@@ -114,7 +115,7 @@ impl Runs {
         &self.models[model]
     }
 
-    /// A run of `system`.
+    /// The run of `system` on a phone and a model.
     pub(super) fn of(&mut self, phone: usize, model: usize, system: System) -> Result<PlannedRun> {
         let key = (phone, model, system);
         if let Some(run) = self.done.get(&key) {
@@ -124,17 +125,17 @@ impl Runs {
         let copied = is_copied.then(|| self.of(phone, model, System::Codl)).transpose()?;
         let mut profile = self.phones[phone].clone();
         if phone < SNAPDRAGONS && matches!(system, System::MuLayer | System::ImagePlanOnBuffers) {
-            move_to_buffers(&mut profile, self.slower);
+            move_to_buffers(&mut profile, self.buffer_slowdown);
         }
         if system == System::Bound {
-            stop_sharing(&mut profile);
+            make_sharing_free(&mut profile);
         }
         let run = run(&profile, &self.models[model], system, copied.map(|run| run.plan))?;
         self.done.insert(key, run.clone());
         Ok(run)
     }
 
-    /// Mean over models of the ratio of two systems' times on a phone.
+    /// Speedups of `system` over another on a phone, one per model.
     pub(super) fn speedups(&mut self, phone: usize, system: System, over: System) -> Result<Vec<f64>> {
         (0..MODELS.len())
             .map(|model| Ok(self.of(phone, model, over)?.millis() / self.of(phone, model, system)?.millis()))
@@ -142,7 +143,7 @@ impl Runs {
     }
 }
 
-/// The options of all systems.
+/// The search options of all systems.
 pub(super) fn options(profile: &Profile, strategy: Strategy) -> SearchOptions {
     SearchOptions {
         strategy,
@@ -154,7 +155,7 @@ pub(super) fn options(profile: &Profile, strategy: Strategy) -> SearchOptions {
     }
 }
 
-/// A run of `system`, with its plan or with one of another's.
+/// Runs `system` with its own plan, or with one `copied` from another.
 fn run(profile: &Profile, stages: &[Stage], system: System, copied: Option<Plan>) -> Result<PlannedRun> {
     let mut simulator = Simulator::new(profile, Library::Xnnpack);
     if let Some(plan) = copied {
@@ -177,7 +178,7 @@ fn run(profile: &Profile, stages: &[Stage], system: System, copied: Option<Plan>
     Ok(PlannedRun { plan: found.plan, prediction: found.prediction })
 }
 
-/// What `CoDL` gains over the faster processor on `MobileNetV2`, with operators left whole
+/// `CoDL`'s speedup over the faster processor on `MobileNetV2`, with operators left whole
 /// where that is predicted to be faster.
 pub(super) fn light_model_speedup(profile: &Profile) -> Result<f64> {
     let stages = stages("mobilenet-v2")?;
@@ -189,8 +190,8 @@ pub(super) fn light_model_speedup(profile: &Profile) -> Result<f64> {
     Ok(alone / seconds(Strategy::Codl)?)
 }
 
-/// Operators that run one after the other, as the paper times them, also where one reads
-/// only an input of the network: none may overlap with those before it.
+/// Forces operators to run one after the other, as the paper times them: one that reads only an
+/// input of the network waits for the operator before it too.
 fn in_sequence(mut stages: Vec<Stage>) -> Vec<Stage> {
     for (index, stage) in stages.iter_mut().enumerate().skip(1) {
         if stage.inputs.is_empty() {
@@ -200,15 +201,15 @@ fn in_sequence(mut stages: Vec<Stage>) -> Vec<Stage> {
     stages
 }
 
-/// Moves the phone's GPU kernels to buffers: all but a launch takes `slower` times as long,
-/// and nothing is transformed.
-fn move_to_buffers(profile: &mut Profile, slower: f64) {
+/// Moves the phone's GPU kernels to buffers: everything but the launch takes `buffer_slowdown` times as
+/// long, and no data is transformed.
+fn move_to_buffers(profile: &mut Profile, buffer_slowdown: f64) {
     if let Some(gpu) = &mut profile.gpu {
         for &table in KernelTable::ALL {
             let Some(parameters) = gpu.parameters_mut(table) else { continue };
             for (key, quantity) in parameters.quantities {
                 if key != "launch_us" && (key.ends_with("_us") || key.ends_with("_us_per_byte")) {
-                    quantity.value *= slower;
+                    quantity.value *= buffer_slowdown;
                 }
             }
         }
@@ -217,8 +218,8 @@ fn move_to_buffers(profile: &mut Profile, slower: f64) {
     profile.sync.transform.per_byte_ns.value = 0.0;
 }
 
-/// Makes sharing data cost nothing on the phone.
-fn stop_sharing(profile: &mut Profile) {
+/// Makes sharing data free on the phone.
+fn make_sharing_free(profile: &mut Profile) {
     let sync = &mut profile.sync;
     for cost in [&mut sync.map, &mut sync.unmap, &mut sync.transform] {
         cost.fixed_us.value = 0.0;

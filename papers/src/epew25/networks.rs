@@ -9,7 +9,7 @@ use coexec_sim::{Library, Simulator};
 /// Microseconds in a millisecond.
 const MICROS_PER_MILLI: f64 = 1e3;
 
-/// The paper's networks: in ids of facts, and here.
+/// The paper's networks: the name in ids of facts, and the bundled network.
 const NETWORKS: [(&str, &str); 4] = [
     ("vgg16", "vgg16"),
     ("resnet18", "resnet18"),
@@ -17,7 +17,7 @@ const NETWORKS: [(&str, &str); 4] = [
     ("inception-v3", "inception-v3-square"),
 ];
 
-/// Sets ours beside Table 3.
+/// Compares ours with Table 3.
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     for (phone, profile) in PHONES {
         let device = inputs.profile(profile)?;
@@ -49,8 +49,8 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     Ok(())
 }
 
-/// Whether the paper considers cutting it: it leaves all but linear and convolution layers
-/// on the GPU.
+/// Whether the paper considers cutting an operator: it leaves all but linear and convolution layers on
+/// the GPU.
 fn is_cut_by_the_paper(stage: &Stage) -> bool {
     matches!(stage.layer.operator, Operator::Linear(_) | Operator::Conv2d(_))
 }

@@ -1,4 +1,4 @@
-//! Tables 2 and 4, section 5.5: mean speedups of single operators, and what synchronisation adds.
+//! Tables 2 and 4, section 5.5: mean speedups of single operators, and the overhead of synchronisation.
 
 use rayon::prelude::*;
 
@@ -7,22 +7,22 @@ use crate::{Comparison, Inputs, Result, mean, operators};
 use coexec_sim::explore::split_search;
 use coexec_sim::{CoreSet, Layer, Library, Mechanism, Picos, Plan, Simulator, Stage};
 
-/// The paper's sets of operators: in ids of facts, and here.
+/// The paper's sets of operators: the name in ids of facts, and the bundled set.
 const SETS: [(&str, &str); 2] = [("linear", "epew-linear-sample"), ("conv", "epew-conv")];
 
-/// One operator with so many CPU threads.
+/// Times of one operator with one core set.
 #[derive(Clone, Copy, Debug)]
 struct OperatorTimes {
     gpu_only: Picos,
     best: Picos,
-    /// The same placement where both processors wait for events.
+    /// The best placement if both processors wait for events.
     event_wait: Picos,
-    /// What synchronisation adds to the slower processor's time, polling and waiting for
-    /// events; none where one processor computes all.
+    /// Time that synchronisation adds to the slower processor's, by polling and by waiting for
+    /// events; none if one processor computes all.
     overhead: Option<[Picos; 2]>,
 }
 
-/// Sets ours beside the tables.
+/// Compares ours with the tables.
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     for (phone, profile) in PHONES {
         let device = inputs.profile(profile)?;
@@ -34,8 +34,8 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
                 .step_by(inputs.every.max(1))
                 .map(|(name, operator)| Stage::single(name, Layer::new(operator, DATA_TYPE)))
                 .collect();
-            // Gathered before the first error is looked for: which one that is must not
-            // depend on the number of threads.
+            // All results are collected first, so that the error reported does not depend on the
+            // number of threads.
             let runs: Vec<Result<Vec<OperatorTimes>>> = stages
                 .par_iter()
                 .map_init(
@@ -54,7 +54,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     Ok(())
 }
 
-/// The rows of one set of operators on a phone with so many threads.
+/// The rows of one set of operators on a phone with `threads` CPU threads.
 fn rows(
     comparison: &mut Comparison,
     phone: &str,
@@ -91,8 +91,8 @@ fn rows(
     Ok(())
 }
 
-/// What choosing by predictors costs: the time of the better choice over that of the one
-/// made, where the errors of two predicted times are normal and independent of each other.
+/// Loss from choosing by predictors: the expected time of the better choice over that of the
+/// one made, if the errors of the two predicted times are normal and independent.
 ///
 /// The larger of two such errors is `sqrt(s1^2 + s2^2) / sqrt(2 pi)` on average, and a mean
 /// absolute error is `s sqrt(2 / pi)`: hence half of the root of the sum of their squares.
@@ -100,7 +100,7 @@ fn choosing_loss(gpu_mape_percent: f64, cpu_mape_percent: f64) -> f64 {
     1.0 / (1.0 + 0.5 * gpu_mape_percent.hypot(cpu_mape_percent) / 100.0)
 }
 
-/// One operator with each core set.
+/// Times of one operator with each core set.
 fn runs(simulator: &mut Simulator<'_>, stage: &Stage, core_sets: &[CoreSet]) -> Result<Vec<OperatorTimes>> {
     let mut runs = Vec::new();
     for &cores in core_sets {
@@ -124,7 +124,7 @@ fn ratio(slow: Picos, fast: Picos) -> f64 {
     slow.0 as f64 / fast.0.max(1) as f64
 }
 
-/// The mean over the operators that a value is of.
+/// The mean over the operators that have a value.
 fn mean_of(runs: &[OperatorTimes], value: impl Fn(&OperatorTimes) -> Option<f64>) -> f64 {
     mean(&runs.iter().filter_map(value).collect::<Vec<f64>>())
 }

@@ -10,20 +10,22 @@ use coexec_sim::{Axis, Library, Mechanism, Placement, Plan, Processor, Profile};
 /// The phone of these sections.
 const PHONE: &str = "oneplus11";
 
-/// CPU threads behind the cuts of section 3, which does not say: its 128 GFLOP/s are what
-/// one Cortex-X3 does in 16 bits, a third of what three cores do in Table 2 and figure 2.
+/// CPU threads of the cuts of section 3, which does not state them: its 128 GFLOP/s match one Cortex-X3
+/// in 16 bits, a third of the rate of three cores in Table 2 and figure 2.
 const THREADS_OF_CUTS: u32 = 1;
 
 /// Rows of every linear layer of ViT-B/32.
 const ROWS: u32 = 50;
-/// Input channels and output channels of its first and second layer of an MLP.
+/// Input and output features of the first linear layer of its MLP; the second layer has them the other
+/// way round.
 const NARROW: u32 = 768;
 const WIDE: u32 = 3_072;
 
-/// The cuts that sections 3.1 and 3.2 measure: channels of the GPU, in ids of facts.
+/// The cuts that sections 3.1 and 3.2 measure: output channels of the GPU, and the name in ids of
+/// facts.
 const CUTS: [(u32, &str); 2] = [(2_378, "plain"), (2_480, "augmented")];
 
-/// Output channels on both sides of the spike of figure 5.
+/// Output channels at the top of and after the spike of figure 5.
 const SPIKE: [u32; 2] = [2_500, 2_520];
 
 /// A linear layer of ViT-B/32.
@@ -37,7 +39,7 @@ fn alone(device: &Profile, stage: &Stage, by: Processor) -> Result<f64> {
     Ok(execute(&stage.layer, device, Library::Xnnpack, by)?.0.duration().as_micros())
 }
 
-/// Sets ours beside the numbers of sections 1 and 3.
+/// Compares ours with the numbers of sections 1 and 3.
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let device = inputs.profile(PHONE)?;
     let (one, three) = (fastest(device, THREADS_OF_CUTS)?, fastest(device, MOST_THREADS)?);

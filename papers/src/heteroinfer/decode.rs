@@ -1,4 +1,4 @@
-//! Sections 3.3, 5.4, 5.5 and 5.8: generating tokens, and what an answer draws.
+//! Sections 3.3, 5.4, 5.5 and 5.8: decode, power and energy.
 
 use super::{FAST, LLAMA_8B, Runs, SLOW, id, task};
 use crate::{Comparison, Result, bundled};
@@ -27,10 +27,10 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     energy(comparison, runs)
 }
 
-/// The largest product of a token.
+/// The largest matrix product of a token.
 const PRODUCT: &str = "gate-up";
 
-/// Gigabytes a second that Llama-8B's largest product of one token moves.
+/// Bandwidth of Llama-8B's largest product during decode, in gigabytes per second.
 fn product_bandwidth(runs: Runs<'_>, strategy: S) -> Result<f64> {
     let task = task(LLAMA_8B, [256, 1]);
     let plan = runs.plan(&task, strategy)?;
@@ -43,7 +43,7 @@ fn product_bandwidth(runs: Runs<'_>, strategy: S) -> Result<f64> {
     Ok(simulator.run(std::slice::from_ref(&alone), &plan)?.bandwidth.as_gigabytes())
 }
 
-/// Section 5.8, figure 20: power and energy of 256 tokens read and 32 generated.
+/// Section 5.8, figure 20: power and energy of a prompt of 256 tokens and an answer of 32.
 fn energy(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let answer = |strategy| runs.answer(LLAMA_8B, [256, 32], strategy, FAST);
     let [gpu, layer, tensor] = [S::GpuOnly, S::HeteroLayer, S::HeteroTensor].map(answer);

@@ -1,7 +1,7 @@
-//! Section 5.7, figure 19: a game beside the model.
+//! Section 5.7, figure 19: a game running at the same time as the model.
 //!
-//! What the game asks of the GPU is not published: two of the section's numbers set it, and
-//! the others are predicted.
+//! The game's GPU load is not published: two of the section's numbers set it, and the others
+//! are predicted.
 
 use super::{LLAMA_8B, Runs, id, task};
 use crate::{Comparison, Result, bundled};
@@ -15,18 +15,19 @@ use coexec_sim::{Overrides, Picos, Scenario, SimulateError, Strategy as S, Workl
 const SCENARIO: &str = "llama3-8b-beside-game";
 /// Tokens of the prompt.
 const PROMPT: u32 = 256;
-/// Tokens generated beside the game: dozens of frames.
+/// Tokens generated during the game: they last dozens of frames.
 const TOKENS: u32 = 16;
-/// Frames a second that count as none.
+/// Frames per second below which the game counts as frozen.
 const STANDSTILL: f64 = 2.0;
-/// How many times as long as without the game a prompt takes at most, so that frames come throughout.
+/// Duration of the game's frames, as a multiple of the model's time alone: long enough that frames
+/// arrive throughout.
 const LONGEST: u32 = 3;
 
-/// What the game and one request of the model do to each other.
-struct Beside {
-    /// Part of its speed that the model loses, in percent.
+/// Mutual slowdown of the game and one request of the model.
+struct Contention {
+    /// Speed that the model loses, in percent.
     slowdown_percent: f64,
-    /// Frames a second that the game shows meanwhile.
+    /// Frames per second that the game shows meanwhile.
     frames_per_second: f64,
 }
 
@@ -38,12 +39,12 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     };
     let game = games.iter().find(|application| matches!(application.job, Job::Frames(_)));
     let game = bundled(game, || format!("{SCENARIO} has no frames"))?;
-    let phases = |strategy| -> Result<[Beside; 2]> {
+    let phases = |strategy| -> Result<[Contention; 2]> {
         let task = task(LLAMA_8B, [PROMPT, TOKENS]);
         let plan = runs.plan(&task, strategy)?;
         let prompt = price_prompt(Conversation::new(runs.device, runs.library(), &task), 0, &plan)?;
         let answer = price_tokens(Conversation::new(runs.device, runs.library(), &task), (0, TOKENS), &plan)?;
-        Ok([beside(runs, &prompt, game)?, beside(runs, &answer, game)?])
+        Ok([contend(runs, &prompt, game)?, contend(runs, &answer, game)?])
     };
     let [gpu, layer, tensor] = [S::GpuOnly, S::HeteroLayer, S::HeteroTensor].map(phases);
     let ([gpu, tensor], [layer, _]) = ([gpu?, tensor?], layer?);
@@ -57,18 +58,19 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     }
     let [gpu_reading, gpu_answering] = gpu.map(|phase| phase.frames_per_second);
     comparison.row(id("gpu-only-decode-plus-game/game-fps"), gpu_answering);
-    let text = format!("{gpu_reading:.1} frames a second");
+    let text = format!("{gpu_reading:.1} frames per second");
     comparison.finding(id("gpu-only-prefill-plus-game/game-fps"), text, gpu_reading < STANDSTILL);
     let asked = 1.0 / game.arrivals.period().as_seconds();
     let [reading, answering] = [reading, answering].map(|phase| phase.frames_per_second);
-    let text = format!("of {asked:.0} frames a second {reading:.0} reading, {answering:.0} answering");
+    let text =
+        format!("of {asked:.0} frames per second, {reading:.0} during prefill, {answering:.0} during decode");
     let is_unaffected = reading.min(answering) > asked - 0.5;
     comparison.finding(id("hetero-tensor-plus-game/game-fps"), text, is_unaffected);
     Ok(())
 }
 
-/// One request beside the frames of `game`, which begin with it.
-fn beside(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Result<Beside> {
+/// Simulates one request of the model together with the frames of `game`, both starting at time zero.
+fn contend(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Result<Contention> {
     let Job::Frames(frames) = &game.job else { return Err(SimulateError::NothingToUse.into()) };
     let period = game.arrivals.period();
     let frames = frames.request(runs.device, period)?;
@@ -88,10 +90,10 @@ fn beside(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Result
     let served = simulator.run(&loads, longest)?;
     let of = |application| served.requests.iter().filter(move |request| request.application == application);
     let end = of(0).map(|request| request.finish).max().unwrap_or_default();
-    // A frame that is due has had its whole period.
+    // A frame is due when its whole period has passed.
     let due = (end.0 / period.0).max(1) as f64;
     let shown = of(1).filter(|frame| frame.finish <= end).count() as f64;
-    Ok(Beside {
+    Ok(Contention {
         slowdown_percent: 100.0 * (1.0 - alone.0 as f64 / end.0.max(1) as f64),
         frames_per_second: (shown / due).min(1.0) / period.as_seconds(),
     })

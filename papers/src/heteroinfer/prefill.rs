@@ -1,4 +1,4 @@
-//! Sections 5.3, 5.5 and 5.6: reading prompts.
+//! Sections 5.3, 5.5 and 5.6: prefill.
 
 use super::setting::order_speedup;
 use super::table3::{DOWN, on_gpu, on_npu};
@@ -9,7 +9,7 @@ use coexec_sim::Strategy as S;
 /// Lengths just above a standard size, where padding wastes most.
 const JUST_ABOVE: [u32; 3] = [135, 267, 525];
 
-/// Lengths between which figure 14 compares.
+/// Misaligned lengths in the range of figure 14.
 const MISALIGNED: [u32; 10] = [135, 200, 300, 400, 525, 600, 700, 800, 900, 1000];
 
 /// Tokens of the ablation (figure 18).
@@ -45,7 +45,7 @@ fn rates(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     Ok(())
 }
 
-/// Mean of how much longer `slow` takes than `fast`, in percent.
+/// Mean over `lengths` of the additional time of `slow` over `fast`, in percent.
 fn mean_gain(
     lengths: &[u32],
     slow: impl Fn(u32) -> Result<f64>,
@@ -101,7 +101,7 @@ fn lengths(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     Ok(())
 }
 
-/// One technique after another.
+/// Adds the paper's techniques one after another.
 fn ablation(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let fact = |rung: &str| id(&format!("llama-8b-prefill-seq-320/plus-{rung}"));
     let pieces = runs.prefill_unswapped(ABLATION)?;

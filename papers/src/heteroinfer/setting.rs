@@ -1,4 +1,4 @@
-//! The phone, the models and the tasks: what the paper says of them.
+//! The paper's statements about the phone, the models and the tasks.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use coexec_sim::Strategy as S;
 use coexec_sim::device::npu::Order;
 use coexec_sim::plan::GraphCover;
 
-/// What exchanging the operands of FFN-up gains with 256 tokens.
+/// Speedup from exchanging the operands of FFN-up, with 256 tokens.
 pub(super) fn order_speedup(runs: Runs<'_>) -> Result<f64> {
     let mut device = runs.device.clone();
     if let Some(npu) = device.npu.as_mut().and_then(|npu| npu.systolic.as_mut()) {

@@ -1,11 +1,11 @@
-//! Table 3's right half: what the solver chooses.
+//! The right half of Table 3: the solver's choices.
 
 use super::table3::{DOWN, SQUARE, WIDE, Weight, on_gpu, on_npu};
 use super::{LLAMA_8B, Runs, task};
 use crate::{Comparison, Result};
 use coexec_sim::{ProcessorKind, Strategy};
 
-/// How far a share may be off before it is another one.
+/// Largest absolute difference of a share that counts as agreement.
 const SHARE_TOLERANCE: f64 = 0.1;
 
 pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
@@ -13,8 +13,8 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     for (weight, product, published) in [(SQUARE, "q", 0.5), (WIDE, "gate-up", 0.75)] {
         let share = balanced(runs, weight)?;
         let text = format!(
-            "weight-centric, {:.0} % on the GPU by times like Table 3's; {:.0} % inside the engine, where no \
-             product pays its own submission",
+            "weight-centric, {:.0} % on the GPU by times like Table 3's; {:.0} % inside the engine, where products \
+             are not submitted one by one",
             100.0 * share,
             100.0 * share_of(runs, 256, product, true)?
         );
@@ -30,8 +30,8 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     Ok(())
 }
 
-/// The GPU's share of a product by the times the paper's solver saw: those of Table 3,
-/// with what they hold beyond the product.
+/// The GPU's share that balances a product by the times available to the paper's solver: those of
+/// Table 3, which include overheads beyond the product.
 fn balanced(runs: Runs<'_>, weight: Weight) -> Result<f64> {
     let half = Weight { output: weight.output / 2, ..weight };
     let line = |whole: f64, half: f64| (2.0 * half - whole, 2.0 * (whole - half));
@@ -40,7 +40,7 @@ fn balanced(runs: Runs<'_>, weight: Weight) -> Result<f64> {
     Ok((npu_fixed + npu_slope - gpu_fixed) / (gpu_slope + npu_slope))
 }
 
-/// Part of a product of Llama-8B that the solver gives to the GPU.
+/// The GPU's share of a product of Llama-8B in the plan of `hetero-tensor`.
 fn share_of(runs: Runs<'_>, prompt: u32, product: &str, decode: bool) -> Result<f64> {
     let task = task(LLAMA_8B, [prompt, 1]);
     let plan = runs.plan(&task, Strategy::HeteroTensor)?;

@@ -1,4 +1,4 @@
-//! Table 3: products timed one by one.
+//! Table 3: matrix products timed one by one.
 
 use super::{Runs, id};
 use crate::{Comparison, Result};
@@ -6,7 +6,7 @@ use coexec_sim::simulate::execute;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 use coexec_sim::{Picos, Processor};
 
-/// How far the end of a range may be off before it is another range: 15 %.
+/// Largest relative deviation of the end of a range that counts as agreement.
 const RANGE_TOLERANCE: f64 = 0.15;
 
 /// A weight matrix of the table: output and input features.
@@ -33,7 +33,7 @@ impl Weight {
     }
 }
 
-/// Microseconds of a product on the GPU, timed on its own.
+/// Time of a product on the GPU, timed on its own, in microseconds.
 pub(super) fn on_gpu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64> {
     let layer = weight.layer(rows);
     let kernels = runs.device.gpu.as_ref().and_then(|gpu| gpu.language.as_ref());
@@ -51,7 +51,7 @@ pub(super) fn on_gpu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64> {
     Ok(alone.overhead_us.value + inside)
 }
 
-/// Microseconds of a product on the NPU, in a graph of exactly `rows` rows.
+/// Time of a product on the NPU, in a graph of exactly `rows` rows, in microseconds.
 pub(super) fn on_npu(runs: Runs<'_>, weight: Weight, rows: u32) -> Result<f64> {
     let mut device = runs.device.clone();
     if let Some(npu) = device.npu.as_mut().and_then(|npu| npu.systolic.as_mut()) {
@@ -71,14 +71,14 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     ranges(comparison, runs)
 }
 
-/// How long a product takes on one processor.
+/// The time of a product on one processor, in microseconds.
 type Time = fn(Runs<'_>, Weight, u32) -> Result<f64>;
 
-/// A row of a range of lengths: the weight, the lengths and the quantity as facts call them, and
-/// the tokens and microseconds of both ends.
+/// A row for a range of lengths: the weight, the lengths and the quantity as in ids of facts, the time,
+/// and the tokens and published microseconds of both ends.
 type Range = (Weight, &'static str, &'static str, Time, [(u32, f64); 2]);
 
-/// Rows for lengths that the paper's solver estimated: their ends.
+/// Rows for ranges of lengths whose times the paper's solver estimated; both ends are compared.
 fn ranges(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let ranges: [Range; 5] = [
         (SQUARE, "-193-255", "gpu-latency", on_gpu, [(193, 9_000.0), (255, 11_000.0)]),

@@ -19,7 +19,7 @@ fn these_groups_miss_their_limits_and_no_others() {
         .filter(|group| !group.holds())
         .map(|group| group.published.name.as_str())
         .collect();
-    // What misses is a limit, set before or with the results known, or a finding that differs.
+    // These groups exceed a limit, or have a finding that disagrees.
     let known = [
         "prefill gains elsewhere",
         "prompt lengths and graphs",

@@ -1,4 +1,4 @@
-//! Groups of predictions: their looks, markers and rows of the legend.
+//! Groups of predictions: their looks, markers and legend rows.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ pub(super) fn grouped<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Named<
     named.map(|((name, points), look)| Named { name, look, points }).collect()
 }
 
-/// A marker for each point: small groups over large ones, and those the fit had not seen
-/// over the others, which are hollow.
+/// Adds a marker for each point: small groups over large ones, and points unseen by the fit over the
+/// others, which are hollow.
 pub(super) fn add_markers(figure: &mut Figure, groups: &[Named<'_>]) {
     let mut by_size: Vec<&Named<'_>> = groups.iter().collect();
     by_size.sort_by_key(|group| std::cmp::Reverse(group.points.len()));
@@ -50,8 +50,8 @@ fn points<'a>(groups: &'a [Named<'_>]) -> impl Iterator<Item = &'a Point> {
     groups.iter().flat_map(|group| group.points.iter().copied())
 }
 
-/// A row for each group, one for all where there is more than one group, and what filled and
-/// hollow markers mean where both occur.
+/// A legend row for each group, one for all if there are several groups, and the meaning of filled and
+/// hollow markers if both occur.
 pub(super) fn rows(groups: &[Named<'_>]) -> Vec<Row> {
     let cells = |name: &str, of: &mut dyn Iterator<Item = &Point>| -> Vec<String> {
         let pairs: Vec<(f64, f64)> = of.map(|point| (point.predicted_us, point.measured_us)).collect();

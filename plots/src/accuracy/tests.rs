@@ -25,7 +25,7 @@ fn series(figure: &Figure) -> impl Iterator<Item = &Series> {
     })
 }
 
-/// Places of a figure's markers: of the filled and of the hollow ones.
+/// Places of a figure's filled and hollow markers.
 fn marked(figure: &Figure) -> [Vec<(f64, f64)>; 2] {
     [true, false].map(|wanted| {
         let is_wanted =
@@ -139,7 +139,7 @@ fn a_curve_of_errors_has_the_share_of_points_within_each() {
     }
     assert!(curve.windows(2).all(|pair| pair[1].0 > pair[0].0 && pair[1].1 >= pair[0].1), "it only rises");
     let rows = rows(&figure);
-    // The tenth is off by 10 % and a rounding.
+    // The tenth is off by 10 % plus a rounding error.
     assert_eq!(rows[0], "this model | 20 | 45.0 % | 10.5 %");
     for (row, name) in rows[1..].iter().zip(["without residual", "linear in FLOPs", "CoDL", "error of 10 %"])
     {

@@ -24,7 +24,7 @@ fn bars() -> Bars {
     }
 }
 
-/// Bars as left edge, upper edge and width, the legend's left out.
+/// Bars as left edge, upper edge and width, without those of the legend.
 fn drawn_bars(svg: &[u8]) -> Vec<(f64, f64, f64)> {
     let is_bar =
         |one: &&Element| one.is("rect") && one.length("height") > 10.5 && one.length("height") < 11.5;

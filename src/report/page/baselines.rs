@@ -1,20 +1,20 @@
-//! coexec beside the latency predictors of other work, on the same runs.
+//! coexec compared with the latency predictors of other work, on the same runs.
 
 use coexec_fit::validate::score::Scored;
 
 use super::{Phone, mean, table};
 use crate::validate::baseline;
 
-/// The GPU's group of convolutions, seen and unseen.
+/// The GPU's group of all convolutions, with seen and unseen shapes.
 const CONVOLUTIONS: &str = "gpu/conv2d/all";
 
-/// `CoDL`'s predictor with a launch time.
+/// Column of `CoDL`'s predictor with a fitted launch time.
 const WITH_LAUNCH: &str = "CoDL + launch";
 
-/// MAPE and part within 10 % of a predictor, in percent.
+/// A predictor's MAPE and its share of predictions within 10 %, in percent.
 type Figures = fn(&Scored) -> Option<[f64; 2]>;
 
-/// Its predictors, as the columns of the table name them.
+/// The predictors, by their names in the table's columns.
 const PREDICTORS: [(&str, Figures); 4] = [
     ("coexec", |scored| Some([scored.group.mape_percent, scored.group.within_10_percent])),
     ("CoDL", |scored| Some([scored.codl_mape_percent?, scored.codl_within_10_percent?])),
@@ -24,12 +24,13 @@ const PREDICTORS: [(&str, Figures); 4] = [
     }),
 ];
 
-/// Those that predict whole networks, too: a launch time is of kernels.
+/// The predictors that apply to whole networks; a launch time only applies to kernels.
 fn of_networks() -> impl Iterator<Item = (&'static str, Figures)> {
     PREDICTORS.into_iter().filter(|(name, _)| *name != WITH_LAUNCH)
 }
 
-/// A line a phone: GPU convolutions, and CPU cores with all core sets and formats alike.
+/// The table, one line per phone: GPU convolutions, and CPU networks averaged over all core sets and
+/// formats.
 pub(super) fn table_of(phones: &[Phone]) -> String {
     let is_convolution = |name: &str| name == CONVOLUTIONS;
     let is_cpu = |name: &str| name.starts_with("cpu/");
@@ -44,12 +45,12 @@ pub(super) fn table_of(phones: &[Phone]) -> String {
     let rows: Vec<Vec<String>> = phones.iter().map(cells).collect();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     format!(
-        "\nBeside the predictors of other work, each fitted on the same runs:\n\n{}",
+        "\nCompared with the predictors of other work, each fitted to the same runs:\n\n{}",
         table(&header, &rows)
     )
 }
 
-/// The mean of a predictor's figures over groups.
+/// The mean of a predictor's figures over the groups selected by `is_of`.
 fn figures_of(phone: &Phone, is_of: fn(&str) -> bool, figures: Figures) -> String {
     let mean = mean(&phone.groups, is_of, figures);
     baseline(mean.map(|[mape, _]| mape), mean.map(|[_, within]| within))
