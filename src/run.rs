@@ -35,6 +35,9 @@ struct SkippedRow {
     reason: String,
 }
 
+/// What makes measurements steadier.
+const STEADIER: &str = "stop other programs on this machine, fix its clocks, or raise --repetitions";
+
 pub(crate) fn run(options: &Run, common: &Common) -> Result {
     // Paths are checked before measuring, so that a wrong one does not cost a measurement.
     options.place.check_apart(Some(&options.out), options.plan.as_deref())?;
@@ -93,8 +96,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
             output::line(&sentence);
         }
     }
-    let help = "stop other programs on this machine, fix its clocks, or raise --repetitions";
-    results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, help)))
+    results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, STEADIER)))
 }
 
 /// Prints what could not be run, and why.

@@ -1,8 +1,8 @@
 //! The intermediate representation of a model file, common to ONNX and TFLite.
 //!
 //! Responsible for: the nodes of a model, the semantics of each ([`Work`]), and the tensors between them. Not for:
-//! reading a file, or the cost of a node. Invariant: every tensor of a node is a valid index into [`Model::tensors`];
-//! nothing else in a file is trusted.
+//! reading a file, or the cost of a node. Invariant: every tensor of a node is a valid index into
+//! [`Model::tensors`]; nothing else in a file is trusted.
 
 use serde::Deserialize;
 
@@ -16,8 +16,8 @@ pub(super) use super::work::{
 /// Index into [`Model::tensors`].
 pub(super) type TensorId = usize;
 
-/// Maximum number of elements for which the values of a constant are kept. Shapes, axes
-/// and scalars are smaller; weights are larger, and their values do not matter.
+/// Maximum number of elements for which the values of a constant are kept. Shapes, axes and scalars are smaller;
+/// weights are larger, and their values do not matter.
 pub(super) const MAX_NUMBERS: usize = 4_096;
 
 /// Layout of images: the position of the channels among the axes.
@@ -86,7 +86,7 @@ impl SourceTensor {
 pub(super) struct Constant {
     /// Extents; empty for a scalar.
     pub(super) extents: Vec<u32>,
-    /// Its values in row-major order. `None` for more than [`MAX_NUMBERS`], for unsupported formats, and where unknown.
+    /// Its values in row-major order; `None` if unknown, unsupported or more than [`MAX_NUMBERS`].
     pub(super) numbers: Option<Vec<f64>>,
 }
 
@@ -102,8 +102,8 @@ impl Constant {
         Self { extents: Vec::new(), numbers: Some(vec![number]) }
     }
 
-    /// A constant with the values that `numbers` reads, called only for at most [`MAX_NUMBERS`] elements. `numbers`
-    /// returns `None` for unsupported formats.
+    /// A constant with the values that `numbers` reads, called only for at most [`MAX_NUMBERS`] elements.
+    /// `numbers` returns `None` for unsupported formats.
     pub(super) fn read(extents: Vec<u32>, numbers: impl FnOnce() -> Option<Vec<f64>>) -> Self {
         let count = elements(&extents);
         let numbers = (count <= MAX_NUMBERS as u64).then(numbers).flatten();
@@ -130,8 +130,7 @@ impl Constant {
         elements(&self.extents)
     }
 
-    /// A constant with the value `at(index)` at each index. Its values are unknown for more
-    /// than [`MAX_NUMBERS`] elements, or if `at` returns `None` for any index.
+    /// A constant with the value `at(index)` at each index; unknown if too large or if `at` returns `None` anywhere.
     pub(super) fn built(extents: Vec<u32>, at: impl Fn(&[usize]) -> Option<f64>) -> Self {
         let count = elements(&extents);
         let number = |index: u64| {
@@ -283,31 +282,30 @@ pub(super) enum Elemental {
     Cheap,
     /// With an exponential or a logarithm (softplus, exp).
     Transcendental,
-    /// Loop down; used in shape computations.
+    /// Rounds down; used in shape computations.
     Floor,
     Ceil,
-    /// Loop towards 0, as a cast to integers does; used in shape computations.
+    /// Rounds towards 0, as a cast to integers does; used in shape computations.
     Truncate,
     Negate,
     /// Whether the element is 0; used in shape computations.
     Not,
 }
 
-/// Semantics of a node. Parameters such as axes, which are attributes in some versions and
-/// constant operands in others, are always operands here.
+/// Semantics of a node. Parameters such as axes, which are attributes in some versions and constant operands in
+/// others, are always operands here.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Work {
-    /// Operands: input, weights, bias. Without `groups`, the depth of the weights implies their
-    /// number. Depthwise weights of TFLite have their output channels last.
+    /// Operands: input, weights, bias. Without `groups`, the depth of the weights implies their number. Depthwise
+    /// weights of TFLite have their output channels last.
     #[serde(skip)]
     Convolution { window: Windowed, groups: Option<u32>, is_depthwise: bool },
     /// Operands: input, weights.
     #[serde(skip)]
     TransposedConvolution { window: Windowed, groups: u32, output_pads: Vec<u32> },
-    /// Matrix product over the last two axes, with a bias as optional third operand; `transpose`
-    /// says which operands are transposed. With `flatten`, the input is reshaped to rows as long
-    /// as the depth of the weights.
+    /// Matrix product over the last two axes, with a bias as optional third operand; `transpose` says which
+    /// operands are transposed. With `flatten`, the input is reshaped to rows as long as the depth of the weights.
     Product { transpose: [bool; 2], flatten: bool },
     /// A function of operand 0.
     Function(Elemental),
@@ -318,8 +316,7 @@ pub(super) enum Work {
     Pool { kind: PoolKind, window: Windowed },
     /// Pooling over all pixels.
     GlobalPool(PoolKind),
-    /// A reduction over the axes in operand 1, or over all axes if that is absent. `keep` keeps
-    /// them with extent 1.
+    /// A reduction over the axes in operand 1, or over all if that is absent; `keep` leaves them with extent 1.
     Reduce { reduction: Reduction, keep: bool },
     /// Concatenates all operands along an axis, or stacks them along a new one.
     Concat { axis: i64, is_new: bool },
@@ -338,8 +335,8 @@ pub(super) enum Work {
     Transpose,
     /// A range of each axis.
     Slice(Slicing),
-    /// One part per output along the axis in operand 2, of the sizes in operand 1 or of equal
-    /// sizes. `squeeze` drops the axis.
+    /// One part per output along the axis in operand 2, of the sizes in operand 1 or of equal sizes. `squeeze`
+    /// drops the axis.
     Split { squeeze: bool },
     /// Zero padding by operand 1: all begins then all ends, or rows of pairs.
     Pad,
@@ -347,8 +344,7 @@ pub(super) enum Work {
     Expand,
     /// Repeats along each axis, as often as operand 1 states.
     Tile,
-    /// Resizes by the scales in operand 2, or to the extents in operand 3, which may be height
-    /// and width alone.
+    /// Resizes by the scales in operand 2, or to the extents in operand 3, which may be height and width alone.
     Resize(Interpolation),
     /// Depth to space or back, with `block` pixels per side.
     BlockRearrangement { block: u32, to_space: bool },

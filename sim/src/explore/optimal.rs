@@ -1,23 +1,20 @@
 //! The best plan found for a whole graph, and a lower bound of every plan.
 //!
-//! Both come from one label-setting dynamic programme (`program`), which decides the stages in their
-//! order. A label holds the time at which each processor's queue ends, the end of the last join, and
-//! the place of every live result. From each label, a stage goes to one processor, is cut between
-//! several, or begins a chain (`moves`). Processors run ahead of each other as far as the graph allows,
-//! so branches need no special case.
+//! Both come from one label-setting dynamic programme (`program`), which decides the stages in their order. A
+//! label holds the time at which each processor's queue ends, the end of the last join, and the place of every
+//! live result. From each label, a stage goes to one processor, is cut between several, or begins a chain
+//! (`moves`). Processors run ahead of each other as far as the graph allows, so branches need no special case.
 //!
-//! The exact programme times plans as simulation does, except for contention between branches;
-//! contention inside a stage or a chain comes from the engine (`contention`). It is a beam search: the
-//! plans of the best final labels are simulated, the contention of their chains is fed back, and the
-//! best plan is improved by random changes (`walk`). The relaxed programme takes everything that
-//! depends on more than a label holds at its best, and merges labels instead of dropping them: its
-//! least final label is a lower bound of every plan that places operators whole on CPU, GPU or NPU, or
-//! cuts them between any of these along one axis. The book has the argument.
+//! The exact programme times plans as simulation does, except for contention between branches; contention inside a
+//! stage or a chain comes from the engine (`contention`). It is a beam search: the plans of the best final labels
+//! are simulated, the contention of their chains is fed back, and the best plan is improved by random changes
+//! (`walk`). The relaxed programme takes everything that depends on more than a label holds at its best, and
+//! merges labels instead of dropping them: its least final label is a lower bound of every plan that places
+//! operators whole on CPU, GPU or NPU, or cuts them between these along one axis (argument: the book).
 //!
-//! Energy is additive: idle power over the whole time, and the energy of each part. The energy-delay
-//! product is not; its minimum is also that of `E + m T` for some `m`, the ratio of energy to time
-//! there, which is approximated from plan to plan. Its bound is the product of the bounds of energy and
-//! time.
+//! Energy is additive: idle power over the whole time, and the energy of each part. The energy-delay product is
+//! not; its minimum is also that of `E + m T` for some `m`, the ratio of energy to time there, which is
+//! approximated from plan to plan. Its bound is the product of the bounds of energy and time.
 
 mod chained;
 mod chains;
@@ -62,13 +59,12 @@ const NEVER: Picos = Picos(1 << 55);
 /// Final labels whose plans are simulated in each round.
 const FINALISTS: usize = 4;
 
-/// Factor on the number of random changes for streams of batches, and its limit: few changes of a single
-/// operator shorten a period.
+/// Factor on the number of random changes for streams of batches, few of which shorten a period, and its limit.
 const STREAM_CHANGES: usize = 6;
 const MOST_CHANGES: usize = 4_000;
 
-/// A search prunes labels whose lower bound exceeds the latency of the best known plan by this factor;
-/// not by less, since the contention of chains is an estimate.
+/// A search prunes labels whose lower bound exceeds the latency of the best known plan by this factor; not by
+/// less, since the contention of chains is an estimate.
 const PRUNED_ABOVE: f64 = 1.01;
 
 /// Corrections of the ratio of energy to time for the energy-delay product.
@@ -103,27 +99,24 @@ struct Budget {
     of_bound: usize,
 }
 
-/// Stages up to which a workload gets the full limits of its effort. They shrink for larger workloads,
-/// so that the time grows no faster than the number of stages.
+/// Stages up to which a workload gets the full limits of its effort. They shrink for larger workloads, so that the
+/// time grows no faster than the number of stages.
 const FULL_EFFORT_STAGES: usize = 150;
 
 /// Mean number of inputs per stage above which a workload counts as larger than its number of stages.
 const USUAL_INPUTS: usize = 2;
 
-/// How many times larger a workload may be before the bound keeps fewer labels: the bound tries fewer
-/// moves.
+/// How many times larger a workload may be before the bound keeps fewer labels: the bound tries fewer moves.
 const BOUND_SIZE_FACTOR: usize = 3;
 
-/// Ratio of the best known cost to the bound at which the bound is close enough, and the factor on the
-/// number of labels while it is not.
+/// Ratio of best known cost to bound that is close enough, and the factor on the number of labels until then.
 const CLOSE: f64 = 1.01;
 const WIDENING: usize = 4;
 
 /// Labels kept in any case.
 const FEWEST_LABELS: usize = 8;
 
-/// Mean number of live results above which fewer labels are kept: each label holds the place of every
-/// one.
+/// Mean number of live results above which fewer labels are kept: each label holds the place of every one.
 const USUAL_LIVE: usize = 8;
 
 impl Budget {
@@ -190,8 +183,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     Ok(Found { strategy: Strategy::Optimal, considered, ..best })
 }
 
-/// Searches with each of the starting weights and their corrections, at each effort, and adds the best
-/// plans to `all`; the number of labels considered.
+/// Searches with all starting weights, corrections and efforts; adds the best plans to `all`, returns the label count.
 fn search_all(
     explorer: &mut Explorer<'_, '_>,
     model: &mut Model<'_>,
@@ -223,9 +215,9 @@ fn search_all(
     Ok(considered)
 }
 
-/// The models that search and bound share, built once: in the workload's order and, until a search
-/// finds no better plan with it, with the branches in the other order. Streams of batches and quick
-/// searches keep to the workload's order.
+/// The models that search and bound share, built once: in the workload's order and, until a search finds no better
+/// plan with it, with the branches in the other order. Streams of batches and quick searches keep to the
+/// workload's order.
 fn models<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Vec<Model<'s>>> {
     let known = std::mem::take(&mut explorer.models);
     if !known.is_empty() {
@@ -237,8 +229,7 @@ fn models<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Vec<Model<'s>>> {
     std::iter::once(Vec::new()).chain(other).map(|order| Model::new(explorer, order)).collect()
 }
 
-/// The efforts to search with: more labels do not always lead to a better plan, so lower efforts are
-/// searched, too.
+/// The efforts to search with: lower ones, too, as more labels do not always lead to a better plan.
 fn efforts(most: Effort) -> &'static [Effort] {
     match most {
         Effort::Quick => &[Effort::Quick],
@@ -247,8 +238,7 @@ fn efforts(most: Effort) -> &'static [Effort] {
     }
 }
 
-/// The efforts to search with when the branches are in the other order: most of its gain is found
-/// cheaply.
+/// The efforts to search with when the branches are in the other order: most of its gain is found cheaply.
 fn efforts_of_other_order(most: Effort) -> &'static [Effort] {
     match most {
         Effort::Quick => &[],
@@ -257,8 +247,8 @@ fn efforts_of_other_order(most: Effort) -> &'static [Effort] {
     }
 }
 
-/// Runs the programme in rounds until the plans contain no new chain; the plans, simulated, and the
-/// number of labels considered. There are no plans if every label was pruned.
+/// Runs the programme in rounds until the plans contain no new chain; the plans, simulated, and the number of
+/// labels considered. There are no plans if every label was pruned.
 fn search(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,
@@ -303,9 +293,9 @@ fn fitting(explorer: &mut Explorer<'_, '_>, plan: Plan, considered: usize) -> Re
 }
 
 impl Explorer<'_, '_> {
-    /// Lower bound of the cost, in the unit of the objective, of every plan that places operators whole
-    /// on any processor or cuts them between processors along one axis, in the order of the workload or
-    /// of the plan found; at most the cost of `known`.
+    /// Lower bound of the cost, in the unit of the objective, of every plan that places operators whole on any
+    /// processor or cuts them between processors along one axis, in the order of the workload or of the plan
+    /// found; at most the cost of `known`.
     ///
     /// # Errors
     /// The NPU's graphs cannot be priced.
@@ -343,8 +333,8 @@ fn bound_of(explorer: &Explorer<'_, '_>, models: &mut [Model<'_>], known: &Predi
     }
 }
 
-/// The bound of the relaxed programme, at most `known`, the cost of a plan. The number of labels grows
-/// until `known` is within a factor of `close` of the bound.
+/// The bound of the relaxed programme, at most `known`, the cost of a plan. The number of labels grows until
+/// `known` is within a factor of `close` of the bound.
 fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f64) -> f64 {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
     let budget = Budget::of(explorer.options.effort, model);
@@ -358,8 +348,7 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f6
     };
     let mut limits = Limits { width: budget.labels[1], cost: known, merges: true };
     if budget.of_bound > 0 {
-        // A narrow run finds relaxed decisions of this cost: labels that cost more cannot end as the
-        // least, and need no merging.
+        // A narrow run finds relaxed decisions of this cost: labels that cost more cannot end as the least.
         limits.cost = run(Limits { width: budget.labels[0], cost: known, merges: false }).0;
     }
     let (mut bound, mut considered) = (0.0_f64, 0);
@@ -375,9 +364,9 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f6
     }
 }
 
-/// The weights to search with, those of the objective first: for the energy-delay product, those at the
-/// best single processor. If energy counts, plans for other weights may be better, since the programme
-/// includes neither contention nor the energy of idling processors.
+/// The weights to search with, those of the objective first: for the energy-delay product, those at the best
+/// single processor. If energy counts, plans for other weights may be better, since the programme includes neither
+/// contention nor the energy of idling processors.
 fn first_weights(explorer: &mut Explorer<'_, '_>) -> Vec<Weights> {
     let idle = idle_power(explorer.simulator.device()).0 / PICOS_PER_SECOND;
     let energy = Weights { picosecond: idle, joule: 1.0 };

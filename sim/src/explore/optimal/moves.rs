@@ -1,9 +1,9 @@
 //! Moves from one label to the next: the effect of a decision on queues and results.
 //!
-//! Responsible for: everything in a plan's schedule (hand-overs, joins, dependences), in the order in
-//! which `schedule` adds it. Not for: which decisions are worth trying (`program`). Invariant: exact
-//! moves time a plan as simulation without contention does; relaxed moves never later, and they are
-//! monotone: from a label that is no later they lead to one that is no later.
+//! Responsible for: everything in a plan's schedule (hand-overs, joins, dependences), in the order in which
+//! `schedule` adds it. Not for: which decisions are worth trying (`program`). Invariant: exact moves time a plan
+//! as simulation without contention does; relaxed moves never later, and they are monotone: from a label that is
+//! no later they lead to one that is no later.
 
 use super::{
     At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, Way, Weights,
@@ -30,8 +30,7 @@ pub(super) enum Move {
         cutting: Cutting,
         counts: [u32; 3],
     },
-    /// The stages before `end` as a chain, the last one cut at `cut`; `goes_on` if it continues an open
-    /// chain.
+    /// The stages before `end` as a chain, the last one cut at `cut`; `goes_on` if it continues an open chain.
     Chain {
         end: usize,
         cutting: Cutting,
@@ -55,8 +54,7 @@ pub(super) enum Trial {
         end: usize,
         cutting: Cutting,
     },
-    /// A chain before `end` that stays open, cut in the way with index `first`; relaxed, at the least
-    /// of the ways `first..last`.
+    /// A chain before `end` that stays open, cut in the way `first`; relaxed, at the least of `first..last`.
     Open {
         end: usize,
         cutting: Cutting,
@@ -138,8 +136,7 @@ impl Mover<'_, '_, '_> {
         Some((now, places, decided))
     }
 
-    /// Queues, and places of the results that are live at `end`; `own` gives the places of stages from
-    /// `position` on.
+    /// Queues, and places of the results live at `end`; `own` gives the places of stages from `position` on.
     pub(super) fn advanced(
         &self,
         step: &Step,
@@ -147,8 +144,7 @@ impl Mover<'_, '_, '_> {
         end: usize,
         own: impl Fn(usize) -> Place,
     ) -> (Progress, Vec<Place>) {
-        // Both are in the order of the stages, and a result that is live at `end` was live at
-        // `position`.
+        // Both are in the order of the stages, and a result that is live at `end` was live at `position`.
         let mut before = step.results.iter();
         let place = |&stage: &usize| {
             let known = if stage < position { before.find(|result| result.0 == stage) } else { None };
@@ -186,9 +182,8 @@ impl Mover<'_, '_, '_> {
         (now, places)
     }
 
-    /// Relaxed: advances the queues to the earliest start of a next stage, less the hand-overs and
-    /// joins that may come before it. Otherwise equivalent labels would differ in how long a processor
-    /// has been idle.
+    /// Relaxed: advances the queues to the earliest start of a next stage, less the hand-overs and joins that may
+    /// come before it. Otherwise equivalent labels would differ in how long a processor has been idle.
     fn pass_idle_time(&self, now: &mut Progress, places: &[Place], position: usize) {
         let model = self.model;
         let live = &model.live[position];
@@ -201,8 +196,7 @@ impl Mover<'_, '_, '_> {
         }
     }
 
-    /// Hands the inputs over to processor `by` and makes it wait for them, except for inputs that
-    /// `is_inside` its chain, of which it has its own part.
+    /// Hands the inputs over to processor `by` and makes it wait for them, but for those that are inside its chain.
     pub(super) fn read(
         &self,
         step: &mut Step,
@@ -225,15 +219,13 @@ impl Mover<'_, '_, '_> {
         }
     }
 
-    /// Whether, relaxed, both processors may compute their parts of a stage along `axis` from those of
-    /// an input.
+    /// Whether, relaxed, both processors may compute their parts of a stage along `axis` from those of an input.
     pub(super) fn goes_on(&self, place: &Place, [stage, input]: [usize; 2], axis: Axis) -> bool {
         let is_along = matches!(place.at, At::Apart(cutting) if cutting.axis == axis);
         is_along && self.is_relaxed() && self.model.is_linkable(stage, input, axis)
     }
 
-    /// Hands an input over to processor `by`, if needed. An input that is there already takes no
-    /// command, so hand-overs of other inputs do not queue after it.
+    /// Hands an input over to processor `by`; one that is there already takes no command, so others do not queue.
     pub(super) fn cross(&self, step: &mut Step, by: ProcessorKind, input: usize) {
         let Some(found) = step.find(input) else { return };
         if let At::Apart(cutting) = step.results[found].1.at {
@@ -259,17 +251,15 @@ impl Mover<'_, '_, '_> {
         *queue = (*queue).max(step.results[found].1.ready);
     }
 
-    /// Relaxed: results that are apart may belong to the chain that is joined at `joined_at`.
-    /// Everything that CPU and GPU compute later comes after that join, so treating them as joined
-    /// delays nothing.
+    /// Relaxed: results that are apart may belong to the chain that is joined at `joined_at`. Everything that CPU
+    /// and GPU compute later comes after that join, so treating them as joined delays nothing.
     pub(super) fn join_all(&self, step: &mut Step, joined_at: Picos) {
         if self.is_relaxed() {
             step.place_apart(Place::with(joined(false), joined_at));
         }
     }
 
-    /// Joins the open results of a chain. Relaxed, joins everything that is apart, waiting only for the
-    /// parts of the result that is read.
+    /// Joins the open results of a chain; relaxed, everything that is apart, waiting only for the result read.
     fn bring_together(&self, step: &mut Step, cutting: Cutting, ready: Picos) {
         let is_relaxed = self.is_relaxed();
         let is_meant = |place: &Place| match place.at {
@@ -319,8 +309,7 @@ impl Mover<'_, '_, '_> {
         }
     }
 
-    /// The price of a stage on the NPU, in the running graph or with a new one. It can join the running
-    /// graph if the NPU computed all its inputs, or they are older than the graph.
+    /// The price of a stage on the NPU, in the running graph (if its inputs are of the NPU or older) or a new one.
     fn on_npu(&self, step: &mut Step, stage: usize) -> Price {
         let model = self.model;
         let on_npu = model.on_npu[stage];
@@ -370,8 +359,7 @@ impl Mover<'_, '_, '_> {
         Some((place, Move::Cut { cutting, cut }))
     }
 
-    /// Relaxed: inputs that the next stage reads before the result just joined can cross while that
-    /// stage waits for the join.
+    /// Relaxed: inputs that the next stage reads before the result just joined cross while it waits for the join.
     pub(super) fn meanwhile(&self, step: &mut Step, decided: &Move, end: usize) {
         let joins =
             matches!(decided, Move::Cut { .. } | Move::Shared { .. } | Move::Chain { stays_open: false, .. });
