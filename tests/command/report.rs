@@ -86,5 +86,5 @@ fn a_report_on_what_is_not_there_is_refused() {
     refused("--runs data --out file", &["cannot write file", "it is not a folder"]);
     let table = fs::read_to_string(folder.join("data/tflite_cnn_ops_gpu.csv")).unwrap();
     fs::write(folder.join("data/tflite_cnn_ops_gpu.csv"), table.replace("pixel4|", "stone|")).unwrap();
-    refused("--runs data --out page", &["no bundled profile is of a phone in data", "stone, brick"]);
+    refused("--runs data --out page", &["no bundled profile matches a phone in data", "stone, brick"]);
 }
