@@ -1,7 +1,7 @@
 //! Values as rows of CSV.
 //!
 //! Responsible for: writing values with a header, and reading them back, with the line of the
-//! first invalid row. Not for: what the values mean.
+//! first invalid row. Not for: the meaning of the values.
 
 use coexec_sim::{InputError, Text};
 use serde::Serialize;

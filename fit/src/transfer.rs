@@ -78,7 +78,7 @@ pub fn donors() -> Vec<Profile> {
 /// `coexec profile error` computes them.
 ///
 /// # Panics
-/// Never: a test holds that the bundled file is what the command writes.
+/// Never: a test checks that the bundled file is the output of the command.
 pub fn errors() -> Vec<Group> {
     let table: Errors = from_toml(include_str!("transfer/errors.toml")).expect("a bundled file parses");
     table.error

@@ -19,7 +19,7 @@ use thiserror::Error;
 /// | linear | output features, input features | output features |
 /// | conv2d | output channels, height, width, input channels of a group | output channels |
 /// | depthwise conv2d | height, width, output channels | output channels |
-/// | norm | scale a channel | shift a channel (not for RMS) |
+/// | norm | scale per channel | shift per channel (not for RMS) |
 /// | embedding | vectors, features | none |
 ///
 /// Empty where the operator has none.

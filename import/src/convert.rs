@@ -209,7 +209,7 @@ impl<'a> Converter<'a> {
     }
 
     fn node(&mut self, node: &SourceNode) -> Result<(), ImportError> {
-        // The file's name is printed on terminals and in comments, so it is escaped.
+        // The operator type is printed on terminals and in comments, so it is escaped.
         let kind = node.kind.escape_debug().take(MAX_NAME).collect();
         self.remember_turned(node);
         let weights = self.weights_of(node);

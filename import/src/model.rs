@@ -390,7 +390,7 @@ pub(super) enum Work {
     /// A loop over a body of nodes.
     #[serde(skip)]
     Loop(Loop),
-    /// Not supported; the text says why or what would help.
+    /// Not supported; the text states why, or what would help.
     Unknown(String),
 }
 

@@ -223,7 +223,7 @@ impl Work {
         matches!(self, Self::Product { .. } | Self::Attention(_) | Self::LinearAttention(_))
     }
 
-    /// Whether it only copies whole ranges of its operands: slices, splits and concatenations.
+    /// Whether it only copies whole ranges of its operands: identities, slices, splits and concatenations.
     pub(super) fn keeps_places(&self) -> bool {
         matches!(self, Self::Concat { .. } | Self::Slice(_) | Self::Split { .. } | Self::Identity)
     }

@@ -88,7 +88,7 @@ fn a_convolutional_network_moves_nothing_but_what_it_joins() {
                 Class::Generic(generic) => generic.kind == GenericKind::Movement,
                 _ => false,
             };
-            // One pixel lies the same whatever its extent is called.
+            // The layout of a single pixel is the same under any shape.
             let is_free = node.operator.is_view() && node.operator.output().pixels() == 1;
             assert!(!moves || is_free, "{graph}: {} ({})", node.name, node.operator);
         }

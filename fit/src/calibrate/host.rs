@@ -72,7 +72,7 @@ pub struct HostFit {
 /// How to fit.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// What the parameters' `source` says of the runs.
+    /// Description of the runs, for the parameters' `source`.
     pub source: &'a str,
     /// Whether to refit a host path that was measured on this device, too.
     pub anew: bool,

@@ -1,8 +1,8 @@
 //! Nonlinear least squares: Levenberg-Marquardt with a numerical Jacobian.
 //!
-//! The damping scales each parameter by its own curvature (Marquardt 1963); the gain
-//! ratio rule of Nielsen (1999) lowers it after an accepted step and raises it after a
-//! rejected one. For a robust loss, the caller transforms its residuals by
+//! The damping scales each parameter by its own curvature (Marquardt 1963); the rule
+//! of Nielsen (1999) adapts it by the gain ratio after an accepted step and raises it after
+//! a rejected one. For a robust loss, the caller transforms its residuals by
 //! [`pseudo_huber`]. Invariant: the cost never rises from one iteration to the next.
 
 use nalgebra::{Cholesky, DMatrix, DVector};

@@ -349,7 +349,7 @@ impl Row {
         if unit == ProcessorKind::Cpu {
             let is_of_others = FOR_THE_CPU.iter().any(|name| backends.contains(name));
             if is_of_others && matches!(phase, Phase::FirstToken(_)) {
-                return Err(format!("the prompt's products ran on {backends}, though no layers are there"));
+                return Err(format!("the prompt's products ran on {backends}, though no layer is offloaded"));
             }
             let cores = profile.cpu.cores();
             let threads = self.optional("n_threads")?.unwrap_or(cores);

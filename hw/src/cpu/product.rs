@@ -124,7 +124,7 @@ impl<T: Element> Product<T> {
     ///
     /// # Safety
     /// The part's input is valid for reads of the operator's whole input, its output for writes of
-    /// the part's results, and nobody else accesses those results meanwhile. The processor has the
+    /// the part's results, and nothing else accesses those results meanwhile. The processor has the
     /// micro-kernel's instructions.
     pub(super) unsafe fn block(&self, part: &Part<T>, division: &Division, index: usize) {
         let Block { product, pixel_tiles, channel_tiles } = division.block(index);

@@ -52,7 +52,7 @@ impl<T> Results<T> {
     /// Index in the tensor, and the channels, of computed pixel `index`.
     ///
     /// # Safety
-    /// The tensor is valid for reads and writes of the part, and nobody else accesses this pixel's
+    /// The tensor is valid for reads and writes of the part, and nothing else accesses this pixel's
     /// part while the channels are borrowed.
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "the caller ensures exclusive access to the pixel")]
@@ -90,7 +90,7 @@ impl<T: Element> Visit<'_, T> {
     /// its registers.
     ///
     /// # Safety
-    /// The processor has `set`; nobody else accesses the pixels meanwhile, and inputs and output
+    /// The processor has `set`; nothing else accesses the pixels meanwhile, and inputs and output
     /// have the operator's sizes.
     pub(super) unsafe fn run(&self, set: InstructionSet) {
         #[cfg(target_arch = "x86_64")]

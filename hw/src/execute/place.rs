@@ -117,7 +117,7 @@ impl<T: Element> Place<T> {
     pub(super) fn poison(&self) -> Result<(), OpenClError> {
         let nothing = T::from_f32(f32::NAN);
         for all in self.host_ptr().into_iter().chain(self.device_ptr()) {
-            // SAFETY: nobody accesses the memory now.
+            // SAFETY: nothing accesses the memory now.
             unsafe { &mut *all }.fill(nothing);
         }
         match &self.device {
@@ -129,7 +129,7 @@ impl<T: Element> Place<T> {
     /// The tensor from the host's memory, else from the device's. Nothing may be computing.
     pub(super) fn read(&self) -> Result<Vec<T>, OpenClError> {
         match (self.host_ptr(), &self.device) {
-            // SAFETY: nobody writes the memory now.
+            // SAFETY: nothing writes the memory now.
             (Some(all), _) => Ok(unsafe { &*all }.to_vec()),
             (None, Some(tensor)) => tensor.read(),
             (None, None) => Ok(Vec::new()),

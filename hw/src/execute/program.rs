@@ -46,7 +46,7 @@ pub(crate) struct Task<'a> {
 /// What a time covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// From the first call until the host has, or knows of, all results.
+    /// From the first call until the host has, or is notified of, all results.
     Host,
     /// From the first kernel's start to the last one's end, by events: the usual time of operators
     /// on a GPU. For plans that run on the GPU alone.
@@ -328,7 +328,7 @@ impl<T: Element> Program<T> {
                 let [from, to] = [from, to].map(<*mut [T]>::cast::<T>);
                 for range in pieces(self.operations[stage].layer.operator.output(), part.owned) {
                     // SAFETY: the range is within both tensors, which do not overlap; its
-                    // computation has ended, and nobody reads the joined tensor before.
+                    // computation has ended, and nothing reads the joined tensor before.
                     unsafe {
                         let (from, to) = (from.add(range.start), to.add(range.start));
                         std::ptr::copy_nonoverlapping(from, to, range.len());
@@ -350,7 +350,7 @@ impl<T: Element> Program<T> {
         let operation = &mut self.operations[stage];
         let (Some(cpu), Some(output)) = (&mut operation.cpu, output) else { return Ok(()) };
         let (pool, part) = (machine.pool(cpu.team), operation.parts[part].computed);
-        // SAFETY: the device, if it takes part, writes another part, and nobody reads either before
+        // SAFETY: the device, if it takes part, writes another part, and nothing reads either before
         // both have ended.
         Ok(unsafe { cpu.prepared.run_shared(pool, &inputs, output, part) }?)
     }

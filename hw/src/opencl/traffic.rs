@@ -256,7 +256,7 @@ impl DeviceCopies {
         }
         let mut last = self.empty_kernel.enqueue()?;
         if to.contains(&Memory::Host) {
-            // SAFETY: as above; nobody reads it either.
+            // SAFETY: as above; nothing reads it either.
             last = unsafe { self.tensor.enqueue_copy(part, first, Memory::Host) }?;
         }
         flush(&self.runtime)?;

@@ -68,14 +68,14 @@ impl<T: Copy> HostVisibleMemory<T> {
     /// Overwrites the start with `content`, while no kernel accesses it.
     pub(crate) fn write(&mut self, content: &[T]) {
         let count = content.len().min(self.length);
-        // SAFETY: both hold `count` elements; nobody else writes here meanwhile.
+        // SAFETY: both hold `count` elements; nothing else writes here meanwhile.
         unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), self.as_ptr(), count) };
     }
 
     /// Copies the start to `content`, while no kernel writes it.
     pub(crate) fn read(&self, content: &mut [T]) {
         let count = content.len().min(self.length);
-        // SAFETY: both hold `count` elements; nobody else writes here meanwhile.
+        // SAFETY: both hold `count` elements; nothing else writes here meanwhile.
         unsafe { std::ptr::copy_nonoverlapping(self.as_ptr(), content.as_mut_ptr(), count) };
     }
 

@@ -84,7 +84,7 @@ fn curves(co_runs: &CoRuns, held_out: &[HeldOut], source: &str, notes: &mut Note
 pub(super) fn unfitted_cpu(groups: &[CoreGroup]) -> Cpu {
     let assumed = "assumed: cores of several clusters do not slow each other down";
     Cpu {
-        source: "probe: cores as the operating system tells them".to_owned(),
+        source: "probe: cores as the operating system reports them".to_owned(),
         mixed_cluster_factor: Quantity::of(1.0, assumed),
         mixed_ruy_f32: None,
         mixed_ruy_i8: None,

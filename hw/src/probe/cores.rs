@@ -134,7 +134,8 @@ fn cluster(root: &Path, name: &str, (part, cores): ((u32, u32), &[usize]), clock
         xnnpack_f16: None,
         xnnpack_i8: None,
         coexec_f32: None,
-        source: "probe: core numbers, clocks and part numbers as the operating system tells them".to_owned(),
+        source: "probe: core numbers, clocks and part numbers as the operating system reports them"
+            .to_owned(),
     }
 }
 

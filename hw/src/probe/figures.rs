@@ -97,7 +97,7 @@ pub(super) fn figures(
     notes.note("noise of one kernel repeated", 100.0 * noise, "%");
     let launches = launches::measure(runtime, quick)?;
     notes.find("launch: call to start", &launches.submit, "us");
-    notes.find("launch: end until the host knows", &launches.read_back, "us");
+    notes.find("launch: end until the host notices", &launches.read_back, "us");
     notes.find("launch: between kernels of a queue", &launches.gap, "us");
     let mechanisms = synchronisation::measure(&bench.device, quick, &bench.budget(SYNCHRONISATION_PART))?;
     for timed in &mechanisms.timed {

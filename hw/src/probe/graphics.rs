@@ -36,7 +36,7 @@ pub(super) fn unfitted(device: &Description) -> Gpu {
     Gpu {
         name: device.name.clone(),
         source: format!(
-            "counts as the OpenCL driver tells them ({}); waves of {} threads for the family",
+            "counts as the OpenCL driver reports them ({}); waves of {} threads for the family",
             device.driver,
             family.rules().wave_threads
         ),

@@ -46,7 +46,7 @@ pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches> {
 }
 
 impl Launches {
-    /// The host path of a profile; `what` tells how it was measured.
+    /// The host path of a profile; `what` states how it was measured.
     pub(super) fn host_path(&self, what: &str) -> HostPath {
         let assumed = |value, why| Quantity::of(value, format!("assumed, not measured: {why}"));
         HostPath {
@@ -54,7 +54,7 @@ impl Launches {
             submit_us: self.submit.quantity(&format!("{what}, from the call to the start of a kernel")),
             read_back_us: self
                 .read_back
-                .quantity(&format!("{what}, from a kernel's end until the host knows")),
+                .quantity(&format!("{what}, from a kernel's end until the host notices")),
             kernel_factor: assumed(1.0, "a launch takes in an inference what it takes alone"),
             gap_us: self.gap.quantity(&format!("{what}, between kernels of one queue")),
             traffic_us_per_byte: assumed(

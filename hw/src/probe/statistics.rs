@@ -120,7 +120,7 @@ impl Measured {
         Self { value, ci95: around(value, [amount / high, amount / low.max(f64::MIN_POSITIVE)]), ..*self }
     }
 
-    /// The value for a profile. `source` tells how it was measured; the number of repetitions is
+    /// The value for a profile. `source` states how it was measured; the number of repetitions is
     /// added.
     pub(super) fn quantity(&self, source: &str) -> Quantity {
         let value = rounded(self.value, VALUE_DIGITS);

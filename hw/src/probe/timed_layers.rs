@@ -43,7 +43,7 @@ struct Effort {
     turns: usize,
     /// Fewest and most repetitions per turn.
     repetitions: [usize; 2],
-    /// Time of a turn after which only the fewest repetitions are made.
+    /// Target time of a layer's repetitions in one turn; sets their number between these limits.
     time: Duration,
     /// Most layers that run back to back.
     in_a_row: usize,

@@ -203,7 +203,7 @@ fn row_times(
 }
 
 impl CopyCosts {
-    /// The profile's link; `source` tells when it was probed. `arrange` is the cost of changing the
+    /// The profile's link; `source` states when it was probed. `arrange` is the cost of changing the
     /// layout of what was copied, if the device prefers another.
     pub(super) fn link(&self, source: &str, arrange: Option<Transfer>) -> Link {
         let Self { no_copies: [alone, alone_queued], queued, to_device, to_host, .. } = self;
@@ -214,7 +214,7 @@ impl CopyCosts {
         let row = |costs: &Costs| {
             let rows = costs.rows.as_ref()?;
             Some(rows.slope.scaled(NANOS_PER_MICRO).quantity(
-                "probe: parts of the channels over their rows, beside what their bytes cost in one piece",
+                "probe: parts of the channels over their rows, without the time of as many contiguous bytes",
             ))
         };
         Link {

@@ -198,7 +198,7 @@ impl Link {
             signals.release();
         }
         for event in self.held.iter_mut().filter_map(Option::take) {
-            // The device may be lost, in which case nobody waits for it.
+            // The device may be lost, in which case nothing waits for it.
             let _ = event.complete();
         }
     }

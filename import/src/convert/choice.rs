@@ -1,8 +1,8 @@
 //! Conditionals.
 //!
 //! Where the condition is known, its branch is taken. Otherwise the branch with more multiply-adds, then
-//! with more elements moved, is taken as an upper bound. Operators that only the other branch needs are
-//! pruned afterwards.
+//! with more elements moved, represents both. Operators that only the other branch needs are pruned
+//! afterwards.
 
 use std::collections::HashSet;
 

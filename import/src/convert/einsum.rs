@@ -138,7 +138,8 @@ fn labels(text: &str, rank: usize) -> Step<Vec<Label>> {
     Ok(labels)
 }
 
-/// The labels of the result's axes: those in the equation, or else all that occur once, in alphabetical order.
+/// The labels of the result's axes: those in the equation, or else the axes of the ellipsis, then all
+/// letters that occur once, in alphabetical order.
 fn wanted(terms: &[Term], said: Option<&str>) -> Step<Vec<Label>> {
     let all: Vec<Label> = terms.iter().flat_map(|term| term.labels.iter().copied()).collect();
     let mut dots: Vec<Label> = all.iter().copied().filter(|&label| label >= DOTS).collect();

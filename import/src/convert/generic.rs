@@ -86,7 +86,8 @@ impl Converter<'_> {
         Ok(Value::View(View { source, ..view }))
     }
 
-    /// The source of an output of the model; for an output that is an input, a copy. `None` for other constants.
+    /// The source of an output of the model; a copy for an output that is an input, or a constant while the
+    /// graph has no nodes. `None` for other constants.
     pub(super) fn output(&mut self, tensor: TensorId) -> Step<Option<Source>> {
         let view = match self.values[tensor].clone() {
             Some(Value::View(view)) => self.with_zeros(view)?,

@@ -368,7 +368,7 @@ impl Converter<'_> {
     }
 }
 
-/// Tensors that matrix products read, directly or through slices and concatenations.
+/// Tensors that matrix products read, directly or through identities, slices, splits and concatenations.
 pub(super) fn matrices(nodes: &[&SourceNode]) -> HashSet<TensorId> {
     let mut matrices = read_by(nodes, Work::reads_matrices);
     // Nodes are in topological order, so one backward pass finds everything.

@@ -79,7 +79,7 @@ pub(super) fn check_header(header: &StringRecord, text: &Text) -> Result<(), Inp
         Some(name) => {
             // The second of a duplicated column.
             let span = text.content.lines().next().and_then(|line| line.rfind(name));
-            let problem = if times(name) > 1 { "there twice" } else { "unknown" };
+            let problem = if times(name) > 1 { "duplicated" } else { "unknown" };
             refuse(span.map(|start| start..start + name.len()), format!("the column {name:?} is {problem}"))
         }
         None => Ok(()),

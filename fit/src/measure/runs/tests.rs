@@ -255,7 +255,7 @@ fn a_row_that_cannot_be_used_says_its_line_and_why() {
         (",false,", ",false,x", "no fingerprint \"x\""),
         ("rows = 50", "rows = 0", "rows is 0"),
         ("rows = 50", "row = 50", "unknown field `row`"),
-        ("}\",,", "\",,", "no inline table"),
+        ("}\",,", "\",,", "not an inline table"),
         ("}\",,", "}\",1x1x1x5,", "the operator reads 1x1x50x768"),
         ("}\",,", "}\",1x1x5,", "is not an extent"),
         ("relu;silu", "relu;swish", "unknown variant `swish`"),
@@ -277,10 +277,10 @@ fn a_row_that_cannot_be_used_says_its_line_and_why() {
 fn rows_of_one_run_agree_and_count_on() {
     let good = to_csv(&[linear("a", ExecutedOn::Gpu, &[1.0, 2.0])]).unwrap();
     let lines: Vec<&str> = good.lines().collect();
-    assert_eq!(lines[2], "a,,,,,,,,,,1,2,false,", "what the first row says is not said again");
+    assert_eq!(lines[2], "a,,,,,,,,,,1,2,false,", "values of the first row are not repeated");
     let second = lines[1].replace(",0,1.0,", ",1,2.0,");
     let with = |second: &str| parse(&text([lines[0], lines[1], second].join("\n")), Vec::new()).unwrap();
-    assert_eq!(with(&second), with(lines[2]), "it may be said again");
+    assert_eq!(with(&second), with(lines[2]), "they may be repeated");
     for (second, reason) in [
         (lines[2].replace(",1,2,", ",0,2,"), "repetition 0 of run a is duplicated"),
         (second.replace(",gpu,", ",npu,"), "the processor of run a differs from that on line 2"),

@@ -37,7 +37,7 @@ impl<T: Element> Prepared<T> {
     /// As for [`Self::run`].
     ///
     /// # Safety
-    /// The output is valid for reads and writes, and nobody else accesses the part meanwhile.
+    /// The output is valid for reads and writes, and nothing else accesses the part meanwhile.
     pub(crate) unsafe fn run_shared(
         &mut self,
         pool: &mut ThreadPool,
@@ -56,7 +56,7 @@ impl<T: Element> Prepared<T> {
                 for part in self.product_parts(product, inputs[0].as_ptr(), &results).into_iter().flatten() {
                     let division = Division::new(&product.extent(&part), pool.threads());
                     pool.self_scheduled(division.threads, division.blocks(), &|block| {
-                        // SAFETY: input and output have the operator's sizes, nobody else accesses
+                        // SAFETY: input and output have the operator's sizes, nothing else accesses
                         // the part, and the instructions were checked.
                         unsafe { product.block(&part, &division, block) };
                     });

@@ -219,7 +219,7 @@ impl<'a> Walk<'a> {
             });
             assert!(all.eq(done.iter().copied()), "other commands, or another order: {:?}", self.schedule);
         }
-        assert_eq!(self.sides[0].4, self.sides[1].2.len(), "the host knows of everything");
+        assert_eq!(self.sides[0].4, self.sides[1].2.len(), "the host is notified of everything");
     }
 }
 

@@ -179,7 +179,7 @@ int column_blocks(Region region) {
   return (region.width / IMAGES(region) + TILE_X - 1) / TILE_X * IMAGES(region);
 }
 
-// The block of the region that a thread computes: columns, rows, slices. LINEARISED tells which
+// The block of the region that a thread computes: columns, rows, slices. LINEARISED states which
 // axes of the grid are joined: 0 none, 1 columns and rows, 2 all.
 int4 block_of_thread(Region region) {
   const int linear = get_global_id(0);

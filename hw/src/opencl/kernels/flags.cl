@@ -33,7 +33,7 @@ uint count_flag(volatile __global Flag *flag) {
 #endif
 
 // Publishes the data of `number`, then sets the device's flag.
-#define NOTIFY_HOST(words, number)               \
+#define NOTIFY_HOST(words, number)             \
   do {                                         \
     STORE_FLAG((words) + DEVICE_DATA, number); \
     STORE_FLAG((words) + DEVICE_FLAG, number); \
@@ -50,7 +50,7 @@ uint count_flag(volatile __global Flag *flag) {
   if (flag_number != 0 && get_local_id(0) + get_local_id(1) + get_local_id(2) == 0 &&        \
       COUNT_FLAG(flag_groups) == get_num_groups(0) * get_num_groups(1) * get_num_groups(2) - 1) { \
     STORE_FLAG(flag_groups, 0u);                                                             \
-    NOTIFY_HOST(flag_words, flag_number);                                                      \
+    NOTIFY_HOST(flag_words, flag_number);                                                    \
   }
 #define LEAVE goto end_of_kernel
 #define END_OF_KERNEL \

@@ -38,7 +38,7 @@ impl<T: Element> Tensor<T> {
     /// Enqueues a copy of `part` between this tensor and the host's tensor at `host`.
     ///
     /// # Safety
-    /// Until the copy has ended, `host` is valid for as many elements as the tensor has, and nobody
+    /// Until the copy has ended, `host` is valid for as many elements as the tensor has, and nothing
     /// writes the part there, nor reads it if it is copied to the host.
     pub(crate) unsafe fn enqueue_copy(
         &self,

@@ -78,7 +78,7 @@ const SPILL_FACTOR: f64 = 0.5;
 /// Exponent of the arithmetic rate with which the launch overhead falls from one GPU to another
 /// (few-runs study, section 2: of 0, 0.3, 0.5, 0.8 and 1 the phones prefer the last two).
 const LAUNCH_POWER: f64 = 0.8;
-/// Bytes a microsecond in 1 GB/s.
+/// Bytes per microsecond at 1 GB/s.
 const BYTES_PER_MICRO: f64 = 1e3;
 
 impl Hardware {
@@ -107,7 +107,7 @@ impl Hardware {
         self.simd_width * TEXEL_PRODUCTS * self.compute_units / self.rate_per_us()
     }
 
-    /// Multiply-accumulates that the whole GPU completes in a microsecond.
+    /// Multiply-accumulates that the whole GPU completes per microsecond.
     fn rate_per_us(&self) -> f64 {
         self.multiply_accumulates_per_cycle * self.clock_mhz
     }
