@@ -126,7 +126,8 @@ impl Fit<'_> {
         gpu.host = Some(fit.host);
         self.fitted.host = fit.parameters;
         let held_out = host::held_out(folds, networks, &options);
-        self.fitted.spreads.gpu_inference = held_out.spread;
+        let of_base = self.fitted.spreads.gpu_inference.take().filter(|_| fit.is_of_base);
+        self.fitted.spreads.gpu_inference = held_out.spread.or(of_base);
         self.fitted.held_out.extend(held_out.points);
         self.fitted.left_out.extend(fit.left_out);
     }

@@ -45,7 +45,11 @@ fn a_profile_with_an_impossible_value_is_refused() {
         profile_refused(clock, &format!("clock_mhz = {value}"), &key);
     }
     profile_refused(clock, "clock_mhz = \"2840\"", &["expected a number or { value, source, ci95 }"]);
-    profile_refused("launch_us = 19.4", "launch_us = 1e308", &["gpu.winograd.launch_us is ", "from 0 to 1e9"]);
+    profile_refused(
+        "launch_us = 19.4",
+        "launch_us = 1e308",
+        &["gpu.winograd.launch_us is ", "from 0 to 1e9"],
+    );
     profile_refused(
         "cores = 1",
         "cores = 4294967295",

@@ -69,8 +69,10 @@ fn an_operator_without_counterpart_is_an_error_unless_it_is_skipped() {
 #[test]
 fn what_is_no_model_is_refused_and_so_are_dimensions_that_it_has_not() {
     let folder = folder_with("bad.onnx", b"title = \"a scenario\"");
-    coexec_in(folder.path(), words("import bad.onnx --out a.toml")).assert_refused(&["not a valid ONNX model"]);
-    coexec_in(folder.path(), words("explore bad.onnx")).assert_refused(&["bad.onnx", "not a valid ONNX model"]);
+    coexec_in(folder.path(), words("import bad.onnx --out a.toml"))
+        .assert_refused(&["not a valid ONNX model"]);
+    coexec_in(folder.path(), words("explore bad.onnx"))
+        .assert_refused(&["bad.onnx", "not a valid ONNX model"]);
     coexec_in(folder.path(), words("import gone.tflite --out a.toml")).assert_refused(&["gone.tflite"]);
     fs::write(folder.path().join("model.onnx"), onnx("Relu")).unwrap();
     let line = "import model.onnx --out a.toml --dim batch=4";

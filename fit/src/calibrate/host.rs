@@ -14,7 +14,6 @@ use super::{SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{GpuNetwork, SkippedRow, usable};
 use crate::validate::host::{Launches, Predictor, within};
 use crate::validate::point::Point;
-use coexec_sim::Quantity;
 use coexec_sim::device::gpu::{Gpu, HostPath, InferenceSpread};
 
 /// Error from which the loss grows linearly, as in the fits of kernels.
@@ -65,6 +64,8 @@ pub struct HostFit {
     /// The parameters with their intervals. Submission and read-back are fitted as their
     /// sum, which `host` divides in the base's proportion, or in halves without a base.
     pub parameters: Vec<Fitted>,
+    /// Whether the base was measured on the device of these runs, which it predicts well.
+    pub is_of_base: bool,
     /// Networks with a launch that the profile does not describe.
     pub left_out: Vec<SkippedRow>,
 }
@@ -160,29 +161,37 @@ fn centre(base: Option<&HostPath>) -> ([f64; PRIORS.len()], f64) {
     (centre, if inference > 0.0 { host.submit_us.value / inference } else { HALF })
 }
 
-/// Prior deviations of the log parameters, in the order of [`PRIORS`]: those of the base's own fit where the base
-/// predicts these runs well enough to be of the same device.
-fn deviations(base: Option<&HostPath>, evidence: &[Evidence], anew: bool) -> [f64; PRIORS.len()] {
-    let general = PRIORS.map(|prior| prior.deviation);
-    let Some(host) = base.filter(|_| !anew) else { return general };
-    let HostPath { kernel_factor, gap_us, traffic_us_per_byte, .. } = host;
-    let values = [host.inference_us(), kernel_factor.value, gap_us.value, traffic_us_per_byte.value];
-    let pairs = evidence.iter().map(|&(launches, log_us)| (inference_us(&values, launches), log_us.exp()));
-    if mean_error(&pairs.collect::<Vec<_>>()) > SAME_DEVICE_ERROR {
-        return general;
-    }
-    let of_fit = |quantity: &Quantity| {
-        let [low, high] = quantity.ci95.filter(|[low, _]| *low > 0.0)?;
-        Some(((high / low).ln() / (2.0 * DEVIATIONS_95)).max(MIN_SAME_DEVICE_DEVIATION))
-    };
-    let fitted = [&host.submit_us, kernel_factor, gap_us, traffic_us_per_byte].map(of_fit);
-    std::array::from_fn(|index| fitted[index].map_or(general[index], |known| known.min(general[index])))
+/// Whether the base has a measured host path that predicts these runs well enough to be of their device.
+fn is_of_base(base: Option<&HostPath>, evidence: &[Evidence]) -> bool {
+    base.filter(|host| host.kernel_factor.ci95.is_some()).is_some_and(|host| {
+        let values = [
+            host.inference_us(),
+            host.kernel_factor.value,
+            host.gap_us.value,
+            host.traffic_us_per_byte.value,
+        ];
+        let pair = |&(launches, log_us): &Evidence| (inference_us(&values, launches), log_us.exp());
+        mean_error(&evidence.iter().map(pair).collect::<Vec<_>>()) <= SAME_DEVICE_ERROR
+    })
+}
+
+/// Prior deviations of the log parameters around a path that was measured on this device, in the order of
+/// [`PRIORS`]: those of its own fit.
+fn deviations(host: &HostPath) -> [f64; PRIORS.len()] {
+    let quantities = [&host.submit_us, &host.kernel_factor, &host.gap_us, &host.traffic_us_per_byte];
+    std::array::from_fn(|index| {
+        let ends = quantities[index].ci95.filter(|[low, _]| *low > 0.0);
+        let fitted = ends.map_or(f64::INFINITY, |[low, high]| (high / low).ln() / (2.0 * DEVIATIONS_95));
+        fitted.clamp(MIN_SAME_DEVICE_DEVIATION, PRIORS[index].deviation)
+    })
 }
 
 /// Fits the parameters to at least one network.
 fn solve(gpu: &Gpu, evidence: &[Evidence], options: &Options<'_>) -> HostFit {
     let (centre, before) = centre(gpu.host.as_ref());
-    let deviations = deviations(gpu.host.as_ref(), evidence, options.anew);
+    let is_of_base = !options.anew && is_of_base(gpu.host.as_ref(), evidence);
+    let measured = gpu.host.as_ref().filter(|_| is_of_base);
+    let deviations = measured.map_or(PRIORS.map(|prior| prior.deviation), deviations);
     let solution = minimise(vec![0.0; PRIORS.len()], Stop::default(), |coordinates| {
         let values = std::array::from_fn(|index| {
             let [least, most] = PRIORS[index].range;
@@ -208,7 +217,7 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], options: &Options<'_>) -> HostFit {
         gap_us: quantity(2, 1.0),
         traffic_us_per_byte: quantity(3, 1.0),
     };
-    HostFit { host, parameters, left_out: Vec::new() }
+    HostFit { host, parameters, is_of_base, left_out: Vec::new() }
 }
 
 /// The equation of [`HostPath`] for values in the order of [`PRIORS`].
@@ -330,6 +339,8 @@ mod tests {
             };
             networks(&host(600.0)).into_iter().take(2).zip([1.04 * factor, 0.96 * factor]).map(off).collect()
         };
+        let is_of_base = |factor| fit(&measured, &few(factor), &OPTIONS).unwrap().is_of_base;
+        assert_eq!([1.0, 1.5].map(is_of_base), [true, false]);
         assert!(moved(&few(1.0), &OPTIONS) < 0.05, "{}", moved(&few(1.0), &OPTIONS));
         assert!(moved(&few(1.0), &Options { anew: true, ..OPTIONS }) > 0.1);
         assert!(moved(&few(1.5), &OPTIONS) > 0.2);
