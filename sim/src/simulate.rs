@@ -119,7 +119,7 @@ impl SimulateError {
     /// The error for a device without `processor`, or for an NPU whose profile lacks `[npu.systolic]`.
     pub(crate) fn absent(processor: &'static str, device: &Profile) -> Self {
         let is_table = processor == "NPU" && device.npu.is_some();
-        let absent = if is_table { "[npu.systolic] table (products on their own)" } else { processor };
+        let absent = if is_table { "[npu.systolic] table (single products)" } else { processor };
         Self::Absent { processor: absent, device: device.name.clone() }
     }
 }
