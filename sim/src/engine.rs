@@ -38,13 +38,13 @@ enum Event {
     TaskStart(TaskId),
     /// A phase without traffic ends.
     PhaseEnd(TaskId),
-    /// The flow with the earliest end date ends.
+    /// The flow that ends first ends.
     FlowEnd,
     /// The next request of an idle application arrives.
     Arrival(u32),
 }
 
-/// How far a task is.
+/// Progress of a task.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     /// Number of predecessors that have not finished.

@@ -296,7 +296,7 @@ impl Objective {
     }
 }
 
-/// How much time a search may spend on its plan and its bound.
+/// How much work a search may do for its plan and its bound; times are typical.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]

@@ -15,7 +15,7 @@
 //!
 //! Processors that share the memory hand a result over: a signal, and a mapping if the
 //! mechanism needs one. For a GPU with memory of its own the result is copied instead, through
-//! its in-order queue. Its weights are there already; the inputs of the workload come from the
+//! its in-order queue. The GPU's weights are there already; the workload's inputs come from the
 //! host, and results go to the host at the end.
 
 mod builder;

@@ -65,7 +65,7 @@ use crate::units::{Bytes, Picos, SECONDS_PER_DAY};
 use crate::workload::{DataType, Layer, Stage};
 
 /// Longest run that is simulated: one day. No inference takes that long, and integer
-/// picoseconds overflow after 213 days.
+/// picoseconds saturate after 213 days.
 pub const LONGEST_RUN: Picos = Picos(SECONDS_PER_DAY * 1_000_000_000_000);
 
 /// Result of simulating and exploring.
@@ -119,7 +119,7 @@ impl SimulateError {
     /// The error for a device without `processor`, or for an NPU whose profile lacks `[npu.systolic]`.
     pub(crate) fn absent(processor: &'static str, device: &Profile) -> Self {
         let is_table = processor == "NPU" && device.npu.is_some();
-        let absent = if is_table { "[npu.systolic] table (products on their own)" } else { processor };
+        let absent = if is_table { "[npu.systolic] table (single products)" } else { processor };
         Self::Absent { processor: absent, device: device.name.clone() }
     }
 }
@@ -131,7 +131,7 @@ enum NpuExecution {
     Products,
     /// Consecutive operators of a network as compiled graphs.
     Networks,
-    /// All operators of a step of a language model as one compiled graph.
+    /// Operators of a step of a language model as compiled graphs with bandwidths of their own.
     TokenSteps,
     /// Each operator by a kernel of a language-model engine, without graphs.
     Kernels,

@@ -76,7 +76,7 @@ impl Limits {
         match key {
             // Fitted contention may be slightly negative (a core benefits from data that its
             // neighbour fetched), but the time of eight threads must stay positive:
-            // 1 - 0.1 * 7 > 0. Values above ten are percentages written as fractions.
+            // 1 - 0.1 * 7 > 0. Values above ten are percentages mistaken for fractions.
             "contention_factor"
             | "memory_contention_factor"
             | "straggler_factor"

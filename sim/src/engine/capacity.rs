@@ -57,7 +57,7 @@ impl Interference {
     ) -> Self {
         assert!(0.0 <= onset.0 && onset.0 < saturation.0, "contention starts before it saturates");
         assert!(0.0 < crowded.0 && crowded.0 <= alone.0, "a crowded memory moves no more for one client");
-        assert!(crowded_slowdown >= 1.0, "company makes nothing faster");
+        assert!(crowded_slowdown >= 1.0, "interference speeds up no client");
         let [onset, saturation, alone, crowded] =
             [onset, saturation, alone, crowded].map(|rate| rate.0 / PICOS_PER_SECOND);
         Self { onset, saturation, alone, crowded, crowded_slowdown }

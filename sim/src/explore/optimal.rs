@@ -63,8 +63,8 @@ const FINALISTS: usize = 4;
 const STREAM_CHANGES: usize = 6;
 const MOST_CHANGES: usize = 4_000;
 
-/// A search prunes labels whose lower bound exceeds the latency of the best known plan by this factor; not by
-/// less, since the contention of chains is an estimate.
+/// A search prunes labels whose lower bound exceeds this many times the latency of the best known plan; not
+/// fewer, since the contention of chains is an estimate.
 const PRUNED_ABOVE: f64 = 1.01;
 
 /// Corrections of the ratio of energy to time for the energy-delay product.

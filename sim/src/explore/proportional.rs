@@ -4,7 +4,7 @@
 //! Every operator that can be cut along its output channels is cut, and each processor gets a
 //! share in proportion to its throughput. The throughput is one number per processor:
 //! multiply-adds per second over the whole workload, each operator timed alone. The strategy
-//! ignores the cost of synchronisation, and cuts operators that are faster whole.
+//! ignores the cost of synchronisation, and also cuts operators that are faster whole.
 
 use super::{Explorer, Found, Strategy, missing_kernel};
 use crate::kernel::CoreSet;

@@ -195,7 +195,7 @@ fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos
     })
 }
 
-/// Plans the operators of a graph that is no sequence one by one.
+/// Plans the operators of a graph that is not a sequence one by one.
 fn plan_graph(
     simulator: &mut Simulator<'_>,
     options: &SearchOptions,

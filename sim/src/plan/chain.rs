@@ -156,7 +156,7 @@ pub fn check_chains(stages: &[Stage], plan: &Plan) -> Result<(), ChainError> {
         match known.iter().find(|(number, ..)| *number == chain) {
             None => known.push((chain, axis, *placement)),
             Some((_, first, _)) if *first != axis => {
-                return Err(wrong("it is cut along another axis than the operators before it"));
+                return Err(wrong("it is cut along a different axis from the operators before it"));
             }
             Some((.., first)) if first.cores() != placement.cores() => {
                 return Err(wrong("its core set differs from that of the operators before it"));

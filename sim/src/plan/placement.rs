@@ -82,7 +82,7 @@ impl Placement {
         Self::stored(by.cores(), by.kind(), by.graphs())
     }
 
-    /// A cut along `axis` with so many rows or channels for each processor, in order;
+    /// A cut along `axis` with the given number of rows or channels for each processor, in order;
     /// processors without any take no part.
     pub fn cut(axis: Axis, shares: impl IntoIterator<Item = (Processor, u32)>) -> Self {
         let mut first = 0_u32;

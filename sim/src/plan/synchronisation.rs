@@ -3,8 +3,8 @@
 //!
 //! Responsible for: the delay, the polling and the mapping of one join or
 //! hand-over. Not for: when one is needed, or the energy of polling.
-//! Invariant: mechanisms on fine-grained shared memory map nothing; mechanisms
-//! that sleep poll for less than one sleep.
+//! Invariant: mechanisms on fine-grained shared memory map nothing; a mechanism
+//! with sleeps polls for less than one sleep.
 //!
 //! What the papers measured:
 //! - Blocking finish: about 400 us, fixed (`HeteroInfer`, SOSP'25, section 3.1).

@@ -96,8 +96,8 @@ fn copies(device: &Profile, plan: &Plan) -> bool {
     gpu.memory.is_some() || (plan.synchronisation.maps() && gpu.layout() != Layout::Buffer)
 }
 
-/// Peak of live results, where the result of each stage has its entry of `bytes`. A result
-/// is live from its computation until its last reader has ended.
+/// Peak of live results; `bytes` has the size of each stage's result. A result is live from its
+/// computation until its last reader has ended.
 fn most_alive(stages: &[Stage], plan: &Plan, bytes: &[Bytes]) -> Bytes {
     let mut ends = vec![stages.len(); stages.len()];
     for (position, reader) in plan.in_order().enumerate() {

@@ -95,8 +95,8 @@ pub(super) fn stretched<Run: Copy + Send>(
     runs.into_par_iter().map_init(engine, latency).collect()
 }
 
-/// The factor on a time that deviates by `percent`: e^(percent / 100 / [`MEAN_ABSOLUTE_DEVIATION`]). With a
-/// standard normal multiple of a spread as `percent`, the mean absolute deviation of its logarithm is that spread.
+/// The factor on a time, e^(percent / 100 / [`MEAN_ABSOLUTE_DEVIATION`]). Where `percent` is a spread times a
+/// standard normal draw, the mean absolute deviation of the factor's logarithm is that spread.
 pub(super) fn factor(percent: f64) -> f64 {
     (percent / 100.0 / MEAN_ABSOLUTE_DEVIATION).exp()
 }

@@ -51,8 +51,9 @@ impl Stage {
 ///
 /// A batch norm folds into the weights of the convolution or linear layer before
 /// it. An element-wise function is linked to its producer if the producer's result
-/// has no other reader, the epilogue has room, both have the same number format,
-/// and the other operand, if any, is computed before the producer. Of two operands
+/// has no other reader, the epilogue has room, the function has no number format
+/// other than the producer's, and the other operand, if any, is computed before the
+/// producer. Of two operands
 /// with the same extent, the producer is the one computed last; if the second has
 /// one value per channel, it is the first (`TFLite` GPU delegate, `gpu_model.cc`).
 /// Nothing is linked to a reshape, which is free as long as no kernel runs.

@@ -201,7 +201,7 @@ operators! {
 pub enum Class<'a> {
     /// Matrix products.
     Product(Product),
-    /// A convolution over all channels.
+    /// A convolution, grouped or not, that is not depthwise.
     Convolution(&'a Conv2d),
     /// A convolution of each channel with a window of its own.
     Depthwise(&'a DepthwiseConv2d),

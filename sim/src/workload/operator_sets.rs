@@ -1,7 +1,7 @@
 //! Sets of single operators: the test operations of EPEW'25 (section 5.3), and the convolutions
 //! that `CoDL` profiles.
 //!
-//! Responsible for: enumerating and sampling them, equally on every machine.
+//! Responsible for: enumerating and sampling them, identically on every machine.
 //! Not for: measured latencies, or splitting a set for cross-validation.
 //!
 //! The paper counts 2,039 linear and 2,051 convolutional test operations. No

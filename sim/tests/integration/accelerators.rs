@@ -1,4 +1,4 @@
-//! Facts about products that GPU and NPU share.
+//! Products split between GPU and NPU.
 
 use coexec_sim::device::{ProcessorKind, Profile};
 use coexec_sim::kernel::Library;
@@ -36,7 +36,7 @@ fn a_shared_product_takes_its_longer_part_and_one_synchronisation() {
     let stage = product(256, 14336, 4096);
     let shared = run(&stage, split([256, 2528], [0, 1568], GraphCover::Padded), Mechanism::SleepThenPoll);
     let longer = busy(&shared, ProcessorKind::Gpu).max(busy(&shared, ProcessorKind::Npu));
-    // 5 us to notice, 30 us to submit what follows.
+    // 5 us until the notification, 30 us to submit the next command.
     assert_eq!(shared.latency, longer + Picos::from_micros(35.0));
 }
 

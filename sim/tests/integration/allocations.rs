@@ -1,4 +1,4 @@
-//! Runs allocate nothing once the buffers have reached their size, and kernel models nothing ever.
+//! Runs allocate nothing once their buffers have grown to size, and kernel models never allocate.
 
 use coexec_sim::device::Profile;
 use coexec_sim::engine::{
@@ -56,7 +56,7 @@ fn a_second_run_allocates_nothing() {
     assert_eq!(second.bytes_total, 0);
 }
 
-/// Forgets what was recorded; keeps the buffers.
+/// Clears the recording; keeps the buffers.
 fn clear(recorder: &mut Recorder) {
     recorder.phases.clear();
     recorder.memory.clear();
@@ -75,7 +75,7 @@ fn layers() -> Vec<Layer> {
         .collect()
 }
 
-/// Asks `model` for every layer, and counts those that it has a kernel for; none of these allocates.
+/// Evaluates `model` for every layer, checks that none allocates, and counts those with a kernel.
 fn answered(name: &str, model: impl Fn(&Layer) -> bool) -> usize {
     let layers = layers();
     let known = layers.iter().filter(|layer| model(layer));

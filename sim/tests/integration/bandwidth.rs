@@ -1,4 +1,4 @@
-//! Bandwidth over time: of each processor, and of all.
+//! Bandwidth over time: of each processor, and in total.
 
 use coexec_sim::device::Profile;
 use coexec_sim::kernel::{CoreSet, Library};

@@ -1,5 +1,5 @@
-//! What holds between the parts of the simulator: kernel models, engine, search
-//! and plan files say the same of one thing.
+//! Consistency between the parts of the simulator: kernel models, engine, search and plan
+//! files agree.
 
 use coexec_sim::device::Profile;
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy as Search, explore, split_search};
@@ -14,7 +14,7 @@ use coexec_sim::workload::{DataType, Layer, Layout, Linear, Operator, Stage, fus
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// The devices whose processors share one memory, and whose power is known: phones.
+/// The devices with unified memory and a power table: phones.
 fn devices() -> Vec<Profile> {
     let is_phone = |device: &Profile| {
         device.power.is_some() && device.gpu.as_ref().is_none_or(|gpu| gpu.memory.is_none())
@@ -41,7 +41,7 @@ fn every_operator() -> Vec<Stage> {
     stages
 }
 
-/// The stages in another order than the workload's, in which none comes before what it reads.
+/// The stages in a different order from the workload's, each still after its inputs.
 fn any_order(stages: &[Stage], choices: &[[Index; 3]]) -> Vec<usize> {
     let mut order: Vec<usize> = Vec::new();
     for choice in &choices[..stages.len()] {
@@ -110,7 +110,7 @@ fn every_device_runs_every_network_on_its_gpu_and_on_its_cpu() {
     for device in Profile::bundled().unwrap() {
         let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
         for (name, stages) in networks() {
-            // Without a compiler an NPU has kernels for products alone; a device of which only that is
+            // Without a compiler, an NPU only has kernels for products; a device with nothing else
             // modelled has no GPU.
             let runs_all = |by: Processor| match by {
                 Processor::Cpu(_) => true,
@@ -140,7 +140,7 @@ fn on_one_processor_a_graph_takes_the_sum_of_its_layers() {
                 let latency = simulator.latency(&stages, &plan(vec![placement; stages.len()])).unwrap();
                 let sum = durations.into_iter().sum();
                 let what = format!("{name} on {}, {processor:?}", device.name);
-                // A compiler takes them as one graph, which is handed over once.
+                // A compiler takes them as one graph, which is dispatched once.
                 let is_compiled = device.npu.as_ref().is_some_and(|npu| npu.compiled.is_some());
                 match processor {
                     Processor::Npu(_) if is_compiled && stages.len() > 1 => assert!(latency < sum, "{what}"),
@@ -153,8 +153,8 @@ fn on_one_processor_a_graph_takes_the_sum_of_its_layers() {
     }
 }
 
-/// Whether both parts together ask for no more than the memory gives two
-/// processors, and neither for more than it gives one.
+/// Whether both parts together demand no more than the memory's bandwidth for two
+/// processors, and neither more than that for one.
 fn is_memory_idle(device: &Profile, parts: &[coexec_sim::kernel::Phases]) -> bool {
     let peak = |phases: &coexec_sim::kernel::Phases| {
         let rates = phases.as_slice().iter().map(|phase| phase.bytes.0 as f64 / phase.duration.as_seconds());
@@ -358,7 +358,7 @@ fn the_published_staircase_comes_from_the_dispatch() {
     let ((many, spike), (few, next)) = (at(2500), at(2520));
     assert!(spike >= 1.5 * next, "{spike} us against {next} us");
     assert_eq!((many, few), (313, 35));
-    // So it is everywhere nearby: hundreds of groups are slow, few are fast.
+    // The same holds for all counts nearby: hundreds of groups are slow, few are fast.
     for channels in (2400..=2600).step_by(4) {
         let (groups, micros) = at(channels);
         if groups >= 300 {
@@ -369,7 +369,7 @@ fn the_published_staircase_comes_from_the_dispatch() {
     }
 }
 
-/// A placement of `stage` drawn by `choice`.
+/// The placement of `stage` that `choice` selects.
 fn placement(stage: &Stage, device: &Profile, choice: &[Index; 3]) -> Placement {
     let [kind, cores, channels] = choice;
     let mut sets: Vec<String> = Vec::new();

@@ -11,8 +11,8 @@ use coexec_sim::workload::{
 };
 use serde::Deserialize;
 
-/// The model's predictions are stored to a nanosecond; phases are rounded to a
-/// picosecond, and the stored ones of mixed core sets used rates of six digits.
+/// The model's predictions are stored in whole nanoseconds, phases are rounded to a
+/// picosecond, and the stored times of mixed core sets used rates of six digits.
 const TOLERANCE: f64 = 1e-5;
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ fn cpu(device: &str) -> Cpu {
     coexec_sim::input::from_toml::<Document>(text).expect("the golden profiles parse").cpu
 }
 
-/// The fields of each line after the header.
+/// The fields of each line, without the header.
 fn rows(csv: &str) -> impl Iterator<Item = Vec<&str>> {
     csv.lines().skip(1).map(|line| line.split(',').collect())
 }
@@ -38,7 +38,7 @@ fn number(field: &str) -> u32 {
     field.parse().expect("the golden tables hold whole numbers")
 }
 
-/// Input side of an unpadded window that slides to `output` positions.
+/// Input side of an unpadded window with `output` positions.
 fn input_side(output: u32, kernel: u32, stride: u32) -> u32 {
     (output - 1) * stride + kernel
 }

@@ -1,10 +1,10 @@
-//! Arrows of the house point one way: between the crates, and between the rooms of this one.
+//! Dependencies point in one direction: between the crates, and between the modules of this one.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rooms of `sim/src`: each may use those above it and itself.
+/// The modules of `sim/src`: each may use itself and those above it.
 const ROOMS: [&str; 14] = [
     "units",
     "statistics",
@@ -22,7 +22,7 @@ const ROOMS: [&str; 14] = [
     "lib",
 ];
 
-/// Every crate, its folder, and the crates of the project that it may depend on.
+/// Every crate with its folder and the crates of the project that it may depend on.
 const CRATES: [(&str, &str, &[&str]); 7] = [
     ("coexec-sim", "sim", &[]),
     ("coexec-import", "import", &["coexec-sim"]),
@@ -63,7 +63,7 @@ fn production(source: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The rooms that code names behind `crate::`, in braces or not.
+/// The modules that code names after `crate::`, in braces or not.
 fn rooms_named(code: &str) -> BTreeSet<String> {
     let mut named = BTreeSet::new();
     let first_word = |text: &str| -> String {
@@ -71,7 +71,7 @@ fn rooms_named(code: &str) -> BTreeSet<String> {
         text[..end].to_owned()
     };
     for (start, prefix) in code.match_indices("crate::") {
-        // `$crate::` of a macro names the same rooms; `my_crate::` would be another crate.
+        // `$crate::` in a macro names the same modules; `my_crate::` would be another crate.
         if code[..start].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_') {
             continue;
         }
@@ -109,15 +109,15 @@ fn every_room_uses_only_rooms_above_it() {
     for file in files.iter().filter(|file| file.file_name().is_some_and(|name| name != "tests.rs")) {
         let relative = file.strip_prefix(&source).unwrap();
         let room = relative.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
-        let own = place(room).unwrap_or_else(|| panic!("{room} has no place in the order of rooms"));
+        let own = place(room).unwrap_or_else(|| panic!("{room} is missing in the order of modules"));
         for used in rooms_named(&production(&fs::read_to_string(file).unwrap())) {
             let Some(other) = place(&used) else { continue };
             uses += 1;
-            assert!(other <= own, "{}: {room} uses {used}, which stands below it", relative.display());
+            assert!(other <= own, "{}: {room} uses {used}, which is below it", relative.display());
         }
     }
-    // Where nothing is found, the search is broken and not the house in order.
-    assert!(uses > 200, "only {uses} uses between rooms were found");
+    // If almost nothing is found, the search is broken.
+    assert!(uses > 200, "only {uses} uses between modules were found");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn crates_depend_on_each_other_in_one_direction() {
     for member in members.iter().filter_map(toml::Value::as_str) {
         assert!(
             CRATES.iter().any(|(_, folder, _)| *folder == member),
-            "{member} has no place among the crates"
+            "{member} is missing in the list of crates"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A GPU with memory of its own: what crosses its link, and what that costs.
+//! A GPU with dedicated memory: the transfers over its link, and their cost.
 
 use coexec_sim::device::gpu::Link;
 use coexec_sim::device::{Direction, LinkTransfer, OwnMemory, ProcessorKind, Profile, Quantity};
@@ -10,10 +10,10 @@ use coexec_sim::timeline::Activity;
 use coexec_sim::units::{Bytes, Picos};
 use coexec_sim::workload::{DataType, Layer, Linear, Operator, Stage, fuse, network};
 
-/// More than any processor moves: a transfer takes no picosecond.
+/// Faster than any link: a transfer of a megabyte takes one picosecond.
 const INFINITE_GBPS: f64 = 1e9;
 
-/// `OnePlus` 11, whose GPU shares the memory with the CPU.
+/// The `OnePlus` 11, with unified memory.
 fn integrated() -> Profile {
     Profile { npu: None, ..Profile::load("oneplus11").unwrap() }
 }
@@ -47,8 +47,8 @@ fn link(latency_us: f64, to_gpu_gbps: f64, to_host_gbps: f64) -> Link {
     }
 }
 
-/// The same phone with as fast a memory for the GPU alone, behind a link of 12 and 6
-/// GB/s and 10 us.
+/// The same phone with a dedicated memory of the same speed for the GPU, over a link of 12
+/// and 6 GB/s and 10 us.
 fn discrete() -> Profile {
     let bandwidth = integrated().memory.peak_bandwidth_gbps.value;
     with_memory(own_memory(bandwidth, link(10.0, 12.0, 6.0)))
@@ -59,7 +59,7 @@ fn linear(name: &str, rows: u32, input_features: u32, output_features: u32) -> S
     Stage::single(name.to_owned(), Layer::new(Operator::Linear(operator), DataType::F32))
 }
 
-/// Layers of 512 rows, each of which reads the one before.
+/// Layers of 512 rows, each of which reads the result of the one before.
 fn chain(features: &[u32]) -> Vec<Stage> {
     let mut stages: Vec<Stage> = features
         .windows(2)
@@ -112,7 +112,7 @@ fn behind_an_infinitely_fast_link_equal_memory_is_the_integrated_gpu_alone() {
         let stages = fuse(&graph);
         let [behind_link, beside] = [&endless, &integrated]
             .map(|device| predict(device, &stages, vec![Placement::GPU; stages.len()]));
-        // A megabyte at an exabyte a second takes one picosecond.
+        // A megabyte at an exabyte per second takes one picosecond.
         let copies = crossed(&behind_link).time;
         assert!(copies <= Picos(2));
         assert_eq!(behind_link.latency, beside.latency + copies, "{name}");
@@ -150,8 +150,8 @@ fn a_result_crosses_once_each_way_and_only_what_is_missing() {
     let stages = chain(&[256, 1024, 2048, 512]);
     let split = Placement::cpu_and_gpu(Axis::Channels, cores(&device), [1024, 1024]);
     let prediction = predict(&device, &stages, vec![Placement::GPU, split, Placement::GPU]);
-    // Input up; the first result down for the CPU's part; the GPU's part down to be
-    // joined, the CPU's part up; the last result down.
+    // To the GPU: the input, and later the CPU's part. To the host: the first result for the
+    // CPU's part, the GPU's part for the join, and the last result.
     assert_eq!(crossed(&prediction).bytes, Bytes(512 * 4 * (256 + 1024 + 1024 + 1024 + 512)));
 }
 
@@ -179,7 +179,7 @@ fn without_a_shared_memory_a_cut_operator_is_not_contended() {
         lasts(&shared, ProcessorKind::Gpu) > part(&shared, Processor::Gpu, 6144),
         "the test needs traffic"
     );
-    // The copy of the input is traffic of the CPU's memory.
+    // The copy of the input is traffic in the host's memory.
     let copied = crossed(&predict(&own, stages, vec![split])).time;
     let cpu = part(&own, Processor::Cpu(cores(&own)), 2048);
     assert!((cpu..=cpu + copied).contains(&lasts(&own, ProcessorKind::Cpu)));
@@ -198,7 +198,7 @@ fn a_tiny_operator_is_not_worth_the_transfer() {
     assert!(!matches!(best(&shared, &large).only(), Some(Processor::Cpu(_))));
 }
 
-/// The same, where each pixel of a part of the channels costs the link 40 ns more.
+/// The same phone with 40 ns per row of a strided transfer: per pixel of a part of the channels.
 fn with_costly_rows() -> Profile {
     let mut device = discrete();
     let link = &mut device.gpu.as_mut().unwrap().memory.as_mut().unwrap().link;
@@ -216,7 +216,7 @@ fn a_part_of_the_channels_crosses_row_by_row() {
     let time = |device: &Profile, first: Placement| {
         crossed(&predict(device, &stages, vec![first, Placement::GPU])).time
     };
-    // The GPU's part comes down and the CPU's goes up; each has 512 rows.
+    // The GPU's part goes to the host and the CPU's to the GPU; each has 512 rows.
     let rows = Picos::from_nanos(2.0 * 512.0 * 40.0);
     assert_eq!(time(&costly, split), time(&plain, split) + rows);
     assert_eq!(time(&costly, Placement::GPU), time(&plain, Placement::GPU));
@@ -284,7 +284,7 @@ fn transfers_are_slices_of_the_gpu_s_queue() {
 #[test]
 fn weights_that_do_not_fit_the_gpu_s_memory_are_refused_and_planned_around() {
     let mut device = discrete();
-    // Either layer fits, with its 4 MB of weights; both do not.
+    // Each layer alone fits with its 4 MB of weights; both together do not.
     device.gpu.as_mut().unwrap().memory.as_mut().unwrap().capacity_gb = Quantity::plain(0.012);
     let mut simulator = Simulator::new(&device, Library::Xnnpack);
     let stages = chain(&[1024, 1024, 1024]);

@@ -1,5 +1,5 @@
-//! Properties of whole runs: the engine beside a slow reference, its bounds, and
-//! what it must not depend on.
+//! Properties of whole runs: the engine against a slow reference, its bounds, and
+//! what its results must not depend on.
 
 use coexec_sim::engine::{
     Capacity, ClientId, Engine, Interference, NoTrace, ProcessorId, Program, Recorder, TaskId, Work,
@@ -12,17 +12,17 @@ const PICOS_PER_SECOND: f64 = 1e12;
 /// Bytes per picosecond by number of streaming processors; 40 GB/s and less.
 const CURVE: [f64; 3] = [0.040, 0.036, 0.030];
 
-/// How the traffic of processors 0 and 1 suffers from the others', as shares of the
-/// first rate of the curve: onset, saturation, alone, crowded, and the slowdown of
-/// who moves little. Processors 2 and 3 share by max-min alone.
+/// Interference curves of processors 0 and 1, as fractions of the first rate of [`CURVE`]:
+/// onset, saturation, alone, crowded, then the slowdown at low demand. Processors 2 and 3 are
+/// subject to max-min sharing only.
 const INTERFERENCE: [[f64; 5]; 2] = [[0.2, 0.7, 0.8, 0.3, 1.15], [0.0, 1.5, 1.0, 0.5, 1.0]];
 
-/// A task as a test describes it; no processor makes it a delay.
+/// Description of a task; without a processor it is a delay.
 #[derive(Clone, Debug)]
 struct Spec {
     processor: Option<u8>,
     streams: u32,
-    /// Duration in picoseconds, bytes.
+    /// Duration in picoseconds, and bytes, of each phase.
     phases: Vec<(u64, u64)>,
     after: Vec<usize>,
 }
@@ -56,7 +56,7 @@ fn capacity_of(curve: &[f64]) -> Capacity {
     Capacity::new(&curve.iter().map(|rate| BytesPerSecond(rate * PICOS_PER_SECOND)).collect::<Vec<_>>())
 }
 
-/// The curve, with the interference.
+/// The capacity `curve` with [`INTERFERENCE`].
 fn disturbed(curve: &[f64]) -> Capacity {
     let rate = |share: f64| BytesPerSecond(share * curve[0] * PICOS_PER_SECOND);
     (0..).zip(INTERFERENCE).fold(
@@ -75,14 +75,14 @@ fn run(specs: &[Spec], capacity: &Capacity) -> Vec<Picos> {
     (0..specs.len() as u32).map(|task| engine.finish(TaskId(task))).collect()
 }
 
-/// All a task waits for: what it names, and its processor's previous task.
+/// The predecessors of a task: those in `after`, and the previous task on its processor.
 fn predecessors(specs: &[Spec], task: usize) -> impl Iterator<Item = usize> {
     let processor = specs[task].processor;
     let previous = (0..task).rev().find(|&other| processor.is_some() && specs[other].processor == processor);
     specs[task].after.iter().copied().chain(previous)
 }
 
-/// When each task finishes if nothing slows anything.
+/// Finish time of each task without contention.
 fn uncontended(specs: &[Spec]) -> Vec<Picos> {
     let mut finish = vec![Picos::ZERO; specs.len()];
     for task in 0..specs.len() {
@@ -128,7 +128,7 @@ fn reference(specs: &[Spec], curve: &[f64], interference: &[[f64; 5]]) -> Vec<f6
     }
 }
 
-/// Time over time alone that the others cost `processor`, which wants to move `own`.
+/// Slowdown of a client with demand `own` by the demand `others`, on its interference `curve`.
 fn reference_slowdown(curve: [f64; 5], rate: f64, own: f64, others: f64) -> f64 {
     let [onset, saturation, alone, crowded, slowdown] = curve;
     let others = others / rate;
@@ -166,7 +166,7 @@ fn reference_speeds(
     };
     let caps: Vec<f64> = running.iter().map(|&task| cap(task)).collect();
     let total = |level: f64| -> f64 {
-        // What a disturbed flow loses is lost: the others share as if it took its part.
+        // Bandwidth lost to interference is not given to others: they share as if the flow still used it.
         running.iter().map(|&t| f64::from(specs[t].streams) * ceiling(t).min(level)).sum()
     };
     let flows = caps.iter().filter(|&&cap| cap > 0.0).count();
@@ -184,8 +184,8 @@ fn reference_speeds(
     running.iter().zip(&caps).map(speed).collect()
 }
 
-/// A phase of 10 to 200 us that claims up to `share` of what the memory moves
-/// for one processor.
+/// A phase of 10 to 200 us that claims up to `share` of the memory's bandwidth for one
+/// processor.
 fn phase_spec(share: f64) -> impl Strategy<Value = (u64, u64)> {
     (10_000_000_u64..200_000_000, prop_oneof![Just(0.0), 0.0..share])
         .prop_map(|(duration, share)| (duration, (share * CURVE[0] * duration as f64) as u64))
@@ -216,7 +216,7 @@ fn delay_spec() -> impl Strategy<Value = Spec> {
     })
 }
 
-/// Up to 14 tasks, each of which waits for any of the eight before it.
+/// Up to 14 tasks, each of which waits for some of the eight before it.
 fn specs(share: f64) -> impl Strategy<Value = Vec<Spec>> {
     let spec = prop_oneof![5 => task_spec(share), 1 => delay_spec()];
     prop::collection::vec((spec, any::<u8>(), any::<u8>()), 1..15).prop_map(|drawn| {
@@ -376,8 +376,8 @@ fn two_processors_slow_each_other_as_the_curve_says() {
     assert_eq!(finish, [Picos(166_666_667); 2]);
 }
 
-/// Others want 30 of 40 GB/s, past the saturation of processor 0's curve and half
-/// way along processor 1's: of their 30 GB/s, 12 and 30 are left.
+/// Each demands 30 of 40 GB/s, past the saturation of processor 0's curve and halfway along
+/// processor 1's: they keep 12 and 30 of their 30 GB/s.
 #[test]
 fn a_disturbed_processor_keeps_what_its_curve_says() {
     let spec = |processor| Spec {
@@ -387,7 +387,7 @@ fn a_disturbed_processor_keeps_what_its_curve_says() {
         after: Vec::new(),
     };
     let finish = run(&[spec(0), spec(1)], &disturbed(&[0.04, 0.06]));
-    // 12 GB/s until the other ends after 100 us; 1.8 MB are left, at 30 GB/s.
+    // 12 GB/s until the other ends after 100 us, then the remaining 1.8 MB at 30 GB/s.
     assert_eq!(finish, [Picos(160_000_000), Picos(100_000_000)]);
 }
 
@@ -404,8 +404,8 @@ fn the_memory_is_shared_once_a_time_however_much_changes_then() {
     assert!(recorder.memory.is_sorted_by(|(earlier, _), (later, _)| earlier < later));
 }
 
-/// Two starts, the end of the silent phase, and the ends of the two flows; the
-/// first flow's end as dated before it had company never happens.
+/// Two starts, the end of the phase without traffic, and the ends of the two flows. The first
+/// flow's original end is rescheduled when the second flow starts.
 #[test]
 fn a_phase_that_is_dated_anew_ends_once() {
     let mut program = Program::default();

@@ -1,4 +1,4 @@
-//! A language task as the engine runs it whole.
+//! A language task against one engine run of all its operators.
 
 use coexec_sim::device::Profile;
 use coexec_sim::explore::{Strategy, plan_language};
@@ -71,7 +71,7 @@ fn one_layer_counted_often_is_all_layers_run_at_once() {
             run(TokenStep { context: first.context + token, ..first }, plan.decode.parts());
         }
         let generation = generate(Conversation::new(&device, Library::Xnnpack, &task), &plan).unwrap();
-        // Flows that share the memory end on a picosecond that rounding decides.
+        // Rounding decides on which picosecond flows that share the memory end.
         let difference = generation.latency.0.abs_diff(total.0);
         assert!(difference <= 64, "{}: {difference} ps", strategy.name());
     }

@@ -40,7 +40,7 @@ fn number(text: &str) -> u32 {
     text.parse().expect("the committed value parses")
 }
 
-/// The padding that turns `input` pixels into `output`: none, or "SAME".
+/// The padding with which `input` pixels give `output`: none, or "SAME".
 fn padding(input: u32, output: u32, window: u32, stride: u32) -> Padding {
     let total = ((output - 1) * stride + window).saturating_sub(input);
     let (before, after) = (total / 2, total - total / 2);
@@ -99,7 +99,7 @@ fn linked(text: &str) -> Linked {
             "relu6" => Function::Relu6,
             "hard_swish" => Function::HardSwish,
             "sigmoid" => Function::Sigmoid,
-            other => panic!("{other} is no function of the golden file"),
+            other => panic!("{other} is not a function of the golden file"),
         })
         .collect()
 }

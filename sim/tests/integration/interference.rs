@@ -1,5 +1,5 @@
-//! Interference of a profile's memory: who follows which curve, and what it does to
-//! a plan.
+//! Memory interference of a profile: which curve a processor follows, and the effect on a
+//! plan.
 
 use coexec_sim::device::{Interference, ProcessorKind, Profile, Quantity};
 use coexec_sim::input::Text;
@@ -9,7 +9,7 @@ use coexec_sim::simulate::Simulator;
 use coexec_sim::units::Picos;
 use coexec_sim::workload::{DataType, Layer, Linear, Operator, Stage};
 
-/// A curve that slows `client` by `factor` once others move anything to speak of.
+/// A curve that slows `client` by `factor` as soon as others have traffic.
 fn interference(client: &str, factor: f64) -> Interference {
     Interference {
         client: client.to_owned(),
@@ -29,13 +29,13 @@ fn device(entries: &[(&str, f64)]) -> Profile {
     device
 }
 
-/// A layer of few rows, whose weights are traffic, cut so that both parts last.
+/// A layer of few rows, dominated by weight traffic: both parts of the cut in [`cpu_part`] take long.
 fn stage() -> Stage {
     let operator = Linear { rows: 4, input_features: 2048, output_features: 4096, bias: false };
     Stage::single("fc".to_owned(), Layer::new(Operator::Linear(operator), DataType::F32))
 }
 
-/// How long the CPU's part takes on `cores` beside the GPU's, and the latency.
+/// Time of the CPU's part on `cores` next to the GPU's part, and the latency.
 fn cpu_part(device: &Profile, cores: &str) -> (Picos, Picos) {
     let cores = CoreSet::parse(cores, &device.cpu).unwrap();
     let split = Placement::cpu_and_gpu(Axis::Channels, cores, [512, 3584]);

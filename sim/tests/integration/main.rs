@@ -1,4 +1,4 @@
-//! The simulator as those who use it meet it: one file for each behaviour, one program for all.
+//! Tests of the public interface of the simulator: one file per behaviour, one binary for all.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,9 +1,9 @@
-//! What only moves elements costs what its bytes take, whichever axis it is about.
+//! Operators that only move elements take the time of their bytes, along every axis.
 //!
-//! A kernel that takes a texel from one place and writes it to another moves it at the rate at
-//! which the GPU copies. Two rules of the delegate's kernels cost more: a texel whose four
-//! channels come from four others is read four times, and in a concatenation along channels one
-//! thread copies all slices of a pixel, which is slow where there are few pixels.
+//! A kernel that moves whole texels does so at the GPU's copy rate. Two rules of the delegate's
+//! kernels cost more: a texel that gathers its channels from four others takes four reads, and in
+//! a concatenation along channels one thread copies all slices of a pixel, which is slow for few
+//! pixels.
 
 use coexec_sim::device::{Gpu, Profile};
 use coexec_sim::kernel::gpu::execute;
@@ -13,7 +13,7 @@ use coexec_sim::workload::{
     Pad, Resize, Shape, Slice, Transpose,
 };
 
-/// Extents of as many elements: tokens, heads, images, all with whole texels.
+/// Extents with equal numbers of elements: tokens, heads, images, all in whole texels.
 const EXTENTS: [[u32; 4]; 4] = [[1, 1, 1024, 128], [8, 1, 128, 128], [1, 32, 32, 128], [1, 64, 64, 32]];
 
 fn gpus() -> impl Iterator<Item = (String, Gpu)> {
@@ -27,12 +27,12 @@ fn micros(operator: impl Into<Operator>, gpu: &Gpu) -> f64 {
     execute(&Layer::new(operator, DataType::F32), gpu).unwrap().phases.duration().as_micros()
 }
 
-/// A copy of a tensor: one texel read and one written by each thread.
+/// Time of a copy, in microseconds: each thread reads and writes one texel.
 fn copy(shape: Shape, gpu: &Gpu) -> f64 {
     micros(Elementwise { function: Function::Relu, input: shape, other: None }, gpu)
 }
 
-/// Moves of whole texels about each dimension of `input`.
+/// Operators that move whole texels of `input`, along each dimension.
 fn whole_texels(input: Shape) -> Vec<Operator> {
     use Dimension::{Batch, Channels, Height, Width};
     let mut moves = Vec::new();
@@ -56,9 +56,9 @@ fn whole_texels(input: Shape) -> Vec<Operator> {
     moves
 }
 
-/// What starting a kernel takes, and moving a byte of a large tensor.
+/// Launch time of a kernel, and time per element of a large tensor, in microseconds.
 fn launch_and_byte(gpu: &Gpu) -> [f64; 2] {
-    // A group for every compute unit, each of which has to start.
+    // The small tensor has a work-group for every compute unit, so its time includes their start.
     let [small, large] = [Shape::image(32, 32, 16), Shape::image(512, 512, 64)];
     let launch = copy(small, gpu);
     [launch, (copy(large, gpu) - launch) / (large.elements() - small.elements()) as f64]
@@ -98,7 +98,7 @@ fn a_texel_from_four_others_takes_up_to_four_reads() {
 
 #[test]
 fn a_cpu_copies_along_one_dimension_as_along_another() {
-    // coexec's own kernels go pixel by pixel: there the number of pixels counts as well.
+    // coexec's own kernels work pixel by pixel, so their time also depends on the number of pixels.
     let phones = Profile::bundled().unwrap().into_iter().map(|device| device.cpu);
     let phones = phones.filter(|cpu| Library::default_for(cpu) != Library::Coexec);
     for (cpu, input) in phones.zip(EXTENTS.map(Shape::from).into_iter().cycle()) {

@@ -1,4 +1,4 @@
-//! How far the plans that `optimal` finds are from the best ones, where all can be tried.
+//! The plans of `optimal` against exhaustive search on small graphs, random changes, and its bound.
 
 use coexec_sim::device::Profile;
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy, explore};
@@ -12,7 +12,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Convolutions one after another, the rows of which are worth a chain where joining is dear.
+/// A sequence of convolutions that is worth chaining along rows where joins are expensive.
 const SEQUENCE: &str = r#"
 title = "three convolutions"
 [[operator]]
@@ -26,7 +26,7 @@ name = "third"
 conv2d = { input = [56, 56, 128], output_channels = 64, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
 "#;
 
-/// Two branches, of which both processors can compute one, and a product behind them.
+/// Two branches, one for each processor, and their concatenation.
 const BRANCHES: &str = r#"
 title = "two branches"
 [[operator]]
@@ -46,7 +46,7 @@ from = ["one", "other"]
 concat = true
 "#;
 
-/// Two convolutions of one image, and what reads both in this order.
+/// Two convolutions of one image, and an operator that reads both in this order.
 fn beside(order: [&str; 2]) -> String {
     format!(
         r#"
@@ -73,7 +73,7 @@ conv2d = {{ input = [28, 28, 64], output_channels = 64, kernel = [1, 1] }}
     )
 }
 
-/// One head of attention: queries and keys come from one tensor, so that both can be of one chain.
+/// One head of attention: queries and keys come from one tensor, so both can belong to one chain.
 const HEAD: &str = r#"
 title = "one head"
 [[input]]
@@ -116,7 +116,7 @@ struct Case {
 }
 
 impl Case {
-    /// Of a scenario's text, or of a bundled network.
+    /// `model` is the text of a scenario or the name of a bundled network.
     fn new(model: &str, device: &str, synchronisation: Mechanism, objective: Objective) -> Self {
         let scenario = if model.contains('=') {
             let text = Text { name: "graph.toml".to_owned(), content: model.to_owned() };
@@ -138,7 +138,7 @@ impl Case {
         Self { device, stages, options }
     }
 
-    /// What `explore` says of it at an effort: cost of the plan found, and bound.
+    /// Cost of the plan that `explore` finds with `effort`, and the bound.
     fn explored(model: &str, device: &str, effort: Effort) -> [f64; 2] {
         let mut case = Self::new(model, device, Mechanism::SvmPolling, Objective::Latency);
         let strategy = Strategy::Optimal;
@@ -151,14 +151,14 @@ impl Case {
         Simulator::new(&self.device, Library::Xnnpack)
     }
 
-    /// What `optimal` finds, as a file, its cost, and the bound of all costs.
+    /// The plan of `optimal` as a file, its cost, and the lower bound.
     fn found(&self) -> (PlanFile, f64, f64) {
         let answer = explore(&mut self.simulator(), &self.stages, &self.options).unwrap();
         let cost = self.options.objective.cost(answer.prediction.latency, answer.prediction.energy);
         (PlanFile::new("graph", &self.device, &self.stages, &answer.plan), cost, answer.bound.unwrap())
     }
 
-    /// The cost of the plan in a file; none where it describes none.
+    /// The cost of the plan in a file; `None` if the file is not a valid plan.
     fn cost(&self, simulator: &mut Simulator<'_>, file: &PlanFile) -> Option<f64> {
         let text = Text { name: "plan.toml".to_owned(), content: String::new() };
         let plan = file.resolve(&text, &self.stages, &self.device).ok()?;
@@ -166,8 +166,8 @@ impl Case {
         Some(self.options.objective.cost(prediction.latency, prediction.energy))
     }
 
-    /// One operator on either processor, or cut into so many parts of which the first are the
-    /// CPU's, as a plan file says it.
+    /// Entries of a plan file for one operator: whole on each processor, or cut between CPU and GPU
+    /// at each multiple of `1 / parts`.
     fn choices(&self, stage: &Stage, parts: u32) -> Vec<PlannedOperator> {
         let (name, output) = (&stage.name, stage.layer.operator.output());
         let cpu = format!("processor = \"cpu\", cores = \"{}\"", self.options.core_sets[0]);
@@ -177,7 +177,7 @@ impl Case {
             shares.push(("none", "{ processor = \"npu\" }".to_owned()));
         }
         for part in 1..parts {
-            // As many channels as lie together in a texel, so that no cut is worse for that.
+            // Channels are cut between texels, so that no cut is at a disadvantage.
             for (partition, what, all, grain) in
                 [("height", "rows", output.height, 1), ("output-channels", "channels", output.channels, 4)]
             {
@@ -194,7 +194,7 @@ impl Case {
         shares.into_iter().map(planned).collect()
     }
 
-    /// The least cost of all plans made of so many parts, and how many plans there are.
+    /// The least cost of all plans of these choices, and the number of plans.
     fn least(&self, parts: u32) -> (f64, usize) {
         let mut simulator = self.simulator();
         let (mut file, ..) = self.found();
@@ -233,8 +233,8 @@ impl Case {
         (least, count)
     }
 
-    /// The cost after so many random changes of one operator each, of which those that help
-    /// are kept, and how many could be simulated.
+    /// The cost after `changes` random changes of one operator each, of which improvements are
+    /// kept, and the number of changes simulated.
     fn walked(&self, mut file: PlanFile, mut cost: f64, changes: usize) -> (f64, usize) {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut simulator = self.simulator();
@@ -270,7 +270,9 @@ fn no_plan_of_a_small_graph_is_better_than_the_one_found() {
         let case = Case::new(graph, device, mechanism, objective);
         let ((least, count), (_, found, bound)) = (case.least(parts), case.found());
         let percent = 100.0 * (found / least - 1.0);
-        println!("{device}, {mechanism}, {objective:?}: {percent:+.2} % beside the best of {count} plans");
+        println!(
+            "{device}, {mechanism}, {objective:?}: {percent:+.2} % relative to the best of {count} plans"
+        );
         assert!(count > 500, "{count} plans");
         assert!(found <= least, "{device}, {mechanism}, {objective:?}: {percent:.2} % worse");
         let tight = 100.0 * (found / bound - 1.0);
@@ -279,7 +281,7 @@ fn no_plan_of_a_small_graph_is_better_than_the_one_found() {
     }
 }
 
-/// What random changes may gain over the plan found, in percent; these gain 0.03 at most.
+/// Most that random changes may gain over the plan found, in percent; here they gain at most 0.03.
 const MOST_GAIN_PERCENT: f64 = 0.3;
 
 #[test]
@@ -300,7 +302,7 @@ fn random_changes_hardly_improve_the_plan_of_a_network() {
     }
 }
 
-/// Hand-overs of other inputs pass while a joined one is waited for, wherever it is read.
+/// Hand-overs of other inputs overlap the wait for a joined one, in whichever order they are read.
 #[test]
 fn no_bound_of_a_graph_is_above_a_plan_of_the_same_with_its_operands_in_another_order() {
     for device in ["pixel4", "galaxy-s10"] {
@@ -312,7 +314,7 @@ fn no_bound_of_a_graph_is_above_a_plan_of_the_same_with_its_operands_in_another_
     }
 }
 
-/// Results that are computed beside each other in one chain are joined once.
+/// Parallel results of one chain are joined once.
 #[test]
 fn no_bound_at_little_effort_is_above_a_plan_that_is_found_with_more() {
     for graph in [HEAD, BRANCHES] {
@@ -322,7 +324,7 @@ fn no_bound_at_little_effort_is_above_a_plan_that_is_found_with_more() {
     }
 }
 
-/// By how much the random changes that end a search may have helped another one more, in percent; 0.4 here.
+/// Most by which the final random changes may favour another search, in percent; 0.4 here.
 const LUCK_PERCENT: f64 = 0.5;
 
 #[test]

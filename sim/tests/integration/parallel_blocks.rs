@@ -1,5 +1,5 @@
-//! Blocks of language models whose attention stands beside their layers: what the NPU does best alone does not hide
-//! that the layer behind it is worth sharing.
+//! Language-model blocks with attention parallel to the feed-forward layers: that the NPU alone is best for the
+//! block does not hide that the layer after it is worth splitting.
 
 use coexec_sim::device::Profile;
 use coexec_sim::explore::{SearchOptions, Strategy, explore};
@@ -15,7 +15,7 @@ name = "tokens"
 extent = [1, 1, 64, 1024]
 "#;
 
-/// Of 64 tokens, with positions turned into queries and keys.
+/// A block for 64 tokens, with rotary positions in queries and keys.
 const BLOCK: &str = r#"
 [[operator]]
 name = "norm"
@@ -120,7 +120,7 @@ name = "logits"
 linear = { rows = 64, input_features = 1024, output_features = 51200 }
 "#;
 
-/// How much later a plan may end than the parts one after the other, in percent: what hands a result over.
+/// Most by which a plan may exceed the sum of its parts, in percent: the hand-over of a result.
 const HANDED_OVER_PERCENT: f64 = 0.5;
 
 fn latency(operators: &str, strategy: Strategy) -> f64 {
@@ -139,6 +139,6 @@ fn a_layer_is_shared_behind_what_the_npu_does_best_alone() {
     let last = latency(VOCABULARY, Strategy::Optimal);
     let together = latency(&format!("{BLOCK}{VOCABULARY}"), Strategy::Optimal);
     let percent = 100.0 * (together / (block + last) - 1.0);
-    println!("{percent:+.2} % beside the parts one after the other");
+    println!("{percent:+.2} % relative to the sum of the parts");
     assert!(percent <= HANDED_OVER_PERCENT, "{percent:.2} %");
 }

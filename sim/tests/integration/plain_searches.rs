@@ -1,4 +1,4 @@
-//! The plain searches that the benchmark `search` holds `optimal` against.
+//! The plain searches with which the benchmark `search` compares `optimal`.
 
 use coexec_sim::device::Profile;
 use coexec_sim::explore::{Explorer, RandomSearch, SearchOptions};

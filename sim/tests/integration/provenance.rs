@@ -1,11 +1,11 @@
-//! Every number of a bundled profile says where it comes from.
+//! Every number of a bundled profile has a source.
 
 use std::path::Path;
 
 use coexec_sim::device::Profile;
 use toml::{Table, Value};
 
-/// The profiles of the folder that the bundled ones are compiled from.
+/// The profiles in the folder from which the bundled ones are compiled.
 fn tables() -> Vec<(String, Table)> {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../device-profiles"));
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -20,13 +20,13 @@ fn tables() -> Vec<(String, Table)> {
     tables
 }
 
-/// Paths of the numbers that neither they nor a table around them sources.
+/// Paths of numbers without a source of their own or of an enclosing table.
 fn without_source(path: &str, value: &Value, is_sourced: bool, found: &mut Vec<String>) {
     match value {
         Value::Table(table) => {
             let says =
                 |key: &str| table.get(key).and_then(Value::as_str).is_some_and(|s| !s.trim().is_empty());
-            // A published number says its paper.
+            // A published number names its paper.
             let is_sourced = is_sourced || says("source") || says("paper");
             for (key, inner) in table {
                 without_source(&format!("{path}.{key}"), inner, is_sourced, found);
@@ -51,7 +51,7 @@ fn every_number_has_a_source() {
     }
 }
 
-/// Paths of the tables with rates in which no price says what it rests on.
+/// Paths of tables of rates without a `basis`.
 fn without_basis(path: &str, value: &Value, found: &mut Vec<String>) {
     const RATES: [&str; 4] = ["multiply_accumulate_ns", "launch_us", "array_dimension", "rate_factor"];
     match value {
@@ -80,7 +80,7 @@ fn every_table_that_a_price_rests_on_says_what_it_rests_on() {
     }
 }
 
-/// Whether the dotted `key` names something; each array stands for its entries.
+/// Whether the dotted `key` exists; an array is searched through its entries.
 fn exists(value: &Value, key: &str) -> bool {
     let (first, rest) = key.split_once('.').map_or((key, None), |(first, rest)| (first, Some(rest)));
     match (value, value.get(first), rest) {

@@ -1,4 +1,4 @@
-//! Plans that regret little where a profile's times are off by 10 % a processor and a meeting.
+//! Plans of little regret, with errors of 10 % per processor and of synchronisation.
 
 use coexec_sim::device::Profile;
 use coexec_sim::explore::advice::{Regret, Robust, robust};
@@ -19,7 +19,7 @@ fn of((name, device): (&str, &str), regret: Regret) -> Robust {
 
 #[test]
 fn plans_chosen_by_regret_regret_less_than_nominal_ones() {
-    // The p95 regret that is left, in percent of the nominal plan's.
+    // Limit of the p95 regret, in percent of the nominal plan's.
     let cases = [(("mobilenet-v2", "pixel4"), 65.0), (("resnet50", "oneplus11"), 50.0)];
     for (case, limit) in cases {
         let Robust { chosen, nominal, .. } = of(case, Regret::P95);

@@ -1,4 +1,4 @@
-//! Requests of several applications: who waits for whom in a processor's queue, and laws of queues.
+//! Requests of several applications: the order in a processor's queue, and laws of queueing.
 
 use coexec_sim::engine::{
     Backpressure, Capacity, ClientId, Engine, NoTrace, ProcessorId, Program, Request, RequestStream, TaskId,
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 const CPU: ProcessorId = ProcessorId(0);
 const GPU: ProcessorId = ProcessorId(1);
 const NPU: ProcessorId = ProcessorId(2);
-/// Of threads beside the processors.
+/// Stands for the background traffic of CPU threads.
 const THREADS: ProcessorId = ProcessorId(3);
 
 fn millis(millis: f64) -> Picos {
@@ -25,7 +25,7 @@ fn capacity() -> Capacity {
     Capacity::new(&[BytesPerSecond::from_gigabytes(40.0)])
 }
 
-/// A program that is asked for once, at once.
+/// A single request at time zero.
 fn once(queue_depth: usize) -> RequestStream {
     RequestStream { arrivals: vec![Picos::ZERO], backpressure: Backpressure::Queue, queue_depth }
 }
@@ -33,13 +33,13 @@ fn once(queue_depth: usize) -> RequestStream {
 /// Period of the game's frames.
 const PERIOD_MS: f64 = 20.0;
 
-/// A game of 50 frames a second, each two batches of 1 ms, for ten seconds.
+/// A game of 50 frames per second, each two batches of 1 ms, for ten seconds.
 fn frames() -> RequestStream {
     let arrivals = (0..500).map(|frame| millis(PERIOD_MS * f64::from(frame))).collect();
     RequestStream { arrivals, backpressure: Backpressure::BlockProducer, queue_depth: 1 }
 }
 
-/// What became of the frames while a program ran.
+/// Statistics of the frames while a program ran.
 #[derive(Debug, PartialEq)]
 struct Frames {
     completed: usize,
@@ -47,8 +47,8 @@ struct Frames {
     worst: Picos,
 }
 
-/// Runs what `build` adds beside the game, whose threads move so much in a period; the program's commands are so
-/// many ahead.
+/// Runs the program of `build` alongside the game, whose CPU threads move `threads` bytes per period;
+/// `queue_depth` is the program's.
 fn beside(build: impl Fn(&mut Program), queue_depth: usize, threads: Bytes) -> (Picos, Frames) {
     let mut program = Program::default();
     program.next_application();
@@ -78,7 +78,7 @@ fn run(build: impl Fn(&mut Program)) -> (Picos, Frames) {
     beside(build, 4, Bytes::ZERO)
 }
 
-/// So many commands of so many milliseconds, one behind the other.
+/// A sequence of `count` commands of `each` milliseconds.
 fn commands(processor: ProcessorId, count: u32, each: f64) -> impl Fn(&mut Program) {
     move |program| (0..count).for_each(|_| _ = program.task(processor, 1, [work(each, 0)]))
 }
@@ -92,20 +92,20 @@ fn work_elsewhere_and_frames_do_not_disturb_each_other() {
 
 #[test]
 fn frames_wait_behind_what_the_gpu_was_given_before() {
-    // 100 commands of 10 ms, four of them in the queue: each batch waits for as many.
+    // 100 commands of 10 ms, four of them in the queue: each batch waits for four.
     let (latency, frames) = run(commands(GPU, 100, 10.0));
     assert!(frames.late >= frames.completed, "{frames:?}");
-    // A batch is handed over while four commands wait or run, so a frame takes 80 to 84 ms.
+    // A batch is submitted while four commands wait or run, so a frame takes 80 to 84 ms.
     assert!((millis(76.0)..millis(84.0)).contains(&frames.worst), "{frames:?}");
     assert!((12..=13).contains(&frames.completed), "{frames:?}");
-    // The GPU never rests: the run takes its own time and that of the batches within it.
+    // The GPU never idles: the run takes its own time plus that of the batches within it.
     let batches = (latency - millis(1_000.0)).as_micros() / 1e3;
     assert!((24.0..=27.0).contains(&batches), "{batches}");
 }
 
 #[test]
 fn a_program_that_waits_for_another_processor_lets_frames_through() {
-    // The same work of the GPU, but each command follows one of the NPU.
+    // The same work on the GPU, but each command depends on one on the NPU.
     let (latency, frames) = run(|program| {
         let mut last = None;
         for _ in 0..100 {
@@ -150,12 +150,12 @@ fn a_host_s_hand_over_leaves_the_gpu_to_the_game() {
     assert_eq!((latency, frames.late), (millis(35.0), 0));
 }
 
-/// What ends when another frame's batch does was there before its turn, whichever of the
-/// two the engine handles first.
+/// A command that becomes ready when a batch ends competes for the next turn, whichever of the
+/// two events the engine handles first.
 #[test]
 fn whose_turn_it_is_shows_once_everything_at_a_time_has_happened() {
-    // The first batch ends at 1 ms, as does the NPU's task that a command waits for; the
-    // second batch is handed over then, too, and the application added first goes first.
+    // The first batch ends at 1 ms, as does the NPU's task that a command waits for. The second
+    // batch is submitted at the same time, so the application added first goes first.
     let (latency, frames) = run(|program| {
         let npu = program.task(NPU, 1, [work(1.0, 0)]);
         let signal = program.delay(Picos::ZERO);
@@ -166,7 +166,7 @@ fn whose_turn_it_is_shows_once_everything_at_a_time_has_happened() {
     assert_eq!((latency, frames.completed), (millis(6.0), 0));
 }
 
-/// Three requests in a row on a processor that takes 3 ms for each, as each backpressure serves them.
+/// Requests on a processor that takes 3 ms for each, under each kind of backpressure.
 #[test]
 fn requests_that_find_their_application_at_work_wait_are_dropped_or_hold_back() {
     let mut program = Program::default();
@@ -183,11 +183,11 @@ fn requests_that_find_their_application_at_work_wait_are_dropped_or_hold_back() 
     };
     assert_eq!(served(Backpressure::Queue), [[0, 0, 3], [1, 3, 6], [2, 6, 9], [10, 10, 13]]);
     assert_eq!(served(Backpressure::KeepOnlyLatest), [[0, 0, 3], [2, 3, 6], [10, 10, 13]]);
-    // The last would come 8 ms after the third, at 14 ms: nothing comes after 10 ms.
+    // The last would come 8 ms after the third, at 14 ms, but no request comes after 10 ms.
     assert_eq!(served(Backpressure::BlockProducer), [[0, 0, 3], [3, 3, 6], [6, 6, 9]]);
 }
 
-/// A task of up to three phases on one of three processors, or a host's, and what it waits for.
+/// A task of up to three phases on one of three processors or on the host, with its predecessors.
 #[derive(Clone, Debug)]
 struct Spec {
     processor: u8,
@@ -196,8 +196,8 @@ struct Spec {
     after: Vec<usize>,
 }
 
-/// Up to eight tasks, each of which waits for any of the four before it; a phase takes 1 to 100 us and claims up to
-/// `share` of the memory.
+/// Up to eight tasks, each of which waits for some of the four before it. A phase takes 1 to 100 us and claims up
+/// to `share` of the memory bandwidth.
 fn specs(share: f64) -> impl Strategy<Value = Vec<Spec>> {
     let phase = (1_000_000_u64..100_000_000, prop_oneof![Just(0.0), 0.0..share])
         .prop_map(|(duration, share)| (duration, (share * 0.04 * duration as f64) as u64));
@@ -207,7 +207,7 @@ fn specs(share: f64) -> impl Strategy<Value = Vec<Spec>> {
         .prop_map(|(processor, is_on_host, phases, after)| Spec { processor, is_on_host, phases, after });
     prop::collection::vec(spec, 1..9).prop_map(|mut specs| {
         for (task, spec) in specs.iter_mut().enumerate() {
-            // So many tasks back, where there are as many.
+            // Converts distances back to task numbers, if there are as many tasks.
             spec.after = spec.after.iter().filter_map(|back| task.checked_sub(back + 1)).collect();
         }
         specs
@@ -242,7 +242,7 @@ fn arrivals(gaps: &[u64]) -> Vec<Picos> {
         .collect()
 }
 
-/// What processors compute for one request.
+/// Busy picoseconds of a processor for one request.
 fn computed(specs: &[Spec], processor: u8) -> u64 {
     let own = specs.iter().filter(|spec| spec.processor == processor && !spec.is_on_host);
     own.flat_map(|spec| &spec.phases).map(|(duration, _)| duration).sum()
@@ -298,8 +298,8 @@ proptest! {
         prop_assert_eq!(engine.requests(), again);
     }
 
-    /// No processor rests while a command waits for it: where all requests come at once and one processor does all,
-    /// it does it in one go.
+    /// No processor idles while a command waits for it: if all requests come at once on one processor, it computes
+    /// them without a gap.
     #[test]
     fn a_processor_works_without_a_gap_while_requests_are_left(
         lengths in prop::collection::vec((prop::collection::vec(1_u64..1_000_000, 1..5), 1_usize..10), 1..5)

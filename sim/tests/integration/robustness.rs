@@ -1,5 +1,5 @@
-//! Whatever a profile, a scenario or a plan says, the library answers with an
-//! error or with a finite prediction; it never panics.
+//! For any text of a profile, a scenario or a plan, the library returns an error or a
+//! finite prediction; it never panics.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ const SCENARIOS: [&str; 4] = [
     EVERY_OPERATOR,
 ];
 
-/// Numbers at and beyond the limits of what a key could hold.
+/// Numbers at and beyond the limits of any key.
 const EXTREMES: [&str; 20] = [
     "0",
     "-1",
@@ -55,7 +55,7 @@ const EXTREMES: [&str; 20] = [
     "inf",
 ];
 
-/// One thing that goes wrong with a text.
+/// One corruption of a text.
 #[derive(Clone, Debug)]
 enum Mutation {
     Flip(Index, u8),
@@ -158,7 +158,7 @@ fn every_operator() -> Vec<Stage> {
     stages(Scenario::parse("every-operator", &text, &Overrides::default()).unwrap())
 }
 
-/// Coarse, so that a case takes milliseconds.
+/// A coarse search, so that a case takes milliseconds.
 fn options(device: &Profile, strategy: Search) -> SearchOptions {
     SearchOptions {
         strategy,
@@ -183,7 +183,7 @@ fn assert_finite(prediction: &Prediction) {
     }
 }
 
-/// Runs everything a command would run; errors are fine, panics are not.
+/// Runs everything that a command would run; errors are fine, panics are not.
 fn exercise(device: &Profile, stages: &[Stage]) {
     let runs = [
         (Library::Xnnpack, Search::ChannelSplit, Objective::Latency),
@@ -201,7 +201,7 @@ fn exercise(device: &Profile, stages: &[Stage]) {
     }
 }
 
-/// What `simulate` does with a plan, by each mechanism.
+/// Simulates a plan with each mechanism, as `simulate` does.
 fn follow(simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) {
     for &synchronisation in Mechanism::ALL {
         let plan = Plan { synchronisation, ..plan.clone() };

@@ -1,4 +1,4 @@
-//! What every strategy's plans have in common, and what tells them apart.
+//! What the plans of all strategies have in common, and how they differ.
 
 use coexec_sim::device::Profile;
 use coexec_sim::explore::{Effort, Explorer, Found, Objective, SearchOptions, Strategy};
@@ -23,7 +23,7 @@ fn options(device: &Profile, synchronisation: Mechanism) -> SearchOptions {
     }
 }
 
-/// What every strategy that can finds.
+/// The result of every strategy that has a plan.
 fn all(device: &Profile, stages: &[Stage], options: &SearchOptions) -> Vec<Found> {
     let mut simulator =
         Simulator::new(device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
@@ -52,8 +52,8 @@ fn it_is_better_than_codl_where_hand_overs_are_cheap_and_where_they_are_not() {
 
 #[test]
 fn branches_are_computed_side_by_side() {
-    // Few waves hide no latency on this GPU, so that cutting a convolution gains nothing:
-    // giving one branch to the CPU does.
+    // With few waves, latency is not hidden on this GPU, so cutting a convolution gains nothing:
+    // placing one branch on the CPU does.
     let device = Profile { npu: None, ..Profile::load("oneplus11").unwrap() };
     let found = all(&device, &named("inception-v3"), &options(&device, Mechanism::SvmPolling));
     let [optimal, codl] = [Strategy::Optimal, Strategy::Codl].map(|strategy| of(&found, strategy));
@@ -63,7 +63,7 @@ fn branches_are_computed_side_by_side() {
         .iter()
         .filter(|placement| matches!(placement.only(), Some(Processor::Cpu(_))))
         .count();
-    assert!(on_cpu > 10, "{on_cpu} operators are the CPU's alone");
+    assert!(on_cpu > 10, "{on_cpu} operators are on the CPU alone");
     let gain = codl.prediction.latency.as_seconds() / optimal.prediction.latency.as_seconds();
     assert!(gain > 1.08, "{gain}");
 }

@@ -1,4 +1,4 @@
-//! What it costs that processors wait for each other: time and energy.
+//! Cost of processors waiting for each other: time and energy.
 
 use coexec_sim::device::{ProcessorKind, Profile};
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy, explore};

@@ -53,7 +53,7 @@ pub enum Feature {
     Window,
     /// Vertical stride.
     Stride,
-    /// 1 for a kernel without a window loop (1x1 convolutions, products), else 0.
+    /// 0 for depthwise convolutions and convolutions with a window loop, else 1.
     Trivial,
     /// 1 if an addition, multiplication or other binary function is linked, else 0.
     LinkedOperand,

@@ -84,7 +84,7 @@ impl TableSpread {
             checker.violation("covariance", format!("{} rows", self.covariance.len()), expected);
         }
         if self.covariance.iter().flatten().any(|value| !value.is_finite()) {
-            checker.violation("covariance", "a value that is no number", "numbers");
+            checker.violation("covariance", "a value that is not finite", "finite numbers");
         }
     }
 }

@@ -268,7 +268,8 @@ pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> 
     kept
 }
 
-/// Extra labels of the beam, by [`Label::alone`]: one per so many labels of its width, and a minimum.
+/// Extra labels of the beam, by [`Label::alone`]: one per this many labels of its width, and a
+/// minimum.
 const WIDTH_PER_EXTRA: usize = 4;
 const FEWEST_EXTRA: usize = 4;
 

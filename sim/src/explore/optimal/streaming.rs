@@ -27,7 +27,7 @@ const MOST_TANGENTS: usize = 24;
 /// smaller range is tighter.
 const HULLS: u32 = 8;
 
-/// Parts of fewer than one in `SMALL` rows or channels are small. They are a case of their own if their
+/// Parts of up to 1/`SMALL` of all rows or channels are small. They are a case of their own if their
 /// rate is below `LESS` times that of larger parts.
 const SMALL: u32 = 128;
 const LESS: f64 = 0.9;

@@ -4,7 +4,7 @@
 //! integer arithmetic; no times. The left operand is the weight matrix, whose rows are
 //! the output channels; the columns of the right operand are the pixels.
 
-/// Multiply-accumulates per thread, at least (ruy, `trmul`).
+/// Minimum multiply-accumulates per thread (ruy, `trmul`).
 const MACS_PER_THREAD: u64 = 32_768;
 /// Local (first-level) cache size that ruy assumes for a core unknown to it, in bytes.
 const LOCAL_CACHE_BYTES: u64 = 32_768;

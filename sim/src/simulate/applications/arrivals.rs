@@ -39,7 +39,11 @@ impl Arrivals {
             checker.violation("period_ms", "not the only one", "either period_ms or rate_per_second");
         }
         if self.rate_per_second.is_some() && (self.offset_ms.is_some() || self.jitter_ms.is_some()) {
-            checker.violation("rate_per_second", "with an offset or jitter", "those with period_ms alone");
+            checker.violation(
+                "rate_per_second",
+                "given with offset_ms or jitter_ms",
+                "these only with period_ms",
+            );
         }
     }
 

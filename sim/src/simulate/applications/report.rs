@@ -35,7 +35,8 @@ pub struct ApplicationReport {
     pub requests: usize,
     /// Number of requests completed; the others were dropped, or blocked past the end of the run.
     pub completed: usize,
-    /// Completed requests per second, until the last request of the run ended.
+    /// Completed requests per second of the run, which lasts [`Served::duration`], or longer if its last
+    /// request ends later.
     pub throughput_per_second: f64,
     /// Time from a request's arrival to its end; `None` where none was completed.
     pub latency: Option<Latencies>,

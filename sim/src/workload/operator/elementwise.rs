@@ -48,7 +48,7 @@ impl Function {
         matches!(self, Self::Sigmoid | Self::Silu | Self::Gelu | Self::Tanh)
     }
 
-    /// Whether it is the piecewise linear approximation of a function with an exponential.
+    /// Whether it has a piecewise linear approximation in place of an exponential.
     pub fn is_hard(self) -> bool {
         matches!(self, Self::HardSwish | Self::HardSigmoid)
     }

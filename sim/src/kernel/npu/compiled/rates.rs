@@ -81,7 +81,8 @@ impl<'a> Rates<'a> {
         let unsupported = |reason| Unsupported::new("NPU", format!("a graph in {data_type}"), reason);
         let unknown = |what: &str| {
             unsupported(format!(
-                "the device profile has no table [npu.compiled.{what}] with its rates; add it"
+                "the device profile has no table [npu.compiled.{what}] with the rates of this number \
+                 format; add it"
             ))
         };
         match data_type {
