@@ -206,7 +206,7 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline, device: &Prof
     ));
     output::line(&format!("{}\n", memory(&prediction.memory, device)));
     if let Some(preparation) = prediction.preparation {
-        output::line(&format!("once before the first run: {preparation} to make the NPU's graphs\n"));
+        output::line(&format!("once before the first run: {preparation} to compile the NPU's graphs\n"));
     }
     uses(prediction);
     if let Some(power) = &device.power {
