@@ -205,7 +205,7 @@ fn pictures(phone: &Phone) -> Result<Vec<Picture>> {
         });
         pictures.push(Picture {
             file: format!("{}-{file}-errors.svg", phone.name),
-            caption: format!("{title}: how many predictions are how far off"),
+            caption: format!("{title}: cumulative distribution of errors"),
             content: error_cdf(&of)?.titled(&title, subtitle).draw(Format::Svg)?,
         });
     }

@@ -291,8 +291,8 @@ fn critical_path(prediction: &Prediction) -> String {
 fn streamed(stream: &Stream, depth: u32, [low, high]: [Picos; 2]) {
     let busy = stream.busy_percent.iter().map(|(name, percent)| format!("{name} {percent:.1} %"));
     output::line(&format!(
-        "\nbatches with {depth} in flight: {:.2} a second, one every {} (90 % of draws: {low} to {high}), each {} from the host's work \
-         on; busy: {}",
+        "\nbatches with {depth} in flight: {:.2} a second, one every {} (90 % of draws: {low} to {high}), each takes {} from the \
+         start of the host's work; busy: {}",
         stream.batches_per_second,
         stream.period,
         stream.batch_latency,
