@@ -196,7 +196,7 @@ fn pictures(phone: &Phone) -> Result<Vec<Picture>> {
             continue;
         }
         let title = format!("{}, {processor}", phone.title);
-        let subtitle = "networks kept out of the fit";
+        let subtitle = "held-out networks";
         // Thousands of points take less space as pixels than as SVG.
         pictures.push(Picture {
             file: format!("{}-{file}.png", phone.name),
