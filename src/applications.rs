@@ -129,7 +129,7 @@ fn document(scenario: &Scenario, applications: &Applications, found: &impl Seria
 fn heading(scenario: &Scenario, applications: &Applications) {
     let Applications { duration, seed, .. } = applications;
     output::line(&format!(
-        "{}\non {}, requests that come for {duration}, seed {seed}\n",
+        "{}\non {}, requests arrive for {duration}, seed {seed}\n",
         scenario.title, scenario.device.title
     ));
 }

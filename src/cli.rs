@@ -140,8 +140,8 @@ pub(crate) struct ModelOptions {
     /// Replace operators that coexec does not support by the closest one it has
     #[arg(long)]
     skip_unknown: bool,
-    /// With --skip-unknown: percentage of the model that must be supported, of its nodes, of the
-    /// elements they read and write, and of their multiply-adds
+    /// With --skip-unknown: least percentage of the model that must be supported, counted in nodes, in
+    /// elements read and written, and in multiply-adds
     #[arg(
         long,
         value_name = "PERCENT",

@@ -340,7 +340,7 @@ fn turns(generation: &Generation) {
     let which = if generation.turns.len() > 1 { "of the first turn: " } else { "" };
     output::line(&format!("\n{which}first token after {} (TTFT){rest}", first.time_to_first_token));
     if first.preparation > Picos::ZERO {
-        output::line(&format!("of which {} to make the NPU's graphs", first.preparation));
+        output::line(&format!("including {} to compile the NPU's graphs", first.preparation));
     }
 }
 

@@ -23,10 +23,10 @@ fn draw(options: &Plot, format: Format) -> Result<Vec<u8>> {
     let points = || points::read(&options.file, &options.group);
     let (figure, usual_title) = match options.kind {
         Figure::Scatter => (coexec_plots::scatter(&points()?)?, "Predicted against measured"),
-        Figure::ErrorCdf => (coexec_plots::error_cdf(&points()?)?, "How many predictions are how far off"),
+        Figure::ErrorCdf => (coexec_plots::error_cdf(&points()?)?, "Distribution of prediction errors"),
         Figure::LearningCurve => {
             let curve = learning::of_csv(&Text::read(&options.file)?)?;
-            (coexec_plots::learning_curve(&curve)?, "Error on networks kept out of the fit")
+            (coexec_plots::learning_curve(&curve)?, "Error on held-out networks")
         }
     };
     // Points do not name their device; the file name is the best hint.

@@ -196,7 +196,7 @@ fn pictures(phone: &Phone) -> Result<Vec<Picture>> {
             continue;
         }
         let title = format!("{}, {processor}", phone.title);
-        let subtitle = "networks kept out of the fit";
+        let subtitle = "held-out networks";
         // Thousands of points take less space as pixels than as SVG.
         pictures.push(Picture {
             file: format!("{}-{file}.png", phone.name),
@@ -205,7 +205,7 @@ fn pictures(phone: &Phone) -> Result<Vec<Picture>> {
         });
         pictures.push(Picture {
             file: format!("{}-{file}-errors.svg", phone.name),
-            caption: format!("{title}: how many predictions are how far off"),
+            caption: format!("{title}: cumulative distribution of errors"),
             content: error_cdf(&of)?.titled(&title, subtitle).draw(Format::Svg)?,
         });
     }

@@ -206,7 +206,7 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline, device: &Prof
     ));
     output::line(&format!("{}\n", memory(&prediction.memory, device)));
     if let Some(preparation) = prediction.preparation {
-        output::line(&format!("once before the first run: {preparation} to make the NPU's graphs\n"));
+        output::line(&format!("once before the first run: {preparation} to compile the NPU's graphs\n"));
     }
     uses(prediction);
     if let Some(power) = &device.power {
@@ -291,8 +291,8 @@ fn critical_path(prediction: &Prediction) -> String {
 fn streamed(stream: &Stream, depth: u32, [low, high]: [Picos; 2]) {
     let busy = stream.busy_percent.iter().map(|(name, percent)| format!("{name} {percent:.1} %"));
     output::line(&format!(
-        "\nbatches with {depth} in flight: {:.2} a second, one every {} (90 % of draws: {low} to {high}), each {} from the host's work \
-         on; busy: {}",
+        "\nbatches with {depth} in flight: {:.2} a second, one every {} (90 % of draws: {low} to {high}), each takes {} from the \
+         start of the host's work; busy: {}",
         stream.batches_per_second,
         stream.period,
         stream.batch_latency,

@@ -277,8 +277,7 @@ pub(crate) struct Compare {
     /// `optimal` tries every channel, and cuts along the height have their own step
     #[arg(long, value_name = "CHANNELS")]
     pub(crate) step: Option<u32>,
-    /// Search time that `optimal` may spend on its plan and its bound (default: the scenario's, else
-    /// normal)
+    /// Search effort of `optimal` for its plan and its bound (default: the scenario's, else normal)
     #[arg(long, value_enum)]
     pub(crate) effort: Option<Effort>,
     /// Write a picture of the gains of `optimal` over the baseline, models by devices (.svg or .png)

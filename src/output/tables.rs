@@ -50,7 +50,7 @@ pub(crate) fn keyed_table(header: &[&str], keys: usize, rows: impl IntoIterator<
 }
 
 /// Prints a table in parts that fit the terminal, each starting with the first `keys` columns. `width`
-/// is the least width of a cell's text.
+/// returns the width that a cell needs.
 fn in_parts(header: &[&str], keys: usize, rows: &[Vec<String>], width: fn(&str) -> usize) {
     let widths = widths(header, rows, width);
     // The last column needs no trailing blank.

@@ -40,7 +40,7 @@ pub(super) fn compared(
     let depth = pipeline.depth;
     let sentence = format!(
         "\nbatches with {depth} in flight: {batches_per_second:.2} a second, one every {period_us:.1} us, each \
-         {batch_latency_us:.1} us from the host's work on; {predicted}"
+         takes {batch_latency_us:.1} us from the start of the host's work; {predicted}"
     );
     let record = record!(Stream {
         /// Batches in flight at once, at most.
