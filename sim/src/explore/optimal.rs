@@ -44,7 +44,7 @@ use label::{At, Cutting, Label, Place, Progress, beam, half_merged, merged, undo
 pub(super) use model::Model;
 use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, best, joined};
 pub use order::has_branches;
-use order::mirrored;
+use order::other_orders;
 use path::CriticalPaths;
 use program::{Limits, Outcome, Programme, Rest};
 use shares::{Members, ShareTable, Shared, Sharing, WITH_NPU};
@@ -169,16 +169,9 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
         }
     }
     for other in &mut models[1..] {
-        considered += search_all(explorer, other, (&starts, efforts_of_other_order(effort)), &mut all)?;
+        considered += search_all(explorer, other, (&starts, efforts_of_other_orders(effort)), &mut all)?;
     }
-    let mut best = explorer.best(all)?;
-    models.retain(|model| model.order.is_empty() || model.order == best.plan.order);
-    if let Some(model) = models.last() {
-        let (plan, simulated) = walk::improved(explorer, model, &best.plan, changes)?;
-        considered += simulated;
-        let changed = explorer.found(Strategy::Optimal, plan, considered)?;
-        best = explorer.best([changed, best])?;
-    }
+    let best = walk::best(explorer, (&mut models, all), changes, &mut considered)?;
     explorer.models = models;
     Ok(Found { strategy: Strategy::Optimal, considered, ..best })
 }
@@ -216,17 +209,17 @@ fn search_all(
 }
 
 /// The models that search and bound share, built once: in the workload's order and, until a search finds no better
-/// plan with it, with the branches in the other order. Streams of batches and quick searches keep to the
-/// workload's order.
+/// plan with them, with the branches in other orders. Streams of batches and quick searches keep to the workload's
+/// order.
 fn models<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Vec<Model<'s>>> {
     let known = std::mem::take(&mut explorer.models);
     if !known.is_empty() {
         return Ok(known);
     }
-    let efforts = efforts_of_other_order(explorer.options.effort);
-    let is_searched = !efforts.is_empty() && explorer.period_counts().is_none();
-    let other = mirrored(explorer.stages).filter(|_| is_searched);
-    std::iter::once(Vec::new()).chain(other).map(|order| Model::new(explorer, order)).collect()
+    let efforts = efforts_of_other_orders(explorer.options.effort);
+    let are_searched = !efforts.is_empty() && explorer.period_counts().is_none();
+    let others = if are_searched { other_orders(explorer.stages) } else { Vec::new() };
+    std::iter::once(Vec::new()).chain(others).map(|order| Model::new(explorer, order)).collect()
 }
 
 /// The efforts to search with: lower ones, too, as more labels do not always lead to a better plan.
@@ -238,11 +231,11 @@ fn efforts(most: Effort) -> &'static [Effort] {
     }
 }
 
-/// The efforts to search with when the branches are in the other order: most of its gain is found cheaply.
-fn efforts_of_other_order(most: Effort) -> &'static [Effort] {
+/// The efforts to search with when the branches are in another order: most of its gain is found cheaply.
+fn efforts_of_other_orders(most: Effort) -> &'static [Effort] {
     match most {
         Effort::Quick => &[],
-        Effort::Normal => &[Effort::Quick],
+        Effort::Normal => &[Effort::Quick, Effort::Normal],
         Effort::Thorough => &[Effort::Quick, Effort::Normal],
     }
 }

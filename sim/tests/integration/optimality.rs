@@ -314,6 +314,58 @@ fn no_bound_of_a_graph_is_above_a_plan_of_the_same_with_its_operands_in_another_
     }
 }
 
+/// Two branches of one input, of which the wide one is best on the NPU, with the groups of operators listed in `order`.
+fn listed(order: [usize; 3]) -> String {
+    const WIDE: &str = r#"
+[[operator]]
+name = "wide"
+from = ["x"]
+conv2d = { input = [75, 75, 35], output_channels = 82, kernel = [5, 5], padding = { top = 2, bottom = 2, left = 2, right = 2 } }
+"#;
+    const AFTER_WIDE: &str = r#"
+[[operator]]
+name = "pooled"
+from = ["wide"]
+pool = { kind = "average", input = [75, 75, 82], kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+[[operator]]
+name = "depthwise"
+depthwise_conv2d = { input = [75, 75, 82], kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+"#;
+    const NARROW: &str = r#"
+[[operator]]
+name = "narrow"
+from = ["x"]
+conv2d = { input = [75, 75, 35], output_channels = 21, kernel = [1, 1] }
+[[operator]]
+name = "filtered"
+conv2d = { input = [75, 75, 21], output_channels = 64, kernel = [3, 3], padding = { top = 1, bottom = 1, left = 1, right = 1 } }
+"#;
+    let groups = order.map(|group| [WIDE, AFTER_WIDE, NARROW][group]).concat();
+    format!(
+        r#"
+title = "two branches"
+data_type = "f16"
+[[input]]
+name = "x"
+extent = [1, 75, 75, 35]
+{groups}
+[[operator]]
+name = "joined"
+from = ["filtered", "depthwise"]
+concat = true
+"#
+    )
+}
+
+/// An operator of another processor that is read inside a graph of the NPU has to be computed before the graph begins,
+/// which is not so in the order that is listed first.
+#[test]
+fn a_plan_does_not_depend_on_the_order_in_which_branches_are_listed() {
+    let [[one, _], [other, _]] =
+        [[0, 2, 1], [2, 0, 1]].map(|order| Case::explored(&listed(order), "dimensity-9300", Effort::Normal));
+    assert!((one / other - 1.0).abs() < 1e-3, "{one} and {other} seconds");
+}
+
 /// Parallel results of one chain are joined once.
 #[test]
 fn no_bound_at_little_effort_is_above_a_plan_that_is_found_with_more() {

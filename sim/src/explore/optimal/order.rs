@@ -1,19 +1,27 @@
 //! Dependences between stages in their order.
 //!
-//! Responsible for: live results, runs, meeting points, and the mirrored order of branches. Not for:
+//! Responsible for: live results, runs, meeting points, and other orders of branches. Not for:
 //! prices (`model`). Invariant: everything follows from the stages' inputs alone.
 
 use crate::workload::Stage;
 
-/// The order with the branches swapped: a depth-first walk from the last result back, in which each
-/// stage follows its inputs and later inputs come first. `None` if that is the same order.
-pub(super) fn mirrored(stages: &[Stage]) -> Option<Vec<usize>> {
+/// Other orders of the branches: depth-first walks from the last result back, in which each stage follows its
+/// inputs, and the later or the earlier ones of these come first.
+pub(super) fn other_orders(stages: &[Stage]) -> Vec<Vec<usize>> {
+    let mut orders: Vec<Vec<usize>> =
+        [true, false].map(|later_first| depth_first(stages, later_first)).into();
+    orders.retain(|order| !order.is_sorted());
+    orders.dedup();
+    orders
+}
+
+fn depth_first(stages: &[Stage], later_first: bool) -> Vec<usize> {
     let (mut order, mut is_placed) = (Vec::with_capacity(stages.len()), vec![false; stages.len()]);
     for result in (0..stages.len()).rev() {
         let mut open = vec![result];
         while let Some(&stage) = open.last() {
-            let next = stages[stage].inputs.iter().copied().filter(|&input| !is_placed[input]).max();
-            if let Some(input) = next {
+            let missing = stages[stage].inputs.iter().copied().filter(|&input| !is_placed[input]);
+            if let Some(input) = if later_first { missing.max() } else { missing.min() } {
                 open.push(input);
                 continue;
             }
@@ -23,12 +31,12 @@ pub(super) fn mirrored(stages: &[Stage]) -> Option<Vec<usize>> {
             }
         }
     }
-    (!order.is_sorted()).then_some(order)
+    order
 }
 
 /// Whether a workload has branches that can be computed in another order.
 pub fn has_branches(stages: &[Stage]) -> bool {
-    mirrored(stages).is_some()
+    !other_orders(stages).is_empty()
 }
 
 /// The stages in `order`, with their inputs renumbered.

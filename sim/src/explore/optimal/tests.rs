@@ -320,7 +320,7 @@ fn a_plan_with_an_order_takes_as_long_as_on_stages_in_that_order() {
         let mut simulator =
             Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
         let explorer = Explorer::new(&mut simulator, &stages, &options);
-        let model = Model::new(&explorer, mirrored(&stages).unwrap()).unwrap();
+        let model = Model::new(&explorer, other_orders(&stages).remove(0)).unwrap();
         let mut plan = explorer.plan(vec![Placement::GPU; stages.len()]);
         let mut simulated = 0;
         for _ in 0..400 {

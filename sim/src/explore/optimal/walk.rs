@@ -10,11 +10,12 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{CPU, GPU, Model, WITH_NPU};
 use crate::device::ProcessorKind;
-use crate::explore::Explorer;
+use crate::explore::{Explorer, Found, Strategy};
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, Part, Placement, Plan, Processor, Region, Span};
 use crate::simulate::Result;
 use crate::units::Picos;
+use crate::workload::Stage;
 
 /// Seed of the walk.
 const SEED: u64 = 1;
@@ -34,9 +35,41 @@ const STREAM_TRIES: usize = 12;
 /// Base-2 logarithms of the lengths of intervals that [`place_run`] places together.
 const RUNS: std::ops::RangeInclusive<u32> = 1..=4;
 
+/// The best plan after random changes of the best one in each order, and of the order of the best of these. Leaves the
+/// models of the workload's order and of that plan's.
+pub(super) fn best<'s>(
+    explorer: &mut Explorer<'s, '_>,
+    (models, mut found): (&mut Vec<Model<'s>>, Vec<Found>),
+    changes: usize,
+    considered: &mut usize,
+) -> Result<Found> {
+    let mut improve = |explorer: &mut Explorer<'s, '_>, (plan, simulated): (Plan, usize)| {
+        *considered += simulated;
+        explorer.found(Strategy::Optimal, plan, *considered)
+    };
+    for model in &*models {
+        let of_order = found.iter().filter(|found| found.plan.order == model.order).cloned();
+        if let Ok(best) = explorer.best(of_order) {
+            let plan = improved(explorer, model, &best.plan, changes)?;
+            found.push(improve(explorer, plan)?);
+        }
+    }
+    let mut best = explorer.best(found)?;
+    if models.len() > 1 {
+        let plan = reordered(explorer, &best.plan, changes)?;
+        let reordered = improve(explorer, plan)?;
+        best = explorer.best([best, reordered])?;
+    }
+    models.retain(|model| model.order.is_empty() || model.order == best.plan.order);
+    if models.iter().all(|model| model.order != best.plan.order) {
+        models.push(Model::new(explorer, best.plan.order.clone())?);
+    }
+    Ok(best)
+}
+
 /// The best plan after `changes` simulated changes of `plan`, in the same order, which is the model's;
 /// and the number of changes simulated.
-pub(super) fn improved(
+fn improved(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,
     plan: &Plan,
@@ -65,6 +98,42 @@ pub(super) fn improved(
         }
     }
     Ok((model.for_workload(best.1), simulated))
+}
+
+/// The best plan after `changes` simulated changes of the order of `plan`, and the number of them. An operator that
+/// another processor computes before a graph of the NPU begins may save the start of a second graph.
+fn reordered(explorer: &mut Explorer<'_, '_>, plan: &Plan, changes: usize) -> Result<(Plan, usize)> {
+    let mut random = ChaCha8Rng::seed_from_u64(SEED);
+    let mut best = (explorer.cost_of(plan)?, plan.clone());
+    let mut simulated = 0;
+    for _ in 0..changes {
+        let Some(order) = moved(explorer.stages, &best.1.order, &mut random) else { continue };
+        let changed = Plan { order, ..best.1.clone() };
+        // A change may take a chain apart.
+        let Ok(cost) = explorer.cost_of(&changed) else { continue };
+        simulated += 1;
+        if cost < best.0 {
+            best = (cost, changed);
+        }
+    }
+    Ok((best.1, simulated))
+}
+
+/// The order with a random stage moved as far as its inputs and readers allow; `None` if it cannot move.
+fn moved(stages: &[Stage], order: &[usize], random: &mut ChaCha8Rng) -> Option<Vec<usize>> {
+    let count = stages.len();
+    let mut order = if order.is_empty() { (0..count).collect() } else { order.to_vec() };
+    let from = random.random_range(0..count);
+    let stage = order[from];
+    let is_input = |other: &usize| stages[stage].inputs.contains(other);
+    let is_reader = |&other: &usize| stages[other].inputs.contains(&stage);
+    let earliest = order[..from].iter().rposition(is_input).map_or(0, |input| input + 1);
+    let latest = order[from + 1..].iter().position(is_reader).map_or(count - 1, |reader| from + reader);
+    let to = random.random_range(earliest..=latest);
+    order.remove(from);
+    order.insert(to, stage);
+    // An empty order is that of the workload.
+    (to != from).then(|| if order.is_sorted() { Vec::new() } else { order })
 }
 
 /// The plan with the cuts of every operator that has a part on the GPU moved down to multiples of the
