@@ -119,7 +119,7 @@ fn write(probed: &Probed, options: &Probe, common: &Common) -> Result {
     let folder = path.parent().map_or(Ok(()), output::make_folder);
     match folder.and_then(|()| output::write(&[copy])) {
         Ok(()) => {
-            common.note(format_args!("note: `coexec run` uses {} unless --device is given", path.display()))
+            common.note(format_args!("note: `coexec run` uses {} unless --device is given", path.display()));
         }
         Err(error) => common.note(format_args!("warning: `coexec run` needs a --device: {error}")),
     }

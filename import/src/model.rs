@@ -278,7 +278,7 @@ pub(super) enum Elemental {
     ReciprocalSqrt,
     Reciprocal,
     Square,
-    /// A few instructions per element (leaky ReLU).
+    /// A few instructions per element (leaky `ReLU`).
     Cheap,
     /// With an exponential or a logarithm (softplus, exp).
     Transcendental,
