@@ -32,6 +32,10 @@ pub(super) const STREAM_KINDS: i32 = 6;
 /// longer than the best period.
 const STREAM_TRIES: usize = 12;
 
+/// Ratio of costs below which a plan in an order of its own is preferred: such a plan is harder to follow, and the
+/// bound of its order is often wider.
+const WORTH_REORDERING: f64 = 0.999;
+
 /// Base-2 logarithms of the lengths of intervals that [`place_run`] places together.
 const RUNS: std::ops::RangeInclusive<u32> = 1..=4;
 
@@ -58,7 +62,10 @@ pub(super) fn best<'s>(
     if models.len() > 1 {
         let plan = reordered(explorer, &best.plan, changes)?;
         let reordered = improve(explorer, plan)?;
-        best = explorer.best([best, reordered])?;
+        let [cost, known] = [&reordered, &best].map(|found| explorer.cost_of(&found.plan));
+        if cost? < known? * WORTH_REORDERING {
+            best = reordered;
+        }
     }
     models.retain(|model| model.order.is_empty() || model.order == best.plan.order);
     if models.iter().all(|model| model.order != best.plan.order) {
