@@ -92,7 +92,7 @@ fn the_core_that_polls_is_the_main_core_of_the_set_at_work() {
 }
 
 #[test]
-fn a_cpu_that_saves_energy_takes_the_core_set_that_does() {
+fn minimising_energy_chooses_the_core_set_of_least_energy() {
     let with_power = |device: &Profile| device.power.is_some();
     for device in Profile::bundled().unwrap().into_iter().filter(with_power) {
         let stages = two_linear_layers();
