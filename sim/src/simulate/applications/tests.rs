@@ -14,7 +14,7 @@ fn periodic(period_ms: f64) -> Arrivals {
 fn load(request: &PricedRequest, arrivals: Arrivals, duration: Picos, seed: u64) -> Load<'_> {
     let arrivals = arrivals.times(duration, seed, 0);
     let stream =
-        RequestStream { arrivals, queue_depth: USUAL_QUEUE_DEPTH as usize, ..RequestStream::default() };
+        RequestStream { arrivals, queue_depth: DEFAULT_QUEUE_DEPTH as usize, ..RequestStream::default() };
     Load { name: "a", request, stream, deadline: None }
 }
 
