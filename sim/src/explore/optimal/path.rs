@@ -52,7 +52,7 @@ impl CriticalPaths {
         let joined = model.joined(stage, &self.joined[model.kind(stage)], after);
         let mut longest = NOTHING;
         for (known, weighted) in self.by_weight.iter_mut().zip(between_cpu_and_gpu(weights)) {
-            known[stage] = each(joined, model.apart(stage, weighted, known), f64::min);
+            known[stage] = each(joined, model.open_costs(stage, weighted, known), f64::min);
             longest = each(longest, known[stage], f64::max);
         }
         for &input in &model.stages[stage].inputs {
@@ -82,8 +82,8 @@ impl CriticalPaths {
         let of_result = |(&stage, place): (&usize, &Place)| {
             let next = model.readers[stage].partition_point(|reader| reader.0 < position);
             let left = self.by_reader[stage].get(next);
-            let left = left.map_or(0.0, |left| least_remaining(left, model.may_hold(place)));
-            let ready = if matches!(place.at, At::Apart(_)) { place.usable } else { place.ready };
+            let left = left.map_or(0.0, |left| least_remaining(left, model.possible_states_at(place)));
+            let ready = if matches!(place.at, At::Open(_)) { place.usable } else { place.ready };
             cost(ready, left)
         };
         let of_results = model.live[position].iter().zip(places).map(of_result);
@@ -104,7 +104,7 @@ impl Model<'_> {
         };
         let on_cpu = table.cpu.iter().map(|&price| whole(CPU, price));
         let mut costs: JoinedCosts = on_cpu.chain([whole(GPU, table.gpu)]).collect();
-        let join = self.meeting(0, true).join;
+        let join = self.transfer_delays(0, true).join;
         for cuts in table.cuts.iter().flatten() {
             let end = |starts: [Picos; 3]| cuts.least_end(starts[CPU], starts[GPU]) + join;
             costs.push((SEVERAL, by_holder(&|starts| self.weights.of(end(starts), cuts.least_joules))));
@@ -140,9 +140,9 @@ impl Model<'_> {
 
     /// As [`Self::joined`], for a stage whose parts stay apart and are read in a chain, at one set of
     /// weights.
-    fn apart(&self, stage: usize, (busy, assignments): &Weighted, known: &[Remaining]) -> Remaining {
+    fn open_costs(&self, stage: usize, (busy, assignments): &Weighted, known: &[Remaining]) -> Remaining {
         let parts = assignments[self.kind(stage)].iter().find(|(members, _)| *members == BOTH_PARTS);
-        let Some((members, cost)) = parts.filter(|_| self.may_stay_apart(stage)) else { return IMPOSSIBLE };
+        let Some((members, cost)) = parts.filter(|_| self.may_stay_open(stage)) else { return IMPOSSIBLE };
         let after = self.readers[stage].iter().map(|reader| known[reader.0][SEVERAL]).fold(0.0, f64::max);
         [0, 1, 2, SEVERAL].map(|holder| cost + self.reading(*busy, holder, *members) + after)
     }
