@@ -116,7 +116,7 @@ pub fn explore_applications(device: &Profile, applications: &Applications) -> Re
 /// # Errors
 /// As [`explore_applications`].
 pub fn simulate_applications(device: &Profile, applications: &Applications) -> Result<Choice> {
-    let alone = |application: &Application| Ok(vec![application.alone(device)?]);
+    let alone = |application: &Application| Ok(vec![application.standalone_plan(device)?]);
     let mut search = Search::new(device, applications, alone)?;
     let plans = vec![0; search.candidates.len()];
     search.choice(&plans)

@@ -164,7 +164,7 @@ fn is_memory_idle(device: &Profile, parts: &[coexec_sim::kernel::Phases]) -> boo
 }
 
 #[test]
-fn with_memory_to_spare_a_cut_operator_takes_its_join_and_its_longer_part() {
+fn without_contention_a_cut_operator_takes_its_longer_part_and_its_join() {
     let (mut free, mut contended) = (0, 0);
     for device in devices() {
         let mut simulator = Simulator::new(&device, Library::Xnnpack);

@@ -28,7 +28,7 @@ const REFINEMENT: u32 = 16;
 pub(super) struct Contention<'e, 'a> {
     inside: Simulator<'a>,
     options: &'e SearchOptions,
-    alone: CoRunCache,
+    co_runs: CoRunCache,
     chains: HashMap<(usize, usize, Cutting, u32), Picos, FixedState>,
     /// The best shares of each kind of operator on its own.
     shares: HashMap<(usize, Cutting, Members), [u32; 3], FixedState>,
@@ -41,7 +41,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         Self {
             inside: explorer.parts.inside(),
             options: explorer.options,
-            alone: CoRunCache::default(),
+            co_runs: CoRunCache::default(),
             chains: HashMap::default(),
             shares: HashMap::default(),
             balanced: HashMap::default(),
@@ -69,7 +69,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         longest: Picos,
     ) -> Picos {
         let of = (model.kind(stage), &model.stages[stage]);
-        match self.alone.of(&mut self.inside, of, self.options, placement) {
+        match self.co_runs.of(&mut self.inside, of, self.options, placement) {
             Ok((together, _)) => together.saturating_sub(longest + model.transfer_delays(stage, false).join),
             Err(_) => Picos::ZERO,
         }
@@ -106,7 +106,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         let of = (model.kind(stage), &model.stages[stage]);
         let mut time = |counts: [u32; 3]| {
             let placement = shared_placement(model, cutting, counts);
-            self.alone
+            self.co_runs
                 .of(&mut self.inside, of, self.options, placement)
                 .map_or(Picos(u64::MAX), |time| time.0)
         };

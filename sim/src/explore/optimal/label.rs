@@ -78,7 +78,7 @@ pub(super) struct Label {
     /// Lower bound of the cost at the next meeting point.
     pub(super) rank: f64,
     /// The cost at the next meeting point if one processor computes everything until then.
-    pub(super) alone: f64,
+    pub(super) single_cost: f64,
 }
 
 impl At {
@@ -188,7 +188,7 @@ impl Label {
     fn absorb(&mut self, other: &Self) {
         self.now = self.now.least(other.now);
         (self.bound, self.rank) = (self.bound.min(other.bound), self.rank.min(other.rank));
-        self.alone = self.alone.min(other.alone);
+        self.single_cost = self.single_cost.min(other.single_cost);
         for (known, place) in self.places.iter_mut().zip(&other.places) {
             known.ready = known.ready.min(place.ready);
             known.usable = known.usable.min(place.usable);
@@ -266,17 +266,17 @@ pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> 
     kept
 }
 
-/// Extra labels of the beam, by [`Label::alone`]: one per this many labels of its width, and a
+/// Extra labels of the beam, by [`Label::single_cost`]: one per this many labels of its width, and a
 /// minimum.
 const WIDTH_PER_EXTRA: usize = 4;
 const MIN_EXTRA_LABELS: usize = 4;
 
 /// The beam: half of `width` the labels of least rank, the other half those of least bound. Both are
-/// lower bounds that may not be attainable, so a few extra labels are those of least [`Label::alone`].
+/// lower bounds that may not be attainable, so a few extra labels are those of least [`Label::single_cost`].
 pub(super) fn beam(mut labels: Vec<Label>, width: usize) -> Vec<Label> {
     let mut others = split_off_worse(&mut labels, width / 2, |label| label.rank);
     let mut last = split_off_worse(&mut others, width - width / 2, |label| label.bound);
-    split_off_worse(&mut last, (width / WIDTH_PER_EXTRA).max(MIN_EXTRA_LABELS), |label| label.alone);
+    split_off_worse(&mut last, (width / WIDTH_PER_EXTRA).max(MIN_EXTRA_LABELS), |label| label.single_cost);
     labels.extend(others);
     labels.extend(last);
     labels

@@ -324,7 +324,7 @@ fn on_npu(
     };
     let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
         Some(InGraph { phases, detail, least }) => OnNpu {
-            within: pricing.alone(phases, detail),
+            within: pricing.uncontended(phases, detail),
             // The NPU's least energy is unknown.
             least: Price { time: *least, joules: 0.0 },
         },

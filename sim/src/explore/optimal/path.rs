@@ -5,7 +5,7 @@
 //! before is complete. Invariant: no plan costs less between a result and the end.
 
 use super::shares::{Sharing, WITH_NPU};
-use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, each, least_remaining};
+use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, combine, least_remaining};
 use super::{At, CPU, GPU, Model, NPU, Place, Price, Progress};
 use crate::units::Picos;
 
@@ -52,15 +52,15 @@ impl CriticalPaths {
         let joined = model.joined(stage, &self.joined[model.kind(stage)], after);
         let mut longest = NOTHING;
         for (known, weighted) in self.by_weight.iter_mut().zip(between_cpu_and_gpu(weights)) {
-            known[stage] = each(joined, model.open_costs(stage, weighted, known), f64::min);
-            longest = each(longest, known[stage], f64::max);
+            known[stage] = combine(joined, model.open_costs(stage, weighted, known), f64::min);
+            longest = combine(longest, known[stage], f64::max);
         }
         for &input in &model.stages[stage].inputs {
             let readers = &model.readers[input];
             let first = readers.partition_point(|reader| reader.0 < stage);
             for at in (first..readers.len()).rev().filter(|&at| readers[at].0 == stage) {
                 let later = self.by_reader[input].get(at + 1).copied().unwrap_or(NOTHING);
-                self.by_reader[input][at] = each(longest, later, f64::max);
+                self.by_reader[input][at] = combine(longest, later, f64::max);
             }
         }
         let least = longest.into_iter().fold(f64::INFINITY, f64::min);
@@ -135,7 +135,7 @@ impl Model<'_> {
         let on_npu =
             if self.on_npu[stage].least.is_known() { [0, 1, 2, SEVERAL].map(on_npu) } else { IMPOSSIBLE };
         let cost = |(state, costs): &(usize, Remaining)| costs.map(|cost| cost + after[*state]);
-        costs.iter().map(cost).fold(on_npu, |one, other| each(one, other, f64::min))
+        costs.iter().map(cost).fold(on_npu, |one, other| combine(one, other, f64::min))
     }
 
     /// As [`Self::joined`], for a stage whose parts stay apart and are read in a chain, at one set of

@@ -83,7 +83,7 @@ pub(super) struct Rest {
     /// Relaxed only: the critical path after each result.
     critical: Option<CriticalPaths>,
     /// Price of all stages from each position to the next meeting point on each single processor.
-    alone: Vec<[Price; 3]>,
+    single_prices: Vec<[Price; 3]>,
 }
 
 impl Rest {
@@ -111,7 +111,7 @@ impl Rest {
             all
         };
         let least_work = (0..=model.stages.len()).map(at).collect();
-        Self { least_work, critical, alone: model.costs_to_meeting_points() }
+        Self { least_work, critical, single_prices: model.prices_to_meeting_points() }
     }
 }
 
@@ -140,7 +140,8 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let queues = [Picos::ZERO, model.submission, Picos::ZERO];
         let (join, read_back) = (Picos::ZERO, Picos::ZERO);
         let now = Progress { queues, join, graph: 0, read_back, joules: 0.0 };
-        let first = Label { now, places: Vec::new(), decision: None, bound: 0.0, rank: 0.0, alone: 0.0 };
+        let first =
+            Label { now, places: Vec::new(), decision: None, bound: 0.0, rank: 0.0, single_cost: 0.0 };
         self.labels[0].push(first);
         for position in 0..count {
             let trials = self.trials(position);
@@ -284,8 +285,8 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         }
         self.decisions.push(Decision { before: label.decision, position, decided });
         let decision = Some(self.decisions.len() - 1);
-        let alone = if self.mover.is_relaxed() { rank } else { self.alone(&now, &places, end) };
-        self.labels[end].push(Label { now, places, decision, bound, rank, alone });
+        let single_cost = if self.mover.is_relaxed() { rank } else { self.single_cost(&now, &places, end) };
+        self.labels[end].push(Label { now, places, decision, bound, rank, single_cost });
     }
 
     /// Lower bounds of the cost at the end and at the next meeting point; `before` is who may have the
@@ -328,10 +329,10 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     }
 
     /// The cost at the next meeting point if one processor computes everything until then, the best one.
-    fn alone(&self, now: &Progress, places: &[Place], position: usize) -> f64 {
+    fn single_cost(&self, now: &Progress, places: &[Place], position: usize) -> f64 {
         let model = self.mover.model;
         let cost = |kind: ProcessorKind| {
-            let rest = self.rest.alone[position][kind as usize];
+            let rest = self.rest.single_prices[position][kind as usize];
             let ready = |(place, &stage): (&Place, &usize)| match place.at {
                 At::With(holders) if holders.has(kind) => place.ready,
                 At::With(holders) => place.ready + model.transfer_delays(stage, false).wait(kind, holders),

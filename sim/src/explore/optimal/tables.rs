@@ -212,7 +212,7 @@ impl Pricing<'_, '_> {
     }
 
     /// The price of phases without contention.
-    pub(super) fn alone(&self, phases: &Phases, detail: &Detail) -> Price {
+    pub(super) fn uncontended(&self, phases: &Phases, detail: &Detail) -> Price {
         Price::of(self.parts.device(), phases, detail, self.options.objective)
     }
 
@@ -227,7 +227,7 @@ impl Pricing<'_, '_> {
         let phases = if is_handed_over { phases.without_launch() } else { phases };
         let moves_nothing = phases.as_slice().iter().take_while(|phase| phase.bytes.0 == 0);
         let lead = moves_nothing.map(|phase| phase.duration).sum();
-        let cost = self.alone(&phases, &detail);
+        let cost = self.uncontended(&phases, &detail);
         let streams = f64::from(streams_of(self.parts.device(), &detail, by.kind()));
         let mut priced = Priced { cost, lead, streams, ..Priced::NOTHING };
         if by == Processor::Gpu && has_own_memory(self.parts.device()) {

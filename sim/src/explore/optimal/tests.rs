@@ -112,7 +112,7 @@ fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Lab
     let mut clock = || Picos(random.random_range(0..6));
     let (queues, join, read_back) = ([clock(), clock(), clock()], clock(), clock());
     let now = Progress { queues, join, graph: 0, read_back, joules: 0.0 };
-    Label { now, places, decision: Some(decision), bound: 0.0, rank: 0.0, alone: 0.0 }
+    Label { now, places, decision: Some(decision), bound: 0.0, rank: 0.0, single_cost: 0.0 }
 }
 
 proptest! {

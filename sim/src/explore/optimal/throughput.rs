@@ -133,7 +133,7 @@ fn assigned(explorer: &Explorer<'_, '_>, model: &Model<'_>, prices: [f64; 3], pe
                 + if keeps_processor { 0.0 } else { penalty }
         };
         let way = |kind: ProcessorKind| {
-            let time = alone(model, index, kind).map(|(_, time)| time)?;
+            let time = fastest_whole(model, index, kind).map(|(_, time)| time)?;
             let cost = |before: &Assigned| before.cost + crossing(kind, before) + price(kind, time);
             let costs = ways.iter().map(|before| (cost(before), before));
             let (cost, before) = costs.min_by(|one, other| one.0.total_cmp(&other.0))?;
@@ -142,13 +142,14 @@ fn assigned(explorer: &Explorer<'_, '_>, model: &Model<'_>, prices: [f64; 3], pe
         ways = ProcessorKind::ALL.into_iter().filter_map(way).collect();
     }
     let best = ways.into_iter().min_by(|one, other| one.cost.total_cmp(&other.cost))?;
-    let placed = best.by.into_iter().enumerate().map(|(stage, kind)| Some(alone(model, stage, kind)?.0));
+    let placed =
+        best.by.into_iter().enumerate().map(|(stage, kind)| Some(fastest_whole(model, stage, kind)?.0));
     let placements = placed.map(|by| by.map(Placement::whole)).collect::<Option<Vec<_>>>()?;
     Some(explorer.plan(placements))
 }
 
 /// The fastest processor of a kind for a whole stage, and its time; `None` without a kernel.
-fn alone(model: &Model<'_>, stage: usize, kind: ProcessorKind) -> Option<(Processor, Picos)> {
+fn fastest_whole(model: &Model<'_>, stage: usize, kind: ProcessorKind) -> Option<(Processor, Picos)> {
     let table = model.table(stage);
     let (by, cost) = match kind {
         ProcessorKind::Gpu => (Processor::Gpu, table.gpu),
@@ -207,12 +208,12 @@ fn shifted(model: &Model<'_>, (plan, busy): (&Plan, [Picos; 3]), stage: usize) -
     let Some(from) = ProcessorKind::ALL.into_iter().max_by_key(|&kind| busy[kind as usize]) else {
         return Vec::new();
     };
-    let Some((_, own)) = alone(model, stage, from).filter(|_| placement.uses(from)) else {
+    let Some((_, own)) = fastest_whole(model, stage, from).filter(|_| placement.uses(from)) else {
         return Vec::new();
     };
     let mut plans = Vec::new();
     for to in ProcessorKind::ALL.into_iter().filter(|&to| to != from) {
-        let Some((by, time)) = alone(model, stage, to) else { continue };
+        let Some((by, time)) = fastest_whole(model, stage, to) else { continue };
         let [left, taken] = [from, to].map(|kind| busy[kind as usize].0 as f64);
         let [own, time] = [own, time].map(|time| time.0 as f64);
         let fraction = ((left - taken) / (own + time).max(1.0)).min(1.0);

@@ -57,7 +57,7 @@ pub(super) fn least_remaining(left: &Remaining, may: PossibleStates) -> f64 {
 }
 
 /// Combines two remaining costs state by state.
-pub(super) fn each(one: Remaining, other: Remaining, of: impl Fn(f64, f64) -> f64) -> Remaining {
+pub(super) fn combine(one: Remaining, other: Remaining, of: impl Fn(f64, f64) -> f64) -> Remaining {
     [0, 1, 2, SEVERAL].map(|state: usize| of(one[state], other[state]))
 }
 
@@ -103,7 +103,7 @@ impl Model<'_> {
             let mut complete = self.completes[stage + 1].then(|| [0, 1, 2, SEVERAL].map(latest));
             if let Some(paths) = &mut critical {
                 let path = paths.after(self, stage);
-                complete = complete.map(|work| each(work, path, f64::max));
+                complete = complete.map(|work| combine(work, path, f64::max));
                 paths.add(self, weights, stage, &complete.unwrap_or(path));
             }
             let may_stay_open = self.may_stay_open(stage);
@@ -150,7 +150,7 @@ impl Model<'_> {
 
     /// Price of all stages from each position to the next meeting point after it, on each single
     /// processor.
-    pub(super) fn costs_to_meeting_points(&self) -> Vec<[Price; 3]> {
+    pub(super) fn prices_to_meeting_points(&self) -> Vec<[Price; 3]> {
         let mut sums = vec![[Price::NOTHING; 3]; self.stages.len() + 1];
         for stage in (0..self.stages.len()).rev() {
             let after =

@@ -116,7 +116,7 @@ fn percentiles_depend_on_the_seed_alone() {
 }
 
 #[test]
-fn an_answer_alone_takes_the_time_of_generate() {
+fn a_single_answer_takes_the_time_of_generate() {
     use crate::explore::Strategy;
     use crate::explore::language::plan_language;
     use crate::simulate::generation::{Conversation, generate, price_answer};
