@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use coexec_sim::explore::applications::{
-    Application, Applications, Choice, Cost, Job, MOST_SEARCHED, Together, explore_applications,
+    Application, Applications, Choice, Cost, Job, JointPlans, MAX_SEARCHED_COMMANDS, explore_applications,
     simulate_applications,
 };
 use coexec_sim::simulate::applications::ApplicationReport;
@@ -135,8 +135,8 @@ fn heading(scenario: &Scenario, applications: &Applications) {
 }
 
 /// Prints the plans found, compared with planning each application as if it were alone.
-fn compare(together: &Together) {
-    let Together { found, as_if_alone, considered, is_complete } = together;
+fn compare(together: &JointPlans) {
+    let JointPlans { found, as_if_alone, considered, is_complete } = together;
     let rows = found.served.applications.iter().zip(&as_if_alone.served.applications);
     let origins = found.plans.iter().zip(&as_if_alone.plans);
     let rows = rows.zip(origins).map(|((found, alone), (plan, plan_alone))| {
@@ -153,7 +153,7 @@ fn compare(together: &Together) {
     ));
     if !is_complete {
         output::line(&format!(
-            "The search stopped at its limit of {MOST_SEARCHED} simulated commands; a shorter duration_s allows more \
+            "The search stopped at its limit of {MAX_SEARCHED_COMMANDS} simulated commands; a shorter duration_s allows more \
              choices\n"
         ));
     }

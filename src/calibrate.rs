@@ -152,7 +152,7 @@ fn without_contradicted(mut stated: Vec<Group>, fitted: &Fitted, common: &Common
 fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
     let on_cpu = |name: &ErrorGroup| (name.processor() == Some(ProcessorKind::Cpu)).then(|| kind(name));
     let is_alike =
-        |found: &ErrorGroup, name: &ErrorGroup| found.is_found_with(name) && on_cpu(found) == on_cpu(name);
+        |found: &ErrorGroup, name: &ErrorGroup| found.shares_runs_with(name) && on_cpu(found) == on_cpu(name);
     let is_found = |group: &Group| errors.iter().any(|found| is_alike(&found.name, &group.name));
     let kept: Vec<Group> = stated.into_iter().filter(|group| !is_found(group)).collect();
     errors.extend(kept);

@@ -4,7 +4,7 @@ mod language;
 mod show;
 
 use coexec_sim::explore::SearchOptions;
-use coexec_sim::explore::side_by_side::{Gain, StrategyRow, gain, gains};
+use coexec_sim::explore::comparison::{Gain, StrategyRow, gain, gains};
 use coexec_sim::workload::networks;
 use coexec_sim::{Basis, Objective, Profile, Strategy, Workload};
 use rayon::prelude::*;

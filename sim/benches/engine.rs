@@ -75,79 +75,79 @@ impl TryRng for Stream {
 /// An entity with a recurring event. There are two kinds, so that events must be dispatched.
 struct Station {
     stream: Stream,
-    rings: u64,
+    events: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Ring {
+enum Event {
     Core(u32),
     Queue(u32),
 }
 
 struct Stations {
-    calendar: Calendar<Ring>,
+    calendar: Calendar<Event>,
     cores: Vec<Station>,
     queues: Vec<Station>,
 }
 
 impl Stations {
     fn new(pending: u32) -> Self {
-        let station = |seed| Station { stream: Stream(u64::from(seed)), rings: 0 };
+        let station = |seed| Station { stream: Stream(u64::from(seed)), events: 0 };
         let mut stations = Self {
             calendar: Calendar::default(),
             cores: (0..pending / 2).map(station).collect(),
             queues: (pending / 2..pending).map(station).collect(),
         };
         for index in 0..pending / 2 {
-            stations.ring(Ring::Core(index));
-            stations.ring(Ring::Queue(index));
+            stations.handle(Event::Core(index));
+            stations.handle(Event::Queue(index));
         }
         stations
     }
 
-    fn ring(&mut self, ring: Ring) {
-        let station = match ring {
-            Ring::Core(index) => &mut self.cores[index as usize],
-            Ring::Queue(index) => &mut self.queues[index as usize],
+    fn handle(&mut self, event: Event) {
+        let station = match event {
+            Event::Core(index) => &mut self.cores[index as usize],
+            Event::Queue(index) => &mut self.queues[index as usize],
         };
-        station.rings += 1;
+        station.events += 1;
         let delay = Picos(1_000 * station.stream.delay_nanos());
-        self.calendar.push(self.calendar.now() + delay, ring);
+        self.calendar.push(self.calendar.now() + delay, event);
     }
 
     fn step(&mut self) {
-        if let Some(ring) = self.calendar.pop() {
-            self.ring(ring);
+        if let Some(event) = self.calendar.pop() {
+            self.handle(event);
         }
     }
 }
 
 #[derive(Serialize, Deserialize)]
-struct Bell {
+struct NexosimStation {
     stream: Stream,
-    rings: u64,
+    events: u64,
 }
 
 #[Model]
-impl Bell {
+impl NexosimStation {
     #[nexosim(init)]
     async fn start(&mut self, context: &Context<Self>) {
-        self.ring((), context);
+        self.handle((), context);
     }
 
     #[nexosim(schedulable)]
-    fn ring(&mut self, (): (), context: &Context<Self>) {
-        self.rings += 1;
+    fn handle(&mut self, (): (), context: &Context<Self>) {
+        self.events += 1;
         let delay = Duration::from_nanos(self.stream.delay_nanos());
-        context.schedule_event(delay, schedulable!(Self::ring), ()).expect("the delay is positive");
+        context.schedule_event(delay, schedulable!(Self::handle), ()).expect("the delay is positive");
     }
 }
 
-fn bells(pending: u32) -> Simulation {
+fn nexosim_stations(pending: u32) -> Simulation {
     let mut bench = SimInit::with_num_threads(1);
     for index in 0..pending {
-        let bell = Bell { stream: Stream(u64::from(index)), rings: 0 };
-        bench = bench.add_model(bell, Mailbox::new(), &format!("bell {index}"));
+        let station = NexosimStation { stream: Stream(u64::from(index)), events: 0 };
+        bench = bench.add_model(station, Mailbox::new(), &format!("station {index}"));
     }
     bench.init(MonotonicTime::EPOCH).expect("the bench is complete")
 }
@@ -160,11 +160,11 @@ fn hold(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("calendar", pending), |bencher| {
             bencher.iter(|| (0..HOLD_EVENTS).for_each(|_| stations.step()));
         });
-        let mut simulation = bells(pending);
+        let mut simulation = nexosim_stations(pending);
         group.bench_function(BenchmarkId::new("nexosim", pending), |bencher| {
             bencher.iter(|| {
                 for _ in 0..HOLD_EVENTS {
-                    simulation.step().expect("a bell always rings again");
+                    simulation.step().expect("a station always schedules its next event");
                 }
             });
         });

@@ -9,6 +9,7 @@ pub mod advice;
 pub mod applications;
 mod channel_split;
 mod codl;
+pub mod comparison;
 pub mod delegates;
 mod epew;
 mod explorer;
@@ -19,7 +20,6 @@ mod optimal;
 mod prices;
 mod proportional;
 mod random;
-pub mod side_by_side;
 mod split;
 
 pub use applications::{Application, Applications, Job, LanguageJob, ModelJob};

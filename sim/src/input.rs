@@ -26,7 +26,7 @@ pub const MAX_INPUT_BYTES: u64 = 8 << 20;
 /// Maximum edit distance of a suggested name.
 const MAX_SUGGESTION_DISTANCE: usize = 3;
 /// Minimum number of letters for a name to match as a part of others.
-const LEAST_PART_LETTERS: usize = 4;
+const MIN_PART_LETTERS: usize = 4;
 
 /// A named text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,7 +163,7 @@ pub fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let name = name.to_lowercase();
     let distance = |candidate: &str| {
         let edits = strsim::levenshtein(&name, candidate);
-        let is_part = name.len() >= LEAST_PART_LETTERS && candidate.contains(&name);
+        let is_part = name.len() >= MIN_PART_LETTERS && candidate.contains(&name);
         if is_part { edits.min(MAX_SUGGESTION_DISTANCE) } else { edits }
     };
     known
@@ -250,7 +250,7 @@ impl Text {
     /// [`InputError::Refused`] for bad TOML, wrong types and unknown keys.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         let refused = |Misfit { message, span }| {
-            let message = in_words(&message.trim_end().replace('\n', ", "));
+            let message = without_type_names(&message.trim_end().replace('\n', ", "));
             let help = syntax_help(&message);
             self.refuse_span(span.unwrap_or(0..0), message, help)
         };
@@ -344,7 +344,7 @@ fn syntax_help(message: &str) -> &'static str {
 }
 
 /// A parser's message with Rust number types replaced by words.
-fn in_words(message: &str) -> String {
+fn without_type_names(message: &str) -> String {
     let types = [
         ("u8", "a whole number from 0 to 255"),
         ("u16", "a whole number from 0 to 65535"),

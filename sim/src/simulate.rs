@@ -6,7 +6,6 @@
 //! plan (`explore`). Invariant: a prediction is a pure function of profile,
 //! workload, plan and seed.
 
-mod alone;
 pub mod applications;
 mod compiled_graphs;
 mod energy;
@@ -21,13 +20,15 @@ mod prediction;
 mod price;
 mod report;
 mod sample;
+mod standalone;
 mod timeline;
 mod uncertainty;
 
 use std::fmt::Display;
 
 pub use applications::{
-    ApplicationSimulator, Arrivals, Frames, Load, MAX_APPLICATIONS, PricedRequest, Served, USUAL_QUEUE_DEPTH,
+    ApplicationSimulator, Arrivals, DEFAULT_QUEUE_DEPTH, Frames, Load, MAX_APPLICATIONS, PricedRequest,
+    Served,
 };
 pub use generation::{
     Conversation, Generation, GenerationPlan, Graphs, PhaseReport, StepPlan, generate, generation_timeline,
@@ -38,7 +39,6 @@ use lower::{Lowered, PricedCommand, Share};
 use thiserror::Error;
 
 pub use crate::schedule::StepKind;
-pub use alone::{Detail, execute};
 pub(crate) use compiled_graphs::{InGraph, InGraphs};
 pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
@@ -52,6 +52,7 @@ pub use prediction::{
 pub use price::hand_over_delay;
 pub(crate) use price::{accelerator_costs, between_cpu_and_gpu, copying, has_own_memory, join_delay};
 pub use sample::{Samples, sample};
+pub use standalone::{Detail, execute};
 pub use timeline::timeline;
 pub use uncertainty::{DRAWS, Drawn, Errors};
 pub(crate) use uncertainty::{Deviation, latencies, latency};
@@ -66,7 +67,7 @@ use crate::workload::{DataType, Layer, Stage};
 
 /// Longest run that is simulated: one day. No inference takes that long, and integer
 /// picoseconds saturate after 213 days.
-pub const LONGEST_RUN: Picos = Picos(SECONDS_PER_DAY * 1_000_000_000_000);
+pub const MAX_RUN_TIME: Picos = Picos(SECONDS_PER_DAY * 1_000_000_000_000);
 
 /// Result of simulating and exploring.
 pub type Result<T, E = SimulateError> = std::result::Result<T, E>;
@@ -110,7 +111,7 @@ pub enum SimulateError {
     /// The requests of all applications have more commands than one run simulates.
     #[error("the requests of all applications have {commands} commands; at most {most} are simulated")]
     TooManyCommands { commands: u64, most: u64 },
-    /// The run is longer than [`LONGEST_RUN`].
+    /// The run is longer than [`MAX_RUN_TIME`].
     #[error("{what} takes more than a day")]
     TooLong { what: String },
 }
@@ -190,8 +191,8 @@ impl<'a> Simulator<'a> {
     /// first fills the GPU's queue, until the host learns of the end. Kernels keep their
     /// standalone times.
     #[must_use]
-    pub fn from_the_call(self) -> Self {
-        Self { host: Host::from_the_call(self.device), ..self }
+    pub fn timed_by_host(self) -> Self {
+        Self { host: Host::timed_by_host(self.device), ..self }
     }
 
     /// Time from the call to the GPU's first launch, and from the GPU's end back to the host; zero where
@@ -230,10 +231,10 @@ impl<'a> Simulator<'a> {
     pub(crate) fn layer(&self, layer: &Layer, by: Processor) -> Result<(Phases, Detail)> {
         let (phases, detail) = match by {
             Processor::Npu(_) if self.npu_execution == NpuExecution::Products => {
-                alone::product(layer, self.device)?
+                standalone::product(layer, self.device)?
             }
             Processor::Npu(_) if self.npu_execution == NpuExecution::Kernels => {
-                alone::language_kernel(layer, self.device)?
+                standalone::language_kernel(layer, self.device)?
             }
             Processor::Npu(_) | Processor::Cpu(_) | Processor::Gpu => {
                 execute(layer, self.device, self.library, by)?
@@ -332,7 +333,7 @@ impl<'a> Simulator<'a> {
 }
 
 fn within_a_day(what: impl Display, latency: Picos) -> Result<Picos> {
-    if latency > LONGEST_RUN {
+    if latency > MAX_RUN_TIME {
         return Err(SimulateError::TooLong { what: what.to_string() });
     }
     Ok(latency)

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle_whatever_the_order() {
+    fn the_median_does_not_depend_on_the_order() {
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
         assert_eq!((median(&[9.0, 7.0, 8.0]), median(&[])), (Some(8.0), None));
     }

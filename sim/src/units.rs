@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn eight_of_the_longest_lengths_still_add_up() {
+    fn the_sum_of_eight_longest_durations_does_not_overflow() {
         assert_eq!(Picos::from_micros(1e300), Picos::LONGEST);
         let total: Picos = [Picos::from_nanos(f64::INFINITY); 8].into_iter().sum();
         assert_eq!(total, Picos(1 << 61));
     }
 
     #[test]
-    fn a_quantity_shows_in_the_unit_a_reader_expects() {
+    fn quantities_are_printed_in_suitable_units() {
         assert_eq!(Picos::from_micros(379.04).to_string(), "379.0 us");
         assert_eq!(Picos::from_micros(83_300.0).to_string(), "83.30 ms");
         assert_eq!(Bytes(4_718_592).to_string(), "4.72 MB");

@@ -1,7 +1,7 @@
 //! Tables and figure of `coexec compare`.
 
 use coexec_plots::figure::{Drawing, HeatMap, Picture};
-use coexec_sim::explore::side_by_side::{Extreme, Gain, StrategyRow, gains, percent, unit};
+use coexec_sim::explore::comparison::{Extreme, Gain, StrategyRow, gains, percent, unit};
 use coexec_sim::{Objective, Picos, ProcessorKind, Strategy};
 
 use super::{Group, Task, groups};

@@ -105,7 +105,7 @@ impl VariantMaker<'_> {
         let mut simulator = Simulator::new(&scenario.device, scenario.library);
         // For a single operator, the plan is chosen by the time that the host's clock will measure.
         simulator = match (measure, stages) {
-            (Measure::Operators, [_]) => simulator.from_the_call(),
+            (Measure::Operators, [_]) => simulator.timed_by_host(),
             _ => simulator.measuring(measure),
         };
         let plan = match plan {
@@ -168,7 +168,7 @@ impl VariantMaker<'_> {
     /// One group for each distinct operator: on each processor alone, and cut as in the plan.
     fn operators(&self, stages: &[Stage], placements: &[Placement]) -> Vec<Vec<Candidate>> {
         let scenario = self.scenario;
-        let mut simulator = Simulator::new(&scenario.device, scenario.library).from_the_call();
+        let mut simulator = Simulator::new(&scenario.device, scenario.library).timed_by_host();
         let mut seen = HashSet::new();
         let mut groups = Vec::new();
         for (stage, placement) in stages.iter().zip(placements) {

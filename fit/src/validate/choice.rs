@@ -62,7 +62,7 @@ pub(super) struct Way<'m> {
 /// The benefit of choosing among `measurements`; none where no operator was measured both cut and
 /// on a processor alone. `library` ran on the CPU cores.
 pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library) -> Option<Choices> {
-    let mut simulator = Simulator::new(profile, library).from_the_call();
+    let mut simulator = Simulator::new(profile, library).timed_by_host();
     // Ratios of times: best/choice, faster processor/choice, faster processor/best, faster
     // processor/advice.
     let mut ratios: Vec<[f64; 4]> = Vec::new();

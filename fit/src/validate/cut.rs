@@ -17,7 +17,7 @@ const LEAST_FACTOR: f64 = 0.05;
 /// Each cut with its prediction from the measured times of both processors alone; `library` ran on the
 /// CPU.
 pub fn points(profile: &Profile, measurements: &[Measurement], library: Library) -> Vec<Point> {
-    let mut simulator = Simulator::new(profile, library).from_the_call();
+    let mut simulator = Simulator::new(profile, library).timed_by_host();
     let mut points = Vec::new();
     for group in by_operator(measurements) {
         let Some(ways) = ways(&group, &mut simulator) else { continue };
@@ -128,7 +128,7 @@ mod tests {
         let linear = Linear { rows: 64, input_features: 768, output_features: 1024, bias: true };
         let layer = Layer::new(Operator::Linear(linear), DataType::F32);
         let cut = ExecutedOn::Split { axis: Axis::Channels, cores: "4large".to_owned(), cpu: 512, gpu: 512 };
-        let mut simulator = Simulator::new(&profile, Library::Coexec).from_the_call();
+        let mut simulator = Simulator::new(&profile, Library::Coexec).timed_by_host();
         let measurements = [cut, ExecutedOn::Gpu, ExecutedOn::Cpu("4large".to_owned())].map(|processor| {
             let run = ByHost {
                 layer: layer.clone(),

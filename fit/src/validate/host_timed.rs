@@ -13,7 +13,7 @@ use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Simulato
 
 /// Compares predictions of `profile` with `runs`; `library` ran on the CPU cores.
 pub fn validate(profile: &Profile, runs: &[HostTimed], library: Library) -> Validation {
-    let mut simulator = Simulator::new(profile, library).from_the_call();
+    let mut simulator = Simulator::new(profile, library).timed_by_host();
     Validation::of(runs, |run| Ok::<_, String>(point(run, predict(&run.what, &mut simulator)?)))
 }
 

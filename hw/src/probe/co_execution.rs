@@ -109,7 +109,7 @@ pub(super) fn cuts(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) 
 
 /// A layer with its best cut, if that is worth trying.
 fn promising(profile: &Profile, options: &SearchOptions, name: &str, layer: &Layer) -> Option<Shared> {
-    let simulator = Simulator::new(profile, Library::default_for(&profile.cpu)).from_the_call();
+    let simulator = Simulator::new(profile, Library::default_for(&profile.cpu)).timed_by_host();
     let stage = Stage::single(name.to_owned(), layer.clone());
     let search = split_search(&simulator, &stage, options).ok()?;
     let alone = [search.gpu_only, search.cpu_only].into_iter().flatten().map(|one| one.latency).min()?;

@@ -7,7 +7,7 @@ use super::{LLAMA_8B, Runs, id, task};
 use crate::{Comparison, Result, bundled};
 use coexec_sim::engine::RequestStream;
 use coexec_sim::explore::applications::{Application, Job};
-use coexec_sim::simulate::applications::{ApplicationSimulator, Load, PricedRequest, USUAL_QUEUE_DEPTH};
+use coexec_sim::simulate::applications::{ApplicationSimulator, DEFAULT_QUEUE_DEPTH, Load, PricedRequest};
 use coexec_sim::simulate::generation::{Conversation, price_prompt, price_tokens};
 use coexec_sim::{Overrides, Picos, Scenario, SimulateError, Strategy as S, Workload};
 
@@ -77,7 +77,7 @@ fn contend(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Resul
     let load = |name, request, stream| Load { name, request, stream, deadline: None };
     let stream = RequestStream {
         arrivals: vec![Picos::ZERO],
-        queue_depth: USUAL_QUEUE_DEPTH as usize,
+        queue_depth: DEFAULT_QUEUE_DEPTH as usize,
         ..RequestStream::default()
     };
     let mut simulator = ApplicationSimulator::new(runs.device);

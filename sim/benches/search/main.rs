@@ -25,7 +25,7 @@ const CASES: [(&str, &str); 6] = [
 ];
 
 /// Number of plans that a search is timed on.
-const TIMED: usize = 200;
+const TIMED_PLANS: usize = 200;
 
 /// A search that may simulate the given number of plans.
 type Search = fn(&mut Explorer<'_, '_>, usize) -> Plan;
@@ -77,10 +77,10 @@ fn in_time(scenario: &Scenario, stages: &[Stage], search: Search, time: Duration
     let mut simulator = scenario.simulator();
     let mut explorer = Explorer::new(&mut simulator, stages, &scenario.options);
     // Warm up: the first plans evaluate kernel models whose results are cached for later ones.
-    search(&mut explorer, TIMED);
+    search(&mut explorer, TIMED_PLANS);
     let start = Instant::now();
-    search(&mut explorer, TIMED);
-    let plans = TIMED as f64 * time.as_secs_f64() / start.elapsed().as_secs_f64();
+    search(&mut explorer, TIMED_PLANS);
+    let plans = TIMED_PLANS as f64 * time.as_secs_f64() / start.elapsed().as_secs_f64();
     let plan = search(&mut explorer, plans as usize);
     explorer.cost_of(&plan).expect("it was simulated before")
 }

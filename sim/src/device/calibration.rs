@@ -124,7 +124,7 @@ impl ErrorGroup {
 
     /// Whether both groups are computed from the same runs: either the whole networks of one processor,
     /// or its kernels. Any other group shares runs only with itself.
-    pub fn is_found_with(&self, other: &Self) -> bool {
+    pub fn shares_runs_with(&self, other: &Self) -> bool {
         if let (Self::On { processor, .. }, Self::On { processor: others, .. }) = (self, other) {
             return processor == others && self.is_of_networks() == other.is_of_networks();
         }

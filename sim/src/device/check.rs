@@ -19,13 +19,13 @@ use crate::input::{Result, Text, Violation};
 /// Maximum of a quantity: 10^9 in any unit of a profile (1,000 s in microseconds, an
 /// exabyte per second in GB/s) is beyond any phone. Up to it, the models' equations stay
 /// finite.
-const LARGEST: f64 = 1e9;
+const MAX_QUANTITY: f64 = 1e9;
 
 /// Minimum of a quantity that must be positive, such as a divisor.
-const SMALLEST: f64 = 1e-9;
+const MIN_POSITIVE: f64 = 1e-9;
 
 /// Maximum factor of an interval around a prediction.
-const LARGEST_FACTOR: f64 = 1e3;
+const MAX_FACTOR: f64 = 1e3;
 
 /// Keys of quantities that are divisors or meaningless at zero, in addition to those with a
 /// unit in [`POSITIVE_UNITS`].
@@ -64,10 +64,11 @@ impl Limits {
     /// Minimum and maximum, and their description for messages.
     fn range(self) -> ([f64; 2], String) {
         match self {
-            Self::Positive => {
-                ([SMALLEST, LARGEST], format!("a number above 0, from {SMALLEST:e} to {LARGEST:e}"))
-            }
-            Self::NonNegative => ([0.0, LARGEST], format!("a number from 0 to {LARGEST:e}")),
+            Self::Positive => (
+                [MIN_POSITIVE, MAX_QUANTITY],
+                format!("a number above 0, from {MIN_POSITIVE:e} to {MAX_QUANTITY:e}"),
+            ),
+            Self::NonNegative => ([0.0, MAX_QUANTITY], format!("a number from 0 to {MAX_QUANTITY:e}")),
             Self::Within(low, high) => ([low, high], format!("a number from {low} to {high}")),
         }
     }
@@ -96,7 +97,7 @@ impl Limits {
 }
 
 /// Maximum of a count.
-fn most(key: &str) -> u32 {
+fn max_count(key: &str) -> u32 {
     match key {
         // The largest server processors.
         "cores" => 256,
@@ -160,8 +161,8 @@ impl Checker {
         for (key, factor, least) in
             [("low_factor", low_factor, 0.0), ("high_factor", high_factor, low_factor)]
         {
-            if !(factor > 0.0 && (least..=LARGEST_FACTOR).contains(&factor)) {
-                let expected = format!("a number above 0, from {least} to {LARGEST_FACTOR}");
+            if !(factor > 0.0 && (least..=MAX_FACTOR).contains(&factor)) {
+                let expected = format!("a number above 0, from {least} to {MAX_FACTOR}");
                 self.violation(key, factor, expected);
             }
         }
@@ -186,7 +187,7 @@ impl Checker {
                     }
                 }
                 Value::Integer(count) => {
-                    self.count(key, u32::try_from(*count).unwrap_or(u32::MAX), most(key));
+                    self.count(key, u32::try_from(*count).unwrap_or(u32::MAX), max_count(key));
                 }
                 value => self.value(key, key, value),
             }

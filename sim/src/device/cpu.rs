@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_working_together_cost_nothing_unless_the_profile_says_so() {
+    fn mixed_clusters_cost_nothing_by_default() {
         assert_eq!(cpu(2840.0, 1800.0, "small").mixed_cluster_factor, Quantity::plain(1.0));
     }
 }

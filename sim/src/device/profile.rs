@@ -70,7 +70,7 @@ struct Identity {
 
 /// Whether a bundled profile has the name or alias `name`, ignoring case. Only the head
 /// of its file is parsed, since some files are long.
-fn answers_to(&(file, content): &(&str, &str), name: &str) -> bool {
+fn has_name(&(file, content): &(&str, &str), name: &str) -> bool {
     let head = content.find("\n[").map_or(content, |tables| &content[..tables]);
     let has_alias =
         |identity: Identity| identity.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(name));
@@ -100,7 +100,7 @@ impl Profile {
     /// # Errors
     /// [`InputError::Unknown`] if there is neither; otherwise the first violation in the file.
     pub fn load(name: &str) -> Result<Self> {
-        if let Some(bundled) = BUNDLED.iter().find(|bundled| answers_to(bundled, name)) {
+        if let Some(bundled) = BUNDLED.iter().find(|bundled| has_name(bundled, name)) {
             return parse_bundled(bundled);
         }
         if let Some(text) = Text::of_file(name) {

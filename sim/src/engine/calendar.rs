@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_at_one_time_come_out_in_the_order_they_went_in() {
+    fn simultaneous_events_are_popped_in_insertion_order() {
         let mut calendar = Calendar::default();
         calendar.push(Picos(5), 'b');
         calendar.push(Picos(5), 'c');

@@ -66,7 +66,7 @@ impl Interference {
     /// The fraction of its standalone rate that a client with demand `own` keeps while
     /// the others demand `others`, both in bytes per picosecond. A demand above the
     /// client's standalone maximum counts as that maximum.
-    pub fn kept(&self, own: f64, others: f64) -> f64 {
+    pub fn kept_fraction(&self, own: f64, others: f64) -> f64 {
         let crowding = ((others - self.onset) / (self.saturation - self.onset)).clamp(0.0, 1.0);
         let pace = 1.0 / (1.0 + crowding * (self.crowded_slowdown - 1.0));
         let room = self.alone - crowding * (self.alone - self.crowded);
@@ -139,7 +139,7 @@ impl Capacity {
     }
 
     /// Total bandwidth of `processors` active processors, in bytes per picosecond.
-    pub(super) fn shared_by(&self, processors: usize) -> f64 {
+    pub(super) fn bandwidth_of(&self, processors: usize) -> f64 {
         self.rates[processors.clamp(1, MAX_PROCESSORS) - 1]
     }
 
@@ -148,10 +148,10 @@ impl Capacity {
         !self.interference.is_empty()
     }
 
-    /// [`Interference::kept`] of a client; 1 where it has no interference curve.
-    pub(super) fn kept(&self, client: ClientId, own: f64, others: f64) -> f64 {
+    /// [`Interference::kept_fraction`] of a client; 1 where it has no interference curve.
+    pub(super) fn kept_fraction(&self, client: ClientId, own: f64, others: f64) -> f64 {
         let interference = self.interference.get(usize::from(client.0)).and_then(Option::as_ref);
-        interference.map_or(1.0, |interference| interference.kept(own, others))
+        interference.map_or(1.0, |interference| interference.kept_fraction(own, others))
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
 
     /// The fraction that a client with demand `own` keeps, both demands in GB/s.
     fn kept(own: f64, others: f64) -> f64 {
-        curve().kept(own / 1e3, others / 1e3)
+        curve().kept_fraction(own / 1e3, others / 1e3)
     }
 
     #[test]

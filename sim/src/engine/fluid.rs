@@ -180,7 +180,7 @@ impl SharedMemory {
         let total: f64 = self.flows.iter().map(Flow::demand).sum();
         for flow in &mut self.flows {
             let own = flow.demand();
-            let cap = flow.ceiling * capacity.kept(flow.client, own, total - own);
+            let cap = flow.ceiling * capacity.kept_fraction(flow.client, own, total - own);
             if let Progress::Full { end } = &mut flow.progress
                 && cap.to_bits() != flow.cap.to_bits()
             {
@@ -194,7 +194,7 @@ impl SharedMemory {
     fn water_level(&self, capacity: &Capacity) -> (usize, f64) {
         // A lone flow is never slowed, whatever its phase claims.
         if self.flows.len() > 1 {
-            let mut left = capacity.shared_by(self.flows.len());
+            let mut left = capacity.bandwidth_of(self.flows.len());
             let mut streams: f64 = self.flows.iter().map(|flow| flow.streams).sum();
             for (place, flow) in self.flows.iter().enumerate() {
                 if flow.ceiling * streams > left {

@@ -126,7 +126,7 @@ impl Program {
     ///
     /// # Panics
     /// If `task` is unknown.
-    pub fn moves_as(&mut self, task: TaskId, client: ClientId) {
+    pub fn set_client(&mut self, task: TaskId, client: ClientId) {
         self.tasks[task.index()].client = client;
     }
 

@@ -22,13 +22,13 @@ use crate::workload::Stage;
 pub const CONFIDENCE: f64 = 0.8;
 
 /// Draws on which a plan is chosen.
-const CHOOSING: Range<u64> = DRAWS..2 * DRAWS;
+const SELECTION_DRAWS: Range<u64> = DRAWS..2 * DRAWS;
 
 /// Draws for each of which a plan is searched.
-const SEARCHED: Range<u64> = 2 * DRAWS..2 * DRAWS + 24;
+const SEARCH_DRAWS: Range<u64> = 2 * DRAWS..2 * DRAWS + 24;
 
 /// Number of crossovers of plans.
-const CROSSINGS: usize = 400;
+const CROSSOVERS: usize = 400;
 
 /// Seed of the crossovers.
 const SEED: u64 = 1;
@@ -37,7 +37,7 @@ const SEED: u64 = 1;
 const MEAN_WEIGHT: f64 = 0.1;
 
 /// Factor on some of a profile's times, for the sensitivity of a gain to them.
-const LONGER: f64 = 1.1;
+const SENSITIVITY_FACTOR: f64 = 1.1;
 
 /// How often a plan is faster than the best single processor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -168,7 +168,7 @@ impl Judge<'_, '_> {
 
     /// The plan of least regret, improved by intervals of stages from other plans.
     fn crossed(&self, plans: &[Plan], regret: Regret) -> Result<Plan> {
-        let taken = self.all(plans, CHOOSING)?;
+        let taken = self.all(plans, SELECTION_DRAWS)?;
         let fastest = fastest(&taken);
         let cost = |taken: &Vec<Picos>| Regrets::of(taken, &fastest).cost(regret);
         let costs: Vec<f64> = taken.iter().map(cost).collect();
@@ -176,13 +176,14 @@ impl Judge<'_, '_> {
         let least = least.unwrap_or_default();
         let (mut best, mut least) = (plans[least].clone(), costs[least]);
         let mut random = ChaCha8Rng::seed_from_u64(SEED);
-        for _ in 0..CROSSINGS {
+        for _ in 0..CROSSOVERS {
             let other = &plans[random.random_range(0..plans.len())];
             let start = random.random_range(0..self.stages.len());
             let end = random.random_range(start..self.stages.len()) + 1;
             let crossed = crossed(&best, other, start..end);
             // A plan that contains only part of a chain may be invalid.
-            let Ok(taken) = latencies(self.simulator, (self.stages, &crossed, None), self.errors, CHOOSING)
+            let Ok(taken) =
+                latencies(self.simulator, (self.stages, &crossed, None), self.errors, SELECTION_DRAWS)
             else {
                 continue;
             };
@@ -207,7 +208,7 @@ fn crossed(plan: &Plan, other: &Plan, stages: Range<usize>) -> Plan {
     crossed
 }
 
-/// The best plan for the device of each draw in [`SEARCHED`].
+/// The best plan for the device of each draw in [`SEARCH_DRAWS`].
 fn plans_of_draws(
     simulator: &Simulator<'_>,
     (stages, options): (&[Stage], &SearchOptions),
@@ -216,12 +217,12 @@ fn plans_of_draws(
     let options = SearchOptions { strategy: Strategy::Optimal, effort: Effort::Quick, ..options.clone() };
     let device = simulator.device();
     let plan = |draw: u64| {
-        let Deviation { computing, meeting, .. } = errors.deviation(draw);
-        let drawn = Profile { sync: device.sync.scaled(meeting), ..device.clone() };
+        let Deviation { computing, synchronisation, .. } = errors.deviation(draw);
+        let drawn = Profile { sync: device.sync.scaled(synchronisation), ..device.clone() };
         let mut simulator = simulator.deviating(&drawn, computing);
         Ok(Explorer::new(&mut simulator, stages, &options).find(Strategy::Optimal)?.plan)
     };
-    SEARCHED.into_par_iter().map(plan).collect()
+    SEARCH_DRAWS.into_par_iter().map(plan).collect()
 }
 
 /// The latency of the fastest plan in each draw.
@@ -271,14 +272,14 @@ pub fn sensitivities(
     let longer = |processor: Option<ProcessorKind>| {
         let mut deviation = Deviation::NONE;
         let error_percent = if let Some(kind) = processor {
-            deviation.computing[kind as usize] = LONGER;
+            deviation.computing[kind as usize] = SENSITIVITY_FACTOR;
             errors.common_percent[kind as usize]
         } else {
-            deviation.meeting = LONGER;
+            deviation.synchronisation = SENSITIVITY_FACTOR;
             errors.meeting_percent
         };
         let gain = gain(deviation)?;
-        let error_percent = (gain / nominal - 1.0).abs() / (LONGER - 1.0) * error_percent;
+        let error_percent = (gain / nominal - 1.0).abs() / (SENSITIVITY_FACTOR - 1.0) * error_percent;
         Ok(Sensitivity { processor, gain, error_percent })
     };
     let all = ProcessorKind::ALL.into_iter().map(Some).chain([None]);

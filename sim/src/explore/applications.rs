@@ -25,7 +25,7 @@ use crate::timeline::Timeline;
 use crate::units::Picos;
 
 /// Most commands that a search simulates, over all choices: about ten seconds of computing.
-pub const MOST_SEARCHED: u64 = 30_000_000;
+pub const MAX_SEARCHED_COMMANDS: u64 = 30_000_000;
 
 /// Several applications on one phone.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +91,7 @@ pub struct Choice {
 
 /// The result of a search for several applications.
 #[derive(Clone, Debug, Serialize)]
-pub struct Together {
+pub struct JointPlans {
     /// The plans found.
     #[serde(flatten)]
     pub found: Choice,
@@ -99,7 +99,7 @@ pub struct Together {
     pub as_if_alone: Choice,
     /// Choices that were simulated.
     pub considered: usize,
-    /// Whether the search ended by itself, within [`MOST_SEARCHED`] commands.
+    /// Whether the search ended by itself, within [`MAX_SEARCHED_COMMANDS`] commands.
     pub is_complete: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct Together {
 ///
 /// # Errors
 /// An application cannot be planned on `device`, or it has too many requests.
-pub fn explore_applications(device: &Profile, applications: &Applications) -> Result<Together> {
+pub fn explore_applications(device: &Profile, applications: &Applications) -> Result<JointPlans> {
     Search::new(device, applications, |application| application.candidates(device))?.run()
 }
 
@@ -116,7 +116,7 @@ pub fn explore_applications(device: &Profile, applications: &Applications) -> Re
 /// # Errors
 /// As [`explore_applications`].
 pub fn simulate_applications(device: &Profile, applications: &Applications) -> Result<Choice> {
-    let alone = |application: &Application| Ok(vec![application.alone(device)?]);
+    let alone = |application: &Application| Ok(vec![application.standalone_plan(device)?]);
     let mut search = Search::new(device, applications, alone)?;
     let plans = vec![0; search.candidates.len()];
     search.choice(&plans)
@@ -187,22 +187,22 @@ impl<'a> Search<'a> {
             candidates: applications.applications.par_iter().map(candidates).collect::<Result<_, _>>()?,
             simulator: ApplicationSimulator::new(device),
             considered: 0,
-            left: MOST_SEARCHED,
+            left: MAX_SEARCHED_COMMANDS,
             is_complete: true,
         })
     }
 
-    fn run(mut self) -> Result<Together> {
+    fn run(mut self) -> Result<JointPlans> {
         let alone = vec![0; self.candidates.len()];
         let mut starts = Vec::from_iter(self.cost(&alone)?.map(|cost| (cost, alone.clone())));
-        let mut apart: Option<(Cost, Vec<usize>)> = None;
-        for chosen in self.apart() {
+        let mut reserved: Option<(Cost, Vec<usize>)> = None;
+        for chosen in self.reservations() {
             let Some(cost) = self.cost(&chosen)? else { continue };
-            if apart.as_ref().is_none_or(|(least, _)| cost < *least) {
-                apart = Some((cost, chosen));
+            if reserved.as_ref().is_none_or(|(least, _)| cost < *least) {
+                reserved = Some((cost, chosen));
             }
         }
-        starts.extend(apart);
+        starts.extend(reserved);
         let mut best: Option<(Cost, Vec<usize>)> = None;
         for start in starts {
             let found = self.descend(start)?;
@@ -213,7 +213,7 @@ impl<'a> Search<'a> {
         let plans = best.map_or_else(|| alone.clone(), |(_, plans)| plans);
         let found = self.choice(&plans)?;
         let as_if_alone = if plans == alone { found.clone() } else { self.choice(&alone)? };
-        Ok(Together { found, as_if_alone, considered: self.considered, is_complete: self.is_complete })
+        Ok(JointPlans { found, as_if_alone, considered: self.considered, is_complete: self.is_complete })
     }
 
     /// Simulated cost of a choice; `None` if it exceeds the budget. The first choice is always
@@ -256,8 +256,8 @@ impl<'a> Search<'a> {
 
     /// Every way to reserve one processor for one application: the owner uses only that processor and
     /// the others only the rest, each by its fastest fitting candidate alone.
-    fn apart(&self) -> Vec<Vec<usize>> {
-        let kept = |processor: ProcessorKind, owner: usize| -> Option<Vec<usize>> {
+    fn reservations(&self) -> Vec<Vec<usize>> {
+        let reserve = |processor: ProcessorKind, owner: usize| -> Option<Vec<usize>> {
             let plan = |(index, candidates): (usize, &Vec<Candidate>)| {
                 let only = ProcessorKind::ALL.map(|other| other == processor);
                 let fits = |candidate: &usize| {
@@ -270,7 +270,7 @@ impl<'a> Search<'a> {
             self.candidates.iter().enumerate().map(plan).collect()
         };
         let of_processor =
-            |processor| (0..self.candidates.len()).filter_map(move |owner| kept(processor, owner));
+            |processor| (0..self.candidates.len()).filter_map(move |owner| reserve(processor, owner));
         ProcessorKind::ALL.into_iter().flat_map(of_processor).collect()
     }
 

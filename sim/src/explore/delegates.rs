@@ -102,7 +102,7 @@ impl Delegate {
     }
 
     /// Most partitions that it takes by default.
-    fn most_partitions(self) -> usize {
+    fn max_partitions(self) -> usize {
         match self {
             Self::Gpu => 1,
             Self::Xnnpack | Self::Compiler | Self::CoreMl => usize::MAX,
@@ -110,7 +110,7 @@ impl Delegate {
     }
 
     /// Fewest operators of a partition that it takes.
-    fn least_nodes(self) -> usize {
+    fn min_nodes(self) -> usize {
         if matches!(self, Self::CoreMl) { 2 } else { 1 }
     }
 
@@ -171,11 +171,11 @@ pub fn partitioning(simulator: &Simulator<'_>, stages: &[Stage], strategy: Strat
     by_size.sort_by_key(|&one| std::cmp::Reverse(partitions[one].nodes));
     for (rank, &one) in by_size.iter().enumerate() {
         partitions[one].delegated =
-            rank < delegate.most_partitions() && partitions[one].nodes >= delegate.least_nodes();
+            rank < delegate.max_partitions() && partitions[one].nodes >= delegate.min_nodes();
     }
     let delegated = delegated(stages.len(), &partitions);
-    let supported = || match delegate.most_partitions() {
-        usize::MAX => format!("in a partition of fewer than {} operators", delegate.least_nodes()),
+    let supported = || match delegate.max_partitions() {
+        usize::MAX => format!("in a partition of fewer than {} operators", delegate.min_nodes()),
         most => format!("not in the largest {}", if most == 1 { "partition" } else { "partitions" }),
     };
     let left = refusals.into_iter().enumerate().filter(|&(stage, _)| !delegated[stage]);

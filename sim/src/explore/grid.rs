@@ -98,7 +98,8 @@ impl Grid {
             price(simulator, &part, by, options.objective)
         };
         let gpu = cpu_extent.iter().map(|&cpu| time(Processor::Gpu, cpu..all)).collect();
-        let gathering = cpu_extent.iter().map(|&cpu| gathering(simulator.device(), layer, axis, [cpu, all]));
+        let gathering =
+            cpu_extent.iter().map(|&cpu| gather_time(simulator.device(), layer, axis, [cpu, all]));
         let gathering = gathering.collect();
         let cpu = options
             .core_sets
@@ -147,7 +148,7 @@ impl Grid {
 
 /// Time to copy the GPU's part to the host, where the CPU has the first `cpu` of `all`
 /// channels or rows.
-fn gathering(device: &Profile, layer: &Layer, axis: Axis, [cpu, all]: [u32; 2]) -> Picos {
+fn gather_time(device: &Profile, layer: &Layer, axis: Axis, [cpu, all]: [u32; 2]) -> Picos {
     if !has_own_memory(device) {
         return Picos::ZERO;
     }

@@ -67,7 +67,7 @@ pub(super) enum Role {
 
 impl Steps {
     /// Whether one processor computes whole steps, not only their products.
-    fn are_whole(self) -> bool {
+    fn compute_whole_steps(self) -> bool {
         matches!(self, Self::OnCores | Self::Compiled | Self::Kernels)
     }
 
@@ -215,7 +215,7 @@ fn plan_products(
     if rules.steps == Steps::Kernels {
         check_session(task)?;
     }
-    let uses_gpu = !rules.steps.are_whole();
+    let uses_gpu = !rules.steps.compute_whole_steps();
     let hands_over_products = uses_gpu && strategy != Strategy::GpuOnly;
     if uses_gpu && device.gpu.is_none() {
         return Err(SimulateError::absent("GPU", device));
@@ -258,7 +258,7 @@ fn plan_step(
 ) -> Result<StepPlan> {
     let [first, layer, last] = stages.parts().map(|stages| {
         let place = |stage: &Stage| match stage.layer.operator.product_with_weights() {
-            None if !steps.are_whole() => Ok(Placement::GPU),
+            None if !steps.compute_whole_steps() => Ok(Placement::GPU),
             Some(_) | None => place(price, stage),
         };
         stages.iter().map(place).collect::<Result<Vec<_>, _>>()

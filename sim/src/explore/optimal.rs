@@ -50,8 +50,8 @@ use program::{Limits, Outcome, Programme, Rest};
 use shares::{Members, ShareTable, Shared, Sharing, WITH_NPU};
 use sharing::shared_placement;
 use streaming::Streaming;
-use tables::{CutTable, OperatorTable, PRICED_CUTS, Priced, Pricing, Traffic, Way, Ways};
-use work::{ANYBODY, Changes, May, Remaining, STATES, Weighted, least_remaining, only_state};
+use tables::{CutTable, MAX_PRICED_CUTS, OperatorTable, Priced, Pricing, Traffic, Way, Ways};
+use work::{ANY_STATE, Changes, PossibleStates, Remaining, STATES, Weighted, least_remaining, only_state};
 
 /// The time of a part without a kernel: later than any run, and small enough to add a few.
 const NEVER: Picos = Picos(1 << 55);
@@ -60,15 +60,15 @@ const NEVER: Picos = Picos(1 << 55);
 const FINALISTS: usize = 4;
 
 /// Factor on the number of random changes for streams of batches, few of which shorten a period, and its limit.
-const STREAM_CHANGES: usize = 6;
-const MOST_CHANGES: usize = 4_000;
+const STREAM_CHANGES_FACTOR: usize = 6;
+const MAX_STREAM_CHANGES: usize = 4_000;
 
 /// A search prunes labels whose lower bound exceeds this many times the latency of the best known plan; not
 /// fewer, since the contention of chains is an estimate.
-const PRUNED_ABOVE: f64 = 1.01;
+const PRUNING_FACTOR: f64 = 1.01;
 
 /// Corrections of the ratio of energy to time for the energy-delay product.
-const CORRECTIONS: usize = 4;
+const RATIO_CORRECTIONS: usize = 4;
 
 /// Cost of a picosecond and of a joule.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,38 +104,38 @@ struct Budget {
 const FULL_EFFORT_STAGES: usize = 150;
 
 /// Mean number of inputs per stage above which a workload counts as larger than its number of stages.
-const USUAL_INPUTS: usize = 2;
+const TYPICAL_INPUTS: usize = 2;
 
 /// How many times larger a workload may be before the bound keeps fewer labels: the bound tries fewer moves.
 const BOUND_SIZE_FACTOR: usize = 3;
 
 /// Ratio of best known cost to bound that is close enough, and the factor on the number of labels until then.
-const CLOSE: f64 = 1.01;
-const WIDENING: usize = 4;
+const CLOSE_ENOUGH_RATIO: f64 = 1.01;
+const WIDENING_FACTOR: usize = 4;
 
 /// Labels kept in any case.
-const FEWEST_LABELS: usize = 8;
+const MIN_LABELS: usize = 8;
 
 /// Mean number of live results above which fewer labels are kept: each label holds the place of every one.
-const USUAL_LIVE: usize = 8;
+const TYPICAL_LIVE_RESULTS: usize = 8;
 
 impl Budget {
     fn of(effort: Effort, model: &Model<'_>) -> Self {
         // The work per label and per simulation grows with the number of inputs.
         let read: usize = model.stages.iter().map(|stage| stage.inputs.len()).sum();
-        let stages = model.stages.len().max(read / USUAL_INPUTS);
+        let stages = model.stages.len().max(read / TYPICAL_INPUTS);
         let open: usize = model.live.iter().map(Vec::len).sum();
-        let wide = (open / (model.stages.len() * USUAL_LIVE).max(1)).max(1);
+        let wide = (open / (model.stages.len() * TYPICAL_LIVE_RESULTS).max(1)).max(1);
         let (labels, rounds, changes, of_bound) = match effort {
             Effort::Quick => ([20, 80], 3, 100, 0),
             Effort::Normal => ([60, 800], 8, 300, 700_000),
-            Effort::Thorough => ([120, 5_000], 8, MOST_CHANGES, 3_000_000),
+            Effort::Thorough => ([120, 5_000], 8, MAX_STREAM_CHANGES, 3_000_000),
         };
         let less = |count: usize, least: usize| {
             (count * FULL_EFFORT_STAGES / stages.max(FULL_EFFORT_STAGES)).max(least.min(count))
         };
         let relaxed = less(BOUND_SIZE_FACTOR * labels[1], 40).min(labels[1]);
-        let least = |labels: usize| labels.min(FEWEST_LABELS);
+        let least = |labels: usize| labels.min(MIN_LABELS);
         let labels = [less(labels[0], 8), relaxed].map(|labels| (labels / wide).max(least(labels)));
         Self {
             labels,
@@ -162,7 +162,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     let mut considered = search_all(explorer, model, (&starts, efforts(effort)), &mut all)?;
     let mut changes = Budget::of(effort, model).changes;
     if explorer.period_counts().is_some() {
-        changes = (changes * STREAM_CHANGES).min(MOST_CHANGES);
+        changes = (changes * STREAM_CHANGES_FACTOR).min(MAX_STREAM_CHANGES);
         let starts = all.iter().map(|found| found.plan.clone()).collect();
         for plan in throughput::balanced(explorer, model, starts, changes)? {
             all.extend(fitting(explorer, plan, considered)?);
@@ -186,7 +186,7 @@ fn search_all(
     let (mut considered, mut searched) = (0, Vec::new());
     for &start in starts {
         let mut next = Some(start);
-        for _ in 0..CORRECTIONS {
+        for _ in 0..RATIO_CORRECTIONS {
             let Some(weights) = next.filter(|next| !searched.contains(next)) else { break };
             model.weights = weights;
             searched.push(weights);
@@ -255,7 +255,7 @@ fn search(
     for _ in 0..budget.rounds {
         // Labels are pruned by time alone: energy depends on more than a label holds.
         let most = known.filter(|_| model.weights == Weights::TIME);
-        let cost = most.map_or(f64::INFINITY, |most| most.0 as f64 * PRUNED_ABOVE);
+        let cost = most.map_or(f64::INFINITY, |most| most.0 as f64 * PRUNING_FACTOR);
         let mover = Mover { model, chains: &chains, contention: Some(&mut contention) };
         let mut programme =
             Programme::new(mover, &rest, Limits { width: budget.labels[0], cost, merges: false });
@@ -304,7 +304,7 @@ fn bound_of(explorer: &Explorer<'_, '_>, models: &mut [Model<'_>], known: &Predi
     let mut least = |weights: Weights, known: f64| {
         models.iter_mut().enumerate().fold(known, |known, (index, model)| {
             model.weights = weights;
-            relaxed(explorer, model, known, if index == 0 { CLOSE } else { 1.0 })
+            relaxed(explorer, model, known, if index == 0 { CLOSE_ENOUGH_RATIO } else { 1.0 })
         })
     };
     let idle = idle_power(explorer.simulator.device()).0;
@@ -349,10 +349,10 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f6
         bound = bound.max(found);
         considered += labels;
         let is_close = known <= bound * close || !has_merged;
-        if is_close || considered * (1 + WIDENING) > budget.of_bound {
+        if is_close || considered * (1 + WIDENING_FACTOR) > budget.of_bound {
             return bound;
         }
-        limits.width *= WIDENING;
+        limits.width *= WIDENING_FACTOR;
     }
 }
 

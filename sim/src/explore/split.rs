@@ -120,7 +120,7 @@ fn plan_chain(
         for (state, cost) in costs.iter().enumerate() {
             let Some(before_cost) = cost else { continue };
             let before = steps.last().and_then(|steps| steps[state]).map(|step| step.placement);
-            let mut lead = lead(simulator, options, previous.zip(before), state);
+            let mut lead = start_delays(simulator, options, previous.zip(before), state);
             let host = StartDelays::of_host(simulator, stage);
             if previous.is_none() {
                 lead.gpu = host.gpu;
@@ -165,7 +165,7 @@ fn plan_chain(
 
 /// Start delays of the processors when the previous operator's result is in place `state`,
 /// after the placement that put it there.
-fn lead(
+fn start_delays(
     simulator: &Simulator<'_>,
     options: &SearchOptions,
     previous: Option<(&Stage, Placement)>,
@@ -179,14 +179,14 @@ fn lead(
         (ON_CPU, _) => StartDelays { gpu: crossing(Direction::ToGpu), ..StartDelays::default() },
         (ON_GPU, _) => StartDelays { cpu: crossing(Direction::ToHost), ..StartDelays::default() },
         (_, placement) if placement.is_cut() => {
-            StartDelays { gpu: completing(simulator, previous, placement), ..StartDelays::default() }
+            StartDelays { gpu: copy_to_gpu_time(simulator, previous, placement), ..StartDelays::default() }
         }
         _ => StartDelays::default(),
     }
 }
 
 /// Time to copy the CPU's part of a joined `stage` to a GPU with memory of its own.
-fn completing(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos {
+fn copy_to_gpu_time(simulator: &Simulator<'_>, stage: &Stage, cut: Placement) -> Picos {
     let on_host = cut.parts().find(|part| part.by != Processor::Gpu);
     cut.axis().zip(on_host).map_or(Picos::ZERO, |(axis, part)| {
         let part = part.region.part_of(&stage.layer);
@@ -225,7 +225,7 @@ fn plan_graph(
             let cut = candidate.placement;
             let crossings = match cut.only() {
                 Some(Processor::Cpu(_)) => onto_host + onto_gpu,
-                None if inside.is_some() => onto_host + completing(simulator, stage, cut),
+                None if inside.is_some() => onto_host + copy_to_gpu_time(simulator, stage, cut),
                 Some(Processor::Gpu | Processor::Npu(_)) | None => Picos::ZERO,
             };
             objective.cost(candidate.latency + crossings, candidate.energy)

@@ -76,7 +76,7 @@ fn widen_inputs(
     is_chained: &impl Fn(usize, usize) -> bool,
     mut changed: impl FnMut(usize),
 ) {
-    let (before, behind) = regions.split_at_mut(index);
+    let (before, rest) = regions.split_at_mut(index);
     let stage = &stages[first + index];
     for (position, &input) in stage.inputs.iter().enumerate() {
         let Some(producer) = input.checked_sub(first).filter(|_| is_chained(first + index, input)) else {
@@ -84,7 +84,7 @@ fn widen_inputs(
         };
         let all = Span::new(0, stages[input].layer.operator.output().lines());
         let old = before[producer].clone();
-        for (own, part) in before[producer].iter_mut().zip(&behind[0]) {
+        for (own, part) in before[producer].iter_mut().zip(&rest[0]) {
             own.rows = own.rows.hull(rows_read(stage, position, part.rows).common(all));
         }
         if before[producer] != old {

@@ -66,7 +66,7 @@ impl Placement {
     pub const NPU: Self = Self::stored(None, ProcessorKind::Npu, GraphCover::Padded);
 
     /// No part yet.
-    const NOBODY: Self = Self { cores: None, parts: [None; MAX_PARTS] };
+    const NO_PARTS: Self = Self { cores: None, parts: [None; MAX_PARTS] };
 
     const fn stored(cores: Option<CoreSet>, kind: ProcessorKind, graphs: GraphCover) -> Self {
         Self { cores, parts: [Some(Stored { kind, graphs, region: Region::ALL }), None, None, None] }
@@ -110,11 +110,11 @@ impl Placement {
             (0, _) => Self::cut(Axis::Channels, [(npu, channels[0]), (Processor::Gpu, channels[1])]),
             (_, 0) => Self::cut(Axis::Height, [(npu, rows[0]), (Processor::Gpu, rows[1])]),
             _ => {
-                let behind = Span::new(rows[0], rows[0].saturating_add(rows[1]));
+                let last_rows = Span::new(rows[0], rows[0].saturating_add(rows[1]));
                 let boxes = [
                     (npu, first, Span::new(0, channels[0])),
                     (Processor::Gpu, first, Span::new(channels[0], all.end)),
-                    (Processor::Gpu, behind, all),
+                    (Processor::Gpu, last_rows, all),
                 ];
                 let part = |(by, rows, channels)| Part { by, region: Region { rows, channels } };
                 boxes.into_iter().map(part).collect()
@@ -130,7 +130,7 @@ impl Placement {
         if parts.len() > MAX_PARTS {
             return Err(PlacementError::TooManyParts { found: parts.len() });
         }
-        let mut placement = Self::NOBODY;
+        let mut placement = Self::NO_PARTS;
         for &part in parts {
             if let (Some(first), Some(second)) = (placement.cores, part.by.cores())
                 && first != second
@@ -263,7 +263,7 @@ impl Placement {
 
 impl FromIterator<Part> for Placement {
     fn from_iter<I: IntoIterator<Item = Part>>(parts: I) -> Self {
-        let mut placement = Self::NOBODY;
+        let mut placement = Self::NO_PARTS;
         parts.into_iter().for_each(|part| placement.push(part));
         placement
     }

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_spins_where_the_accelerator_waits() {
+    fn no_mechanism_polls_without_a_wait() {
         let sync = snapdragon_8_gen_3();
         for &mechanism in Mechanism::ALL {
             assert_eq!(polling(&sync, mechanism, Picos::ZERO), Picos::ZERO);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mechanism_is_written_as_files_spell_it() {
+    fn mechanisms_are_serialised_as_in_files() {
         for &mechanism in Mechanism::ALL {
             let written = serde_json::to_value(mechanism).unwrap();
             assert_eq!(written, mechanism.to_string());

@@ -10,16 +10,16 @@ use crate::engine::{Backpressure, MAX_QUEUE_DEPTH};
 use crate::explore::{Application, Applications, Job, LanguageJob, ModelJob, Strategy};
 use crate::input::{InputError, Result, Text, Violation};
 use crate::plan::{Plan, PlanFile};
-use crate::simulate::{Arrivals, Frames, MAX_APPLICATIONS, USUAL_QUEUE_DEPTH, planned_stages};
+use crate::simulate::{Arrivals, DEFAULT_QUEUE_DEPTH, Frames, MAX_APPLICATIONS, planned_stages};
 use crate::units::{MILLIS_PER_DAY, Picos};
 use crate::workload::Stage;
 
 /// Default length of the interval in which requests arrive: 300 frames of a camera.
-const USUAL_DURATION_S: f64 = 10.0;
+const DEFAULT_DURATION_S: f64 = 10.0;
 /// Maximum length of that interval: one hour.
-const MOST_DURATION_S: f64 = 3_600.0;
+const MAX_DURATION_S: f64 = 3_600.0;
 /// Shortest deadline: one microsecond.
-const SHORTEST_DEADLINE_MS: f64 = 1e-3;
+const MIN_DEADLINE_MS: f64 = 1e-3;
 const MICROS_PER_SECOND: f64 = 1e6;
 /// Help for an application without a job, or with several.
 const JOBS: &str = "write exactly one of scenario, language_model or frames for each [[application]]";
@@ -72,11 +72,11 @@ impl ScenarioFile {
                 job: table.job(&format!("application[{index}]"), text, (&of_all, device))?,
                 arrivals: table.arrivals,
                 backpressure: table.backpressure.unwrap_or(usual),
-                queue_depth: table.queue_depth.unwrap_or(if frames { 1 } else { USUAL_QUEUE_DEPTH }),
+                queue_depth: table.queue_depth.unwrap_or(if frames { 1 } else { DEFAULT_QUEUE_DEPTH }),
                 deadline: table.deadline_ms.map(Picos::from_millis),
             })
         };
-        let duration_s = self.duration_s.unwrap_or(USUAL_DURATION_S);
+        let duration_s = self.duration_s.unwrap_or(DEFAULT_DURATION_S);
         Ok(Workload::Applications(Applications {
             applications: tables.iter().enumerate().map(application).collect::<Result<_>>()?,
             duration: Picos::from_micros(duration_s * MICROS_PER_SECOND),
@@ -112,7 +112,7 @@ impl ScenarioFile {
             return Err(text.reject(Violation::new("application", tables.len(), expected)));
         }
         let mut checker = Checker::default();
-        checker.within("duration_s", self.duration_s, [1e-3, MOST_DURATION_S]);
+        checker.within("duration_s", self.duration_s, [1e-3, MAX_DURATION_S]);
         checker.each("application", tables, ApplicationTable::check);
         for (index, table) in repeated(tables, |table| &table.name) {
             let key = format!("application[{index}].name");
@@ -134,7 +134,7 @@ impl ApplicationTable {
         }
         checker.table("arrivals", |checker| self.arrivals.check(checker));
         checker.optional("frames", self.frames.as_ref(), Frames::check);
-        checker.within("deadline_ms", self.deadline_ms, [SHORTEST_DEADLINE_MS, MILLIS_PER_DAY]);
+        checker.within("deadline_ms", self.deadline_ms, [MIN_DEADLINE_MS, MILLIS_PER_DAY]);
         if let Some(depth) = self.queue_depth {
             checker.count("queue_depth", depth, MAX_QUEUE_DEPTH as u32);
         }

@@ -12,10 +12,10 @@ use crate::workload::{
 };
 
 /// Maximum number of turns of a conversation.
-const MOST_TURNS: usize = 1_000;
+const MAX_TURNS: usize = 1_000;
 
 /// Maximum number of generated tokens per turn: each is simulated.
-const MOST_GENERATED: u32 = 1 << 20;
+const MAX_GENERATED_TOKENS: u32 = 1 << 20;
 
 /// Default number of prompt tokens: those of `HeteroInfer`'s evaluation of decoding.
 const PROMPT_TOKENS: u32 = 256;
@@ -106,8 +106,8 @@ impl LanguageTable {
             }
             Some(turns) => turns.clone(),
         };
-        if turns.is_empty() || turns.len() > MOST_TURNS {
-            let expected = format!("1 to {MOST_TURNS} turns");
+        if turns.is_empty() || turns.len() > MAX_TURNS {
+            let expected = format!("1 to {MAX_TURNS} turns");
             return Err(text.reject(Violation::new(of_turns, turns.len(), expected)));
         }
         for (index, turn) in turns.iter().enumerate() {
@@ -118,8 +118,12 @@ impl LanguageTable {
             if !(1..=MAX_DIMENSION).contains(&turn.prompt_tokens) {
                 return reject("prompt_tokens", turn.prompt_tokens, format!("1 to {MAX_DIMENSION}"));
             }
-            if turn.generated_tokens > MOST_GENERATED {
-                return reject("generated_tokens", turn.generated_tokens, format!("0 to {MOST_GENERATED}"));
+            if turn.generated_tokens > MAX_GENERATED_TOKENS {
+                return reject(
+                    "generated_tokens",
+                    turn.generated_tokens,
+                    format!("0 to {MAX_GENERATED_TOKENS}"),
+                );
             }
         }
         Ok(turns)

@@ -99,7 +99,7 @@ impl<'a> Builder<'a> {
             return Ok(Residence { holders, ready, bytes, on_gpu, pieces, apart: Some((chain, parts)) });
         }
         let after = self.parts_onto_host(stage, &parts, pieces);
-        let ready = self.join(stage, self.lacking(stage), self.uses_npu(stage), after)?;
+        let ready = self.join(stage, self.missing_bytes(stage), self.uses_npu(stage), after)?;
         Ok(Residence { holders: self.joined(stage), ready, bytes, on_gpu, pieces, apart: None })
     }
 
@@ -266,7 +266,7 @@ impl<'a> Builder<'a> {
             let Some((_, parts)) = self.residences[stage].apart.take() else { continue };
             let pieces = self.residences[stage].pieces;
             after.extend(self.parts_onto_host(stage, &parts, pieces));
-            missing += self.lacking(stage);
+            missing += self.missing_bytes(stage);
             with_npu |= self.uses_npu(stage);
         }
         let ready = self.join(last, missing, with_npu, after)?;
@@ -306,7 +306,7 @@ impl<'a> Builder<'a> {
 
     /// Bytes that the processors of a cut stage lack. If the NPU computed a part, every
     /// processor gets the whole result.
-    fn lacking(&self, stage: usize) -> Bytes {
+    fn missing_bytes(&self, stage: usize) -> Bytes {
         if self.uses_npu(stage) {
             return result_bytes(&self.stages[stage].layer);
         }

@@ -29,10 +29,10 @@ use crate::workload::Stage;
 
 /// Default queue depth: the number of commands that the Adreno driver keeps in the ring buffer
 /// (`_dispatcher_inflight` of the KGSL kernel driver).
-pub const USUAL_QUEUE_DEPTH: u32 = 15;
+pub const DEFAULT_QUEUE_DEPTH: u32 = 15;
 
 /// Maximum number of commands of all requests in a run: about half a minute of simulation.
-const MOST_COMMANDS: u64 = 100_000_000;
+const MAX_COMMANDS: u64 = 100_000_000;
 
 /// Maximum number of applications: each may need a processor of its own for its background traffic.
 pub const MAX_APPLICATIONS: usize = MAX_PROCESSORS - ProcessorKind::ALL.len();
@@ -187,8 +187,8 @@ impl<'a> ApplicationSimulator<'a> {
         let Self { capacity, engine, program, .. } = self;
         program.clear();
         let commands = loads.iter().map(Load::commands).sum();
-        if commands > MOST_COMMANDS {
-            return Err(SimulateError::TooManyCommands { commands, most: MOST_COMMANDS });
+        if commands > MAX_COMMANDS {
+            return Err(SimulateError::TooManyCommands { commands, most: MAX_COMMANDS });
         }
         let mut streams = Vec::with_capacity(loads.len());
         for load in loads {
@@ -200,7 +200,7 @@ impl<'a> ApplicationSimulator<'a> {
             if let Some(traffic) = load.request.traffic.filter(|traffic| traffic.bytes > Bytes::ZERO) {
                 program.next_application();
                 let id = program.task(ProcessorId(ProcessorKind::ALL.len() as u8 + place), 1, [traffic]);
-                program.moves_as(id, ClientId(ProcessorKind::Cpu as u8));
+                program.set_client(id, ClientId(ProcessorKind::Cpu as u8));
                 streams
                     .push(RequestStream { backpressure: Backpressure::BlockProducer, ..load.stream.clone() });
             }

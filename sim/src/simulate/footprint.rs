@@ -79,14 +79,14 @@ pub(super) fn footprint(device: &Profile, stages: &[Stage], plan: &Plan, lowered
     };
     Footprint {
         weights_bytes: stages.iter().map(Stage::own_weights).sum(),
-        activations_bytes: most_alive(stages, plan, &results),
+        activations_bytes: peak_live(stages, plan, &results),
         extra_weights_bytes: stages
             .iter()
             .zip(&lowered.computed)
             .filter(twice)
             .map(|(stage, _)| stage.own_weights())
             .sum(),
-        extra_activations_bytes: most_alive(stages, plan, &seconds),
+        extra_activations_bytes: peak_live(stages, plan, &seconds),
     }
 }
 
@@ -98,7 +98,7 @@ fn copies(device: &Profile, plan: &Plan) -> bool {
 
 /// Peak of live results; `bytes` has the size of each stage's result. A result is live from its
 /// computation until its last reader has ended.
-fn most_alive(stages: &[Stage], plan: &Plan, bytes: &[Bytes]) -> Bytes {
+fn peak_live(stages: &[Stage], plan: &Plan, bytes: &[Bytes]) -> Bytes {
     let mut ends = vec![stages.len(); stages.len()];
     for (position, reader) in plan.in_order().enumerate() {
         stages[reader].inputs.iter().for_each(|&input| ends[input] = position);

@@ -91,7 +91,7 @@ impl GenerationPlan {
     /// Whether only one of prefill and decode runs in graphs of whole steps, so that each phase needs the
     /// weights in a layout of its own.
     pub fn keeps_weights_twice(&self) -> bool {
-        let is_compiled = |step| self.graphs_of(step).are_of_steps();
+        let is_compiled = |step| self.graphs_of(step).hold_whole_steps();
         self.prefill.iter().any(|step| is_compiled(step) != is_compiled(&self.decode))
     }
 
@@ -260,7 +260,7 @@ impl<'a> GenerationRun<'a> {
         let steps = self.task.turns[turn].generated_tokens;
         let graphs = self.plan.graphs_of(&self.plan.decode);
         let rearranging = self.rearranging(self.task.turns[turn].prompt_tokens);
-        if graphs.are_of_steps() {
+        if graphs.hold_whole_steps() {
             return self.steps(graphs.decode_steps(self.task, turn), &self.plan.decode, rearranging);
         }
         let [first, last] = [0, steps - 1].map(|token| graphs.decode_step(self.task, turn, token));
@@ -282,7 +282,7 @@ impl<'a> GenerationRun<'a> {
     fn token_latencies(&mut self, turn: usize, steps: u32, begin: Picos) -> Result<Vec<Picos>> {
         let graphs = self.plan.graphs_of(&self.plan.decode);
         let first = graphs.decode_step(self.task, turn, 0);
-        if graphs.are_of_steps() {
+        if graphs.hold_whole_steps() {
             let mut latencies = Vec::with_capacity(steps as usize);
             for (step, times) in graphs.decode_steps(self.task, turn) {
                 let latency = self.step(step, &self.plan.decode)?.latency;
@@ -290,7 +290,7 @@ impl<'a> GenerationRun<'a> {
             }
             return Ok(latencies);
         }
-        let by = self.over_context_by(first);
+        let by = self.context_processor(first);
         let of_first = by.map_or(Ok(Picos::ZERO), |by| self.over_context(first, by))?;
         let latency = |token| {
             let step = graphs.decode_step(self.task, turn, token);
@@ -303,7 +303,7 @@ impl<'a> GenerationRun<'a> {
 
     /// The processor that computes all operators over the context; `None` where several do, or where an NPU
     /// pads them to static graphs.
-    fn over_context_by(&self, step: TokenStep) -> Option<Processor> {
+    fn context_processor(&self, step: TokenStep) -> Option<Processor> {
         let stages = self.task.model.layer_stages(step, self.task.data_type());
         let operators = self.task.model.over_context(step);
         let over_context = stages

@@ -14,7 +14,7 @@ use crate::units::{Bytes, Picos};
 
 /// Copies per operator that a GPU with its own memory computes for the host: one of its
 /// inputs, one of its result.
-const COPIES_OF_AN_OPERATOR: u32 = 2;
+const COPIES_PER_OPERATOR: u32 = 2;
 
 /// What a measured time covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -51,10 +51,10 @@ impl<'a> Host<'a> {
     /// The host path of operators timed by the host's clock: from the call until the host
     /// learns of their end. For a GPU with its own memory, the host queues the copies as
     /// well before it computes.
-    pub(super) fn from_the_call(device: &'a Profile) -> Self {
+    pub(super) fn timed_by_host(device: &'a Profile) -> Self {
         let gpu = device.gpu.as_ref();
         let memory = gpu.and_then(|gpu| gpu.memory.as_ref());
-        let copies = memory.map_or(Picos::ZERO, |memory| memory.link.queueing(COPIES_OF_AN_OPERATOR));
+        let copies = memory.map_or(Picos::ZERO, |memory| memory.link.queueing(COPIES_PER_OPERATOR));
         Self { path: gpu.and_then(|gpu| gpu.host.as_ref()), whole: true, launches_alone: true, copies }
     }
 

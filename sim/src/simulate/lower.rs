@@ -84,7 +84,7 @@ impl PricedCommand {
         let streams = self.detail.as_ref().map_or(1, Detail::streams);
         let id = program.task(self.processor().id(), streams, work);
         if let Some(client) = self.client {
-            program.moves_as(id, client);
+            program.set_client(id, client);
         }
         if !self.computes() {
             program.on_host(id);
@@ -175,8 +175,8 @@ impl Pricing<'_, '_> {
             What::HandOver { missing, from, .. } => {
                 let with_gpu = by == Processor::Gpu || from.is_only(ProcessorKind::Gpu);
                 let delay = hand_over_delay(device, mechanism, missing, with_gpu);
-                let goes_on = by == Processor::Gpu && from.is_only(ProcessorKind::Npu);
-                if goes_on { delay + again() } else { delay }
+                let continues_on_gpu = by == Processor::Gpu && from.is_only(ProcessorKind::Npu);
+                if continues_on_gpu { delay + again() } else { delay }
             }
             What::Join { missing, with_npu } => {
                 let delay = join_delay(device, mechanism, missing);

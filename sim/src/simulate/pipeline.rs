@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn dispatching_is_seen_only_where_it_outlasts_the_processors() {
+    fn dispatching_matters_only_where_it_takes_longer_than_the_processors() {
         let profile = Profile::load("pixel4").unwrap();
         let (stages, plan) = plan(&profile, 0);
         let period = |dispatch_us: f64| {

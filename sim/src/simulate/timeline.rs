@@ -25,7 +25,7 @@ const MAX_STEPS_SHOWN: u32 = 64;
 /// As [`Simulator::run`].
 pub fn timeline(simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) -> Result<Timeline> {
     let lowered = Lowered::new(stages, plan, simulator)?;
-    let keeps_flows = lowered.tasks.len() <= MOST_TASKS_WITH_FLOWS;
+    let keeps_flows = lowered.tasks.len() <= MAX_TASKS_WITH_FLOWS;
     let mut recorder = Recorder { keeps_flows, ..Recorder::default() };
     let end = simulator.execute(&lowered, &[], &mut recorder)?;
     let mut drawing = Drawing::new(simulator.device);
@@ -43,7 +43,7 @@ pub fn timeline(simulator: &mut Simulator<'_>, stages: &[Stage], plan: &Plan) ->
 
 /// Maximum number of tasks in a run for which the bandwidth of each processor is shown.
 /// With more, the steps would be thinner than a pixel.
-const MOST_TASKS_WITH_FLOWS: usize = 10_000;
+const MAX_TASKS_WITH_FLOWS: usize = 10_000;
 
 pub(super) struct Drawing<'a> {
     device: &'a Profile,

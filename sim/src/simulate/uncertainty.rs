@@ -28,12 +28,12 @@ const SEED: u64 = 1;
 const STAGE_BITS: u32 = 32;
 
 /// Streams of a draw: one per processor, then these, then those of its operators.
-const MEETINGS: u64 = ProcessorKind::ALL.len() as u64;
-const CUTS: u64 = MEETINGS + 1;
-const FIRST_OPERATOR: u64 = CUTS + 1;
+const SYNCHRONISATION_STREAM: u64 = ProcessorKind::ALL.len() as u64;
+const CUT_STREAM: u64 = SYNCHRONISATION_STREAM + 1;
+const FIRST_OPERATOR_STREAM: u64 = CUT_STREAM + 1;
 
 /// Mean absolute error of hand-overs and joins, in percent. Assumed: they are measured on few phones.
-const MEETING_PERCENT: f64 = 20.0;
+const SYNCHRONISATION_PERCENT: f64 = 20.0;
 
 /// One-sided 95 % quantile of the standard normal distribution.
 const NORMAL_95_ONE_SIDED: f64 = 1.644_853_626_951_472;
@@ -62,7 +62,7 @@ pub(crate) struct Deviation {
     /// Computing, by [`ProcessorKind`].
     pub(crate) computing: [f64; 3],
     /// Hand-overs and joins.
-    pub(crate) meeting: f64,
+    pub(crate) synchronisation: f64,
     /// Additional factor on parts of cut operators.
     cut: f64,
     /// Factor on everything in a network that several processors share.
@@ -110,15 +110,15 @@ impl Errors {
             Some(Basis::Assumed | Basis::NotKnown) | None => [35.0; 2],
         };
         let [cpu, gpu, npu] = ProcessorKind::ALL.map(of_kind);
-        let beyond_parts = |of| groups.iter().find(|group| group.name == of).map(beyond_parts);
-        let [cut_bias_percent, cut_percent] = beyond_parts(ErrorGroup::Cuts).unwrap_or([0.0; 2]);
+        let bias_and_error = |of| groups.iter().find(|group| group.name == of).map(bias_and_error);
+        let [cut_bias_percent, cut_percent] = bias_and_error(ErrorGroup::Cuts).unwrap_or([0.0; 2]);
         Self {
             common_percent: [cpu[0], gpu[0], npu[0]],
             operator_percent: [cpu[1], gpu[1], npu[1]],
-            meeting_percent: MEETING_PERCENT,
+            meeting_percent: SYNCHRONISATION_PERCENT,
             cut_bias_percent,
             cut_percent,
-            plan_percent: beyond_parts(ErrorGroup::Plans),
+            plan_percent: bias_and_error(ErrorGroup::Plans),
         }
     }
 
@@ -128,7 +128,7 @@ impl Errors {
     pub fn of_language(device: &Profile, known: &[Known], (format, part): (&str, AnswerPart)) -> Self {
         let mut errors = Self::of(device, known);
         if let [Known { processor: kind, basis: Basis::Measured | Basis::Transferred, .. }] = known
-            && let Some(percent) = stated_of_language(device, *kind, (format, part))
+            && let Some(percent) = stated_language_error(device, *kind, (format, part))
         {
             errors.common_percent[*kind as usize] = percent;
             errors.operator_percent[*kind as usize] = 0.0;
@@ -154,23 +154,28 @@ impl Errors {
         let factor = |stream, percent| factor(normal(draw, stream) * percent);
         let computing =
             ProcessorKind::ALL.map(|kind| factor(kind as u64, self.common_percent[kind as usize]));
-        let beyond = |[bias, percent]: [f64; 2]| (1.0 + bias / 100.0) * factor(CUTS, percent);
+        let beyond = |[bias, percent]: [f64; 2]| (1.0 + bias / 100.0) * factor(CUT_STREAM, percent);
         let cut = beyond([self.cut_bias_percent, self.cut_percent]);
         let plan = self.plan_percent.map_or(1.0, beyond);
-        Deviation { computing, meeting: factor(MEETINGS, self.meeting_percent), cut, plan }
+        Deviation {
+            computing,
+            synchronisation: factor(SYNCHRONISATION_STREAM, self.meeting_percent),
+            cut,
+            plan,
+        }
     }
 
     /// The additional factor of a task's operator in one draw.
     fn of_operator(&self, task: &PricedCommand, draw: u64) -> f64 {
         let kind = task.processor();
-        let stream = FIRST_OPERATOR + (task.stage * ProcessorKind::ALL.len() + kind as usize) as u64;
+        let stream = FIRST_OPERATOR_STREAM + (task.stage * ProcessorKind::ALL.len() + kind as usize) as u64;
         factor(normal(draw, stream) * self.operator_percent[kind as usize])
     }
 }
 
 impl Deviation {
     /// A profile without errors.
-    pub(crate) const NONE: Self = Self { computing: [1.0; 3], meeting: 1.0, cut: 1.0, plan: 1.0 };
+    pub(crate) const NONE: Self = Self { computing: [1.0; 3], synchronisation: 1.0, cut: 1.0, plan: 1.0 };
 
     /// The factor on a task's time.
     fn of(&self, task: &PricedCommand) -> f64 {
@@ -179,7 +184,7 @@ impl Deviation {
                 self.computing[task.processor() as usize]
             }
             What::Compute { .. } => self.computing[task.processor() as usize] * self.cut,
-            What::HandOver { .. } | What::Join { .. } => self.meeting,
+            What::HandOver { .. } | What::Join { .. } => self.synchronisation,
             What::Submit | What::ReadBack => self.computing[ProcessorKind::Gpu as usize],
             What::Move { .. } => 1.0,
         };
@@ -189,7 +194,7 @@ impl Deviation {
 
 /// From the stated errors of predictions of shared work: how much longer than predicted it takes (bias), and the
 /// mean absolute error around that, both in percent.
-fn beyond_parts(group: &Group) -> [f64; 2] {
+fn bias_and_error(group: &Group) -> [f64; 2] {
     let bias_percent = 100.0 * ((1.0 + group.bias_percent / 100.0).recip() - 1.0);
     let beyond = (group.p95_ape_percent - group.bias_percent.abs()).max(0.0);
     [bias_percent, beyond / NORMAL_95_ONE_SIDED * MEAN_ABSOLUTE_DEVIATION]
@@ -261,7 +266,7 @@ impl Serialize for Drawn {
 
 /// The mean error that a profile states for a time of language models in `format` on a processor; `None` where
 /// it states none.
-pub(crate) fn stated_of_language(
+pub(crate) fn stated_language_error(
     device: &Profile,
     kind: ProcessorKind,
     (format, part): (&str, AnswerPart),
@@ -329,7 +334,7 @@ mod tests {
         assert_eq!(latency(&simulator, (&stages, &cut), Deviation::NONE), Ok(nominal));
         let none = latencies(&simulator, (&stages, &cut, None), &Errors::common(0.0), 0..3).unwrap();
         assert_eq!(none, vec![nominal; 3]);
-        let twice = Deviation { computing: [2.0; 3], meeting: 2.0, ..Deviation::NONE };
+        let twice = Deviation { computing: [2.0; 3], synchronisation: 2.0, ..Deviation::NONE };
         let longer = latency(&simulator, (&stages, &cut), twice).unwrap();
         let ratio = longer.0 as f64 / nominal.0 as f64;
         assert!((1.9..=2.0 + 1e-6).contains(&ratio), "{ratio}: contention alone does not double");

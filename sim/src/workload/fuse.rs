@@ -92,7 +92,7 @@ impl Fusion {
         self.stages.push(Stage {
             name: node.name.clone(),
             layer: Layer::new(node.operator.clone(), node.data_type.unwrap_or(graph.data_type())),
-            inputs: node.inputs.iter().filter_map(|&source| self.stage_behind(source)).collect(),
+            inputs: node.inputs.iter().filter_map(|&source| self.producing_stage(source)).collect(),
             input_count: node.inputs.len(),
             nodes: Vec::new(),
             shares_weights: node.shares_weights,
@@ -101,7 +101,7 @@ impl Fusion {
     }
 
     /// The stage that computes `source`; `None` for a graph input.
-    fn stage_behind(&self, source: Source) -> Option<usize> {
+    fn producing_stage(&self, source: Source) -> Option<usize> {
         match source {
             Source::Input(_) => None,
             Source::Node(id) => Some(self.stage_of[id.index()]),
@@ -111,7 +111,7 @@ impl Fusion {
     /// The stage that computes `source`, if nothing else reads that result.
     fn sole_producer(&self, source: Source) -> Option<usize> {
         match source {
-            Source::Node(id) if self.reads[id.index()] == 1 => self.stage_behind(source),
+            Source::Node(id) if self.reads[id.index()] == 1 => self.producing_stage(source),
             Source::Node(_) | Source::Input(_) => None,
         }
     }
@@ -132,12 +132,12 @@ impl Fusion {
         // Of two operands with the same extent, the one written last; graph inputs come first.
         let position = usize::from(same_extent && node.inputs[1] > node.inputs[0]);
         let stage = self.sole_producer(node.inputs[position])?;
-        let other = node.inputs.get(1 - position).map(|&source| self.stage_behind(source));
+        let other = node.inputs.get(1 - position).map(|&source| self.producing_stage(source));
         let ready = other.flatten().is_none_or(|other| other < stage);
         let host = &mut self.stages[stage];
-        let is_alike = node.data_type.is_none_or(|own| own == host.layer.data_type);
+        let has_same_type = node.data_type.is_none_or(|own| own == host.layer.data_type);
         if !ready
-            || !is_alike
+            || !has_same_type
             || !host.layer.operator.takes_functions()
             || !host.layer.linked.push(elementwise.function)
         {

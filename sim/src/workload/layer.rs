@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_epilogue_takes_no_more() {
+    fn a_full_epilogue_rejects_further_functions() {
         let mut linked: Linked = std::iter::repeat_n(Function::Relu, MAX_LINKED).collect();
         assert!(!linked.push(Function::Add));
         assert_eq!(linked.functions().len(), MAX_LINKED);

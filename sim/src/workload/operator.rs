@@ -8,12 +8,12 @@
 //! Invariant: every operator is self-contained plain data; after [`Definition::check`]
 //! succeeded, no other method overflows or divides by zero.
 
-mod answers;
 mod bounds;
 mod concat;
 mod conv2d;
 mod definition;
 mod depthwise_conv2d;
+mod derived;
 mod elementwise;
 mod embedding;
 mod error;

@@ -80,7 +80,7 @@ fn one_token_on_both_moves_three_quarters_of_the_weights_through_the_gpu() {
 }
 
 #[test]
-fn a_control_plane_that_does_not_know_the_wait_pays_the_dispatch() {
+fn only_a_mechanism_with_a_known_wait_hides_the_dispatch() {
     let stage = product(1, 4096, 28672);
     let halves = split([1, 7168], [0, 21504], GraphCover::Padded);
     let [known, unknown] = [Mechanism::SleepThenPoll, Mechanism::SvmPolling]

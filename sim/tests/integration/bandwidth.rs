@@ -21,7 +21,7 @@ fn at(counter: &Counter, time: Picos) -> f64 {
 }
 
 #[test]
-fn what_the_processors_move_adds_up() {
+fn bandwidths_of_all_processors_add_up() {
     let split = |device: &Profile| {
         let cores = CoreSet::fastest(&device.cpu, 2).unwrap();
         Placement::cpu_and_gpu(Axis::Channels, cores, [512, 3584])
@@ -42,7 +42,7 @@ fn a_processor_alone_has_no_curve_of_its_own() {
 }
 
 #[test]
-fn the_peak_alone_bounds_a_processor_without_company() {
+fn a_single_processor_is_bounded_only_by_the_peak() {
     let device = Profile::load("pixel4").unwrap();
     let operator = Linear { rows: 1, input_features: 4096, output_features: 4096, bias: false };
     let stages = [Stage::single("fc".to_owned(), Layer::new(Operator::Linear(operator), DataType::F32))];

@@ -92,7 +92,7 @@ fn a_residual_network_and_one_that_concatenates_can_be_chained_as_one() {
 }
 
 #[test]
-fn operators_that_would_have_to_exchange_something_are_no_chain() {
+fn operators_that_must_exchange_results_form_no_chain() {
     let device = device();
     let stages = named("vgg16");
     let mut plan = halves(&device, &stages, true, Mechanism::SvmPolling);

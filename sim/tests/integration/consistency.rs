@@ -80,7 +80,7 @@ fn whole_placements(device: &Profile) -> Vec<(Placement, Processor)> {
 }
 
 #[test]
-fn alone_a_layer_takes_what_its_kernel_model_says_to_the_picosecond() {
+fn a_single_layer_takes_exactly_the_time_of_its_kernel_model() {
     let mut compared = 0;
     for device in devices() {
         for library in [Library::Xnnpack, Library::Ruy] {
@@ -164,7 +164,7 @@ fn is_memory_idle(device: &Profile, parts: &[coexec_sim::kernel::Phases]) -> boo
 }
 
 #[test]
-fn with_memory_to_spare_a_cut_operator_takes_its_join_and_its_longer_part() {
+fn without_contention_a_cut_operator_takes_its_longer_part_and_its_join() {
     let (mut free, mut contended) = (0, 0);
     for device in devices() {
         let mut simulator = Simulator::new(&device, Library::Xnnpack);
@@ -276,7 +276,7 @@ fn a_finer_grid_never_makes_one_operator_slower() {
 }
 
 #[test]
-fn who_saves_energy_never_spends_more_than_who_saves_time() {
+fn the_plan_of_least_energy_never_spends_more_than_the_fastest() {
     for device in devices() {
         let mut simulator = Simulator::new(&device, Library::Xnnpack);
         for name in ["vit-b32-mlp", "resnet18", "mobilenet-v2", "vit-b32", "codl-posenet", "efficientnet-b2"]
@@ -318,7 +318,7 @@ fn a_chain_planned_as_one_is_never_slower_than_its_operators_planned_alone() {
 }
 
 #[test]
-fn a_processor_that_does_nothing_idles_all_the_while() {
+fn an_unused_processor_idles_for_the_whole_run() {
     for device in devices() {
         let stages = named("vit-b32-mlp");
         let prediction =
@@ -433,7 +433,7 @@ proptest! {
     }
 
     #[test]
-    fn any_plan_takes_at_least_its_longest_processor_and_at_most_everything_in_a_row(
+    fn latency_is_between_the_busiest_processor_and_the_sum_of_all_work(
         device in 0..3_usize,
         mechanism in proptest::sample::select(Mechanism::ALL),
         choices in proptest::collection::vec(any::<[Index; 3]>(), 64),

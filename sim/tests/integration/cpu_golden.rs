@@ -115,7 +115,7 @@ fn block_maps_and_thread_counts_are_ruys() {
 }
 
 #[test]
-fn networks_take_as_long_as_the_fitted_model_says() {
+fn network_times_equal_those_of_the_fitted_model() {
     let networks: Vec<Vec<&str>> = rows(include_str!("../golden/cpu_networks.csv")).collect();
     let devices = ["pixel4", "s10", "mi8se"].map(|device| (device, cpu(device)));
     let mut worst = 0.0_f64;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of `sim/src`: each may use itself and those above it.
-const ROOMS: [&str; 14] = [
+const MODULES: [&str; 14] = [
     "units",
     "statistics",
     "timeline",
@@ -64,7 +64,7 @@ fn production(source: &str) -> String {
 }
 
 /// The modules that code names after `crate::`, in braces or not.
-fn rooms_named(code: &str) -> BTreeSet<String> {
+fn referenced_modules(code: &str) -> BTreeSet<String> {
     let mut named = BTreeSet::new();
     let first_word = |text: &str| -> String {
         let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(text.len());
@@ -100,20 +100,20 @@ fn rooms_named(code: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_room_uses_only_rooms_above_it() {
+fn every_module_uses_only_modules_above_it() {
     let source = project().join("sim/src");
     let mut files = Vec::new();
     rust_files(&source, &mut files);
-    let place = |room: &str| ROOMS.iter().position(|known| *known == room);
+    let place = |module: &str| MODULES.iter().position(|known| *known == module);
     let mut uses = 0;
     for file in files.iter().filter(|file| file.file_name().is_some_and(|name| name != "tests.rs")) {
         let relative = file.strip_prefix(&source).unwrap();
-        let room = relative.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
-        let own = place(room).unwrap_or_else(|| panic!("{room} is missing in the order of modules"));
-        for used in rooms_named(&production(&fs::read_to_string(file).unwrap())) {
+        let module = relative.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
+        let own = place(module).unwrap_or_else(|| panic!("{module} is missing in the order of modules"));
+        for used in referenced_modules(&production(&fs::read_to_string(file).unwrap())) {
             let Some(other) = place(&used) else { continue };
             uses += 1;
-            assert!(other <= own, "{}: {room} uses {used}, which is below it", relative.display());
+            assert!(other <= own, "{}: {module} uses {used}, which is below it", relative.display());
         }
     }
     // If almost nothing is found, the search is broken.
@@ -121,10 +121,10 @@ fn every_room_uses_only_rooms_above_it() {
 }
 
 #[test]
-fn rooms_are_found_behind_a_path_and_in_braces() {
+fn modules_are_found_in_paths_and_in_braces() {
     let code =
         "use crate::{units::Picos, plan::{Plan, shares}};\nlet x = crate::device::cpu();\nmy_crate::engine";
-    let found: Vec<String> = rooms_named(code).into_iter().collect();
+    let found: Vec<String> = referenced_modules(code).into_iter().collect();
     assert_eq!(found, ["device", "plan", "units"]);
 }
 

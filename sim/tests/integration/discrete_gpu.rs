@@ -103,7 +103,7 @@ fn crossed(prediction: &Prediction) -> Transfers {
 }
 
 #[test]
-fn behind_an_infinitely_fast_link_equal_memory_is_the_integrated_gpu_alone() {
+fn with_an_infinitely_fast_link_a_discrete_gpu_alone_equals_the_integrated_one() {
     let integrated = integrated();
     let bandwidth = integrated.memory.peak_bandwidth_gbps.value;
     let endless = with_memory(own_memory(bandwidth, link(0.0, INFINITE_GBPS, INFINITE_GBPS)));
@@ -223,7 +223,7 @@ fn a_part_of_the_channels_crosses_row_by_row() {
 }
 
 #[test]
-fn a_search_finds_what_simulating_its_plan_takes() {
+fn a_search_predicts_the_simulated_time_of_its_plan() {
     let device = with_costly_rows();
     let mut simulator = Simulator::new(&device, Library::Xnnpack);
     for stage in [linear("tiny", 16, 256, 256), linear("large", 512, 2048, 2048)] {

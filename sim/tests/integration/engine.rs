@@ -57,7 +57,7 @@ fn capacity_of(curve: &[f64]) -> Capacity {
 }
 
 /// The capacity `curve` with [`INTERFERENCE`].
-fn disturbed(curve: &[f64]) -> Capacity {
+fn with_interference(curve: &[f64]) -> Capacity {
     let rate = |share: f64| BytesPerSecond(share * curve[0] * PICOS_PER_SECOND);
     (0..).zip(INTERFERENCE).fold(
         capacity_of(curve),
@@ -232,7 +232,7 @@ fn specs(share: f64) -> impl Strategy<Value = Vec<Spec>> {
 
 proptest! {
     #[test]
-    fn tasks_finish_when_the_slow_reference_says(specs in specs(1.0)) {
+    fn finish_times_equal_the_reference(specs in specs(1.0)) {
         let finish = run(&specs, &capacity_of(&CURVE));
         for (task, (fast, slow)) in finish.iter().zip(reference(&specs, &CURVE, &[])).enumerate() {
             let error = (fast.0 as f64 - slow).abs();
@@ -241,7 +241,7 @@ proptest! {
     }
 
     #[test]
-    fn tasks_finish_so_whatever_the_curve(specs in specs(1.0), curve in curve()) {
+    fn finish_times_equal_the_reference_for_any_capacity_curve(specs in specs(1.0), curve in curve()) {
         let finish = run(&specs, &capacity_of(&curve));
         for (task, (fast, slow)) in finish.iter().zip(reference(&specs, &curve, &[])).enumerate() {
             let error = (fast.0 as f64 - slow).abs();
@@ -250,8 +250,8 @@ proptest! {
     }
 
     #[test]
-    fn disturbed_tasks_finish_when_the_slow_reference_says(specs in specs(1.0)) {
-        let finish = run(&specs, &disturbed(&CURVE));
+    fn finish_times_with_interference_equal_the_reference(specs in specs(1.0)) {
+        let finish = run(&specs, &with_interference(&CURVE));
         for (task, (fast, slow)) in finish.iter().zip(reference(&specs, &CURVE, &INTERFERENCE)).enumerate() {
             let error = (fast.0 as f64 - slow).abs();
             prop_assert!(error <= 1e-6 * slow + 1.0, "task {task}: {fast:?}, reference {slow}");
@@ -259,7 +259,7 @@ proptest! {
     }
 
     #[test]
-    fn without_contention_a_task_finishes_to_the_picosecond(specs in specs(0.2)) {
+    fn finish_times_without_contention_are_exact(specs in specs(0.2)) {
         let ample = capacity_of(&[CURVE[0]]);
         prop_assert_eq!(run(&specs, &ample), uncontended(&specs));
     }
@@ -271,13 +271,13 @@ proptest! {
         let spec = Spec { processor: Some(0), streams, phases, after: Vec::new() };
         let specs = vec![spec; 3];
         prop_assert_eq!(run(&specs, &capacity_of(&CURVE)), uncontended(&specs));
-        prop_assert_eq!(run(&specs, &disturbed(&CURVE)), uncontended(&specs));
+        prop_assert_eq!(run(&specs, &with_interference(&CURVE)), uncontended(&specs));
     }
 
     #[test]
-    fn a_run_outlasts_the_critical_path_and_the_traffic(specs in specs(1.0)) {
+    fn a_run_is_no_shorter_than_its_critical_path_and_its_traffic(specs in specs(1.0)) {
         let bytes: u64 = specs.iter().flat_map(|spec| &spec.phases).map(|(_, bytes)| bytes).sum();
-        for capacity in [capacity_of(&CURVE), disturbed(&CURVE)] {
+        for capacity in [capacity_of(&CURVE), with_interference(&CURVE)] {
             let makespan = run(&specs, &capacity).into_iter().max().unwrap_or_default();
             // A flow may end a picosecond early, and there are at most 42.
             prop_assert!(makespan + Picos(42) >= uncontended(&specs).into_iter().max().unwrap_or_default());
@@ -286,8 +286,8 @@ proptest! {
     }
 
     #[test]
-    fn the_memory_moves_every_byte_and_never_too_many_at_once(
-        specs in specs(1.0), capacity in prop_oneof![Just(capacity_of(&CURVE)), Just(disturbed(&CURVE))]
+    fn every_byte_is_moved_within_the_memory_s_capacity(
+        specs in specs(1.0), capacity in prop_oneof![Just(capacity_of(&CURVE)), Just(with_interference(&CURVE))]
     ) {
         let mut recorder = Recorder::default();
         let end = Engine::default().run(&program_of(&specs), &capacity, &mut recorder);
@@ -302,10 +302,10 @@ proptest! {
     }
 
     #[test]
-    fn how_processors_interleave_in_the_program_changes_no_bit(
+    fn results_do_not_depend_on_how_the_program_interleaves_processors(
         queues in prop::collection::vec(prop::collection::vec(task_spec(1.0), 1..4), 4),
         order in Just((0..4).flat_map(|queue| [queue; 3]).collect::<Vec<usize>>()).prop_shuffle(),
-        curve in prop_oneof![Just(capacity_of(&CURVE)), Just(disturbed(&CURVE))],
+        curve in prop_oneof![Just(capacity_of(&CURVE)), Just(with_interference(&CURVE))],
     ) {
         let finish_by_queue = |order: &[usize]| {
             let mut taken = [0; 4];
@@ -327,7 +327,7 @@ proptest! {
     }
 
     #[test]
-    fn a_trace_and_earlier_runs_change_nothing(first in specs(1.0), second in specs(1.0)) {
+    fn results_do_not_depend_on_tracing_or_earlier_runs(first in specs(1.0), second in specs(1.0)) {
         let capacity = capacity_of(&CURVE);
         let mut engine = Engine::default();
         engine.run(&program_of(&first), &capacity, &mut NoTrace);
@@ -365,7 +365,7 @@ fn a_long_chain_of_empty_tasks_needs_no_stack() {
 /// Two processors that alone stream 30 of 40 GB/s for 100 us share 36 GB/s: each
 /// runs at 18/30 of its speed, so both end after 500/3 us.
 #[test]
-fn two_processors_slow_each_other_as_the_curve_says() {
+fn two_processors_slow_down_according_to_the_capacity_curve() {
     let spec = |processor| Spec {
         processor: Some(processor),
         streams: 1,
@@ -379,20 +379,20 @@ fn two_processors_slow_each_other_as_the_curve_says() {
 /// Each demands 30 of 40 GB/s, past the saturation of processor 0's curve and halfway along
 /// processor 1's: they keep 12 and 30 of their 30 GB/s.
 #[test]
-fn a_disturbed_processor_keeps_what_its_curve_says() {
+fn interference_reduces_a_rate_according_to_its_curve() {
     let spec = |processor| Spec {
         processor: Some(processor),
         streams: 1,
         phases: vec![(100_000_000, 3_000_000)],
         after: Vec::new(),
     };
-    let finish = run(&[spec(0), spec(1)], &disturbed(&[0.04, 0.06]));
+    let finish = run(&[spec(0), spec(1)], &with_interference(&[0.04, 0.06]));
     // 12 GB/s until the other ends after 100 us, then the remaining 1.8 MB at 30 GB/s.
     assert_eq!(finish, [Picos(160_000_000), Picos(100_000_000)]);
 }
 
 #[test]
-fn the_memory_is_shared_once_a_time_however_much_changes_then() {
+fn bandwidth_is_shared_once_per_point_in_time() {
     let mut program = Program::default();
     for _ in 0..5 {
         for processor in (0..3).map(ProcessorId) {
@@ -407,7 +407,7 @@ fn the_memory_is_shared_once_a_time_however_much_changes_then() {
 /// Two starts, the end of the phase without traffic, and the ends of the two flows. The first
 /// flow's original end is rescheduled when the second flow starts.
 #[test]
-fn a_phase_that_is_dated_anew_ends_once() {
+fn a_rescheduled_phase_ends_once() {
     let mut program = Program::default();
     program.task(ProcessorId(0), 1, [phase(100_000_000, 4_000_000)]);
     program.task(ProcessorId(1), 1, [phase(50_000_000, 0), phase(100_000_000, 4_000_000)]);

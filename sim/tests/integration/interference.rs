@@ -46,7 +46,7 @@ fn cpu_part(device: &Profile, cores: &str) -> (Picos, Picos) {
 }
 
 #[test]
-fn a_cluster_s_entry_goes_before_the_cpu_s() {
+fn a_cluster_s_entry_overrides_the_cpu_s() {
     let (plain, _) = cpu_part(&device(&[]), "1large");
     let (as_cpu, _) = cpu_part(&device(&[("cpu", 1.5)]), "1large");
     let (as_cluster, _) = cpu_part(&device(&[("cpu", 1.5), ("large", 3.0)]), "1large");
@@ -64,7 +64,7 @@ fn without_its_interference_a_device_shares_by_max_min_alone() {
 }
 
 #[test]
-fn alone_nobody_is_disturbed() {
+fn a_processor_alone_has_no_interference() {
     let (plain, disturbed) = (device(&[]), device(&[("cpu", 5.0), ("gpu", 5.0)]));
     let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU]);
     let latency = |device| Simulator::new(device, Library::Xnnpack).latency(&[stage()], &plan).unwrap();
@@ -72,7 +72,7 @@ fn alone_nobody_is_disturbed() {
 }
 
 #[test]
-fn an_entry_for_nobody_is_refused_and_a_good_one_survives_writing() {
+fn an_entry_for_an_unknown_client_is_refused_and_a_valid_one_survives_writing() {
     let written = |device: &Profile| Text { name: "p.toml".to_owned(), content: device.to_toml().unwrap() };
     let good = device(&[("gpu", 1.5), ("large", 1.2)]);
     let text = written(&good);

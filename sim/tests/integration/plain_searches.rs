@@ -12,7 +12,7 @@ mod genetic;
 mod greedy;
 
 #[test]
-fn breeding_beats_drawing_as_many_and_a_seed_breeds_the_same() {
+fn the_genetic_search_beats_random_search_and_is_deterministic() {
     let profile = Profile::load("pixel4").unwrap();
     let stages = fuse(&network("resnet18").unwrap());
     let options = SearchOptions::on(&profile);

@@ -70,7 +70,7 @@ fn without_basis(path: &str, value: &Value, found: &mut Vec<String>) {
 }
 
 #[test]
-fn every_table_that_a_price_rests_on_says_what_it_rests_on() {
+fn every_table_that_prices_depend_on_has_a_basis() {
     for (name, table) in tables() {
         let mut found = Vec::new();
         for part in ["cpu", "gpu", "npu"] {
@@ -91,7 +91,7 @@ fn exists(value: &Value, key: &str) -> bool {
 }
 
 #[test]
-fn a_published_number_set_keys_that_exist() {
+fn published_values_set_existing_keys() {
     for (name, table) in tables() {
         let facts = table.get("used_fact").and_then(Value::as_array).cloned().unwrap_or_default();
         let profile = Value::Table(table);
@@ -122,7 +122,7 @@ fn every_profile_is_bundled_and_loads_by_its_name_and_its_aliases() {
 }
 
 #[test]
-fn no_two_devices_answer_to_one_name() {
+fn names_and_aliases_of_devices_are_unique() {
     let profiles = Profile::bundled().unwrap();
     let mut names: Vec<&str> = profiles
         .iter()

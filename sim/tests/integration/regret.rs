@@ -18,7 +18,7 @@ fn of((name, device): (&str, &str), regret: Regret) -> Robust {
 }
 
 #[test]
-fn plans_chosen_by_regret_regret_less_than_nominal_ones() {
+fn robust_plans_have_less_regret_than_nominal_ones() {
     // Limit of the p95 regret, in percent of the nominal plan's.
     let cases = [(("mobilenet-v2", "pixel4"), 65.0), (("resnet50", "oneplus11"), 50.0)];
     for (case, limit) in cases {

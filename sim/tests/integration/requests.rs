@@ -49,7 +49,7 @@ struct Frames {
 
 /// Runs the program of `build` alongside the game, whose CPU threads move `threads` bytes per period;
 /// `queue_depth` is the program's.
-fn beside(build: impl Fn(&mut Program), queue_depth: usize, threads: Bytes) -> (Picos, Frames) {
+fn run_alongside_game(build: impl Fn(&mut Program), queue_depth: usize, threads: Bytes) -> (Picos, Frames) {
     let mut program = Program::default();
     program.next_application();
     build(&mut program);
@@ -60,7 +60,7 @@ fn beside(build: impl Fn(&mut Program), queue_depth: usize, threads: Bytes) -> (
     if threads > Bytes::ZERO {
         program.next_application();
         let traffic = program.task(THREADS, 1, [work(PERIOD_MS, threads.0)]);
-        program.moves_as(traffic, ClientId(CPU.0));
+        program.set_client(traffic, ClientId(CPU.0));
         streams.push(frames());
     }
     let mut engine = Engine::default();
@@ -75,7 +75,7 @@ fn beside(build: impl Fn(&mut Program), queue_depth: usize, threads: Bytes) -> (
 }
 
 fn run(build: impl Fn(&mut Program)) -> (Picos, Frames) {
-    beside(build, 4, Bytes::ZERO)
+    run_alongside_game(build, 4, Bytes::ZERO)
 }
 
 /// A sequence of `count` commands of `each` milliseconds.
@@ -84,14 +84,14 @@ fn commands(processor: ProcessorId, count: u32, each: f64) -> impl Fn(&mut Progr
 }
 
 #[test]
-fn work_elsewhere_and_frames_do_not_disturb_each_other() {
+fn work_on_another_processor_and_frames_do_not_delay_each_other() {
     let (latency, frames) = run(commands(NPU, 10, 10.05));
     assert_eq!(latency, millis(100.5));
     assert_eq!(frames, Frames { completed: 5, late: 0, worst: millis(2.0) });
 }
 
 #[test]
-fn frames_wait_behind_what_the_gpu_was_given_before() {
+fn frames_wait_for_commands_queued_earlier_on_the_gpu() {
     // 100 commands of 10 ms, four of them in the queue: each batch waits for four.
     let (latency, frames) = run(commands(GPU, 100, 10.0));
     assert!(frames.late >= frames.completed, "{frames:?}");
@@ -104,7 +104,7 @@ fn frames_wait_behind_what_the_gpu_was_given_before() {
 }
 
 #[test]
-fn a_program_that_waits_for_another_processor_lets_frames_through() {
+fn frames_run_while_a_program_waits_for_another_processor() {
     // The same work on the GPU, but each command depends on one on the NPU.
     let (latency, frames) = run(|program| {
         let mut last = None;
@@ -124,8 +124,8 @@ fn a_program_that_waits_for_another_processor_lets_frames_through() {
 }
 
 #[test]
-fn the_deeper_the_queue_the_longer_the_frames() {
-    let worst = |queue_depth| beside(commands(GPU, 200, 3.0), queue_depth, Bytes::ZERO).1.worst;
+fn frame_times_grow_with_the_queue_depth() {
+    let worst = |queue_depth| run_alongside_game(commands(GPU, 200, 3.0), queue_depth, Bytes::ZERO).1.worst;
     let depths = [1, 2, 4, 8, 15];
     let frames = depths.map(worst);
     assert!(frames.windows(2).all(|pair| pair[0] < pair[1]), "{frames:?}");
@@ -134,7 +134,7 @@ fn the_deeper_the_queue_the_longer_the_frames() {
 #[test]
 fn traffic_of_the_game_s_threads_takes_bandwidth() {
     let long = |program: &mut Program| _ = program.task(NPU, 1, [work(1_000.0, 40_000_000_000)]);
-    let slowed = |gigabytes: f64| beside(long, 4, Bytes((gigabytes * 1e9 * 0.02) as u64)).0;
+    let slowed = |gigabytes: f64| run_alongside_game(long, 4, Bytes((gigabytes * 1e9 * 0.02) as u64)).0;
     assert_eq!(slowed(0.0), millis(1_000.0));
     let slowed = slowed(8.0).as_seconds();
     assert!((slowed - 40.0 / 32.0).abs() < 1e-3, "{slowed}");
@@ -153,7 +153,7 @@ fn a_host_s_hand_over_leaves_the_gpu_to_the_game() {
 /// A command that becomes ready when a batch ends competes for the next turn, whichever of the
 /// two events the engine handles first.
 #[test]
-fn whose_turn_it_is_shows_once_everything_at_a_time_has_happened() {
+fn a_turn_is_given_after_all_simultaneous_events() {
     // The first batch ends at 1 ms, as does the NPU's task that a command waits for. The second
     // batch is submitted at the same time, so the application added first goes first.
     let (latency, frames) = run(|program| {
@@ -168,7 +168,7 @@ fn whose_turn_it_is_shows_once_everything_at_a_time_has_happened() {
 
 /// Requests on a processor that takes 3 ms for each, under each kind of backpressure.
 #[test]
-fn requests_that_find_their_application_at_work_wait_are_dropped_or_hold_back() {
+fn requests_to_a_busy_application_follow_its_backpressure() {
     let mut program = Program::default();
     program.next_application();
     program.task(CPU, 1, [work(3.0, 0)]);
@@ -250,7 +250,7 @@ fn computed(specs: &[Spec], processor: u8) -> u64 {
 
 proptest! {
     #[test]
-    fn requests_that_come_slowly_each_take_what_one_run_takes(
+    fn infrequent_requests_each_take_the_time_of_one_run(
         specs in specs(1.0), gaps in prop::collection::vec(3_000_000_000_u64..6_000_000_000, 1..20), depth in 1_usize..20
     ) {
         let mut program = Program::default();
@@ -266,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn applications_compute_all_they_are_asked_for_in_order_and_processors_never_more_than_all_the_time(
+    fn requests_are_computed_completely_and_in_order(
         of_each in prop::collection::vec((specs(0.1), prop::collection::vec(0_u64..1_000_000_000, 1..20), 1_usize..20), 1..4)
     ) {
         let mut program = Program::default();
@@ -301,7 +301,7 @@ proptest! {
     /// No processor idles while a command waits for it: if all requests come at once on one processor, it computes
     /// them without a gap.
     #[test]
-    fn a_processor_works_without_a_gap_while_requests_are_left(
+    fn a_processor_never_idles_while_requests_are_pending(
         lengths in prop::collection::vec((prop::collection::vec(1_u64..1_000_000, 1..5), 1_usize..10), 1..5)
     ) {
         let mut program = Program::default();

@@ -36,7 +36,7 @@ fn of(found: &[Found], strategy: Strategy) -> &Found {
 }
 
 #[test]
-fn it_is_better_than_codl_where_hand_overs_are_cheap_and_where_they_are_not() {
+fn optimal_plans_beat_codl_with_cheap_and_costly_hand_overs() {
     let device = Profile::load("pixel4").unwrap();
     for mechanism in [Mechanism::SvmPolling, Mechanism::EventWait] {
         let mut ratios = Vec::new();
@@ -104,7 +104,7 @@ fn every_plan_can_be_written_and_read_again() {
 }
 
 #[test]
-fn a_search_says_the_same_whatever_was_asked_before() {
+fn search_results_do_not_depend_on_earlier_searches() {
     let device = Profile::load("oneplus11").unwrap();
     let stages = named("resnet18");
     let options = options(&device, Mechanism::SvmPolling);

@@ -60,7 +60,7 @@ fn a_gpu_spins_on_a_flag_but_idles_before_an_event() {
 }
 
 #[test]
-fn the_core_that_polls_is_the_main_core_of_the_set_at_work() {
+fn the_main_core_of_the_active_core_set_polls() {
     let device = snapdragon();
     let medium = Placement::cpu_and_gpu(Axis::Channels, cores(&device, "2med"), [64, 704]);
     let prediction = predict(&device, Mechanism::SvmPolling, &[Placement::GPU, medium]);
@@ -92,7 +92,7 @@ fn the_core_that_polls_is_the_main_core_of_the_set_at_work() {
 }
 
 #[test]
-fn a_cpu_that_saves_energy_takes_the_core_set_that_does() {
+fn minimising_energy_chooses_the_core_set_of_least_energy() {
     let with_power = |device: &Profile| device.power.is_some();
     for device in Profile::bundled().unwrap().into_iter().filter(with_power) {
         let stages = two_linear_layers();
@@ -118,7 +118,7 @@ fn a_cpu_that_saves_energy_takes_the_core_set_that_does() {
 }
 
 #[test]
-fn a_processor_whose_power_is_missing_makes_a_profile_wrong() {
+fn a_profile_without_the_power_of_a_processor_is_rejected() {
     for processor in ["gpu", "npu"] {
         let table = format!("[power.{processor}]");
         let start = SNAPDRAGON.find(&table).unwrap();

@@ -12,7 +12,7 @@ const BYTES_PER_GIGABYTE: f64 = 1e9;
 /// Time of a run over its time alone, by the curve.
 pub(super) fn by_curve(curve: &engine::Interference, run: &CoRun) -> f64 {
     let per_picosecond = BYTES_PER_GIGABYTE / PICOS_PER_SECOND;
-    1.0 / curve.kept(run.own_gbps * per_picosecond, run.others_gbps * per_picosecond)
+    1.0 / curve.kept_fraction(run.own_gbps * per_picosecond, run.others_gbps * per_picosecond)
 }
 
 /// A memory with the clients whose curves are known.

@@ -210,7 +210,7 @@ proptest! {
 }
 
 #[test]
-fn a_lone_flow_takes_its_duration_whatever_it_claims() {
+fn a_single_flow_takes_its_duration_at_any_demand() {
     // A duration that no f64 represents, claims of up to 300 times the capacity, and
     // numbers of streams by which division is inexact.
     let duration = Picos((1 << 60) + 1);
@@ -227,7 +227,7 @@ fn a_lone_flow_takes_its_duration_whatever_it_claims() {
 /// Alone, both flows take 1000 ps: the first claims twice the capacity, the second
 /// exactly the capacity. Half the capacity each doubles both times.
 #[test]
-fn a_claim_beyond_the_capacity_counts_as_all_of_it() {
+fn a_demand_above_the_capacity_counts_as_the_capacity() {
     let capacity = capacity_of(1);
     let mut memory = SharedMemory::default();
     memory.start(Picos::ZERO, &traffic(0, Class { streams: 1, ceiling: 2 }), &capacity);

@@ -79,7 +79,7 @@ impl Candidate {
 
 impl Application {
     /// The plan that it would be given alone.
-    pub(super) fn alone(&self, device: &Profile) -> Result<Candidate> {
+    pub(super) fn standalone_plan(&self, device: &Profile) -> Result<Candidate> {
         match &self.job {
             Job::Model(model) => {
                 let Some(plan) = &model.plan else {
@@ -101,7 +101,7 @@ impl Application {
     /// Its candidates: first the plan for it alone and, unless its plan is given, plans that leave
     /// processors to others: the best on each subset of them, or of a language model every strategy's.
     pub(super) fn candidates(&self, device: &Profile) -> Result<Vec<Candidate>> {
-        let mut candidates = vec![self.alone(device)?];
+        let mut candidates = vec![self.standalone_plan(device)?];
         let others: Vec<Candidate> = match &self.job {
             Job::Model(model) if model.plan.is_none() => {
                 let subsets = subsets();

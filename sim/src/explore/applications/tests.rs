@@ -37,7 +37,7 @@ fn of(applications: Vec<Application>, seed: u64) -> Applications {
 }
 
 #[test]
-fn plans_found_together_are_never_worse_than_those_made_alone() {
+fn joint_plans_are_never_worse_than_separate_ones() {
     for (device, rates) in [("snapdragon-8gen3", &[(1, 400.0)][..]), ("pixel4", &[(1, 20.0), (2, 100.0)])] {
         let device = Profile::load(device).unwrap();
         for &(seed, rate) in rates {
@@ -62,7 +62,7 @@ fn plans_found_together_are_never_worse_than_those_made_alone() {
 }
 
 #[test]
-fn models_that_one_processor_cannot_serve_are_kept_apart() {
+fn models_that_one_processor_cannot_serve_get_separate_processors() {
     // Alone, both are fastest on the NPU, which ResNet-50 by itself keeps busy.
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let applications = of(
@@ -72,7 +72,7 @@ fn models_that_one_processor_cannot_serve_are_kept_apart() {
         ],
         0,
     );
-    let Together { found, as_if_alone, .. } = explore_applications(&device, &applications).unwrap();
+    let JointPlans { found, as_if_alone, .. } = explore_applications(&device, &applications).unwrap();
     assert!(as_if_alone.cost.deadline_miss_percent > 10.0, "{:?}", as_if_alone.cost);
     assert!(found.cost.deadline_miss_percent < 1.0, "{:?}", found.cost);
 }

@@ -12,7 +12,7 @@ use crate::workload::{
 };
 
 /// Most tensors in one concatenation of XNNPACK's delegate.
-const MOST_CONCATENATED: usize = 5;
+const MAX_CONCATENATED_TENSORS: usize = 5;
 
 /// Why the GPU delegate leaves a layer to the CPU; `None` if it takes the layer. TFLite's other
 /// delegates leave all of these to the CPU, too.
@@ -55,7 +55,7 @@ pub(super) fn xnnpack(layer: &Layer) -> Option<&'static str> {
     let Class::Movement(movement) = class else { return gpu(layer) };
     let left = match movement {
         Movement::Joined(concat) => {
-            (concat.extents.len() > MOST_CONCATENATED).then_some("more than five tensors concatenated")
+            (concat.extents.len() > MAX_CONCATENATED_TENSORS).then_some("more than five tensors concatenated")
         }
         Movement::Range(slice) => (slice.step != 1).then_some("slice with strides"),
         Movement::Resized(resize) => nearest(resize.interpolation),

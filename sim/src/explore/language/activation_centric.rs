@@ -18,7 +18,7 @@ pub(in super::super) fn place(price: &ProductPrices<'_>, stage: &Stage) -> Resul
 pub(super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced> {
     let Operator::Linear(linear) = &layer.operator else { return Ok(None) };
     let mut best = None;
-    for npu_rows in filled(price, linear.rows) {
+    for npu_rows in graph_filling_rows(price, linear.rows) {
         let rows = [npu_rows, linear.rows - npu_rows];
         let split = Placement::npu_and_gpu(rows, [linear.output_features, 0], GraphCover::Pieces);
         best = faster(best, price.split(layer, &split)?.map(|time| (time, split)));
@@ -28,7 +28,7 @@ pub(super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced> {
 
 /// Numbers of rows below `rows` that fill static graphs: the largest graph, the two largest,
 /// and so on.
-pub(super) fn filled(price: &ProductPrices<'_>, rows: u32) -> Vec<u32> {
+pub(super) fn graph_filling_rows(price: &ProductPrices<'_>, rows: u32) -> Vec<u32> {
     let Some(npu) = price.device().systolic() else { return Vec::new() };
     if rows == 1 || npu.graph_sizes.is_empty() {
         return Vec::new();

@@ -71,8 +71,8 @@ fn no_other_strategy_beats_the_solver() {
     for prompt in [32, 135, 256, 300, 525] {
         let best = prefill("internlm2-1.8b", prompt, S::HeteroTensor, FAST);
         // Strategies of whole steps on one processor are outside the solver's candidates.
-        for strategy in
-            S::of_language_models().filter(|strategy| !strategy.rules().language.unwrap().steps.are_whole())
+        for strategy in S::of_language_models()
+            .filter(|strategy| !strategy.rules().language.unwrap().steps.compute_whole_steps())
         {
             let rate = prefill("internlm2-1.8b", prompt, strategy, FAST);
             assert!(rate <= 1.001 * best, "{prompt} tokens: {} {rate} over {best}", strategy.name());

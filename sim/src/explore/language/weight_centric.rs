@@ -6,7 +6,7 @@ use crate::simulate::Result;
 use crate::workload::{Layer, Operator};
 
 /// Most divisions of the channels that are priced.
-const MOST_DIVISIONS: u32 = 128;
+const MAX_DIVISIONS: u32 = 128;
 
 /// The best division of the channels of all rows.
 pub(in super::super) fn best(price: &ProductPrices<'_>, layer: &Layer) -> Result<Priced> {
@@ -31,7 +31,7 @@ pub(super) fn divide(
     };
     let all = linear.output_features;
     let array = npu.array_dimension.max(1);
-    let step = all.div_ceil(MOST_DIVISIONS).next_multiple_of(array);
+    let step = all.div_ceil(MAX_DIVISIONS).next_multiple_of(array);
     let mut best = None;
     let mut npu_channels = step;
     while npu_channels < all {

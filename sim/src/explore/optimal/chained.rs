@@ -23,18 +23,18 @@ impl Mover<'_, '_, '_> {
         let model = self.model;
         let ways = self.chains.ways(cutting, end, end - position)?;
         let reads = self.chains.reads(position, end);
-        let (mut goes_on, cut);
+        let (mut continues_chain, cut);
         if self.is_relaxed() {
-            goes_on = false;
+            continues_chain = false;
             cut = self.enter_relaxed(&mut step, (position, end, cutting), reads, (ways, open))?;
         } else {
             let given = open.map_or(0..ways.len(), |(first, _)| first..first + 1);
             let fitting = self.fitting(&step, (end, cutting), &ways[given.clone()], reads);
-            goes_on = fitting.is_some();
+            continues_chain = fitting.is_some();
             let ways = fitting.as_deref().unwrap_or(&ways[given]);
-            cut = self.enter(&mut step, (position, end, cutting), ways, (reads, goes_on))?;
+            cut = self.enter(&mut step, (position, end, cutting), ways, (reads, continues_chain))?;
         }
-        let (mut lines, at) = (None, At::Apart(cutting));
+        let (mut lines, at) = (None, At::Open(cutting));
         let own = if open.is_some() && end < model.stages.len() {
             if !self.is_relaxed() {
                 lines = Some(self.chains.lines(model, end, cutting.axis, cut));
@@ -43,11 +43,11 @@ impl Mover<'_, '_, '_> {
             let usable = if self.is_relaxed() { ready.min(step.now.queues[CPU]) } else { ready };
             Place { at, ready, usable, of_npu: false, lines: [0; 2] }
         } else {
-            goes_on = self.close(&mut step, (position, end, cutting), cut, goes_on);
+            continues_chain = self.close(&mut step, (position, end, cutting), cut, continues_chain);
             Place::with(joined(model.own_memory), step.now.join)
         };
-        let decided = Move::Chain { end, cutting, cut, stays_open: own.at == at, goes_on };
-        self.meanwhile(&mut step, &decided, end);
+        let decided = Move::Chain { end, cutting, cut, stays_open: own.at == at, continues_chain };
+        self.hand_over_during_join(&mut step, &decided, end);
         let (now, places) = self.advanced(&step, position, end, |stage| {
             let own_lines = lines.as_ref().and_then(|lines| lines.get(end - 1 - stage));
             Place { lines: own_lines.copied().unwrap_or_default(), ..own }
@@ -71,11 +71,11 @@ impl Mover<'_, '_, '_> {
         step: &mut Step,
         (position, end, cutting): (usize, usize, Cutting),
         cut: u32,
-        goes_on: bool,
+        continues_chain: bool,
     ) -> bool {
         let model = self.model;
         let is_relaxed = self.is_relaxed();
-        let is_other = |place: &Place| !is_relaxed && place.at == At::Apart(cutting);
+        let is_other = |place: &Place| !is_relaxed && place.at == At::Open(cutting);
         let others = step.results.iter().map(|(_, place)| place).filter(|place| is_other(place));
         let others = others.map(|place| place.ready).max();
         let lost = match &mut self.contention {
@@ -83,16 +83,16 @@ impl Mover<'_, '_, '_> {
             None => Picos::ZERO,
         };
         let parts = step.now.queues[CPU].max(step.now.queues[GPU]).max(others.unwrap_or_default());
-        let joined_at = parts + lost + model.meeting(end - 1, is_relaxed).join;
+        let joined_at = parts + lost + model.transfer_delays(end - 1, is_relaxed).join;
         (step.now.queues[CPU], step.now.join) = (joined_at, joined_at);
-        let goes_on = goes_on || others.is_some();
-        let together = Place::with(joined(model.own_memory), joined_at);
-        if goes_on {
+        let continues_chain = continues_chain || others.is_some();
+        let joined_place = Place::with(joined(model.own_memory), joined_at);
+        if continues_chain {
             let results = step.results.iter_mut().filter(|(_, place)| is_other(place));
-            results.for_each(|(_, place)| *place = together);
+            results.for_each(|(_, place)| *place = joined_place);
         }
         self.join_all(step, joined_at);
-        goes_on
+        continues_chain
     }
 
     /// The ways in which a chain can continue the open results of the same cutting that it reads: each
@@ -108,7 +108,7 @@ impl Mover<'_, '_, '_> {
         let model = self.model;
         let open = |&Read { stage, at, input }: &Read| {
             let place = step.results[step.find(input)?].1;
-            (place.at == At::Apart(cutting)).then_some((stage, at, input, place.lines))
+            (place.at == At::Open(cutting)).then_some((stage, at, input, place.lines))
         };
         let open: Vec<_> = reads.iter().filter_map(open).collect();
         if open.is_empty() {
@@ -189,22 +189,22 @@ impl Mover<'_, '_, '_> {
         cutting: Cutting,
         reads: &[Read],
     ) -> Vec<(usize, [Picos; 2])> {
-        let goes_on = |place: &Place, ids| self.goes_on(place, ids, cutting.axis);
+        let continues_parts = |place: &Place, ids| self.continues_parts(place, ids, cutting.axis);
         let mut late = Vec::new();
         let inputs = self.model.stages[position].inputs.iter().copied();
         for by in BOTH {
-            self.read(step, by, inputs.clone(), |place, input| goes_on(place, [position, input]));
+            self.read(step, by, inputs.clone(), |place, input| continues_parts(place, [position, input]));
         }
         for &Read { stage, input, .. } in reads.iter().filter(|read| read.stage > position) {
             let Some(found) = step.find(input) else { continue };
             let place = step.results[found].1;
-            if goes_on(&place, [stage, input]) {
+            if continues_parts(&place, [stage, input]) {
                 continue;
             }
-            if matches!(place.at, At::Apart(_)) {
+            if matches!(place.at, At::Open(_)) {
                 // Joined at some time within the chain: only the delay of the join is certain.
-                step.now.queues[CPU] += self.model.meeting(input, true).join;
-                step.place_apart(Place::with(joined(self.model.own_memory), Picos::ZERO));
+                step.now.queues[CPU] += self.model.transfer_delays(input, true).join;
+                step.place_open_results(Place::with(joined(self.model.own_memory), Picos::ZERO));
                 for by in BOTH {
                     self.cross(step, by, input);
                 }
@@ -216,7 +216,7 @@ impl Mover<'_, '_, '_> {
                 if let At::With(holders) = place.at
                     && !holders.has(by)
                 {
-                    let wait = self.model.meeting(input, true).wait(by, holders);
+                    let wait = self.model.transfer_delays(input, true).wait(by, holders);
                     step.now.queues[by as usize] += wait;
                     starts[by as usize] += wait;
                     place.at = At::With(holders.with(by));
@@ -233,10 +233,10 @@ impl Mover<'_, '_, '_> {
         step: &mut Step,
         (position, end, cutting): (usize, usize, Cutting),
         ways: &[Way],
-        (reads, goes_on): (&[Read], bool),
+        (reads, continues_chain): (&[Read], bool),
     ) -> Option<u32> {
         let model = self.model;
-        let is_inside = |place: &Place| goes_on && place.at == At::Apart(cutting);
+        let is_inside = |place: &Place| continues_chain && place.at == At::Open(cutting);
         let has_all = joined(false);
         let waits = |&Read { stage, input, .. }: &Read| {
             stage > position

@@ -21,14 +21,14 @@ const CHAIN_PART: f64 = 0.75;
 
 /// First step of the local search over shares, as a fraction of the operator, and the ratio of the
 /// first step to the last.
-const COARSEST_SHARE: u32 = 8;
-const FINER: u32 = 16;
+const FIRST_STEP_DIVISOR: u32 = 8;
+const REFINEMENT: u32 = 16;
 
 /// Contention simulated so far.
 pub(super) struct Contention<'e, 'a> {
     inside: Simulator<'a>,
     options: &'e SearchOptions,
-    alone: CoRunCache,
+    co_runs: CoRunCache,
     chains: HashMap<(usize, usize, Cutting, u32), Picos, FixedState>,
     /// The best shares of each kind of operator on its own.
     shares: HashMap<(usize, Cutting, Members), [u32; 3], FixedState>,
@@ -41,7 +41,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         Self {
             inside: explorer.parts.inside(),
             options: explorer.options,
-            alone: CoRunCache::default(),
+            co_runs: CoRunCache::default(),
             chains: HashMap::default(),
             shares: HashMap::default(),
             balanced: HashMap::default(),
@@ -54,7 +54,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         let cores = model.core_sets[cutting.cores as usize];
         let placement = Placement::cpu_and_gpu(cutting.axis, cores, [cut, cuts.all - cut]);
         let gather =
-            model.meeting(stage, false).gather.scale(f64::from(cuts.all - cut) / f64::from(cuts.all));
+            model.transfer_delays(stage, false).gather.scale(f64::from(cuts.all - cut) / f64::from(cuts.all));
         let cpu = cuts.cpu[cutting.cores as usize][cut as usize].time;
         let gpu = cuts.gpu[cut as usize].time + gather;
         self.of_placement(model, stage, placement, cpu.max(gpu))
@@ -69,8 +69,8 @@ impl<'e, 'a> Contention<'e, 'a> {
         longest: Picos,
     ) -> Picos {
         let of = (model.kind(stage), &model.stages[stage]);
-        match self.alone.of(&mut self.inside, of, self.options, placement) {
-            Ok((together, _)) => together.saturating_sub(longest + model.meeting(stage, false).join),
+        match self.co_runs.of(&mut self.inside, of, self.options, placement) {
+            Ok((together, _)) => together.saturating_sub(longest + model.transfer_delays(stage, false).join),
             Err(_) => Picos::ZERO,
         }
     }
@@ -106,14 +106,14 @@ impl<'e, 'a> Contention<'e, 'a> {
         let of = (model.kind(stage), &model.stages[stage]);
         let mut time = |counts: [u32; 3]| {
             let placement = shared_placement(model, cutting, counts);
-            self.alone
+            self.co_runs
                 .of(&mut self.inside, of, self.options, placement)
                 .map_or(Picos(u64::MAX), |time| time.0)
         };
         let mut best = (time(first), first);
         let unit = if members[GPU] { cutting.axis.unit() } else { 1 };
-        let mut moved = (first.iter().sum::<u32>() / COARSEST_SHARE / unit).max(1);
-        let finest = (moved / FINER).max(1);
+        let mut moved = (first.iter().sum::<u32>() / FIRST_STEP_DIVISOR / unit).max(1);
+        let finest = (moved / REFINEMENT).max(1);
         while moved >= finest {
             let pairs = (0..9).map(|pair| (pair / 3, pair % 3));
             let count = moved * unit;
@@ -187,7 +187,7 @@ impl<'e, 'a> Contention<'e, 'a> {
         let alone: Vec<Stage> = stages.clone().map(|stage| within(&model.stages, start, stage)).collect();
         let placements = plan.placements[stages.clone()].to_vec();
         let part = Plan::new(plan.synchronisation, placements).chained(vec![Some(0); stages.len()]);
-        let together = self.inside.latency(&alone, &part)?;
+        let contended = self.inside.latency(&alone, &part)?;
         let lines = model.widened(stages.end, cutting.axis, cut, start);
         let (mut cpu, mut gpu) = (Picos::ZERO, Picos::ZERO);
         for (stage, &[first, second]) in stages.clone().rev().zip(&lines) {
@@ -195,7 +195,7 @@ impl<'e, 'a> Contention<'e, 'a> {
             cpu += cuts.cpu[cutting.cores as usize][first as usize].time;
             gpu += cuts.gpu[second.min(first) as usize].time;
         }
-        Ok(together.saturating_sub(cpu.max(gpu) + model.meeting(stages.end - 1, false).join))
+        Ok(contended.saturating_sub(cpu.max(gpu) + model.transfer_delays(stages.end - 1, false).join))
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) enum At {
     /// These have all of it.
     With(Holders),
     /// Its parts are in an open chain, not joined yet.
-    Apart(Cutting),
+    Open(Cutting),
 }
 
 /// The place of a live result.
@@ -78,7 +78,7 @@ pub(super) struct Label {
     /// Lower bound of the cost at the next meeting point.
     pub(super) rank: f64,
     /// The cost at the next meeting point if one processor computes everything until then.
-    pub(super) alone: f64,
+    pub(super) single_cost: f64,
 }
 
 impl At {
@@ -86,25 +86,25 @@ impl At {
     fn is_no_worse_than(self, other: Self) -> bool {
         match (self, other) {
             (Self::With(own), Self::With(others)) => own.has_all(others),
-            (Self::With(own), Self::Apart(_)) => {
+            (Self::With(own), Self::Open(_)) => {
                 own.has_all(Holders::one(ProcessorKind::Cpu).with(ProcessorKind::Gpu))
             }
-            (own @ Self::Apart(_), other) => own == other,
+            (own @ Self::Open(_), other) => own == other,
         }
     }
 }
 
 impl At {
     /// A place no worse than both: a result that CPU and GPU have is no worse than one in parts.
-    fn either(self, other: Self) -> Self {
+    fn best_of(self, other: Self) -> Self {
         let both = Holders::one(ProcessorKind::Cpu).with(ProcessorKind::Gpu);
         match (self, other) {
             (Self::With(own), Self::With(others)) => Self::With(own.with_all(others)),
-            (Self::With(own), Self::Apart(_)) | (Self::Apart(_), Self::With(own)) => {
+            (Self::With(own), Self::Open(_)) | (Self::Open(_), Self::With(own)) => {
                 Self::With(own.with_all(both))
             }
-            (Self::Apart(own), Self::Apart(others)) if own == others => self,
-            (Self::Apart(_), Self::Apart(_)) => Self::With(both),
+            (Self::Open(own), Self::Open(others)) if own == others => self,
+            (Self::Open(_), Self::Open(_)) => Self::With(both),
         }
     }
 }
@@ -128,16 +128,14 @@ impl Place {
                 [if serves_parts { needs | CHAIN_PARTS } else { needs }, needs]
             }
             // All core sets share the two bits of an axis: an equal bit need not mean the same chain.
-            At::Apart(Cutting { axis, cores }) => [1 << (4 + 2 * (axis as u8) + cores % 2); 2],
+            At::Open(Cutting { axis, cores }) => [1 << (4 + 2 * (axis as u8) + cores % 2); 2],
         }
     }
 
     /// Times up to `passed`, which every queue of the other label has reached, count as equal.
     fn is_no_worse_than(&self, other: &Self, passed: Picos) -> bool {
         let has_lines = match (self.at, other.at) {
-            (At::Apart(_), At::Apart(_)) => {
-                self.lines[0] >= other.lines[0] && self.lines[1] <= other.lines[1]
-            }
+            (At::Open(_), At::Open(_)) => self.lines[0] >= other.lines[0] && self.lines[1] <= other.lines[1],
             (At::With(_), _) | (_, At::With(_)) => true,
         };
         has_lines
@@ -190,12 +188,12 @@ impl Label {
     fn absorb(&mut self, other: &Self) {
         self.now = self.now.least(other.now);
         (self.bound, self.rank) = (self.bound.min(other.bound), self.rank.min(other.rank));
-        self.alone = self.alone.min(other.alone);
+        self.single_cost = self.single_cost.min(other.single_cost);
         for (known, place) in self.places.iter_mut().zip(&other.places) {
             known.ready = known.ready.min(place.ready);
             known.usable = known.usable.min(place.usable);
             known.of_npu |= place.of_npu;
-            known.at = known.at.either(place.at);
+            known.at = known.at.best_of(place.at);
         }
     }
 
@@ -226,7 +224,7 @@ struct Group {
 
 impl Group {
     /// Members that may dominate a label with these clocks, by the least clocks of their blocks.
-    fn no_later(&self, [_, gpu, npu]: [Picos; 3]) -> impl Iterator<Item = usize> {
+    fn possible_dominators(&self, [_, gpu, npu]: [Picos; 3]) -> impl Iterator<Item = usize> {
         let blocks = self.members.chunks(BLOCK).zip(&self.least);
         let early = blocks.filter(move |(_, least)| least[0] <= gpu && least[1] <= npu);
         early.flat_map(|(members, _)| members.iter().copied())
@@ -251,7 +249,7 @@ pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> 
         let [serves, needs] = label.holders();
         let able = groups.iter().filter(|group| group.serves & needs == needs);
         let dominating = able
-            .flat_map(|group| group.no_later(label.now.queues))
+            .flat_map(|group| group.possible_dominators(label.now.queues))
             .find(|&at| kept[at].dominates(&label, uses_npu));
         if let Some(at) = dominating {
             // The bound that a merged label inherited need not hold for a label that it dominates.
@@ -268,17 +266,17 @@ pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> 
     kept
 }
 
-/// Extra labels of the beam, by [`Label::alone`]: one per this many labels of its width, and a
+/// Extra labels of the beam, by [`Label::single_cost`]: one per this many labels of its width, and a
 /// minimum.
 const WIDTH_PER_EXTRA: usize = 4;
-const FEWEST_EXTRA: usize = 4;
+const MIN_EXTRA_LABELS: usize = 4;
 
 /// The beam: half of `width` the labels of least rank, the other half those of least bound. Both are
-/// lower bounds that may not be attainable, so a few extra labels are those of least [`Label::alone`].
+/// lower bounds that may not be attainable, so a few extra labels are those of least [`Label::single_cost`].
 pub(super) fn beam(mut labels: Vec<Label>, width: usize) -> Vec<Label> {
     let mut others = split_off_worse(&mut labels, width / 2, |label| label.rank);
     let mut last = split_off_worse(&mut others, width - width / 2, |label| label.bound);
-    split_off_worse(&mut last, (width / WIDTH_PER_EXTRA).max(FEWEST_EXTRA), |label| label.alone);
+    split_off_worse(&mut last, (width / WIDTH_PER_EXTRA).max(MIN_EXTRA_LABELS), |label| label.single_cost);
     labels.extend(others);
     labels.extend(last);
     labels
@@ -308,8 +306,8 @@ fn split_off_worse(labels: &mut Vec<Label>, count: usize, cost: impl Fn(&Label) 
 
 /// Cells across the range of clocks: of the finest grid, and of the coarsest that still distinguishes
 /// places.
-const FINEST: u64 = 512;
-const COARSEST: u64 = 128;
+const FINEST_GRID_CELLS: u64 = 512;
+const COARSEST_GRID_CELLS: u64 = 128;
 
 /// About `width` labels, each no worse than those it stands for: the labels in one cell of a grid of
 /// clocks become their component-wise best. The grid is made coarser until few are left.
@@ -317,7 +315,7 @@ pub(super) fn merged(mut labels: Vec<Label>, width: usize, uses_npu: bool) -> Ve
     let first = |label: &Label| label.now.queues.into_iter().min().unwrap_or_default().0;
     let low = labels.iter().map(first).min().unwrap_or(0);
     let range = labels.iter().map(|label| label.now.end().0).max().unwrap_or(0).saturating_sub(low);
-    let mut grid = Grid { cell: (range / FINEST).max(1), range };
+    let mut grid = Grid { cell: (range / FINEST_GRID_CELLS).max(1), range };
     // A coarse cell is a union of finer ones, so labels need no merging before the grid is coarse
     // enough.
     while grid.is_filled_by(&labels, 4 * width) && !grid.is_coarsest() {
@@ -354,7 +352,7 @@ impl Grid {
         let Progress { queues, join, graph, read_back, .. } = label.now;
         let mut coordinates = FixedState::default().build_hasher();
         queues.iter().chain([&join]).for_each(|time| coordinates.write_u64(time.0 / self.cell));
-        let is_small = self.cell <= self.range / COARSEST;
+        let is_small = self.cell <= self.range / COARSEST_GRID_CELLS;
         if is_small {
             coordinates.write_usize(graph);
             coordinates.write_u64(read_back.0);

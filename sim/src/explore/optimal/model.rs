@@ -2,7 +2,7 @@
 //! the dependences between stages.
 //!
 //! Responsible for: everything that does not depend on earlier decisions. Not for: decisions (`moves`).
-//! Invariant: a relaxed `Meeting` never takes longer than the exact one.
+//! Invariant: a relaxed `TransferDelays` never takes longer than the exact one.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::workload::Stage;
 
 /// Delays of the hand-overs and the join of one result.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Meeting {
+pub(super) struct TransferDelays {
     /// From the GPU to the CPU.
     to_cpu: Picos,
     /// From any processor to the GPU.
@@ -63,9 +63,9 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) on_npu: Vec<OnNpu>,
     pub(super) uses_npu: bool,
     /// Delays of each stage's result.
-    meetings: Vec<Meeting>,
+    transfer_delays: Vec<TransferDelays>,
     /// Lower bound of the delays of any result.
-    least_meeting: Meeting,
+    least_transfer_delays: TransferDelays,
     pub(super) own_memory: bool,
     /// Time to copy the workload's inputs that each stage reads to the GPU; zero with shared memory.
     pub(super) inputs_onto_gpu: Vec<Picos>,
@@ -94,7 +94,7 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) is_alone: Vec<bool>,
 }
 
-impl Meeting {
+impl TransferDelays {
     fn of(device: &Profile, mechanism: Mechanism, bytes: Bytes) -> Self {
         let copied = |direction| copying(device, LinkTransfer::whole(bytes), direction);
         let with_gpu = hand_over_delay(device, mechanism, bytes, true);
@@ -136,7 +136,7 @@ impl<'e> Model<'e> {
             explorer.prices.layers.iter().map(|layer| pricing.table(layer)).collect();
         let (graph, on_npu) = on_npu((explorer, &stages), &pricing, &kinds, &tables)?;
         let device = explorer.simulator.device();
-        let meeting = |bytes| Meeting::of(device, options.synchronisation, bytes);
+        let delays = |bytes| TransferDelays::of(device, options.synchronisation, bytes);
         let [submission, read_back] = explorer.simulator.around_launches();
         let (run_start, run_end) = runs(&stages);
         let (meets, readers) = (meeting_points(&stages), readers(&stages));
@@ -154,8 +154,8 @@ impl<'e> Model<'e> {
             graph,
             uses_npu: on_npu.iter().any(|on_npu| on_npu.within.is_known()),
             on_npu,
-            meetings: stages.iter().map(|stage| meeting(result_bytes(&stage.layer))).collect(),
-            least_meeting: meeting(Bytes::ZERO),
+            transfer_delays: stages.iter().map(|stage| delays(result_bytes(&stage.layer))).collect(),
+            least_transfer_delays: delays(Bytes::ZERO),
             own_memory: has_own_memory(device),
             inputs_onto_gpu: stages.iter().map(|stage| inputs_onto_gpu(explorer, stage)).collect(),
             submission,
@@ -206,14 +206,14 @@ impl<'e> Model<'e> {
     }
 
     /// Delays of a stage's result; relaxed, their lower bound.
-    pub(super) fn meeting(&self, stage: usize, relaxed: bool) -> &Meeting {
-        if relaxed { &self.least_meeting } else { &self.meetings[stage] }
+    pub(super) fn transfer_delays(&self, stage: usize, relaxed: bool) -> &TransferDelays {
+        if relaxed { &self.least_transfer_delays } else { &self.transfer_delays[stage] }
     }
 
     /// Upper bound of the time that hand-overs and joins of `results` results take in each queue, each
     /// at its least delay.
-    pub(super) fn before_computing(&self, results: usize) -> [Picos; 3] {
-        let Meeting { to_cpu, to_gpu, to_npu, without_gpu, join, .. } = self.least_meeting;
+    pub(super) fn max_transfer_times(&self, results: usize) -> [Picos; 3] {
+        let TransferDelays { to_cpu, to_gpu, to_npu, without_gpu, join, .. } = self.least_transfer_delays;
         let times = |each: Picos| Picos(each.0.saturating_mul(results as u64));
         [times(to_cpu.max(without_gpu) + join), times(to_gpu), times(to_npu.max(without_gpu))]
     }
@@ -304,7 +304,7 @@ impl<'e> Model<'e> {
     }
 
     /// Whether a stage reads the result of the one before it.
-    pub(super) fn reads_the_one_before(&self, stage: usize) -> bool {
+    pub(super) fn reads_previous_stage(&self, stage: usize) -> bool {
         self.run_start.get(stage).is_some_and(|&start| start < stage)
     }
 }
@@ -324,7 +324,7 @@ fn on_npu(
     };
     let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
         Some(InGraph { phases, detail, least }) => OnNpu {
-            within: pricing.alone(phases, detail),
+            within: pricing.uncontended(phases, detail),
             // The NPU's least energy is unknown.
             least: Price { time: *least, joules: 0.0 },
         },

@@ -30,13 +30,13 @@ pub(super) enum Move {
         cutting: Cutting,
         counts: [u32; 3],
     },
-    /// The stages before `end` as a chain, the last one cut at `cut`; `goes_on` if it continues an open chain.
+    /// The stages before `end` as a chain, the last one cut at `cut`; `continues_chain` if it extends an open one.
     Chain {
         end: usize,
         cutting: Cutting,
         cut: u32,
         stays_open: bool,
-        goes_on: bool,
+        continues_chain: bool,
     },
 }
 
@@ -91,9 +91,9 @@ impl Step {
     }
 
     /// Puts every result whose parts are apart at `place`.
-    pub(super) fn place_apart(&mut self, place: Place) {
-        let apart = self.results.iter_mut().filter(|(_, known)| matches!(known.at, At::Apart(_)));
-        apart.for_each(|(_, known)| *known = place);
+    pub(super) fn place_open_results(&mut self, place: Place) {
+        let open = self.results.iter_mut().filter(|(_, known)| matches!(known.at, At::Open(_)));
+        open.for_each(|(_, known)| *known = place);
     }
 
     /// When the GPU can start its next kernel: after its queue and the last join.
@@ -131,7 +131,7 @@ impl Mover<'_, '_, '_> {
             }
         };
         let end = position + 1;
-        self.meanwhile(&mut step, &decided, end);
+        self.hand_over_during_join(&mut step, &decided, end);
         let (now, places) = self.advanced(&step, position, end, |_| own);
         Some((now, places, decided))
     }
@@ -162,7 +162,7 @@ impl Mover<'_, '_, '_> {
         let of_gpu = |stage: &usize| self.model.readers[*stage].is_empty() && is_of_gpu(own(*stage));
         for result in (position..end).filter(of_gpu) {
             let once = if now.read_back == Picos::ZERO { self.model.read_back } else { Picos::ZERO };
-            now.read_back += once + self.model.meeting(result, self.is_relaxed()).gather;
+            now.read_back += once + self.model.transfer_delays(result, self.is_relaxed()).gather;
         }
         if self.is_relaxed() {
             self.pass_idle_time(&mut now, &places, end);
@@ -171,7 +171,7 @@ impl Mover<'_, '_, '_> {
         // A time that every queue has passed is no constraint.
         let on_gpu = |place: &Place| match place.at {
             At::With(holders) if holders.has_all(joined(false)) => gpu.max(now.join),
-            At::With(_) | At::Apart(_) => gpu,
+            At::With(_) | At::Open(_) => gpu,
         };
         let uses_npu = self.model.uses_npu;
         for place in &mut places {
@@ -191,7 +191,7 @@ impl Mover<'_, '_, '_> {
             |input: &usize| live.binary_search(input).map_or(Picos::ZERO, |found| places[found].usable);
         let start = |inputs: &Vec<usize>| inputs.iter().map(usable).max().unwrap_or_default();
         let Some(earliest) = model.next[position].iter().map(start).min() else { return };
-        for (queue, before) in now.queues.iter_mut().zip(model.before_computing(live.len())) {
+        for (queue, before) in now.queues.iter_mut().zip(model.max_transfer_times(live.len())) {
             *queue = (*queue).max(earliest.saturating_sub(before));
         }
     }
@@ -220,21 +220,21 @@ impl Mover<'_, '_, '_> {
     }
 
     /// Whether, relaxed, both processors may compute their parts of a stage along `axis` from those of an input.
-    pub(super) fn goes_on(&self, place: &Place, [stage, input]: [usize; 2], axis: Axis) -> bool {
-        let is_along = matches!(place.at, At::Apart(cutting) if cutting.axis == axis);
+    pub(super) fn continues_parts(&self, place: &Place, [stage, input]: [usize; 2], axis: Axis) -> bool {
+        let is_along = matches!(place.at, At::Open(cutting) if cutting.axis == axis);
         is_along && self.is_relaxed() && self.model.is_linkable(stage, input, axis)
     }
 
     /// Hands an input over to processor `by`; one that is there already takes no command, so others do not queue.
     pub(super) fn cross(&self, step: &mut Step, by: ProcessorKind, input: usize) {
         let Some(found) = step.find(input) else { return };
-        if let At::Apart(cutting) = step.results[found].1.at {
-            self.bring_together(step, cutting, step.results[found].1.ready);
+        if let At::Open(cutting) = step.results[found].1.at {
+            self.join_open_results(step, cutting, step.results[found].1.ready);
         }
         let place = &mut step.results[found].1;
         let At::With(holders) = place.at else { return };
         if !holders.has(by) {
-            let wait = self.model.meeting(input, self.is_relaxed()).wait(by, holders);
+            let wait = self.model.transfer_delays(input, self.is_relaxed()).wait(by, holders);
             // A GPU with memory of its own lacks only the CPU's part of a joined result.
             let [part, all] = place.lines;
             let queue = &mut step.now.queues[by as usize];
@@ -255,25 +255,25 @@ impl Mover<'_, '_, '_> {
     /// and GPU compute later comes after that join, so treating them as joined delays nothing.
     pub(super) fn join_all(&self, step: &mut Step, joined_at: Picos) {
         if self.is_relaxed() {
-            step.place_apart(Place::with(joined(false), joined_at));
+            step.place_open_results(Place::with(joined(false), joined_at));
         }
     }
 
     /// Joins the open results of a chain; relaxed, everything that is apart, waiting only for the result read.
-    fn bring_together(&self, step: &mut Step, cutting: Cutting, ready: Picos) {
+    fn join_open_results(&self, step: &mut Step, cutting: Cutting, ready: Picos) {
         let is_relaxed = self.is_relaxed();
         let is_meant = |place: &Place| match place.at {
-            At::Apart(other) => is_relaxed || other == cutting,
+            At::Open(other) => is_relaxed || other == cutting,
             At::With(_) => false,
         };
         let meant = || step.results.iter().filter(|(_, place)| is_meant(place));
         let last = meant().map(|(_, place)| place.ready).max().unwrap_or(ready);
-        let join = meant().map(|&(stage, _)| self.model.meeting(stage, is_relaxed).join).max();
+        let join = meant().map(|&(stage, _)| self.model.transfer_delays(stage, is_relaxed).join).max();
         let start = step.now.queues[CPU].max(if is_relaxed { ready } else { last });
         let end = start + join.unwrap_or_default();
         (step.now.queues[CPU], step.now.join) = (end, end);
-        let together = Place::with(joined(self.model.own_memory), end);
-        step.results.iter_mut().filter(|(_, place)| is_meant(place)).for_each(|(_, place)| *place = together);
+        let result = Place::with(joined(self.model.own_memory), end);
+        step.results.iter_mut().filter(|(_, place)| is_meant(place)).for_each(|(_, place)| *place = result);
     }
 
     /// One processor computes a whole stage; the place of its result.
@@ -329,12 +329,13 @@ impl Mover<'_, '_, '_> {
         let model = self.model;
         let cuts = model.cuts(stage, cutting.axis)?;
         for by in BOTH {
-            let goes_on = |place: &Place, input| self.goes_on(place, [stage, input], cutting.axis);
-            self.read(step, by, model.stages[stage].inputs.iter().copied(), goes_on);
+            let continues_parts =
+                |place: &Place, input| self.continues_parts(place, [stage, input], cutting.axis);
+            self.read(step, by, model.stages[stage].inputs.iter().copied(), continues_parts);
         }
         self.inputs_onto_gpu(step, stage);
         let (cpu_start, gpu_start) = (step.now.queues[CPU], step.gpu_start());
-        let meeting = model.meeting(stage, self.is_relaxed());
+        let delays = model.transfer_delays(stage, self.is_relaxed());
         let (end, cut) = match &mut self.contention {
             None => {
                 step.now.joules += cuts.least_joules;
@@ -345,13 +346,13 @@ impl Mover<'_, '_, '_> {
                 let way =
                     best(&cuts.ways[cutting.cores as usize], (cpu_start, gpu_start), (model, model.weights))?;
                 step.now.joules += way.joules;
-                let gather = meeting.gather.scale(f64::from(cuts.all - way.cut) / f64::from(cuts.all));
+                let gather = delays.gather.scale(f64::from(cuts.all - way.cut) / f64::from(cuts.all));
                 let lost = contention.of_cut(model, stage, cutting, way.cut);
                 step.now.queues[GPU] = gpu_start + way.gpu + gather;
                 ((cpu_start + way.cpu).max(step.now.queues[GPU]) + lost, way.cut)
             }
         };
-        let end = end + meeting.join;
+        let end = end + delays.join;
         (step.now.queues[CPU], step.now.join) = (end, end);
         self.join_all(step, end);
         let lines = if model.own_memory { [cut, cuts.all] } else { [0; 2] };
@@ -360,7 +361,7 @@ impl Mover<'_, '_, '_> {
     }
 
     /// Relaxed: inputs that the next stage reads before the result just joined cross while it waits for the join.
-    pub(super) fn meanwhile(&self, step: &mut Step, decided: &Move, end: usize) {
+    pub(super) fn hand_over_during_join(&self, step: &mut Step, decided: &Move, end: usize) {
         let joins =
             matches!(decided, Move::Cut { .. } | Move::Shared { .. } | Move::Chain { stays_open: false, .. });
         let Some(next) = self.model.stages.get(end).filter(|_| joins && self.is_relaxed()) else { return };
@@ -369,7 +370,7 @@ impl Mover<'_, '_, '_> {
             let Some(found) = step.find(input) else { continue };
             let place = &mut step.results[found].1;
             *place = match place.at {
-                At::Apart(_) => Place::with(joined(false), Picos::ZERO),
+                At::Open(_) => Place::with(joined(false), Picos::ZERO),
                 At::With(holders) => Place { at: At::With(holders.with(ProcessorKind::Cpu)), ..*place },
             };
         }

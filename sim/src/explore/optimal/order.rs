@@ -64,17 +64,17 @@ pub(super) fn live(stages: &[Stage]) -> Vec<Vec<usize>> {
 }
 
 /// Most distinct sets of inputs in [`next`].
-const MOST_NEXT: usize = 8;
+const MAX_NEXT_SETS: usize = 8;
 
 /// At each position, the inputs of the later stages whose inputs are all computed before it, each set
-/// once; empty if such a stage has no input, or there are more than [`MOST_NEXT`] sets.
+/// once; empty if such a stage has no input, or there are more than [`MAX_NEXT_SETS`] sets.
 pub(super) fn next(stages: &[Stage]) -> Vec<Vec<Vec<usize>>> {
     let mut next: Vec<Option<Vec<Vec<usize>>>> = vec![Some(Vec::new()); stages.len() + 1];
     for (index, stage) in stages.iter().enumerate() {
         let first = stage.inputs.iter().max().map_or(0, |&input| input + 1);
         for at in &mut next[first..=index] {
             let Some(known) = at else { continue };
-            if stage.inputs.is_empty() || known.len() == MOST_NEXT {
+            if stage.inputs.is_empty() || known.len() == MAX_NEXT_SETS {
                 *at = None;
             } else if !known.contains(&stage.inputs) {
                 known.push(stage.inputs.clone());
@@ -97,15 +97,16 @@ pub(super) fn readers(stages: &[Stage]) -> Vec<Vec<(usize, usize)>> {
 /// Start and end of each stage's run, in which each stage reads the one before.
 pub(super) fn runs(stages: &[Stage]) -> (Vec<usize>, Vec<usize>) {
     let count = stages.len();
-    let goes_on = |stage: usize| stage > 0 && stage < count && stages[stage].inputs.contains(&(stage - 1));
+    let reads_previous =
+        |stage: usize| stage > 0 && stage < count && stages[stage].inputs.contains(&(stage - 1));
     let (mut starts, mut ends): (Vec<usize>, Vec<usize>) = ((0..count).collect(), (1..=count).collect());
     for stage in 1..count {
-        if goes_on(stage) {
+        if reads_previous(stage) {
             starts[stage] = starts[stage - 1];
         }
     }
     for stage in (0..count.saturating_sub(1)).rev() {
-        if goes_on(stage + 1) {
+        if reads_previous(stage + 1) {
             ends[stage] = ends[stage + 1];
         }
     }

@@ -5,7 +5,7 @@
 //! before is complete. Invariant: no plan costs less between a result and the end.
 
 use super::shares::{Sharing, WITH_NPU};
-use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, each, least_remaining};
+use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, combine, least_remaining};
 use super::{At, CPU, GPU, Model, NPU, Place, Price, Progress};
 use crate::units::Picos;
 
@@ -52,15 +52,15 @@ impl CriticalPaths {
         let joined = model.joined(stage, &self.joined[model.kind(stage)], after);
         let mut longest = NOTHING;
         for (known, weighted) in self.by_weight.iter_mut().zip(between_cpu_and_gpu(weights)) {
-            known[stage] = each(joined, model.apart(stage, weighted, known), f64::min);
-            longest = each(longest, known[stage], f64::max);
+            known[stage] = combine(joined, model.open_costs(stage, weighted, known), f64::min);
+            longest = combine(longest, known[stage], f64::max);
         }
         for &input in &model.stages[stage].inputs {
             let readers = &model.readers[input];
             let first = readers.partition_point(|reader| reader.0 < stage);
             for at in (first..readers.len()).rev().filter(|&at| readers[at].0 == stage) {
                 let later = self.by_reader[input].get(at + 1).copied().unwrap_or(NOTHING);
-                self.by_reader[input][at] = each(longest, later, f64::max);
+                self.by_reader[input][at] = combine(longest, later, f64::max);
             }
         }
         let least = longest.into_iter().fold(f64::INFINITY, f64::min);
@@ -82,8 +82,8 @@ impl CriticalPaths {
         let of_result = |(&stage, place): (&usize, &Place)| {
             let next = model.readers[stage].partition_point(|reader| reader.0 < position);
             let left = self.by_reader[stage].get(next);
-            let left = left.map_or(0.0, |left| least_remaining(left, model.may_hold(place)));
-            let ready = if matches!(place.at, At::Apart(_)) { place.usable } else { place.ready };
+            let left = left.map_or(0.0, |left| least_remaining(left, model.possible_states_at(place)));
+            let ready = if matches!(place.at, At::Open(_)) { place.usable } else { place.ready };
             cost(ready, left)
         };
         let of_results = model.live[position].iter().zip(places).map(of_result);
@@ -104,7 +104,7 @@ impl Model<'_> {
         };
         let on_cpu = table.cpu.iter().map(|&price| whole(CPU, price));
         let mut costs: JoinedCosts = on_cpu.chain([whole(GPU, table.gpu)]).collect();
-        let join = self.meeting(0, true).join;
+        let join = self.transfer_delays(0, true).join;
         for cuts in table.cuts.iter().flatten() {
             let end = |starts: [Picos; 3]| cuts.least_end(starts[CPU], starts[GPU]) + join;
             costs.push((SEVERAL, by_holder(&|starts| self.weights.of(end(starts), cuts.least_joules))));
@@ -135,14 +135,14 @@ impl Model<'_> {
         let on_npu =
             if self.on_npu[stage].least.is_known() { [0, 1, 2, SEVERAL].map(on_npu) } else { IMPOSSIBLE };
         let cost = |(state, costs): &(usize, Remaining)| costs.map(|cost| cost + after[*state]);
-        costs.iter().map(cost).fold(on_npu, |one, other| each(one, other, f64::min))
+        costs.iter().map(cost).fold(on_npu, |one, other| combine(one, other, f64::min))
     }
 
     /// As [`Self::joined`], for a stage whose parts stay apart and are read in a chain, at one set of
     /// weights.
-    fn apart(&self, stage: usize, (busy, assignments): &Weighted, known: &[Remaining]) -> Remaining {
+    fn open_costs(&self, stage: usize, (busy, assignments): &Weighted, known: &[Remaining]) -> Remaining {
         let parts = assignments[self.kind(stage)].iter().find(|(members, _)| *members == BOTH_PARTS);
-        let Some((members, cost)) = parts.filter(|_| self.may_stay_apart(stage)) else { return IMPOSSIBLE };
+        let Some((members, cost)) = parts.filter(|_| self.may_stay_open(stage)) else { return IMPOSSIBLE };
         let after = self.readers[stage].iter().map(|reader| known[reader.0][SEVERAL]).fold(0.0, f64::max);
         [0, 1, 2, SEVERAL].map(|holder| cost + self.reading(*busy, holder, *members) + after)
     }

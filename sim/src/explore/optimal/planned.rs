@@ -15,7 +15,7 @@ pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Me
     let mut open: HashMap<Cutting, u32> = HashMap::new();
     for &(position, decided) in decisions {
         let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
-        let continued = if let Move::Chain { goes_on: true, cutting, .. } = decided {
+        let continued = if let Move::Chain { continues_chain: true, cutting, .. } = decided {
             open.get(&cutting).copied()
         } else {
             None
@@ -31,9 +31,9 @@ pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Me
             Move::Npu => placements.push(Placement::NPU),
             Move::Cut { cutting, cut } => placements.extend(placed(model, position, cutting, cut)),
             Move::Shared { cutting, counts } => placements.push(shared_placement(model, cutting, counts)),
-            Move::Chain { cutting, cut, stays_open, goes_on, .. } => {
+            Move::Chain { cutting, cut, stays_open, continues_chain, .. } => {
                 let is_read_later = stays_open && model.live[end].contains(&(end - 1));
-                let known = open.get(&cutting).copied().filter(|_| goes_on || is_read_later);
+                let known = open.get(&cutting).copied().filter(|_| continues_chain || is_read_later);
                 let chain = known.unwrap_or(position as u32);
                 let lines = model.widened(end, cutting.axis, cut, position);
                 for stage in position..end {
@@ -45,7 +45,7 @@ pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Me
                 chains.resize(end, Some(chain));
                 if is_read_later {
                     open.insert(cutting, chain);
-                } else if goes_on {
+                } else if continues_chain {
                     open.remove(&cutting);
                 }
             }

@@ -5,16 +5,16 @@
 //! the plan, with a bound no higher than the plan's cost.
 
 use super::{
-    ANYBODY, At, Changes, CriticalPaths, Cutting, Label, May, Model, Move, Mover, NEVER, Place, Price,
-    Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, beam, half_merged, least_remaining, merged,
-    only_state, undominated,
+    ANY_STATE, At, Changes, CriticalPaths, Cutting, Label, Model, Move, Mover, NEVER, Place, PossibleStates,
+    Price, Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, beam, half_merged, least_remaining,
+    merged, only_state, undominated,
 };
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::units::Picos;
 
 /// Steps of the weight of one of two queues, from 0 to 1.
-const STEPS: u32 = 16;
+const WEIGHT_STEPS: u32 = 16;
 
 /// How often the weight of the CPU's or GPU's queue is halved relative to the NPU's.
 const HALVINGS: i32 = 6;
@@ -27,13 +27,13 @@ const OPEN_BUCKETS: usize = 64;
 /// Relaxed, the NPU's share of a stage is decided as one of a few ranges: the fewest per stage, and how
 /// many more are divided among all stages by their time on the NPU. The bound counts the least of a
 /// range, which matters little for a short stage.
-const FEWEST_RANGES: u32 = 3;
-const RANGES_OF_ALL: u64 = 40;
+const MIN_NPU_RANGES: u32 = 3;
+const EXTRA_NPU_RANGES: u64 = 40;
 
 /// How many times the width labels may be before they are thinned out for the dominance test, and
 /// before labels at later positions are merged early.
 const BEFORE_DOMINANCE: usize = 4;
-const EARLY_MERGE: usize = 20;
+const EARLY_MERGE_FACTOR: usize = 20;
 
 /// Limits on the labels kept.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ pub(super) struct Rest {
     /// Relaxed only: the critical path after each result.
     critical: Option<CriticalPaths>,
     /// Price of all stages from each position to the next meeting point on each single processor.
-    alone: Vec<[Price; 3]>,
+    single_prices: Vec<[Price; 3]>,
 }
 
 impl Rest {
@@ -101,7 +101,7 @@ impl Rest {
             let mut all = vec![LeastWork::default(); weights.len().div_ceil(LANES)];
             for (at, weighted) in weights.iter().enumerate() {
                 let (least, lane) = (&mut all[at / LANES], at % LANES);
-                let after_meeting = least_remaining(&work[at][model.meets[position]], ANYBODY);
+                let after_meeting = least_remaining(&work[at][model.meets[position]], ANY_STATE);
                 (0..3).for_each(|by| least.weights[by][lane] = weighted.0[by]);
                 for state in 0..STATES {
                     least.left[state][lane] = left[position][at][state];
@@ -111,7 +111,7 @@ impl Rest {
             all
         };
         let least_work = (0..=model.stages.len()).map(at).collect();
-        Self { least_work, critical, alone: model.up_to_meetings() }
+        Self { least_work, critical, single_prices: model.prices_to_meeting_points() }
     }
 }
 
@@ -140,7 +140,8 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let queues = [Picos::ZERO, model.submission, Picos::ZERO];
         let (join, read_back) = (Picos::ZERO, Picos::ZERO);
         let now = Progress { queues, join, graph: 0, read_back, joules: 0.0 };
-        let first = Label { now, places: Vec::new(), decision: None, bound: 0.0, rank: 0.0, alone: 0.0 };
+        let first =
+            Label { now, places: Vec::new(), decision: None, bound: 0.0, rank: 0.0, single_cost: 0.0 };
         self.labels[0].push(first);
         for position in 0..count {
             let trials = self.trials(position);
@@ -199,7 +200,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let uses_npu = self.mover.model.uses_npu;
         let end = (from + self.mover.chains.longest).min(self.labels.len());
         for labels in &mut self.labels[from.min(end)..end] {
-            if labels.len() > EARLY_MERGE * width {
+            if labels.len() > EARLY_MERGE_FACTOR * width {
                 self.has_merged = true;
                 *labels = merged(std::mem::take(labels), BEFORE_DOMINANCE * width, uses_npu);
             }
@@ -237,7 +238,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let times = self.mover.model.on_npu.iter().map(|on_npu| on_npu.least.time);
         let all: Picos = times.filter(|&time| time < NEVER).sum();
         let own = self.mover.model.on_npu[position].least.time;
-        FEWEST_RANGES + (RANGES_OF_ALL * own.0.min(all.0) / all.0.max(1)) as u32
+        MIN_NPU_RANGES + (EXTRA_NPU_RANGES * own.0.min(all.0) / all.0.max(1)) as u32
     }
 
     fn chain_trials(&self, position: usize, cutting: Cutting, trials: &mut Vec<Trial>) {
@@ -266,7 +267,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
 
     /// Applies a trial to a label, and keeps the new label unless its bound exceeds the limit.
     fn attempt(&mut self, position: usize, label: &Label, trial: Trial) {
-        let is_apart = |cutting: Cutting| label.places.iter().any(|place| place.at == At::Apart(cutting));
+        let is_apart = |cutting: Cutting| label.places.iter().any(|place| place.at == At::Open(cutting));
         if matches!(trial, Trial::Closing { end, cutting } if end == position + 1 && !is_apart(cutting)) {
             return;
         }
@@ -274,7 +275,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let model = self.mover.model;
         self.considered += 1;
         let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
-        let (at_least, rank) = self.least_costs(&now, end, model.may_have(end, &places));
+        let (at_least, rank) = self.least_costs(&now, end, model.possible_states(end, &places));
         let mut bound = label.bound.max(at_least);
         if let Some(critical) = &self.rest.critical {
             bound = bound.max(critical.least_cost(model, &now, &places, end));
@@ -284,13 +285,13 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         }
         self.decisions.push(Decision { before: label.decision, position, decided });
         let decision = Some(self.decisions.len() - 1);
-        let alone = if self.mover.is_relaxed() { rank } else { self.alone(&now, &places, end) };
-        self.labels[end].push(Label { now, places, decision, bound, rank, alone });
+        let single_cost = if self.mover.is_relaxed() { rank } else { self.single_cost(&now, &places, end) };
+        self.labels[end].push(Label { now, places, decision, bound, rank, single_cost });
     }
 
     /// Lower bounds of the cost at the end and at the next meeting point; `before` is who may have the
     /// result of the stage before.
-    fn least_costs(&self, now: &Progress, position: usize, before: May) -> (f64, f64) {
+    fn least_costs(&self, now: &Progress, position: usize, before: PossibleStates) -> (f64, f64) {
         // Only in a merged label can several states be possible.
         match only_state(before) {
             Some(state) => self.largest_costs(now, position, |left, lane| left[state][lane]),
@@ -328,18 +329,18 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     }
 
     /// The cost at the next meeting point if one processor computes everything until then, the best one.
-    fn alone(&self, now: &Progress, places: &[Place], position: usize) -> f64 {
+    fn single_cost(&self, now: &Progress, places: &[Place], position: usize) -> f64 {
         let model = self.mover.model;
         let cost = |kind: ProcessorKind| {
-            let rest = self.rest.alone[position][kind as usize];
+            let rest = self.rest.single_prices[position][kind as usize];
             let ready = |(place, &stage): (&Place, &usize)| match place.at {
                 At::With(holders) if holders.has(kind) => place.ready,
-                At::With(holders) => place.ready + model.meeting(stage, false).wait(kind, holders),
-                At::Apart(_) => place.ready + model.meeting(stage, false).join,
+                At::With(holders) => place.ready + model.transfer_delays(stage, false).wait(kind, holders),
+                At::Open(_) => place.ready + model.transfer_delays(stage, false).join,
             };
             let ready = places.iter().zip(&model.live[position]).map(ready).max().unwrap_or_default();
-            let goes_on = kind != ProcessorKind::Npu || places.iter().all(|place| place.of_npu);
-            let begins = if goes_on { Picos::ZERO } else { model.graph.time };
+            let continues_graph = kind != ProcessorKind::Npu || places.iter().all(|place| place.of_npu);
+            let begins = if continues_graph { Picos::ZERO } else { model.graph.time };
             let start = ready.max(now.queues[kind as usize]).max(now.join) + begins;
             model.weights.of(start + rest.time, now.joules + rest.joules)
         };
@@ -366,12 +367,14 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
 /// Sets of queue weights, each with sum one: of CPU and GPU on a linear grid; with an NPU, also of all
 /// three on a geometric grid, since their speeds may differ by orders of magnitude.
 pub(super) fn queue_weights(model: &Model<'_>) -> Vec<[f64; 3]> {
-    let mut all: Vec<[f64; 3]> =
-        (0..=STEPS).map(|step| f64::from(step) / f64::from(STEPS)).map(|cpu| [cpu, 1.0 - cpu, 0.0]).collect();
+    let mut all: Vec<[f64; 3]> = (0..=WEIGHT_STEPS)
+        .map(|step| f64::from(step) / f64::from(WEIGHT_STEPS))
+        .map(|cpu| [cpu, 1.0 - cpu, 0.0])
+        .collect();
     if model.uses_npu {
-        let beside = || std::iter::once(0.0).chain((0..=HALVINGS).map(|times| 0.5_f64.powi(times)));
-        for cpu in beside() {
-            for gpu in beside() {
+        let relative_weights = || std::iter::once(0.0).chain((0..=HALVINGS).map(|times| 0.5_f64.powi(times)));
+        for cpu in relative_weights() {
+            for gpu in relative_weights() {
                 let sum = cpu + gpu + 1.0;
                 all.push([cpu / sum, gpu / sum, 1.0 / sum]);
             }

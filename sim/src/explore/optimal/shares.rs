@@ -4,7 +4,7 @@
 //! which all processors end together. Not for: cuts between CPU and GPU alone (`tables`), which are
 //! priced exactly. Invariant: no part costs less than its table entry, wherever the part lies.
 
-use super::{CPU, CutTable, GPU, NEVER, NPU, PRICED_CUTS, Price, Priced, Pricing, Streaming, Traffic};
+use super::{CPU, CutTable, GPU, MAX_PRICED_CUTS, NEVER, NPU, Price, Priced, Pricing, Streaming, Traffic};
 use crate::device::ProcessorKind;
 use crate::plan::{Axis, Processor, Region, Span};
 use crate::units::Picos;
@@ -16,10 +16,10 @@ const PRICED_SHARES: u32 = 512;
 
 /// Part sizes below this are all priced, and above it the step is at most a size divided by this: a
 /// size between two priced ones is relatively close to both.
-const PRICED_ONE_BY_ONE: u32 = 128;
+const ALL_PRICED_BELOW: u32 = 128;
 
 /// Precision of the search for a common end.
-const SAME_END: Picos = Picos(1_000);
+const END_TOLERANCE: Picos = Picos(1_000);
 
 /// Factor above the rounding errors of sums of bytes.
 pub(super) const ROUNDING: f64 = 1.000_001;
@@ -47,7 +47,7 @@ pub(super) struct ShareTable {
     pub(super) lightest: [usize; 3],
     /// The memory's capacity for two clients, and the larger of those for two and for three, in bytes
     /// per picosecond.
-    together: [f64; 2],
+    capacity: [f64; 2],
 }
 
 /// The processors that share one operator, and the conditions.
@@ -64,7 +64,7 @@ pub(super) struct Sharing {
 
 impl Sharing {
     /// The members' indices.
-    pub(super) fn those(&self) -> impl Iterator<Item = usize> + Clone {
+    pub(super) fn indices(&self) -> impl Iterator<Item = usize> + Clone {
         let members = self.members;
         (0..3).filter(move |&by| members[by])
     }
@@ -87,7 +87,7 @@ impl ShareTable {
         cuts: Option<&CutTable>,
     ) -> Option<Self> {
         let all = axis.extent(&layer.operator).filter(|&all| all > 1)?;
-        let priced = |by: &[Processor], most: u32| least_of_more(pricing, (layer, axis, all), by, most);
+        let priced = |by: &[Processor], most: u32| least_prices_from(pricing, (layer, axis, all), by, most);
         let (npu, of_npu, npu_streaming) = priced(&[Processor::NPU], PRICED_SHARES);
         let cores: Vec<Processor> =
             pricing.options.core_sets.iter().map(|&cores| Processor::Cpu(cores)).collect();
@@ -105,10 +105,10 @@ impl ShareTable {
         let can = |kind: ProcessorKind| costs[kind as usize][1].is_known();
         let is_shared = can(ProcessorKind::Npu) && (can(ProcessorKind::Cpu) || can(ProcessorKind::Gpu));
         let rates = [0, 1, 2].map(|by: usize| rate(&costs[by]));
-        let together = [pricing.together(2), pricing.most_together()];
+        let capacity = [pricing.shared_capacity(2), pricing.max_shared_capacity()];
         let mut lightest = [0, 1, 2];
         lightest.sort_by(|&one: &usize, &other| traffic[one].bytes.total_cmp(&traffic[other].bytes));
-        is_shared.then_some(Self { all, costs, rates, traffic, streaming, lightest, together })
+        is_shared.then_some(Self { all, costs, rates, traffic, streaming, lightest, capacity })
     }
 
     /// The possible numbers of the NPU's rows or channels, in about equal ranges: at least and at most.
@@ -124,11 +124,11 @@ impl ShareTable {
     pub(super) fn balanced(&self, sharing: &Sharing) -> Option<Shared> {
         let (least, largest) = self.possible(sharing)?;
         let end_with = |by: usize, count: u32| sharing.starts[by] + self.costs[by][count as usize].time;
-        let mut low = sharing.those().map(|by| end_with(by, least[by])).max()?;
+        let mut low = sharing.indices().map(|by| end_with(by, least[by])).max()?;
         if low >= NEVER {
             return None;
         }
-        let by_then = |end: Picos, between: [[usize; 3]; 2]| self.by_then(sharing, end, between);
+        let counts_by = |end: Picos, between: [[usize; 3]; 2]| self.counts_by(sharing, end, between);
         // If the memory can move the most bytes of any shares by `low`, it is never the limit.
         let has_time =
             f64::from(self.all) * self.heaviest(sharing.members) * ROUNDING <= self.moved(sharing, low);
@@ -136,24 +136,24 @@ impl ShareTable {
             cpu + gpu + npu >= self.all as usize
                 && (has_time || self.bytes(self.filled([cpu, gpu, npu])) <= self.moved(sharing, end))
         };
-        let most_of_one = self.all - (sharing.those().count() as u32 - 1);
-        let all_by_one = sharing.those().map(|by| end_with(by, most_of_one)).min()?;
+        let most_of_one = self.all - (sharing.indices().count() as u32 - 1);
+        let all_by_one = sharing.indices().map(|by| end_with(by, most_of_one)).min()?;
         let mut high = all_by_one.max(low).min(NEVER);
-        let mut fewest = by_then(low, [[0; 3], largest]);
-        let mut most = by_then(high, [fewest, largest]);
+        let mut fewest = counts_by(low, [[0; 3], largest]);
+        let mut most = counts_by(high, [fewest, largest]);
         while !suffices(high, most) {
             if high >= NEVER {
                 return None;
             }
             high = Picos(high.0.saturating_mul(2)).min(NEVER);
-            most = by_then(high, [most, largest]);
+            most = counts_by(high, [most, largest]);
         }
         if suffices(low, fewest) {
             (high, most) = (low, fewest);
         }
-        while high > low + SAME_END {
+        while high > low + END_TOLERANCE {
             let middle = Picos(low.0.midpoint(high.0));
-            let counts = by_then(middle, [fewest, most]);
+            let counts = counts_by(middle, [fewest, most]);
             if suffices(middle, counts) {
                 (high, most) = (middle, counts);
             } else {
@@ -168,7 +168,7 @@ impl ShareTable {
     pub(super) fn possible(&self, sharing: &Sharing) -> Option<([u32; 3], [usize; 3])> {
         let [npu_least, npu_most] = sharing.of_npu;
         let most_of_one =
-            self.all.checked_sub(sharing.those().count() as u32 - 1).filter(|&most| most > 0)?;
+            self.all.checked_sub(sharing.indices().count() as u32 - 1).filter(|&most| most > 0)?;
         let largest = [self.all, self.all, npu_most].map(|most| most.min(most_of_one) as usize);
         (npu_least <= most_of_one).then_some(([1, 1, npu_least], largest))
     }
@@ -180,14 +180,14 @@ impl ShareTable {
 
     /// How many rows or channels each member can have computed by `end`, given the counts of an earlier
     /// and of a later time.
-    pub(super) fn by_then(
+    pub(super) fn counts_by(
         &self,
         sharing: &Sharing,
         end: Picos,
         [fewest, most]: [[usize; 3]; 2],
     ) -> [usize; 3] {
         let mut counts = [0; 3];
-        for by in sharing.those() {
+        for by in sharing.indices() {
             let more = &self.costs[by][fewest[by] + 1..=most[by]];
             counts[by] = fewest[by] + more.partition_point(|cost| sharing.starts[by] + cost.time <= end);
         }
@@ -214,7 +214,7 @@ impl ShareTable {
             }
             let Some(last) = last else { return moved };
             let all = active.iter().filter(|&&active| active).count();
-            let rate = one.max(self.together(sharing)[usize::from(all > 2)].min(sum));
+            let rate = one.max(self.capacity(sharing)[usize::from(all > 2)].min(sum));
             moved += until.saturating_sub(first[last]).0 as f64 * rate;
             until = until.min(first[last]);
             active[last] = false;
@@ -222,8 +222,8 @@ impl ShareTable {
     }
 
     /// The memory's capacity for two and for three members, in bytes per picosecond.
-    pub(super) fn together(&self, sharing: &Sharing) -> [f64; 2] {
-        let [of_two, of_more] = self.together;
+    pub(super) fn capacity(&self, sharing: &Sharing) -> [f64; 2] {
+        let [of_two, of_more] = self.capacity;
         if sharing.is_alone { [of_two, of_more] } else { [of_more; 2] }
     }
 
@@ -257,7 +257,7 @@ impl ShareTable {
     /// `joule` per joule: over all sizes of the NPU's part, with the rest on the processor that is
     /// cheapest per row or channel.
     pub(super) fn least_work(&self, members: Members, busy: [f64; 3], joule: f64) -> f64 {
-        if !self.are_able(members) {
+        if !self.have_kernels(members) {
             return f64::INFINITY;
         }
         let of = |by: usize, count: u32| {
@@ -275,16 +275,16 @@ impl ShareTable {
     }
 
     /// A rougher lower bound than [`Self::least_work`]: every row or channel on its cheapest processor.
-    pub(super) fn roughly_least_work(&self, members: Members, busy: [f64; 3], joule: f64) -> f64 {
-        let those = (0..3).filter(|&by| members[by]);
-        if self.are_able(members) {
-            f64::from(self.all) * self.least_rate(those, busy, joule)
+    pub(super) fn rough_least_work(&self, members: Members, busy: [f64; 3], joule: f64) -> f64 {
+        let able = (0..3).filter(|&by| members[by]);
+        if self.have_kernels(members) {
+            f64::from(self.all) * self.least_rate(able, busy, joule)
         } else {
             f64::INFINITY
         }
     }
 
-    fn are_able(&self, members: Members) -> bool {
+    fn have_kernels(&self, members: Members) -> bool {
         (0..3).all(|by| !members[by] || self.costs[by][1].is_known())
     }
 
@@ -319,13 +319,13 @@ impl ShareTable {
 
 /// For each number of rows or channels, the least price on any of `by` of a part with as many or more;
 /// the traffic of the parts, and how each of `by` streams it.
-fn least_of_more(
+fn least_prices_from(
     pricing: &Pricing<'_, '_>,
     (layer, axis, all): (&Layer, Axis, u32),
     by: &[Processor],
     most: u32,
 ) -> (Vec<Price>, Traffic, Vec<Streaming>) {
-    let step = all.div_ceil(most.min(PRICED_CUTS));
+    let step = all.div_ceil(most.min(MAX_PRICED_CUTS));
     let mut least = vec![Price::NOTHING];
     let mut priced: Vec<Vec<(u32, Priced)>> = vec![Vec::new(); by.len()];
     let mut next = 1;
@@ -334,7 +334,7 @@ fn least_of_more(
             least.push(least[count as usize - 1]);
             continue;
         }
-        next = count + (count / PRICED_ONE_BY_ONE).clamp(1, step);
+        next = count + (count / ALL_PRICED_BELOW).clamp(1, step);
         let parts = parts(layer, axis, (count, all));
         let mut cost = Price::NEVER;
         for (&by, priced) in by.iter().zip(&mut priced) {

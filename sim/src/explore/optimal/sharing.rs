@@ -36,8 +36,8 @@ impl Mover<'_, '_, '_> {
             }
             Some(contention) => {
                 let even = shares.in_units(shared.counts, cutting.axis)?;
-                let together = contention.best_shares(model, stage, (cutting, members), even);
-                let tried = [even, together].map(|counts| {
+                let contended = contention.best_shares(model, stage, (cutting, members), even);
+                let tried = [even, contended].map(|counts| {
                     let ends = shares.ends(members, counts, starts);
                     let last = ends.into_iter().max().unwrap_or_default();
                     (last + contention.of_shares(model, stage, (cutting, members), counts), ends, counts)
@@ -50,7 +50,7 @@ impl Mover<'_, '_, '_> {
                 (end, counts)
             }
         };
-        let end = end + model.meeting(stage, self.is_relaxed()).join;
+        let end = end + model.transfer_delays(stage, self.is_relaxed()).join;
         (step.now.queues[CPU], step.now.join) = (step.now.queues[CPU].max(end), end);
         self.join_all(step, end);
         let holders = joined(model.own_memory).with(ProcessorKind::Npu);

@@ -21,26 +21,26 @@ use super::{CPU, Priced, ShareTable, Shared, Sharing};
 use crate::units::Picos;
 
 /// Most tangents kept for one part.
-const MOST_TANGENTS: usize = 24;
+const MAX_TANGENTS: usize = 24;
 
 /// Ranges of part sizes, each up to all rows or channels, with a hull of their own: the hull of a
 /// smaller range is tighter.
 const HULLS: u32 = 8;
 
-/// Parts of up to 1/`SMALL` of all rows or channels are small. They are a case of their own if their
-/// rate is below `LESS` times that of larger parts.
-const SMALL: u32 = 128;
-const LESS: f64 = 0.9;
+/// Parts of up to 1/`SMALL_PART_DIVISOR` of all rows or channels are small. They are a case of their own
+/// if their rate is below `SLOW_RATE` times that of larger parts.
+const SMALL_PART_DIVISOR: u32 = 128;
+const SLOW_RATE: f64 = 0.9;
 
 /// Widest range of part sizes whose demands are examined one by one; for a wider one, those of all
 /// larger parts count, too.
-const FEW: u32 = 64;
+const MAX_EXAMINED_SIZES: u32 = 64;
 
 /// Reciprocal of the step by which the assumed end grows in each round, relative to the time until then.
-const LATER: u64 = 32;
+const END_STEP_DIVISOR: u64 = 32;
 
 /// Most processors that compute parts of one operator.
-const MOST: usize = 3;
+const PARTS: usize = 3;
 
 /// Memory demands of the parts of one operator on one processor.
 #[derive(Clone, Debug)]
@@ -116,14 +116,14 @@ impl Streaming {
         }
         let streams = priced.values().map(|(least, _)| least.streams).fold(1.0, f64::max);
         let from = |hull: u32| f64::from(all) * f64::from(hull) / f64::from(HULLS);
-        let those = |hull: u32| &times[times.partition_point(|time| time.0 < from(hull))..];
-        Self { hulls: (0..HULLS).map(|hull| tangents(those(hull))).collect(), own, or_more, streams }
+        let from_hull = |hull: u32| &times[times.partition_point(|time| time.0 < from(hull))..];
+        Self { hulls: (0..HULLS).map(|hull| tangents(from_hull(hull))).collect(), own, or_more, streams }
     }
 
     /// The size up to which parts of at least `fewest` rows or channels are a case of their own, if any.
     fn small(&self, fewest: u32) -> Option<u32> {
-        let small = (self.own.len() as u32 - 1) / SMALL;
-        let is_less = self.or_more[fewest as usize].rate < LESS * self.or_more[small as usize].rate;
+        let small = (self.own.len() as u32 - 1) / SMALL_PART_DIVISOR;
+        let is_less = self.or_more[fewest as usize].rate < SLOW_RATE * self.or_more[small as usize].rate;
         (fewest < small && is_less).then_some(small)
     }
 
@@ -134,9 +134,9 @@ impl Streaming {
         let tangents = self.hulls[(fewest * HULLS / all).min(HULLS - 1) as usize].as_slice();
         let closest = tangents.partition_point(|tangent| tangent.until < f64::from(about));
         let closest = closest.min(tangents.len().checked_sub(1)?);
-        let least = if most < fewest + FEW {
-            let those = self.own[fewest as usize..=most.max(fewest) as usize].iter().copied();
-            those.fold(Least::NOTHING, Least::least)
+        let least = if most < fewest + MAX_EXAMINED_SIZES {
+            let sizes = self.own[fewest as usize..=most.max(fewest) as usize].iter().copied();
+            sizes.fold(Least::NOTHING, Least::least)
         } else {
             self.or_more[fewest as usize]
         };
@@ -173,7 +173,7 @@ fn tangents(points: &[(f64, f64)]) -> Vec<Tangent> {
         Tangent { until: side[1].0, each, fixed: side[0].1 - each * side[0].0 }
     });
     let rising: Vec<Tangent> = sides.filter(|side| side.each > 0.0).collect();
-    let step = rising.len().div_ceil(MOST_TANGENTS).max(1);
+    let step = rising.len().div_ceil(MAX_TANGENTS).max(1);
     rising.iter().rev().step_by(step).rev().copied().collect()
 }
 
@@ -187,23 +187,24 @@ impl ShareTable {
                 self.streaming[by].iter().map(|streaming| streaming.own[shared.counts[by] as usize].rate);
             own.filter(|rate| rate.is_finite()).fold(0.0, f64::max)
         };
-        let wanted: f64 = sharing.those().map(rate).sum();
-        let Some((least, largest)) = self.possible(sharing).filter(|_| wanted > self.together(sharing)[0])
+        let wanted: f64 = sharing.indices().map(rate).sum();
+        let Some((least, largest)) = self.possible(sharing).filter(|_| wanted > self.capacity(sharing)[0])
         else {
             return shared.end;
         };
         let first = self.first_bytes(sharing.starts);
-        let begun = sharing.those().map(|by| sharing.starts[by]).min().unwrap_or_default();
+        let begun = sharing.indices().map(|by| sharing.starts[by]).min().unwrap_or_default();
         let core_sets = if sharing.members[CPU] { self.streaming[CPU].len() } else { 1 };
         let mut end = shared.end;
         loop {
             // The bound found holds for shares that end by `latest`; if it is not earlier, all shares
             // end later.
-            let latest = end + Picos(end.saturating_sub(begun).0 / LATER + 1);
-            let most = self.by_then(sharing, latest, [[0; 3], largest]).map(|most| most as u32);
+            let latest = end + Picos(end.saturating_sub(begun).0 / END_STEP_DIVISOR + 1);
+            let most = self.counts_by(sharing, latest, [[0; 3], largest]).map(|most| most as u32);
             let mut fewest = self.fewest(sharing, self.moved(sharing, latest));
-            for by in sharing.those() {
-                let others: u32 = sharing.those().filter(|&other| other != by).map(|other| most[other]).sum();
+            for by in sharing.indices() {
+                let others: u32 =
+                    sharing.indices().filter(|&other| other != by).map(|other| most[other]).sum();
                 fewest[by] = fewest[by].max(self.all.saturating_sub(others)).max(least[by]);
             }
             let found = (0..core_sets).fold(latest, |least, set| {
@@ -223,14 +224,14 @@ impl ShareTable {
     fn least_of(
         &self,
         sharing: &Sharing,
-        (streaming, first): ([Option<&Streaming>; MOST], [Picos; MOST]),
-        [fewest, most, about]: [[u32; MOST]; 3],
+        (streaming, first): ([Option<&Streaming>; PARTS], [Picos; PARTS]),
+        [fewest, most, about]: [[u32; PARTS]; 3],
         enough: Picos,
     ) -> Picos {
         let small = |by: usize| streaming[by].and_then(|streaming| streaming.small(fewest[by]));
         let of_case = |case: usize, enough: Picos| {
-            let (mut sharers, mut left) = (ArrayVec::<Sharer<'_>, MOST>::new(), self.all);
-            for by in sharing.those() {
+            let (mut sharers, mut left) = (ArrayVec::<Sharer<'_>, PARTS>::new(), self.all);
+            for by in sharing.indices() {
                 match (small(by), case & (1 << by) != 0) {
                     (Some(small), true) => left = left.saturating_sub(small),
                     (small, _) => {
@@ -241,9 +242,9 @@ impl ShareTable {
             }
             // Small parts alone cannot cover the operator.
             let is_possible = !sharers.is_empty();
-            Some(if is_possible { least_end(&sharers, left, self.together(sharing), enough) } else { enough })
+            Some(if is_possible { least_end(&sharers, left, self.capacity(sharing), enough) } else { enough })
         };
-        let cases = sharing.those().filter(|&by| small(by).is_some()).fold(0, |cases, by| cases | 1 << by);
+        let cases = sharing.indices().filter(|&by| small(by).is_some()).fold(0, |cases, by| cases | 1 << by);
         let mut all = (0..=cases).filter(|case| case & cases == *case);
         all.try_fold(enough, |least, case| of_case(case, least)).unwrap_or_default()
     }
@@ -252,10 +253,10 @@ impl ShareTable {
     /// least per row must compute everything that the others cannot move.
     fn fewest(&self, sharing: &Sharing, moved: f64) -> [u32; 3] {
         let mut fewest = [1; 3];
-        let mut those = self.lightest.iter().filter(|&&by| sharing.members[by]);
-        if let (Some(&lightest), Some(&next)) = (those.next(), those.next()) {
+        let mut sharers = self.lightest.iter().filter(|&&by| sharing.members[by]);
+        if let (Some(&lightest), Some(&next)) = (sharers.next(), sharers.next()) {
             let [of_one, of_next] = [lightest, next].map(|by| self.traffic[by].bytes);
-            let saved: f64 = sharing.those().map(|by| self.traffic[by].saved).sum();
+            let saved: f64 = sharing.indices().map(|by| self.traffic[by].saved).sum();
             let left = (f64::from(self.all) * of_next - saved) / ROUNDING - moved;
             if of_next > of_one * ROUNDING && left > 0.0 {
                 fewest[lightest] = ((left / (of_next - of_one)) as u32).clamp(1, self.all);
@@ -266,14 +267,14 @@ impl ShareTable {
 }
 
 /// Earliest time at which `sharers` have computed `all` rows or channels, or `enough` if that is no
-/// later; `together` is the memory's capacity for two and for three of them, in bytes per picosecond.
-fn least_end(sharers: &[Sharer<'_>], all: u32, together: [f64; 2], enough: Picos) -> Picos {
+/// later; `capacities` is the memory's capacity for two and for three of them, in bytes per picosecond.
+fn least_end(sharers: &[Sharer<'_>], all: u32, capacities: [f64; 2], enough: Picos) -> Picos {
     let most = enough.0 as f64;
-    let mut chosen = [0; MOST];
+    let mut chosen = [0; PARTS];
     for (chosen, sharer) in chosen.iter_mut().zip(sharers) {
         *chosen = sharer.closest;
     }
-    let speeds = speeds(sharers, together);
+    let speeds = speeds(sharers, capacities);
     let pairs = (0..sharers.len()).flat_map(|one| (0..one).map(move |other| [one, other]));
     let of_two = pairs.map(|pair| end_of_two(sharers, pair, &speeds));
     let mut latest = of_two.fold(end_along(sharers, &chosen, &speeds, all), f64::max);
@@ -289,13 +290,13 @@ fn least_end(sharers: &[Sharer<'_>], all: u32, together: [f64; 2], enough: Picos
 }
 
 /// The choices of tangents next to `chosen`: for each part the previous, the same, or the next one.
-fn neighbours(sharers: &[Sharer<'_>], chosen: [usize; MOST]) -> impl Iterator<Item = [usize; MOST]> {
+fn neighbours(sharers: &[Sharer<'_>], chosen: [usize; PARTS]) -> impl Iterator<Item = [usize; PARTS]> {
     const STEPS: usize = 3;
     let all = (0..STEPS.pow(sharers.len() as u32)).map(move |step| {
         [0, 1, 2].map(|by| (chosen[by] + step / STEPS.pow(by as u32) % STEPS).checked_sub(1))
     });
     all.filter_map(move |steps| {
-        let mut tangents = [0; MOST];
+        let mut tangents = [0; PARTS];
         for ((tangent, step), sharer) in tangents.iter_mut().zip(steps).zip(sharers) {
             *tangent = step.filter(|&step| step < sharer.tangents.len())?;
         }
@@ -305,12 +306,12 @@ fn neighbours(sharers: &[Sharer<'_>], chosen: [usize; MOST]) -> impl Iterator<It
 
 /// For each set of streaming processors (one bit each), the highest speed of each, relative to its
 /// speed alone.
-fn speeds(sharers: &[Sharer<'_>], together: [f64; 2]) -> [[f64; MOST]; 1 << MOST] {
-    let mut speeds = [[1.0; MOST]; 1 << MOST];
+fn speeds(sharers: &[Sharer<'_>], capacities: [f64; 2]) -> [[f64; PARTS]; 1 << PARTS] {
+    let mut speeds = [[1.0; PARTS]; 1 << PARTS];
     for (set, speeds) in speeds.iter_mut().enumerate().take(1 << sharers.len()) {
         for (own, speed) in speeds.iter_mut().enumerate().take(sharers.len()) {
             if set.count_ones() > 1 && set & (1 << own) != 0 {
-                let capacity = together[usize::from(set.count_ones() > 2)];
+                let capacity = capacities[usize::from(set.count_ones() > 2)];
                 *speed = speed_of(own, set, sharers, capacity);
             }
         }
@@ -324,7 +325,7 @@ fn speed_of(own: usize, set: usize, sharers: &[Sharer<'_>], capacity: f64) -> f6
         let Sharer { least, streams, .. } = sharers[by];
         Least { streams: if by == own { streams } else { least.streams }, ..least }
     };
-    let mut flows = [(f64::INFINITY, 0.0); MOST];
+    let mut flows = [(f64::INFINITY, 0.0); PARTS];
     for by in (0..sharers.len()).filter(|by| set & (1 << by) != 0) {
         let Least { rate, streams, .. } = demand(by);
         flows[by] = (rate / streams, streams);
@@ -344,11 +345,11 @@ fn speed_of(own: usize, set: usize, sharers: &[Sharer<'_>], capacity: f64) -> f6
 /// Earliest time at which all rows or channels are computed, by the chosen tangents.
 fn end_along(
     sharers: &[Sharer<'_>],
-    chosen: &[usize; MOST],
-    speeds: &[[f64; MOST]; 1 << MOST],
+    chosen: &[usize; PARTS],
+    speeds: &[[f64; PARTS]; 1 << PARTS],
     all: u32,
 ) -> f64 {
-    let (mut rates, mut left) = ([0.0; MOST], f64::from(all));
+    let (mut rates, mut left) = ([0.0; PARTS], f64::from(all));
     for (by, sharer) in sharers.iter().enumerate() {
         let Tangent { each, fixed, .. } = sharer.tangents[chosen[by]];
         rates[by] = 1.0 / each;
@@ -358,13 +359,13 @@ fn end_along(
 }
 
 /// Earliest time at which two processors have streamed for as long as their smallest parts take.
-fn end_of_two(sharers: &[Sharer<'_>], [one, other]: [usize; 2], speeds: &[[f64; MOST]; 1 << MOST]) -> f64 {
+fn end_of_two(sharers: &[Sharer<'_>], [one, other]: [usize; 2], speeds: &[[f64; PARTS]; 1 << PARTS]) -> f64 {
     let of_both = speeds[1 << one | 1 << other];
     let end = |one: usize, other: usize| {
         // The weight of the other's picosecond makes streaming together worth as much as streaming
         // alone.
         let weight = ((1.0 - of_both[one]) / of_both[other]).clamp(0.0, 1.0);
-        let mut rates = [0.0; MOST];
+        let mut rates = [0.0; PARTS];
         (rates[one], rates[other]) = (1.0, weight);
         end_of(sharers, speeds, (rates, sharers[one].least.time + weight * sharers[other].least.time))
     };
@@ -374,8 +375,8 @@ fn end_of_two(sharers: &[Sharer<'_>], [one, other]: [usize; 2], speeds: &[[f64; 
 /// Earliest time at which the work `left` is done, if each processor alone does `rates` per picosecond.
 fn end_of(
     sharers: &[Sharer<'_>],
-    speeds: &[[f64; MOST]; 1 << MOST],
-    (rates, mut left): ([f64; MOST], f64),
+    speeds: &[[f64; PARTS]; 1 << PARTS],
+    (rates, mut left): ([f64; PARTS], f64),
 ) -> f64 {
     let mut order = [0, 1, 2];
     let order = &mut order[..sharers.len()];
@@ -385,8 +386,8 @@ fn end_of(
         begun |= 1 << by;
         let now = sharers[by].first.0 as f64;
         let of_set = |set: usize| -> f64 {
-            let those = (0..MOST).filter(|by| set & (1 << by) != 0);
-            those.map(|by| rates[by] * speeds[set][by]).sum()
+            let active = (0..PARTS).filter(|by| set & (1 << by) != 0);
+            active.map(|by| rates[by] * speeds[set][by]).sum()
         };
         let fastest = (1..=begun).filter(|set| set & begun == *set).map(of_set).fold(0.0, f64::max);
         let next = order.get(place + 1).map_or(f64::INFINITY, |&next| sharers[next].first.0 as f64);

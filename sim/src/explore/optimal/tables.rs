@@ -15,7 +15,7 @@ use crate::workload::Layer;
 
 /// Most cuts of an operator along one axis that are priced; of longer axes every second, third and so
 /// on.
-pub(super) const PRICED_CUTS: u32 = 8_192;
+pub(super) const MAX_PRICED_CUTS: u32 = 8_192;
 
 impl Price {
     pub(super) const NOTHING: Self = Self { time: Picos::ZERO, joules: 0.0 };
@@ -212,7 +212,7 @@ impl Pricing<'_, '_> {
     }
 
     /// The price of phases without contention.
-    pub(super) fn alone(&self, phases: &Phases, detail: &Detail) -> Price {
+    pub(super) fn uncontended(&self, phases: &Phases, detail: &Detail) -> Price {
         Price::of(self.parts.device(), phases, detail, self.options.objective)
     }
 
@@ -227,14 +227,14 @@ impl Pricing<'_, '_> {
         let phases = if is_handed_over { phases.without_launch() } else { phases };
         let moves_nothing = phases.as_slice().iter().take_while(|phase| phase.bytes.0 == 0);
         let lead = moves_nothing.map(|phase| phase.duration).sum();
-        let cost = self.alone(&phases, &detail);
+        let cost = self.uncontended(&phases, &detail);
         let streams = f64::from(streams_of(self.parts.device(), &detail, by.kind()));
         let mut priced = Priced { cost, lead, streams, ..Priced::NOTHING };
         if by == Processor::Gpu && has_own_memory(self.parts.device()) {
             return priced;
         }
         // Next to other processors, traffic counts at no more than the memory's capacity for one client.
-        let alone = self.together(1);
+        let alone = self.shared_capacity(1);
         for phase in phases.as_slice().iter().filter(|phase| phase.bytes.0 > 0) {
             let duration = phase.duration.0 as f64;
             let counted = (phase.bytes.0 as f64).min(alone * duration);
@@ -248,13 +248,13 @@ impl Pricing<'_, '_> {
     }
 
     /// The memory's capacity for `clients` processors, in bytes per picosecond.
-    pub(super) fn together(&self, clients: usize) -> f64 {
+    pub(super) fn shared_capacity(&self, clients: usize) -> f64 {
         self.parts.device().memory.capacity(clients).0 / PICOS_PER_SECOND
     }
 
     fn cuts(&self, layer: &Layer, axis: Axis) -> Option<CutTable> {
         let all = axis.extent(&layer.operator).filter(|&all| all > 1)?;
-        let step = all.div_ceil(PRICED_CUTS);
+        let step = all.div_ceil(MAX_PRICED_CUTS);
         let part = |by: Processor, range: Range<u32>| {
             if range.is_empty() {
                 return Priced::NOTHING;
@@ -349,13 +349,13 @@ impl Pricing<'_, '_> {
     }
 
     /// The memory's largest capacity for two or three processors, in bytes per picosecond.
-    pub(super) fn most_together(&self) -> f64 {
-        (2..=3).map(|clients| self.together(clients)).fold(0.0, f64::max)
+    pub(super) fn max_shared_capacity(&self) -> f64 {
+        (2..=3).map(|clients| self.shared_capacity(clients)).fold(0.0, f64::max)
     }
 
     /// Lower bound of the time to move the bytes of two parts, in any schedule.
     fn moving(&self, cpu: impl Iterator<Item = Priced>, gpu: Priced) -> Picos {
-        let both = self.most_together();
+        let both = self.max_shared_capacity();
         let of = |cpu: Priced| {
             let rate = cpu.rate.max(gpu.rate).max(both.min(cpu.rate + gpu.rate));
             if rate > 0.0 { Picos(((cpu.bytes + gpu.bytes) / rate) as u64) } else { Picos::ZERO }

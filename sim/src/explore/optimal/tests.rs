@@ -48,7 +48,7 @@ fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed
     let mut known = f64::INFINITY;
     let (mut least, mut simulated) = (f64::INFINITY, 0);
     for _ in 0..steps {
-        let changed = walk::changed(model, &plan, walk::STREAM_KINDS, &mut random);
+        let changed = walk::changed(model, &plan, walk::STREAM_CHANGE_KINDS, &mut random);
         let Some(changed) = changed.filter(is_covered) else { continue };
         let Ok(cost) = explorer.cost_of(&changed) else { continue };
         simulated += 1;
@@ -63,7 +63,7 @@ fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed
 /// The bound without the cost of a known plan as its limit.
 fn unlimited_bound(explorer: &Explorer<'_, '_>, model: &Model<'_>) -> f64 {
     let unit = if model.weights == Weights::TIME { PICOS_PER_SECOND } else { 1.0 };
-    relaxed(explorer, model, f64::INFINITY, CLOSE) / unit
+    relaxed(explorer, model, f64::INFINITY, CLOSE_ENOUGH_RATIO) / unit
 }
 
 proptest! {
@@ -104,7 +104,7 @@ fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Lab
             let cutting =
                 Cutting { axis: Axis::ALL[random.random_range(0..2)], cores: random.random_range(0..3) };
             let lines = [random.random_range(1..3), random.random_range(1..3)];
-            return Place { at: At::Apart(cutting), lines, ..place };
+            return Place { at: At::Open(cutting), lines, ..place };
         }
         Place { of_npu: some == ProcessorKind::Npu && more == some, ..place }
     };
@@ -112,7 +112,7 @@ fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Lab
     let mut clock = || Picos(random.random_range(0..6));
     let (queues, join, read_back) = ([clock(), clock(), clock()], clock(), clock());
     let now = Progress { queues, join, graph: 0, read_back, joules: 0.0 };
-    Label { now, places, decision: Some(decision), bound: 0.0, rank: 0.0, alone: 0.0 }
+    Label { now, places, decision: Some(decision), bound: 0.0, rank: 0.0, single_cost: 0.0 }
 }
 
 proptest! {
@@ -224,7 +224,7 @@ proptest! {
         let pipeline = Pipeline::new(depth, gap_us);
         let mut explorer = Explorer::new(&mut simulator, &stages, &options).streaming(Some(&pipeline));
         let model = Model::new(&explorer, Vec::new()).unwrap();
-        let latency = Picos(relaxed(&explorer, &model, f64::INFINITY, CLOSE) as u64);
+        let latency = Picos(relaxed(&explorer, &model, f64::INFINITY, CLOSE_ENOUGH_RATIO) as u64);
         let bound = throughput::bound(&model, &pipeline, latency);
         let (least, simulated) = walked(&mut explorer, &model, 100, seed);
         prop_assert!(bound <= least * (1.0 + 1e-9), "bound {bound}, {least} the least of {simulated} plans");
@@ -324,7 +324,7 @@ fn a_plan_with_an_order_takes_as_long_as_on_stages_in_that_order() {
         let mut plan = explorer.plan(vec![Placement::GPU; stages.len()]);
         let mut simulated = 0;
         for _ in 0..400 {
-            let Some(changed) = walk::changed(&model, &plan, walk::STREAM_KINDS, &mut random) else {
+            let Some(changed) = walk::changed(&model, &plan, walk::STREAM_CHANGE_KINDS, &mut random) else {
                 continue;
             };
             let Ok(expected) = explorer.simulator.run(&model.stages, &changed) else { continue };

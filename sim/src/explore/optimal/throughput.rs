@@ -9,7 +9,7 @@
 //! busiest processor's work in every plan.
 
 use super::walk::{clear_chain, in_units};
-use super::{ANYBODY, CPU, Changes, Model, Price, least_remaining};
+use super::{ANY_STATE, CPU, Changes, Model, Price, least_remaining};
 use crate::device::ProcessorKind;
 use crate::explore::Explorer;
 use crate::plan::{Axis, Placement, Plan, Processor};
@@ -18,21 +18,21 @@ use crate::simulate::{Pipeline, Result};
 use crate::units::Picos;
 
 /// Corrections of the processors' prices, and the constant of their decreasing step size.
-const PRICINGS: usize = 16;
-const FIRST_CORRECTIONS: f64 = 4.0;
+const PRICE_CORRECTIONS: usize = 16;
+const STEP_SIZE_CONSTANT: f64 = 4.0;
 
 /// Penalty for changing the processor, in addition to the hand-over, as a fraction of the cost of all
 /// work: with few batches in flight, fewer and longer segments mean less waiting.
-const RELUCTANCE: [f64; 4] = [0.0, 0.005, 0.02, 0.08];
+const SWITCH_PENALTIES: [f64; 4] = [0.0, 0.005, 0.02, 0.08];
 
 /// The least price: of a processor without work.
-const LEAST_PRICE: f64 = 1e-9;
+const MIN_PRICE: f64 = 1e-9;
 
 /// Plans that are levelled and, in each step of a plan, changes priced with all hand-overs and joins,
 /// and changes simulated as a stream.
-const STARTS: usize = 4;
+const LEVELLED_PLANS: usize = 4;
 const PRICED_CHANGES: usize = 24;
-const TRIED_CHANGES: usize = 6;
+const SIMULATED_CHANGES: usize = 6;
 
 /// An assignment of the first operators.
 #[derive(Clone)]
@@ -49,15 +49,15 @@ pub(super) fn balanced(
     mut starts: Vec<Plan>,
     changes: usize,
 ) -> Result<Vec<Plan>> {
-    for reluctance in RELUCTANCE {
+    for penalty in SWITCH_PENALTIES {
         let mut prices = best_prices(model, Price::NOTHING);
-        for round in 0..PRICINGS {
-            let Some(plan) = assigned(explorer, model, prices, reluctance) else { break };
+        for round in 0..PRICE_CORRECTIONS {
+            let Some(plan) = assigned(explorer, model, prices, penalty) else { break };
             let Ok(busy) = explorer.simulator.busy(&model.stages, &plan) else { break };
             let mean = busy.iter().map(|busy| busy.0 as f64).sum::<f64>() / busy.len() as f64;
-            let weight = FIRST_CORRECTIONS / (FIRST_CORRECTIONS + round as f64);
+            let weight = STEP_SIZE_CONSTANT / (STEP_SIZE_CONSTANT + round as f64);
             for (price, busy) in prices.iter_mut().zip(busy) {
-                *price = (*price * (weight * (busy.0 as f64 / mean - 1.0)).exp()).max(LEAST_PRICE);
+                *price = (*price * (weight * (busy.0 as f64 / mean - 1.0)).exp()).max(MIN_PRICE);
             }
             if !starts.contains(&plan) {
                 starts.push(plan);
@@ -66,16 +66,16 @@ pub(super) fn balanced(
     }
     let mut ranked: Vec<(f64, Plan)> = Vec::new();
     for (busiest, plan) in by_busiest(explorer, starts) {
-        if ranked.get(STARTS - 1).is_some_and(|worst| busiest.as_seconds() >= worst.0) {
+        if ranked.get(LEVELLED_PLANS - 1).is_some_and(|worst| busiest.as_seconds() >= worst.0) {
             break;
         }
         if let Ok(cost) = explorer.cost_of(&plan) {
             ranked.push((cost, plan));
             ranked.sort_by(|one, other| one.0.total_cmp(&other.0));
-            ranked.truncate(STARTS);
+            ranked.truncate(LEVELLED_PLANS);
         }
     }
-    let share = changes / STARTS;
+    let share = changes / LEVELLED_PLANS;
     ranked.into_iter().map(|start| levelled(explorer, model, start, share)).collect()
 }
 
@@ -100,7 +100,7 @@ pub(super) fn bound(model: &Model<'_>, pipeline: &Pipeline, latency: Picos) -> f
 /// The least cost of all operators at these prices, with `graph` for each NPU graph.
 fn least_work(model: &Model<'_>, prices: [f64; 3], graph: Price) -> f64 {
     let left = model.least_work(&model.weighted(prices, false), Changes { waits: false, graph })[0];
-    least_remaining(&left, ANYBODY)
+    least_remaining(&left, ANY_STATE)
 }
 
 /// The prices, of the grid of queue weights, at which the least cost of all operators is highest.
@@ -113,30 +113,27 @@ fn best_prices(model: &Model<'_>, graph: Price) -> [f64; 3] {
 /// A plan of whole operators, each where its work and its hand-overs cost least, by dynamic programming
 /// over the processor of the latest stage; places of older results are those of the best assignment up
 /// to there.
-fn assigned(
-    explorer: &Explorer<'_, '_>,
-    model: &Model<'_>,
-    prices: [f64; 3],
-    reluctance: f64,
-) -> Option<Plan> {
-    let reluctance = reluctance * least_work(model, prices, Price::NOTHING);
+fn assigned(explorer: &Explorer<'_, '_>, model: &Model<'_>, prices: [f64; 3], penalty: f64) -> Option<Plan> {
+    let penalty = penalty * least_work(model, prices, Price::NOTHING);
     let price = |kind: ProcessorKind, time: Picos| prices[kind as usize] * time.0 as f64;
     let mut ways = vec![Assigned { cost: 0.0, by: Vec::new() }];
     for (index, stage) in model.stages.iter().enumerate() {
         let crossing = |kind: ProcessorKind, before: &Assigned| -> f64 {
-            let goes_on = stage.inputs.iter().all(|&input| before.by[input] == kind);
+            let keeps_processor = stage.inputs.iter().all(|&input| before.by[input] == kind);
             let foreign = stage.inputs.iter().filter(|&&input| before.by[input] != kind);
-            let wait =
-                |&input: &usize| model.meeting(input, false).wait(kind, Holders::one(before.by[input]));
+            let wait = |&input: &usize| {
+                model.transfer_delays(input, false).wait(kind, Holders::one(before.by[input]))
+            };
             let graph = if kind == ProcessorKind::Npu && before.by.last() != Some(&kind) {
                 model.graph.time
             } else {
                 Picos::ZERO
             };
-            price(kind, foreign.map(wait).sum::<Picos>() + graph) + if goes_on { 0.0 } else { reluctance }
+            price(kind, foreign.map(wait).sum::<Picos>() + graph)
+                + if keeps_processor { 0.0 } else { penalty }
         };
         let way = |kind: ProcessorKind| {
-            let time = alone(model, index, kind).map(|(_, time)| time)?;
+            let time = fastest_whole(model, index, kind).map(|(_, time)| time)?;
             let cost = |before: &Assigned| before.cost + crossing(kind, before) + price(kind, time);
             let costs = ways.iter().map(|before| (cost(before), before));
             let (cost, before) = costs.min_by(|one, other| one.0.total_cmp(&other.0))?;
@@ -145,13 +142,14 @@ fn assigned(
         ways = ProcessorKind::ALL.into_iter().filter_map(way).collect();
     }
     let best = ways.into_iter().min_by(|one, other| one.cost.total_cmp(&other.cost))?;
-    let placed = best.by.into_iter().enumerate().map(|(stage, kind)| Some(alone(model, stage, kind)?.0));
+    let placed =
+        best.by.into_iter().enumerate().map(|(stage, kind)| Some(fastest_whole(model, stage, kind)?.0));
     let placements = placed.map(|by| by.map(Placement::whole)).collect::<Option<Vec<_>>>()?;
     Some(explorer.plan(placements))
 }
 
 /// The fastest processor of a kind for a whole stage, and its time; `None` without a kernel.
-fn alone(model: &Model<'_>, stage: usize, kind: ProcessorKind) -> Option<(Processor, Picos)> {
+fn fastest_whole(model: &Model<'_>, stage: usize, kind: ProcessorKind) -> Option<(Processor, Picos)> {
     let table = model.table(stage);
     let (by, cost) = match kind {
         ProcessorKind::Gpu => (Processor::Gpu, table.gpu),
@@ -183,7 +181,7 @@ fn levelled(
         tried.truncate(PRICED_CHANGES);
         let tried = by_busiest(explorer, tried.into_iter().map(|(_, changed)| changed));
         let mut better = None;
-        for (busiest, changed) in tried.into_iter().take(TRIED_CHANGES) {
+        for (busiest, changed) in tried.into_iter().take(SIMULATED_CHANGES) {
             if busiest.as_seconds() >= cost {
                 break;
             }
@@ -210,12 +208,12 @@ fn shifted(model: &Model<'_>, (plan, busy): (&Plan, [Picos; 3]), stage: usize) -
     let Some(from) = ProcessorKind::ALL.into_iter().max_by_key(|&kind| busy[kind as usize]) else {
         return Vec::new();
     };
-    let Some((_, own)) = alone(model, stage, from).filter(|_| placement.uses(from)) else {
+    let Some((_, own)) = fastest_whole(model, stage, from).filter(|_| placement.uses(from)) else {
         return Vec::new();
     };
     let mut plans = Vec::new();
     for to in ProcessorKind::ALL.into_iter().filter(|&to| to != from) {
-        let Some((by, time)) = alone(model, stage, to) else { continue };
+        let Some((by, time)) = fastest_whole(model, stage, to) else { continue };
         let [left, taken] = [from, to].map(|kind| busy[kind as usize].0 as f64);
         let [own, time] = [own, time].map(|time| time.0 as f64);
         let fraction = ((left - taken) / (own + time).max(1.0)).min(1.0);

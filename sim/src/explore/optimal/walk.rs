@@ -21,16 +21,16 @@ use crate::workload::Stage;
 const SEED: u64 = 1;
 
 /// Farthest that a cut is moved, as a fraction of all lines.
-const FARTHEST: f64 = 0.08;
+const MAX_CUT_SHIFT: f64 = 0.08;
 
 /// Kinds of changes of [`changed`], and those for streams of batches, which also balance the
 /// processors: when one operator leaves a processor, another takes its place.
-const KINDS: i32 = 4;
-pub(super) const STREAM_KINDS: i32 = 6;
+const CHANGE_KINDS: i32 = 4;
+pub(super) const STREAM_CHANGE_KINDS: i32 = 6;
 
 /// Changes drawn for a stream of batches per change simulated: most of them keep a processor busy for
 /// longer than the best period.
-const STREAM_TRIES: usize = 12;
+const DRAWS_PER_SIMULATED_CHANGE: usize = 12;
 
 /// Ratio of costs below which a plan in an order of its own is preferred: such a plan is harder to follow, and the
 /// bound of its order is often wider.
@@ -86,7 +86,11 @@ fn improved(
     let mut best = (explorer.cost_of(plan)?, plan.of_ordered());
     let mut simulated = 0;
     let streams = explorer.period_counts().is_some();
-    let (kinds, tries) = if streams { (STREAM_KINDS, changes * STREAM_TRIES) } else { (KINDS, changes) };
+    let (kinds, tries) = if streams {
+        (STREAM_CHANGE_KINDS, changes * DRAWS_PER_SIMULATED_CHANGE)
+    } else {
+        (CHANGE_KINDS, changes)
+    };
     for _ in 0..tries {
         if simulated == changes {
             break;
@@ -253,7 +257,7 @@ fn move_cuts(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaC
     let (axis, _) = plan.placements[stage].cpu_and_gpu_extents()?;
     let cores = plan.placements[stage].cores()?;
     let chain = plan.chain(stage);
-    let share = random.random_range(-FARTHEST..FARTHEST);
+    let share = random.random_range(-MAX_CUT_SHIFT..MAX_CUT_SHIFT);
     for other in 0..plan.placements.len() {
         if other != stage && (chain.is_none() || plan.chain(other) != chain) {
             continue;
@@ -274,7 +278,7 @@ fn move_shares(placement: &mut Placement, random: &mut ChaCha8Rng) -> Option<()>
         placement.parts().map(|part| (part.by, part.region.span(axis).length())).collect();
     let [from, to] = [0; 2].map(|_: usize| random.random_range(0..shares.len()));
     let all: u32 = shares.iter().map(|share| share.1).sum();
-    let most = ((f64::from(all) * FARTHEST) as u32).max(1);
+    let most = ((f64::from(all) * MAX_CUT_SHIFT) as u32).max(1);
     let moved = random.random_range(1..=most).min(shares[from].1 - 1);
     shares[from].1 -= moved;
     shares[to].1 += moved;

@@ -42,22 +42,22 @@ pub(super) type Weighted = ([f64; 3], Assignments);
 pub(super) type Remaining = [f64; STATES];
 
 /// Whether a result may be in each state; at least one is possible.
-pub(super) type May = [bool; STATES];
+pub(super) type PossibleStates = [bool; STATES];
 
 /// No remaining cost.
 pub(super) const NOTHING: Remaining = [0.0; STATES];
 
 /// Every state is possible.
-pub(super) const ANYBODY: May = [true; STATES];
+pub(super) const ANY_STATE: PossibleStates = [true; STATES];
 
 /// The least remaining cost over the possible states.
-pub(super) fn least_remaining(left: &Remaining, may: May) -> f64 {
+pub(super) fn least_remaining(left: &Remaining, may: PossibleStates) -> f64 {
     let possible = left.iter().zip(may).filter(|(_, may)| *may);
     possible.map(|(left, _)| *left).fold(f64::INFINITY, f64::min)
 }
 
 /// Combines two remaining costs state by state.
-pub(super) fn each(one: Remaining, other: Remaining, of: impl Fn(f64, f64) -> f64) -> Remaining {
+pub(super) fn combine(one: Remaining, other: Remaining, of: impl Fn(f64, f64) -> f64) -> Remaining {
     [0, 1, 2, SEVERAL].map(|state: usize| of(one[state], other[state]))
 }
 
@@ -66,11 +66,11 @@ pub(super) fn each(one: Remaining, other: Remaining, of: impl Fn(f64, f64) -> f6
 #[derive(Clone, Copy)]
 struct After {
     complete: Remaining,
-    apart: Remaining,
+    open: Remaining,
 }
 
 /// The state of a result, if only one is possible.
-pub(super) fn only_state(may: May) -> Option<usize> {
+pub(super) fn only_state(may: PossibleStates) -> Option<usize> {
     let state = may.iter().position(|&may| may)?;
     (!may[state + 1..].contains(&true)).then_some(state)
 }
@@ -80,7 +80,7 @@ impl Model<'_> {
     pub(super) fn least_work(&self, (busy, assignments): &Weighted, changes: Changes) -> Vec<Remaining> {
         let mut sums = vec![[0.0; STATES]; self.stages.len() + 1];
         for stage in (0..self.stages.len()).rev() {
-            let after = After { complete: sums[stage + 1], apart: sums[stage + 1] };
+            let after = After { complete: sums[stage + 1], open: sums[stage + 1] };
             sums[stage] = self.least_of(stage, &assignments[self.kind(stage)], (*busy, changes), after);
         }
         sums
@@ -103,18 +103,18 @@ impl Model<'_> {
             let mut complete = self.completes[stage + 1].then(|| [0, 1, 2, SEVERAL].map(latest));
             if let Some(paths) = &mut critical {
                 let path = paths.after(self, stage);
-                complete = complete.map(|work| each(work, path, f64::max));
+                complete = complete.map(|work| combine(work, path, f64::max));
                 paths.add(self, weights, stage, &complete.unwrap_or(path));
             }
-            let may_stay_apart = self.may_stay_apart(stage);
+            let may_stay_open = self.may_stay_open(stage);
             let of = |(at, (busy, assignments)): (usize, &Weighted)| {
                 let complete = complete.unwrap_or(after[at]);
-                let apart = if may_stay_apart { after[at] } else { complete };
+                let open = if may_stay_open { after[at] } else { complete };
                 self.least_of(
                     stage,
                     &assignments[self.kind(stage)],
                     (*busy, changes),
-                    After { complete, apart },
+                    After { complete, open },
                 )
             };
             all[stage] = weights.iter().enumerate().map(of).collect();
@@ -132,13 +132,13 @@ impl Model<'_> {
     ) -> Remaining {
         let graph = self.cost(busy, changes.graph, NPU);
         let on_npu = self.cost(busy, self.on_npu[stage].least, NPU);
-        let reads_it = self.reads_the_one_before(stage);
+        let reads_it = self.reads_previous_stage(stage);
         let is_waiting = reads_it && changes.waits;
         let from = |before: usize| {
             let reading =
                 |members: Members| if is_waiting { self.reading(busy, before, members) } else { 0.0 };
             let others = assignments.iter().map(|&(members, cost)| {
-                let left = if members == BOTH_PARTS { &after.apart } else { &after.complete };
+                let left = if members == BOTH_PARTS { &after.open } else { &after.complete };
                 cost + reading(members) + left[state(members)]
             });
             let begins = if reads_it && before != NPU { graph } else { 0.0 };
@@ -150,7 +150,7 @@ impl Model<'_> {
 
     /// Price of all stages from each position to the next meeting point after it, on each single
     /// processor.
-    pub(super) fn up_to_meetings(&self) -> Vec<[Price; 3]> {
+    pub(super) fn prices_to_meeting_points(&self) -> Vec<[Price; 3]> {
         let mut sums = vec![[Price::NOTHING; 3]; self.stages.len() + 1];
         for stage in (0..self.stages.len()).rev() {
             let after =
@@ -164,7 +164,7 @@ impl Model<'_> {
     }
 
     /// Whether the parts of a stage may stay apart in a chain with a reader.
-    pub(super) fn may_stay_apart(&self, stage: usize) -> bool {
+    pub(super) fn may_stay_open(&self, stage: usize) -> bool {
         let is_linked = |&(reader, _): &(usize, usize)| {
             let is_along = |&axis: &Axis| {
                 self.cuts(stage, axis).is_some()
@@ -179,15 +179,15 @@ impl Model<'_> {
     /// The possible states of the result before a position, for live results at `places`; a merged
     /// label may have several. If the stage at the position does not read that result, nothing depends
     /// on it.
-    pub(super) fn may_have(&self, position: usize, places: &[Place]) -> May {
-        let place = places.last().filter(|_| self.reads_the_one_before(position));
-        place.map_or([true, false, false, false], |place| self.may_hold(place))
+    pub(super) fn possible_states(&self, position: usize, places: &[Place]) -> PossibleStates {
+        let place = places.last().filter(|_| self.reads_previous_stage(position));
+        place.map_or([true, false, false, false], |place| self.possible_states_at(place))
     }
 
     /// The possible states of a result at `place`.
-    pub(super) fn may_hold(&self, place: &Place) -> May {
+    pub(super) fn possible_states_at(&self, place: &Place) -> PossibleStates {
         match place.at {
-            At::Apart(_) => [false, false, false, true],
+            At::Open(_) => [false, false, false, true],
             At::With(holders) => {
                 let [cpu, gpu, npu] = ProcessorKind::ALL.map(|kind| holders.has(kind));
                 // With a GPU that has memory of its own, the CPU alone has a joined result. If several
@@ -214,7 +214,7 @@ impl Model<'_> {
     }
 
     fn assignments_of(&self, table: &OperatorTable, busy: [f64; 3], is_rough: bool) -> Vec<Assignment> {
-        let least_work = if is_rough { ShareTable::roughly_least_work } else { ShareTable::least_work };
+        let least_work = if is_rough { ShareTable::rough_least_work } else { ShareTable::least_work };
         let least = |costs: &mut dyn Iterator<Item = f64>| costs.fold(f64::INFINITY, f64::min);
         let cpu = least(&mut table.cpu.iter().map(|&price| self.cost(busy, price, CPU)));
         let mut assignments =
@@ -246,7 +246,7 @@ impl Model<'_> {
     pub(super) fn waiting(&self, before: usize, by: usize) -> Picos {
         match ProcessorKind::ALL.get(before) {
             Some(&holder) if before != by => {
-                self.meeting(0, true).wait(ProcessorKind::ALL[by], Holders::one(holder))
+                self.transfer_delays(0, true).wait(ProcessorKind::ALL[by], Holders::one(holder))
             }
             Some(_) | None => Picos::ZERO,
         }

@@ -66,14 +66,14 @@ pub(super) fn self_scheduled(blocks: u64, block_nanos: &[f64]) -> Makespan {
     }
     for _ in 0..left {
         let free_at = |thread: usize| (taken[thread] as f64 * block_nanos[thread], block_nanos[thread]);
-        let next = first_least(block_nanos.len(), |one, other| free_at(one) < free_at(other));
+        let next = first_minimum(block_nanos.len(), |one, other| free_at(one) < free_at(other));
         taken[next] += 1;
     }
     Makespan::of_counts(taken, block_nanos)
 }
 
 /// The first minimal thread of `threads` under the order `comes_before`.
-fn first_least(threads: usize, comes_before: impl Fn(usize, usize) -> bool) -> usize {
+fn first_minimum(threads: usize, comes_before: impl Fn(usize, usize) -> bool) -> usize {
     (1..threads).fold(0, |least, thread| if comes_before(thread, least) { thread } else { least })
 }
 
@@ -82,7 +82,7 @@ fn first_least(threads: usize, comes_before: impl Fn(usize, usize) -> bool) -> u
 pub(super) fn self_scheduled_blocks(sizes: impl Iterator<Item = f64>, unit_nanos: &[f64]) -> Makespan {
     let mut busy = [0.0; MAX_THREADS];
     for size in sizes {
-        let next = first_least(unit_nanos.len(), |one, other| busy[one] < busy[other]);
+        let next = first_minimum(unit_nanos.len(), |one, other| busy[one] < busy[other]);
         busy[next] += size * unit_nanos[next];
     }
     Makespan { nanos: busy.into_iter().fold(0.0, f64::max), busy }
@@ -161,8 +161,8 @@ mod tests {
         fn the_order_of_the_threads_does_not_matter(blocks in 1_u64..3000, times in threads()) {
             let mut reversed = times.clone();
             reversed.reverse();
-            let (ahead, behind) = (self_scheduled(blocks, &times), self_scheduled(blocks, &reversed));
-            prop_assert!((ahead.nanos / behind.nanos - 1.0).abs() < 1e-9);
+            let (forward, backward) = (self_scheduled(blocks, &times), self_scheduled(blocks, &reversed));
+            prop_assert!((forward.nanos / backward.nanos - 1.0).abs() < 1e-9);
         }
 
         #[test]

@@ -198,16 +198,16 @@ impl<'a> Kernels<'a> {
 
     /// Time of the elements of a tensor beyond what the caches keep, in nanoseconds.
     fn beyond_cache(&self, elements: u64) -> f64 {
-        self.far_elements(elements) * self.main().beyond_cache_element_ns.value
+        self.elements_beyond_cache(elements) * self.main().beyond_cache_element_ns.value
     }
 
-    fn far_elements(&self, elements: u64) -> f64 {
+    fn elements_beyond_cache(&self, elements: u64) -> f64 {
         elements.saturating_sub(CACHED_TENSOR_BYTES / self.element_bytes) as f64
     }
 
     fn product_beyond_cache(&self, product: Product) -> f64 {
-        let far = self.far_elements(product.pixels * product.depth)
-            + self.far_elements(product.pixels * product.channels);
+        let far = self.elements_beyond_cache(product.pixels * product.depth)
+            + self.elements_beyond_cache(product.pixels * product.channels);
         far * self.main().beyond_cache_element_ns.value
     }
 
@@ -245,13 +245,13 @@ impl<'a> Kernels<'a> {
         });
         if is_vector {
             let weights = product.channels as f64 * product.depth as f64;
-            self.share_out(&mut tally, division, |rates| Shares {
+            self.divide_work(&mut tally, division, |rates| Shares {
                 memory: weights * rates.gemv_weight_ns.value,
                 ..Shares::default()
             });
         } else {
             let tiles = channels * pixels / (self.tile.channels * self.tile.pixels) as f64;
-            self.share_out(&mut tally, division, |rates| Shares {
+            self.divide_work(&mut tally, division, |rates| Shares {
                 compute: channels * pixels * depth * rates.multiply_accumulate_ns.value
                     + tiles * rates.tile_ns.value,
                 packing: product.channels as f64 * depth * rates.pack_weight_ns.value
@@ -306,7 +306,7 @@ impl<'a> Kernels<'a> {
         tally.serial = self.serial(&[self.beyond_cache(elements)]);
         let has_3x3_kernel = self.has_3x3_kernel(conv);
         let pixels = if self.element_bytes == 1 { 0.0 } else { output.pixels() as f64 };
-        self.share_out(&mut tally, division, |rates| {
+        self.divide_work(&mut tally, division, |rates| {
             let special = rates.depthwise_3x3_tap_ns.as_ref().filter(|_| has_3x3_kernel);
             let compute = macs as f64 * or(special, &rates.depthwise_tap_ns)
                 + elements as f64 * rates.depthwise_output_ns.value
@@ -328,7 +328,12 @@ impl<'a> Kernels<'a> {
     }
 
     /// Adds parallel work; `shares` is its time on a single core with the given rates.
-    fn share_out(&self, tally: &mut Tally, division: Option<Division>, shares: impl Fn(&RuyRates) -> Shares) {
+    fn divide_work(
+        &self,
+        tally: &mut Tally,
+        division: Option<Division>,
+        shares: impl Fn(&RuyRates) -> Shares,
+    ) {
         let main = shares(self.main());
         let Some(Division { pieces, threads, schedule }) = division else {
             tally.add_parallel(&Makespan::alone(main.nanos()), &main);

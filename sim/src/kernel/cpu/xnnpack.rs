@@ -211,7 +211,7 @@ impl<'a> Kernels<'a> {
 
     /// Input bytes if they exceed the last-level cache, else 0; on Arm always 0, where the element
     /// rates include cache misses.
-    fn far_input_bytes(&self, operator: &Operator) -> f64 {
+    fn input_bytes_beyond_cache(&self, operator: &Operator) -> f64 {
         let bytes = (operator.input_elements() * self.element_bytes) as f64;
         if is_x86(self.first) && bytes > LAST_LEVEL_BYTES { bytes } else { 0.0 }
     }
@@ -240,7 +240,7 @@ impl<'a> Kernels<'a> {
     /// given rates; micro-kernel calls and input misses are added.
     fn run_evenly(&self, kernel: Kernel, operator: &Operator, nanos: impl Fn(&XnnpackRates) -> f64) -> Tally {
         let calls = calls(operator) as f64;
-        let read = self.far_input_bytes(operator);
+        let read = self.input_bytes_beyond_cache(operator);
         let all =
             |rates: &XnnpackRates| nanos(rates) + calls * call_ns(rates) + read * rates.input_byte_ns.value;
         self.run(kernel, &[], |member| evenly(member, all), self.threads)

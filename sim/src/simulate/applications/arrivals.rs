@@ -10,7 +10,7 @@ use crate::device::Checker;
 use crate::units::{MILLIS_PER_DAY, PICOS_PER_SECOND, Picos};
 
 /// Maximum request rate, per second: no sensor or display of a phone exceeds it.
-const MOST_PER_SECOND: f64 = 1_000.0;
+const MAX_REQUESTS_PER_SECOND: f64 = 1_000.0;
 const MILLIS_PER_SECOND: f64 = 1e3;
 
 /// When requests arrive: periodically, or at random with a rate (a Poisson process, as in `MLPerf` Inference's
@@ -30,11 +30,12 @@ pub struct Arrivals {
 
 impl Arrivals {
     pub(crate) fn check(&self, checker: &mut Checker) {
-        let [shortest, least_rate] = [MOST_PER_SECOND, MILLIS_PER_DAY].map(|most| MILLIS_PER_SECOND / most);
+        let [shortest, least_rate] =
+            [MAX_REQUESTS_PER_SECOND, MILLIS_PER_DAY].map(|most| MILLIS_PER_SECOND / most);
         checker.within("period_ms", self.period_ms, [shortest, MILLIS_PER_DAY]);
         checker.within("offset_ms", self.offset_ms, [0.0, MILLIS_PER_DAY]);
         checker.within("jitter_ms", self.jitter_ms, [0.0, MILLIS_PER_DAY]);
-        checker.within("rate_per_second", self.rate_per_second, [least_rate, MOST_PER_SECOND]);
+        checker.within("rate_per_second", self.rate_per_second, [least_rate, MAX_REQUESTS_PER_SECOND]);
         if self.period_ms.is_some() == self.rate_per_second.is_some() {
             checker.violation("period_ms", "not the only one", "either period_ms or rate_per_second");
         }

@@ -13,7 +13,7 @@ use crate::simulate::{Lowered, PricedCommand, Result, Share, SimulateError, has_
 use crate::units::{Bytes, BytesPerSecond, Picos};
 
 /// Maximum number of batches per frame: more than any game submits.
-const MOST_BATCHES: u32 = 10_000;
+const MAX_BATCHES_PER_FRAME: u32 = 10_000;
 
 /// GPU time and memory traffic of a renderer, per frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +35,7 @@ impl Frames {
     pub(crate) fn check(&self, checker: &mut Checker) {
         checker.sourced(&self.source);
         checker.limited("gpu_us", &self.gpu_us, Limits::Positive);
-        checker.count("batches", self.batches, MOST_BATCHES);
+        checker.count("batches", self.batches, MAX_BATCHES_PER_FRAME);
         checker.limited("gpu_bytes", &self.gpu_bytes, Limits::NonNegative);
         checker.limited("cpu_gbps", &self.cpu_gbps, Limits::NonNegative);
     }

@@ -14,7 +14,7 @@ fn periodic(period_ms: f64) -> Arrivals {
 fn load(request: &PricedRequest, arrivals: Arrivals, duration: Picos, seed: u64) -> Load<'_> {
     let arrivals = arrivals.times(duration, seed, 0);
     let stream =
-        RequestStream { arrivals, queue_depth: USUAL_QUEUE_DEPTH as usize, ..RequestStream::default() };
+        RequestStream { arrivals, queue_depth: DEFAULT_QUEUE_DEPTH as usize, ..RequestStream::default() };
     Load { name: "a", request, stream, deadline: None }
 }
 
@@ -116,7 +116,7 @@ fn percentiles_depend_on_the_seed_alone() {
 }
 
 #[test]
-fn an_answer_alone_takes_the_time_of_generate() {
+fn a_single_answer_takes_the_time_of_generate() {
     use crate::explore::Strategy;
     use crate::explore::language::plan_language;
     use crate::simulate::generation::{Conversation, generate, price_answer};

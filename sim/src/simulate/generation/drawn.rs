@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Conversation, Generation, GenerationPlan, GenerationRun, Graphs, StepPlan};
 use crate::device::{AnswerPart, Basis, ProcessorKind};
-use crate::simulate::uncertainty::stated_of_language;
+use crate::simulate::uncertainty::stated_language_error;
 use crate::simulate::{DRAWS, Drawn, Errors, Known, Result, known_in, latencies};
 use crate::units::Picos;
 use crate::workload::TokenStep;
@@ -43,10 +43,12 @@ impl GenerationPlan {
         let bases = known_in(device, library, format);
         let npu = device.npu.as_ref();
         let graphs = self.graphs_of(step);
-        let compiled = npu.and_then(|npu| npu.compiled.as_ref()).filter(|_| graphs.are_of_steps());
+        let compiled = npu.and_then(|npu| npu.compiled.as_ref()).filter(|_| graphs.hold_whole_steps());
         let kernels = npu.and_then(|npu| npu.language.as_ref()).filter(|_| graphs == Graphs::Kernels);
         let basis = |kind: ProcessorKind| match (compiled, kernels) {
-            (Some(_), _) if stated_of_language(device, kind, (&name, part)).is_some() => Basis::Transferred,
+            (Some(_), _) if stated_language_error(device, kind, (&name, part)).is_some() => {
+                Basis::Transferred
+            }
             // The rates come from graphs in other formats or phases, whose stated errors do not apply here.
             (Some(compiled), _) => compiled.basis.max(Basis::Scaled),
             // The stated errors are those of graphs, not of kernels.
@@ -75,8 +77,8 @@ impl GenerationPlan {
             [(steps[0], AnswerPart::FirstToken), (steps[1], AnswerPart::NextToken)].map(known);
         let [prompt_graphs, token_graphs] = steps.map(|step| self.graphs_of(step));
         let (prompt_step, _) = prompt_graphs.prefill_steps(task, 0)[0];
-        let prompt = run.times_longer(prompt_step, steps[0], &prompt_errors)?;
-        let token = run.times_longer(token_graphs.decode_step(task, 0, 0), steps[1], &token_errors)?;
+        let prompt = run.time_ratios(prompt_step, steps[0], &prompt_errors)?;
+        let token = run.time_ratios(token_graphs.decode_step(task, 0, 0), steps[1], &token_errors)?;
         let times = |time: Picos, factor: f64| Picos((time.0 as f64 * factor).round() as u64);
         let drawn = |time: &dyn Fn(f64, f64) -> Picos| {
             Drawn(prompt.iter().zip(&token).map(|(&prompt, &token)| time(prompt, token)).collect())
@@ -113,7 +115,7 @@ impl GenerationPlan {
 
 impl GenerationRun<'_> {
     /// The ratio of a step's time in each draw to its predicted time.
-    fn times_longer(&mut self, step: TokenStep, plan: &StepPlan, errors: &Errors) -> Result<Vec<f64>> {
+    fn time_ratios(&mut self, step: TokenStep, plan: &StepPlan, errors: &Errors) -> Result<Vec<f64>> {
         let stages = self.stages(step, plan);
         let mut nominal = 0.0;
         let mut sums = vec![0.0; DRAWS as usize];

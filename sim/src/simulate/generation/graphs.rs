@@ -31,20 +31,20 @@ const COMPILED_PROMPT: u32 = 128;
 
 /// Shortest context of compiled graphs. Qualcomm AI Hub publishes times for contexts of 512 to 4096 in powers of
 /// two.
-const LEAST_CONTEXT: u32 = 512;
+const MIN_CONTEXT: u32 = 512;
 /// Longest of these contexts; exports with several contexts always include it.
-const LONGEST_CONTEXT: u32 = 4096;
+const MAX_CONTEXT: u32 = 4096;
 
 /// The shortest context with graphs that fits `tokens`.
-fn least_context(tokens: u32) -> u32 {
-    tokens.max(LEAST_CONTEXT).checked_next_power_of_two().unwrap_or(u32::MAX)
+fn shortest_context(tokens: u32) -> u32 {
+    tokens.max(MIN_CONTEXT).checked_next_power_of_two().unwrap_or(u32::MAX)
 }
 
 impl Graphs {
     /// Graphs compiled for the shortest context that fits all turns of `task`, and for other contexts where its
     /// model's engine has them.
     pub(crate) fn compiled(task: &LanguageTask) -> Self {
-        let context = least_context(task.context_before(task.turns.len()));
+        let context = shortest_context(task.context_before(task.turns.len()));
         Self::Compiled { context, contexts: task.model.graph_contexts }
     }
 
@@ -58,7 +58,7 @@ impl Graphs {
     }
 
     /// Whether each graph holds all operators of a step.
-    pub(super) fn are_of_steps(self) -> bool {
+    pub(super) fn hold_whole_steps(self) -> bool {
         self.npu_execution() == NpuExecution::TokenSteps
     }
 
@@ -70,8 +70,9 @@ impl Graphs {
             Self::Compiled { context, contexts } => {
                 let before = task.context_before(turn);
                 let read = (0..step.tokens).step_by(COMPILED_PROMPT as usize);
-                let over = read.map(|tokens| contexts.holding(before.saturating_add(tokens), context));
-                counted(over.map(|context| TokenStep { tokens: COMPILED_PROMPT, context }))
+                let over =
+                    read.map(|tokens| contexts.fitting_context(before.saturating_add(tokens), context));
+                run_lengths(over.map(|context| TokenStep { tokens: COMPILED_PROMPT, context }))
             }
         }
     }
@@ -82,23 +83,24 @@ impl Graphs {
         let step = TokenStep { context: first.context.saturating_add(token), ..first };
         match self {
             Self::Standard | Self::MadeOnline | Self::Kernels => step,
-            Self::Compiled { context, contexts } => {
-                TokenStep { context: contexts.holding(step.context.saturating_sub(1), context), ..first }
-            }
+            Self::Compiled { context, contexts } => TokenStep {
+                context: contexts.fitting_context(step.context.saturating_sub(1), context),
+                ..first
+            },
         }
     }
 
     /// Steps that generate the tokens of a turn, each with the number of consecutive runs.
     pub(super) fn decode_steps(self, task: &LanguageTask, turn: usize) -> Vec<(TokenStep, u32)> {
         let tokens = 0..task.turns[turn].generated_tokens;
-        counted(tokens.map(|token| self.decode_step(task, turn, token)))
+        run_lengths(tokens.map(|token| self.decode_step(task, turn, token)))
     }
 
     /// The stages of one step. A compiled graph computes the logits of all its tokens (`logits` of Qualcomm's
     /// exports), and its last product has 8-bit weights where the others have 4-bit weights.
     pub(crate) fn stages(self, task: &LanguageTask, step: TokenStep) -> StepStages {
         let stages = task.stages(step);
-        if !self.are_of_steps() {
+        if !self.hold_whole_steps() {
             return stages;
         }
         let format = task.data_type();
@@ -111,18 +113,18 @@ impl GraphContexts {
     /// The context of the graph that reads or generates tokens after `before` earlier ones; `longest` fits
     /// all. A graph always keeps room for [`COMPILED_PROMPT`] more tokens, even in decode: beyond 384 tokens Genie
     /// leaves the graph of 512.
-    fn holding(self, before: u32, longest: u32) -> u32 {
+    fn fitting_context(self, before: u32, longest: u32) -> u32 {
         match self {
             Self::One => longest,
             Self::Several => {
-                least_context(before.saturating_add(COMPILED_PROMPT)).min(longest.max(LONGEST_CONTEXT))
+                shortest_context(before.saturating_add(COMPILED_PROMPT)).min(longest.max(MAX_CONTEXT))
             }
         }
     }
 }
 
 /// Run-length encoding: consecutive equal steps with their count.
-fn counted(steps: impl Iterator<Item = TokenStep>) -> Vec<(TokenStep, u32)> {
+fn run_lengths(steps: impl Iterator<Item = TokenStep>) -> Vec<(TokenStep, u32)> {
     let mut counted: Vec<(TokenStep, u32)> = Vec::new();
     for step in steps {
         match counted.last_mut() {

@@ -76,9 +76,9 @@ impl Written {
 fn first_steps(batches: u32, depth: u32, last_segment: usize) -> Vec<usize> {
     let mut steps: Vec<usize> = Vec::with_capacity(batches as usize);
     for batch in 0..batches as usize {
-        let behind = steps.last().map_or(0, |before| before + 1);
+        let after_previous = steps.last().map_or(0, |before| before + 1);
         let room = batch.checked_sub(depth as usize).map_or(0, |before| steps[before] + last_segment + 1);
-        steps.push(behind.max(room));
+        steps.push(after_previous.max(room));
     }
     steps
 }

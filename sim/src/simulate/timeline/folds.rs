@@ -11,7 +11,7 @@ use crate::timeline::{Activity, Stretch};
 use crate::units::Picos;
 
 /// Maximum number of stretches per graph.
-const MOST_STRETCHES: u32 = 8;
+const MAX_STRETCHES: u32 = 8;
 
 /// Adds the slices nested in an operator's slice.
 pub(super) fn draw(slices: &mut Vec<Stretch>, phases: &[Phase], spans: &[(Picos, Picos)]) {
@@ -35,7 +35,7 @@ pub(super) fn draw(slices: &mut Vec<Stretch>, phases: &[Phase], spans: &[(Picos,
 /// Draws the folds of one graph, or of several equal graphs in a row.
 fn graph(slices: &mut Vec<Stretch>, folds: u32, spans: &[(Picos, Picos)], parts: &[Phase]) {
     let (Some(&(start, _)), Some(&(_, end))) = (spans.first(), spans.last()) else { return };
-    let stretches = folds.clamp(1, MOST_STRETCHES);
+    let stretches = folds.clamp(1, MAX_STRETCHES);
     // The part of `whole` that lies before `step`.
     let before =
         |step: u32, whole: u64| (u128::from(whole) * u128::from(step) / u128::from(stretches)) as u64;
@@ -86,7 +86,7 @@ mod tests {
         let names: Vec<&str> = slices.iter().map(|slice| slice.name.as_str()).take(8).collect();
         let expected = ["folds 1 to 128", "load", "stream", "drain", "folds 129 to 256", "load", "stream"];
         assert_eq!(names[..7], expected);
-        assert_eq!(slices.len(), 4 * MOST_STRETCHES as usize);
+        assert_eq!(slices.len(), 4 * MAX_STRETCHES as usize);
     }
 
     #[test]

@@ -15,7 +15,7 @@ const MODEL_TYPES: [&str; 9] =
 
 /// Largest value of a dimension in a configuration: 2^20 is ten times the largest
 /// vocabulary dimension in use.
-const MOST: u32 = 1 << 20;
+const MAX_DIMENSION: u32 = 1 << 20;
 
 /// Why a configuration is not a supported model.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -104,8 +104,8 @@ impl LanguageModel {
 }
 
 fn dimension(key: &'static str, found: u32) -> Result<u32, ConfigError> {
-    if (1..=MOST).contains(&found) {
+    if (1..=MAX_DIMENSION).contains(&found) {
         return Ok(found);
     }
-    Err(ConfigError::Dimension { key, found, expected: format!("a whole number from 1 to {MOST}") })
+    Err(ConfigError::Dimension { key, found, expected: format!("a whole number from 1 to {MAX_DIMENSION}") })
 }

@@ -115,10 +115,10 @@ impl Work {
             Class::Pool(pool) => Self::pool(pool, bytes, caches),
             Class::Reduction(reduction) => Self::reduction(reduction, output, bytes, caches),
             Class::Movement(Movement::Transposed(transpose)) => {
-                Self::picked(&transpose.pick(), output, bytes, caches)
+                Self::from_pick(&transpose.pick(), output, bytes, caches)
             }
-            Class::Movement(Movement::Range(slice)) => Self::picked(&slice.pick(), output, bytes, caches),
-            Class::Movement(Movement::Padded(pad)) => Self::picked(&pad.pick(), output, bytes, caches),
+            Class::Movement(Movement::Range(slice)) => Self::from_pick(&slice.pick(), output, bytes, caches),
+            Class::Movement(Movement::Padded(pad)) => Self::from_pick(&pad.pick(), output, bytes, caches),
             Class::Movement(Movement::Joined(_) | Movement::Resized(_) | Movement::Rearranged(_))
             | Class::Gather(_) => Self::copied(output.pixels(), output, bytes, caches),
             Class::Recurrent(recurrent) => {
@@ -153,7 +153,7 @@ impl Work {
 
     /// A permutation or selection: the input position is computed per pixel, or per
     /// element if channels do not stay adjacent.
-    fn picked(pick: &Pick, output: Shape, bytes: usize, caches: &Caches) -> Self {
+    fn from_pick(pick: &Pick, output: Shape, bytes: usize, caches: &Caches) -> Self {
         let copies = if pick.keeps_channels_together() {
             PIXELS_PER_INDEXED_PIXEL * output.pixels()
         } else {

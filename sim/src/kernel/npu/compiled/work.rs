@@ -17,7 +17,7 @@ const TILE: u64 = 32;
 const IMAGE_TILE: [u64; 2] = [8, 4];
 
 /// An image with at most this many channels is stored with this many.
-const FEW_CHANNELS: u64 = 4;
+const SMALL_IMAGE_CHANNELS: u64 = 4;
 
 /// Maximum window, in elements, of average pooling in floating point that the model covers: `PSPNet`,
 /// with windows of 100 to 3,600 elements, takes 20 times as long in 16-bit floats as in 8-bit integers
@@ -137,7 +137,8 @@ fn padded(extent: u64, tile: u64) -> u64 {
 /// Stored elements of a tensor, with padded channels.
 pub(super) fn stored(shape: Shape) -> f64 {
     let channels = u64::from(shape.channels);
-    let channels = if channels > FEW_CHANNELS { padded(channels, TILE) } else { FEW_CHANNELS };
+    let channels =
+        if channels > SMALL_IMAGE_CHANNELS { padded(channels, TILE) } else { SMALL_IMAGE_CHANNELS };
     shape.pixels() as f64 * channels as f64
 }
 
@@ -229,8 +230,8 @@ impl Work {
         let taps = conv.window.taps() * slices;
         // Narrow groups share a tile, as diagonal blocks.
         let packed = if groups > 1 { (TILE / inner.max(outer).max(1)).max(1) } else { 1 };
-        let depth = if groups == 1 && inner <= FEW_CHANNELS {
-            padded(taps * FEW_CHANNELS, TILE)
+        let depth = if groups == 1 && inner <= SMALL_IMAGE_CHANNELS {
+            padded(taps * SMALL_IMAGE_CHANNELS, TILE)
         } else {
             taps * padded(inner * packed, TILE)
         };
