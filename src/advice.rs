@@ -129,7 +129,7 @@ impl Advice {
     }
 
     /// Prints the regrets and the sensitivities of a choice by regret.
-    pub(crate) fn tell_robust(&self) {
+    pub(crate) fn print_robust(&self) {
         let Some(RobustEntry { robust, relative_to_nominal, sensitivities, .. }) = &self.robust else {
             return;
         };

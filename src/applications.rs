@@ -49,7 +49,7 @@ pub(crate) fn simulate(
         return Ok(());
     }
     heading(scenario, applications);
-    tell(&choice, &timeline);
+    print_choice(&choice, &timeline);
     Ok(())
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn explore(
     }
     heading(scenario, applications);
     compare(&together);
-    tell(found, &timeline);
+    print_choice(found, &timeline);
     Ok(())
 }
 
@@ -168,7 +168,7 @@ fn missed(report: &ApplicationReport) -> String {
 }
 
 /// Prints how requests were served, how busy processors were, and the start of the timeline.
-fn tell(choice: &Choice, timeline: &Timeline) {
+fn print_choice(choice: &Choice, timeline: &Timeline) {
     let Choice { served, plans, .. } = choice;
     let columns: [Column<(&ApplicationReport, &str)>; 12] = [
         ("application", |(report, _)| report.name.clone()),

@@ -63,9 +63,9 @@ fn one_model(scenario: &Scenario, options: &Explore, common: &Common) -> Result 
     // `run` cannot search by regret.
     let (file, is_searched) = (options.out.as_deref(), options.robust.is_none());
     let check = options.place.verification(scenario, &advice.answer.plan, file, is_searched);
-    tell(scenario, (&advice, options.confidence), (&entries, &known, &check));
+    print_answer(scenario, (&advice, options.confidence), (&entries, &known, &check));
     if let Some(partitioning) = &partitioning {
-        delegates::tell(partitioning, stages);
+        delegates::print_partitions(partitioning, stages);
     }
     report(&answer.prediction, &timeline, &scenario.device);
     Ok(())
@@ -142,7 +142,7 @@ fn pictures(
 }
 
 /// Prints the answer: a table of strategies or baselines, the uncertainty, and a table of operators.
-fn tell(
+fn print_answer(
     scenario: &Scenario,
     (advice, confidence): (&Advice, f64),
     (entries, known, check): (&[Entry], &[Known], &str),
@@ -154,7 +154,7 @@ fn tell(
     } else {
         strategies::table(entries);
     }
-    known::tell(known);
+    known::print_missing(known);
     let gap =
         gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, answer, scenario.stages()));
     let order = (!answer.plan.order.is_empty()).then(|| OTHER_ORDER.to_owned());
@@ -162,8 +162,8 @@ fn tell(
     for sentence in order.into_iter().chain(gap).chain(advice.sentence(confidence)) {
         output::line(&sentence);
     }
-    advice.trust.tell(known, check);
-    advice.tell_robust();
+    advice.trust.print(known, check);
+    advice.print_robust();
     operators(scenario.stages(), answer);
 }
 

@@ -22,7 +22,7 @@ use crate::output;
 /// Exit status of an invalid input.
 const WRONG_INPUT: u8 = 1;
 /// Exit status of a check that missed its limit.
-const FELL_SHORT: u8 = 2;
+const LIMIT_MISSED: u8 = 2;
 /// Exit status of a measurement that could not be made soundly.
 const UNSOUND: u8 = 3;
 /// Exit status of absent hardware.
@@ -104,7 +104,7 @@ impl Failure {
 
     /// The failure of a check that missed its limit.
     pub(crate) fn fell_short(problem: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::Found { status: FELL_SHORT, problem: problem.into(), help: help.into() }
+        Self::Found { status: LIMIT_MISSED, problem: problem.into(), help: help.into() }
     }
 
     /// The failure to write a file or folder.
@@ -231,12 +231,12 @@ fn of_probe(error: &ProbeError) -> (u8, &'static str) {
 }
 
 /// Longest line, in bytes, that is shown with a failure; longer ones do not help a reader.
-const LONGEST_LINE: usize = 400;
+const MAX_LINE_BYTES: usize = 400;
 
 /// Whether the lines around `place` are short enough to be shown.
 fn is_readable(text: &Text, place: &Place) -> bool {
     let shown = text.content.lines().skip(place.line.saturating_sub(2)).take(3);
-    place.span.len() <= LONGEST_LINE && shown.into_iter().all(|line| line.len() <= LONGEST_LINE)
+    place.span.len() <= MAX_LINE_BYTES && shown.into_iter().all(|line| line.len() <= MAX_LINE_BYTES)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::explore::describe;
 use crate::output::{listed, record, row};
 use crate::simulate::{found_by, memory, read_plan, timeline_files};
-use crate::trust::UNSURE;
+use crate::trust::UNCERTAIN_NOTE;
 use crate::{
     Column, Common, Explore, Failure, OneOrAll, OutputFile, PicturePath, Result, ScenarioOptions, Simulate,
     Trust, or_dash, output,
@@ -264,7 +264,7 @@ impl<'a> Found<'a> {
         if self.generation.turns.len() > 1 {
             output::line("Of the first turn:");
         }
-        self.trust.tell(&[], &format!("Verify on the device: {}", verification(self.case, self.plan)));
+        self.trust.print(&[], &format!("Verify on the device: {}", verification(self.case, self.plan)));
         output::line(&format!("\n{}", memory(&self.memory, &self.case.scenario.device)));
     }
 
@@ -380,7 +380,7 @@ fn compare(strategies: &[Entry<'_>]) {
     let (header, rows) = output::cells(&columns, strategies);
     output::keyed_table(&header, 1, rows);
     if strategies.iter().any(|strategy| !strategy.is_sure) {
-        output::line(UNSURE);
+        output::line(UNCERTAIN_NOTE);
     }
 }
 

@@ -287,8 +287,8 @@ fn stage(file: &OutputFile) -> Result<(NamedTempFile, PathBuf)> {
 #[cfg(unix)]
 fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
-    const EVERYBODY: u32 = 0o666;
-    tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(EVERYBODY)).tempfile_in(folder)
+    const READ_WRITE_ALL: u32 = 0o666;
+    tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(READ_WRITE_ALL)).tempfile_in(folder)
 }
 
 #[cfg(not(unix))]

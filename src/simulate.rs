@@ -73,10 +73,10 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
         output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
         parts(&prediction);
         report(&prediction, &timeline, &scenario.device);
-        known::tell(&known);
+        known::print_missing(&known);
         output::line("");
-        trust.tell(&known, &options.place.verification(scenario, &plan, options.plan.as_deref(), true));
-        tell_plain_sharing(plain_sharing, prediction.latency);
+        trust.print(&known, &options.place.verification(scenario, &plan, options.plan.as_deref(), true));
+        print_plain_sharing(plain_sharing, prediction.latency);
         if let Some(samples) = &samples {
             spread(samples);
         }
@@ -89,7 +89,7 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
 
 /// Prints the latency under max-min fair sharing of the memory alone, if the profile has measured
 /// interference.
-fn tell_plain_sharing(plain_sharing: Option<Picos>, latency: Picos) {
+fn print_plain_sharing(plain_sharing: Option<Picos>, latency: Picos) {
     if let Some(plain) = plain_sharing {
         let percent = 100.0 * (plain.0 as f64 / latency.0.max(1) as f64 - 1.0);
         output::line(&format!("\nmemory shared by max-min alone: latency {plain} ({percent:+.1} %)"));
@@ -254,13 +254,13 @@ const HEADER: [&str; 8] =
     ["processor", "busy", "waits", "overhead", "idle", "bytes", "rate while busy", "energy"];
 
 /// Longest critical path printed step by step; the steps of a longer one are summed by kind.
-const MOST_STEPS: usize = 8;
+const MAX_STEPS: usize = 8;
 
 /// The critical path in words.
 fn critical_path(prediction: &Prediction) -> String {
     let steps = prediction.critical_path.iter();
     let steps = steps.map(|step| (step, step.finish.saturating_sub(step.start)));
-    if steps.len() <= MOST_STEPS {
+    if steps.len() <= MAX_STEPS {
         let parts = steps.map(|(step, length)| match step.kind {
             StepKind::Compute => format!("{} on {} {length}", step.stage, step.processor),
             StepKind::HandOver => format!("hand-over {length}"),

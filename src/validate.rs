@@ -118,7 +118,7 @@ fn show(groups: &[Scored]) {
     let mut columns = COLUMNS.to_vec();
     // Without whole networks these columns would be empty.
     if groups.iter().any(|scored| scored.roofline_mape_percent.is_some()) {
-        columns.extend(OF_NETWORKS);
+        columns.extend(NETWORK_COLUMNS);
     }
     let (header, rows) = output::cells(&columns, groups);
     output::keyed_table(&header, 1, rows);
@@ -191,7 +191,7 @@ pub(crate) const COLUMNS: [Column<Scored>; 13] = [
 ];
 
 /// Additional columns of whole networks on accelerators: only these have a roofline.
-const OF_NETWORKS: [Column<Scored>; 2] = [
+const NETWORK_COLUMNS: [Column<Scored>; 2] = [
     ("rank", |scored| or_dash(scored.rank_correlation.map(|rank| format!("{rank:.3}")))),
     ("roofline", |scored| baseline(scored.roofline_mape_percent, scored.roofline_within_10_percent)),
 ];

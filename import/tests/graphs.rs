@@ -10,7 +10,7 @@ use coexec_import::{ImportOptions, ImportedScenario};
 use coexec_sim::workload::{Class, Function, GenericKind, Movement, NormKind, Operator};
 
 /// How far the multiply-adds of a graph may be from those counted without coexec.
-const LARGEST_ERROR: f64 = 0.01;
+const MAX_ERROR: f64 = 0.01;
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub")
@@ -41,7 +41,7 @@ fn every_graph_is_imported_whole_with_the_work_that_was_counted() {
         let model = imported(&graph).model;
         assert!(model.skipped.is_empty(), "{graph}: {:?}", model.skipped);
         let found = model.graph.macs() as f64 / 1e6;
-        assert!((found / millions - 1.0).abs() < LARGEST_ERROR, "{graph}: {found} M, counted {millions} M");
+        assert!((found / millions - 1.0).abs() < MAX_ERROR, "{graph}: {found} M, counted {millions} M");
     }
 }
 

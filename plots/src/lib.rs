@@ -40,7 +40,7 @@ pub use timeline::timeline;
 pub use trace::trace;
 
 // Shared by the files of this crate.
-use axis::{LARGEST, Scale};
+use axis::{MAX_VALUE, Scale};
 use frame::{Drawn, Item, SCALE, TEXT_SIZE, at, steps};
 use legend::{Legend, Row};
 use palette::{

@@ -16,7 +16,7 @@ const REACH: f64 = 3.0;
 const BAR_MARGIN: f64 = 0.1;
 const CHAIN_MARGIN: f64 = 0.03;
 const WIDTH: f64 = 700.0;
-const WIDEST_NAME: f64 = 220.0;
+const MAX_NAME_WIDTH: f64 = 220.0;
 /// Fraction of white in the colour of an operator that is cut along its channels.
 const CHANNELS_TINT: f64 = 0.5;
 
@@ -78,7 +78,7 @@ fn lane((name, plan): &(&str, &Plan)) -> Lane {
         }
         first = end;
     }
-    let name = font::fit(name, TEXT_SIZE, WIDEST_NAME).unwrap_or_default();
+    let name = font::fit(name, TEXT_SIZE, MAX_NAME_WIDTH).unwrap_or_default();
     Lane { height: HEIGHT, names: vec![(HEIGHT / 2.0, name)], slabs }
 }
 

@@ -40,8 +40,8 @@ fn a_scenario_tells_what_applications_do_to_each_other() {
     let folder = scenario(SEVERAL);
     let outcome = coexec_in(folder.path(), words("simulate several.toml --plot several.svg"));
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    for told in ["labels", "game", "over alone", "p99", "missed", "busy: GPU"] {
-        assert!(outcome.stdout.contains(told), "{told}: {}", outcome.stdout);
+    for expected in ["labels", "game", "over alone", "p99", "missed", "busy: GPU"] {
+        assert!(outcome.stdout.contains(expected), "{expected}: {}", outcome.stdout);
     }
     assert!(fs::read_to_string(folder.path().join("several.svg")).unwrap().contains("labels"));
     let document = coexec_in(folder.path(), words("simulate several.toml --json")).json();

@@ -97,16 +97,16 @@ fn devices_are_ranked_by_what_a_language_model_takes() {
         assert_eq!(row["interval_ps"], alone["trust"]["interval_ps"]);
         assert!(row["peak_memory_bytes"].as_u64() < row["memory_bytes"].as_u64().or(Some(u64::MAX)));
     }
-    let told = coexec(words(line)).stdout;
+    let stdout = coexec(words(line)).stdout;
     for expected in
         ["optimal over", "tokens/s (90 %)", "snapdragon-8elite ~ snapdragon-8gen3", "basis of the answer"]
     {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
     }
     // 4 GB of weights exceed the memory of an iPhone 7, however fast it would be.
-    let told = coexec(words("compare llama3-8b --devices iphone7,galaxy-s10,pixel4")).stdout;
-    assert!(told.contains("cannot hold the model: llama3-8b on iphone7"), "{told}");
-    assert!(told.contains("galaxy-s10 ~ pixel4\n"), "{told}");
+    let stdout = coexec(words("compare llama3-8b --devices iphone7,galaxy-s10,pixel4")).stdout;
+    assert!(stdout.contains("cannot hold the model: llama3-8b on iphone7"), "{stdout}");
+    assert!(stdout.contains("galaxy-s10 ~ pixel4\n"), "{stdout}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn rows_have_intervals_and_say_which_order_is_not_sure() {
     let is_unsure =
         |row: &&Value| row["unsure"].as_array().unwrap().iter().any(|strategy| strategy == "codl");
     assert_eq!(rows.iter().filter(is_unsure).count(), 1, "on the Pixel 4 alone: {document}");
-    let told = coexec(words(line)).stdout;
+    let stdout = coexec(words(line)).stdout;
     let expected = [
         "% ~",
         "not sure which is faster",
@@ -130,6 +130,6 @@ fn rows_have_intervals_and_say_which_order_is_not_sure() {
         "Verify on the device",
     ];
     for expected in expected {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
     }
 }

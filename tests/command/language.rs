@@ -223,10 +223,10 @@ fn rates_of_a_language_model_say_how_sure_they_are_on_what_they_rest_and_what_ch
     }
     let simulated = coexec(words(&format!("{} --json", line.replace("explore", "simulate")))).json();
     assert!(simulated["trust"]["tokens_per_second_interval"][0].as_f64() > Some(0.0));
-    let told = coexec(words(&format!("{line} --strategy gpu-only"))).stdout;
+    let stdout = coexec(words(&format!("{line} --strategy gpu-only"))).stdout;
     for expected in
         ["First token after", "tokens/s, in 90 %", "Basis: prompt GPU", "llama-bench -p 256 -n 32"]
     {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
     }
 }

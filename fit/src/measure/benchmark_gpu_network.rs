@@ -99,10 +99,10 @@ impl Network {
 /// A launch of the first `functions` of [`MERGED_FUNCTIONS`] on a tensor. The second
 /// operands have one value per channel and hardly any traffic.
 fn element_wise(input: Shape, functions: usize) -> Layer {
-    let [first, behind @ ..] = MERGED_FUNCTIONS;
+    let [first, rest @ ..] = MERGED_FUNCTIONS;
     let other = Some(Shape { height: 1, width: 1, ..input });
     let operator = Operator::Elementwise(Elementwise { function: first, input, other });
-    let linked: Linked = behind.into_iter().take(functions.saturating_sub(1)).collect();
+    let linked: Linked = rest.into_iter().take(functions.saturating_sub(1)).collect();
     Layer { operator, linked, data_type: DataType::F32 }
 }
 

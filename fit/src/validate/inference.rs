@@ -22,7 +22,7 @@ use coexec_sim::{CoreSet, Library, Measure, Mechanism, Placement, Plan, Processo
 const CPU_THREADS: u32 = 4;
 
 /// Fewest other networks for a baseline.
-const FEWEST_OTHERS: usize = 5;
+const MIN_OTHERS: usize = 5;
 
 /// Predicted time of an inference, in microseconds.
 ///
@@ -63,7 +63,7 @@ fn with_baselines(run: &Inference, group: &[&Inference], point: Point) -> Point 
     let others = group.iter().filter(|other| other.network != run.network);
     let others: Vec<(Totals, f64)> =
         others.map(|other| (totals(&other.what.network), other.measured_us)).collect();
-    if others.len() < FEWEST_OTHERS {
+    if others.len() < MIN_OTHERS {
         return point;
     }
     let linear = FlopsLinear::fit(others.iter().map(|(totals, micros)| (totals.operations, *micros)));

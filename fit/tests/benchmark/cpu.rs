@@ -155,7 +155,7 @@ fn mean_mapes(points: &[Point], cpu: &Cpu) -> BTreeMap<(String, Kind), f64> {
 }
 
 const OPTIONS: Options<'static> =
-    Options { folds: 5, seed: 7, others: &[], anew: true, library: Library::Ruy, source: "test" };
+    Options { folds: 5, seed: 7, others: &[], from_scratch: true, library: Library::Ruy, source: "test" };
 
 /// The runs of the networks in `names` if `within`, else of all others.
 fn part(runs: &[CpuRun], names: &[&str], within: bool) -> Vec<CpuRun> {

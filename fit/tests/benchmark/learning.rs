@@ -192,7 +192,7 @@ fn with_all_runs_a_fit_hardly_depends_on_where_its_prior_comes_from() {
                 folds: 5,
                 seed: 0,
                 correctable: Vec::new(),
-                anew: true,
+                from_scratch: true,
             };
             score(&calibrate(&centre, &runs, &options, &|_, _| ()).held_out)
         };

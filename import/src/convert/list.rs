@@ -4,16 +4,16 @@
 
 use std::rc::Rc;
 
-use super::{Converter, Step, Value, axis, unknown};
-use crate::model::{Constant, Listing, MOST_NODES, SourceNode};
+use super::{Conversion, Converter, Value, axis, unknown};
+use crate::model::{Constant, Listing, MAX_NODES, SourceNode};
 
 impl Converter<'_> {
     /// Converts an operation on a sequence. Returns the resulting tensor; `None` if the result is a sequence.
-    pub(super) fn list(&mut self, node: &SourceNode, listing: Listing) -> Step<Option<Value>> {
+    pub(super) fn list(&mut self, node: &SourceNode, listing: Listing) -> Conversion<Option<Value>> {
         let list = match listing {
             Listing::Make => {
                 let operands = (0..node.reads.len()).map(|operand| self.tensor(node, operand));
-                operands.collect::<Step<Vec<Value>>>()?
+                operands.collect::<Conversion<Vec<Value>>>()?
             }
             Listing::Insert => {
                 let (mut list, tensor) = (self.list_taken(node)?, self.tensor(node, 1)?);
@@ -43,7 +43,7 @@ impl Converter<'_> {
         Ok(None)
     }
 
-    fn list_read(&self, node: &SourceNode) -> Step<&Rc<Vec<Value>>> {
+    fn list_read(&self, node: &SourceNode) -> Conversion<&Rc<Vec<Value>>> {
         match node.operand(0).and_then(|tensor| self.lists.get(&tensor)) {
             Some(list) => Ok(list),
             None => unknown("it reads a sequence whose elements are not known"),
@@ -52,7 +52,7 @@ impl Converter<'_> {
 
     /// The sequence that a node reads, moved out if it has no other reader, so that a sequence that
     /// grows by one tensor per node is never copied.
-    fn list_taken(&mut self, node: &SourceNode) -> Step<Vec<Value>> {
+    fn list_taken(&mut self, node: &SourceNode) -> Conversion<Vec<Value>> {
         let list = self.list_read(node)?.clone();
         let tensor = node.operand(0);
         if let Some(tensor) = tensor.filter(|&tensor| self.readers[tensor] == 1) {
@@ -62,7 +62,7 @@ impl Converter<'_> {
             Ok(list) => Ok(list),
             Err(shared) => {
                 self.repeated += shared.len();
-                if self.repeated > MOST_NODES {
+                if self.repeated > MAX_NODES {
                     return unknown("sequences of too many tensors");
                 }
                 Ok(shared.to_vec())
@@ -71,12 +71,12 @@ impl Converter<'_> {
     }
 
     /// The index in an operand, into a sequence of `count` elements.
-    fn place(&self, node: &SourceNode, operand: usize, count: usize) -> Step<usize> {
+    fn place(&self, node: &SourceNode, operand: usize, count: usize) -> Conversion<usize> {
         axis(self.numbers(node, operand)?.first().copied().unwrap_or(0), count)
     }
 
     /// Splits operand 0 along an axis.
-    fn cut(&mut self, node: &SourceNode, along: i64, keep: bool) -> Step<Vec<Value>> {
+    fn cut(&mut self, node: &SourceNode, along: i64, keep: bool) -> Conversion<Vec<Value>> {
         let value = self.tensor(node, 0)?;
         let along = axis(along, value.extents().len())?;
         let extent = value.extents()[along];

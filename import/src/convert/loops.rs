@@ -7,16 +7,16 @@ use std::rc::Rc;
 
 use super::{Converted, Converter, Value};
 use crate::error::{ImportError, Problem};
-use crate::model::{Constant, Loop, MOST_NODES, SourceNode, TensorId};
+use crate::model::{Constant, Loop, MAX_NODES, SourceNode, TensorId};
 
 /// The value of a tensor, or of a sequence of tensors.
 type Held = (Option<Value>, Option<Rc<Vec<Value>>>);
 
 /// Maximum number of operators of a model with loops: a search of plans for this many takes seconds.
-const MOST_OPERATORS: usize = 30_000;
+const MAX_OPERATORS: usize = 30_000;
 
 /// Operands before the loop-carried values: the maximum number of iterations, and the condition.
-const BEFORE: usize = 2;
+const LEADING_OPERANDS: usize = 2;
 
 /// The problem of a loop that cannot be unrolled.
 const ENDLESS: &str =
@@ -25,11 +25,11 @@ const ENDLESS: &str =
 impl Converter<'_> {
     pub(super) fn unroll(&mut self, node: &SourceNode, body: &Loop) -> Result<(), ImportError> {
         let at = self.at.clone();
-        let count = body.inputs.len().saturating_sub(BEFORE);
+        let count = body.inputs.len().saturating_sub(LEADING_OPERANDS);
         let most = self.number(node, 0);
         let mut condition = node.operand(1);
         let mut carried: Vec<Held> =
-            (0..count).map(|index| self.held(node.operand(BEFORE + index))).collect();
+            (0..count).map(|index| self.held(node.operand(LEADING_OPERANDS + index))).collect();
         self.make_states_inputs(node, body, &mut carried)?;
         let mut written = vec![Vec::new(); node.writes.len().saturating_sub(count)];
         let mut round = 0_usize;
@@ -43,7 +43,7 @@ impl Converter<'_> {
                 Some(Some(_)) | None => {}
             }
             self.repeated += body.nodes.len().max(1);
-            if self.repeated > MOST_NODES || self.out.nodes.len() > MOST_OPERATORS {
+            if self.repeated > MAX_NODES || self.out.nodes.len() > MAX_OPERATORS {
                 return Err(at.refused(Problem::Unknown(ENDLESS.to_owned())));
             }
             let output = |index: usize| body.outputs.get(index).copied().flatten();
@@ -100,7 +100,7 @@ impl Converter<'_> {
             let (Some(Value::Constant(constant)), Some(Value::View(_))) = (&held.0, after.0) else {
                 continue;
             };
-            let tensor = node.operand(BEFORE + index).unwrap_or_default();
+            let tensor = node.operand(LEADING_OPERANDS + index).unwrap_or_default();
             if let Ok(given) = self.given_constant(tensor, constant.extents.clone()) {
                 held.0 = Some(Value::View(given));
             }

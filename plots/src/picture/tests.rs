@@ -67,7 +67,7 @@ fn a_value_that_is_no_number_is_refused_by_the_name_of_its_series() {
     let none = Drawing::GroupedBars(Bars { series: Vec::new(), ..bars() });
     assert!(matches!(drawn(none), Err(PlotError::NoPoints { .. })));
     let many = Drawing::GroupedBars(Bars { series: vec![bars().series[0].clone(); 15], ..bars() });
-    assert!(matches!(drawn(many), Err(PlotError::TooMany { limit: MOST_SERIES, .. })));
+    assert!(matches!(drawn(many), Err(PlotError::TooMany { limit: MAX_SERIES, .. })));
 }
 
 fn heat_map(values: Vec<Vec<Option<f64>>>) -> Drawing {

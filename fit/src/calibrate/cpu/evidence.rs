@@ -59,7 +59,7 @@ impl<'a> Evidence<'a> {
         };
         let pair = |run: &CpuRun| Some((predict(run, cpu, options.library).ok()?, run.measured_us));
         let pairs: Vec<(f64, f64)> = runs.iter().filter_map(pair).collect();
-        let is_same_device = !options.anew && mean_error(&pairs) <= SAME_DEVICE_ERROR;
+        let is_same_device = !options.from_scratch && mean_error(&pairs) <= SAME_DEVICE_ERROR;
         for run in runs {
             if let Err(reason) = evidence.add(cpu, run, options.others, is_same_device) {
                 evidence.left_out.push(SkippedRow { line: run.line, reason });

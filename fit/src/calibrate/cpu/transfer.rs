@@ -14,7 +14,7 @@ use coexec_sim::{Basis, Cpu, DataType, InstructionSet, Library, Quantity};
 use serde::Deserialize;
 
 /// Weight of a donor core of the same micro-architecture; others have 1 (few-runs study, section 5).
-const SAME_CORE: f64 = 8.0;
+const SAME_CORE_WEIGHT: f64 = 8.0;
 
 /// Multiply-accumulates per cycle of a core of `cpu.clusters[index]` in 32-bit floating point (from
 /// vendors' and LLVM's pipeline descriptions, which `data/socs` lists).
@@ -111,7 +111,7 @@ fn alike<'a>(cpu: &Cpu, index: usize, donors: &'a [Cpu]) -> Vec<(f64, &'a Cpu, u
     let core = cpu.clusters[index].core;
     let of_class =
         clusters(donors).filter(|&(donor, other)| is_little(donor, other) == is_little(cpu, index));
-    let weight = |other: Core| if other == core && core != Core::Other { SAME_CORE } else { 1.0 };
+    let weight = |other: Core| if other == core && core != Core::Other { SAME_CORE_WEIGHT } else { 1.0 };
     of_class.map(|(donor, other)| (weight(donor.clusters[other].core), donor, other)).collect()
 }
 

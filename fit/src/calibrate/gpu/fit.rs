@@ -59,7 +59,7 @@ const LOG_RANGE: [f64; 2] = [-40.0, 20.0];
 const INTERVAL_DIGITS: i32 = 3;
 
 /// Absolute correlation from which two parameters count as trading off.
-const TRADING_OFF: f64 = 0.9;
+const TRADE_OFF_CORRELATION: f64 = 0.9;
 
 /// A distinct layer with the median time of its runs.
 pub(super) struct Sample<'a> {
@@ -318,5 +318,5 @@ fn trade_offs(centre: &[(usize, &'static str, f64)], inverse: &DMatrix<f64>) -> 
         let scale = (inverse[(row, row)] * inverse[(column, column)]).sqrt();
         TradeOff { keys: [row, column].map(|at| centre[at].1), correlation: inverse[(row, column)] / scale }
     };
-    pairs.map(trade_off).filter(|pair| pair.correlation.abs() >= TRADING_OFF).collect()
+    pairs.map(trade_off).filter(|pair| pair.correlation.abs() >= TRADE_OFF_CORRELATION).collect()
 }

@@ -17,7 +17,7 @@ fn options() -> Options {
         folds: 3,
         seed: 7,
         correctable: KernelTable::ALL.to_vec(),
-        anew: false,
+        from_scratch: false,
     }
 }
 

@@ -14,7 +14,7 @@ fn text(content: String) -> Text {
 }
 
 /// Text with all characters that CSV and TOML quote.
-const AWKWARD: &str = "[a-z0-9 ,;:'\"{}=\\[\\]\\\\\n\r\u{e9}]{0,12}[a-z0-9]";
+const QUOTED_TEXT: &str = "[a-z0-9 ,;:'\"{}=\\[\\]\\\\\n\r\u{e9}]{0,12}[a-z0-9]";
 
 fn repetitions() -> impl Strategy<Value = Vec<Repetition>> {
     vec((1e-3..1e9_f64, any::<bool>()), 1..5).prop_map(|times| {
@@ -29,11 +29,11 @@ fn repetitions() -> impl Strategy<Value = Vec<Repetition>> {
 
 /// Any measurement, with an empty id.
 fn any_measurement() -> impl Strategy<Value = Measurement> {
-    let operator = option::of((AWKWARD, any_operator(), functions()));
+    let operator = option::of((QUOTED_TEXT, any_operator(), functions()));
     let data_type = prop::sample::select(vec![DataType::F32, DataType::F16, DataType::I8, DataType::W4A16]);
     let synchronisation = option::of(prop::sample::select(vec![Mechanism::SvmPolling, Mechanism::EventWait]));
     let dispatch = option::of((any::<[u32; 3]>(), any::<[u32; 3]>()));
-    let cells = (AWKWARD, option::of(AWKWARD), option::of(AWKWARD));
+    let cells = (QUOTED_TEXT, option::of(QUOTED_TEXT), option::of(QUOTED_TEXT));
     let parts = (operator, data_type, processors(), synchronisation, dispatch, repetitions(), cells);
     parts.prop_map(|(operator, data_type, processor, synchronisation, dispatch, repetitions, cells)| {
         let (network, kernel, fingerprint) = cells;

@@ -174,10 +174,10 @@ mod tests {
 
     #[test]
     fn runs_on_other_processors_are_not_taken_for_the_cpus() {
-        for told in
+        for line in
             ["Use NNAPI: [1]", "Use Hexagon: [true]", "External delegate path: [libQnnTFLiteDelegate.so]"]
         {
-            let error = of_text(&format!("INFO: {told}\n{TABLE}"), None).err().unwrap();
+            let error = of_text(&format!("INFO: {line}\n{TABLE}"), None).err().unwrap();
             assert!(error.contains("ran on"), "{error}");
         }
         assert!(of_text(&format!("Use NNAPI: [0]\nExternal delegate path: []\n{TABLE}"), None).is_ok());

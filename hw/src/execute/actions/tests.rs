@@ -186,8 +186,8 @@ impl<'a> Walk<'a> {
         let Some(&step) = self.sides[own].0.get(self.sides[own].1) else { return false };
         match step {
             Action::Await(number) => {
-                let Some(&told) = self.sides[1 - own].3.get(number as usize - 1) else { return false };
-                self.sides[own].4 = told;
+                let Some(&replied) = self.sides[1 - own].3.get(number as usize - 1) else { return false };
+                self.sides[own].4 = replied;
             }
             Action::Run(id) => {
                 self.check(own, id);
