@@ -25,7 +25,7 @@ use crate::{
 const SHOWN: Picos = Picos(200_000_000_000);
 
 /// The failure of running a scenario of several applications, which can only be simulated.
-pub(crate) fn not_run(scenario: &str) -> Failure {
+pub(crate) fn only_simulated(scenario: &str) -> Failure {
     Failure::usage(
         format!("{scenario} has several applications, which coexec simulates but does not run together"),
         "use `coexec simulate` or `coexec explore`, or run the scenario of one application",

@@ -68,7 +68,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
     let errors = score(&fitted.held_out);
     drop(progress);
-    runs::name_left_out("not fitted", &fitted.left_out, common);
+    runs::list_skipped("not fitted", &fitted.left_out, common);
     let stated = without_contradicted(stated, &fitted, common);
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {

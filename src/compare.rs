@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result {
             baseline: task.baseline,
             rows: &rows,
             /// Rows of language models.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             language_models: (!language_models.is_empty()).then_some(language_models),
             /// Gains of `optimal` over each other strategy, over all rows.
             gains: gains(&rows, Strategy::Optimal),
@@ -226,7 +226,7 @@ fn check(rows: &[StrategyRow], task: &Task, limit: f64) -> Result {
     };
     if mean < limit {
         let problem = format!("the mean gain over {baseline} is {mean:.1} %, below {limit} %");
-        return Err(Failure::fell_short(problem, "see the rows (`coexec compare`), or lower --limit"));
+        return Err(Failure::limit_missed(problem, "see the rows (`coexec compare`), or lower --limit"));
     }
     Ok(())
 }

@@ -85,7 +85,7 @@ fn json(
         considered: answer.considered,
         /// Period between batches, in picoseconds: what is minimised if the scenario has a pipeline and
         /// the objective is latency.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         period_ps: answer.period,
         /// Lower bound of any plan's cost, in seconds (of the period, if there is one), joules or
         /// joule-seconds; none if the strategy computes no bound.
@@ -94,27 +94,27 @@ fn json(
         gap_percent: gap_percent(answer, scenario.options.objective),
         /// How certain it is that the plan found beats the best single processor, given the profile's
         /// errors.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         certainty: advice.certainty,
         /// The plan found, if a single processor is advised instead.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         found_instead: strategies::entries(advice.instead.as_slice(), (&answer.prediction, answer.period))
             .pop(),
         /// Regrets, with `--robust`.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         robust: &advice.robust,
         trust: &advice.trust,
         /// What is known of each processor for these operators.
         known,
         /// Partitions, if the strategy is a delegate.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         partitioning,
         plan,
         prediction: &answer.prediction,
         /// Plans of single processors.
         baselines: strategies::entries(&answer.baselines, (&answer.prediction, answer.period)),
         /// All strategies, with `--strategy all`.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         strategies: (!entries.is_empty()).then_some(entries),
         operators: scenario.stages().iter().zip(&answer.searches).map(operator).collect::<Vec<_>>(),
     }));
@@ -207,13 +207,13 @@ fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
         let along = |wanted, extent| (axis == wanted).then_some(extent);
         Some(record!(Split {
             cores: candidate.placement.cores()?.to_string(),
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             cpu_channels: along(Axis::Channels, cpu),
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             gpu_channels: along(Axis::Channels, gpu),
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             cpu_rows: along(Axis::Height, cpu),
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             gpu_rows: along(Axis::Height, gpu),
             cpu_ps: candidate.cpu,
             gpu_ps: candidate.gpu,

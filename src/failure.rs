@@ -103,7 +103,7 @@ impl Failure {
     }
 
     /// The failure of a check that missed its limit.
-    pub(crate) fn fell_short(problem: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(crate) fn limit_missed(problem: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Found { status: LIMIT_MISSED, problem: problem.into(), help: help.into() }
     }
 
@@ -127,7 +127,7 @@ impl Failure {
         let (status, _) = self.verdict();
         if status == UNSOUND || matches!(self, Self::Execute(_) | Self::Probe(_)) {
             // A device may have been abandoned while computing; a normal exit would wait for it.
-            coexec_hw::leave(status);
+            coexec_hw::exit_immediately(status);
         }
         ExitCode::from(status)
     }
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_probe_that_cannot_be_sound_is_told_from_hardware_that_is_absent_and_from_wrong_input() {
+    fn unsound_probes_absent_hardware_and_wrong_input_have_different_statuses() {
         let status = |error: ProbeError| Failure::Probe(error).verdict().0;
         assert_eq!(status(ProbeError::Noisy { percent: 80.0, most: 50.0 }), UNSOUND);
         assert_eq!(status(ProbeError::TooLittleTime { what: "layers" }), UNSOUND);

@@ -56,7 +56,7 @@ struct Entry<'a> {
 }
 
 /// The failure of running a language model, for which this machine has no kernels.
-pub(crate) fn no_kernels(scenario: &str) -> Failure {
+pub(crate) fn missing_kernels(scenario: &str) -> Failure {
     Failure::usage(
         format!("{scenario} is a language model, which coexec predicts but does not run itself"),
         "use `coexec simulate` or `coexec explore`, or run a scenario of operators",
@@ -236,12 +236,12 @@ impl<'a> Found<'a> {
             parameters: task.model.parameters(),
             memory: &self.memory,
             peak_memory_bytes: self.memory.peak(),
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             plan,
             generation: self.generation,
             trust: &self.trust,
             /// Each strategy's answer, best first, if several were compared.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             strategies: (!strategies.is_empty()).then_some(strategies),
         }));
     }

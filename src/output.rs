@@ -86,7 +86,7 @@ pub(crate) fn json(document: &impl Serialize) {
 
 /// A JSON object with the given keys, in this order, as an anonymous struct. Keys may have
 /// documentation and attributes like the fields of any struct; optional keys are skipped with
-/// [`is_nothing`].
+/// [`is_null`].
 macro_rules! record {
     ($name:ident { $($(#[$attribute:meta])* $key:ident $(: $value:expr)?),* $(,)? }) => {{
         #[allow(non_camel_case_types, reason = "the type of a key is called as the key is")]
@@ -103,7 +103,7 @@ macro_rules! record {
 pub(crate) use record;
 
 /// Whether a record's value serialises as null, whatever its type.
-pub(crate) fn is_nothing(value: &impl Serialize) -> bool {
+pub(crate) fn is_null(value: &impl Serialize) -> bool {
     serde_json::to_value(value).is_ok_and(|value| value.is_null())
 }
 

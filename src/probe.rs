@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
     }
     if probed.gave_up {
         // On a normal exit the driver would wait for the work still running on the device.
-        coexec_hw::leave(0);
+        coexec_hw::exit_immediately(0);
     }
     Ok(())
 }

@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
             /// Mean absolute percentage error of the predictions.
             mape_percent: mape_percent(&rows),
             /// Streamed batches under the plan, if the scenario has a pipeline.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             stream: stream.map(|(record, _)| record),
         }));
     } else {
@@ -219,7 +219,7 @@ fn outcome(
                 }
                 Err(error) if candidate.is_plan && is_model => return Err(error.into()),
                 Err(error) => outcome.left_out.push(SkippedRow {
-                    what: candidate.what(context.network),
+                    what: candidate.operator_or(context.network),
                     processor: candidate.ran.to_string(),
                     reason: error.to_string(),
                 }),

@@ -254,7 +254,7 @@ fn device_column(runs: &Runs) -> Result<&str> {
 pub(crate) fn benchmark(profile: &Profile, folder: &Path, device: &str, common: &Common) -> Result<Measured> {
     let note_runs = |processor: &str, count: usize, left_out: &[SkippedRow]| {
         common.note(format_args!("{}: {count} {processor} runs of {device}", folder.display()));
-        name_left_out("not used", left_out, common);
+        list_skipped("not used", left_out, common);
     };
     let (mut runs, mut left_out_on_cpu) = (ByProcessor::default(), Vec::new());
     let has_times = benchmark_cpu::is_in(folder);
@@ -314,7 +314,7 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
     if outliers > 0 {
         common.note(format_args!("not used: {outliers} repetitions that are marked as outliers"));
     }
-    name_left_out("not used", &measured.runs.left_out, common);
+    list_skipped("not used", &measured.runs.left_out, common);
     Ok(measured)
 }
 
@@ -330,7 +330,7 @@ fn none_usable(path: &Path, what: &str, left_out: &[SkippedRow]) -> Failure {
 }
 
 /// Lists the first unused rows, and counts the others.
-pub(crate) fn name_left_out(what: &str, rows: &[SkippedRow], common: &Common) {
+pub(crate) fn list_skipped(what: &str, rows: &[SkippedRow], common: &Common) {
     for row in rows.iter().take(MAX_LISTED_ROWS) {
         common.note(format_args!("{what}: line {}: {}", row.line, row.reason));
     }

@@ -59,14 +59,14 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
             prediction,
             /// The plan's latency under max-min fair sharing of the memory alone, if the profile has
             /// measured interference.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             plain_sharing_latency_ps: plain_sharing,
             samples,
             /// Streamed batches, if the scenario or the plan has a pipeline.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             stream,
             /// Interval that contains the period between batches in 90 % of draws of the errors.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             period_interval_ps: period,
         }));
     } else {
@@ -110,8 +110,8 @@ fn plain_sharing(scenario: &Scenario, plan: &Plan) -> Result<Option<Picos>> {
 pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage]> {
     match &scenario.workload {
         Workload::Model(stages) => Ok(stages),
-        Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
-        Workload::Applications(_) => Err(applications::not_run(&scenario.name)),
+        Workload::Language(_) => Err(language::missing_kernels(&scenario.name)),
+        Workload::Applications(_) => Err(applications::only_simulated(&scenario.name)),
         Workload::Set(operators) => Err(Failure::usage(
             format!("{} is a set of {} single operators, not one model", scenario.name, operators.len()),
             "explore the set (`coexec explore`), or name a network or another scenario",

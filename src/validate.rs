@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let groups = &requested_groups(score(&points), options)?;
     points.retain(|point| is_in(point, &options.group));
     write(options, &profile, &measured.source(), &points)?;
-    runs::name_left_out("not predicted", &left_out, common);
+    runs::list_skipped("not predicted", &left_out, common);
     if common.json {
         output::json(&record!(Document {
             device: &profile.name,
@@ -93,7 +93,7 @@ fn requested_groups(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<S
     let is_asked = |scored: &Scored| scored.group.name.to_string().starts_with(prefix);
     if !prefix.is_empty() && !groups.iter().any(is_asked) {
         let known = groups.iter().map(|scored| scored.group.name.to_string());
-        return Err(points::no_group(runs::path(&options.runs)?, prefix, known));
+        return Err(points::missing_group(runs::path(&options.runs)?, prefix, known));
     }
     groups.retain(is_asked);
     Ok(groups)
@@ -160,7 +160,7 @@ fn check_limit(groups: &[Scored], limit: Option<f64>) -> Result {
     if above.is_empty() {
         return Ok(());
     }
-    Err(Failure::fell_short(
+    Err(Failure::limit_missed(
         format!("the MAPE is above {limit} % in {above}"),
         "calibrate the profile on runs of this device, or raise --limit",
     ))

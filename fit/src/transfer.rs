@@ -199,7 +199,7 @@ fn fitted(made: Profile, runs: &ByProcessor, networks: &BTreeSet<&str>) -> Profi
     let source = "drawn networks";
     let options =
         cpu::Options { folds: 2, seed: 0, others: &[], from_scratch: true, library: Library::Ruy, source };
-    let gpu = made.gpu.map(|gpu| gpu::few::fit(&gpu, &gpu_networks, source).unwrap_or(gpu));
+    let gpu = made.gpu.map(|gpu| gpu::inferences::fit(&gpu, &gpu_networks, source).unwrap_or(gpu));
     Profile { cpu: cpu::calibrate(&made.cpu, &cpu, &options, &|_, _| {}).cpu, gpu, ..made }
 }
 

@@ -6,8 +6,8 @@ mod files;
 mod functions;
 mod generic;
 mod layers;
+mod loops;
 mod networks;
-mod rounds;
 mod runtime;
 mod views;
 

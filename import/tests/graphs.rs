@@ -46,7 +46,7 @@ fn every_graph_is_imported_whole_with_the_work_that_was_counted() {
 }
 
 #[test]
-fn what_exporters_spell_out_is_one_operator_again() {
+fn operators_that_exporters_decompose_are_recognised() {
     // Norms, activations that are no bounds, softmaxes.
     for (graph, norms, activations, softmaxes) in [
         ("albert_base_v2_hf", 26, 13, 12),
@@ -76,7 +76,7 @@ fn is_smooth(function: Function) -> bool {
 }
 
 #[test]
-fn a_convolutional_network_moves_nothing_but_what_it_joins() {
+fn a_convolutional_network_copies_only_to_concatenate() {
     for graph in
         ["resnet50", "efficientnet_v2_s", "deeplabv3_resnet50", "regnet_y_800mf", "mnasnet05", "resnext101"]
     {

@@ -59,7 +59,7 @@ fn every_group_has_a_limit_or_says_why_it_has_none() {
 }
 
 #[test]
-fn what_holds_a_published_number_is_shown_and_counts_for_nothing() {
+fn values_set_from_published_numbers_are_shown_but_not_counted() {
     let report = reproduce(Paper::Epew25, &inputs()).unwrap();
     let of_loss =
         report.groups.iter().find(|group| group.published.name.contains("choices by predictors")).unwrap();

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fit_without_rows_stands_at_a_tick_of_its_own_left_of_the_others() {
+    fn a_fit_without_rows_has_its_own_tick_left_of_the_others() {
         let figure = figure();
         let (place, _) = points(4)[0];
         let (none, others): (Vec<_>, Vec<_>) = figure.x.ticks.iter().partition(|tick| tick.1 == "0");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn more_series_than_can_be_told_apart_are_refused() {
+    fn more_series_than_can_be_distinguished_are_refused() {
         let many: Vec<LearningPoint> =
             (0..=MAX_SERIES).map(|index| point(&index.to_string(), 1, 0, 1.0)).collect();
         assert!(learning_curve(&many[1..]).is_ok());

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_extension_tells_the_format_in_either_case() {
+    fn the_extension_selects_the_format_in_either_case() {
         assert_eq!(Format::of(Path::new("a/b.svg")).unwrap(), Format::Svg);
         assert_eq!(Format::of(Path::new("b.PNG")).unwrap(), Format::Png);
     }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_as_tall_as_the_processors_shares_and_stand_on_each_other() {
+    fn stacked_parts_are_as_tall_as_the_processors_shares() {
         let lane = lane(&("net", &plan(CutAxis::Height, &[1, 0])));
         let tall = HEIGHT - 2.0 * REACH;
         let heights: Vec<f64> = lane.slabs.iter().map(|slab| (slab.edges.1 - slab.edges.0) / tall).collect();

@@ -1,7 +1,7 @@
 //! Fits a profile's processors to the runs measured on them.
 
 use coexec_fit::calibrate::cpu::{self, FittedTable};
-use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit, few};
+use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit, inferences};
 use coexec_fit::calibrate::{host, npu};
 use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow};
 use coexec_fit::validate::point::Point;
@@ -116,9 +116,9 @@ impl Fit<'_> {
             !is_transferred && HostPath::KERNEL_FACTORS.contains(&fit.host.kernel_factor.value);
         if folds.is_empty()
             && (is_transferred || self.fitted.contradicts_kernels)
-            && let Some(moved) = few::fit(gpu, networks, self.options.source)
+            && let Some(moved) = inferences::fit(gpu, networks, self.options.source)
         {
-            self.fitted.held_out.extend(few::held_out(gpu, networks, self.options.source));
+            self.fitted.held_out.extend(inferences::held_out(gpu, networks, self.options.source));
             *gpu = moved;
             (self.fitted.spreads.gpu_table, self.fitted.spreads.gpu_inference) = (Vec::new(), None);
             return;

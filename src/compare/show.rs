@@ -85,7 +85,7 @@ fn trust(rows: &[StrategyRow], is_latency: bool) {
         output::line(UNCERTAIN_NOTE);
     }
     if is_latency {
-        rank("Devices under optimal", &rows.iter().filter_map(Timed::optimally).collect::<Vec<_>>());
+        rank("Devices under optimal", &rows.iter().filter_map(Timed::of_optimal).collect::<Vec<_>>());
     }
     output::line("");
     let basis = |row: &StrategyRow| row![row.device, basis(&row.known, &row.errors)];
@@ -106,7 +106,7 @@ pub(super) struct Timed<'a> {
 
 impl<'a> Timed<'a> {
     /// The row's latency under the plan of `optimal`, if there is one.
-    fn optimally(row: &'a StrategyRow) -> Option<Self> {
+    fn of_optimal(row: &'a StrategyRow) -> Option<Self> {
         let optimal = row.outcome(Strategy::Optimal)?;
         let interval = optimal.drawn.interval();
         Some(Self { model: &row.scenario, device: &row.device, latency: optimal.latency, interval })

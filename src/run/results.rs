@@ -70,7 +70,7 @@ impl Row {
     ) -> (Self, Measurement) {
         let summary = Summary::of(&measured.times_us);
         let meaningless = meaningless(&summary, common);
-        let what = candidate.what(common.network);
+        let what = candidate.operator_or(common.network);
         let is_by_host = candidate.variant.clock == Clock::Host;
         let way = if is_by_host && candidate.ran == ExecutedOn::Gpu { HOST_TO_HOST } else { "" };
         let run = format!("{number:04} {what} on {}{way}", candidate.ran);

@@ -33,7 +33,7 @@ fn every_model_meets_every_device_and_optimal_is_the_best_that_any_strategy_find
 }
 
 #[test]
-fn only_the_strategies_asked_are_shown_beside_optimal_and_the_baseline() {
+fn only_the_requested_strategies_are_shown_with_optimal_and_the_baseline() {
     let line = "compare vit-b32-mlp --devices pixel4 --strategies gpu-only --baseline epew --json";
     let document = coexec(words(line)).json();
     let names: Vec<&str> = costs(&document["rows"][0]).iter().map(|(name, _)| *name).collect();
@@ -41,7 +41,7 @@ fn only_the_strategies_asked_are_shown_beside_optimal_and_the_baseline() {
 }
 
 #[test]
-fn gains_are_told_and_drawn() {
+fn gains_are_printed_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let line = "compare vit-b32-mlp --devices pixel4,galaxy-s10 --plot gains.svg";
     let outcome = coexec_in(folder.path(), words(line));
@@ -63,7 +63,7 @@ fn a_gain_below_the_limit_is_status_2() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
+fn incomparable_arguments_are_refused() {
     coexec(words("compare codl-conv --devices pixel4"))
         .assert_refused(&["is not a model", "applications by itself"]);
     for option in [

@@ -45,7 +45,7 @@ fn every_device_says_of_every_format_and_processor_what_its_times_rest_on() {
 }
 
 #[test]
-fn no_answer_judges_plans_of_a_processor_that_is_not_known() {
+fn plans_on_unknown_processors_are_not_judged() {
     let folder = tempfile::tempdir().unwrap();
     for format in FORMATS {
         let text = format!("title = \"t\"\nnetwork = \"vit-b32-mlp\"\ndata_type = \"{format}\"\n");

@@ -85,7 +85,7 @@ fn a_conversation_of_more_than_a_day_is_refused() {
 }
 
 #[test]
-fn an_array_that_nobody_can_build_is_refused_by_its_key_and_limit() {
+fn an_impossibly_large_array_is_refused_by_its_key_and_limit() {
     let folder = tempfile::tempdir().unwrap();
     let profile = coexec(["devices", "snapdragon-8gen3"]).stdout;
     let large = profile.replace("array_dimension = 32", "array_dimension = 1048576");

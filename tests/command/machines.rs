@@ -34,7 +34,7 @@ fn the_h200_is_predicted_on_hundreds_of_layers_that_no_fit_saw() {
 }
 
 #[test]
-fn cores_that_stand_for_a_gpu_are_predicted_within_a_tenth_on_average() {
+fn cores_used_as_a_gpu_are_predicted_within_a_tenth_on_average() {
     let calibration = Profile::load("xeon-pocl").unwrap().calibration.unwrap();
     let families = ["fully_connected", "conv2d", "depthwise_conv2d"].map(|family| {
         let name = format!("gpu/{family}/unseen");

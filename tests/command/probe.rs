@@ -148,7 +148,7 @@ fn without_a_library_or_a_driver_it_ends_with_status_4_and_writes_nothing() {
 }
 
 #[test]
-fn a_device_nobody_has_is_named_with_those_there_are() {
+fn an_unknown_device_is_named_with_the_known_ones() {
     let folder = tempfile::tempdir().unwrap();
     let outcome = probe(folder.path(), &["--out", "here.toml", "--opencl", "nobody:s"], &[]);
     assert_eq!(outcome.status, ABSENT, "{}", outcome.stderr);

@@ -8,12 +8,12 @@
 //! no run of its network; the result depends only on the base, the runs and the options.
 
 mod coexec;
+mod common_factor;
 mod evidence;
 mod fit;
 mod mixed;
 mod rates;
 mod terms;
-mod together;
 mod transfer;
 mod xnnpack;
 

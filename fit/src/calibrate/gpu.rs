@@ -7,8 +7,8 @@
 
 pub mod design;
 mod deviations;
-pub mod few;
 mod fit;
+pub mod inferences;
 mod kernel_ridge;
 pub mod prior;
 mod residual;

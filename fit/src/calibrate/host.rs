@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn no_times_lead_to_a_path_that_a_profile_may_not_have() {
+    fn any_times_give_a_valid_host_path() {
         let made = networks(&host(600.0));
         for factor in [1.0 / 3.0, 3.0] {
             let others =
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn few_inferences_leave_a_path_that_was_measured_and_those_of_another_device_do_not() {
+    fn few_inferences_keep_the_base_host_path_on_the_same_device_only() {
         let known = fit(&pixel4(), &networks(&host(600.0)), &OPTIONS).unwrap().host;
         let measured = Gpu { host: Some(known.clone()), ..pixel4() };
         let moved = |runs: &[GpuNetwork], options| {

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_predicted_to_be_fastest_is_held_against_the_fastest() {
+    fn the_predicted_fastest_way_is_compared_with_the_fastest() {
         let profile = Profile::load("oneplus11").unwrap();
         let cut = |cpu| ExecutedOn::Split {
             axis: Axis::Channels,

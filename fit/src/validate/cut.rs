@@ -32,7 +32,7 @@ pub fn points(profile: &Profile, measurements: &[Measurement], library: Library)
             let stages = [Stage::single(String::new(), layer.clone())];
             let both = alone(Placement::cpu(cores)).zip(alone(Placement::GPU));
             let predicted =
-                both.and_then(|(cpu, gpu)| given_alone(&simulator, (&stages, plan), cores, [cpu, gpu]));
+                both.and_then(|(cpu, gpu)| calibrated_us(&simulator, (&stages, plan), cores, [cpu, gpu]));
             points.extend(predicted.map(|predicted_us| Point {
                 group: ErrorGroup::Cuts.to_string(),
                 network: run.network.clone(),
@@ -50,7 +50,7 @@ pub fn points(profile: &Profile, measurements: &[Measurement], library: Library)
 
 /// Time of a plan in microseconds, with kernel times scaled so that `cores` and the GPU alone take
 /// `cpu_us` and `gpu_us`; none where the profile has no kernel for it.
-pub fn given_alone(
+pub fn calibrated_us(
     simulator: &Simulator<'_>,
     (stages, plan): (&[Stage], &Plan),
     cores: CoreSet,

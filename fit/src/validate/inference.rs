@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_on_a_gpu_is_predicted_beside_models_that_have_not_seen_it() {
+    fn a_gpu_network_is_predicted_by_us_and_by_held_out_baselines() {
         let profile = Profile::load("pixel4").unwrap();
         let runs = [64, 128, 256, 512, 1024, 2048]
             .map(|features| run(ProcessorKind::Gpu, features, 10.0 + f64::from(features) / 10.0));

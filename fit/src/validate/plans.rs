@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_are_held_against_the_faster_processor_of_their_session() {
+    fn plans_are_compared_with_the_faster_processor_of_their_session() {
         let plan = || ExecutedOn::Plan("plan.toml".to_owned());
         let cpu = || ExecutedOn::Cpu("3large".to_owned());
         let runs = [

@@ -235,7 +235,7 @@ const COVERAGE_LIMITS: std::ops::RangeInclusive<f64> = 85.0..=95.0;
 const PARTS: usize = 5;
 
 #[test]
-fn intervals_hold_nine_in_ten_networks_kept_out() {
+fn intervals_cover_nine_in_ten_held_out_networks() {
     let folder = crate::data();
     // These two have core sets of one cluster and of several; the accuracy page covers all phones.
     for (device, cpu) in phones().into_iter().take(2) {

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_hangs_is_left_behind() {
+    fn a_hanging_thread_is_abandoned() {
         let started = Instant::now();
         let result: Result<(), _> =
             watched(Duration::from_millis(100), &Arc::default(), &mut |_| {}, |_| hang());
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_reaches_the_user_before_the_result() {
+    fn events_reach_the_user_before_the_result() {
         let mut heard = Vec::new();
         let work = |control: &Control| {
             control.notify(ProgressEvent::Warning("mind".to_owned()));

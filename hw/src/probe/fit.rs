@@ -170,7 +170,7 @@ mod tests {
 
     const FIT_ARGUMENTS: (&str, u64, bool) = ("made up", 1, false);
 
-    fn quietly(fit: impl FnOnce(&TimeBudget<'_>)) {
+    fn with_a_minute(fit: impl FnOnce(&TimeBudget<'_>)) {
         fit(&TimeBudget { end: Instant::now() + Duration::from_mins(1), progress: &|_| {} });
     }
 
@@ -193,7 +193,7 @@ mod tests {
             }
         }
         let time = |layer: &Layer| execute(layer, &truth).unwrap().phases.duration().as_micros();
-        quietly(|budget| {
+        with_a_minute(|budget| {
             let fitted = gpu(&base, &measured(&ExecutedOn::Gpu, time), FIT_ARGUMENTS, budget).unwrap();
             let error = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs();
             let errors: Vec<f64> = fitted.held_out.iter().map(error).collect();
@@ -221,7 +221,7 @@ mod tests {
         let time = |layer: &Layer| {
             execute_on_cpu(layer, &truth, &cores, Library::Coexec).unwrap().phases.duration().as_micros()
         };
-        quietly(|budget| {
+        with_a_minute(|budget| {
             let runs = measured(&ExecutedOn::Cpu("1large".to_owned()), time);
             let fitted = cpu(&phone, &runs, (FIT_ARGUMENTS.0, FIT_ARGUMENTS.1), budget).unwrap();
             let error = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs();
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn few_layers_are_too_few_for_a_fit() {
         let (base, _) = untimed(GpuFamily::Generic);
-        quietly(|budget| {
+        with_a_minute(|budget| {
             let error = gpu(&base, &[], FIT_ARGUMENTS, budget).unwrap_err();
             assert!(matches!(error, ProbeError::TooLittleTime { .. }), "{error}");
         });

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_too_coarse_to_tell_makes_a_table_that_can_be() {
+    fn a_too_coarse_meter_gives_a_valid_table() {
         let watts =
             Watts { idle: 5.0, clusters: vec![(5.0, 2)], polling: 4.0, streaming: (5.0, 0.0), gpu: None };
         let power = watts.power("a meter");

@@ -6,7 +6,7 @@
 //! the networks are drawn from a seed, and none is a known network; each is predicted by a fit to
 //! the others.
 
-use coexec_fit::validate::cut::given_alone;
+use coexec_fit::validate::cut::calibrated_us;
 use coexec_fit::validate::point::Point;
 use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::explore::{Effort, SearchOptions, Strategy, explore};
@@ -130,7 +130,7 @@ impl Timed {
             simulator.latency(stages, &self.network.on_one_processor(placement)).ok().map(Picos::as_micros)
         };
         let predicted = [takes(Placement::cpu(*cores)), takes(Placement::GPU)];
-        let given = given_alone(&simulator, (stages, plan), *cores, [self.cpu_us, self.gpu_us]);
+        let given = calibrated_us(&simulator, (stages, plan), *cores, [self.cpu_us, self.gpu_us]);
         let point = |group: ErrorGroup, measured_us: f64, predicted_us: Option<f64>| {
             predicted_us.map(|predicted_us| Point {
                 group: group.to_string(),

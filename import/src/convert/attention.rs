@@ -44,9 +44,14 @@ impl Converter<'_> {
             scores = self.passed(".functions", &scores, &[], functions)?;
         }
         self.write(node, 3, scores.clone());
-        let settled = self.settled(&scores.reshaped(vec![batch, shared, rows, all]))?;
-        let source = self.emit(".softmax", Softmax { input: settled.shape }, &[settled.source])?;
-        let mixed = self.multiplied(&View { source, ..settled }, &value)?;
+        let with_inner_channels =
+            self.with_inner_channels(&scores.reshaped(vec![batch, shared, rows, all]))?;
+        let source = self.emit(
+            ".softmax",
+            Softmax { input: with_inner_channels.shape },
+            &[with_inner_channels.source],
+        )?;
+        let mixed = self.multiplied(&View { source, ..with_inner_channels }, &value)?;
         let width = mixed.extents.last().copied().unwrap_or(1);
         let mixed = mixed.reshaped(vec![batch, heads, tokens, width]);
         self.write(node, 0, if is_flat { side_by_side(&mixed) } else { mixed });
@@ -126,11 +131,11 @@ impl Converter<'_> {
             }
             Some(_) | None => return unsound(format!("{features} features of {total} heads")),
         };
-        let settled = self.settled(all)?;
+        let with_inner_channels = self.with_inner_channels(all)?;
         Ok([
-            self.part(&settled, place, 0, query)?,
-            self.part(&settled, place, query, key)?,
-            self.part(&settled, place, query + key, value)?,
+            self.part(&with_inner_channels, place, 0, query)?,
+            self.part(&with_inner_channels, place, query, key)?,
+            self.part(&with_inner_channels, place, query + key, value)?,
         ])
     }
 

@@ -114,7 +114,7 @@ impl Converter<'_> {
             return Ok(view);
         }
         let tensor = node.reads[other].unwrap_or_default();
-        let view = self.settled(&view)?;
+        let view = self.with_inner_channels(&view)?;
         let shape = if is_small { Shape::image(1, 1, view.shape.channels) } else { view.shape };
         let given = self.given(tensor, shape);
         self.joined(&view, given, shape, function)
@@ -132,7 +132,7 @@ impl Converter<'_> {
         if first.extents != extents {
             first = self.repeated(&first, &extents)?;
         }
-        let first = self.settled(&first)?;
+        let first = self.with_inner_channels(&first)?;
         let Some(order) = first.order.clone() else { return unsound("a tensor without order") };
         let wide = second.file_order();
         let last = order.last().copied();

@@ -22,7 +22,7 @@ impl Converter<'_> {
         {
             return Ok(Constant::of_extents(vec![rows(&self.extents_read(node, 0)?)]));
         }
-        match (stated, self.ruled(node)) {
+        match (stated, self.by_node_rule(node)) {
             // Rules describe the first result; the others rarely have its extents.
             (Some(stated), _) if index > 0 || is_bound => Ok(Constant::of_extents(stated)),
             (_, Ok(Some(known))) => Ok(known),
@@ -43,12 +43,12 @@ impl Converter<'_> {
     }
 
     /// Extents by the rule of the node's work, with the values of folded constants; `None` where no rule applies.
-    pub(super) fn ruled(&self, node: &SourceNode) -> Conversion<Option<Constant>> {
-        let extents = self.extents_ruled(node)?;
+    pub(super) fn by_node_rule(&self, node: &SourceNode) -> Conversion<Option<Constant>> {
+        let extents = self.extents_by_rule(node)?;
         extents.map(|extents| self.with_numbers(node, extents)).transpose()
     }
 
-    fn extents_ruled(&self, node: &SourceNode) -> Conversion<Option<Vec<u32>>> {
+    fn extents_by_rule(&self, node: &SourceNode) -> Conversion<Option<Vec<u32>>> {
         let read = |operand: usize| self.extents_read(node, operand);
         let counts = |operand: usize| -> Option<Vec<u32>> {
             Some(self.constant(node, operand)?.integers()?.into_iter().map(as_extent).collect())

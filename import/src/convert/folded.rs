@@ -62,7 +62,7 @@ impl Converter<'_> {
     /// Folds a logical connective whose constant operand alone determines the result.
     fn is_determined(&mut self, node: &SourceNode) -> bool {
         let is_condition = matches!(node.work, Work::Arithmetic(_));
-        let known = is_condition.then(|| self.ruled(node)).and_then(Result::ok).flatten();
+        let known = is_condition.then(|| self.by_node_rule(node)).and_then(Result::ok).flatten();
         let known = known.filter(|known| known.elements() == 1 && known.numbers.is_some());
         known.map(|known| self.set(node, 0, Value::Constant(known))).is_some()
     }

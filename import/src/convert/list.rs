@@ -16,7 +16,7 @@ impl Converter<'_> {
                 operands.collect::<Conversion<Vec<Value>>>()?
             }
             Listing::Insert => {
-                let (mut list, tensor) = (self.list_taken(node)?, self.tensor(node, 1)?);
+                let (mut list, tensor) = (self.take_list(node)?, self.tensor(node, 1)?);
                 let place =
                     if node.reads.len() > 2 { self.place(node, 2, list.len() + 1)? } else { list.len() };
                 list.insert(place, tensor);
@@ -33,7 +33,7 @@ impl Converter<'_> {
             }
             Listing::Join { axis, is_new } => {
                 let tensor = node.reads[0].unwrap_or_default();
-                let list: Vec<_> = self.list_taken(node)?.into_iter().map(|value| (value, tensor)).collect();
+                let list: Vec<_> = self.take_list(node)?.into_iter().map(|value| (value, tensor)).collect();
                 return self.joined_values(&list, axis, is_new).map(Some);
             }
         };
@@ -52,7 +52,7 @@ impl Converter<'_> {
 
     /// The sequence that a node reads, moved out if it has no other reader, so that a sequence that
     /// grows by one tensor per node is never copied.
-    fn list_taken(&mut self, node: &SourceNode) -> Conversion<Vec<Value>> {
+    fn take_list(&mut self, node: &SourceNode) -> Conversion<Vec<Value>> {
         let list = self.list_read(node)?.clone();
         let tensor = node.operand(0);
         if let Some(tensor) = tensor.filter(|&tensor| self.readers[tensor] == 1) {

@@ -98,7 +98,7 @@ impl Converter<'_> {
             return Ok(view.clone());
         }
         if inner.len() == 1 {
-            return self.naturally(view, order);
+            return self.in_natural_shape(view, order);
         }
         let shape = Shape::tokens(as_extent(count(&order) / channels), as_extent(channels));
         let source = self.arranged(view, &order, shape)?;
@@ -171,13 +171,13 @@ impl Converter<'_> {
         if !is_behind_reshape && self.is_read_once(node, 0) && self.takes_bias(view.source) {
             return Ok(view);
         }
-        let settled = self.settled(&view)?;
-        if settled.extents.is_empty() {
+        let with_inner_channels = self.with_inner_channels(&view)?;
+        if with_inner_channels.extents.is_empty() {
             return unsound("a norm of a scalar");
         }
-        let operator = Norm { kind: NormKind::Batch, input: settled.shape };
-        let source = self.emit("", operator, &[settled.source])?;
-        Ok(View { source, ..settled })
+        let operator = Norm { kind: NormKind::Batch, input: with_inner_channels.shape };
+        let source = self.emit("", operator, &[with_inner_channels.source])?;
+        Ok(View { source, ..with_inner_channels })
     }
 }
 

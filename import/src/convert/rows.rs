@@ -112,7 +112,7 @@ impl Converter<'_> {
         if count == 0 || last >= u64::from(extent) {
             return unsound(format!("elements {first} to {last} of {extent}"));
         }
-        let view = if view.order.is_none() { self.settled(view)? } else { view.clone() };
+        let view = if view.order.is_none() { self.with_inner_channels(view)? } else { view.clone() };
         let order = view.order.clone().unwrap_or_default();
         let (shape, dimension) = self.placed(&view, along, &order)?;
         let source = self.arranged(&view, &order, shape)?;
@@ -128,7 +128,7 @@ impl Converter<'_> {
     pub(super) fn split(&mut self, node: &SourceNode, squeeze: bool) -> Conversion<()> {
         let value = match self.tensor(node, 0)? {
             // Copied once for all parts.
-            Value::View(view) if view.order.is_none() => Value::View(self.settled(&view)?),
+            Value::View(view) if view.order.is_none() => Value::View(self.with_inner_channels(&view)?),
             value => value,
         };
         let along = if node.reads.len() > 2 { self.numbers(node, 2)? } else { Vec::new() };

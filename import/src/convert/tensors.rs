@@ -306,7 +306,7 @@ impl Converter<'_> {
     }
 
     /// `view` in memory order `order`, with its natural shape.
-    pub(super) fn naturally(&mut self, view: &View, order: Vec<usize>) -> Conversion<View> {
+    pub(super) fn in_natural_shape(&mut self, view: &View, order: Vec<usize>) -> Conversion<View> {
         let Some(shape) = self.natural(view, &order) else { return unsound("a tensor is too large") };
         let source = self.arranged(view, &order, shape)?;
         Ok(View { source, shape, order: Some(order), ..view.clone() })
@@ -328,12 +328,12 @@ impl Converter<'_> {
     }
 
     /// `view` with the innermost axis in memory as its channels.
-    pub(super) fn settled(&mut self, view: &View) -> Conversion<View> {
+    pub(super) fn with_inner_channels(&mut self, view: &View) -> Conversion<View> {
         let extent = |order: &Vec<usize>| order.last().map_or(1, |&axis| view.extents[axis]);
         if view.order.as_ref().map(extent) == Some(view.shape.channels) {
             return Ok(view.clone());
         }
-        self.naturally(view, self.order_of(view))
+        self.in_natural_shape(view, self.order_of(view))
     }
 
     /// The memory order of a view. A view without one gets the order that its readers probably

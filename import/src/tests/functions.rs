@@ -156,7 +156,7 @@ fn norms_are_found_in_their_means_and_roots() {
 }
 
 #[test]
-fn biases_and_scales_behind_weights_are_part_of_them() {
+fn biases_and_scales_after_weights_are_part_of_them() {
     let model = tokens()
         .weights("w", &[64, 32])
         .weights("bias", &[32])
@@ -247,7 +247,7 @@ fn skipping(model: Builder, least_covered_percent: u32) -> Result<Imported, Impo
 }
 
 #[test]
-fn weights_of_what_is_skipped_multiply_once_at_least() {
+fn weights_of_skipped_nodes_count_as_multiplied_once() {
     let model = tokens().weights("w", &[64, 8]).weights("v", &[640, 120]).said("a", &[1, 50, 64]);
     let model = model.node("Unheard", &["x", "v"], "a", &[]).node("MatMul", &["a", "w"], "y", &[]);
     // The product has 50 x 64 x 8 multiply-adds, the skipped node is counted with 640 x 120.
@@ -256,7 +256,7 @@ fn weights_of_what_is_skipped_multiply_once_at_least() {
 }
 
 #[test]
-fn what_follows_from_guessed_extents_is_not_covered() {
+fn nodes_after_guessed_extents_do_not_count_as_covered() {
     let model = |said: &[i64]| {
         let model = tokens().weights("w", &[64, 64]).said("c", said).node("Unheard", &["x"], "a", &[]);
         let model = model.node("MatMul", &["a", "w"], "b", &[]).node("Relu", &["b"], "c", &[]);

@@ -6,7 +6,7 @@ use super::fit::{Observation, Prior, Work};
 use super::rates::table_mut;
 use super::terms::Terms;
 use super::xnnpack::Counts;
-use super::{FittedTable, Options, coexec, mixed, rates, together, xnnpack};
+use super::{FittedTable, Options, coexec, common_factor, mixed, rates, xnnpack};
 use crate::calibrate::{SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{CpuRun, SkippedRow};
 use crate::validate::cpu::{cores, predict};
@@ -155,15 +155,15 @@ impl<'a> Evidence<'a> {
                 parameters,
             });
         }
-        let together = self.runs.iter().filter(|run| run.mixed && seen(run.network));
-        let together: Vec<&CpuRun> = together.map(|run| run.run).collect();
+        let mixed_runs = self.runs.iter().filter(|run| run.mixed && seen(run.network));
+        let mixed_runs: Vec<&CpuRun> = mixed_runs.map(|run| run.run).collect();
         let ran_alone = |cluster, data_type| {
             self.tables.iter().any(|runs| (runs.cluster, runs.data_type) == (cluster, data_type))
         };
         match self.library {
-            Library::Ruy => mixed::fit(&mut cpu, &together, source),
+            Library::Ruy => mixed::fit(&mut cpu, &mixed_runs, source),
             Library::Xnnpack | Library::Coexec => {
-                tables.extend(together::fit(&mut cpu, &together, options, &ran_alone));
+                tables.extend(common_factor::fit(&mut cpu, &mixed_runs, options, &ran_alone));
             }
         }
         (cpu, tables)

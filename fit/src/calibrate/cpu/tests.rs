@@ -119,7 +119,7 @@ fn times_the_model_made_are_predicted_for_networks_not_seen() {
 }
 
 #[test]
-fn few_runs_of_a_device_that_was_measured_leave_what_many_said_and_those_of_another_do_not() {
+fn few_runs_keep_the_base_rates_on_the_same_device_only() {
     let mut measured = cpu();
     let rates = measured.clusters[1].ruy_f32.as_mut().unwrap();
     (rates.basis, rates.concat_element_ns) = (Basis::Measured, Some(Quantity::plain(0.1)));

@@ -98,7 +98,7 @@ impl Smoothness {
 
     /// Shrinkage factor: the expected part of the deviation of an example from the smooth
     /// correction that is the layer's own rather than noise of its runs.
-    pub(super) fn kept(&self, runs: f64) -> f64 {
+    pub(super) fn shrinkage(&self, runs: f64) -> f64 {
         self.layer_noise / self.noise(runs)
     }
 
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn few_points_stand_for_all_examples() {
+    fn few_inducing_points_represent_all_examples() {
         let examples = examples();
         let smoothness = smoothness(&examples, &[(0..examples.runs.len()).collect()]);
         let chosen = representatives(&examples, &smoothness, 14);

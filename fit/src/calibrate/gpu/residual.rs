@@ -103,7 +103,7 @@ fn own(
         *beyond += examples.runs[index] * (examples.residuals[index] - smooth[index]);
     }
     let of_repeated = |point: &Vec<i16>| match of_point.get(point) {
-        Some(&(runs, beyond)) if runs >= MIN_REPEATS => smoothness.kept(runs) * beyond / runs,
+        Some(&(runs, beyond)) if runs >= MIN_REPEATS => smoothness.shrinkage(runs) * beyond / runs,
         _ => 0.0,
     };
     table.points.rows().iter().map(|point| (of_repeated(point) * WEIGHT_UNIT).round() / WEIGHT_UNIT).collect()
