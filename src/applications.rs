@@ -94,7 +94,7 @@ fn refuse_strategy(place: &ScenarioOptions) -> Result {
 }
 
 fn refuse(options: &[(&str, bool)], help: &str) -> Result {
-    Failure::where_given(options, "of one model, not of several applications", help)
+    Failure::refuse_given(options, "of one model, not of several applications", help)
 }
 
 /// The plan file of each application: `out` with the application's name appended to the stem.

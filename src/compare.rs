@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result {
     let Rows { operators: rows, language_models, left_out } = rows(options, &task, common)?;
     if rows.is_empty() && !language_models.is_empty() {
         let what = "for networks: the strategy of a language model is the one that `explore` advises";
-        Failure::where_given(&options.of_networks(), what, "leave it out, or compare networks too")?;
+        Failure::refuse_given(&options.of_networks(), what, "leave it out, or compare networks too")?;
     }
     if let Some(picture) = &options.plot {
         output::write(

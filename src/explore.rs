@@ -18,8 +18,8 @@ use crate::{
 };
 
 pub(crate) fn run(options: &Explore, common: &Common) -> Result {
-    options.place.check_apart(options.out.as_deref(), None)?;
-    options.place.check_apart(options.trace.as_deref(), None)?;
+    options.place.check_distinct(options.out.as_deref(), None)?;
+    options.place.check_distinct(options.trace.as_deref(), None)?;
     let scenario = options.place.load()?;
     match &scenario.workload {
         Workload::Model(_) => one_model(&scenario, options, common),

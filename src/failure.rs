@@ -95,7 +95,7 @@ impl Failure {
     }
 
     /// Refuses the first of `options` that was given; `what` states what such options are for.
-    pub(crate) fn where_given(options: &[(&str, bool)], what: &str, help: &str) -> Result<(), Self> {
+    pub(crate) fn refuse_given(options: &[(&str, bool)], what: &str, help: &str) -> Result<(), Self> {
         match options.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => Err(Self::usage(format!("{option} is {what}"), help)),
             None => Ok(()),

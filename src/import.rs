@@ -10,7 +10,7 @@ use crate::{Common, Import, OutputFile, Result, output};
 
 pub(crate) fn run(options: &Import, common: &Common) -> Result {
     output::check(&options.out)?;
-    output::check_apart(&options.out, &options.model)?;
+    output::check_distinct(&options.out, &options.model)?;
     let imported = ImportedScenario::load(&options.model, &options.how.import()?)?;
     let stages = fuse(&imported.model.graph).len();
     output::write(&[OutputFile::encoded(&options.out, imported.to_toml())?])?;

@@ -66,7 +66,7 @@ pub(crate) fn missing_kernels(scenario: &str) -> Failure {
 /// Refuses the options of a search over operators: a language-model engine chooses its own cores.
 fn refuse_search(place: &ScenarioOptions) -> Result {
     let what = "of a search over operators, not of a language model";
-    Failure::where_given(&place.of_search(), what, "leave it out, and name an engine with --strategy")
+    Failure::refuse_given(&place.of_search(), what, "leave it out, and name an engine with --strategy")
 }
 
 pub(crate) fn simulate(case: Case<'_>, options: &Simulate, common: &Common) -> Result {

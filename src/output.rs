@@ -222,7 +222,7 @@ pub(crate) fn check(path: &Path) -> Result {
 }
 
 /// Refuses to overwrite an input file, or a file in an input folder.
-pub(crate) fn check_apart(output: &Path, input: &Path) -> Result {
+pub(crate) fn check_distinct(output: &Path, input: &Path) -> Result {
     let is_read = |output: PathBuf, input: &Path| {
         output == input || (output.is_file() && output.parent() == Some(input))
     };
@@ -232,11 +232,11 @@ pub(crate) fn check_apart(output: &Path, input: &Path) -> Result {
     if is_read { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
 }
 
-/// Applies [`check_apart`] to each pair of `outputs` and `inputs`.
-pub(crate) fn check_all_apart(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result {
+/// Applies [`check_distinct`] to each pair of `outputs` and `inputs`.
+pub(crate) fn check_all_distinct(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result {
     let mut pairs =
         outputs.iter().flatten().flat_map(|output| inputs.iter().map(move |input| (output, input)));
-    pairs.try_for_each(|(output, input)| check_apart(output, input))
+    pairs.try_for_each(|(output, input)| check_distinct(output, input))
 }
 
 /// The canonical path of a file that may not exist yet.

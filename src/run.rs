@@ -40,7 +40,7 @@ const STABILITY_REMEDY: &str = "stop other programs on this machine, fix its clo
 
 pub(crate) fn run(options: &Run, common: &Common) -> Result {
     // Paths are checked before measuring, so that a wrong one does not cost a measurement.
-    options.place.check_apart(Some(&options.out), options.plan.as_deref())?;
+    options.place.check_distinct(Some(&options.out), options.plan.as_deref())?;
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
     options.place.check_one_plan(options.plan.as_deref())?;

@@ -186,7 +186,7 @@ pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &
     if !matches!(format, RunFormat::MobileMlBenchmark | RunFormat::AiHub | RunFormat::AiHubLlm) {
         let given = [("--device-column", options.device_column.is_some())];
         let what = "for runs of several devices (mobile-ml-benchmark, ai-hub, ai-hub-llm), and these runs are of one";
-        Failure::where_given(&given, what, "leave it out, or name another --format")?;
+        Failure::refuse_given(&given, what, "leave it out, or name another --format")?;
     }
     let (data, what, device, runs) = match format {
         RunFormat::MobileMlBenchmark => return benchmark(profile, path, device_column(options)?, common),

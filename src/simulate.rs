@@ -19,7 +19,7 @@ use crate::{
 
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result {
     options.place.check_one_plan(options.plan.as_deref())?;
-    options.place.check_apart(options.trace.as_deref(), options.plan.as_deref())?;
+    options.place.check_distinct(options.trace.as_deref(), options.plan.as_deref())?;
     let scenario = options.place.load()?;
     match &scenario.workload {
         Workload::Model(_) | Workload::Set(_) => one_model(&scenario, options, common),

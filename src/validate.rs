@@ -16,7 +16,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let profile = Profile::load(&options.profile)?;
     let read = [Some(runs::path(&options.runs)?), Some(Path::new(&options.profile)), options.seen.as_deref()];
     let read: Vec<&Path> = read.into_iter().flatten().collect();
-    output::check_all_apart(
+    output::check_all_distinct(
         &[options.points.as_deref(), options.plot.as_ref().map(crate::PicturePath::path)],
         &read,
     )?;

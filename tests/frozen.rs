@@ -13,7 +13,7 @@ use assert_cmd::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Files of predicted times on NPUs, and the devices of each.
-const ON_NPUS: [(&str, &[&str]); 2] = [
+const NPU_FILES: [(&str, &[&str]); 2] = [
     ("predicted.csv", &["snapdragon-7gen4", "snapdragon-8elite-gen5", "snapdragon-x-elite"]),
     (
         "phones-npu.csv",
@@ -107,7 +107,7 @@ fn assert_same(frozen: &Times, now: &Times) {
 #[test]
 fn the_bundled_profiles_predict_what_was_frozen_of_npus() {
     let folder = wanted();
-    for (file, devices) in ON_NPUS {
+    for (file, devices) in NPU_FILES {
         let now: Times = devices.iter().flat_map(|device| predicted(folder.path(), device)).collect();
         assert_same(&frozen(file), &now);
     }

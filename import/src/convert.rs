@@ -77,7 +77,7 @@ pub(super) struct Converted {
 }
 
 /// Key of a copy: source, extents, old memory order, new memory order, new shape.
-type Moved = (Source, Vec<u32>, Vec<usize>, Vec<usize>, Shape);
+type CopyKey = (Source, Vec<u32>, Vec<usize>, Vec<usize>, Shape);
 
 /// State of a conversion.
 pub(super) struct Converter<'a> {
@@ -91,13 +91,13 @@ pub(super) struct Converter<'a> {
     out: Converted,
     names: HashSet<String>,
     /// Copies made so far.
-    moved: HashMap<Moved, Source>,
+    moved: HashMap<CopyKey, Source>,
     /// Contents of the sequences of tensors.
     lists: HashMap<TensorId, Rc<Vec<Value>>>,
     /// Number of nodes converted in loops, plus elements of sequences copied: a bound on the work.
     repeated: usize,
     /// Constants that became inputs of the graph.
-    given: HashMap<(TensorId, Shape), Source>,
+    constant_inputs: HashMap<(TensorId, Shape), Source>,
     /// The first node of the graph with given weights, by their tensor and number.
     owners: HashMap<(TensorId, u64), usize>,
     /// For a transposed or copied constant, the original.
@@ -171,7 +171,7 @@ impl<'a> Converter<'a> {
             moved: HashMap::new(),
             lists: HashMap::new(),
             repeated: 0,
-            given: HashMap::new(),
+            constant_inputs: HashMap::new(),
             owners: HashMap::new(),
             origins: HashMap::new(),
             stored: HashSet::new(),

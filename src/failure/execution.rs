@@ -9,7 +9,8 @@ use super::{ABSENT, UNSOUND, WRONG_INPUT};
 /// Remedy where the cause is unknown.
 const GENERAL_REMEDY: &str = "check driver and device; nothing was written";
 /// Remedy where a run takes too long.
-const WAIT: &str = "give a run more time with --run-limit, or check that the device works at all";
+const TIME_LIMIT_REMEDY: &str =
+    "give a run more time with --run-limit, or check that the device works at all";
 /// Remedy where a number format is not supported.
 const OTHER_FORMAT: &str = "set data_type in the scenario to one this machine computes in";
 
@@ -27,7 +28,7 @@ pub(super) fn verdict(error: &ExecuteError) -> (u8, &'static str) {
         ExecuteError::Format { .. } => (WRONG_INPUT, OTHER_FORMAT),
         ExecuteError::Unsupported(_) => (WRONG_INPUT, GENERAL_REMEDY),
         ExecuteError::NoGpu => (ABSENT, GENERAL_REMEDY),
-        ExecuteError::Stalled { .. } => (UNSOUND, WAIT),
+        ExecuteError::Stalled { .. } => (UNSOUND, TIME_LIMIT_REMEDY),
         ExecuteError::Cancelled => (UNSOUND, "nothing was written; start again when there is time"),
         ExecuteError::Operand(_)
         | ExecuteError::Pool(_)
@@ -57,7 +58,7 @@ fn of_device(error: &OpenClError) -> (u8, &'static str) {
         OpenClError::OutOfMemory { .. } => {
             (UNSOUND, "run smaller operators, or use a device with more memory")
         }
-        OpenClError::TimedOut { .. } => (UNSOUND, WAIT),
+        OpenClError::TimedOut { .. } => (UNSOUND, TIME_LIMIT_REMEDY),
         OpenClError::Unsupported { .. } => {
             (WRONG_INPUT, "place this operator on the CPU in a plan (--plan), or use --strategy cpu-only")
         }

@@ -183,7 +183,7 @@ fn without_its_folder_no_file_is_written() {
 }
 
 #[test]
-fn only_files_are_replaced() {
+fn only_regular_files_are_replaced() {
     leaves_the_folder_alone("explore vit-b32-fc1 --out folder", &["cannot write folder", "regular file"]);
     leaves_the_folder_alone("simulate vit-b32-fc1 --trace old/run", &["cannot write old/run"]);
 }

@@ -80,12 +80,12 @@ pub(super) fn watched<R: Send + 'static>(
     let control = Control { stop: Arc::clone(stop), events, last_heartbeat: Cell::new(Instant::now()) };
     let thread = Builder::new().name("measurement".to_owned());
     let thread = thread.spawn(move || work(&control)).map_err(ExecuteError::NoThread)?;
-    let mut heard = Instant::now();
+    let mut last_message = Instant::now();
     let mut cancelled: Option<Instant> = None;
     loop {
         match heartbeats.recv_timeout(POLL_INTERVAL) {
             Ok(event) => {
-                heard = Instant::now();
+                last_message = Instant::now();
                 event.into_iter().for_each(&mut *on_event);
             }
             Err(RecvTimeoutError::Disconnected) => {
@@ -97,7 +97,7 @@ pub(super) fn watched<R: Send + 'static>(
         {
             return Err(ExecuteError::Cancelled);
         }
-        if heard.elapsed() > patience {
+        if last_message.elapsed() > patience {
             return Err(ExecuteError::Stalled { seconds: patience.as_secs_f64() });
         }
     }

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn no_notification_precedes_its_flag() {
+    fn no_notification_is_faster_than_its_flag() {
         let at = |times: &[f64]| times.iter().map(|&us| Picos::from_micros(us)).collect::<Vec<_>>();
         let notifications =
             Notifications { to_host: at(&[0.0, 0.1, 3.0]), to_device: at(&[1.0]), uncertainty: Picos::ZERO };

@@ -29,7 +29,7 @@ pub(super) const RUN_LIMIT: Duration = Duration::from_secs(30);
 /// Prepared layers may occupy the device's memory divided by this.
 const MEMORY_PART: u64 = 4;
 /// Fraction of the remaining time for preparing layers.
-const PREPARING: f64 = 0.5;
+const PREPARATION_SHARE: f64 = 0.5;
 /// Layers that are timed even if time has run out: a few more than a fit needs.
 const MIN_TIMED_LAYERS: usize = MIN_LAYERS + 8;
 /// Longest time of a layer on a processor, quick and full, estimated from the rate of a product.
@@ -269,7 +269,7 @@ impl Sweeper<'_> {
         waiting: &mut VecDeque<PendingLayer>,
         sweep: &mut Sweep,
     ) -> Result<Vec<TimedLayer>> {
-        let preparing = self.budget.part(PREPARING);
+        let preparing = self.budget.part(PREPARATION_SHARE);
         let most_bytes = self
             .machine
             .runtime()

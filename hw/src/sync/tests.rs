@@ -33,9 +33,9 @@ fn in_subprocess(test: &str, body: impl FnOnce()) {
         .env(TEST, test)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stderr);
-    print!("{}{said}", String::from_utf8_lossy(&child.stdout));
-    assert!(child.status.success(), "{}: {said}", child.status);
+    let stderr = String::from_utf8_lossy(&child.stderr);
+    print!("{}{stderr}", String::from_utf8_lossy(&child.stdout));
+    assert!(child.status.success(), "{}: {stderr}", child.status);
 }
 
 /// A runtime on the test device, cut to one compute unit if it is a CPU; call it in a subprocess.

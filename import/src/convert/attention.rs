@@ -44,14 +44,9 @@ impl Converter<'_> {
             scores = self.passed(".functions", &scores, &[], functions)?;
         }
         self.write(node, 3, scores.clone());
-        let with_inner_channels =
-            self.with_inner_channels(&scores.reshaped(vec![batch, shared, rows, all]))?;
-        let source = self.emit(
-            ".softmax",
-            Softmax { input: with_inner_channels.shape },
-            &[with_inner_channels.source],
-        )?;
-        let mixed = self.multiplied(&View { source, ..with_inner_channels }, &value)?;
+        let arranged = self.with_inner_channels(&scores.reshaped(vec![batch, shared, rows, all]))?;
+        let source = self.emit(".softmax", Softmax { input: arranged.shape }, &[arranged.source])?;
+        let mixed = self.multiplied(&View { source, ..arranged }, &value)?;
         let width = mixed.extents.last().copied().unwrap_or(1);
         let mixed = mixed.reshaped(vec![batch, heads, tokens, width]);
         self.write(node, 0, if is_flat { side_by_side(&mixed) } else { mixed });
@@ -131,11 +126,11 @@ impl Converter<'_> {
             }
             Some(_) | None => return unsound(format!("{features} features of {total} heads")),
         };
-        let with_inner_channels = self.with_inner_channels(all)?;
+        let arranged = self.with_inner_channels(all)?;
         Ok([
-            self.part(&with_inner_channels, place, 0, query)?,
-            self.part(&with_inner_channels, place, query, key)?,
-            self.part(&with_inner_channels, place, query + key, value)?,
+            self.part(&arranged, place, 0, query)?,
+            self.part(&arranged, place, query, key)?,
+            self.part(&arranged, place, query + key, value)?,
         ])
     }
 
@@ -175,7 +170,7 @@ impl Converter<'_> {
             return unsound(format!("{tokens} tokens, but a table of fewer positions"));
         }
         let tensor = node.operand(3).unwrap_or_default();
-        let places = self.given_constant(tensor, vec![1, tokens, features])?;
+        let places = self.constant_view(tensor, vec![1, tokens, features])?;
         sum = self.two(&sum, &places, Function::Add)?;
         if node.operand(4).is_some() {
             let segments = self.lookup(node, 4, 1)?;

@@ -116,7 +116,7 @@ impl Converter<'_> {
         let tensor = node.reads[other].unwrap_or_default();
         let view = self.with_inner_channels(&view)?;
         let shape = if is_small { Shape::image(1, 1, view.shape.channels) } else { view.shape };
-        let given = self.given(tensor, shape);
+        let given = self.constant_input(tensor, shape);
         self.joined(&view, given, shape, function)
     }
 

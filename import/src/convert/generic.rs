@@ -92,7 +92,7 @@ impl Converter<'_> {
         let view = match self.values[tensor].clone() {
             Some(Value::View(view)) => self.with_zeros(view)?,
             Some(Value::Constant(constant)) if self.out.nodes.is_empty() && constant.elements() > 0 => {
-                self.given_constant(tensor, constant.extents)?
+                self.constant_view(tensor, constant.extents)?
             }
             Some(Value::Constant(_)) | None => return Ok(None),
         };

@@ -40,7 +40,7 @@ impl Converter<'_> {
             let view = match part {
                 Value::View(view) => view.clone(),
                 Value::Constant(constant) if constant.elements() == 0 => continue,
-                Value::Constant(constant) => self.given_constant(*tensor, constant.extents.clone())?,
+                Value::Constant(constant) => self.constant_view(*tensor, constant.extents.clone())?,
             };
             let mut extents = view.extents.clone();
             place = axis(along, extents.len() + usize::from(is_new))?;

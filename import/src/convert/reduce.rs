@@ -171,13 +171,13 @@ impl Converter<'_> {
         if !is_behind_reshape && self.is_read_once(node, 0) && self.takes_bias(view.source) {
             return Ok(view);
         }
-        let with_inner_channels = self.with_inner_channels(&view)?;
-        if with_inner_channels.extents.is_empty() {
+        let arranged = self.with_inner_channels(&view)?;
+        if arranged.extents.is_empty() {
             return unsound("a norm of a scalar");
         }
-        let operator = Norm { kind: NormKind::Batch, input: with_inner_channels.shape };
-        let source = self.emit("", operator, &[with_inner_channels.source])?;
-        Ok(View { source, ..with_inner_channels })
+        let operator = Norm { kind: NormKind::Batch, input: arranged.shape };
+        let source = self.emit("", operator, &[arranged.source])?;
+        Ok(View { source, ..arranged })
     }
 }
 

@@ -129,16 +129,16 @@ impl Converter<'_> {
             Value::View(view) => Ok(view),
             Value::Constant(constant) => {
                 let tensor = node.reads[operand].unwrap_or_default();
-                self.given_constant(tensor, constant.extents)
+                self.constant_view(tensor, constant.extents)
             }
         }
     }
 
     /// A constant as an input of the graph.
-    pub(super) fn given_constant(&mut self, tensor: TensorId, extents: Vec<u32>) -> Conversion<View> {
+    pub(super) fn constant_view(&mut self, tensor: TensorId, extents: Vec<u32>) -> Conversion<View> {
         Self::check_extents(&extents)?;
         let order = wide_axes(&extents);
-        self.laid_out(extents, order, |converter, shape| converter.given(tensor, shape))
+        self.laid_out(extents, order, |converter, shape| converter.constant_input(tensor, shape))
     }
 
     /// An input of the graph with the memory order `order`; `input` creates it with a given shape.
@@ -155,13 +155,13 @@ impl Converter<'_> {
     }
 
     /// The input of the graph that holds a constant in `shape`, created on first use.
-    pub(super) fn given(&mut self, tensor: TensorId, shape: Shape) -> Source {
-        if let Some(&source) = self.given.get(&(tensor, shape)) {
+    pub(super) fn constant_input(&mut self, tensor: TensorId, shape: Shape) -> Source {
+        if let Some(&source) = self.constant_inputs.get(&(tensor, shape)) {
             return source;
         }
         let name = self.model.tensors[tensor].name.clone();
         let source = self.stored_input(if name.is_empty() { "constant" } else { &name }, shape);
-        self.given.insert((tensor, shape), source);
+        self.constant_inputs.insert((tensor, shape), source);
         source
     }
 

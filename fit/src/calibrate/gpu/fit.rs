@@ -22,9 +22,9 @@ const LOSS_SCALE: f64 = 0.1;
 const LOSS_STAGES: [f64; 2] = [1.0, LOSS_SCALE];
 
 /// Stops the first fit, which only has to find the valley.
-const ROUGH: Stop = Stop { iterations: 100, relative_decrease: 1e-3 };
+const ROUGH_STOP: Stop = Stop { iterations: 100, relative_decrease: 1e-3 };
 /// Stops the last fit: further iterations change no prediction by a thousandth.
-const FINE: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
+const FINE_STOP: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
 
 /// Starting points of a table's fit: how far its log latencies lie above the prior's
 /// centre and its log throughputs below it. Both explain part of the same times, so a
@@ -280,8 +280,8 @@ fn solve(
     };
     let [first, last] = LOSS_STAGES;
     let mut from = |lean: f64| {
-        let rough = stage(start(centre, lean), first, ROUGH);
-        stage(rough.parameters, last, FINE)
+        let rough = stage(start(centre, lean), first, ROUGH_STOP);
+        stage(rough.parameters, last, FINE_STOP)
     };
     let [middle, others @ ..] = STARTS;
     let mut best = from(middle);
@@ -299,7 +299,7 @@ fn solve(
                 stage(at, last, GRID_STOP)
             });
             if let Some(least) = grid.min_by(|a, b| a.cost.total_cmp(&b.cost)) {
-                best = better(best, stage(least.parameters, last, FINE));
+                best = better(best, stage(least.parameters, last, FINE_STOP));
             }
         }
     }
