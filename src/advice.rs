@@ -51,7 +51,7 @@ pub(crate) fn of(
     let is_latency = scenario.options.objective == Objective::Latency;
     if !is_latency || pipeline.is_some() {
         let by_regret = [("--robust", options.robust.is_some())];
-        Failure::where_given(&by_regret, "for the latency of one batch alone", "leave it out")?;
+        Failure::refuse_given(&by_regret, "for the latency of one batch alone", "leave it out")?;
     }
     let mut robust = None;
     if let Some(by) = options.robust {
@@ -97,7 +97,7 @@ pub(crate) fn refuse(options: &Explore, only: &str) -> Result {
         ("--confidence", options.confidence != CONFIDENCE),
         ("--profile-error", options.profile_error.is_some()),
     ];
-    Failure::where_given(&of_draws, &format!("{only} alone"), "leave it out")
+    Failure::refuse_given(&of_draws, &format!("{only} alone"), "leave it out")
 }
 
 impl Advice {
@@ -129,7 +129,7 @@ impl Advice {
     }
 
     /// Prints the regrets and the sensitivities of a choice by regret.
-    pub(crate) fn tell_robust(&self) {
+    pub(crate) fn print_robust(&self) {
         let Some(RobustEntry { robust, relative_to_nominal, sensitivities, .. }) = &self.robust else {
             return;
         };

@@ -25,7 +25,7 @@ use crate::{
 const SHOWN: Picos = Picos(200_000_000_000);
 
 /// The failure of running a scenario of several applications, which can only be simulated.
-pub(crate) fn not_run(scenario: &str) -> Failure {
+pub(crate) fn only_simulated(scenario: &str) -> Failure {
     Failure::usage(
         format!("{scenario} has several applications, which coexec simulates but does not run together"),
         "use `coexec simulate` or `coexec explore`, or run the scenario of one application",
@@ -49,7 +49,7 @@ pub(crate) fn simulate(
         return Ok(());
     }
     heading(scenario, applications);
-    tell(&choice, &timeline);
+    print_choice(&choice, &timeline);
     Ok(())
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn explore(
     }
     heading(scenario, applications);
     compare(&together);
-    tell(found, &timeline);
+    print_choice(found, &timeline);
     Ok(())
 }
 
@@ -94,7 +94,7 @@ fn refuse_strategy(place: &ScenarioOptions) -> Result {
 }
 
 fn refuse(options: &[(&str, bool)], help: &str) -> Result {
-    Failure::where_given(options, "of one model, not of several applications", help)
+    Failure::refuse_given(options, "of one model, not of several applications", help)
 }
 
 /// The plan file of each application: `out` with the application's name appended to the stem.
@@ -168,7 +168,7 @@ fn missed(report: &ApplicationReport) -> String {
 }
 
 /// Prints how requests were served, how busy processors were, and the start of the timeline.
-fn tell(choice: &Choice, timeline: &Timeline) {
+fn print_choice(choice: &Choice, timeline: &Timeline) {
     let Choice { served, plans, .. } = choice;
     let columns: [Column<(&ApplicationReport, &str)>; 12] = [
         ("application", |(report, _)| report.name.clone()),

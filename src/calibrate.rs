@@ -41,15 +41,15 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
 /// Largest plausible ratio between measured and predicted times: networks take 17 times as long on the
 /// slowest phone's smallest core as on two of the fastest phone's, and 15 times as long on its GPU
 /// (`data/mobile-ml-benchmark`). A wrong unit makes it 1,000.
-const LARGEST_RATIO: f64 = 30.0;
+const MAX_RATIO: f64 = 30.0;
 
 /// Fits `profile` to the runs of `options`, and writes it to `out`.
 fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result {
     let prior = Chosen::of(&options.prior)?;
     let runs = runs::path(&options.runs)?;
     let others = [options.points.as_deref(), options.learning_curve.as_deref()];
-    output::check_all_apart(&others, &[runs, Path::new(&options.base)])?;
-    output::check_apart(out, runs)?;
+    output::check_all_distinct(&others, &[runs, Path::new(&options.base)])?;
+    output::check_distinct(out, runs)?;
     let measured = runs_to_fit(&profile, options, common)?;
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let progress = Progress::new(common);
@@ -59,7 +59,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
         source: &source,
         prior: &prior,
         residual: !options.no_residual,
-        anew: measured.set(&profile),
+        from_scratch: measured.set(&profile),
         library: runs::library(&profile, &options.runs),
         seed: options.seed,
     };
@@ -68,7 +68,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
     let errors = score(&fitted.held_out);
     drop(progress);
-    runs::name_left_out("not fitted", &fitted.left_out, common);
+    runs::list_skipped("not fitted", &fitted.left_out, common);
     let stated = without_contradicted(stated, &fitted, common);
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {
@@ -115,7 +115,7 @@ fn plausible_stated(profile: &Profile, measured: &Measured, library: Library, co
         let of_it = points.iter().filter(|point| is_of_it(&ErrorGroup::from(point.group.as_str())));
         let ratios: Vec<f64> = of_it.map(|point| point.measured_us / point.predicted_us).collect();
         let ratio = median(&ratios).unwrap_or(1.0);
-        if ratio.max(ratio.recip()) > LARGEST_RATIO {
+        if ratio.max(ratio.recip()) > MAX_RATIO {
             common.note(format_args!(
                 "warning: runs on the {} take {ratio:.3} times as long as the base predicts, more than any two known \
                  devices differ: are they in microseconds, and of this device?",

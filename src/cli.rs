@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use coexec_import::{ImportOptions, LEAST_COVERED_PERCENT};
+use coexec_import::{ImportOptions, MIN_COVERED_PERCENT};
 use coexec_papers::Paper;
 use coexec_sim::InputError;
 
@@ -145,7 +145,7 @@ pub(crate) struct ModelOptions {
     #[arg(
         long,
         value_name = "PERCENT",
-        default_value_t = LEAST_COVERED_PERCENT,
+        default_value_t = MIN_COVERED_PERCENT,
         requires = "skip_unknown",
         value_parser = clap::value_parser!(u32).range(..=100)
     )]

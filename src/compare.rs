@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result {
     let Rows { operators: rows, language_models, left_out } = rows(options, &task, common)?;
     if rows.is_empty() && !language_models.is_empty() {
         let what = "for networks: the strategy of a language model is the one that `explore` advises";
-        Failure::where_given(&options.of_networks(), what, "leave it out, or compare networks too")?;
+        Failure::refuse_given(&options.of_networks(), what, "leave it out, or compare networks too")?;
     }
     if let Some(picture) = &options.plot {
         output::write(
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result {
             baseline: task.baseline,
             rows: &rows,
             /// Rows of language models.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             language_models: (!language_models.is_empty()).then_some(language_models),
             /// Gains of `optimal` over each other strategy, over all rows.
             gains: gains(&rows, Strategy::Optimal),
@@ -226,7 +226,7 @@ fn check(rows: &[StrategyRow], task: &Task, limit: f64) -> Result {
     };
     if mean < limit {
         let problem = format!("the mean gain over {baseline} is {mean:.1} %, below {limit} %");
-        return Err(Failure::fell_short(problem, "see the rows (`coexec compare`), or lower --limit"));
+        return Err(Failure::limit_missed(problem, "see the rows (`coexec compare`), or lower --limit"));
     }
     Ok(())
 }

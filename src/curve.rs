@@ -72,7 +72,7 @@ fn shown<'a>(operator: Option<&str>, scenario: &'a Scenario, plan: &Plan) -> Res
 }
 
 /// Most candidates named in an error message.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED_CANDIDATES: usize = 8;
 
 /// The failure if `operator` is not among `names`, the operators that can be cut along their output
 /// channels.
@@ -86,9 +86,9 @@ fn not_shown(operator: Option<&str>, scenario: &Scenario, names: &[String]) -> F
     };
     let near = operator.and_then(|name| nearest(name, names));
     let near = near.map_or_else(String::new, |near| format!("did you mean {near:?}? "));
-    let more = names.len().saturating_sub(MOST_NAMED);
+    let more = names.len().saturating_sub(MAX_NAMED_CANDIDATES);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let shown = listed(names.iter().take(MOST_NAMED));
+    let shown = listed(names.iter().take(MAX_NAMED_CANDIDATES));
     let help = if names.is_empty() {
         "leave out --plot, or ask for --timeline".to_owned()
     } else {

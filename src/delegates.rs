@@ -8,7 +8,7 @@ use crate::output::row;
 
 /// Prints the partitions in execution order, and the operators left out; each table ends with an empty
 /// line.
-pub(crate) fn tell(partitioning: &Partitioning, stages: &[Stage]) {
+pub(crate) fn print_partitions(partitioning: &Partitioning, stages: &[Stage]) {
     let Partitioning { delegate, partitions, left_out } = partitioning;
     let taken = partitions.iter().filter(|partition| partition.delegated).count();
     let all = stages.len();

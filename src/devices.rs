@@ -38,14 +38,14 @@ fn list(common: &Common) -> Result {
 }
 
 /// Longest GPU name that the table has room for, in characters.
-const MOST_OF_A_NAME: usize = 20;
+const MAX_NAME_LENGTH: usize = 20;
 
 /// Truncates a long name; `coexec devices NAME` shows all of it.
 fn shortened(name: &str) -> String {
-    if name.chars().count() <= MOST_OF_A_NAME {
+    if name.chars().count() <= MAX_NAME_LENGTH {
         return name.to_owned();
     }
-    name.chars().take(MOST_OF_A_NAME - 3).chain("...".chars()).collect()
+    name.chars().take(MAX_NAME_LENGTH - 3).chain("...".chars()).collect()
 }
 
 /// Cores of each cluster, the fastest first: `1+3+4`.

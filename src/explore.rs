@@ -18,8 +18,8 @@ use crate::{
 };
 
 pub(crate) fn run(options: &Explore, common: &Common) -> Result {
-    options.place.check_apart(options.out.as_deref(), None)?;
-    options.place.check_apart(options.trace.as_deref(), None)?;
+    options.place.check_distinct(options.out.as_deref(), None)?;
+    options.place.check_distinct(options.trace.as_deref(), None)?;
     let scenario = options.place.load()?;
     match &scenario.workload {
         Workload::Model(_) => one_model(&scenario, options, common),
@@ -63,9 +63,9 @@ fn one_model(scenario: &Scenario, options: &Explore, common: &Common) -> Result 
     // `run` cannot search by regret.
     let (file, is_searched) = (options.out.as_deref(), options.robust.is_none());
     let check = options.place.verification(scenario, &advice.answer.plan, file, is_searched);
-    tell(scenario, (&advice, options.confidence), (&entries, &known, &check));
+    print_answer(scenario, (&advice, options.confidence), (&entries, &known, &check));
     if let Some(partitioning) = &partitioning {
-        delegates::tell(partitioning, stages);
+        delegates::print_partitions(partitioning, stages);
     }
     report(&answer.prediction, &timeline, &scenario.device);
     Ok(())
@@ -85,7 +85,7 @@ fn json(
         considered: answer.considered,
         /// Period between batches, in picoseconds: what is minimised if the scenario has a pipeline and
         /// the objective is latency.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         period_ps: answer.period,
         /// Lower bound of any plan's cost, in seconds (of the period, if there is one), joules or
         /// joule-seconds; none if the strategy computes no bound.
@@ -94,27 +94,27 @@ fn json(
         gap_percent: gap_percent(answer, scenario.options.objective),
         /// How certain it is that the plan found beats the best single processor, given the profile's
         /// errors.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         certainty: advice.certainty,
         /// The plan found, if a single processor is advised instead.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         found_instead: strategies::entries(advice.instead.as_slice(), (&answer.prediction, answer.period))
             .pop(),
         /// Regrets, with `--robust`.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         robust: &advice.robust,
         trust: &advice.trust,
         /// What is known of each processor for these operators.
         known,
         /// Partitions, if the strategy is a delegate.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         partitioning,
         plan,
         prediction: &answer.prediction,
         /// Plans of single processors.
         baselines: strategies::entries(&answer.baselines, (&answer.prediction, answer.period)),
         /// All strategies, with `--strategy all`.
-        #[serde(skip_serializing_if = "output::is_nothing")]
+        #[serde(skip_serializing_if = "output::is_null")]
         strategies: (!entries.is_empty()).then_some(entries),
         operators: scenario.stages().iter().zip(&answer.searches).map(operator).collect::<Vec<_>>(),
     }));
@@ -142,7 +142,7 @@ fn pictures(
 }
 
 /// Prints the answer: a table of strategies or baselines, the uncertainty, and a table of operators.
-fn tell(
+fn print_answer(
     scenario: &Scenario,
     (advice, confidence): (&Advice, f64),
     (entries, known, check): (&[Entry], &[Known], &str),
@@ -154,7 +154,7 @@ fn tell(
     } else {
         strategies::table(entries);
     }
-    known::tell(known);
+    known::print_missing(known);
     let gap =
         gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, answer, scenario.stages()));
     let order = (!answer.plan.order.is_empty()).then(|| OTHER_ORDER.to_owned());
@@ -162,8 +162,8 @@ fn tell(
     for sentence in order.into_iter().chain(gap).chain(advice.sentence(confidence)) {
         output::line(&sentence);
     }
-    advice.trust.tell(known, check);
-    advice.tell_robust();
+    advice.trust.print(known, check);
+    advice.print_robust();
     operators(scenario.stages(), answer);
 }
 
@@ -207,13 +207,13 @@ fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
         let along = |wanted, extent| (axis == wanted).then_some(extent);
         Some(record!(Split {
             cores: candidate.placement.cores()?.to_string(),
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             cpu_channels: along(Axis::Channels, cpu),
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             gpu_channels: along(Axis::Channels, gpu),
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             cpu_rows: along(Axis::Height, cpu),
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             gpu_rows: along(Axis::Height, gpu),
             cpu_ps: candidate.cpu,
             gpu_ps: candidate.gpu,

@@ -22,7 +22,7 @@ use crate::output;
 /// Exit status of an invalid input.
 const WRONG_INPUT: u8 = 1;
 /// Exit status of a check that missed its limit.
-const FELL_SHORT: u8 = 2;
+const LIMIT_MISSED: u8 = 2;
 /// Exit status of a measurement that could not be made soundly.
 const UNSOUND: u8 = 3;
 /// Exit status of absent hardware.
@@ -95,7 +95,7 @@ impl Failure {
     }
 
     /// Refuses the first of `options` that was given; `what` states what such options are for.
-    pub(crate) fn where_given(options: &[(&str, bool)], what: &str, help: &str) -> Result<(), Self> {
+    pub(crate) fn refuse_given(options: &[(&str, bool)], what: &str, help: &str) -> Result<(), Self> {
         match options.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => Err(Self::usage(format!("{option} is {what}"), help)),
             None => Ok(()),
@@ -103,8 +103,8 @@ impl Failure {
     }
 
     /// The failure of a check that missed its limit.
-    pub(crate) fn fell_short(problem: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::Found { status: FELL_SHORT, problem: problem.into(), help: help.into() }
+    pub(crate) fn limit_missed(problem: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Found { status: LIMIT_MISSED, problem: problem.into(), help: help.into() }
     }
 
     /// The failure to write a file or folder.
@@ -127,7 +127,7 @@ impl Failure {
         let (status, _) = self.verdict();
         if status == UNSOUND || matches!(self, Self::Execute(_) | Self::Probe(_)) {
             // A device may have been abandoned while computing; a normal exit would wait for it.
-            coexec_hw::leave(status);
+            coexec_hw::exit_immediately(status);
         }
         ExitCode::from(status)
     }
@@ -231,12 +231,12 @@ fn of_probe(error: &ProbeError) -> (u8, &'static str) {
 }
 
 /// Longest line, in bytes, that is shown with a failure; longer ones do not help a reader.
-const LONGEST_LINE: usize = 400;
+const MAX_LINE_BYTES: usize = 400;
 
 /// Whether the lines around `place` are short enough to be shown.
 fn is_readable(text: &Text, place: &Place) -> bool {
     let shown = text.content.lines().skip(place.line.saturating_sub(2)).take(3);
-    place.span.len() <= LONGEST_LINE && shown.into_iter().all(|line| line.len() <= LONGEST_LINE)
+    place.span.len() <= MAX_LINE_BYTES && shown.into_iter().all(|line| line.len() <= MAX_LINE_BYTES)
 }
 
 #[cfg(test)]
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_probe_that_cannot_be_sound_is_told_from_hardware_that_is_absent_and_from_wrong_input() {
+    fn unsound_probes_absent_hardware_and_wrong_input_have_different_statuses() {
         let status = |error: ProbeError| Failure::Probe(error).verdict().0;
         assert_eq!(status(ProbeError::Noisy { percent: 80.0, most: 50.0 }), UNSOUND);
         assert_eq!(status(ProbeError::TooLittleTime { what: "layers" }), UNSOUND);

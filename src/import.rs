@@ -10,12 +10,12 @@ use crate::{Common, Import, OutputFile, Result, output};
 
 pub(crate) fn run(options: &Import, common: &Common) -> Result {
     output::check(&options.out)?;
-    output::check_apart(&options.out, &options.model)?;
+    output::check_distinct(&options.out, &options.model)?;
     let imported = ImportedScenario::load(&options.model, &options.how.import()?)?;
     let stages = fuse(&imported.model.graph).len();
     output::write(&[OutputFile::encoded(&options.out, imported.to_toml())?])?;
     let model = &imported.model;
-    tell(model, common);
+    note_differences(model, common);
     let graph = &model.graph;
     let mut other_data_types: BTreeMap<String, usize> = BTreeMap::new();
     for format in graph.nodes().iter().filter_map(|node| node.data_type) {
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result {
 
 /// Reports on standard error where the scenario differs from the model: approximated nodes in one line
 /// per kind, as a network can have hundreds, and unsupported nodes one by one.
-fn tell(model: &Imported, common: &Common) {
+fn note_differences(model: &Imported, common: &Common) {
     let mut alike: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for Replacement { node, kind, instead } in &model.approximated {
         alike.entry((kind, instead)).or_default().push(node);

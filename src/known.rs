@@ -13,7 +13,7 @@ pub(crate) fn of(scenario: &Scenario) -> Vec<Known> {
 
 /// Prints which processors lack times for some operators, why, and the remedy: their absence from the
 /// answer must not be read as "this processor does not help".
-pub(crate) fn tell(known: &[Known]) {
+pub(crate) fn print_missing(known: &[Known]) {
     for Known { processor, missing, .. } in known {
         let Some(Missing { operators, of, reason, remedy }) = missing else { continue };
         output::line(&format!(

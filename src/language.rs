@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::explore::describe;
 use crate::output::{listed, record, row};
 use crate::simulate::{found_by, memory, read_plan, timeline_files};
-use crate::trust::UNSURE;
+use crate::trust::UNCERTAIN_NOTE;
 use crate::{
     Column, Common, Explore, Failure, OneOrAll, OutputFile, PicturePath, Result, ScenarioOptions, Simulate,
     Trust, or_dash, output,
@@ -56,7 +56,7 @@ struct Entry<'a> {
 }
 
 /// The failure of running a language model, for which this machine has no kernels.
-pub(crate) fn no_kernels(scenario: &str) -> Failure {
+pub(crate) fn missing_kernels(scenario: &str) -> Failure {
     Failure::usage(
         format!("{scenario} is a language model, which coexec predicts but does not run itself"),
         "use `coexec simulate` or `coexec explore`, or run a scenario of operators",
@@ -66,7 +66,7 @@ pub(crate) fn no_kernels(scenario: &str) -> Failure {
 /// Refuses the options of a search over operators: a language-model engine chooses its own cores.
 fn refuse_search(place: &ScenarioOptions) -> Result {
     let what = "of a search over operators, not of a language model";
-    Failure::where_given(&place.of_search(), what, "leave it out, and name an engine with --strategy")
+    Failure::refuse_given(&place.of_search(), what, "leave it out, and name an engine with --strategy")
 }
 
 pub(crate) fn simulate(case: Case<'_>, options: &Simulate, common: &Common) -> Result {
@@ -236,12 +236,12 @@ impl<'a> Found<'a> {
             parameters: task.model.parameters(),
             memory: &self.memory,
             peak_memory_bytes: self.memory.peak(),
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             plan,
             generation: self.generation,
             trust: &self.trust,
             /// Each strategy's answer, best first, if several were compared.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             strategies: (!strategies.is_empty()).then_some(strategies),
         }));
     }
@@ -264,7 +264,7 @@ impl<'a> Found<'a> {
         if self.generation.turns.len() > 1 {
             output::line("Of the first turn:");
         }
-        self.trust.tell(&[], &format!("Verify on the device: {}", verification(self.case, self.plan)));
+        self.trust.print(&[], &format!("Verify on the device: {}", verification(self.case, self.plan)));
         output::line(&format!("\n{}", memory(&self.memory, &self.case.scenario.device)));
     }
 
@@ -380,7 +380,7 @@ fn compare(strategies: &[Entry<'_>]) {
     let (header, rows) = output::cells(&columns, strategies);
     output::keyed_table(&header, 1, rows);
     if strategies.iter().any(|strategy| !strategy.is_sure) {
-        output::line(UNSURE);
+        output::line(UNCERTAIN_NOTE);
     }
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn json(document: &impl Serialize) {
 
 /// A JSON object with the given keys, in this order, as an anonymous struct. Keys may have
 /// documentation and attributes like the fields of any struct; optional keys are skipped with
-/// [`is_nothing`].
+/// [`is_null`].
 macro_rules! record {
     ($name:ident { $($(#[$attribute:meta])* $key:ident $(: $value:expr)?),* $(,)? }) => {{
         #[allow(non_camel_case_types, reason = "the type of a key is called as the key is")]
@@ -103,7 +103,7 @@ macro_rules! record {
 pub(crate) use record;
 
 /// Whether a record's value serialises as null, whatever its type.
-pub(crate) fn is_nothing(value: &impl Serialize) -> bool {
+pub(crate) fn is_null(value: &impl Serialize) -> bool {
     serde_json::to_value(value).is_ok_and(|value| value.is_null())
 }
 
@@ -222,7 +222,7 @@ pub(crate) fn check(path: &Path) -> Result {
 }
 
 /// Refuses to overwrite an input file, or a file in an input folder.
-pub(crate) fn check_apart(output: &Path, input: &Path) -> Result {
+pub(crate) fn check_distinct(output: &Path, input: &Path) -> Result {
     let is_read = |output: PathBuf, input: &Path| {
         output == input || (output.is_file() && output.parent() == Some(input))
     };
@@ -232,11 +232,11 @@ pub(crate) fn check_apart(output: &Path, input: &Path) -> Result {
     if is_read { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
 }
 
-/// Applies [`check_apart`] to each pair of `outputs` and `inputs`.
-pub(crate) fn check_all_apart(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result {
+/// Applies [`check_distinct`] to each pair of `outputs` and `inputs`.
+pub(crate) fn check_all_distinct(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result {
     let mut pairs =
         outputs.iter().flatten().flat_map(|output| inputs.iter().map(move |input| (output, input)));
-    pairs.try_for_each(|(output, input)| check_apart(output, input))
+    pairs.try_for_each(|(output, input)| check_distinct(output, input))
 }
 
 /// The canonical path of a file that may not exist yet.
@@ -287,8 +287,8 @@ fn stage(file: &OutputFile) -> Result<(NamedTempFile, PathBuf)> {
 #[cfg(unix)]
 fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
-    const EVERYBODY: u32 = 0o666;
-    tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(EVERYBODY)).tempfile_in(folder)
+    const READ_WRITE_ALL: u32 = 0o666;
+    tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(READ_WRITE_ALL)).tempfile_in(folder)
 }
 
 #[cfg(not(unix))]

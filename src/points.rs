@@ -16,13 +16,13 @@ pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>> {
     let all = point::of_csv(&Text::read(path)?)?;
     let points: Vec<Point> = all.iter().filter(|point| is_in(point, prefix)).cloned().collect();
     if points.is_empty() {
-        return Err(no_group(path, prefix, all.into_iter().map(|point| point.group)));
+        return Err(missing_group(path, prefix, all.into_iter().map(|point| point.group)));
     }
     Ok(points)
 }
 
 /// The failure if no point is in a group with the prefix.
-pub(crate) fn no_group(path: &Path, prefix: &str, groups: impl Iterator<Item = String>) -> Failure {
+pub(crate) fn missing_group(path: &Path, prefix: &str, groups: impl Iterator<Item = String>) -> Failure {
     let known: BTreeSet<String> = groups.collect();
     let place = path.display();
     if known.is_empty() {

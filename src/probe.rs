@@ -30,8 +30,8 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
     };
     let progress = Progress::new(common);
     let started = Instant::now();
-    let tell = |step: &str| progress.tell(&format!("{:>4} s  {step}", started.elapsed().as_secs()));
-    let probed = probe(&how, &tell)?;
+    let report_step = |step: &str| progress.report(&format!("{:>4} s  {step}", started.elapsed().as_secs()));
+    let probed = probe(&how, &report_step)?;
     drop(progress);
     write(&probed, options, common)?;
     for warning in &probed.warnings {
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
     }
     if probed.gave_up {
         // On a normal exit the driver would wait for the work still running on the device.
-        coexec_hw::leave(0);
+        coexec_hw::exit_immediately(0);
     }
     Ok(())
 }

@@ -75,7 +75,7 @@ fn new(options: &NewProfile, common: &Common) -> Result {
             error,
         }));
     } else {
-        tell(&specification, (&names(&donors), !options.without.is_empty()), &error);
+        print_specification(&specification, (&names(&donors), !options.without.is_empty()), &error);
         let file = options.out.display();
         output::line(&format!("\nwrote {file}; next: coexec explore MODEL --device {file}"));
         output::line(&format!("runs of the phone improve it: coexec calibrate --base {file} --runs RUNS"));
@@ -103,7 +103,7 @@ fn specified_profile(specification: &Specification, name: &str, donors: &[Profil
 }
 
 /// Prints what a profile was made from, and the errors of such profiles.
-fn tell(specification: &Specification, (donors, are_fewer): (&str, bool), error: &[Group]) {
+fn print_specification(specification: &Specification, (donors, are_fewer): (&str, bool), error: &[Group]) {
     let Specification { soc, cpu, gpu, npu, memory } = specification;
     let [gpu, npu] = [gpu, npu].map(|part| part.as_ref().map_or("not known", |part| &part.text));
     let (cpu, memory) = (&cpu.text, &memory.text);

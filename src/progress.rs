@@ -25,7 +25,7 @@ impl Progress {
     }
 
     /// Reports one step.
-    pub(crate) fn tell(&self, step: &str) {
+    pub(crate) fn report(&self, step: &str) {
         let mut stderr = std::io::stderr().lock();
         // A failure to report progress must not stop the computation.
         let _ = match self {

@@ -158,7 +158,8 @@ fn phone(
 ) -> Result<Phone> {
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let library = Library::of_runs(&profile.cpu);
-    let how = Options { source: &source, prior, residual: true, anew: true, library, seed: options.seed };
+    let how =
+        Options { source: &source, prior, residual: true, from_scratch: true, library, seed: options.seed };
     let mut fitted = fit(&mut profile, measured, &how, &Progress::new(common))?;
     let mut left_out = measured.runs.left_out.clone();
     left_out.append(&mut fitted.left_out);

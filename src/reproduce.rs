@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result {
         table::totals(&entries);
     }
     if options.check && !missed.is_empty() {
-        return Err(Failure::fell_short(
+        return Err(Failure::limit_missed(
             format!("groups that miss their limit: {}", missed.join("; ")),
             "see which numbers deviate, and the notes on their rows (`coexec reproduce`)",
         ));

@@ -36,11 +36,11 @@ struct SkippedRow {
 }
 
 /// What makes measurements steadier.
-const STEADIER: &str = "stop other programs on this machine, fix its clocks, or raise --repetitions";
+const STABILITY_REMEDY: &str = "stop other programs on this machine, fix its clocks, or raise --repetitions";
 
 pub(crate) fn run(options: &Run, common: &Common) -> Result {
     // Paths are checked before measuring, so that a wrong one does not cost a measurement.
-    options.place.check_apart(Some(&options.out), options.plan.as_deref())?;
+    options.place.check_distinct(Some(&options.out), options.plan.as_deref())?;
     let paths = [options.out.clone(), fingerprints_path(&options.out)];
     paths.iter().try_for_each(|path| output::check(path))?;
     options.place.check_one_plan(options.plan.as_deref())?;
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     let (mut report, warnings) =
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
     let Outcome { rows, measurements, left_out } = outcome(options, &scenario, &groups, &mut report)?;
-    tell_skipped(&left_out, common);
+    note_skipped(&left_out, common);
     let whole = groups.first().and_then(|group| group.first());
     let plan_file = plan_text(&scenario, whole, pipeline.as_ref());
     let mut files = output::runs(&options.out, &measurements, &report.fingerprint)?;
@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
             /// Mean absolute percentage error of the predictions.
             mape_percent: mape_percent(&rows),
             /// Streamed batches under the plan, if the scenario has a pipeline.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             stream: stream.map(|(record, _)| record),
         }));
     } else {
@@ -96,11 +96,11 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
             output::line(&sentence);
         }
     }
-    results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, STEADIER)))
+    results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, STABILITY_REMEDY)))
 }
 
 /// Prints what could not be run, and why.
-fn tell_skipped(rows: &[SkippedRow], common: &Common) {
+fn note_skipped(rows: &[SkippedRow], common: &Common) {
     for SkippedRow { what, processor, reason } in rows {
         common.note(format_args!("not run: {what} on {processor}: {reason}"));
     }
@@ -163,10 +163,10 @@ fn measure(
     let stop = stop_on_interrupt();
     let progress = Progress::new(common);
     let mut warnings: Vec<String> = Vec::new();
-    let report = execute(request, &stop, &mut |told| match told {
-        ProgressEvent::Progress(step) => progress.tell(&step),
+    let report = execute(request, &stop, &mut |event| match event {
+        ProgressEvent::Progress(step) => progress.report(&step),
         ProgressEvent::Warning(warning) if !warnings.contains(&warning) => {
-            progress.tell(&format!("warning: {warning}"));
+            progress.report(&format!("warning: {warning}"));
             warnings.push(warning);
         }
         ProgressEvent::Warning(_) => {}
@@ -219,7 +219,7 @@ fn outcome(
                 }
                 Err(error) if candidate.is_plan && is_model => return Err(error.into()),
                 Err(error) => outcome.left_out.push(SkippedRow {
-                    what: candidate.what(context.network),
+                    what: candidate.operator_or(context.network),
                     processor: candidate.ran.to_string(),
                     reason: error.to_string(),
                 }),

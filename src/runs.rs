@@ -14,7 +14,7 @@ use crate::output::listed;
 use crate::{Common, Failure, Result, RunFormat, Runs};
 
 /// Most unused rows that are listed one by one on standard error.
-const MOST_NAMED: usize = 5;
+const MAX_LISTED_ROWS: usize = 5;
 
 /// Measured runs of at least one of a profile's processors.
 #[derive(Debug, Default)]
@@ -173,8 +173,8 @@ pub(crate) fn path(runs: &Runs) -> Result<&Path> {
 /// Reads the runs on the processors of `profile`; reports on standard error how many rows cannot be
 /// used, and why.
 pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &Common) -> Result<Measured> {
-    const OF_ANSWERS: &str = "times of language models";
-    const OF_TOOL: &str = "inferences and operators";
+    const LANGUAGE_MODEL_TIMES: &str = "times of language models";
+    const INFERENCES_AND_OPERATORS: &str = "inferences and operators";
     let answers = |Table { runs, left_out }: Table<ai_hub_llm::OfLanguageModel>| ByProcessor {
         answers: runs,
         left_out,
@@ -186,7 +186,7 @@ pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &
     if !matches!(format, RunFormat::MobileMlBenchmark | RunFormat::AiHub | RunFormat::AiHubLlm) {
         let given = [("--device-column", options.device_column.is_some())];
         let what = "for runs of several devices (mobile-ml-benchmark, ai-hub, ai-hub-llm), and these runs are of one";
-        Failure::where_given(&given, what, "leave it out, or name another --format")?;
+        Failure::refuse_given(&given, what, "leave it out, or name another --format")?;
     }
     let (data, what, device, runs) = match format {
         RunFormat::MobileMlBenchmark => return benchmark(profile, path, device_column(options)?, common),
@@ -199,15 +199,21 @@ pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &
         }
         RunFormat::AiHubLlm => {
             let chip = device_column(options)?;
-            ("ai-hub-llm", OF_ANSWERS, chip, answers(ai_hub_llm::read(path, chip)?))
+            ("ai-hub-llm", LANGUAGE_MODEL_TIMES, chip, answers(ai_hub_llm::read(path, chip)?))
         }
         RunFormat::LlamaBench => {
-            ("llama-bench", OF_ANSWERS, own_name, answers(llama_bench::read(path, profile)?))
+            ("llama-bench", LANGUAGE_MODEL_TIMES, own_name, answers(llama_bench::read(path, profile)?))
         }
-        RunFormat::BenchmarkModel => ("LiteRT", OF_TOOL, own_name, of_tool(Tool::BenchmarkModel)?),
-        RunFormat::LitertBenchmark => ("LiteRT", OF_TOOL, own_name, of_tool(Tool::LitertBenchmark)?),
-        RunFormat::OnnxRuntime => ("ONNX Runtime", OF_TOOL, own_name, of_tool(Tool::OnnxRuntime)?),
-        RunFormat::Ncnn => ("ncnn", OF_TOOL, own_name, of_tool(Tool::Ncnn)?),
+        RunFormat::BenchmarkModel => {
+            ("LiteRT", INFERENCES_AND_OPERATORS, own_name, of_tool(Tool::BenchmarkModel)?)
+        }
+        RunFormat::LitertBenchmark => {
+            ("LiteRT", INFERENCES_AND_OPERATORS, own_name, of_tool(Tool::LitertBenchmark)?)
+        }
+        RunFormat::OnnxRuntime => {
+            ("ONNX Runtime", INFERENCES_AND_OPERATORS, own_name, of_tool(Tool::OnnxRuntime)?)
+        }
+        RunFormat::Ncnn => ("ncnn", INFERENCES_AND_OPERATORS, own_name, of_tool(Tool::Ncnn)?),
     };
     if !runs.gpu_networks.is_empty() {
         gpu_of(profile)?;
@@ -246,15 +252,15 @@ fn device_column(runs: &Runs) -> Result<&str> {
 
 /// The runs of `device` in a folder of the mobile-ml-benchmark data set.
 pub(crate) fn benchmark(profile: &Profile, folder: &Path, device: &str, common: &Common) -> Result<Measured> {
-    let tell = |processor: &str, count: usize, left_out: &[SkippedRow]| {
+    let note_runs = |processor: &str, count: usize, left_out: &[SkippedRow]| {
         common.note(format_args!("{}: {count} {processor} runs of {device}", folder.display()));
-        name_left_out("not used", left_out, common);
+        list_skipped("not used", left_out, common);
     };
     let (mut runs, mut left_out_on_cpu) = (ByProcessor::default(), Vec::new());
     let has_times = benchmark_cpu::is_in(folder);
     if has_times {
         let table = benchmark_cpu::read(folder, device)?;
-        tell("CPU", table.runs.len(), &table.left_out);
+        note_runs("CPU", table.runs.len(), &table.left_out);
         (runs.cpu, left_out_on_cpu) = (table.runs, table.left_out);
     }
     if profile.gpu.is_some() || !has_times {
@@ -263,7 +269,7 @@ pub(crate) fn benchmark(profile: &Profile, folder: &Path, device: &str, common: 
         if table.runs.is_empty() {
             return Err(none_usable(folder, &format!("GPU run of {device}"), &table.left_out));
         }
-        tell("GPU", table.runs.len(), &table.left_out);
+        note_runs("GPU", table.runs.len(), &table.left_out);
         (runs.gpu, runs.left_out) = (table.runs, table.left_out);
     }
     if has_times && profile.gpu.is_some() {
@@ -308,7 +314,7 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
     if outliers > 0 {
         common.note(format_args!("not used: {outliers} repetitions that are marked as outliers"));
     }
-    name_left_out("not used", &measured.runs.left_out, common);
+    list_skipped("not used", &measured.runs.left_out, common);
     Ok(measured)
 }
 
@@ -324,12 +330,12 @@ fn none_usable(path: &Path, what: &str, left_out: &[SkippedRow]) -> Failure {
 }
 
 /// Lists the first unused rows, and counts the others.
-pub(crate) fn name_left_out(what: &str, rows: &[SkippedRow], common: &Common) {
-    for row in rows.iter().take(MOST_NAMED) {
+pub(crate) fn list_skipped(what: &str, rows: &[SkippedRow], common: &Common) {
+    for row in rows.iter().take(MAX_LISTED_ROWS) {
         common.note(format_args!("{what}: line {}: {}", row.line, row.reason));
     }
-    if rows.len() > MOST_NAMED {
-        common.note(format_args!("{what}: {} more rows (--json lists them)", rows.len() - MOST_NAMED));
+    if rows.len() > MAX_LISTED_ROWS {
+        common.note(format_args!("{what}: {} more rows (--json lists them)", rows.len() - MAX_LISTED_ROWS));
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
 
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result {
     options.place.check_one_plan(options.plan.as_deref())?;
-    options.place.check_apart(options.trace.as_deref(), options.plan.as_deref())?;
+    options.place.check_distinct(options.trace.as_deref(), options.plan.as_deref())?;
     let scenario = options.place.load()?;
     match &scenario.workload {
         Workload::Model(_) | Workload::Set(_) => one_model(&scenario, options, common),
@@ -59,24 +59,24 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
             prediction,
             /// The plan's latency under max-min fair sharing of the memory alone, if the profile has
             /// measured interference.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             plain_sharing_latency_ps: plain_sharing,
             samples,
             /// Streamed batches, if the scenario or the plan has a pipeline.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             stream,
             /// Interval that contains the period between batches in 90 % of draws of the errors.
-            #[serde(skip_serializing_if = "output::is_nothing")]
+            #[serde(skip_serializing_if = "output::is_null")]
             period_interval_ps: period,
         }));
     } else {
         output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
         parts(&prediction);
         report(&prediction, &timeline, &scenario.device);
-        known::tell(&known);
+        known::print_missing(&known);
         output::line("");
-        trust.tell(&known, &options.place.verification(scenario, &plan, options.plan.as_deref(), true));
-        tell_plain_sharing(plain_sharing, prediction.latency);
+        trust.print(&known, &options.place.verification(scenario, &plan, options.plan.as_deref(), true));
+        print_plain_sharing(plain_sharing, prediction.latency);
         if let Some(samples) = &samples {
             spread(samples);
         }
@@ -89,7 +89,7 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
 
 /// Prints the latency under max-min fair sharing of the memory alone, if the profile has measured
 /// interference.
-fn tell_plain_sharing(plain_sharing: Option<Picos>, latency: Picos) {
+fn print_plain_sharing(plain_sharing: Option<Picos>, latency: Picos) {
     if let Some(plain) = plain_sharing {
         let percent = 100.0 * (plain.0 as f64 / latency.0.max(1) as f64 - 1.0);
         output::line(&format!("\nmemory shared by max-min alone: latency {plain} ({percent:+.1} %)"));
@@ -110,8 +110,8 @@ fn plain_sharing(scenario: &Scenario, plan: &Plan) -> Result<Option<Picos>> {
 pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage]> {
     match &scenario.workload {
         Workload::Model(stages) => Ok(stages),
-        Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
-        Workload::Applications(_) => Err(applications::not_run(&scenario.name)),
+        Workload::Language(_) => Err(language::missing_kernels(&scenario.name)),
+        Workload::Applications(_) => Err(applications::only_simulated(&scenario.name)),
         Workload::Set(operators) => Err(Failure::usage(
             format!("{} is a set of {} single operators, not one model", scenario.name, operators.len()),
             "explore the set (`coexec explore`), or name a network or another scenario",
@@ -254,13 +254,13 @@ const HEADER: [&str; 8] =
     ["processor", "busy", "waits", "overhead", "idle", "bytes", "rate while busy", "energy"];
 
 /// Longest critical path printed step by step; the steps of a longer one are summed by kind.
-const MOST_STEPS: usize = 8;
+const MAX_STEPS: usize = 8;
 
 /// The critical path in words.
 fn critical_path(prediction: &Prediction) -> String {
     let steps = prediction.critical_path.iter();
     let steps = steps.map(|step| (step, step.finish.saturating_sub(step.start)));
-    if steps.len() <= MOST_STEPS {
+    if steps.len() <= MAX_STEPS {
         let parts = steps.map(|(step, length)| match step.kind {
             StepKind::Compute => format!("{} on {} {length}", step.stage, step.processor),
             StepKind::HandOver => format!("hand-over {length}"),

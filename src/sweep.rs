@@ -72,7 +72,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
         row![cores, operators, speedup(*mean_speedup), format!("{cut_percent:.1} %")]
     };
     output::table(&header, gains.iter().map(row));
-    known::tell(&known);
+    known::print_missing(&known);
     Ok(())
 }
 

@@ -45,7 +45,7 @@ impl Trust {
 
     /// Prints the interval, the basis of each processor's times, and `check`, the way to verify the
     /// answer.
-    pub(crate) fn tell(&self, known: &[Known], check: &str) {
+    pub(crate) fn print(&self, known: &[Known], check: &str) {
         let [low, high] = self.drawn().interval();
         let (between, basis) = match self {
             Self::Plan { is_of_period, errors, .. } => {
@@ -83,7 +83,7 @@ pub(crate) fn basis(known: &[Known], errors: &Errors) -> String {
 }
 
 /// The note below a table that contains a `~`.
-pub(crate) const UNSURE: &str =
+pub(crate) const UNCERTAIN_NOTE: &str =
     "~: not sure which is faster: less than 80 % of draws of the profile's errors agree";
 
 /// The scenario's pipeline, if its period is what the search minimises.

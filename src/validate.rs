@@ -16,7 +16,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let profile = Profile::load(&options.profile)?;
     let read = [Some(runs::path(&options.runs)?), Some(Path::new(&options.profile)), options.seen.as_deref()];
     let read: Vec<&Path> = read.into_iter().flatten().collect();
-    output::check_all_apart(
+    output::check_all_distinct(
         &[options.points.as_deref(), options.plot.as_ref().map(crate::PicturePath::path)],
         &read,
     )?;
@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let groups = &requested_groups(score(&points), options)?;
     points.retain(|point| is_in(point, &options.group));
     write(options, &profile, &measured.source(), &points)?;
-    runs::name_left_out("not predicted", &left_out, common);
+    runs::list_skipped("not predicted", &left_out, common);
     if common.json {
         output::json(&record!(Document {
             device: &profile.name,
@@ -93,7 +93,7 @@ fn requested_groups(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<S
     let is_asked = |scored: &Scored| scored.group.name.to_string().starts_with(prefix);
     if !prefix.is_empty() && !groups.iter().any(is_asked) {
         let known = groups.iter().map(|scored| scored.group.name.to_string());
-        return Err(points::no_group(runs::path(&options.runs)?, prefix, known));
+        return Err(points::missing_group(runs::path(&options.runs)?, prefix, known));
     }
     groups.retain(is_asked);
     Ok(groups)
@@ -118,7 +118,7 @@ fn show(groups: &[Scored]) {
     let mut columns = COLUMNS.to_vec();
     // Without whole networks these columns would be empty.
     if groups.iter().any(|scored| scored.roofline_mape_percent.is_some()) {
-        columns.extend(OF_NETWORKS);
+        columns.extend(NETWORK_COLUMNS);
     }
     let (header, rows) = output::cells(&columns, groups);
     output::keyed_table(&header, 1, rows);
@@ -160,7 +160,7 @@ fn check_limit(groups: &[Scored], limit: Option<f64>) -> Result {
     if above.is_empty() {
         return Ok(());
     }
-    Err(Failure::fell_short(
+    Err(Failure::limit_missed(
         format!("the MAPE is above {limit} % in {above}"),
         "calibrate the profile on runs of this device, or raise --limit",
     ))
@@ -191,7 +191,7 @@ pub(crate) const COLUMNS: [Column<Scored>; 13] = [
 ];
 
 /// Additional columns of whole networks on accelerators: only these have a roofline.
-const OF_NETWORKS: [Column<Scored>; 2] = [
+const NETWORK_COLUMNS: [Column<Scored>; 2] = [
     ("rank", |scored| or_dash(scored.rank_correlation.map(|rank| format!("{rank:.3}")))),
     ("roofline", |scored| baseline(scored.roofline_mape_percent, scored.roofline_within_10_percent)),
 ];

@@ -8,18 +8,18 @@ use coexec_sim::simulate::{Detail, PartReport, Prediction};
 use coexec_sim::{Bytes, Picos};
 
 /// Most operators that are explained one by one.
-const MOST_EXPLAINED: usize = 6;
+const MAX_EXPLAINED: usize = 6;
 
 /// Explains the times of a run's operators, one line per part.
 pub(crate) fn operators(prediction: &Prediction) -> String {
     let mut text = String::new();
-    for stage in prediction.stages.iter().take(MOST_EXPLAINED) {
+    for stage in prediction.stages.iter().take(MAX_EXPLAINED) {
         let _ = writeln!(text, "{}: {}", stage.name, stage.operator);
         for part in &stage.parts {
             let _ = writeln!(text, "  {}", explain(part));
         }
     }
-    let more = prediction.stages.len().saturating_sub(MOST_EXPLAINED);
+    let more = prediction.stages.len().saturating_sub(MAX_EXPLAINED);
     if more > 0 {
         let more = counted(more as u64, "more operator");
         let _ = writeln!(text, "and {more}; --json explains each");

@@ -30,7 +30,7 @@ const MARGIN_PERCENT: f64 = 7.5;
 const COVERAGE: std::ops::RangeInclusive<f64> = 85.0..=95.0;
 
 /// Least ratio between the error of a FLOPs-linear model and ours, in every group that is checked.
-const LEAST_ADVANTAGE: f64 = 2.0;
+const MIN_ADVANTAGE: f64 = 2.0;
 
 /// Rows of a page's tables that have percentages, by heading and first cell.
 type Rows = BTreeMap<(String, String), Vec<f64>>;
@@ -89,7 +89,7 @@ fn assert_better_than_others(device: &Value) {
         let what = format!("{name} on {}: {group}", device["device"]);
         let error = group["mape_percent"].as_f64().unwrap();
         let linear = group["flops_linear_mape_percent"].as_f64().unwrap();
-        assert!(LEAST_ADVANTAGE * error < linear, "{what}");
+        assert!(MIN_ADVANTAGE * error < linear, "{what}");
         for other in ["codl_mape_percent", "codl_launch_mape_percent"] {
             assert!(group[other].as_f64().is_none_or(|other| error < other), "{what}");
         }
@@ -256,7 +256,7 @@ fn the_npu_tables_are_what_the_bundled_measurements_give_and_so_are_the_profiles
 
 /// Accepted mean errors of profiles from specifications, with each measured phone held out in turn, in
 /// percent, in the order of the command's columns.
-const LEFT_OUT: [(&str, f64); 6] = [
+const HELD_OUT_ERRORS: [(&str, f64); 6] = [
     ("gpu/conv2d/unseen", 21.0),
     ("gpu/end_to_end/unseen", 24.0),
     ("cpu/one/float", 14.0),
@@ -284,7 +284,7 @@ fn mean(document: &Value, of: &dyn Fn(&Value) -> f64) -> f64 {
 
 /// The same after fits to whole inferences of a number of networks, averaged over draws: GPU networks,
 /// and CPU networks in both formats.
-const AFTER_FEW: [(&str, &[(&str, f64)]); 2] = [
+const FEW_RUNS_ERRORS: [(&str, &[(&str, f64)]); 2] = [
     ("3", &[("gpu/end_to_end/unseen", 8.0)]),
     (
         "10",
@@ -300,7 +300,7 @@ const AFTER_FEW: [(&str, &[(&str, f64)]); 2] = [
 
 #[test]
 fn few_inferences_of_a_phone_make_a_profile_from_a_specification_good() {
-    for (networks, limits) in AFTER_FEW {
+    for (networks, limits) in FEW_RUNS_ERRORS {
         let document = left_out(&["--networks", networks, "--draws", "5"]);
         for (kind, most) in limits {
             let error = mean(&document, &|device| device["mape_percent"][*kind].as_f64().unwrap());
@@ -315,7 +315,7 @@ fn profiles_from_specifications_are_as_good_as_they_state() {
     let folder = tempfile::tempdir().unwrap();
     let made = folder.path().join("errors.toml");
     let document = left_out(&["--out", made.to_str().unwrap()]);
-    for (kind, most) in LEFT_OUT {
+    for (kind, most) in HELD_OUT_ERRORS {
         let error = mean(&document, &|device| device["mape_percent"][kind].as_f64().unwrap());
         println!("{kind}: {error:.1} %");
         assert!(error <= most, "{kind}: {error} % is above {most} %");

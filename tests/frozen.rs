@@ -13,7 +13,7 @@ use assert_cmd::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Files of predicted times on NPUs, and the devices of each.
-const ON_NPUS: [(&str, &[&str]); 2] = [
+const NPU_FILES: [(&str, &[&str]); 2] = [
     ("predicted.csv", &["snapdragon-7gen4", "snapdragon-8elite-gen5", "snapdragon-x-elite"]),
     (
         "phones-npu.csv",
@@ -30,7 +30,7 @@ const ON_NPUS: [(&str, &[&str]); 2] = [
 ];
 /// The file of predicted times of bundled networks on CPU and GPU, and the file of those that a later
 /// rule changed.
-const OF_NETWORKS: [&str; 2] = ["phones-networks.csv", "phones-networks-2026-11-27.csv"];
+const NETWORK_FILES: [&str; 2] = ["phones-networks.csv", "phones-networks-2026-11-27.csv"];
 /// Relative tolerance, in addition to half of the last digit: mathematical functions round differently
 /// on other machines.
 const MARGIN: f64 = 1e-6;
@@ -107,7 +107,7 @@ fn assert_same(frozen: &Times, now: &Times) {
 #[test]
 fn the_bundled_profiles_predict_what_was_frozen_of_npus() {
     let folder = wanted();
-    for (file, devices) in ON_NPUS {
+    for (file, devices) in NPU_FILES {
         let now: Times = devices.iter().flat_map(|device| predicted(folder.path(), device)).collect();
         assert_same(&frozen(file), &now);
     }
@@ -115,7 +115,7 @@ fn the_bundled_profiles_predict_what_was_frozen_of_npus() {
 
 #[test]
 fn the_bundled_profiles_predict_what_was_frozen_of_networks_on_cpu_and_gpu() {
-    let frozen: Times = OF_NETWORKS.into_iter().flat_map(frozen).collect();
+    let frozen: Times = NETWORK_FILES.into_iter().flat_map(frozen).collect();
     let predicted = |key: &[String; 3]| {
         let [device, network, strategy] = key;
         let output = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut profile = Profile::load("pixel4")?;
     let base = profile.gpu.as_ref().ok_or("the profile has no GPU")?;
     let source = "100 runs of mobile-ml-benchmark".to_owned();
-    let options = Options { source, folds: 0, seed: 0, correctable: Vec::new(), anew: false };
+    let options = Options { source, folds: 0, seed: 0, correctable: Vec::new(), from_scratch: false };
     let fitted = calibrate(base, &runs, &options, &|_, _| {});
     for table in &fitted.tables {
         eprintln!("{} fitted to {} layers", table.table.key(), table.layers);

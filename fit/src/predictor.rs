@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_without_networks() {
+    fn without_networks_there_is_no_regression() {
         assert!(Regression::of_networks(&[]).is_none());
     }
 }

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_specification_is_named_with_what_would_be_one() {
+    fn an_invalid_specification_is_named_with_the_expected_form() {
         let like = Profile::load("pixel4").unwrap();
         let good = Specification {
             soc: "mine".to_owned(),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_reads_back_and_says_what_it_rests_on() {
+    fn a_transferred_profile_reads_back_with_its_basis() {
         let donors = donors();
         let sheet = Specification::of("Dimensity 9300").unwrap().profile("made", &donors[0]).unwrap();
         let made = transfer(&sheet, &donors).unwrap();

@@ -33,7 +33,7 @@ use crate::validate::point::Point;
 use crate::validate::{ErrorGroup, Group, validate};
 
 /// Weight of a donor's GPU of the same maker; others have 1 (few-runs study, section 2).
-const SAME_MAKER: f64 = 8.0;
+const SAME_MAKER_WEIGHT: f64 = 8.0;
 /// Exponent of the fastest core's arithmetic rate with which the host time of an inference falls (same
 /// study).
 const HOST_POWER: f64 = 0.75;
@@ -197,8 +197,9 @@ fn fitted(made: Profile, runs: &ByProcessor, networks: &BTreeSet<&str>) -> Profi
     let cpu: Vec<CpuRun> =
         runs.cpu.iter().filter(|run| networks.contains(run.network.as_str())).cloned().collect();
     let source = "drawn networks";
-    let options = cpu::Options { folds: 2, seed: 0, others: &[], anew: true, library: Library::Ruy, source };
-    let gpu = made.gpu.map(|gpu| gpu::few::fit(&gpu, &gpu_networks, source).unwrap_or(gpu));
+    let options =
+        cpu::Options { folds: 2, seed: 0, others: &[], from_scratch: true, library: Library::Ruy, source };
+    let gpu = made.gpu.map(|gpu| gpu::inferences::fit(&gpu, &gpu_networks, source).unwrap_or(gpu));
     Profile { cpu: cpu::calibrate(&made.cpu, &cpu, &options, &|_, _| {}).cpu, gpu, ..made }
 }
 
@@ -238,7 +239,8 @@ fn kernels(sheet: &Profile, gpu: &Gpu, donors: &[Profile], source: &str) -> Resu
         let Some(own) = &donor.gpu else { continue };
         // The donor's residency was fitted together with its times.
         let base = Gpu { residency: own.residency.clone(), ..bare.clone() };
-        let weight = if own.family.rules().maker == gpu.family.rules().maker { SAME_MAKER } else { 1.0 };
+        let weight =
+            if own.family.rules().maker == gpu.family.rules().maker { SAME_MAKER_WEIGHT } else { 1.0 };
         carried.push((weight, centre(vec![donor.clone()], &base)?));
     }
     let average = |run: &GpuRun| {
@@ -250,7 +252,7 @@ fn kernels(sheet: &Profile, gpu: &Gpu, donors: &[Profile], source: &str) -> Resu
     };
     let predicted: Vec<GpuRun> = SAMPLE.iter().filter_map(average).collect();
     let options =
-        Options { source: source.to_owned(), folds: 0, seed: 0, correctable: Vec::new(), anew: true };
+        Options { source: source.to_owned(), folds: 0, seed: 0, correctable: Vec::new(), from_scratch: true };
     let base = centre(donors.to_vec(), &bare)?;
     let mut fitted = gpu::calibrate(&base, &predicted, &options, &|_, _| {}).gpu;
     for &table in KernelTable::ALL {

@@ -28,7 +28,7 @@ use coexec_sim::{Library, Profile};
 use point::Point;
 
 /// Largest relative error of a prediction that counts as close.
-const CLOSE: f64 = 0.10;
+const CLOSE_ERROR: f64 = 0.10;
 /// The 95th percentile, as a fraction.
 const HIGH_PERCENTILE: f64 = 0.95;
 
@@ -96,7 +96,7 @@ pub fn figures(name: impl Into<ErrorGroup>, pairs: &[(f64, f64)]) -> Group {
     let mut absolute: Vec<f64> = errors().map(f64::abs).collect();
     absolute.sort_by(f64::total_cmp);
     let count = pairs.len() as f64;
-    let close = absolute.iter().filter(|&&error| error <= CLOSE).count() as f64;
+    let close = absolute.iter().filter(|&&error| error <= CLOSE_ERROR).count() as f64;
     Group {
         name: name.into(),
         n: pairs.len(),

@@ -3,7 +3,7 @@
 //! `cargo bench -p coexec-hw --bench gemm` measures GFLOP/s of each (criterion counts operations as
 //! elements). `cargo bench -p coexec-hw --bench gemm -- --ratios` alternates between the two and
 //! prints the ratio of their shortest times, which a busy machine disturbs least; it fails if ours
-//! are slower than [`LEAST_RATIO`] times the crate's speed.
+//! are slower than [`MIN_RATIO`] times the crate's speed.
 //!
 //! Ours are complete runs of a prepared linear layer with a bias. Each library gets its preferred
 //! weight layout: packed ahead for ours; row-major with the depth as rows for `gemm`, which then
@@ -20,7 +20,7 @@ use coexec_sim::workload::{DataType, Layer, Linear, Operator};
 use criterion::{BenchmarkId, Criterion, Throughput};
 
 /// Fraction of the `gemm` crate's speed that ours must reach.
-const LEAST_RATIO: f64 = 0.8;
+const MIN_RATIO: f64 = 0.8;
 /// Time for which the two alternate on each shape.
 const TURNS: Duration = Duration::from_secs(4);
 /// Shortest turn, so that reading the clock does not matter.
@@ -240,7 +240,7 @@ fn shortest_seconds<const N: usize>(mut contenders: [&mut Contender; N]) -> [f64
     shortest
 }
 
-/// Prints the ratios; returns whether all reach [`LEAST_RATIO`].
+/// Prints the ratios; returns whether all reach [`MIN_RATIO`].
 fn print_ratios() -> bool {
     let mut all_reach = true;
     println!("{:12} {:8} {:>13} {:>13} {:>6}", "shape", "vectors", "ours GFLOP/s", "gemm GFLOP/s", "ratio");
@@ -250,7 +250,7 @@ fn print_ratios() -> bool {
             let times = shortest_seconds([&mut ours(shape, set), &mut peer]);
             let [ours, theirs] = times.map(|seconds| shape.flops() as f64 / seconds / 1e9);
             let ratio = ours / theirs;
-            all_reach &= ratio >= LEAST_RATIO;
+            all_reach &= ratio >= MIN_RATIO;
             println!("{:12} {set:8} {ours:13.1} {theirs:13.1} {ratio:6.2}", shape.name);
         }
     }

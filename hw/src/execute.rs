@@ -52,7 +52,7 @@ pub(crate) use machine::{free_cores, gpu_of};
 use place::{Accesses, HostHome, Place};
 pub(crate) use program::{Program, Task};
 use program::{RunTimes, joined_stages};
-use watch::{Control, PATIENCE, watched};
+use watch::{Control, STEP_LIMIT, watched};
 
 /// The outcome of an execution.
 pub type Result<T, E = ExecuteError> = std::result::Result<T, E>;
@@ -192,7 +192,7 @@ impl ExecuteError {
     }
 }
 
-/// Carries out `request` and reports progress to `tell`. Setting `stop` ends it within seconds.
+/// Carries out `request` and reports progress to `on_event`. Setting `stop` ends it within seconds.
 ///
 /// # Errors
 /// Where the hardware is missing, the device does not answer or computes wrongly, or the request
@@ -200,11 +200,11 @@ impl ExecuteError {
 pub fn execute(
     request: Request,
     stop: &Arc<AtomicBool>,
-    tell: &mut dyn FnMut(ProgressEvent),
+    on_event: &mut dyn FnMut(ProgressEvent),
 ) -> Result<Report> {
     // A run waits at most twice: for an announcement, and for the end.
-    let patience = PATIENCE + 2 * request.run_limit;
-    watched(patience, stop, tell, move |control| run_request(&request, control))
+    let patience = STEP_LIMIT + 2 * request.run_limit;
+    watched(patience, stop, on_event, move |control| run_request(&request, control))
 }
 
 /// Measures plans of a workload in turn on the host's clock, on the calling thread, without a
@@ -260,7 +260,7 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
     let mut groups: Vec<_> = request.groups.iter().map(|_| None).collect();
     for (done, &index) in order.iter().enumerate() {
         if done > 0 && deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            control.tell(ProgressEvent::Warning(format!(
+            control.notify(ProgressEvent::Warning(format!(
                 "the time limit left {} of {} groups unmeasured",
                 order.len() - done,
                 order.len()
@@ -269,7 +269,7 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
         }
         let group = &request.groups[index];
         let name = group.first().and_then(|variant| variant.stages.first()).map_or("", |stage| &stage.name);
-        control.tell(ProgressEvent::Progress(format!("{} of {}: {name}", done + 1, order.len())));
+        control.notify(ProgressEvent::Progress(format!("{} of {}: {name}", done + 1, order.len())));
         let settings = Settings {
             repetitions: request.repetitions,
             seed: request.seed.wrapping_add(index as u64),
@@ -278,7 +278,7 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
         let tasks: Vec<Task<'_>> = group.iter().map(|variant| request.task(variant)).collect();
         groups[index] = Some(measure::measure::<T>(&mut machine, &tasks, settings, control)?);
         for warning in machine.take_warnings() {
-            control.tell(ProgressEvent::Warning(warning));
+            control.notify(ProgressEvent::Warning(warning));
         }
     }
     Ok(Report { fingerprint, noise, groups, streamed })
@@ -302,7 +302,7 @@ impl Request {
     fn stream<T: Element>(&self, machine: &mut Machine, control: &Control) -> Result<Option<Streamed>> {
         let first = self.groups.first().and_then(|group| group.first());
         let (Some(streaming), Some(variant)) = (self.streaming, first) else { return Ok(None) };
-        control.tell(ProgressEvent::Progress(format!("batches, {} in flight", streaming.depth)));
+        control.notify(ProgressEvent::Progress(format!("batches, {} in flight", streaming.depth)));
         stream::stream::<T>(machine, &self.task(variant), streaming, control).map(Some)
     }
 

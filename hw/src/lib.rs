@@ -11,8 +11,8 @@
 
 pub mod cpu;
 pub mod execute;
+mod exit;
 pub mod fingerprint;
-mod leave;
 pub mod opencl;
 pub mod operands;
 pub mod probe;
@@ -24,4 +24,4 @@ mod system;
 mod tests;
 pub mod verify;
 
-pub use leave::leave;
+pub use exit::exit_immediately;

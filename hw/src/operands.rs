@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mixes_all_channels_is_not_cut_along_them() {
+    fn operators_that_mix_all_channels_are_not_cut_along_them() {
         let norm = Operator::Norm(Norm { kind: NormKind::Layer, input: Shape::tokens(4, 8) });
         assert!(check_part(&norm, channels_of(&norm, 0..4)).is_err());
         assert!(check_part(&norm, rows_of(&norm, 1..3)).is_ok());

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_movements_pick_is_what_they_say() {
+    fn movements_pick_the_stated_elements() {
         let input = Shape { batch: 2, height: 4, width: 5, channels: 6 };
         let mut operators: Vec<Operator> = Vec::new();
         for dimension in Dimension::ALL {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_wrong() {
+    fn nan_results_are_wrong() {
         let layer = layer(1);
         let inputs = [&[1.0, 2.0][..]];
         let weights = Weights { kernel: &[1.0; 3], bias: &[0.0; 3] };

@@ -47,13 +47,13 @@ const MAX_RANK: usize = 12;
 /// Maximum length of a name, in characters; longer names are truncated.
 const MAX_NAME: usize = 80;
 
-pub(super) type Step<T> = Result<T, Problem>;
+pub(super) type Conversion<T> = Result<T, Problem>;
 
-pub(super) fn unknown<T>(reason: impl Into<String>) -> Step<T> {
+pub(super) fn unknown<T>(reason: impl Into<String>) -> Conversion<T> {
     Err(Problem::Unknown(reason.into()))
 }
 
-pub(super) fn unsound<T>(reason: impl Into<String>) -> Step<T> {
+pub(super) fn unsound<T>(reason: impl Into<String>) -> Conversion<T> {
     Err(Problem::Unsound(reason.into()))
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Converted {
 }
 
 /// Key of a copy: source, extents, old memory order, new memory order, new shape.
-type Moved = (Source, Vec<u32>, Vec<usize>, Vec<usize>, Shape);
+type CopyKey = (Source, Vec<u32>, Vec<usize>, Vec<usize>, Shape);
 
 /// State of a conversion.
 pub(super) struct Converter<'a> {
@@ -91,13 +91,13 @@ pub(super) struct Converter<'a> {
     out: Converted,
     names: HashSet<String>,
     /// Copies made so far.
-    moved: HashMap<Moved, Source>,
+    moved: HashMap<CopyKey, Source>,
     /// Contents of the sequences of tensors.
     lists: HashMap<TensorId, Rc<Vec<Value>>>,
     /// Number of nodes converted in loops, plus elements of sequences copied: a bound on the work.
     repeated: usize,
     /// Constants that became inputs of the graph.
-    given: HashMap<(TensorId, Shape), Source>,
+    constant_inputs: HashMap<(TensorId, Shape), Source>,
     /// The first node of the graph with given weights, by their tensor and number.
     owners: HashMap<(TensorId, u64), usize>,
     /// For a transposed or copied constant, the original.
@@ -171,7 +171,7 @@ impl<'a> Converter<'a> {
             moved: HashMap::new(),
             lists: HashMap::new(),
             repeated: 0,
-            given: HashMap::new(),
+            constant_inputs: HashMap::new(),
             owners: HashMap::new(),
             origins: HashMap::new(),
             stored: HashSet::new(),
@@ -187,7 +187,7 @@ impl<'a> Converter<'a> {
 
     /// Adds an input of the model. Images are stored with their channels innermost, matrices with heads
     /// in the file's order.
-    fn give(&mut self, tensor: TensorId, name: &str, extents: Option<&[u32]>) -> Step<()> {
+    fn give(&mut self, tensor: TensorId, name: &str, extents: Option<&[u32]>) -> Conversion<()> {
         let extents = extents.unwrap_or_default().to_vec();
         Self::check_extents(&extents)?;
         let order = if extents.len() != 4 || self.matrices.contains(&tensor) {
@@ -211,7 +211,7 @@ impl<'a> Converter<'a> {
     fn node(&mut self, node: &SourceNode) -> Result<(), ImportError> {
         // The operator type is printed on terminals and in comments, so it is escaped.
         let kind = node.kind.escape_debug().take(MAX_NAME).collect();
-        self.remember_turned(node);
+        self.record_transposed(node);
         let weights = self.weights_of(node);
         self.at = CurrentNode { name: node_name(&node.name), kind, data_type: node.data_type, weights };
         let (at, before) = (self.at.clone(), self.out.nodes.len());
@@ -237,7 +237,7 @@ impl<'a> Converter<'a> {
     }
 
     /// Converts a node other than a loop: by constant folding, to its counterpart, or else to a generic operator.
-    fn single(&mut self, node: &SourceNode) -> Step<()> {
+    fn single(&mut self, node: &SourceNode) -> Conversion<()> {
         let before = self.out.nodes.len();
         let folded = self.folded(node);
         let done = folded.and_then(|is_done| if is_done { Ok(()) } else { self.computed(node) });
@@ -270,7 +270,7 @@ impl<'a> Converter<'a> {
         self.lists.retain(|_, list| list.iter().all(is_there));
     }
 
-    fn computed(&mut self, node: &SourceNode) -> Step<()> {
+    fn computed(&mut self, node: &SourceNode) -> Conversion<()> {
         let value = match &node.work {
             Work::Convolution { window, groups, is_depthwise } => {
                 self.convolution(node, window, *groups, *is_depthwise)?.into()
@@ -343,7 +343,7 @@ pub fn node_name(name: &str) -> String {
 }
 
 /// The index of an axis, which counts from the end if negative.
-pub(super) fn axis(axis: i64, rank: usize) -> Step<usize> {
+pub(super) fn axis(axis: i64, rank: usize) -> Conversion<usize> {
     let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
     match usize::try_from(counted) {
         Ok(counted) if counted < rank => Ok(counted),
@@ -352,10 +352,10 @@ pub(super) fn axis(axis: i64, rank: usize) -> Step<usize> {
 }
 
 /// The axes in an operand, sorted and without duplicates; `None` if the operand is absent.
-pub(super) fn axes(operand: Option<&Constant>, rank: usize) -> Step<Option<Vec<usize>>> {
+pub(super) fn axes(operand: Option<&Constant>, rank: usize) -> Conversion<Option<Vec<usize>>> {
     let Some(constant) = operand else { return Ok(None) };
     let Some(numbers) = constant.integers() else { return unknown("its axes are computed by the network") };
-    let mut found = numbers.iter().map(|&number| axis(number, rank)).collect::<Step<Vec<usize>>>()?;
+    let mut found = numbers.iter().map(|&number| axis(number, rank)).collect::<Conversion<Vec<usize>>>()?;
     found.sort_unstable();
     found.dedup();
     Ok(Some(found))

@@ -3,7 +3,7 @@
 //! Responsible for: the few functions by which models compute shapes. Not for: the extents of results, which
 //! `convert/extents.rs` infers, or selecting and reordering elements, which `convert.rs` does for all tensors.
 
-use super::convert::{Step, axis, join, unsound};
+use super::convert::{Conversion, axis, join, unsound};
 use super::model::{Arithmetic, Comparison, Constant, Elemental, Reduction, as_extent};
 use coexec_sim::workload::MAX_ELEMENTS;
 
@@ -72,18 +72,18 @@ pub(super) fn calculated(
     };
     let joined = |left: Option<f64>, right: Option<f64>| match (left, right) {
         (Some(left), Some(right)) => Some(of(left, right)),
-        (Some(one), None) | (None, Some(one)) => decided(arithmetic, one),
+        (Some(one), None) | (None, Some(one)) => determined_by(arithmetic, one),
         (None, None) => None,
     };
     Constant::built(extents, |place| operands.iter().map(|operand| (*operand)?.at(place)).reduce(joined)?)
 }
 
 /// The result of a logical connective that one operand determines, whatever the other is.
-fn decided(arithmetic: Arithmetic, one: f64) -> Option<f64> {
+fn determined_by(arithmetic: Arithmetic, one: f64) -> Option<f64> {
     let Arithmetic::Comparison(comparison) = arithmetic else { return None };
-    let is_decided =
+    let is_determined =
         (comparison == Comparison::And && one == 0.0) || (comparison == Comparison::Or && one != 0.0);
-    is_decided.then(|| truth(one != 0.0))
+    is_determined.then(|| truth(one != 0.0))
 }
 
 fn truth(holds: bool) -> f64 {
@@ -91,7 +91,7 @@ fn truth(holds: bool) -> f64 {
 }
 
 /// Elements of a constant along an axis, at the indices in another.
-pub(super) fn gathered(from: &Constant, indices: &Constant, along: i64) -> Step<Constant> {
+pub(super) fn gathered(from: &Constant, indices: &Constant, along: i64) -> Conversion<Constant> {
     let along = axis(along, from.extents.len())?;
     let extent = i64::from(from.extents[along]);
     let count = as_extent(indices.elements());
@@ -113,7 +113,7 @@ pub(super) fn gathered(from: &Constant, indices: &Constant, along: i64) -> Step<
 }
 
 /// Concatenates constants along an axis, or stacks them along a new one.
-pub(super) fn joined(mut parts: Vec<Constant>, along: i64, is_new: bool) -> Step<Constant> {
+pub(super) fn joined(mut parts: Vec<Constant>, along: i64, is_new: bool) -> Conversion<Constant> {
     let mut place = 0;
     for part in &mut parts {
         place = axis(along, part.extents.len() + usize::from(is_new))?;
@@ -136,7 +136,7 @@ pub(super) fn joined(mut parts: Vec<Constant>, along: i64, is_new: bool) -> Step
 }
 
 /// Number of elements from `start` up to but excluding `limit`, `step` apart.
-pub(super) fn range([start, limit, step]: [f64; 3]) -> Step<u32> {
+pub(super) fn range([start, limit, step]: [f64; 3]) -> Conversion<u32> {
     let count = ((limit - start) / step).ceil().max(0.0);
     if !count.is_finite() || count > MAX_ELEMENTS as f64 {
         return unsound("a range is infinite or too long");

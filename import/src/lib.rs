@@ -84,14 +84,14 @@ impl Default for ImportOptions {
             dimensions: BTreeMap::new(),
             signature: None,
             skip_unknown: false,
-            least_covered_percent: LEAST_COVERED_PERCENT,
+            least_covered_percent: MIN_COVERED_PERCENT,
         }
     }
 }
 
 /// Default minimum coverage. Below it a prediction says little about the model, since the skipped
 /// nodes may dominate its time.
-pub const LEAST_COVERED_PERCENT: u32 = 90;
+pub const MIN_COVERED_PERCENT: u32 = 90;
 
 /// Symbolic dimensions of a model, each with the place of its first occurrence.
 pub type OpenDimensions = BTreeMap<String, String>;

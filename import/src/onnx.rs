@@ -72,7 +72,7 @@ struct Reader<'a> {
     /// Number of conditional branches around the current node.
     branches: u32,
     /// Types and shapes that graphs state for their tensors.
-    said: Vec<(TensorId, &'a ValueInfoProto)>,
+    stated: Vec<(TensorId, &'a ValueInfoProto)>,
     open: OpenDimensions,
     tensors: Vec<SourceTensor>,
     by_name: HashMap<String, TensorId>,
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
                 inputs.push(id);
             }
         }
-        for (id, info) in std::mem::take(&mut self.said) {
+        for (id, info) in std::mem::take(&mut self.stated) {
             if self.tensors[id].extents.is_none() {
                 self.tensors[id].extents = self.extents(info, false);
             }
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
         let inputs = graph.input.iter().map(|info| Some(self.tensor(&info.name))).collect();
         for info in graph.value_info.iter().chain(&graph.output) {
             let id = self.tensor(&info.name);
-            self.said.push((id, info));
+            self.stated.push((id, info));
         }
         self.nodes(graph);
         let outputs = graph.output.iter().map(|info| Some(self.tensor(&info.name))).collect();

@@ -14,7 +14,7 @@ use crate::model::Work;
 use coexec_sim::input::from_toml;
 
 /// The reason given for an operator that is not in the table.
-pub(super) const NOT_KNOWN: &str = "it is not in the vocabulary of workloads";
+pub(super) const UNKNOWN_OPERATOR: &str = "it is not in the vocabulary of workloads";
 
 /// The table in `operators.toml`.
 #[derive(Deserialize)]

@@ -72,7 +72,7 @@ fn computed<'a>(model: &'a Model, node: &'a SourceNode) -> impl Iterator<Item = 
 }
 
 /// Number of elements of the constant operand of a binary node whose other operand is computed.
-fn constant_beside(model: &Model, node: &SourceNode) -> Option<u64> {
+fn constant_elements(model: &Model, node: &SourceNode) -> Option<u64> {
     let [Some(left), Some(right)] = node.reads[..] else { return None };
     let of = |tensor: TensorId| model.tensors[tensor].constant.as_ref().map(super::model::Constant::elements);
     match (of(left), of(right)) {

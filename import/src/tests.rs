@@ -6,8 +6,8 @@ mod files;
 mod functions;
 mod generic;
 mod layers;
+mod loops;
 mod networks;
-mod rounds;
 mod runtime;
 mod views;
 
@@ -37,7 +37,7 @@ impl Builder {
     }
 
     /// States the extents of a tensor.
-    pub(super) fn said(mut self, name: &str, extents: &[i64]) -> Self {
+    pub(super) fn stated(mut self, name: &str, extents: &[i64]) -> Self {
         self.0.value_info.push(Self::info(name, extents));
         self
     }

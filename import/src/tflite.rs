@@ -10,7 +10,7 @@ mod table;
 
 use super::error::ImportError;
 use super::model::{
-    Constant, ImageOrder, Loop, MOST_LEVELS, MOST_NODES, Model, OPEN_EXTENT, SourceNode, SourceTensor,
+    Constant, ImageOrder, Loop, MAX_CALL_DEPTH, MAX_NODES, Model, OPEN_EXTENT, SourceNode, SourceTensor,
     TensorId, Work,
 };
 use super::{ImportOptions, OpenDimensions};
@@ -115,12 +115,12 @@ fn opened(
         let axes = tensor.extents.iter_mut().flatten().enumerate().zip(table.ints(SIGNATURE));
         for ((axis, extent), _) in axes.filter(|(_, signed)| *signed < 0) {
             let (asked, place) = (format!("{name}.{axis}"), format!("axis {axis} of {name}"));
-            let said = dimensions.get(&asked).copied();
+            let stated = dimensions.get(&asked).copied();
             // Dynamic axes are written as 1, as is a batch of one.
-            if said.is_some() || (axis > 0 && *extent == 1) {
+            if stated.is_some() || (axis > 0 && *extent == 1) {
                 open.insert(asked, place);
             }
-            *extent = said.unwrap_or(*extent);
+            *extent = stated.unwrap_or(*extent);
         }
     }
     open
@@ -208,7 +208,7 @@ impl Reader<'_> {
         reads: &[Option<TensorId>],
         writes: Vec<Option<TensorId>>,
     ) -> Result<(), ImportError> {
-        if self.levels >= MOST_LEVELS {
+        if self.levels >= MAX_CALL_DEPTH {
             return Err(refused("its graphs call each other too deeply"));
         }
         let nodes::Called { kind, graphs } = called;
@@ -270,13 +270,13 @@ impl Reader<'_> {
         writes: Vec<Option<TensorId>>,
     ) -> Result<(), ImportError> {
         self.pushed += 1;
-        if self.pushed > MOST_NODES {
+        if self.pushed > MAX_NODES {
             return Err(refused("its graphs call each other too often"));
         }
         let nodes::Read { kind, work, reads, activation } = read;
         let (name, branches) = (name.to_owned(), self.branches);
         let mut node = SourceNode { name, kind, branches, data_type: None, work, reads, writes };
-        let behind = activation.map(|work| {
+        let activation_node = activation.map(|work| {
             let between = vec![Some(self.tensors.len())];
             let written = node.writes.iter().flatten().next();
             let extents = written.and_then(|&id| self.tensors[id].extents.clone());
@@ -289,7 +289,7 @@ impl Reader<'_> {
             SourceNode { name, work, reads: between, writes, kind: node.kind.clone(), ..node }
         });
         self.nodes.push(node);
-        self.nodes.extend(behind);
+        self.nodes.extend(activation_node);
         Ok(())
     }
 }
@@ -306,12 +306,13 @@ fn tensor(table: &Table<'_>, buffers: &[Table<'_>]) -> SourceTensor {
     // Buffer 0 is always empty. Quantisers and large files store data after the tables, or in an external file.
     let held = buffers.get(buffer).filter(|_| buffer > 0);
     let inside = held.and_then(|buffer| buffer.bytes(0)).filter(|data| !data.is_empty());
-    let behind = held.and_then(|held| Some((held, held.long(BUFFER_OFFSET)?, held.long(BUFFER_SIZE)?)));
-    let behind = behind.filter(|&(_, offset, size)| offset > 1 && size > 1);
-    let is_outside = behind.is_some() || table.int(EXTERNAL_BUFFER).is_some_and(|number| number > 0);
+    let appended = held.and_then(|held| Some((held, held.long(BUFFER_OFFSET)?, held.long(BUFFER_SIZE)?)));
+    let appended = appended.filter(|&(_, offset, size)| offset > 1 && size > 1);
+    let is_outside = appended.is_some() || table.int(EXTERNAL_BUFFER).is_some_and(|number| number > 0);
     // An empty list, such as the extents of a scalar, needs no data.
     let constant = (inside.is_some() || is_outside || extents.contains(&0)).then(|| {
-        let data = inside.or_else(|| behind.and_then(|(held, offset, size)| held.beside(offset, size)));
+        let data =
+            inside.or_else(|| appended.and_then(|(held, offset, size)| held.slice_of_file(offset, size)));
         let data = data.or(extents.contains(&0).then_some(&[]));
         let element = table.byte(1).unwrap_or(element::FLOAT32);
         Constant::read(extents.clone(), || numbers_in(data?, element))

@@ -11,10 +11,10 @@ use coexec_sim::workload::{GenericKind, Operator};
 
 /// Maximum number of nodes after inlining functions and subgraphs; models have some tens of
 /// thousands.
-pub(super) const MOST_NODES: usize = 200_000;
+pub(super) const MAX_NODES: usize = 200_000;
 
 /// Maximum call depth of functions and subgraphs; both formats forbid recursion.
-pub(super) const MOST_LEVELS: u32 = 32;
+pub(super) const MAX_CALL_DEPTH: u32 = 32;
 
 /// Shape inference rule of an operator without a kernel of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -10,7 +10,7 @@ use coexec_import::{ImportOptions, ImportedScenario};
 use coexec_sim::workload::{Class, Function, GenericKind, Movement, NormKind, Operator};
 
 /// How far the multiply-adds of a graph may be from those counted without coexec.
-const LARGEST_ERROR: f64 = 0.01;
+const MAX_ERROR: f64 = 0.01;
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub")
@@ -41,12 +41,12 @@ fn every_graph_is_imported_whole_with_the_work_that_was_counted() {
         let model = imported(&graph).model;
         assert!(model.skipped.is_empty(), "{graph}: {:?}", model.skipped);
         let found = model.graph.macs() as f64 / 1e6;
-        assert!((found / millions - 1.0).abs() < LARGEST_ERROR, "{graph}: {found} M, counted {millions} M");
+        assert!((found / millions - 1.0).abs() < MAX_ERROR, "{graph}: {found} M, counted {millions} M");
     }
 }
 
 #[test]
-fn what_exporters_spell_out_is_one_operator_again() {
+fn operators_that_exporters_decompose_are_recognised() {
     // Norms, activations that are no bounds, softmaxes.
     for (graph, norms, activations, softmaxes) in [
         ("albert_base_v2_hf", 26, 13, 12),
@@ -76,7 +76,7 @@ fn is_smooth(function: Function) -> bool {
 }
 
 #[test]
-fn a_convolutional_network_moves_nothing_but_what_it_joins() {
+fn a_convolutional_network_copies_only_to_concatenate() {
     for graph in
         ["resnet50", "efficientnet_v2_s", "deeplabv3_resnet50", "regnet_y_800mf", "mnasnet05", "resnext101"]
     {

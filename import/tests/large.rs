@@ -9,7 +9,7 @@ use std::io::{Seek, SeekFrom, Write};
 use coexec_import::{ImportOptions, ImportedScenario};
 
 /// Most memory that the import may have held at any time.
-const MOST_BYTES: u64 = 100_000_000;
+const MAX_MEMORY: u64 = 100_000_000;
 
 /// Inputs and outputs of a product whose weights, of 32 bits, fill the file.
 const FEATURES: [u64; 2] = [1_000, 500_000];
@@ -71,5 +71,5 @@ fn weights_of_two_gigabytes_are_skipped() {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let most: u64 = most.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(most * 1024 < MOST_BYTES, "{most} KiB");
+    assert!(most * 1024 < MAX_MEMORY, "{most} KiB");
 }

@@ -25,7 +25,7 @@ const FROM_FLOPS: [(&str, &str); 3] = [
     ("gpu-device-in-figure", "pixel4|gpu|float"),
 ];
 /// Linear fits between the times in two environments: the name in ids of facts, and the environments.
-const BETWEEN: [(&str, &str, &str); 4] = [
+const ENVIRONMENT_PAIRS: [(&str, &str, &str); 4] = [
     ("cpu-vs-gpu-tflite", "pixel4|1large|float", "pixel4|gpu|float"),
     ("cpu-vs-gpu-ios", "iphonexs|1large|float", "iphonexs|gpu|float"),
     ("one-small-core-vs-three-small-cores", "pixel4|1small|float", "pixel4|3small|float"),
@@ -49,7 +49,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
         let id = format!("{id}/tflite/flops-linear-fit-mape-end-to-end-latency");
         comparison.row(id, linear_fit_mape_percent(&pairs(&table, FLOPS, &mean_times(environment))?));
     }
-    for (id, from, to) in BETWEEN {
+    for (id, from, to) in ENVIRONMENT_PAIRS {
         let pairs = pairs(&table, &mean_times(from), &mean_times(to))?;
         comparison
             .row(format!("all/{id}/linear-fit-mape-between-environments"), linear_fit_mape_percent(&pairs));

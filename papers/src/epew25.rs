@@ -23,7 +23,7 @@ const DATA_TYPE: DataType = DataType::F16;
 const STEP: u32 = 8;
 
 /// Most CPU threads of the paper's runs.
-const MOST_THREADS: u32 = 3;
+const MAX_THREADS: u32 = 3;
 
 /// Name of the phone of Table 4 in ids of facts.
 const MOTO: &str = "moto";
@@ -57,11 +57,11 @@ fn options(cores: CoreSet) -> SearchOptions {
 /// Section 3.1's convolution, 3x3 over 64x64x128: the most output channels before the switch to
 /// Winograd, in the range of its figure 6b.
 fn kernels(comparison: &mut Comparison, inputs: &Inputs) -> Result {
-    const MOST_CHANNELS: u32 = 256;
+    const MAX_CHANNELS: u32 = 256;
     const STEP: u32 = 4;
     let device = inputs.profile("oneplus11")?;
     let mut most = 0;
-    for channels in (STEP..=MOST_CHANNELS).step_by(STEP as usize) {
+    for channels in (STEP..=MAX_CHANNELS).step_by(STEP as usize) {
         let input = Shape::image(64, 64, 128);
         let conv = Conv2d::new(input, channels, Window::same(3));
         let layer = Layer::new(Operator::Conv2d(conv), DATA_TYPE);

@@ -99,7 +99,7 @@ pub struct Inputs {
     pub every: usize,
     /// Network that replaces all of `CoDL`'s, for tests that check which rows exist but not
     /// their numbers.
-    pub(crate) stand_in: Option<&'static str>,
+    pub(crate) placeholder: Option<&'static str>,
 }
 
 impl Inputs {
@@ -108,7 +108,7 @@ impl Inputs {
     /// # Errors
     /// A bundled profile is invalid; a test ensures that none is.
     pub fn bundled() -> Result<Self, InputError> {
-        Ok(Self { profiles: Profile::bundled()?, benchmark: None, every: 1, stand_in: None })
+        Ok(Self { profiles: Profile::bundled()?, benchmark: None, every: 1, placeholder: None })
     }
 
     /// The profile called `name`.

@@ -14,8 +14,8 @@ const FACTS: [(Paper, usize); 5] = [
 /// All bundled profiles, but only a few operators of each set and one network for all of `CoDL`'s, for
 /// speed.
 fn inputs() -> Inputs {
-    const EVERY: usize = 997;
-    Inputs { every: EVERY, stand_in: Some("codl-vgg16"), ..Inputs::bundled().unwrap() }
+    const SAMPLING_STEP: usize = 997;
+    Inputs { every: SAMPLING_STEP, placeholder: Some("codl-vgg16"), ..Inputs::bundled().unwrap() }
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn every_group_has_a_limit_or_says_why_it_has_none() {
 }
 
 #[test]
-fn what_holds_a_published_number_is_shown_and_counts_for_nothing() {
+fn values_set_from_published_numbers_are_shown_but_not_counted() {
     let report = reproduce(Paper::Epew25, &inputs()).unwrap();
     let of_loss =
         report.groups.iter().find(|group| group.published.name.contains("choices by predictors")).unwrap();
@@ -149,8 +149,8 @@ fn a_number_of_no_fact_and_a_fact_without_a_number_are_errors_that_name_it() {
 
 /// Published numbers and ours, from a few of EPEW'25's operators.
 fn speedups() -> impl Fn(&str) -> [f64; 2] {
-    const EVERY: usize = 40;
-    let report = reproduce(Paper::Epew25, &Inputs { every: EVERY, ..inputs() }).unwrap();
+    const SAMPLING_STEP: usize = 40;
+    let report = reproduce(Paper::Epew25, &Inputs { every: SAMPLING_STEP, ..inputs() }).unwrap();
     let rows: Vec<Row> = report.groups.into_iter().flat_map(|group| group.rows).collect();
     move |id| {
         let row = rows.iter().find(|row| row.fact.id == id).unwrap();

@@ -14,15 +14,15 @@ use crate::{Axis, BLUE, Figure, GREEN, INK, MUTED, Mark, PURPLE, PlotError, Row,
 use groups::{add_markers, grouped, rows};
 
 /// Shortest time that is drawn, in microseconds: one picosecond, the step of simulated time.
-const SHORTEST_US: f64 = 1e-6;
+const MIN_TIME_US: f64 = 1e-6;
 /// Largest relative error of a prediction that counts as close, as in the error figures.
-const CLOSE: f64 = 0.10;
+const CLOSE_ERROR: f64 = 0.10;
 /// Opacity of the band of close predictions.
 const CLOSE_OPACITY: f64 = 0.13;
 /// Largest error a legend shows, in percent.
-const LARGEST_SHOWN: f64 = 9999.0;
+const MAX_SHOWN_PERCENT: f64 = 9999.0;
 /// Most points in a figure that shows their intervals.
-const MOST_INTERVALS: usize = 60;
+const MAX_INTERVALS: usize = 60;
 /// Fraction of white in the colour of an interval.
 const INTERVAL_TINT: f64 = 0.35;
 
@@ -38,14 +38,14 @@ const STRONG: f64 = 2.5;
 const SMALLEST_ERROR: f64 = 0.1;
 /// Upper ends of that axis: the first that covers all errors is used. Beyond the last, all predictions
 /// are useless.
-const LARGEST_ERRORS: [f64; 3] = [100.0, 300.0, 1000.0];
+const ERROR_AXIS_ENDS: [f64; 3] = [100.0, 300.0, 1000.0];
 /// Number of steps along the axis at which the share of predictions is computed.
 const SHARES: u32 = 512;
 
 /// A percentage for a legend, with one decimal below 100 %.
 pub(crate) fn percent(value: f64) -> String {
-    if value > LARGEST_SHOWN {
-        return format!("> {LARGEST_SHOWN} %");
+    if value > MAX_SHOWN_PERCENT {
+        return format!("> {MAX_SHOWN_PERCENT} %");
     }
     let decimals = usize::from(value.abs() < 99.95);
     // Avoids a negative zero.
@@ -63,7 +63,7 @@ pub(crate) fn percent(value: f64) -> String {
 pub fn scatter(points: &[Point]) -> Result<Figure, PlotError> {
     points.iter().try_for_each(check)?;
     let groups = grouped(points.iter());
-    let few = points.len() <= MOST_INTERVALS;
+    let few = points.len() <= MAX_INTERVALS;
     let intervals: Vec<(&Point, f64, f64)> =
         points.iter().filter(|_| few).filter_map(|point| interval(point)).collect();
     let times = || {
@@ -76,7 +76,7 @@ pub fn scatter(points: &[Point]) -> Result<Figure, PlotError> {
         return Ok(figure);
     }
     let (low, high) = figure.x.ends();
-    let (below, above) = (1.0 - CLOSE, 1.0 + CLOSE);
+    let (below, above) = (1.0 - CLOSE_ERROR, 1.0 + CLOSE_ERROR);
     // The corners of the band of close predictions within the axes.
     let band = vec![
         (low, low),
@@ -132,7 +132,7 @@ pub fn error_cdf(points: &[Point]) -> Result<Figure, PlotError> {
     };
     let all: Vec<f64> = curves.iter().flat_map(|(.., pairs)| errors(pairs)).collect();
     let holds = |end: &f64| all.iter().all(|error| error <= end);
-    let largest = LARGEST_ERRORS.into_iter().find(holds).unwrap_or(LARGEST_ERRORS[2]);
+    let largest = ERROR_AXIS_ENDS.into_iter().find(holds).unwrap_or(ERROR_AXIS_ENDS[2]);
     let title = "absolute error (% of the measured time)";
     let x = Axis::between(title, (SMALLEST_ERROR, largest), Unit::Number);
     let y = Axis::linear("share of predictions (%)", (0.0, 100.0), Unit::Number);
@@ -142,7 +142,7 @@ pub fn error_cdf(points: &[Point]) -> Result<Figure, PlotError> {
     }
     figure.legend.heads = ["model", "n", "within 10 %", "median"].map(str::to_owned).to_vec();
     let limit = Mark::Dashes { width: THIN };
-    figure.add("", limit, MUTED, vec![(100.0 * CLOSE, 0.0), (100.0 * CLOSE, 100.0)]);
+    figure.add("", limit, MUTED, vec![(100.0 * CLOSE_ERROR, 0.0), (100.0 * CLOSE_ERROR, 100.0)]);
     curves.retain(|(.., pairs)| !pairs.is_empty());
     // The model's own line is drawn over the others.
     for (_, colour, width, pairs) in curves.iter().rev() {
@@ -168,7 +168,7 @@ fn check(point: &Point) -> Result<(), PlotError> {
         ("flops_linear_us", point.flops_linear_us),
         ("codl_us", point.codl_us),
     ];
-    let times = times.map(|(key, value)| (key, value, SHORTEST_US));
+    let times = times.map(|(key, value)| (key, value, MIN_TIME_US));
     let others = others.map(|(key, value)| (key, value.unwrap_or_default(), -longest));
     match times.into_iter().chain(others).find(|&(_, value, least)| !(least..=longest).contains(&value)) {
         None => Ok(()),

@@ -11,14 +11,14 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::data::float::pretty_print_float;
 
 /// Most ticks of a linear axis, and most labels of a logarithmic one.
-const MOST_TICKS: usize = 10;
-const MOST_LABELS: usize = 8;
+const MAX_TICKS: usize = 10;
+const MAX_LABELS: usize = 8;
 /// Largest value on an axis; the smallest on a logarithmic axis is its inverse.
-pub(crate) const LARGEST: f64 = 1e15;
+pub(crate) const MAX_VALUE: f64 = 1e15;
 /// Decades up to which every multiple of a power of ten has a tick.
-const MOST_MINOR_DECADES: i32 = 7;
+const MAX_MINOR_DECADES: i32 = 7;
 /// Least ratio of the ends of a logarithmic axis, so that it has at least four ticks.
-const LEAST_RATIO: f64 = 4.0;
+const MIN_RATIO: f64 = 4.0;
 /// Empty fraction of an axis beyond the values: at both ends of a logarithmic axis, and at the upper
 /// end of one that starts at 0.
 const HEADROOM: f64 = 0.04;
@@ -26,8 +26,8 @@ const HEADROOM: f64 = 0.04;
 const ROUNDING: f64 = 1e-9;
 /// Multiples of a power of ten that have labels; the first set that fits is used.
 const LABELLED: [&[u32]; 4] = [&[1, 2, 3, 4, 5, 6, 8], &[1, 2, 5], &[1, 3], &[1]];
-/// Decades of the widest logarithmic axis, from the inverse of [`LARGEST`] to it.
-const MOST_DECADES: i32 = 30;
+/// Decades of the widest logarithmic axis, from the inverse of [`MAX_VALUE`] to it.
+const MAX_DECADES: i32 = 30;
 const MULTIPLES: &[u32] = &[1, 2, 3, 4, 5, 6, 7, 8, 9];
 /// Powers of ten whose ticks are written as plain decimals; others are written with an exponent.
 const PLAIN_EXPONENTS: Range<i32> = -3..5;
@@ -111,7 +111,7 @@ impl Axis {
         let high = if high > low { high } else { low + 1.0 };
         let symbol = unit.suiting(high);
         let scale = symbol.map_or(1.0, |(_, exponent)| 10f64.powi(exponent));
-        let ticks = RangedCoordf64::from(low / scale..high / scale).key_points(MOST_TICKS);
+        let ticks = RangedCoordf64::from(low / scale..high / scale).key_points(MAX_TICKS);
         let decimals =
             |tick: &f64| pretty_print_float(*tick, false).split_once('.').map_or(0, |(_, part)| part.len());
         // All labels have as many decimals as the finest of them needs.
@@ -139,7 +139,7 @@ impl Axis {
     /// A linear axis of channel counts up to `most`, with ticks at multiples of a power of two.
     pub fn channels(title: &str, most: u32) -> Self {
         let mut axis = Self::linear(title, (0.0, f64::from(most) * (1.0 + HEADROOM / 2.0)), Unit::Number);
-        let step = most.max(1).div_ceil(MOST_LABELS as u32).next_power_of_two();
+        let step = most.max(1).div_ceil(MAX_LABELS as u32).next_power_of_two();
         axis.ticks =
             (0..=most / step).map(|tick| (f64::from(tick * step), (tick * step).to_string())).collect();
         axis
@@ -147,9 +147,9 @@ impl Axis {
 
     /// A logarithmic axis that covers `values`, all above 0, with some room beyond them.
     pub fn logarithmic(title: &str, values: impl Iterator<Item = f64>, unit: Unit) -> Self {
-        let held = values.filter(|value| (1.0 / LARGEST..=LARGEST).contains(value));
+        let held = values.filter(|value| (1.0 / MAX_VALUE..=MAX_VALUE).contains(value));
         let (low, high) = ends(held.map(f64::log10));
-        let room = ((high - low) * HEADROOM).max((LEAST_RATIO.log10() - (high - low)) / 2.0);
+        let room = ((high - low) * HEADROOM).max((MIN_RATIO.log10() - (high - low)) / 2.0);
         Self::between(title, (10f64.powf(low - room), 10f64.powf(high + room)), unit)
     }
 
@@ -164,13 +164,13 @@ impl Axis {
                 exponents.flat_map(|exponent| multiples.iter().map(move |&multiple| (multiple, exponent)));
             ticks.filter(|&tick| range.contains(&value(tick))).collect()
         };
-        let fits = |ticks: &Vec<(u32, i32)>| ticks.len() <= MOST_LABELS;
+        let fits = |ticks: &Vec<(u32, i32)>| ticks.len() <= MAX_LABELS;
         let finest = LABELLED.iter().map(|multiples| on_axis(multiples, 1)).find(fits);
         let labelled = finest
-            .or_else(|| (2..=MOST_DECADES).map(|every| on_axis(&[1], every)).find(fits))
+            .or_else(|| (2..=MAX_DECADES).map(|every| on_axis(&[1], every)).find(fits))
             .unwrap_or_default();
         let span = decades.end() - decades.start();
-        let minor = if span <= MOST_MINOR_DECADES { on_axis(MULTIPLES, 1) } else { Vec::new() };
+        let minor = if span <= MAX_MINOR_DECADES { on_axis(MULTIPLES, 1) } else { Vec::new() };
         Self {
             title: title.to_owned(),
             scale: Scale::Logarithmic,
@@ -213,7 +213,7 @@ impl Axis {
 
 /// The least and the greatest of the values that an axis can show; 0 and 0 without any.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let values = values.filter(|value| value.abs() <= LARGEST).map(|value| (value, value));
+    let values = values.filter(|value| value.abs() <= MAX_VALUE).map(|value| (value, value));
     values.reduce(|(low, high), (value, _)| (low.min(value), high.max(value))).unwrap_or_default()
 }
 

@@ -36,7 +36,7 @@ const REPLACEMENT: char = '?';
 const ELLIPSIS: char = '…';
 
 /// Fewest characters that a shortened text keeps before the ellipsis.
-const SHORTEST_STEM: usize = 4;
+const MIN_STEM: usize = 4;
 
 /// Text style of `size` figure pixels per em, vertically centred on its place.
 pub(crate) fn style(size: f64, colour: RGBColor, align: HPos) -> TextStyle<'static> {
@@ -65,7 +65,7 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
 }
 
 /// `text`, whole or shortened with an ellipsis to at most `room` figure pixels;
-/// none if even [`SHORTEST_STEM`] characters do not fit.
+/// none if even [`MIN_STEM`] characters do not fit.
 pub(crate) fn fit(text: &str, size: f64, room: f64) -> Option<String> {
     let text = drawable(text);
     if text.trim().is_empty() {
@@ -75,7 +75,7 @@ pub(crate) fn fit(text: &str, size: f64, room: f64) -> Option<String> {
         return Some(text);
     }
     let mut stem = text;
-    while stem.pop().is_some() && stem.chars().count() >= SHORTEST_STEM {
+    while stem.pop().is_some() && stem.chars().count() >= MIN_STEM {
         let short = format!("{}{ELLIPSIS}", stem.trim_end());
         if width(&short, size) <= room {
             return Some(short);

@@ -11,7 +11,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use crate::{
-    Axis, Colour, Format, GRID, INK, LARGEST, Legend, MUTED, Mark, PlotError, Row, Scale, at_most, font,
+    Axis, Colour, Format, GRID, INK, Legend, MAX_VALUE, MUTED, Mark, PlotError, Row, Scale, at_most, font,
     ink_on,
 };
 
@@ -25,7 +25,7 @@ const CHANNELS: usize = 3;
 /// Tallest figure, in figure pixels: its grid, with 16 cells per figure pixel, takes well under 300 MB.
 pub(crate) const MAX_HEIGHT: u32 = 6_000;
 /// Most rows of a legend.
-const MOST_ROWS: usize = 60;
+const MAX_ROWS: usize = 60;
 
 // Lengths are in figure pixels, text sizes in pixels per em.
 
@@ -167,12 +167,12 @@ impl Figure {
     fn check(&self, series: &Series) -> Result<(), PlotError> {
         let values = series.points.iter().flat_map(|&(x, y)| [(&self.x, x), (&self.y, y)]);
         for (axis, value) in values {
-            let least = if axis.scale == Scale::Logarithmic { 1.0 / LARGEST } else { -LARGEST };
-            if !(least..=LARGEST).contains(&value) {
+            let least = if axis.scale == Scale::Logarithmic { 1.0 / MAX_VALUE } else { -MAX_VALUE };
+            if !(least..=MAX_VALUE).contains(&value) {
                 return Err(PlotError::BadPoint {
                     what: series.name.clone(),
                     found: format!("{} is {value}", axis.title),
-                    expected: format!("a number from {least:e} to {LARGEST:e}"),
+                    expected: format!("a number from {least:e} to {MAX_VALUE:e}"),
                 });
             }
         }
@@ -245,7 +245,7 @@ impl Figure {
             Item::Series(series) => self.check(series),
             Item::Filled(..) | Item::Outline(_) | Item::Label(..) => Ok(()),
         })?;
-        at_most(MOST_ROWS, "series", self.legend.rows.len())?;
+        at_most(MAX_ROWS, "series", self.legend.rows.len())?;
         let (width, height) = self.size();
         if height > MAX_HEIGHT {
             return Err(PlotError::TooTall { height, limit: MAX_HEIGHT });

@@ -17,7 +17,7 @@ const LABEL_PADDING: f64 = 4.0;
 /// Distance above the first lane, between lanes, and below the last.
 const LANE_GAP: f64 = 6.0;
 /// Least width of a box, one pixel of a PNG, so that none vanishes.
-const THINNEST: f64 = 0.5;
+const MIN_WIDTH: f64 = 0.5;
 /// Gap to the next box, taken from the right of a box, and the least width of a box that has one.
 const SEPARATION: f64 = 1.0;
 const SEPARATED_FROM: f64 = 3.0;
@@ -74,12 +74,12 @@ impl Slab {
     /// Adds the box and its label to `items`, in a lane with its upper edge at `top`. The axis ends at
     /// `high`, and `pixel` is the axis length of one figure pixel.
     fn draw(&self, items: &mut Vec<Item>, top: f64, (high, pixel): (f64, f64)) {
-        let left = self.span.0.min(high - THINNEST * pixel);
+        let left = self.span.0.min(high - MIN_WIDTH * pixel);
         let mut right = self.span.1.min(high);
         if matches!(self.fill, Fill::Separated(_)) && right - left > SEPARATED_FROM * pixel {
             right -= SEPARATION * pixel;
         }
-        let corners = [(left, top + self.edges.0), (right.max(left + THINNEST * pixel), top + self.edges.1)];
+        let corners = [(left, top + self.edges.0), (right.max(left + MIN_WIDTH * pixel), top + self.edges.1)];
         let ground = match self.fill {
             Fill::Separated(colour) | Fill::Joined(colour) => {
                 items.push(Item::Filled(corners, colour));

@@ -11,9 +11,9 @@ use crate::{Axis, Figure, Mark, PlotError, Row, Unit, at_most, look};
 /// Width and height of the plot, in figure pixels.
 const PLOT: (f64, f64) = (520.0, 360.0);
 /// Most series that can be distinguished.
-const MOST_SERIES: usize = 30;
+const MAX_SERIES: usize = 30;
 /// Smallest error drawn, in percent, and used for all below: a logarithmic axis has no 0.
-const LEAST_ERROR: f64 = 0.01;
+const MIN_ERROR: f64 = 0.01;
 /// Place of a fit without rows on the axis, as a fraction of the fewest rows.
 const NO_ROWS: f64 = 0.3;
 const LINE_WIDTH: f64 = 2.0;
@@ -39,9 +39,9 @@ pub fn learning_curve(points: &[LearningPoint]) -> Result<Figure, PlotError> {
         if index == curves.len() {
             curves.push((&point.series, Errors::new()));
         }
-        curves[index].1.entry(point.rows).or_default().push(point.mape_percent.max(LEAST_ERROR));
+        curves[index].1.entry(point.rows).or_default().push(point.mape_percent.max(MIN_ERROR));
     }
-    at_most(MOST_SERIES, "series", curves.len())?;
+    at_most(MAX_SERIES, "series", curves.len())?;
     let fewest = points.iter().map(|point| point.rows).filter(|&rows| rows > 0).min().unwrap_or(1) as f64;
     // A fit without rows is placed left of the fewest rows, as a logarithmic axis has no 0.
     let place = |rows: usize| if rows == 0 { fewest * NO_ROWS } else { rows as f64 };
@@ -50,7 +50,7 @@ pub fn learning_curve(points: &[LearningPoint]) -> Result<Figure, PlotError> {
     if points.iter().any(|point| point.rows == 0) {
         x = x.with_zero_at(place(0), fewest);
     }
-    let errors = points.iter().map(|point| point.mape_percent.max(LEAST_ERROR));
+    let errors = points.iter().map(|point| point.mape_percent.max(MIN_ERROR));
     let y = Axis::logarithmic("MAPE (%)", errors, Unit::Number);
     let mut figure = Figure::new(PLOT, x, y);
     figure.legend.heads = ["mean and range of draws", "most runs", "MAPE"].map(str::to_owned).to_vec();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fit_without_rows_stands_at_a_tick_of_its_own_left_of_the_others() {
+    fn a_fit_without_rows_has_its_own_tick_left_of_the_others() {
         let figure = figure();
         let (place, _) = points(4)[0];
         let (none, others): (Vec<_>, Vec<_>) = figure.x.ticks.iter().partition(|tick| tick.1 == "0");
@@ -139,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn more_series_than_can_be_told_apart_are_refused() {
+    fn more_series_than_can_be_distinguished_are_refused() {
         let many: Vec<LearningPoint> =
-            (0..=MOST_SERIES).map(|index| point(&index.to_string(), 1, 0, 1.0)).collect();
+            (0..=MAX_SERIES).map(|index| point(&index.to_string(), 1, 0, 1.0)).collect();
         assert!(learning_curve(&many[1..]).is_ok());
         let message = learning_curve(&many).unwrap_err().to_string();
         assert!(message.contains("31 series"), "{message}");

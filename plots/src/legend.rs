@@ -13,7 +13,7 @@ pub(crate) const ROW_HEIGHT: f64 = 18.0;
 const SAMPLE: (f64, f64) = (24.0, 10.0);
 const SAMPLE_GAP: f64 = 7.0;
 const COLUMN_GAP: f64 = 14.0;
-const WIDEST_NAME: f64 = 240.0;
+const MAX_NAME_WIDTH: f64 = 240.0;
 
 /// A row: an optional sample, and cells of which the first is the name.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +55,7 @@ impl Legend {
         let width = |column: usize| {
             let cells = self.lines().filter_map(|cells| cells.get(column));
             let widest = cells.map(|cell| font::width(&font::drawable(cell), TEXT_SIZE)).fold(0.0, f64::max);
-            if column == 0 { widest.min(WIDEST_NAME) } else { widest + COLUMN_GAP }
+            if column == 0 { widest.min(MAX_NAME_WIDTH) } else { widest + COLUMN_GAP }
         };
         (0..count).map(width).collect()
     }
@@ -90,7 +90,7 @@ impl Legend {
                 right += width;
                 let (place, align) =
                     if column == 0 { (right - width, HPos::Left) } else { (right, HPos::Right) };
-                let text = font::fit(cell, TEXT_SIZE, WIDEST_NAME).unwrap_or_default();
+                let text = font::fit(cell, TEXT_SIZE, MAX_NAME_WIDTH).unwrap_or_default();
                 root.draw(&Text::new(text, at((place, middle)), font::style(TEXT_SIZE, ink, align)))?;
             }
         }

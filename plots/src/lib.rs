@@ -40,7 +40,7 @@ pub use timeline::timeline;
 pub use trace::trace;
 
 // Shared by the files of this crate.
-use axis::{LARGEST, Scale};
+use axis::{MAX_VALUE, Scale};
 use frame::{Drawn, Item, SCALE, TEXT_SIZE, at, steps};
 use legend::{Legend, Row};
 use palette::{
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_extension_tells_the_format_in_either_case() {
+    fn the_extension_selects_the_format_in_either_case() {
         assert_eq!(Format::of(Path::new("a/b.svg")).unwrap(), Format::Svg);
         assert_eq!(Format::of(Path::new("b.PNG")).unwrap(), Format::Png);
     }

@@ -84,7 +84,7 @@ const COLOURS: [Colour; 7] = [BLUE, VERMILION, GREEN, PURPLE, ORANGE, INK, SKY_B
 const SHAPES: [Shape; 5] =
     [Shape::Circle, Shape::Square, Shape::Triangle, Shape::Diamond, Shape::InvertedTriangle];
 /// Number of groups that can be distinguished.
-pub(crate) const LOOKS: usize = COLOURS.len() * SHAPES.len();
+pub(crate) const MAX_GROUPS: usize = COLOURS.len() * SHAPES.len();
 
 /// Families of operators, and the index of their look. There are more families than colours: whole
 /// networks have the colour of convolutions, with another shape.
@@ -101,7 +101,7 @@ const FAMILIES: [(&str, usize); 8] = [
 
 /// The look at `index`; low indices are the most distinct.
 pub fn look(index: usize) -> Look {
-    let index = index % LOOKS;
+    let index = index % MAX_GROUPS;
     // Each round of colours starts at another shape.
     let shape = (index + index / COLOURS.len()) % SHAPES.len();
     (COLOURS[index % COLOURS.len()], SHAPES[shape])
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn groups_of_one_figure_look_different() {
-        let names: Vec<String> = (0..LOOKS - 2).map(|index| format!("cpu/{index}/float")).collect();
+        let names: Vec<String> = (0..MAX_GROUPS - 2).map(|index| format!("cpu/{index}/float")).collect();
         let mut groups: Vec<&str> = names.iter().map(String::as_str).collect();
         groups.extend(["gpu/conv2d", "gpu/conv2d/unseen"]);
         let looks = looks(&groups);

@@ -11,9 +11,9 @@ use crate::{
 };
 
 /// Most series that can be distinguished.
-const MOST_SERIES: usize = 14;
+const MAX_SERIES: usize = 14;
 /// Values above this are refused.
-const LARGEST: f64 = 1e12;
+const MAX_VALUE: f64 = 1e12;
 /// Fraction of white in the colour of a published series.
 const PUBLISHED_TINT: f64 = 0.55;
 
@@ -45,13 +45,13 @@ fn colours(are_published: impl Iterator<Item = bool>) -> Vec<Colour> {
 
 /// Refuses a height that cannot be drawn.
 pub(crate) fn check(what: &str, value: f64) -> Result<(), PlotError> {
-    if (0.0..=LARGEST).contains(&value) {
+    if (0.0..=MAX_VALUE).contains(&value) {
         return Ok(());
     }
     Err(PlotError::BadPoint {
         what: what.to_owned(),
         found: format!("the value is {value}"),
-        expected: format!("a number from 0 to {LARGEST}"),
+        expected: format!("a number from 0 to {MAX_VALUE}"),
     })
 }
 
@@ -65,7 +65,7 @@ const GAP: f64 = 12.0;
 /// Bars side by side.
 fn bars(shown: &Bars) -> Result<Figure, PlotError> {
     let count = shown.series.len();
-    at_most(MOST_SERIES, "series", count)?;
+    at_most(MAX_SERIES, "series", count)?;
     for series in &shown.series {
         series.values.iter().flatten().try_for_each(|&value| check(&series.name, value))?;
     }
@@ -97,11 +97,11 @@ fn bars(shown: &Bars) -> Result<Figure, PlotError> {
 // Lengths are in figure pixels.
 
 const CELL_HEIGHT: f64 = 30.0;
-const LEAST_CELL_WIDTH: f64 = 44.0;
+const MIN_CELL_WIDTH: f64 = 44.0;
 /// Distance between the names of two columns.
 const NAME_GAP: f64 = 10.0;
 /// Most cells of a figure.
-const MOST_CELLS: usize = 10_000;
+const MAX_CELLS: usize = 10_000;
 /// Shades that the legend shows.
 const SHADES: u32 = 4;
 
@@ -112,12 +112,12 @@ fn shade(part: f64) -> Colour {
 
 /// A heat map.
 fn heat_map(shown: &HeatMap) -> Result<Figure, PlotError> {
-    at_most(MOST_CELLS, "cells", shown.rows.len().saturating_mul(shown.columns.len()))?;
+    at_most(MAX_CELLS, "cells", shown.rows.len().saturating_mul(shown.columns.len()))?;
     let values = || shown.values.iter().flatten().flatten().copied();
     values().try_for_each(|value| check(&shown.value, value))?;
     let highest = values().fold(f64::MIN_POSITIVE, f64::max);
     let width = |name: &String| font::width(&font::drawable(name), TEXT_SIZE) + NAME_GAP;
-    let cell_width = shown.columns.iter().map(width).fold(LEAST_CELL_WIDTH, f64::max);
+    let cell_width = shown.columns.iter().map(width).fold(MIN_CELL_WIDTH, f64::max);
     let centred = |names: &[String]| -> Vec<(f64, String)> {
         names.iter().enumerate().map(|(index, name)| (index as f64 + 0.5, font::drawable(name))).collect()
     };

@@ -16,7 +16,7 @@ const REACH: f64 = 3.0;
 const BAR_MARGIN: f64 = 0.1;
 const CHAIN_MARGIN: f64 = 0.03;
 const WIDTH: f64 = 700.0;
-const WIDEST_NAME: f64 = 220.0;
+const MAX_NAME_WIDTH: f64 = 220.0;
 /// Fraction of white in the colour of an operator that is cut along its channels.
 const CHANNELS_TINT: f64 = 0.5;
 
@@ -78,7 +78,7 @@ fn lane((name, plan): &(&str, &Plan)) -> Lane {
         }
         first = end;
     }
-    let name = font::fit(name, TEXT_SIZE, WIDEST_NAME).unwrap_or_default();
+    let name = font::fit(name, TEXT_SIZE, MAX_NAME_WIDTH).unwrap_or_default();
     Lane { height: HEIGHT, names: vec![(HEIGHT / 2.0, name)], slabs }
 }
 
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_as_tall_as_the_processors_shares_and_stand_on_each_other() {
+    fn stacked_parts_are_as_tall_as_the_processors_shares() {
         let lane = lane(&("net", &plan(CutAxis::Height, &[1, 0])));
         let tall = HEIGHT - 2.0 * REACH;
         let heights: Vec<f64> = lane.slabs.iter().map(|slab| (slab.edges.1 - slab.edges.0) / tall).collect();

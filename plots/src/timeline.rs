@@ -26,11 +26,11 @@ const COUNTER_TOP: f64 = 12.0;
 /// per level, and its minimum.
 const HOLDER_TINT: f64 = 0.65;
 const HOLDER_TINT_STEP: f64 = 0.2;
-const LEAST_HOLDER_TINT: f64 = 0.25;
+const MIN_HOLDER_TINT: f64 = 0.25;
 const COUNTER_TINT: f64 = 0.6;
 
 /// Meanings of the slices' colours, in the order of the legend.
-const MEANINGS: [(Colour, &str); 7] = [
+const COLOUR_MEANINGS: [(Colour, &str); 7] = [
     (BLUE, "CPU compute"),
     (GREEN, "GPU compute"),
     (PURPLE, "NPU compute"),
@@ -69,7 +69,7 @@ pub fn timeline(timeline: &Timeline, title: &str, format: Format) -> Result<Vec<
         let paler = (0..3).map(|level| tint(colour, holder_tint(level)));
         paler.chain([colour]).any(|colour| fills.contains(&Fill::Separated(colour)))
     };
-    let shown = MEANINGS.into_iter().filter(|(colour, _)| is_shown(*colour));
+    let shown = COLOUR_MEANINGS.into_iter().filter(|(colour, _)| is_shown(*colour));
     let subtitle = if lanes.is_empty() {
         "nothing ran".to_owned()
     } else {
@@ -82,7 +82,7 @@ pub fn timeline(timeline: &Timeline, title: &str, format: Format) -> Result<Vec<
 
 /// Fraction of white in the colour of a slice that holds others.
 fn holder_tint(level: usize) -> f64 {
-    (HOLDER_TINT - HOLDER_TINT_STEP * level as f64).max(LEAST_HOLDER_TINT)
+    (HOLDER_TINT - HOLDER_TINT_STEP * level as f64).max(MIN_HOLDER_TINT)
 }
 
 fn track_lane(track: &Track, end: Picos) -> Lane {

@@ -1,7 +1,7 @@
 //! Fits a profile's processors to the runs measured on them.
 
 use coexec_fit::calibrate::cpu::{self, FittedTable};
-use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit, few};
+use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit, inferences};
 use coexec_fit::calibrate::{host, npu};
 use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow};
 use coexec_fit::validate::point::Point;
@@ -24,7 +24,7 @@ pub(crate) struct Options<'a> {
     /// Whether to learn a residual on top of the equations.
     pub(crate) residual: bool,
     /// Whether to refit all tables from scratch, as the base was fitted to these same runs.
-    pub(crate) anew: bool,
+    pub(crate) from_scratch: bool,
     /// CPU kernels that the runs used.
     pub(crate) library: Library,
     /// Seed of the cross-validation's folds.
@@ -89,10 +89,10 @@ impl Fit<'_> {
             folds: FOLDS,
             seed: self.options.seed,
             correctable: if self.options.residual { KernelTable::ALL.to_vec() } else { Vec::new() },
-            anew: self.options.anew,
+            from_scratch: self.options.from_scratch,
         };
         let calibrated = gpu::calibrate(&base, runs, &fit, &|done, of| {
-            self.progress.tell(&format!("GPU: {done} of {of} fits"));
+            self.progress.report(&format!("GPU: {done} of {of} fits"));
         });
         let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out, .. } = calibrated;
         self.profile.gpu = Some(calibrated);
@@ -109,16 +109,16 @@ impl Fit<'_> {
     /// measured them and they were transferred from other devices, or inferences contradict them.
     fn host(&mut self, networks: &[GpuNetwork], folds: &[Fold]) {
         let Some(gpu) = &mut self.profile.gpu else { return };
-        let options = host::Options { source: self.options.source, anew: self.options.anew };
+        let options = host::Options { source: self.options.source, from_scratch: self.options.from_scratch };
         let Some(fit) = host::fit(gpu, networks, &options) else { return };
         let is_transferred = gpu.conv_generic.basis == Basis::Transferred;
         self.fitted.contradicts_kernels =
             !is_transferred && HostPath::KERNEL_FACTORS.contains(&fit.host.kernel_factor.value);
         if folds.is_empty()
             && (is_transferred || self.fitted.contradicts_kernels)
-            && let Some(moved) = few::fit(gpu, networks, self.options.source)
+            && let Some(moved) = inferences::fit(gpu, networks, self.options.source)
         {
-            self.fitted.held_out.extend(few::held_out(gpu, networks, self.options.source));
+            self.fitted.held_out.extend(inferences::held_out(gpu, networks, self.options.source));
             *gpu = moved;
             (self.fitted.spreads.gpu_table, self.fitted.spreads.gpu_inference) = (Vec::new(), None);
             return;
@@ -138,7 +138,7 @@ impl Fit<'_> {
         let (graphs, left_out) = npu::measured(base.as_ref(), inferences);
         let source = format!("{}; {} of them models on the NPU", self.options.source, graphs.len());
         let Some(fit) = npu::fit(base.as_ref(), &graphs, &source) else { return };
-        self.progress.tell("NPU: one fit for each held-out family of models");
+        self.progress.report("NPU: one fit for each held-out family of models");
         self.fitted.held_out.extend(npu::held_out(base.as_ref(), &graphs, &source));
         self.fitted.left_out.extend(left_out);
         self.fitted.npu = fit.parameters;
@@ -158,12 +158,12 @@ impl Fit<'_> {
             folds: FOLDS,
             seed: self.options.seed,
             others: &others,
-            anew: self.options.anew || !self.options.prior.is_base(),
+            from_scratch: self.options.from_scratch || !self.options.prior.is_base(),
             library: self.options.library,
             source: self.options.source,
         };
         let calibrated = cpu::calibrate(&self.profile.cpu, runs, &fit, &|done, of| {
-            self.progress.tell(&format!("CPU: {done} of {of} fits"));
+            self.progress.report(&format!("CPU: {done} of {of} fits"));
         });
         self.fitted.held_out.extend(calibrated.held_out);
         let is_found = |kept: &CoreSetSpread| {

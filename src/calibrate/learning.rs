@@ -39,7 +39,7 @@ pub(super) fn curve(
     let series: Vec<Series<'_>> = series.collect();
     let points =
         learning_curve(runs, &series, &Options { seed: options.seed, ..Options::default() }, &|done, of| {
-            progress.tell(&format!("learning curve: {done} of {of} fits"));
+            progress.report(&format!("learning curve: {done} of {of} fits"));
         });
     if points.is_empty() {
         return Err(Failure::usage(

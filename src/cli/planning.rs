@@ -66,11 +66,11 @@ impl ScenarioOptions {
 
     /// Refuses an `output` that would overwrite an input: the scenario or model, the profile, or
     /// `plan`.
-    pub(crate) fn check_apart(&self, output: Option<&Path>, plan: Option<&Path>) -> Result {
+    pub(crate) fn check_distinct(&self, output: Option<&Path>, plan: Option<&Path>) -> Result {
         let Some(output) = output else { return Ok(()) };
         let named = [Some(self.scenario.as_str()), self.overrides.device.as_deref()];
         let read = named.into_iter().flatten().map(Path::new).chain(plan);
-        read.into_iter().try_for_each(|input| output::check_apart(output, input))
+        read.into_iter().try_for_each(|input| output::check_distinct(output, input))
     }
 
     /// The options that only a search over operators has, and whether each was given.
@@ -258,7 +258,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "NAME,...", value_parser = one_or_all::<Strategy>(), default_value = "all", value_delimiter = ',')]
     pub(crate) strategies: Vec<OneOrAll<Strategy>>,
     /// Strategy that the gains of `optimal` are relative to
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = COMPARED_WITH)]
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = DEFAULT_BASELINE)]
     pub(crate) baseline: Strategy,
     /// What plans minimise (default: latency)
     #[arg(long, value_enum)]
@@ -292,7 +292,7 @@ pub(crate) struct Compare {
 }
 
 /// The default baseline of `compare`: the strategy of CoDL (MobiSys'22).
-const COMPARED_WITH: Strategy = Strategy::Codl;
+const DEFAULT_BASELINE: Strategy = Strategy::Codl;
 
 impl Compare {
     /// The options that only a comparison of networks has, and whether each was given.
@@ -301,7 +301,7 @@ impl Compare {
             ("--plot", self.plot.is_some()),
             ("--check", self.check),
             ("--strategies", self.strategies != [OneOrAll::All]),
-            ("--baseline", self.baseline != COMPARED_WITH),
+            ("--baseline", self.baseline != DEFAULT_BASELINE),
             ("--threads", self.threads.is_some()),
             ("--step", self.step.is_some()),
             ("--effort", self.effort.is_some()),

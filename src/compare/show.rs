@@ -6,7 +6,7 @@ use coexec_sim::{Objective, Picos, ProcessorKind, Strategy};
 
 use super::{Group, Task, groups};
 use crate::output::{listed, row};
-use crate::trust::{UNSURE, basis};
+use crate::trust::{UNCERTAIN_NOTE, basis};
 use crate::{known, or_dash, output};
 
 /// Significant digits of a value in a table.
@@ -75,17 +75,17 @@ fn each(rows: &[StrategyRow], task: &Task) {
     let is_open = |row: &&StrategyRow| row.unknown().next().is_some();
     for row in rows.iter().filter(is_open) {
         output::line(&format!("\n{} on {}", row.scenario, row.device));
-        known::tell(&row.known);
+        known::print_missing(&row.known);
     }
 }
 
 /// Prints which rows are not certain, the basis of their times, and how to verify them.
 fn trust(rows: &[StrategyRow], is_latency: bool) {
     if is_latency && rows.iter().any(|row| !row.unsure.is_empty()) {
-        output::line(UNSURE);
+        output::line(UNCERTAIN_NOTE);
     }
     if is_latency {
-        rank("Devices under optimal", &rows.iter().filter_map(Timed::optimally).collect::<Vec<_>>());
+        rank("Devices under optimal", &rows.iter().filter_map(Timed::of_optimal).collect::<Vec<_>>());
     }
     output::line("");
     let basis = |row: &StrategyRow| row![row.device, basis(&row.known, &row.errors)];
@@ -106,7 +106,7 @@ pub(super) struct Timed<'a> {
 
 impl<'a> Timed<'a> {
     /// The row's latency under the plan of `optimal`, if there is one.
-    fn optimally(row: &'a StrategyRow) -> Option<Self> {
+    fn of_optimal(row: &'a StrategyRow) -> Option<Self> {
         let optimal = row.outcome(Strategy::Optimal)?;
         let interval = optimal.drawn.interval();
         Some(Self { model: &row.scenario, device: &row.device, latency: optimal.latency, interval })

@@ -7,9 +7,10 @@ use coexec_sim::schedule::ScheduleError;
 use super::{ABSENT, UNSOUND, WRONG_INPUT};
 
 /// Remedy where the cause is unknown.
-const LOOK: &str = "check driver and device; nothing was written";
+const GENERAL_REMEDY: &str = "check driver and device; nothing was written";
 /// Remedy where a run takes too long.
-const WAIT: &str = "give a run more time with --run-limit, or check that the device works at all";
+const TIME_LIMIT_REMEDY: &str =
+    "give a run more time with --run-limit, or check that the device works at all";
 /// Remedy where a number format is not supported.
 const OTHER_FORMAT: &str = "set data_type in the scenario to one this machine computes in";
 
@@ -25,9 +26,9 @@ pub(super) fn verdict(error: &ExecuteError) -> (u8, &'static str) {
         ExecuteError::Schedule(_) => (WRONG_INPUT, "write a plan with coexec explore --out"),
         ExecuteError::NoNpu { .. } => (WRONG_INPUT, "use a plan without the NPU (--strategy channel-split)"),
         ExecuteError::Format { .. } => (WRONG_INPUT, OTHER_FORMAT),
-        ExecuteError::Unsupported(_) => (WRONG_INPUT, LOOK),
-        ExecuteError::NoGpu => (ABSENT, LOOK),
-        ExecuteError::Stalled { .. } => (UNSOUND, WAIT),
+        ExecuteError::Unsupported(_) => (WRONG_INPUT, GENERAL_REMEDY),
+        ExecuteError::NoGpu => (ABSENT, GENERAL_REMEDY),
+        ExecuteError::Stalled { .. } => (UNSOUND, TIME_LIMIT_REMEDY),
         ExecuteError::Cancelled => (UNSOUND, "nothing was written; start again when there is time"),
         ExecuteError::Operand(_)
         | ExecuteError::Pool(_)
@@ -36,20 +37,20 @@ pub(super) fn verdict(error: &ExecuteError) -> (u8, &'static str) {
         | ExecuteError::Changed { .. }
         | ExecuteError::NoMechanism { .. }
         | ExecuteError::NoThread(_)
-        | ExecuteError::ThreadFailed => (UNSOUND, LOOK),
+        | ExecuteError::ThreadFailed => (UNSOUND, GENERAL_REMEDY),
     }
 }
 
 /// Exit status and remedy of an error of the `OpenCL` device.
 fn of_device(error: &OpenClError) -> (u8, &'static str) {
-    const NAME_IT: &str = "name a device with --opencl PLATFORM:DEVICE";
+    const NAME_A_DEVICE: &str = "name a device with --opencl PLATFORM:DEVICE";
     match error {
         OpenClError::NoLibrary { .. } | OpenClError::NoPlatform => (
             ABSENT,
             "install an OpenCL driver (PoCL for the cores of this machine), or use --strategy cpu-only",
         ),
-        OpenClError::NotFound { .. } => (ABSENT, NAME_IT),
-        OpenClError::Ambiguous { .. } => (WRONG_INPUT, NAME_IT),
+        OpenClError::NotFound { .. } => (ABSENT, NAME_A_DEVICE),
+        OpenClError::Ambiguous { .. } => (WRONG_INPUT, NAME_A_DEVICE),
         OpenClError::SubDevice { .. } => {
             (WRONG_INPUT, "give --gpu-cores as many as the device has, or leave it out")
         }
@@ -57,17 +58,17 @@ fn of_device(error: &OpenClError) -> (u8, &'static str) {
         OpenClError::OutOfMemory { .. } => {
             (UNSOUND, "run smaller operators, or use a device with more memory")
         }
-        OpenClError::TimedOut { .. } => (UNSOUND, WAIT),
+        OpenClError::TimedOut { .. } => (UNSOUND, TIME_LIMIT_REMEDY),
         OpenClError::Unsupported { .. } => {
             (WRONG_INPUT, "place this operator on the CPU in a plan (--plan), or use --strategy cpu-only")
         }
         OpenClError::NoHalf { .. } => (ABSENT, OTHER_FORMAT),
-        OpenClError::Operand(_) => (WRONG_INPUT, LOOK),
+        OpenClError::Operand(_) => (WRONG_INPUT, GENERAL_REMEDY),
         OpenClError::Image { .. }
         | OpenClError::NoFineGrainedSvm { .. }
         | OpenClError::WorkGroup { .. }
         | OpenClError::SpunOut { .. }
         | OpenClError::Stale { .. }
-        | OpenClError::Call { .. } => (UNSOUND, LOOK),
+        | OpenClError::Call { .. } => (UNSOUND, GENERAL_REMEDY),
     }
 }

@@ -112,11 +112,11 @@ fn fitting_widths(header: &[&str], rows: &[Vec<String>]) -> Vec<u16> {
 }
 
 /// Longest unit, in letters, that is never wrapped to the line after its number.
-const LONGEST_UNIT: usize = 4;
+const MAX_UNIT_LETTERS: usize = 4;
 
 /// Length of a cell's longest word, or of its number with its unit.
 fn longest_word(cell: &str) -> usize {
-    let is_short = |cell: &str| cell.split(' ').nth(1).is_none_or(|unit| unit.len() <= LONGEST_UNIT);
+    let is_short = |cell: &str| cell.split(' ').nth(1).is_none_or(|unit| unit.len() <= MAX_UNIT_LETTERS);
     let is_whole = is_quantity(cell) && is_short(cell);
     let words = if is_whole { vec![cell] } else { cell.split(' ').collect() };
     words.into_iter().map(|word| word.chars().count()).max().unwrap_or(0)

@@ -12,7 +12,7 @@ use crate::validate::{COLUMNS, choice_summary};
 use crate::{Report, or_dash, output, points};
 
 /// Most reasons for unused rows that are listed.
-const MOST_REASONS: usize = 5;
+const MAX_REASONS: usize = 5;
 
 /// The page as Markdown.
 pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report) -> String {
@@ -119,10 +119,10 @@ fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize)
     if !phone.left_out.is_empty() {
         let rows: usize = phone.left_out.iter().map(|(_, count)| count).sum();
         let _ = writeln!(text, "\n### Not used: {rows} rows or cells\n");
-        for (reason, count) in phone.left_out.iter().take(MOST_REASONS) {
+        for (reason, count) in phone.left_out.iter().take(MAX_REASONS) {
             let _ = writeln!(text, "- {count} times: {reason}");
         }
-        let more = phone.left_out.len().saturating_sub(MOST_REASONS);
+        let more = phone.left_out.len().saturating_sub(MAX_REASONS);
         if more > 0 {
             let _ = writeln!(text, "- and for {more} other reasons");
         }

@@ -46,15 +46,15 @@ fn notes(group: &Group) {
     if !group.published.note.is_empty() {
         output::line(&format!("  {}", group.published.note));
     }
-    let mut told: Vec<&str> = Vec::new();
+    let mut printed: Vec<&str> = Vec::new();
     for row in &group.rows {
         if !row.fact.note.is_empty() {
             output::line(&format!("  {}: {}", name(row), row.fact.note));
         }
         if let Role::NotCounted { because } = &row.role
-            && !told.contains(&because.as_str())
+            && !printed.contains(&because.as_str())
         {
-            told.push(because);
+            printed.push(because);
             output::line(&format!("  {}: {because}", name(row)));
         }
     }

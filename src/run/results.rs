@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::Candidate;
 
 /// Least median in clock steps; rounding shifts a shorter one by more than a tenth.
-const LEAST_CLOCK_STEPS: f64 = 10.0;
+const MIN_CLOCK_STEPS: f64 = 10.0;
 /// Largest share of meaningless runs that leaves the others usable.
-const MOST_MEANINGLESS: f64 = 0.1;
+const MAX_MEANINGLESS_SHARE: f64 = 0.1;
 
 /// Suffix of a GPU-only run that was timed by the host's clock.
 const HOST_TO_HOST: &str = ", host to host";
@@ -70,7 +70,7 @@ impl Row {
     ) -> (Self, Measurement) {
         let summary = Summary::of(&measured.times_us);
         let meaningless = meaningless(&summary, common);
-        let what = candidate.what(common.network);
+        let what = candidate.operator_or(common.network);
         let is_by_host = candidate.variant.clock == Clock::Host;
         let way = if is_by_host && candidate.ran == ExecutedOn::Gpu { HOST_TO_HOST } else { "" };
         let run = format!("{number:04} {what} on {}{way}", candidate.ran);
@@ -143,7 +143,7 @@ fn measurement(run: String, candidate: &Candidate, measured: &Measured, common: 
 /// Why times are meaningless, if they are: their median is too uncertain or too short for the clock.
 fn meaningless(summary: &Summary, common: &Common<'_>) -> Option<String> {
     let spread = summary.spread_percent();
-    let least_us = LEAST_CLOCK_STEPS * common.noise.clock_ns / 1e3;
+    let least_us = MIN_CLOCK_STEPS * common.noise.clock_ns / 1e3;
     if spread.is_nan() || spread > common.max_spread {
         Some(format!(
             "its median is only known to +-{spread:.1} %, expected at most {} % (--max-spread)",
@@ -162,7 +162,7 @@ pub(super) fn verdict(rows: &[Row]) -> Option<String> {
     let unsound: Vec<&Row> = rows.iter().filter(|row| row.meaningless.is_some()).collect();
     let plan = unsound.iter().find(|row| row.is_plan);
     let worst = plan.or_else(|| {
-        let many = unsound.len() as f64 > MOST_MEANINGLESS * rows.len() as f64;
+        let many = unsound.len() as f64 > MAX_MEANINGLESS_SHARE * rows.len() as f64;
         unsound.first().filter(|_| many)
     })?;
     let reason = worst.meaningless.as_deref().unwrap_or_default();

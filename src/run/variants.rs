@@ -30,7 +30,7 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// Name of what runs: the operator, or `network`.
-    pub(super) fn what(&self, network: &str) -> String {
+    pub(super) fn operator_or(&self, network: &str) -> String {
         self.operator.as_ref().map_or(network, |(name, _)| name).to_owned()
     }
 }
@@ -75,8 +75,8 @@ impl VariantMaker<'_> {
     pub(super) fn groups(&self, plan: Option<&Plan>) -> Result<Vec<Vec<Candidate>>> {
         let scenario = self.scenario;
         match &scenario.workload {
-            Workload::Language(_) => Err(language::no_kernels(&scenario.name)),
-            Workload::Applications(_) => Err(applications::not_run(&scenario.name)),
+            Workload::Language(_) => Err(language::missing_kernels(&scenario.name)),
+            Workload::Applications(_) => Err(applications::only_simulated(&scenario.name)),
             Workload::Set(operators) => operators
                 .iter()
                 .map(|operator| self.workload_group(std::slice::from_ref(operator), None, Measure::Operators))

@@ -3,14 +3,14 @@
 use crate::{coexec, words};
 
 /// A network that cuts hardly speed up, and one that they speed up a lot.
-const UNSURE: &str = "explore resnet50 --device jetson-agx-orin --effort quick";
-const SURE: &str = "explore inception-v3 --device pixel4 --effort quick";
+const UNCERTAIN_GAIN: &str = "explore resnet50 --device jetson-agx-orin --effort quick";
+const CERTAIN_GAIN: &str = "explore inception-v3 --device pixel4 --effort quick";
 
 #[test]
 fn a_gain_that_is_not_sure_is_not_advised_but_shown() {
-    let advised = coexec(words(&format!("{UNSURE} --json"))).json();
-    let found = coexec(words(&format!("{UNSURE} --nominal --json"))).json();
-    let named = coexec(words(&format!("{UNSURE} --strategy optimal --json"))).json();
+    let advised = coexec(words(&format!("{UNCERTAIN_GAIN} --json"))).json();
+    let found = coexec(words(&format!("{UNCERTAIN_GAIN} --nominal --json"))).json();
+    let named = coexec(words(&format!("{UNCERTAIN_GAIN} --strategy optimal --json"))).json();
     assert_eq!(advised["certainty"]["over"], "gpu-only");
     assert_eq!(advised["found_instead"]["strategy"], "optimal");
     assert_eq!(advised["found_instead"]["latency_ps"], found["prediction"]["latency_ps"]);
@@ -20,21 +20,21 @@ fn a_gain_that_is_not_sure_is_not_advised_but_shown() {
     assert!(found.get("found_instead").is_none());
     assert_eq!(found["plan"]["operators"], named["plan"]["operators"]);
     assert_eq!(advised["certainty"], found["certainty"]);
-    let text = coexec(words(UNSURE)).stdout;
+    let text = coexec(words(UNCERTAIN_GAIN)).stdout;
     assert!(text.contains("gpu-only is advised; --nominal takes that plan"), "{text}");
-    let any = coexec(words(&format!("{UNSURE} --confidence 0 --json"))).json();
+    let any = coexec(words(&format!("{UNCERTAIN_GAIN} --confidence 0 --json"))).json();
     assert_eq!(any["prediction"], found["prediction"]);
 }
 
 #[test]
 fn a_sure_gain_is_advised_unless_all_may_be_off_by_far() {
-    let sure = coexec(words(&format!("{SURE} --json"))).json();
+    let sure = coexec(words(&format!("{CERTAIN_GAIN} --json"))).json();
     assert!(sure.get("found_instead").is_none());
     let of = |certainty: &serde_json::Value| {
         certainty["faster"].as_f64().unwrap() / certainty["draws"].as_f64().unwrap()
     };
     assert!(of(&sure["certainty"]) >= 0.8);
-    let off = coexec(words(&format!("{SURE} --profile-error 150 --json"))).json();
+    let off = coexec(words(&format!("{CERTAIN_GAIN} --profile-error 150 --json"))).json();
     assert!(of(&off["certainty"]) < of(&sure["certainty"]));
 }
 
@@ -51,9 +51,9 @@ fn a_plan_chosen_by_regret_says_what_it_gives_up_and_what_decides() {
     assert!(!sensitivities.is_empty());
     let errors = sensitivities.iter().map(|one| one["error_percent"].as_f64().unwrap());
     assert!(errors.is_sorted_by(|one, other| one >= other));
-    let told = coexec(words("explore vit-b32-mlp --device pixel4 --robust p95")).stdout;
+    let stdout = coexec(words("explore vit-b32-mlp --device pixel4 --robust p95")).stdout;
     let check = "under the plan that --out PLAN.toml writes: coexec run vit-b32-mlp --device pixel4 --plan PLAN.toml --out";
-    assert!(told.contains(check), "{told}");
+    assert!(stdout.contains(check), "{stdout}");
 }
 
 #[test]

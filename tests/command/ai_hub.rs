@@ -13,7 +13,7 @@ fn in_project(line: &str) -> Outcome {
 const VALIDATE: &str = "validate --profile snapdragon-8gen3 --runs data/aihub --device-column 8gen3";
 
 #[test]
-fn validate_prints_a_group_a_unit_and_format_with_rank_and_roofline_beside() {
+fn validate_prints_rank_and_roofline_for_each_unit_and_format() {
     let document = in_project(&format!("{VALIDATE} --format ai-hub --json")).json();
     let groups = document["groups"].as_array().unwrap();
     let of = |name: &str| groups.iter().find(|group| group["name"] == name).unwrap();
@@ -64,7 +64,7 @@ fn a_chip_that_is_not_there_and_a_table_that_is_none_are_refused() {
 }
 
 #[test]
-fn language_models_are_told_by_unit_runtime_and_format_and_set_no_profile() {
+fn language_models_are_grouped_by_unit_runtime_and_format_and_fit_no_profile() {
     let line = "validate --profile 8gen3 --runs data/aihub --format ai-hub-llm --device-column 8gen3";
     let document = in_project(&format!("{line} --json")).json();
     let names: Vec<&str> =

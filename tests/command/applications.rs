@@ -36,12 +36,12 @@ fn refused(text: &str, line: &str, named: &[&str]) {
 }
 
 #[test]
-fn a_scenario_tells_what_applications_do_to_each_other() {
+fn a_scenario_shows_interference_between_applications() {
     let folder = scenario(SEVERAL);
     let outcome = coexec_in(folder.path(), words("simulate several.toml --plot several.svg"));
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    for told in ["labels", "game", "over alone", "p99", "missed", "busy: GPU"] {
-        assert!(outcome.stdout.contains(told), "{told}: {}", outcome.stdout);
+    for expected in ["labels", "game", "over alone", "p99", "missed", "busy: GPU"] {
+        assert!(outcome.stdout.contains(expected), "{expected}: {}", outcome.stdout);
     }
     assert!(fs::read_to_string(folder.path().join("several.svg")).unwrap().contains("labels"));
     let document = coexec_in(folder.path(), words("simulate several.toml --json")).json();
@@ -102,7 +102,7 @@ fn impossible_applications_are_refused_by_their_key() {
 }
 
 #[test]
-fn what_is_of_one_model_is_refused_for_several() {
+fn options_for_one_model_are_refused_for_several_applications() {
     for line in ["simulate several.toml --samples 3", "explore several.toml --strategy all"] {
         refused(SEVERAL, line, &["of one model, not of several applications"]);
     }
@@ -110,7 +110,7 @@ fn what_is_of_one_model_is_refused_for_several() {
 }
 
 #[test]
-fn requests_that_nobody_waits_for_are_refused() {
+fn too_many_requests_are_refused() {
     let long = SEVERAL
         .replace("duration_s = 0.5", "duration_s = 3600")
         .replace("rate_per_second = 30", "rate_per_second = 1000");

@@ -63,7 +63,7 @@ fn energy_is_not_minimised_where_power_is_unknown() {
 }
 
 #[test]
-fn what_would_change_nothing_is_refused() {
+fn options_without_effect_are_refused() {
     for option in [
         "--threads 1",
         "--step 8",
@@ -86,7 +86,7 @@ fn what_would_change_nothing_is_refused() {
 }
 
 #[test]
-fn what_the_parser_refuses_has_the_same_status() {
+fn parser_errors_have_the_same_status() {
     for line in [
         "",
         "explain",
@@ -139,7 +139,7 @@ fn what_a_plan_says_is_changed_there() {
 }
 
 #[test]
-fn a_kind_that_is_left_out_is_asked_for_by_name() {
+fn a_missing_schema_kind_is_refused_with_the_choices() {
     let outcome = coexec(words("schema"));
     assert_eq!(outcome.status, 1);
     assert!(outcome.stderr.contains("<profile|scenario|plan|runs>"), "{}", outcome.stderr);
@@ -183,7 +183,7 @@ fn without_its_folder_no_file_is_written() {
 }
 
 #[test]
-fn what_is_no_file_is_not_replaced() {
+fn only_regular_files_are_replaced() {
     leaves_the_folder_alone("explore vit-b32-fc1 --out folder", &["cannot write folder", "regular file"]);
     leaves_the_folder_alone("simulate vit-b32-fc1 --trace old/run", &["cannot write old/run"]);
 }

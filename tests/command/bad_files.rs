@@ -121,7 +121,7 @@ fn a_huge_file_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn unreadable_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("folder.toml")).unwrap();
     for (name, why) in [("folder.toml", "directory"), ("missing.toml", "No such file")] {

@@ -37,7 +37,7 @@ fn a_prior_from_hardware_or_other_phones_fits_and_is_named_in_the_profile() {
 }
 
 #[test]
-fn a_fit_sees_as_many_runs_or_networks_as_it_is_told() {
+fn a_fit_uses_as_many_runs_or_networks_as_requested() {
     let folder = tempfile::tempdir().unwrap();
     write_runs(folder.path());
     let source = |options: &[&str]| {
@@ -73,7 +73,7 @@ fn points_of_a_calibration_are_of_networks_it_had_not_seen() {
 }
 
 #[test]
-fn a_learning_curve_needs_networks_to_keep_out() {
+fn a_learning_curve_needs_networks_to_hold_out() {
     let folder = tempfile::tempdir().unwrap();
     write_runs(folder.path());
     let line = words(CALIBRATE).chain(["--learning-curve", "curve.csv"]);

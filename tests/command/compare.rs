@@ -33,7 +33,7 @@ fn every_model_meets_every_device_and_optimal_is_the_best_that_any_strategy_find
 }
 
 #[test]
-fn only_the_strategies_asked_are_shown_beside_optimal_and_the_baseline() {
+fn only_the_requested_strategies_are_shown_with_optimal_and_the_baseline() {
     let line = "compare vit-b32-mlp --devices pixel4 --strategies gpu-only --baseline epew --json";
     let document = coexec(words(line)).json();
     let names: Vec<&str> = costs(&document["rows"][0]).iter().map(|(name, _)| *name).collect();
@@ -41,7 +41,7 @@ fn only_the_strategies_asked_are_shown_beside_optimal_and_the_baseline() {
 }
 
 #[test]
-fn gains_are_told_and_drawn() {
+fn gains_are_printed_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let line = "compare vit-b32-mlp --devices pixel4,galaxy-s10 --plot gains.svg";
     let outcome = coexec_in(folder.path(), words(line));
@@ -63,7 +63,7 @@ fn a_gain_below_the_limit_is_status_2() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
+fn incomparable_arguments_are_refused() {
     coexec(words("compare codl-conv --devices pixel4"))
         .assert_refused(&["is not a model", "applications by itself"]);
     for option in [
@@ -97,16 +97,16 @@ fn devices_are_ranked_by_what_a_language_model_takes() {
         assert_eq!(row["interval_ps"], alone["trust"]["interval_ps"]);
         assert!(row["peak_memory_bytes"].as_u64() < row["memory_bytes"].as_u64().or(Some(u64::MAX)));
     }
-    let told = coexec(words(line)).stdout;
+    let stdout = coexec(words(line)).stdout;
     for expected in
         ["optimal over", "tokens/s (90 %)", "snapdragon-8elite ~ snapdragon-8gen3", "basis of the answer"]
     {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
     }
     // 4 GB of weights exceed the memory of an iPhone 7, however fast it would be.
-    let told = coexec(words("compare llama3-8b --devices iphone7,galaxy-s10,pixel4")).stdout;
-    assert!(told.contains("cannot hold the model: llama3-8b on iphone7"), "{told}");
-    assert!(told.contains("galaxy-s10 ~ pixel4\n"), "{told}");
+    let stdout = coexec(words("compare llama3-8b --devices iphone7,galaxy-s10,pixel4")).stdout;
+    assert!(stdout.contains("cannot hold the model: llama3-8b on iphone7"), "{stdout}");
+    assert!(stdout.contains("galaxy-s10 ~ pixel4\n"), "{stdout}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn rows_have_intervals_and_say_which_order_is_not_sure() {
     let is_unsure =
         |row: &&Value| row["unsure"].as_array().unwrap().iter().any(|strategy| strategy == "codl");
     assert_eq!(rows.iter().filter(is_unsure).count(), 1, "on the Pixel 4 alone: {document}");
-    let told = coexec(words(line)).stdout;
+    let stdout = coexec(words(line)).stdout;
     let expected = [
         "% ~",
         "not sure which is faster",
@@ -130,6 +130,6 @@ fn rows_have_intervals_and_say_which_order_is_not_sure() {
         "Verify on the device",
     ];
     for expected in expected {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
     }
 }

@@ -23,7 +23,7 @@ conv2d = { input = [56, 56, 64], output_channels = 64, kernel = [1, 1] }
 ";
 
 #[test]
-fn a_delegate_s_partitions_are_told_and_its_plan_takes_turns_when_it_is_read_again() {
+fn a_delegate_s_partitions_are_printed_and_its_written_plan_takes_as_long() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("net.toml"), NETWORK).unwrap();
     let line = "explore net.toml --strategy delegate-gpu";

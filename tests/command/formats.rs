@@ -45,7 +45,7 @@ fn every_device_says_of_every_format_and_processor_what_its_times_rest_on() {
 }
 
 #[test]
-fn no_answer_judges_plans_of_a_processor_that_is_not_known() {
+fn plans_on_unknown_processors_are_not_judged() {
     let folder = tempfile::tempdir().unwrap();
     for format in FORMATS {
         let text = format!("title = \"t\"\nnetwork = \"vit-b32-mlp\"\ndata_type = \"{format}\"\n");
@@ -73,9 +73,9 @@ fn no_answer_judges_plans_of_a_processor_that_is_not_known() {
                 let is_open = entry.get("missing").is_some();
                 // Columns are only as wide as their cells.
                 let squeezed = table.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-                let told = table.stdout.contains(&format!("{label}: times not known for"));
+                let is_named = table.stdout.contains(&format!("{label}: times not known for"));
                 let row = squeezed.contains(&format!("{processor}-only not known"));
-                assert_eq!([told, row], [is_open; 2], "{name} {format}: {}", table.stdout);
+                assert_eq!([is_named, row], [is_open; 2], "{name} {format}: {}", table.stdout);
                 assert_eq!(is_open, entry["basis"] == "not-known", "{name} {format}");
                 if is_open {
                     open += 1;

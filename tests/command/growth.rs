@@ -17,17 +17,17 @@ fn seconds(folder: &Path, line: &str) -> f64 {
     (0..3).map(|_| run()).fold(f64::INFINITY, f64::min)
 }
 
-/// Asserts that ten times the input takes at most `MOST` times as long. Quadratic growth took at least
+/// Asserts that ten times the input takes at most `MAX_GROWTH` times as long. Quadratic growth took at least
 /// 60 times as long; linear growth takes less than ten times as long, as starting the command takes
 /// constant time.
 fn assert_grows(line: &str, write: impl Fn(&Path, usize), size: usize) {
-    const MOST: f64 = 30.0;
+    const MAX_GROWTH: f64 = 30.0;
     let times = [size, 10 * size].map(|size| {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), size);
         seconds(folder.path(), line)
     });
-    assert!(times[1] <= MOST * times[0], "{line}: {times:?} s");
+    assert!(times[1] <= MAX_GROWTH * times[0], "{line}: {times:?} s");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_conversation_of_more_than_a_day_is_refused() {
 }
 
 #[test]
-fn an_array_that_nobody_can_build_is_refused_by_its_key_and_limit() {
+fn an_impossibly_large_array_is_refused_by_its_key_and_limit() {
     let folder = tempfile::tempdir().unwrap();
     let profile = coexec(["devices", "snapdragon-8gen3"]).stdout;
     let large = profile.replace("array_dimension = 32", "array_dimension = 1048576");

@@ -67,7 +67,7 @@ fn an_operator_without_counterpart_is_an_error_unless_it_is_skipped() {
 }
 
 #[test]
-fn what_is_no_model_is_refused_and_so_are_dimensions_that_it_has_not() {
+fn invalid_models_and_unknown_dimensions_are_refused() {
     let folder = folder_with("bad.onnx", b"title = \"a scenario\"");
     coexec_in(folder.path(), words("import bad.onnx --out a.toml"))
         .assert_refused(&["not a valid ONNX model"]);

@@ -117,7 +117,7 @@ fn a_configuration_of_hugging_face_is_a_model() {
 }
 
 #[test]
-fn an_engine_is_chosen_by_what_is_to_be_least() {
+fn an_engine_is_chosen_by_the_objective() {
     let strategies = |objective: &str| {
         let line = format!(
             "explore llama3.2-1b --device snapdragon-8gen3 --strategy all --objective {objective} --json"
@@ -156,7 +156,7 @@ fn a_device_without_an_engine_says_which_strategies_have_one_or_that_none_has() 
 }
 
 #[test]
-fn a_prompt_that_is_too_long_is_told_by_its_key() {
+fn a_prompt_that_is_too_long_is_reported_by_its_key() {
     let folder = tempfile::tempdir().unwrap();
     for (tokens, key) in [
         ("prompt_tokens = 1000000\n", "long.toml:5:17"),
@@ -183,7 +183,7 @@ fn a_strategy_of_another_workload_is_refused() {
 }
 
 #[test]
-fn a_picture_that_a_workload_has_not_is_refused() {
+fn a_picture_that_a_workload_lacks_is_refused() {
     for picture in ["--plot", "--shares"] {
         coexec(words(&format!("explore llama3-8b {picture} a.svg"))).assert_refused(&[picture, "--timeline"]);
         let set = format!("explore epew-linear-sample --device pixel4 {picture} a.svg");
@@ -223,10 +223,10 @@ fn rates_of_a_language_model_say_how_sure_they_are_on_what_they_rest_and_what_ch
     }
     let simulated = coexec(words(&format!("{} --json", line.replace("explore", "simulate")))).json();
     assert!(simulated["trust"]["tokens_per_second_interval"][0].as_f64() > Some(0.0));
-    let told = coexec(words(&format!("{line} --strategy gpu-only"))).stdout;
+    let stdout = coexec(words(&format!("{line} --strategy gpu-only"))).stdout;
     for expected in
         ["First token after", "tokens/s, in 90 %", "Basis: prompt GPU", "llama-bench -p 256 -n 32"]
     {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
     }
 }

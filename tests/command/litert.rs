@@ -63,7 +63,7 @@ fn times_of_whole_networks_move_the_rates_of_xnnpack() {
 }
 
 #[test]
-fn the_rates_of_x86_are_those_of_single_operators_each_kept_out_once() {
+fn the_x86_rates_are_those_fitted_to_single_operators() {
     let folder = tempfile::tempdir().unwrap();
     let line = "profile new --soc server --cpu 2xx86-64-v4@3.7 --gpu none --npu none --memory ddr5-2400x128 --out x86.toml --json";
     coexec_in(folder.path(), words(line)).json();
@@ -215,7 +215,7 @@ fn times_on_several_clusters_alone_move_the_tables_of_both() {
 }
 
 #[test]
-fn what_is_no_time_is_named_with_its_file_and_line() {
+fn an_invalid_time_is_named_with_its_file_and_line() {
     let mean = |micros: &str| {
         text(0, 1.0)
             .replace("avg=1 ", &format!("avg={micros} "))

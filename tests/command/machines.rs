@@ -7,12 +7,12 @@ use coexec_sim::device::profile::Profile;
 use crate::{coexec, words};
 
 /// For held-out layers: the largest MAPE, and the least share within 10 %, both in percent.
-const MOST_PERCENT: f64 = 10.0;
-const LEAST_WITHIN_PERCENT: f64 = 85.0;
+const MAX_MAPE_PERCENT: f64 = 10.0;
+const MIN_WITHIN_PERCENT: f64 = 85.0;
 /// Least fraction of layers within 10 % on a machine whose cores are shared with other guests.
-const LEAST_CLOSE_ON_A_SHARED_MACHINE: f64 = 0.8;
+const MIN_CLOSE_ON_SHARED_MACHINE: f64 = 0.8;
 /// Least percentage of the best speedup that choosing by prediction reaches, as in `EPEW'25`.
-const LEAST_REACHED_PERCENT: f64 = 94.0;
+const MIN_REACHED_PERCENT: f64 = 94.0;
 
 fn runs(name: &str) -> String {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("device-profiles/runs").join(name);
@@ -26,26 +26,26 @@ fn the_h200_is_predicted_on_hundreds_of_layers_that_no_fit_saw() {
     for family in ["fully_connected", "conv2d", "depthwise_conv2d"] {
         let name = format!("gpu/{family}/unseen");
         let error = calibration.error.iter().find(|error| error.name.to_string() == name).unwrap();
-        assert!(error.mape_percent < MOST_PERCENT, "{error:?}");
-        assert!(error.within_10_percent > LEAST_WITHIN_PERCENT, "{error:?}");
+        assert!(error.mape_percent < MAX_MAPE_PERCENT, "{error:?}");
+        assert!(error.within_10_percent > MIN_WITHIN_PERCENT, "{error:?}");
         layers += error.n;
     }
     assert!(layers >= 300, "{layers}");
 }
 
 #[test]
-fn cores_that_stand_for_a_gpu_are_predicted_within_a_tenth_on_average() {
+fn cores_used_as_a_gpu_are_predicted_within_a_tenth_on_average() {
     let calibration = Profile::load("xeon-pocl").unwrap().calibration.unwrap();
     let families = ["fully_connected", "conv2d", "depthwise_conv2d"].map(|family| {
         let name = format!("gpu/{family}/unseen");
         calibration.error.iter().find(|error| error.name.to_string() == name).unwrap()
     });
     for error in families {
-        assert!(error.mape_percent < MOST_PERCENT, "{error:?}");
+        assert!(error.mape_percent < MAX_MAPE_PERCENT, "{error:?}");
     }
     let layers: usize = families.iter().map(|error| error.n).sum();
     let close: f64 = families.iter().map(|error| error.n as f64 * error.within_10_percent / 100.0).sum();
-    assert!(layers >= 300 && close / layers as f64 > LEAST_CLOSE_ON_A_SHARED_MACHINE, "{families:?}");
+    assert!(layers >= 300 && close / layers as f64 > MIN_CLOSE_ON_SHARED_MACHINE, "{families:?}");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn choosing_a_cut_by_prediction_comes_close_to_the_best_that_was_measured() {
     let choices = &document["choices"];
     assert!(choices["operators"].as_u64().unwrap() >= 60, "{choices}");
     let reached = choices["reached_percent"].as_f64().unwrap();
-    assert!(reached > LEAST_REACHED_PERCENT, "{choices}");
+    assert!(reached > MIN_REACHED_PERCENT, "{choices}");
     assert!(reached > choices["uncut_percent"].as_f64().unwrap(), "better than never to cut: {choices}");
     let cut = document["groups"].as_array().unwrap().iter().find(|group| group["name"] == "split/linear");
     assert!(cut.unwrap()["mape_percent"].as_f64().unwrap() < 20.0, "{document}");

@@ -52,7 +52,7 @@ fn simulate(folder: &Path, line: &str) -> Value {
 }
 
 #[test]
-fn interference_is_printed_beside_plain_sharing() {
+fn interference_is_printed_next_to_plain_sharing() {
     let folder = tempfile::tempdir().unwrap();
     write_device(folder.path(), INTERFERENCE);
     let plan = coexec_in(
@@ -70,7 +70,7 @@ fn interference_is_printed_beside_plain_sharing() {
 }
 
 #[test]
-fn what_crosses_the_link_of_a_gpu_is_told() {
+fn transfers_over_the_link_of_a_gpu_are_printed() {
     let folder = tempfile::tempdir().unwrap();
     write_device(folder.path(), OWN_MEMORY);
     let document = simulate(folder.path(), "device.toml --strategy gpu-only");

@@ -56,7 +56,7 @@ fn a_curve_shows_both_processors_and_their_cooperation() {
 }
 
 #[test]
-fn all_strategies_stand_in_one_figure_and_their_shares_in_another() {
+fn all_strategies_are_in_one_figure_and_their_shares_in_another() {
     let folder = tempfile::tempdir().unwrap();
     let line = "explore resnet18 --device pixel4 --step 32 --strategy all --plot all.svg --shares shares.svg";
     run(folder.path(), line);
@@ -166,7 +166,7 @@ fn a_written_file_may_be_read_as_any_other_new_file() {
 
 #[cfg(unix)]
 #[test]
-fn behind_a_link_the_file_is_replaced_and_the_link_stays() {
+fn writing_through_a_link_replaces_its_target() {
     let folder = tempfile::tempdir().unwrap();
     let (file, link) = (folder.path().join("plan.toml"), folder.path().join("link.toml"));
     fs::write(&file, "old").unwrap();

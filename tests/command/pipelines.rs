@@ -39,8 +39,8 @@ fn the_best_plan_of_a_stream_has_the_shortest_period_of_all_strategies_and_a_bou
     let bound = all["bound"].as_f64().unwrap() * 1e12;
     let gap = 100.0 * (shortest as f64 / bound - 1.0);
     assert!(gap >= 0.0 && (all["gap_percent"].as_f64().unwrap() - gap).abs() < 1e-6, "{all}");
-    let told = coexec_in(folder.path(), words(line)).stdout;
-    assert!(told.contains("from the shortest period of plans"), "{told}");
+    let stdout = coexec_in(folder.path(), words(line)).stdout;
+    assert!(stdout.contains("from the shortest period of plans"), "{stdout}");
 }
 
 #[test]
@@ -88,14 +88,14 @@ fn where_batches_follow_each_other_the_period_is_what_is_judged() {
     let line = "explore stream.toml --profile-error 1 --confidence 0.5 --json";
     let sure = coexec_in(folder.path(), words(line)).json();
     assert!(sure["trust"]["interval_ps"][1].as_u64().unwrap() < high, "errors of 1 % are less: {sure}");
-    let told = coexec_in(folder.path(), words("explore stream.toml --strategy gpu-only")).stdout;
-    assert!(told.contains(" period "), "{told}");
+    let stdout = coexec_in(folder.path(), words("explore stream.toml --strategy gpu-only")).stdout;
+    assert!(stdout.contains(" period "), "{stdout}");
     let busy = explored("host.toml");
     assert_eq!(busy["period_ps"], 90_000_000_000_u64);
     assert_eq!(busy["trust"]["interval_ps"][0], busy["trust"]["interval_ps"][1], "the host's gap");
     assert_eq!(busy["certainty"]["faster"], 0, "no plan is faster than a host that nobody waits for");
-    let told = coexec_in(folder.path(), words("simulate stream.toml")).stdout;
-    assert!(told.contains("(90 % of draws: "), "{told}");
+    let stdout = coexec_in(folder.path(), words("simulate stream.toml")).stdout;
+    assert!(stdout.contains("(90 % of draws: "), "{stdout}");
 }
 
 #[test]

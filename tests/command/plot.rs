@@ -54,7 +54,7 @@ fn a_learning_curve_is_drawn_by_its_series() {
 }
 
 #[test]
-fn what_is_no_points_file_is_refused_and_nothing_is_drawn() {
+fn an_invalid_points_file_is_refused_and_nothing_is_drawn() {
     let folder = folder();
     let folder = folder.path();
     fs::write(folder.join("empty.csv"), "").unwrap();

@@ -16,7 +16,7 @@ use crate::{DATA_HOME, Outcome, coexec_in};
 /// Time budget of a quick probe that stops early, in seconds.
 const SECONDS: u64 = 20;
 /// Longest accepted total time: kernels are compiled, and tables fitted, without optimisation.
-const LONGEST: Duration = Duration::from_mins(3);
+const MAX_PROBE_TIME: Duration = Duration::from_mins(3);
 /// Attempts before the machine counts as too busy to test on.
 const ATTEMPTS: usize = 5;
 /// Exit statuses of a probe: done, unsound because the machine was busy, no device.
@@ -102,7 +102,7 @@ fn a_probe_writes_a_profile_that_simulates_explores_and_validates() {
         &seconds,
     ];
     let Some(outcome) = probed(folder.path(), &options) else { return };
-    assert!(started.elapsed() < LONGEST, "{:?}", started.elapsed());
+    assert!(started.elapsed() < MAX_PROBE_TIME, "{:?}", started.elapsed());
     let document: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(document["device"], "here");
     let content = fs::read_to_string(folder.path().join("here.toml")).unwrap();
@@ -148,7 +148,7 @@ fn without_a_library_or_a_driver_it_ends_with_status_4_and_writes_nothing() {
 }
 
 #[test]
-fn a_device_nobody_has_is_named_with_those_there_are() {
+fn an_unknown_device_is_named_with_the_known_ones() {
     let folder = tempfile::tempdir().unwrap();
     let outcome = probe(folder.path(), &["--out", "here.toml", "--opencl", "nobody:s"], &[]);
     assert_eq!(outcome.status, ABSENT, "{}", outcome.stderr);

@@ -50,7 +50,7 @@ fn parts_of_a_specification_take_the_place_of_what_is_known() {
 }
 
 #[test]
-fn a_system_is_found_without_blanks_and_a_bundled_profile_of_that_name_is_told() {
+fn a_system_is_found_without_blanks_and_its_bundled_profile_is_named() {
     let folder = tempfile::tempdir().unwrap();
     for (soc, found) in [("snapdragon-8gen3", "Snapdragon 8 Gen 3"), ("pixel4", "Snapdragon 855")] {
         let outcome = coexec_in(folder.path(), words(&format!("profile new --soc {soc} --out mine.toml")));
@@ -151,7 +151,7 @@ fn the_command_that_a_bundled_profile_names_makes_it_again() {
 }
 
 #[test]
-fn an_npu_is_the_one_that_is_named_or_none_and_what_nobody_verified_widens_errors() {
+fn the_npu_is_the_named_one_or_none_and_unverified_values_widen_errors() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.toml");
     let file = file.to_str().unwrap();

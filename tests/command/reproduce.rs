@@ -40,7 +40,7 @@ fn a_missed_limit_is_a_status_of_its_own_and_names_the_groups() {
 }
 
 #[test]
-fn means_over_few_operators_say_so_and_are_held_against_no_limit() {
+fn means_over_few_operators_are_marked_and_have_no_limit() {
     let outcome = coexec(words(QUICK));
     let counted = "over every 500th operator: 5 of 2039 of epew-linear-sample, 5 of 2060 of epew-conv";
     assert!(outcome.stdout.contains(counted), "{}", outcome.stdout);

@@ -118,7 +118,7 @@ pub(super) fn assert_nothing_written(folder: &Path) {
 
 /// The scenario names `device = "pixel4"`, but this machine is not a Pixel 4.
 #[test]
-fn a_machine_that_nobody_measured_has_no_predictions() {
+fn an_unmeasured_machine_has_no_predictions() {
     let folder = folder();
     let run = |options: &str| {
         let line = format!("run small.toml {options} --repetitions 5 --out runs.csv --json {ANY_SPREAD}");
@@ -255,7 +255,7 @@ fn a_plan_that_cuts_along_the_height_is_run_as_written() {
 }
 
 #[test]
-fn the_choice_of_a_cut_is_held_against_all_that_were_measured() {
+fn the_chosen_cut_is_compared_with_all_measured_cuts() {
     if !has_device() {
         return;
     }

@@ -37,7 +37,7 @@ fn plan(cpu_rows: u32) -> String {
 }
 
 #[test]
-fn a_chained_plan_is_measured_beside_its_prediction_and_written_down_as_it_ran() {
+fn a_chained_plan_is_measured_with_its_prediction_and_recorded() {
     if !has_device() {
         return;
     }

@@ -92,9 +92,9 @@ fn ctrl_c_ends_cleanly_and_leaves_no_half_written_file() {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let status = child.wait().unwrap();
     assert!(interrupted.elapsed() < Duration::from_secs(20), "{:?}", interrupted.elapsed());
-    let told: Vec<String> = lines.map_while(Result::ok).collect();
-    assert_eq!(status.code(), Some(3), "{told:?}");
-    assert!(told.iter().any(|line| line.contains("cancelled")), "{told:?}");
+    let printed: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(status.code(), Some(3), "{printed:?}");
+    assert!(printed.iter().any(|line| line.contains("cancelled")), "{printed:?}");
     assert_eq!(fs::read_to_string(folder.path().join("runs.csv")).unwrap(), "the old file");
     fs::remove_file(folder.path().join("runs.csv")).unwrap();
     assert_nothing_written(folder.path());

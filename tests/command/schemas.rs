@@ -46,7 +46,7 @@ fn format_of(folder: &str, name: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn what_is_bundled_follows_the_schemas() {
+fn bundled_files_follow_the_schemas() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for folder in ["device-profiles", "scenarios"] {
         let mut files = 0;

@@ -23,7 +23,7 @@ fn an_answer_that_cannot_be_delivered_is_a_failure() {
 }
 
 #[test]
-fn notes_that_nobody_reads_change_no_status() {
+fn notes_that_cannot_be_written_change_no_status() {
     let full = || fs::File::options().write(true).open("/dev/full").unwrap();
     for (line, wanted) in [("simulate nosuch", 1), ("explore vit-b32-fc1 --strategy all", 0)] {
         assert_eq!(status(line, |command| _ = command.stderr(full())), Some(wanted), "{line}");
@@ -68,7 +68,7 @@ fn a_file_that_is_replaced_keeps_its_mode_and_a_link_its_target() {
 }
 
 #[test]
-fn names_in_files_do_nothing_to_a_terminal() {
+fn names_in_files_cannot_control_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let write = |device: &str| {
         let text = format!(

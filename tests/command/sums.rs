@@ -56,7 +56,7 @@ fn table<'a>(text: &'a str, first: &str) -> Vec<Vec<&'a str>> {
 }
 
 #[test]
-fn what_a_latency_consists_of_adds_up_in_json() {
+fn the_parts_of_a_latency_add_up_in_json() {
     for (scenario, device, strategy) in ANSWERS {
         let line = format!("explore {scenario} --device {device} --strategy {strategy} --step 32 --json");
         let document = coexec(words(&line)).json();
@@ -105,7 +105,7 @@ fn check<'a>(cells: impl Iterator<Item = &'a str>, line: &str) {
 }
 
 #[test]
-fn an_inference_on_the_gpu_alone_tells_its_copies_from_its_computing() {
+fn a_gpu_only_inference_separates_copies_from_computing() {
     let document = coexec(words("explore mobilenet-v2 --device pixel4 --strategy gpu-only --json")).json();
     let part = |name: &str| document["prediction"]["composition"][name].as_u64().unwrap();
     assert!(part("copies_in_ps") + part("copies_out_ps") > 0);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// Most moved predictions that are printed one by one; the others are counted.
-const MOST_TOLD: usize = 60;
+const MAX_PRINTED: usize = 60;
 
 /// A row's key, then a strategy.
 type Cell = (Vec<String>, String);
@@ -91,11 +91,11 @@ pub(super) fn hold(snapshots: &[Snapshot]) {
     for snapshot in snapshots {
         let moved = snapshot.moved();
         println!("{}: {} predictions, {} moved", snapshot.name, snapshot.cells.len(), moved.len());
-        for line in moved.iter().take(MOST_TOLD) {
+        for line in moved.iter().take(MAX_PRINTED) {
             println!("  {line}");
         }
-        if moved.len() > MOST_TOLD {
-            println!("  and {} more", moved.len() - MOST_TOLD);
+        if moved.len() > MAX_PRINTED {
+            println!("  and {} more", moved.len() - MAX_PRINTED);
         }
         if std::env::var_os("UPDATE_PREDICTIONS").is_some() {
             snapshot.write();

@@ -9,7 +9,7 @@ use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 /// Probability beyond each end of an interval.
 const TAIL: f64 = 0.05;
 /// Fewest networks for an interval: the next lies between the extremes of 10 with probability 9/11.
-const LEAST_NETWORKS: usize = 10;
+const MIN_NETWORKS: usize = 10;
 
 /// The 90 % conformal interval of measured over predicted time of one more network, from those
 /// `factors` of held-out networks. Its ends are order statistics with ranks counted among one
@@ -17,7 +17,7 @@ const LEAST_NETWORKS: usize = 10;
 /// fewer than 10 networks.
 pub(super) fn factor_interval(mut factors: Vec<f64>) -> Option<[f64; 2]> {
     let count = factors.len();
-    if count < LEAST_NETWORKS {
+    if count < MIN_NETWORKS {
         return None;
     }
     factors.sort_by(f64::total_cmp);

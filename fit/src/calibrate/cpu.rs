@@ -8,12 +8,12 @@
 //! no run of its network; the result depends only on the base, the runs and the options.
 
 mod coexec;
+mod common_factor;
 mod evidence;
 mod fit;
 mod mixed;
 mod rates;
 mod terms;
-mod together;
 mod transfer;
 mod xnnpack;
 
@@ -45,7 +45,7 @@ pub struct Options<'a> {
     /// prior is generic figures of the core's class.
     pub others: &'a [Cpu],
     /// Whether to refit tables that were measured on this device from scratch too (see `gpu::Options`).
-    pub anew: bool,
+    pub from_scratch: bool,
     /// The library whose kernels ran. A fit of XNNPACK's rates starts from the base's.
     pub library: Library,
     /// The `source` of the fitted tables.
@@ -132,7 +132,7 @@ fn held_out<'a>(
         // Only a mixed core set can lack a table: that of a cluster that never ran alone.
         let predicted_us = predict(run, &without_fold[fold], evidence.library).ok()?;
         let point = Point { unseen: true, ..point(run, predicted_us) };
-        Some((*usable, baselines[fold].added_to(run, point)))
+        Some((*usable, baselines[fold].add_overhead(run, point)))
     };
     evidence.runs.iter().filter_map(predicted).collect()
 }

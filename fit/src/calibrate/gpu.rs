@@ -7,8 +7,8 @@
 
 pub mod design;
 mod deviations;
-pub mod few;
 mod fit;
+pub mod inferences;
 mod kernel_ridge;
 pub mod prior;
 mod residual;
@@ -51,7 +51,7 @@ pub struct Options {
     pub correctable: Vec<KernelTable>,
     /// Whether to refit measured tables of the base from scratch too. Needed where the base was fitted
     /// to these very runs, which would otherwise validate themselves.
-    pub anew: bool,
+    pub from_scratch: bool,
 }
 
 /// A fitted GPU.
@@ -148,7 +148,7 @@ fn fit_tables(base: &Gpu, classified: &[Classified<'_>], options: &Options) -> (
     let mut fits = Vec::new();
     let (mut kept, mut learned) = (Vec::new(), Vec::new());
     let all: Vec<&GpuRun> = classified.iter().map(|member| member.run).collect();
-    let is_same_device = !options.anew && mean_error(&pairs(base, &all)) <= SAME_DEVICE_ERROR;
+    let is_same_device = !options.from_scratch && mean_error(&pairs(base, &all)) <= SAME_DEVICE_ERROR;
     for &table in KernelTable::ALL {
         let runs: Vec<&GpuRun> =
             classified.iter().filter(|member| member.table == table).map(|member| member.run).collect();

@@ -44,16 +44,16 @@ struct Prior {
 const INFERENCE: &str = "submit_us + read_back_us";
 
 /// No bounds on a time.
-const ANY: [f64; 2] = [0.0, f64::INFINITY];
+const UNBOUNDED: [f64; 2] = [0.0, f64::INFINITY];
 
 /// The parameters, in the order of the search. The centres are typical of Adreno, Mali,
 /// `PowerVR` and Apple phones: 0.6 to 3.8 ms per inference, launches up to 1.26 times as
 /// long as alone, gaps shorter than a launch, and traffic at 100 GB/s.
 const PRIORS: [Prior; 4] = [
-    Prior { key: INFERENCE, value: 1500.0, deviation: 1.5, range: ANY },
+    Prior { key: INFERENCE, value: 1500.0, deviation: 1.5, range: UNBOUNDED },
     Prior { key: "kernel_factor", value: 1.05, deviation: 0.15, range: HostPath::KERNEL_FACTORS },
-    Prior { key: "gap_us", value: 2.0, deviation: 2.0, range: ANY },
-    Prior { key: "traffic_us_per_byte", value: 1e-5, deviation: 2.0, range: ANY },
+    Prior { key: "gap_us", value: 2.0, deviation: 2.0, range: UNBOUNDED },
+    Prior { key: "traffic_us_per_byte", value: 1e-5, deviation: 2.0, range: UNBOUNDED },
 ];
 
 /// A fitted host path.
@@ -76,7 +76,7 @@ pub struct Options<'a> {
     /// Description of the runs, for the parameters' `source`.
     pub source: &'a str,
     /// Whether to refit a host path that was measured on this device, too.
-    pub anew: bool,
+    pub from_scratch: bool,
 }
 
 /// Fits the host path of `gpu` to the times of `networks`, by robust least squares on
@@ -189,7 +189,7 @@ fn deviations(host: &HostPath) -> [f64; PRIORS.len()] {
 /// Fits the parameters to at least one network.
 fn solve(gpu: &Gpu, evidence: &[Evidence], options: &Options<'_>) -> HostFit {
     let (centre, before) = centre(gpu.host.as_ref());
-    let is_of_base = !options.anew && is_of_base(gpu.host.as_ref(), evidence);
+    let is_of_base = !options.from_scratch && is_of_base(gpu.host.as_ref(), evidence);
     let measured = gpu.host.as_ref().filter(|_| is_of_base);
     let deviations = measured.map_or(PRIORS.map(|prior| prior.deviation), deviations);
     let solution = minimise(vec![0.0; PRIORS.len()], Stop::default(), |coordinates| {
@@ -238,7 +238,7 @@ mod tests {
         coexec_sim::input::from_toml(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
     }
 
-    const OPTIONS: Options<'_> = Options { source: "runs the model made", anew: false };
+    const OPTIONS: Options<'_> = Options { source: "runs the model made", from_scratch: false };
 
     fn host(submit_us: f64) -> HostPath {
         HostPath {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn no_times_lead_to_a_path_that_a_profile_may_not_have() {
+    fn any_times_give_a_valid_host_path() {
         let made = networks(&host(600.0));
         for factor in [1.0 / 3.0, 3.0] {
             let others =
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn few_inferences_leave_a_path_that_was_measured_and_those_of_another_device_do_not() {
+    fn few_inferences_keep_the_base_host_path_on_the_same_device_only() {
         let known = fit(&pixel4(), &networks(&host(600.0)), &OPTIONS).unwrap().host;
         let measured = Gpu { host: Some(known.clone()), ..pixel4() };
         let moved = |runs: &[GpuNetwork], options| {
@@ -342,7 +342,7 @@ mod tests {
         let is_of_base = |factor| fit(&measured, &few(factor), &OPTIONS).unwrap().is_of_base;
         assert_eq!([1.0, 1.5].map(is_of_base), [true, false]);
         assert!(moved(&few(1.0), &OPTIONS) < 0.05, "{}", moved(&few(1.0), &OPTIONS));
-        assert!(moved(&few(1.0), &Options { anew: true, ..OPTIONS }) > 0.1);
+        assert!(moved(&few(1.0), &Options { from_scratch: true, ..OPTIONS }) > 0.1);
         assert!(moved(&few(1.5), &OPTIONS) > 0.2);
     }
 

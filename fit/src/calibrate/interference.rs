@@ -60,7 +60,7 @@ pub struct HeldOut {
 const PARAMETERS: usize = 5;
 
 /// Fewest runs of a client for a curve.
-pub const FEWEST_RUNS: usize = 2 * PARAMETERS;
+pub const MIN_RUNS: usize = 2 * PARAMETERS;
 
 /// Error from which the loss grows linearly, as in the fits of kernels.
 const LOSS_SCALE: f64 = 0.1;
@@ -84,7 +84,7 @@ const STARTS: [[f64; 2]; 6] = [[0.02, 0.3], [0.02, 1.0], [0.2, 0.3], [0.2, 0.8],
 /// slowdown, at every start.
 const START_CROWDED: [f64; 2] = [0.5, 0.05];
 
-/// Fits a curve to the runs of each client with at least [`FEWEST_RUNS`]; `source`
+/// Fits a curve to the runs of each client with at least [`MIN_RUNS`]; `source`
 /// describes the runs.
 pub fn fit(runs: &[CoRun], source: &str) -> Vec<Interference> {
     fit_each(&usable(runs), source)
@@ -140,7 +140,7 @@ fn fit_each(runs: &[&CoRun], source: &str) -> Vec<Interference> {
         .into_iter()
         .filter_map(|client| {
             let own: Vec<&CoRun> = runs.iter().copied().filter(|run| run.client == client).collect();
-            let is_determined = own.len() >= FEWEST_RUNS && own.iter().any(|run| run.others_gbps > 0.0);
+            let is_determined = own.len() >= MIN_RUNS && own.iter().any(|run| run.others_gbps > 0.0);
             is_determined.then(|| fit_one(client, &own, source))
         })
         .collect()

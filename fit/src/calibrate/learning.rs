@@ -65,8 +65,13 @@ impl Series<'_> {
     /// The GPU fitted to `runs`.
     fn fit(&self, runs: &[GpuRun]) -> Gpu {
         let correctable = if self.residual { KernelTable::ALL.to_vec() } else { Vec::new() };
-        let options =
-            gpu::Options { source: "learning curve".to_owned(), folds: 0, seed: 0, correctable, anew: true };
+        let options = gpu::Options {
+            source: "learning curve".to_owned(),
+            folds: 0,
+            seed: 0,
+            correctable,
+            from_scratch: true,
+        };
         calibrate(self.centre, runs, &options, &|_, _| ()).gpu
     }
 }

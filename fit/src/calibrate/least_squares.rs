@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_nothing_depends_on_stays_where_it_was() {
+    fn an_unused_parameter_keeps_its_value() {
         let solution = minimise(vec![5.0, 7.0], Stop::default(), |p| vec![p[0] - 1.0; 3]);
         assert!((solution.parameters[0] - 1.0).abs() < 1e-8);
         assert!((solution.parameters[1] - 7.0).abs() < 1e-8);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_no_numbers_end_the_fit_where_it_started() {
+    fn non_finite_values_end_the_fit_at_its_start() {
         let solution = minimise(vec![1.0], Stop::default(), |p| {
             vec![if (p[0] - 1.0).abs() < f64::EPSILON { 1.0 } else { f64::NAN }]
         });

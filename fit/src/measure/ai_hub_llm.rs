@@ -20,7 +20,7 @@ use coexec_sim::{InputError, ProcessorKind, Text};
 
 /// Names of the tables in their folder.
 const TABLE: &str = "aihub_llm.csv";
-const OF_APPLE: &str = "apple_llm_bench.csv";
+const APPLE_TABLE: &str = "apple_llm_bench.csv";
 
 /// Tokens of the prompt with the shortest time to the first token: with contexts of 2048 tokens and
 /// more, the longest time is the shortest times the context over 128.
@@ -190,8 +190,8 @@ pub fn read(folder: &Path, chip: &str) -> Result<Runs<OfLanguageModel>, InputErr
     }));
     answers.reverse();
     left_out.reverse();
-    if let Ok(text) = Text::read(&folder.join(OF_APPLE)) {
-        let reason = format!("in {OF_APPLE}, whose chips have no profile");
+    if let Ok(text) = Text::read(&folder.join(APPLE_TABLE)) {
+        let reason = format!("in {APPLE_TABLE}, whose chips have no profile");
         let rows = (2..).zip(text.content.lines().skip(1));
         left_out.extend(rows.map(|(line, _)| SkippedRow { line, reason: reason.clone() }));
     }

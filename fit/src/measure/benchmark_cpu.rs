@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_is_no_time_says_its_line_and_an_empty_one_was_not_measured() {
+    fn an_invalid_time_names_its_line_and_an_empty_cell_is_unmeasured() {
         let rows = "x,1,2,nan,0,,0,0\n,1,2,3,4,5,6,7\ny,1,2,-3,0,8,0,0\nz,1\n";
         let table = table(&format!("{HEADER}{rows}"), "a").unwrap();
         assert_eq!(table.runs.len(), 1);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phone_that_is_not_in_the_table_is_told_which_are() {
+    fn an_unknown_phone_lists_those_in_the_table() {
         let error = table(HEADER, "c").unwrap_err();
         assert!(error.help().contains("a, b"), "{}", error.help());
         assert!(table("", "a").unwrap_err().to_string().contains("model"));

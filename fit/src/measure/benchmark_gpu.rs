@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phone_that_is_not_in_the_table_is_told_which_are() {
+    fn an_unknown_phone_lists_those_in_the_table() {
         let text = Text { name: "gpu.csv".into(), content: HEADER.into() };
         let error = parse(&text, "pixel5").unwrap_err();
         assert!(error.help().contains("pixel4"), "{}", error.help());

@@ -99,10 +99,10 @@ impl Network {
 /// A launch of the first `functions` of [`MERGED_FUNCTIONS`] on a tensor. The second
 /// operands have one value per channel and hardly any traffic.
 fn element_wise(input: Shape, functions: usize) -> Layer {
-    let [first, behind @ ..] = MERGED_FUNCTIONS;
+    let [first, rest @ ..] = MERGED_FUNCTIONS;
     let other = Some(Shape { height: 1, width: 1, ..input });
     let operator = Operator::Elementwise(Elementwise { function: first, input, other });
-    let linked: Linked = behind.into_iter().take(functions.saturating_sub(1)).collect();
+    let linked: Linked = rest.into_iter().take(functions.saturating_sub(1)).collect();
     Layer { operator, linked, data_type: DataType::F32 }
 }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_phone_leaves_unnamed_another_names() {
+    fn a_kernel_name_missing_on_one_phone_is_taken_from_another() {
         let names = names(&[
             ["CONV_2D", FIRST, "convolution_winograd_4x4_6x6_0", "convolution_2d_0_linked_:_relu_1"],
             ["CONV_2D", POINTWISE, "convolution_2d_2", "convolution_2d_2"],
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phone_without_a_gpu_column_is_told_which_have_one() {
+    fn a_phone_without_a_gpu_column_lists_those_with_one() {
         let times = Text { name: "e2e.csv".into(), content: "model,b|gpu|float|mean\n".into() };
         let header = "model,operation,feature,a|gpu|float,a|gpu|kernel\n";
         let operations = Text { name: "gpu.csv".into(), content: header.into() };

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_rows_is_nothing_and_each_time_something() {
+    fn the_digest_depends_on_every_time_but_not_on_row_order() {
         assert_eq!(of(&["a 1", "b 2"]), of(&["b 2", "a 1"]));
         assert_ne!(of(&["a 1", "b 2"]), of(&["a 1", "b 3"]));
         assert_ne!(of(&["a 1"]), of(&["a 1", "a 1"]));

@@ -17,11 +17,11 @@ use coexec_sim::{InputError, Operator};
 const IMAGE_SIDE: u32 = 224;
 /// Most rows that padding adds to an image. A side that is larger by more comes from an
 /// operation without a row.
-const MOST_PADDED_ROWS: u32 = 8;
+const MAX_PADDED_ROWS: u32 = 8;
 /// Rows that the smallest padded window, 3x3, adds to a side.
-const LEAST_PADDED_ROWS: u32 = 2;
+const MIN_PADDED_ROWS: u32 = 2;
 /// Most operations without a row between two rows; the data set has at most six.
-const MOST_HIDDEN: u32 = 64;
+const MAX_HIDDEN: u32 = 64;
 
 /// The column whose kernel names link the most functions: the most informative phone, as
 /// Winograd and merged kernels name fewer.
@@ -85,14 +85,14 @@ impl Gaps {
         self.next = self.next.max(last.saturating_add(1));
         if operator.window().is_some() && input_side > 1 && !self.sides.contains(&input_side) {
             let before = self.sides.range(..input_side).next_back();
-            let unpadded = before.copied().unwrap_or(input_side.saturating_sub(LEAST_PADDED_ROWS));
+            let unpadded = before.copied().unwrap_or(input_side.saturating_sub(MIN_PADDED_ROWS));
             // The padding has a number too.
             gap.missing = gap.missing.saturating_sub(1);
-            if input_side - unpadded <= MOST_PADDED_ROWS {
+            if input_side - unpadded <= MAX_PADDED_ROWS {
                 gap = Gap { side: unpadded, padded: true, ..gap };
             }
         }
-        if gap.missing > MOST_HIDDEN {
+        if gap.missing > MAX_HIDDEN {
             return Err(format!("{} operations are missing before {kernel:?}", gap.missing));
         }
         if !matches!(operator, Operator::Mean(_) | Operator::Linear(_)) {

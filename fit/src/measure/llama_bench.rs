@@ -25,7 +25,7 @@ const SAME_PARAMETERS: f64 = 0.01;
 /// Value of `ngl` for all layers on the accelerator.
 const ALL_LAYERS: i64 = -1;
 /// Default number of prompt tokens that are computed at once.
-const USUAL_BATCH: u32 = 512;
+const DEFAULT_BATCH: u32 = 512;
 
 /// llama.cpp's names of architectures, and the prefixes of bundled models of them.
 const ARCHITECTURES: [(&str, &[&str]); 6] = [
@@ -64,7 +64,7 @@ const BACKENDS: [(&str, ProcessorKind, Option<&str>); 11] = [
 
 /// Backends that compute products of many tokens even where all layers are on the CPU (llama.cpp's
 /// `offload_op`).
-const FOR_THE_CPU: [&str; 6] = ["CUDA", "ROCm", "Vulkan", "Metal", "SYCL", "BLAS"];
+const OFFLOADING_BACKENDS: [&str; 6] = ["CUDA", "ROCm", "Vulkan", "Metal", "SYCL", "BLAS"];
 
 /// Names of columns in markdown that differ from those in CSV and JSON, with the latter.
 const SHORT_NAMES: [(&str, &str); 11] = [
@@ -93,7 +93,7 @@ const OPTIONS: [&str; 9] = [
     "no_host",
     "cpu_mask",
 ];
-const USUAL: [&str; 8] = ["f16", "-1", "0", "false", "auto", "off", "none", "0x0"];
+const DEFAULT_VALUES: [&str; 8] = ["f16", "-1", "0", "false", "auto", "off", "none", "0x0"];
 
 /// A result: its cells by the names of the columns.
 #[derive(Debug)]
@@ -259,21 +259,21 @@ impl Row {
     /// Rejects measurements with options other than the predicted defaults.
     fn check(&self, [prompt, _, _]: [u32; 3]) -> Result<(), String> {
         for name in OPTIONS {
-            if let Some(value) = self.cell(name).filter(|value| !USUAL.contains(value)) {
+            if let Some(value) = self.cell(name).filter(|value| !DEFAULT_VALUES.contains(value)) {
                 return Err(format!("was measured with {name} {value}: llama-bench's default is predicted"));
             }
         }
         let batches = [self.optional::<u32>("n_batch")?, self.optional("n_ubatch")?]
             .map(|size| size.unwrap_or(u32::MAX));
         let at_once = match batches {
-            [batch, u32::MAX] => batch.min(USUAL_BATCH),
+            [batch, u32::MAX] => batch.min(DEFAULT_BATCH),
             [batch, part] => batch.min(part),
         };
-        if prompt.min(at_once) == prompt.min(USUAL_BATCH) {
+        if prompt.min(at_once) == prompt.min(DEFAULT_BATCH) {
             return Ok(());
         }
         Err(format!(
-            "{at_once} tokens of the prompt were computed at once: {USUAL_BATCH} of them, the default, are predicted"
+            "{at_once} tokens of the prompt were computed at once: {DEFAULT_BATCH} of them, the default, are predicted"
         ))
     }
 
@@ -347,7 +347,7 @@ impl Row {
             _ => unit,
         };
         if unit == ProcessorKind::Cpu {
-            let is_of_others = FOR_THE_CPU.iter().any(|name| backends.contains(name));
+            let is_of_others = OFFLOADING_BACKENDS.iter().any(|name| backends.contains(name));
             if is_of_others && matches!(phase, Phase::FirstToken(_)) {
                 return Err(format!("the prompt's products ran on {backends}, though no layer is offloaded"));
             }

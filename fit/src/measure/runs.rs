@@ -145,9 +145,9 @@ pub fn file_of(path: &Path) -> PathBuf {
 pub fn read(path: &Path) -> Result<RunTable, InputError> {
     let file = file_of(path);
     let text = Text::read_up_to(&file, MAX_RUNS_BYTES)?;
-    let beside = fingerprints_path(&file);
+    let sidecar = fingerprints_path(&file);
     let fingerprints =
-        if beside.exists() { fingerprints_of_toml(&Text::read(&beside)?)? } else { Vec::new() };
+        if sidecar.exists() { fingerprints_of_toml(&Text::read(&sidecar)?)? } else { Vec::new() };
     let mut table = parse(&text, fingerprints)?;
     table.networks = medians::networks(&table.measurements, file.parent().unwrap_or(Path::new("")));
     Ok(table)
@@ -161,9 +161,9 @@ pub fn parse(text: &Text, fingerprints: Vec<Fingerprint>) -> Result<RunTable, In
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
     let header = reader.headers().cloned().unwrap_or_default();
     row::check_header(&header, text)?;
-    let beside = fingerprints_path(Path::new(&text.name));
+    let sidecar = fingerprints_path(Path::new(&text.name));
     let table = RunTable { fingerprints, ..RunTable::default() };
-    let (known, fingerprints) = (HashMap::new(), beside.display().to_string());
+    let (known, fingerprints) = (HashMap::new(), sidecar.display().to_string());
     let mut parser = Parser { table, header, fingerprints, known };
     let mut before = StringRecord::new();
     // No record of a text is an error: any length is allowed, and the bytes are UTF-8.

@@ -243,7 +243,7 @@ impl Reader<'_> {
     /// The model that the tool named, else the one with the name of the result's file.
     fn model(&mut self, result: &Path, named: Option<&str>) -> Result<Arc<Model>, String> {
         let name = named.and_then(|name| name.rsplit(['/', '\\']).next());
-        let beside = result.file_stem().unwrap_or_default().to_string_lossy();
+        let stem = result.file_stem().unwrap_or_default().to_string_lossy();
         // ONNX Runtime appends a date to the name.
         let file = |name: &str| {
             let exact = self.folder.join(name);
@@ -254,12 +254,12 @@ impl Reader<'_> {
         };
         let mut names = name
             .into_iter()
-            .chain([&*beside])
-            .chain(beside.match_indices('_').rev().map(|(at, _)| &beside[..at]).filter(|_| named.is_none()));
+            .chain([&*stem])
+            .chain(stem.match_indices('_').rev().map(|(at, _)| &stem[..at]).filter(|_| named.is_none()));
         if let Some(path) = names.find_map(file) {
             return self.models.entry(path.clone()).or_insert_with(|| import(&path).map(Arc::new)).clone();
         }
-        let absent = || format!("{} is not in the folder", name.unwrap_or(&beside));
+        let absent = || format!("{} is not in the folder", name.unwrap_or(&stem));
         let bundled = name.map(|name| name.replace('_', "-")).ok_or_else(absent)?;
         let model =
             || network(&bundled).map(|graph| Arc::new(Model::of(bundled.clone(), graph))).ok_or_else(absent);

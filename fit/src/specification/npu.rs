@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_of_an_npu_is_what_its_profile_has() {
+    fn npu_profiles_have_the_published_values() {
         let made = made("ane-m4", "lpddr5x-3750x128");
         let per_ns = made.multiply_accumulates_per_ns.value;
         let integer = made.integer.as_ref().unwrap();

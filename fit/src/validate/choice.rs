@@ -43,11 +43,11 @@ pub struct Choices {
 }
 
 /// Share of the best speedup below which a choice is poor.
-const GOOD: f64 = 0.9;
+const GOOD_SHARE: f64 = 0.9;
 
 /// Time relative to the faster processor's from which advice does harm: the difference between
 /// repetitions of one way on a quiet machine.
-pub(super) const HARMLESS: f64 = 1.02;
+pub(super) const HARMLESS_RATIO: f64 = 1.02;
 
 /// A way to run an operator, with its times in microseconds.
 #[derive(Clone)]
@@ -78,7 +78,7 @@ pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library
         let chosen = predicted_fastest(&ways, |_| true)?;
         let advice = advice(&ways, &simulator)?;
         advised += usize::from(!advice.is_alone);
-        harmed += usize::from(!advice.is_alone && advice.measured > HARMLESS * alone);
+        harmed += usize::from(!advice.is_alone && advice.measured > HARMLESS_RATIO * alone);
         ratios.push([best / chosen.measured, alone / chosen.measured, alone / best, alone / advice.measured]);
     }
     let mean = |index: usize| {
@@ -91,7 +91,7 @@ pub fn choices(profile: &Profile, measurements: &[Measurement], library: Library
         speedup: mean(1),
         best_speedup: mean(2),
         uncut_percent: 100.0 / mean(2),
-        poor: ratios.iter().filter(|[reached, ..]| *reached < GOOD).count(),
+        poor: ratios.iter().filter(|[reached, ..]| *reached < GOOD_SHARE).count(),
         advised,
         harmed,
         advised_speedup: mean(3),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_predicted_to_be_fastest_is_held_against_the_fastest() {
+    fn the_predicted_fastest_way_is_compared_with_the_fastest() {
         let profile = Profile::load("oneplus11").unwrap();
         let cut = |cpu| ExecutedOn::Split {
             axis: Axis::Channels,

@@ -49,7 +49,7 @@ pub fn validate(
     Validation::of(runs, |run| {
         let point = Point { unseen: is_unseen(run), ..point(run, predict(run, cpu, library)?) };
         let point = match &baselines {
-            Some(baselines) => baselines.added_to(run, point),
+            Some(baselines) => baselines.add_overhead(run, point),
             None => point,
         };
         Ok::<_, String>(within(point, run, spreads))

@@ -12,7 +12,7 @@ use super::point::Point;
 use crate::measure::runs::Measurement;
 
 /// Lower bound of the factor on a processor's predicted kernel times.
-const LEAST_FACTOR: f64 = 0.05;
+const MIN_FACTOR: f64 = 0.05;
 
 /// Each cut with its prediction from the measured times of both processors alone; `library` ran on the
 /// CPU.
@@ -32,7 +32,7 @@ pub fn points(profile: &Profile, measurements: &[Measurement], library: Library)
             let stages = [Stage::single(String::new(), layer.clone())];
             let both = alone(Placement::cpu(cores)).zip(alone(Placement::GPU));
             let predicted =
-                both.and_then(|(cpu, gpu)| given_alone(&simulator, (&stages, plan), cores, [cpu, gpu]));
+                both.and_then(|(cpu, gpu)| calibrated_us(&simulator, (&stages, plan), cores, [cpu, gpu]));
             points.extend(predicted.map(|predicted_us| Point {
                 group: ErrorGroup::Cuts.to_string(),
                 network: run.network.clone(),
@@ -50,7 +50,7 @@ pub fn points(profile: &Profile, measurements: &[Measurement], library: Library)
 
 /// Time of a plan in microseconds, with kernel times scaled so that `cores` and the GPU alone take
 /// `cpu_us` and `gpu_us`; none where the profile has no kernel for it.
-pub fn given_alone(
+pub fn calibrated_us(
     simulator: &Simulator<'_>,
     (stages, plan): (&[Stage], &Plan),
     cores: CoreSet,
@@ -64,7 +64,7 @@ pub fn given_alone(
         let alone = Plan::new(plan.synchronisation, vec![placement; stages.len()]);
         let (once, twice) = (takes(&alone, [1.0; 3])?, takes(&alone, [2.0; 3])?);
         // Only kernel times scale; the host's overhead of a launch does not.
-        Some((1.0 + (measured_us - once) / (twice - once)).max(LEAST_FACTOR))
+        Some((1.0 + (measured_us - once) / (twice - once)).max(MIN_FACTOR))
     };
     let cpu = factor(Placement::cpu(cores), cpu_us)?;
     takes(plan, [cpu, factor(Placement::GPU, gpu_us)?, 1.0])

@@ -22,7 +22,7 @@ use coexec_sim::{CoreSet, Library, Measure, Mechanism, Placement, Plan, Processo
 const CPU_THREADS: u32 = 4;
 
 /// Fewest other networks for a baseline.
-const FEWEST_OTHERS: usize = 5;
+const MIN_OTHERS: usize = 5;
 
 /// Predicted time of an inference, in microseconds.
 ///
@@ -63,7 +63,7 @@ fn with_baselines(run: &Inference, group: &[&Inference], point: Point) -> Point 
     let others = group.iter().filter(|other| other.network != run.network);
     let others: Vec<(Totals, f64)> =
         others.map(|other| (totals(&other.what.network), other.measured_us)).collect();
-    if others.len() < FEWEST_OTHERS {
+    if others.len() < MIN_OTHERS {
         return point;
     }
     let linear = FlopsLinear::fit(others.iter().map(|(totals, micros)| (totals.operations, *micros)));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_on_a_gpu_is_predicted_beside_models_that_have_not_seen_it() {
+    fn a_gpu_network_is_predicted_by_us_and_by_held_out_baselines() {
         let profile = Profile::load("pixel4").unwrap();
         let runs = [64, 128, 256, 512, 1024, 2048]
             .map(|features| run(ProcessorKind::Gpu, features, 10.0 + f64::from(features) / 10.0));

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profile_states_the_errors_on_models_kept_out_of_its_rates() {
+    fn the_profile_states_the_errors_on_held_out_models() {
         let mut profile = Profile::load("snapdragon-8elite").unwrap();
         let stated = profile.calibration.take().unwrap().error;
         let mut found = Vec::new();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_kernels_hold_on_models_kept_out_of_them() {
+    fn kernel_rates_predict_held_out_models() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
         let stated = Profile::load("snapdragon-8elite").unwrap();
         let is_of_kernels =

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::choice::HARMLESS;
+use super::choice::HARMLESS_RATIO;
 use crate::measure::grouped;
 use crate::measure::runs::{ExecutedOn, Measurement};
 
@@ -21,7 +21,7 @@ pub struct PlannedNetwork {
 impl PlannedNetwork {
     /// Whether the plan did harm: it took over 2 % longer than the faster processor alone.
     pub fn is_harmed(&self) -> bool {
-        self.relative > HARMLESS
+        self.relative > HARMLESS_RATIO
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_are_held_against_the_faster_processor_of_their_session() {
+    fn plans_are_compared_with_the_faster_processor_of_their_session() {
         let plan = || ExecutedOn::Plan("plan.toml".to_owned());
         let cpu = || ExecutedOn::Cpu("3large".to_owned());
         let runs = [

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_no_point_is_refused_with_its_line() {
+    fn an_invalid_row_is_refused_with_its_line() {
         let content = csv_rows::write(&[point()]).unwrap().replace("98.5", "soon");
         let error = of_csv(&Text { name: "points.csv".into(), content }).unwrap_err();
         assert!(error.to_string().contains("line: 2"), "{error}");

@@ -155,7 +155,7 @@ fn mean_mapes(points: &[Point], cpu: &Cpu) -> BTreeMap<(String, Kind), f64> {
 }
 
 const OPTIONS: Options<'static> =
-    Options { folds: 5, seed: 7, others: &[], anew: true, library: Library::Ruy, source: "test" };
+    Options { folds: 5, seed: 7, others: &[], from_scratch: true, library: Library::Ruy, source: "test" };
 
 /// The runs of the networks in `names` if `within`, else of all others.
 fn part(runs: &[CpuRun], names: &[&str], within: bool) -> Vec<CpuRun> {
@@ -235,7 +235,7 @@ const COVERAGE_LIMITS: std::ops::RangeInclusive<f64> = 85.0..=95.0;
 const PARTS: usize = 5;
 
 #[test]
-fn intervals_hold_nine_in_ten_networks_kept_out() {
+fn intervals_cover_nine_in_ten_held_out_networks() {
     let folder = crate::data();
     // These two have core sets of one cluster and of several; the accuracy page covers all phones.
     for (device, cpu) in phones().into_iter().take(2) {

@@ -136,7 +136,7 @@ fn designed(gpu: &Gpu, runs: &[GpuRun], count: usize) -> Vec<GpuRun> {
 }
 
 #[test]
-fn designed_launches_tell_more_than_random_ones() {
+fn designed_launches_are_more_informative_than_random_ones() {
     let folder = crate::data();
     let profiles = profiles();
     let mut points: Vec<(&str, LearningPoint)> = Vec::new();
@@ -178,7 +178,7 @@ fn designed_launches_tell_more_than_random_ones() {
 const PRIOR_EFFECTS: [(&str, f64, f64); 2] = [("pixel4", 0.02, 0.1), ("mi8se", 0.02, 0.25)];
 
 #[test]
-fn with_all_runs_a_fit_hardly_depends_on_where_its_prior_comes_from() {
+fn with_all_runs_a_fit_hardly_depends_on_its_prior() {
     let folder = crate::data();
     let profiles = profiles();
     for (name, of_convolutions, of_depthwise) in PRIOR_EFFECTS {
@@ -192,7 +192,7 @@ fn with_all_runs_a_fit_hardly_depends_on_where_its_prior_comes_from() {
                 folds: 5,
                 seed: 0,
                 correctable: Vec::new(),
-                anew: true,
+                from_scratch: true,
             };
             score(&calibrate(&centre, &runs, &options, &|_, _| ()).held_out)
         };

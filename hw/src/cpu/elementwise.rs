@@ -92,25 +92,25 @@ fn gelu(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
     /// Beyond these, the result would overflow or underflow `f32`.
-    const HIGHEST: f32 = 88.0;
-    const LOWEST: f32 = -87.0;
+    const MAX_ARGUMENT: f32 = 88.0;
+    const MIN_ARGUMENT: f32 = -87.0;
     /// `ln 2` as a sum of two parts. The first ends in zero bits, so its product with `n` is exact.
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     /// 1.5 * 2^23: adding it rounds to an integer, which is then in the lowest bits.
-    const ROUNDER: f32 = 12_582_912.0;
+    const ROUNDING_OFFSET: f32 = 12_582_912.0;
     const EXPONENT_BIAS: u32 = 127;
     const MANTISSA_BITS: u32 = 23;
-    let x = x.clamp(LOWEST, HIGHEST);
-    let shifted = x * std::f32::consts::LOG2_E + ROUNDER;
-    let n = shifted - ROUNDER;
+    let x = x.clamp(MIN_ARGUMENT, MAX_ARGUMENT);
+    let shifted = x * std::f32::consts::LOG2_E + ROUNDING_OFFSET;
+    let n = shifted - ROUNDING_OFFSET;
     let r = (x - n * LN_2_HIGH) - n * LN_2_LOW;
     let mut power = 1.0 / 720.0;
     for coefficient in [1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         power = power * r + coefficient;
     }
     // The clamp above rules out overflow; overflow checks would prevent vectorisation.
-    let exponent = shifted.to_bits().wrapping_sub(ROUNDER.to_bits()).wrapping_add(EXPONENT_BIAS);
+    let exponent = shifted.to_bits().wrapping_sub(ROUNDING_OFFSET.to_bits()).wrapping_add(EXPONENT_BIAS);
     power * f32::from_bits(exponent << MANTISSA_BITS)
 }
 

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_images_are_one_stretch() {
+    fn whole_images_are_contiguous() {
         let shape = Shape { batch: 2, height: 1, width: 2, channels: 1 };
         let part = Region::of(shape);
         assert_eq!(visited(shape, part), [1, 2, 3, 4]);

@@ -21,7 +21,7 @@ const WARM_WINDOW: usize = 5;
 /// the width of the confidence interval of 30 repetitions on a quiet machine.
 const WARM_TOLERANCE: f64 = 0.02;
 /// Most runs of a warm-up; a machine that has not settled by then never does.
-const MOST_WARM_UP: usize = 40;
+const MAX_WARM_UP_RUNS: usize = 40;
 /// Consecutive repetitions of a variant before it is another's turn.
 const REPETITIONS_PER_TURN: usize = 2;
 /// Time limit of a warm-up, once both windows are full.
@@ -93,7 +93,7 @@ impl<T: Element> Subject<T> {
 
     fn warm_up(&mut self, machine: &mut Machine, control: &Control) -> Result<()> {
         let started = Instant::now();
-        while self.warm_up.len() < MOST_WARM_UP {
+        while self.warm_up.len() < MAX_WARM_UP_RUNS {
             control.check()?;
             let taken = self.take_turn(machine, 1)?;
             self.warm_up.extend(taken.iter().map(|run| run.counted.as_micros()));

@@ -13,9 +13,9 @@ use super::{ExecuteError, Result};
 /// Interval at which the watchdog checks for cancellation.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time limit of preparing or checking one operator, which includes compilation.
-pub(super) const PATIENCE: Duration = Duration::from_mins(2);
+pub(super) const STEP_LIMIT: Duration = Duration::from_mins(2);
 /// How long a cancelled measurement may continue with its current action.
-const GRACE: Duration = Duration::from_secs(2);
+const CANCEL_LIMIT: Duration = Duration::from_secs(2);
 /// Shortest interval between heartbeats: sending one takes about a microsecond.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -32,7 +32,7 @@ pub enum ProgressEvent {
 pub(super) struct Control {
     stop: Arc<AtomicBool>,
     /// Heartbeats, some with a message to the user.
-    say: Sender<Option<ProgressEvent>>,
+    events: Sender<Option<ProgressEvent>>,
     last_heartbeat: Cell<Instant>,
 }
 
@@ -47,24 +47,24 @@ impl Control {
         }
         if self.last_heartbeat.get().elapsed() > HEARTBEAT_INTERVAL {
             self.last_heartbeat.set(Instant::now());
-            self.say(None);
+            self.send(None);
         }
         Ok(())
     }
 
     /// A handle without a watchdog.
     pub(super) fn unwatched() -> Self {
-        Self { stop: Arc::default(), say: channel().0, last_heartbeat: Cell::new(Instant::now()) }
+        Self { stop: Arc::default(), events: channel().0, last_heartbeat: Cell::new(Instant::now()) }
     }
 
     /// Sends a message to the user.
-    pub(super) fn tell(&self, event: ProgressEvent) {
-        self.say(Some(event));
+    pub(super) fn notify(&self, event: ProgressEvent) {
+        self.send(Some(event));
     }
 
-    fn say(&self, event: Option<ProgressEvent>) {
+    fn send(&self, event: Option<ProgressEvent>) {
         // The watchdog may be gone.
-        let _ = self.say.send(event);
+        let _ = self.events.send(event);
     }
 }
 
@@ -73,30 +73,31 @@ impl Control {
 pub(super) fn watched<R: Send + 'static>(
     patience: Duration,
     stop: &Arc<AtomicBool>,
-    tell: &mut dyn FnMut(ProgressEvent),
+    on_event: &mut dyn FnMut(ProgressEvent),
     work: impl FnOnce(&Control) -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    let (say, heartbeats) = channel();
-    let control = Control { stop: Arc::clone(stop), say, last_heartbeat: Cell::new(Instant::now()) };
+    let (events, heartbeats) = channel();
+    let control = Control { stop: Arc::clone(stop), events, last_heartbeat: Cell::new(Instant::now()) };
     let thread = Builder::new().name("measurement".to_owned());
     let thread = thread.spawn(move || work(&control)).map_err(ExecuteError::NoThread)?;
-    let mut heard = Instant::now();
+    let mut last_message = Instant::now();
     let mut cancelled: Option<Instant> = None;
     loop {
         match heartbeats.recv_timeout(POLL_INTERVAL) {
             Ok(event) => {
-                heard = Instant::now();
-                event.into_iter().for_each(&mut *tell);
+                last_message = Instant::now();
+                event.into_iter().for_each(&mut *on_event);
             }
             Err(RecvTimeoutError::Disconnected) => {
                 return thread.join().unwrap_or(Err(ExecuteError::ThreadFailed));
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if stop.load(Ordering::Relaxed) && cancelled.get_or_insert_with(Instant::now).elapsed() > GRACE {
+        if stop.load(Ordering::Relaxed) && cancelled.get_or_insert_with(Instant::now).elapsed() > CANCEL_LIMIT
+        {
             return Err(ExecuteError::Cancelled);
         }
-        if heard.elapsed() > patience {
+        if last_message.elapsed() > patience {
             return Err(ExecuteError::Stalled { seconds: patience.as_secs_f64() });
         }
     }
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_hangs_is_left_behind() {
+    fn a_hanging_thread_is_abandoned() {
         let started = Instant::now();
         let result: Result<(), _> =
             watched(Duration::from_millis(100), &Arc::default(), &mut |_| {}, |_| hang());
@@ -127,27 +128,27 @@ mod tests {
         let looks = |control: &Control| loop {
             control.check()?;
         };
-        let result: Result<(), _> = watched(PATIENCE, &stop, &mut |_| {}, looks);
+        let result: Result<(), _> = watched(STEP_LIMIT, &stop, &mut |_| {}, looks);
         assert!(matches!(result, Err(ExecuteError::Cancelled)), "{result:?}");
-        let result: Result<(), _> = watched(PATIENCE, &stop, &mut |_| {}, |_| hang());
+        let result: Result<(), _> = watched(STEP_LIMIT, &stop, &mut |_| {}, |_| hang());
         assert!(matches!(result, Err(ExecuteError::Cancelled)), "{result:?}");
     }
 
     #[test]
-    fn what_is_told_reaches_the_user_before_the_result() {
+    fn events_reach_the_user_before_the_result() {
         let mut heard = Vec::new();
         let work = |control: &Control| {
-            control.tell(ProgressEvent::Warning("mind".to_owned()));
+            control.notify(ProgressEvent::Warning("mind".to_owned()));
             Ok(7)
         };
-        let result = watched(PATIENCE, &Arc::default(), &mut |told| heard.push(told), work);
+        let result = watched(STEP_LIMIT, &Arc::default(), &mut |event| heard.push(event), work);
         assert_eq!((result.ok(), heard), (Some(7), vec![ProgressEvent::Warning("mind".to_owned())]));
     }
 
     #[test]
     fn a_thread_that_panics_is_an_error() {
         let result: Result<(), _> =
-            watched(PATIENCE, &Arc::default(), &mut |_| {}, |_| panic!("a test's panic"));
+            watched(STEP_LIMIT, &Arc::default(), &mut |_| {}, |_| panic!("a test's panic"));
         assert!(matches!(result, Err(ExecuteError::ThreadFailed)), "{result:?}");
     }
 }

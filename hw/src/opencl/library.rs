@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_to_nothing_are_no_library() {
+    fn missing_paths_are_not_libraries() {
         assert!(names_nothing("/nonexistent/a.so;/nonexistent/b.so"));
         assert!(!names_nothing(""));
         assert!(!names_nothing("/nonexistent/a.so;libOpenCL.so"), "the system looks for a name");

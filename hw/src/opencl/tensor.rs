@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_lies_side_by_side_in_the_width() {
+    fn the_images_of_a_batch_are_adjacent_along_the_width() {
         let extent = Extent::from(Shape { batch: 2, height: 1, width: 3, channels: 4 });
         assert_eq!(extent.width, 6);
         assert_eq!(index(extent, Layout::Image, [1, 0, 2, 0]) / CHANNELS, 5);

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_takes_time_in_both_directions() {
+    fn mapping_takes_time_in_both_directions() {
         let Some((_lock, runtime)) = runtime() else { return };
         let buffer = MappedBuffer::new(&runtime, 1 << 20).unwrap();
         assert_eq!(buffer.bytes(), Bytes(1 << 20));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn launches_behind_one_another_are_timed_one_by_one() {
+    fn consecutive_launches_are_timed_individually() {
         let Some((_lock, runtime)) = runtime() else { return };
         let timing = BoundKernel::spin(&runtime, 2, 8, 10).unwrap().run_times(5).unwrap();
         assert_eq!(timing.kernels.len(), 5);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_there_comes_back() {
+    fn copied_numbers_read_back() {
         let Some((_lock, runtime)) = runtime() else { return };
         let mut copies = DeviceCopies::new(&runtime, 3, 4).unwrap();
         let numbers: Vec<f32> = (0..12_u8).map(f32::from).collect();

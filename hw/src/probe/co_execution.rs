@@ -23,7 +23,7 @@ const REPETITIONS: [u32; 2] = [10, 30];
 /// Slower cuts are never chosen.
 const MAX_LATENCY_RATIO: f64 = 1.2;
 /// Most multiply-accumulates of a layer.
-const MOST_MACS: u64 = 500_000_000;
+const MAX_MACS: u64 = 500_000_000;
 /// Fraction of the probe's time reserved for cuts, which follow the fits.
 pub(super) const CUTS_PART: f64 = 0.1;
 
@@ -93,7 +93,7 @@ pub(super) fn cuts(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) 
         .prepare(&options.core_sets, &profile.cpu)
         .map_err(|error| ProbeError::Layer(error.to_string()))?;
     // Another seed: layers that no fit has seen.
-    let layers = layers::sweep(bench.options.quick, bench.options.seed.wrapping_add(1), MOST_MACS);
+    let layers = layers::sweep(bench.options.quick, bench.options.seed.wrapping_add(1), MAX_MACS);
     let cut = |(name, layer): (String, Layer)| Ok(promising(profile, &options, &name, &layer));
     let (kept, extent) = (("cut layers", CUTS_PART), (LAYERS[full], REPETITIONS[full]));
     let timed = measure((bench, machine, profile), kept, extent, layers.into_iter().map(cut))?;

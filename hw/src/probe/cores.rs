@@ -206,13 +206,13 @@ mod tests {
         let cores = [little, little, little, little, middle, middle, middle, (2_841_600, 1_024, 0xd0b)];
         let root = Root::new("pixel4", &cores);
         let groups = groups(&root.0, &[0, 1, 2, 3, 4, 5, 6, 7]);
-        let told: Vec<(&str, Core, u32)> = groups
+        let named: Vec<(&str, Core, u32)> = groups
             .iter()
             .map(|CoreGroup { cluster, .. }| (cluster.name.as_str(), cluster.core, cluster.cores))
             .collect();
         let expected =
             [("large", Core::CortexA76, 1), ("med", Core::CortexA76, 3), ("small", Core::CortexA55, 4)];
-        assert_eq!(told, expected);
+        assert_eq!(named, expected);
         assert_eq!(groups[2].cores, [0, 1, 2, 3]);
         let Cluster { l1_cache_bytes, l2_cache_bytes, .. } = groups[0].cluster;
         assert_eq!((l1_cache_bytes, l2_cache_bytes), (Some(65_536), Some(524_288)));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_nobody_tells_is_assumed_and_says_so() {
+    fn an_unreported_clock_is_assumed_and_marked_as_such() {
         let groups = groups(Path::new("/nonexistent"), &[0]);
         let clock = &groups[0].cluster.clock_mhz;
         assert!(clock.source.as_ref().unwrap().contains("assumed"));

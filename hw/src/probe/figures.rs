@@ -32,7 +32,7 @@ const GPU_LAYERS_PART: f64 = 0.65;
 const CPU_LAYERS_PART: f64 = 0.9;
 
 /// Deviation of a layer's times, in percent of its median, above which a warning is given.
-const DOUBTFUL_PERCENT: f64 = 10.0;
+const NOISY_PERCENT: f64 = 10.0;
 /// Passes of each stream, quick and full.
 const PASSES: [usize; 2] = [5, 20];
 
@@ -124,7 +124,7 @@ pub(super) fn figures(
     let cpu = sweeper.cpu()?;
     for (sweep, processor) in [(&gpu, "GPU"), (&cpu, "CPU")] {
         let spread = jitter_percent(&sweep.measurements).map_or(0.0, |spread| spread.value);
-        if spread > DOUBTFUL_PERCENT {
+        if spread > NOISY_PERCENT {
             notes.warnings.push(format!(
                 "layers on the {processor} vary by {spread:.0} % from run to run: is something else running on this machine?"
             ));
@@ -167,7 +167,7 @@ fn memory_traffic(
         return Ok((bandwidth, None));
     }
     let co_runs = streams::co_run(&mut [cpu, gpu], quick, &budget)?;
-    if co_runs.runs.len() < interference::FEWEST_RUNS {
+    if co_runs.runs.len() < interference::MIN_RUNS {
         notes.warnings.push("no co-run: too little time was left for it".to_owned());
         return Ok((bandwidth, None));
     }

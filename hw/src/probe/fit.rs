@@ -69,8 +69,13 @@ pub(super) fn gpu(
     if runs.len() < MIN_LAYERS {
         return Err(ProbeError::TooLittleTime { what: "layers on the GPU" });
     }
-    let how =
-        |folds, correctable| gpu::Options { source: source.to_owned(), folds, seed, correctable, anew: true };
+    let how = |folds, correctable| gpu::Options {
+        source: source.to_owned(),
+        folds,
+        seed,
+        correctable,
+        from_scratch: true,
+    };
     let all = if learns { KernelTable::ALL.to_vec() } else { Vec::new() };
     // Error groups do not cover element-wise functions, so their table is fitted before the others,
     // without cross-validation.
@@ -113,7 +118,14 @@ pub(super) fn cpu(
         return Err(ProbeError::TooLittleTime { what: "layers on the CPU" });
     }
     budget.report("fitting the kernels of the CPU");
-    let how = cpu::Options { folds: FOLDS, seed, others: &[], anew: true, library: Library::Coexec, source };
+    let how = cpu::Options {
+        folds: FOLDS,
+        seed,
+        others: &[],
+        from_scratch: true,
+        library: Library::Coexec,
+        source,
+    };
     Ok(cpu::calibrate(base, &sorted.cpu, &how, &|_, _| {}))
 }
 
@@ -156,9 +168,9 @@ mod tests {
         measured.collect()
     }
 
-    const HOW: (&str, u64, bool) = ("made up", 1, false);
+    const FIT_ARGUMENTS: (&str, u64, bool) = ("made up", 1, false);
 
-    fn quietly(fit: impl FnOnce(&TimeBudget<'_>)) {
+    fn with_a_minute(fit: impl FnOnce(&TimeBudget<'_>)) {
         fit(&TimeBudget { end: Instant::now() + Duration::from_mins(1), progress: &|_| {} });
     }
 
@@ -181,8 +193,8 @@ mod tests {
             }
         }
         let time = |layer: &Layer| execute(layer, &truth).unwrap().phases.duration().as_micros();
-        quietly(|budget| {
-            let fitted = gpu(&base, &measured(&ExecutedOn::Gpu, time), HOW, budget).unwrap();
+        with_a_minute(|budget| {
+            let fitted = gpu(&base, &measured(&ExecutedOn::Gpu, time), FIT_ARGUMENTS, budget).unwrap();
             let error = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs();
             let errors: Vec<f64> = fitted.held_out.iter().map(error).collect();
             assert!(median(&errors).unwrap() < 0.05, "{errors:?}");
@@ -209,9 +221,9 @@ mod tests {
         let time = |layer: &Layer| {
             execute_on_cpu(layer, &truth, &cores, Library::Coexec).unwrap().phases.duration().as_micros()
         };
-        quietly(|budget| {
+        with_a_minute(|budget| {
             let runs = measured(&ExecutedOn::Cpu("1large".to_owned()), time);
-            let fitted = cpu(&phone, &runs, (HOW.0, HOW.1), budget).unwrap();
+            let fitted = cpu(&phone, &runs, (FIT_ARGUMENTS.0, FIT_ARGUMENTS.1), budget).unwrap();
             let error = |point: &Point| (point.predicted_us / point.measured_us - 1.0).abs();
             let errors: Vec<f64> = fitted.held_out.iter().map(error).collect();
             assert!(median(&errors).unwrap() < 0.05, "{errors:?}");
@@ -222,8 +234,8 @@ mod tests {
     #[test]
     fn few_layers_are_too_few_for_a_fit() {
         let (base, _) = untimed(GpuFamily::Generic);
-        quietly(|budget| {
-            let error = gpu(&base, &[], HOW, budget).unwrap_err();
+        with_a_minute(|budget| {
+            let error = gpu(&base, &[], FIT_ARGUMENTS, budget).unwrap_err();
             assert!(matches!(error, ProbeError::TooLittleTime { .. }), "{error}");
         });
     }

@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_no_gpu_of_their_maker() {
+    fn a_cpu_device_is_not_in_its_makers_gpu_family() {
         let amd = described("pthread-EPYC", "Advanced Micro Devices", "OpenCL 3.0");
         assert_eq!(family(&amd), GpuFamily::Amd);
         assert_eq!(family(&Description { kind: DeviceKind::Cpu, ..amd }), GpuFamily::Generic);
     }
 
     #[test]
-    fn a_gpu_nobody_timed_has_no_value_of_the_template_s_own() {
+    fn an_unmeasured_gpu_has_no_template_values() {
         let gpu = unfitted(&described("NVIDIA H200", "NVIDIA Corporation", "OpenCL 3.0 CUDA"));
         assert!(gpu.residual.is_none() && gpu.residency.is_empty() && gpu.host.is_none());
         assert_eq!((gpu.simd_width, gpu.compute_units), (32, 4));

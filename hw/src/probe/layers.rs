@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     /// More than any drawn layer has.
-    const ANY: u64 = 1 << 40;
+    const UNLIMITED: u64 = 1 << 40;
 
     fn kinds(layers: &[(String, Layer)]) -> BTreeMap<&'static str, usize> {
         let mut kinds = BTreeMap::new();
@@ -247,14 +247,14 @@ mod tests {
 
     #[test]
     fn a_draw_depends_on_its_seed_alone() {
-        assert_eq!(sweep(true, 5, ANY), sweep(true, 5, ANY));
-        assert_ne!(sweep(true, 5, ANY), sweep(true, 6, ANY));
+        assert_eq!(sweep(true, 5, UNLIMITED), sweep(true, 5, UNLIMITED));
+        assert_ne!(sweep(true, 5, UNLIMITED), sweep(true, 6, UNLIMITED));
     }
 
     #[test]
     fn any_first_quarter_holds_every_kind() {
         for quick in [true, false] {
-            let all = sweep(quick, 1, ANY);
+            let all = sweep(quick, 1, UNLIMITED);
             let quarter = &all[..all.len() / 4];
             assert_eq!(kinds(quarter).len(), kinds(&all).len(), "{:?}", kinds(quarter));
         }
@@ -262,8 +262,8 @@ mod tests {
 
     #[test]
     fn a_full_sweep_has_three_hundred_layers_and_a_quick_one_a_few_score() {
-        assert!(sweep(false, 1, ANY).len() >= 300);
-        assert!((40..110).contains(&sweep(true, 1, ANY).len()));
+        assert!(sweep(false, 1, UNLIMITED).len() >= 300);
+        assert!((40..110).contains(&sweep(true, 1, UNLIMITED).len()));
     }
 
     #[test]

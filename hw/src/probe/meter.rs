@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_started_again_went_on() {
+    fn a_counter_that_wrapped_around_is_continued() {
         assert!((counted(90.0, 15.0, 100.0) - 25.0).abs() < f64::EPSILON);
     }
 
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_meter() {
+    fn an_unreadable_sensor_is_not_a_meter() {
         assert!(Meter::find(Path::new("/nonexistent")).is_none());
         let root = Root::new("sensors", &[("sys/class/hwmon/hwmon0/power1_input", "nonsense")]);
         assert!(Meter::find(&root.0).is_none());

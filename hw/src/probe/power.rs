@@ -18,7 +18,7 @@ use crate::cpu::{ThreadPool, spin_until};
 use crate::opencl::{BoundKernel, Runtime};
 
 /// How long a state is held, quick and full: batteries report once a second.
-const HELD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
+const HOLD_TIME: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 /// Duration of a state between two readings of the meter.
 const METER_INTERVAL: Duration = Duration::from_millis(50);
 /// Bytes that each thread works on, in its first-level cache, and multiply-adds per number.
@@ -51,7 +51,7 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
     let groups = &bench.groups;
     let root = std::path::Path::new("/");
     let Some(meter) = Meter::find(root) else { return Ok(None) };
-    let held = HELD[usize::from(!bench.options.quick)];
+    let held = HOLD_TIME[usize::from(!bench.options.quick)];
     let watch = |work: &mut dyn FnMut() -> Result<()>| meter.watch(held, work);
     let mut sleep = || {
         std::thread::sleep(METER_INTERVAL);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_too_coarse_to_tell_makes_a_table_that_can_be() {
+    fn a_too_coarse_meter_gives_a_valid_table() {
         let watts =
             Watts { idle: 5.0, clusters: vec![(5.0, 2)], polling: 4.0, streaming: (5.0, 0.0), gpu: None };
         let power = watts.power("a meter");

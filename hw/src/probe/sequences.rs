@@ -6,7 +6,7 @@
 //! the networks are drawn from a seed, and none is a known network; each is predicted by a fit to
 //! the others.
 
-use coexec_fit::validate::cut::given_alone;
+use coexec_fit::validate::cut::calibrated_us;
 use coexec_fit::validate::point::Point;
 use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::explore::{Effort, SearchOptions, Strategy, explore};
@@ -32,7 +32,7 @@ const REPETITIONS: [u32; 2] = [7, 15];
 /// Draws per wanted network: for some, the best plan is one processor alone.
 const DRAWS: usize = 3;
 /// Networks needed to estimate the gap between launches, as a single one may be disturbed.
-const ENOUGH_NETWORKS: usize = 3;
+const MIN_NETWORKS: usize = 3;
 /// Fraction of the probe's time reserved for networks, which follow the fits.
 pub(super) const TIME_PART: f64 = 0.2;
 
@@ -96,7 +96,7 @@ pub(super) fn fit(profile: &mut Profile, timed: &[Timed], source: &str) -> Vec<P
 /// The profile with the median of `gaps`, unless there are too few or the value is invalid in a
 /// profile, as it may be on a disturbed machine.
 fn with_median_gap(profile: &Profile, gaps: &[f64], source: &str) -> Profile {
-    let gap = super::Measured::of(gaps, "networks").ok().filter(|_| gaps.len() >= ENOUGH_NETWORKS);
+    let gap = super::Measured::of(gaps, "networks").ok().filter(|_| gaps.len() >= MIN_NETWORKS);
     let gap = gap.map(|gap| gap.quantity(&format!("{source}: between launches of networks, by their times")));
     let with = gap.and_then(|gap| checked(with_gap(profile, gap)).ok());
     with.unwrap_or_else(|| profile.clone())
@@ -130,7 +130,7 @@ impl Timed {
             simulator.latency(stages, &self.network.on_one_processor(placement)).ok().map(Picos::as_micros)
         };
         let predicted = [takes(Placement::cpu(*cores)), takes(Placement::GPU)];
-        let given = given_alone(&simulator, (stages, plan), *cores, [self.cpu_us, self.gpu_us]);
+        let given = calibrated_us(&simulator, (stages, plan), *cores, [self.cpu_us, self.gpu_us]);
         let point = |group: ErrorGroup, measured_us: f64, predicted_us: Option<f64>| {
             predicted_us.map(|predicted_us| Point {
                 group: group.to_string(),

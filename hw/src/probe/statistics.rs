@@ -93,7 +93,7 @@ impl Measured {
     /// `what`.
     pub(super) fn of(values: &[f64], what: &'static str) -> Result<Self> {
         let value = median(values).ok_or(ProbeError::TooLittleTime { what })?;
-        Ok(Self { value, ci95: around(value, median_interval(values)), repetitions: values.len() })
+        Ok(Self { value, ci95: interval_around(value, median_interval(values)), repetitions: values.len() })
     }
 
     /// The mean of two values; the ends of the intervals are averaged, too.
@@ -109,7 +109,7 @@ impl Measured {
     /// The value in another unit.
     pub(super) fn scaled(&self, factor: f64) -> Self {
         let ci95 = self.ci95.map(|end| end * factor);
-        Self { value: self.value * factor, ci95: around(self.value * factor, ci95), ..*self }
+        Self { value: self.value * factor, ci95: interval_around(self.value * factor, ci95), ..*self }
     }
 
     /// The bandwidth in GB/s at which `bytes` take this time in microseconds.
@@ -117,20 +117,24 @@ impl Measured {
         let amount = bytes / BYTES_PER_MICRO_OF_GBPS;
         let [low, high] = self.ci95;
         let value = amount / self.value;
-        Self { value, ci95: around(value, [amount / high, amount / low.max(f64::MIN_POSITIVE)]), ..*self }
+        Self {
+            value,
+            ci95: interval_around(value, [amount / high, amount / low.max(f64::MIN_POSITIVE)]),
+            ..*self
+        }
     }
 
     /// The value for a profile. `source` states how it was measured; the number of repetitions is
     /// added.
     pub(super) fn quantity(&self, source: &str) -> Quantity {
         let value = rounded(self.value, VALUE_DIGITS);
-        let ci95 = around(value, self.ci95.map(|end| rounded(end, VALUE_DIGITS)));
+        let ci95 = interval_around(value, self.ci95.map(|end| rounded(end, VALUE_DIGITS)));
         let source = format!("{source}, {} repetitions", self.repetitions);
         Quantity { value, source: Some(source), ci95: Some(ci95) }
     }
 }
 
-fn around(value: f64, [low, high]: [f64; 2]) -> [f64; 2] {
+fn interval_around(value: f64, [low, high]: [f64; 2]) -> [f64; 2] {
     [low.min(value), high.max(value)]
 }
 
@@ -139,8 +143,9 @@ impl Line {
     /// errors; neither coefficient is negative. With fewer than two sizes, an error that names
     /// `what`.
     pub(super) fn of(times: &[(f64, Vec<f64>)], seed: u64, what: &'static str) -> Result<Self> {
-        let line =
-            |times: &[(f64, Vec<f64>)]| through(&points(times)).ok_or(ProbeError::TooLittleTime { what });
+        let line = |times: &[(f64, Vec<f64>)]| {
+            line_through(&points(times)).ok_or(ProbeError::TooLittleTime { what })
+        };
         let [fixed, slope] = line(times)?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut resampled: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
@@ -160,7 +165,7 @@ impl Line {
             let mut ascending = resampled.to_vec();
             ascending.sort_by(f64::total_cmp);
             let ci95 = [0.025, 0.975].map(|part| quantile(&ascending, part));
-            Measured { value, ci95: around(value, ci95), repetitions }
+            Measured { value, ci95: interval_around(value, ci95), repetitions }
         };
         Ok(Self { fixed: measured(fixed, &resampled[0]), slope: measured(slope, &resampled[1]) })
     }
@@ -171,7 +176,7 @@ fn points(times: &[(f64, Vec<f64>)]) -> Vec<[f64; 2]> {
 }
 
 /// Offset and slope with the least squares of relative errors.
-fn through(points: &[[f64; 2]]) -> Option<[f64; 2]> {
+fn line_through(points: &[[f64; 2]]) -> Option<[f64; 2]> {
     let mut sums = [0.0; 5];
     for &[x, y] in points {
         let weight = 1.0 / (y * y);

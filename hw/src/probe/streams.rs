@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_exceeds_caches_that_nobody_tells_of() {
+    fn a_stream_exceeds_unreported_caches() {
         assert_eq!(memory_bytes(Path::new("/nonexistent")) as u64, MIN_BYTES);
     }
 

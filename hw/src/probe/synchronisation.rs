@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_before_a_flag_arrives() {
+    fn no_notification_is_faster_than_its_flag() {
         let at = |times: &[f64]| times.iter().map(|&us| Picos::from_micros(us)).collect::<Vec<_>>();
         let notifications =
             Notifications { to_host: at(&[0.0, 0.1, 3.0]), to_device: at(&[1.0]), uncertainty: Picos::ZERO };
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_replaces_an_unsound_mechanism_stands_in_its_table_and_says_so() {
+    fn the_replacement_of_an_unsound_mechanism_is_in_its_table_and_named() {
         let mechanisms = Mechanisms {
             timed: vec![
                 timed(Mechanism::EventWait, 30.0, 10.0, 0.1),

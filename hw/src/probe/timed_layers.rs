@@ -29,11 +29,11 @@ pub(super) const RUN_LIMIT: Duration = Duration::from_secs(30);
 /// Prepared layers may occupy the device's memory divided by this.
 const MEMORY_PART: u64 = 4;
 /// Fraction of the remaining time for preparing layers.
-const PREPARING: f64 = 0.5;
+const PREPARATION_SHARE: f64 = 0.5;
 /// Layers that are timed even if time has run out: a few more than a fit needs.
-const ENOUGH_LAYERS: usize = MIN_LAYERS + 8;
+const MIN_TIMED_LAYERS: usize = MIN_LAYERS + 8;
 /// Longest time of a layer on a processor, quick and full, estimated from the rate of a product.
-const LONGEST: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(120)];
+const MAX_LAYER_TIME: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(120)];
 
 /// How often a layer is run.
 #[derive(Clone, Copy, Debug)]
@@ -239,7 +239,7 @@ impl Sweeper<'_> {
             }
         }
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        while !waiting.is_empty() && (!self.budget.is_over() || sweep.measurements.len() < ENOUGH_LAYERS) {
+        while !waiting.is_empty() && (!self.budget.is_over() || sweep.measurements.len() < MIN_TIMED_LAYERS) {
             let mut prepared = self.prepare(&mut waiting, &mut sweep)?;
             self.time_all(&mut prepared, &mut random, &mut sweep)?;
             prepared.sort_by_key(|layer| layer.index);
@@ -260,7 +260,7 @@ impl Sweeper<'_> {
             return Err(why);
         }
         let per_us = macs / coexec_sim::statistics::median(&rated.times_us).unwrap_or(f64::INFINITY);
-        Ok((per_us * LONGEST[usize::from(!self.quick)].as_micros() as f64) as u64)
+        Ok((per_us * MAX_LAYER_TIME[usize::from(!self.quick)].as_micros() as f64) as u64)
     }
 
     /// Prepares the first of the `waiting` layers, as many as memory and time allow.
@@ -269,7 +269,7 @@ impl Sweeper<'_> {
         waiting: &mut VecDeque<PendingLayer>,
         sweep: &mut Sweep,
     ) -> Result<Vec<TimedLayer>> {
-        let preparing = self.budget.part(PREPARING);
+        let preparing = self.budget.part(PREPARATION_SHARE);
         let most_bytes = self
             .machine
             .runtime()
@@ -277,7 +277,7 @@ impl Sweeper<'_> {
         let mut prepared = Vec::new();
         let mut bytes = 0;
         while bytes <= most_bytes {
-            let enough = prepared.len() + sweep.measurements.len() >= ENOUGH_LAYERS;
+            let enough = prepared.len() + sweep.measurements.len() >= MIN_TIMED_LAYERS;
             if enough && preparing.is_over() {
                 break;
             }
@@ -312,7 +312,7 @@ impl Sweeper<'_> {
             self.budget.report(&format!("turn {turn} of {turns}: {count} layers on the {processor}"));
             let mut started = sweep.measurements.len();
             for row in layers.chunks_mut(in_a_row) {
-                let enough = turn > 1 || started >= ENOUGH_LAYERS;
+                let enough = turn > 1 || started >= MIN_TIMED_LAYERS;
                 if enough && self.budget.is_over() {
                     return Ok(());
                 }

@@ -26,7 +26,7 @@ const REPETITIONS: [usize; 2] = [10, 40];
 /// Slices of the tensor whose layout is changed: 64 channels.
 const SLICES: u32 = 16;
 /// Name of the measurement in errors.
-const WHAT: &str = "transfers";
+const MEASUREMENT: &str = "transfers";
 /// Bytes of a texel of a slice.
 const TEXEL_BYTES: usize = 16;
 
@@ -71,7 +71,7 @@ pub(super) fn measure(
         let times = repeated(repetitions, || Ok(buffer.map_and_unmap()?))?;
         Ok(times.map(|times| (buffer.bytes().0 as f64, times)))
     })?;
-    Ok(Transfers { map: Line::of(&map, seed, WHAT)?, unmap: Line::of(&unmap, seed, WHAT)? })
+    Ok(Transfers { map: Line::of(&map, seed, MEASUREMENT)?, unmap: Line::of(&unmap, seed, MEASUREMENT)? })
 }
 
 /// Measures a kernel that changes the layout of a tensor in buffers.
@@ -85,7 +85,7 @@ fn transform(bench: &Bench<'_>, runtime: &Arc<Runtime>, budget: &TimeBudget<'_>)
         let [times] = repeated(REPETITIONS[usize::from(!quick)], run)?;
         Ok([(kernel.bytes().0 as f64, times)])
     })?;
-    Line::of(&times, seed, WHAT)
+    Line::of(&times, seed, MEASUREMENT)
 }
 
 /// A cost as a table of a profile.

@@ -46,19 +46,19 @@ impl Clock {
     pub(super) fn uncertainty(&self) -> Picos {
         let half = |[least, most]: [i128; 2]| most.saturating_sub(least).abs() / 2;
         let mut halves: Vec<i128> =
-            (0..self.bounds.len()).map(|command| half(self.around(command))).collect();
+            (0..self.bounds.len()).map(|command| half(self.interval(command))).collect();
         halves.sort_unstable();
         // Crossed bounds mean that the clocks drifted apart by as much.
         halves.get(halves.len() / 2).map_or(Picos::ZERO, |&half| picos(half))
     }
 
     fn difference(&self, command: usize) -> i128 {
-        let [least, most] = self.around(command);
+        let [least, most] = self.interval(command);
         i128::midpoint(least, most)
     }
 
     /// The intersection of the bounds of a command and its neighbours.
-    fn around(&self, command: usize) -> [i128; 2] {
+    fn interval(&self, command: usize) -> [i128; 2] {
         let last = (command + NEIGHBOURS + 1).min(self.bounds.len());
         let near = &self.bounds[command.saturating_sub(NEIGHBOURS).min(last)..last];
         near.iter()

@@ -21,7 +21,7 @@ use crate::opencl::{
 const SPINS_PER_POLL: u32 = 64;
 
 /// Requested duration when the shortest sleep is measured.
-const SHORTEST: Duration = Duration::from_micros(1);
+const REQUESTED_SLEEP: Duration = Duration::from_micros(1);
 /// Granularity of sleeps on phones (`HeteroInfer`, section 4.3: 80 to 100 us).
 const STEP: Duration = Duration::from_micros(100);
 
@@ -224,7 +224,7 @@ pub fn sleep_granularity(rounds: u32) -> Picos {
     let times: Vec<Picos> = (0..rounds)
         .map(|_| {
             let started = Instant::now();
-            std::thread::sleep(SHORTEST);
+            std::thread::sleep(REQUESTED_SLEEP);
             duration_to_picos(started.elapsed())
         })
         .collect();

@@ -19,14 +19,14 @@ use crate::opencl::{
 /// device, so that the host is already waiting when it ends.
 const WORK_STEPS: u32 = 20_000;
 /// The same for a host that sleeps meanwhile: long enough for several sleeps.
-const SLEPT_THROUGH_STEPS: u32 = 10 * WORK_STEPS;
+const SLEEPING_WORK_STEPS: u32 = 10 * WORK_STEPS;
 /// Threads of each kernel, a single work-group.
 const THREADS: usize = 64;
 /// Warm-up rounds, not counted: drivers allocate in the first ones.
 const WARM_UP: u32 = 5;
 /// Time after which a kernel has ended that never sees the host's flag, nor its release, because
 /// the two share no memory after all.
-const SPUN_OUT: Duration = SPIN_LIMIT.saturating_mul(3);
+const SPIN_END: Duration = SPIN_LIMIT.saturating_mul(3);
 /// What is waited for, as errors name it.
 const FLAG_KERNEL: &str = "a kernel that waits for a flag of the host";
 
@@ -70,7 +70,7 @@ struct Bench {
 
 impl Bench {
     fn new(runtime: &Arc<Runtime>, mechanism: Mechanism, limit: Duration) -> Result<Self> {
-        let steps = if mechanism == Mechanism::SleepThenPoll { SLEPT_THROUGH_STEPS } else { WORK_STEPS };
+        let steps = if mechanism == Mechanism::SleepThenPoll { SLEEPING_WORK_STEPS } else { WORK_STEPS };
         let signals = flags(runtime, mechanism)?;
         Ok(Self {
             runtime: Arc::clone(runtime),
@@ -109,7 +109,7 @@ impl Bench {
         // A released kernel, too, must end before its flags are used again.
         if held.is_some() || reached.is_err() {
             link.flush()?;
-            poll(&self.runtime, &next, FLAG_KERNEL, self.limit.max(SPUN_OUT))?;
+            poll(&self.runtime, &next, FLAG_KERNEL, self.limit.max(SPIN_END))?;
         } else {
             link.finish()?;
         }
@@ -184,7 +184,7 @@ pub fn ping_pong(
     let mut last = None;
     for round in 1..=rounds {
         if let Err(error) = await_device(&signals, round, limit) {
-            poll(runtime, &kernel, FLAG_KERNEL, limit.max(SPUN_OUT))?;
+            poll(runtime, &kernel, FLAG_KERNEL, limit.max(SPIN_END))?;
             return Err(error);
         }
         let now = Instant::now();

@@ -25,7 +25,7 @@ fn in_subprocess(test: &str, body: impl FnOnce()) {
     const TEST: &str = "COEXEC_TEST_ALONE";
     if std::env::var(TEST).is_ok_and(|alone| alone == test) {
         body();
-        crate::leave(0);
+        crate::exit_immediately(0);
     }
     let Some(_device) = crate::tests::device() else { return };
     let child = std::process::Command::new(std::env::current_exe().unwrap())
@@ -33,9 +33,9 @@ fn in_subprocess(test: &str, body: impl FnOnce()) {
         .env(TEST, test)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stderr);
-    print!("{}{said}", String::from_utf8_lossy(&child.stdout));
-    assert!(child.status.success(), "{}: {said}", child.status);
+    let stderr = String::from_utf8_lossy(&child.stderr);
+    print!("{}{stderr}", String::from_utf8_lossy(&child.stdout));
+    assert!(child.status.success(), "{}: {stderr}", child.status);
 }
 
 /// A runtime on the test device, cut to one compute unit if it is a CPU; call it in a subprocess.
@@ -81,8 +81,8 @@ fn every_mechanism_notifies_or_says_why_it_cannot() {
 }
 
 #[test]
-fn flags_meet_without_a_launch() {
-    in_subprocess("flags_meet_without_a_launch", || {
+fn flags_synchronise_without_a_launch() {
+    in_subprocess("flags_synchronise_without_a_launch", || {
         let Some(runtime) = device() else { return };
         for mechanism in [Mechanism::SvmPolling, Mechanism::PinnedPolling] {
             match ping_pong(&runtime, mechanism, 1_000, LIMIT) {
@@ -98,8 +98,8 @@ fn flags_meet_without_a_launch() {
 }
 
 #[test]
-fn of_many_groups_the_last_one_tells_the_host() {
-    in_subprocess("of_many_groups_the_last_one_tells_the_host", || {
+fn the_last_of_many_work_groups_notifies_the_host() {
+    in_subprocess("the_last_of_many_work_groups_notifies_the_host", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         let groups = runtime.device().compute_units as usize * 64;
@@ -118,8 +118,8 @@ fn of_many_groups_the_last_one_tells_the_host() {
 }
 
 #[test]
-fn a_kernel_that_nobody_answers_stops_spinning_by_itself() {
-    in_subprocess("a_kernel_that_nobody_answers_stops_spinning_by_itself", || {
+fn an_unanswered_kernel_stops_spinning() {
+    in_subprocess("an_unanswered_kernel_stops_spinning", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         let kernel = signals.enqueue_hand_over(Some(7), Some(7)).unwrap();
@@ -129,8 +129,8 @@ fn a_kernel_that_nobody_answers_stops_spinning_by_itself() {
 }
 
 #[test]
-fn a_flag_before_its_data_is_noticed() {
-    in_subprocess("a_flag_before_its_data_is_noticed", || {
+fn a_flag_visible_before_its_data_is_detected() {
+    in_subprocess("a_flag_visible_before_its_data_is_detected", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         signals.release();
@@ -146,8 +146,8 @@ fn a_flag_before_its_data_is_noticed() {
 }
 
 #[test]
-fn a_host_that_waits_in_vain_releases_the_device_and_goes_on() {
-    in_subprocess("a_host_that_waits_in_vain_releases_the_device_and_goes_on", || {
+fn a_host_whose_wait_times_out_releases_the_device_and_continues() {
+    in_subprocess("a_host_whose_wait_times_out_releases_the_device_and_continues", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         let kernel = signals.enqueue_hand_over(Some(1), Some(1)).unwrap();
@@ -192,8 +192,8 @@ fn a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up() {
 }
 
 #[test]
-fn a_probe_that_never_returns_is_left_behind() {
-    in_subprocess("a_probe_that_never_returns_is_left_behind", || {
+fn a_probe_that_never_returns_is_abandoned() {
+    in_subprocess("a_probe_that_never_returns_is_abandoned", || {
         let Some(runtime) = device() else { return };
         let Some(mut signals) = signals(&runtime) else { return };
         // The queue is in order, so the probe's commands wait behind this kernel.
@@ -230,7 +230,7 @@ fn a_sound_mechanism_is_kept() {
 }
 
 #[test]
-fn what_plans_call_a_mechanism_is_what_runs() {
+fn the_mechanism_that_a_plan_names_is_the_one_that_runs() {
     for &modelled in Modelled::ALL {
         let mechanism = Mechanism::from(modelled);
         assert_eq!(mechanism.modelled(), modelled);

@@ -66,9 +66,9 @@ fn without_a_driver_the_error_says_so_and_nothing_crashes() {
         .env_remove("COEXEC_REQUIRE_OPENCL")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.success(), "{said}");
-    assert!(said.contains("no platform") || said.contains("found no OpenCL library"), "{said}");
+    let stderr = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{stderr}");
+    assert!(stderr.contains("no platform") || stderr.contains("found no OpenCL library"), "{stderr}");
 }
 
 #[test]

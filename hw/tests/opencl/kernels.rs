@@ -130,7 +130,7 @@ fn generic_convolutions_agree_with_the_reference_for_any_part() {
 }
 
 #[test]
-fn functions_linked_behind_a_convolution_run_in_order_on_their_operands() {
+fn functions_linked_to_a_convolution_run_in_order_on_their_operands() {
     let linked = [Function::Add, Function::HardSwish, Function::Multiply, Function::Sigmoid];
     let operators = convolutions().prop_map(Operator::Conv2d);
     check_all(operators, &linked, any_part, launched(Kernel::ConvGeneric, [2, 1, 2], [4, 4, 1]));

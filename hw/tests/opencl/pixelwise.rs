@@ -80,7 +80,7 @@ fn ranges_go_backwards() {
 }
 
 #[test]
-fn zeros_around_agree_with_the_reference_for_any_part() {
+fn padding_agrees_with_the_reference_for_any_part() {
     let around = || (0..2_u32, 0..3_u32, 0..3_u32, 0..9_u32).prop_map(<[u32; 4]>::from);
     let operators = (shapes(), around(), around())
         .prop_map(|(input, before, after)| Operator::Pad(Pad { input, before, after }));

@@ -5,7 +5,7 @@
 //! cost.
 
 use super::product::last_two_swapped;
-use super::{Converter, Step, axis, unknown, unsound};
+use super::{Conversion, Converter, axis, unknown, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::View;
 use crate::work::{Attention, Packing};
@@ -17,7 +17,7 @@ const ROTARY_PASSES: u32 = 3;
 impl Converter<'_> {
     /// Operands: query, key, value, past key, past value, additive mask. Results: output, all keys,
     /// all values, scores.
-    pub(super) fn attention(&mut self, node: &SourceNode, attention: &Attention) -> Step<()> {
+    pub(super) fn attention(&mut self, node: &SourceNode, attention: &Attention) -> Conversion<()> {
         let (is_flat, [mut query, mut key, value]) = self.heads(node, attention)?;
         if attention.rotates {
             query = self.passed(".rotary", &query, &[], ROTARY_PASSES)?;
@@ -44,9 +44,9 @@ impl Converter<'_> {
             scores = self.passed(".functions", &scores, &[], functions)?;
         }
         self.write(node, 3, scores.clone());
-        let settled = self.settled(&scores.reshaped(vec![batch, shared, rows, all]))?;
-        let source = self.emit(".softmax", Softmax { input: settled.shape }, &[settled.source])?;
-        let mixed = self.multiplied(&View { source, ..settled }, &value)?;
+        let arranged = self.with_inner_channels(&scores.reshaped(vec![batch, shared, rows, all]))?;
+        let source = self.emit(".softmax", Softmax { input: arranged.shape }, &[arranged.source])?;
+        let mixed = self.multiplied(&View { source, ..arranged }, &value)?;
         let width = mixed.extents.last().copied().unwrap_or(1);
         let mixed = mixed.reshaped(vec![batch, heads, tokens, width]);
         self.write(node, 0, if is_flat { side_by_side(&mixed) } else { mixed });
@@ -54,7 +54,7 @@ impl Converter<'_> {
     }
 
     /// Linear attention, with the products with the state (keys times values) for all steps at once.
-    pub(super) fn linear_attention(&mut self, node: &SourceNode, attention: &Attention) -> Step<()> {
+    pub(super) fn linear_attention(&mut self, node: &SourceNode, attention: &Attention) -> Conversion<()> {
         let (_, [query, key, value]) = self.heads(node, attention)?;
         self.approximate("products of all steps at once");
         let (grouped, [batch, heads, tokens]) = grouped(&query, &key)?;
@@ -72,7 +72,7 @@ impl Converter<'_> {
     }
 
     /// The heads of query, key and value, and whether the file packs heads into the features.
-    fn heads(&mut self, node: &SourceNode, attention: &Attention) -> Step<(bool, [View; 3])> {
+    fn heads(&mut self, node: &SourceNode, attention: &Attention) -> Conversion<(bool, [View; 3])> {
         let [query, key, value] = self.projections(node, attention)?;
         let (own, shared) = (attention.heads, attention.shared_heads);
         let heads = [heads_of(&query, own)?, heads_of(&key, shared)?, heads_of(&value, shared)?];
@@ -80,7 +80,7 @@ impl Converter<'_> {
     }
 
     /// Query, key and value, unpacked from separate tensors, from one tensor, or projected by weights.
-    fn projections(&mut self, node: &SourceNode, attention: &Attention) -> Step<[View; 3]> {
+    fn projections(&mut self, node: &SourceNode, attention: &Attention) -> Conversion<[View; 3]> {
         let query = self.view(node, 0)?;
         let is_alone = node.operand(1).is_none();
         match (attention.packing, &query.extents[..]) {
@@ -113,7 +113,7 @@ impl Converter<'_> {
     }
 
     /// Splits the features of one tensor into queries, keys and values.
-    fn split_heads(&mut self, all: &View, attention: &Attention) -> Step<[View; 3]> {
+    fn split_heads(&mut self, all: &View, attention: &Attention) -> Conversion<[View; 3]> {
         let place = axis(-1, all.extents.len())?;
         let (heads, shared) = (attention.heads, attention.shared_heads);
         let total = u64::from(heads) + 2 * u64::from(shared);
@@ -126,16 +126,16 @@ impl Converter<'_> {
             }
             Some(_) | None => return unsound(format!("{features} features of {total} heads")),
         };
-        let settled = self.settled(all)?;
+        let arranged = self.with_inner_channels(all)?;
         Ok([
-            self.part(&settled, place, 0, query)?,
-            self.part(&settled, place, query, key)?,
-            self.part(&settled, place, query + key, value)?,
+            self.part(&arranged, place, 0, query)?,
+            self.part(&arranged, place, query, key)?,
+            self.part(&arranged, place, query + key, value)?,
         ])
     }
 
     /// Keys or values appended to the past ones in `operand`, if there are any.
-    fn appended_to_past(&mut self, node: &SourceNode, operand: usize, view: View) -> Step<View> {
+    fn appended_to_past(&mut self, node: &SourceNode, operand: usize, view: View) -> Conversion<View> {
         if node.operand(operand).is_none() {
             return Ok(view);
         }
@@ -155,14 +155,14 @@ impl Converter<'_> {
     }
 
     /// `view` after `passes` element-wise passes, which also read `others`.
-    fn passed(&mut self, suffix: &str, view: &View, others: &[View], passes: u32) -> Step<View> {
+    fn passed(&mut self, suffix: &str, view: &View, others: &[View], passes: u32) -> Conversion<View> {
         let sources: Vec<Source> = std::iter::once(view).chain(others).map(|view| view.source).collect();
         let source = self.emit_generic(suffix, (GenericKind::Elementwise, passes), &sources, view.shape)?;
         Ok(View { source, ..view.clone() })
     }
 
     /// Norm of the sum of word, position and segment embeddings.
-    pub(super) fn embedding_norm(&mut self, node: &SourceNode) -> Step<View> {
+    pub(super) fn embedding_norm(&mut self, node: &SourceNode) -> Conversion<View> {
         let mut sum = self.lookup(node, 2, 0)?;
         let [.., tokens, features] = sum.extents[..] else { return unsound("a table that is a scalar") };
         let places = self.view(node, 3)?;
@@ -170,7 +170,7 @@ impl Converter<'_> {
             return unsound(format!("{tokens} tokens, but a table of fewer positions"));
         }
         let tensor = node.operand(3).unwrap_or_default();
-        let places = self.given_constant(tensor, vec![1, tokens, features])?;
+        let places = self.constant_view(tensor, vec![1, tokens, features])?;
         sum = self.two(&sum, &places, Function::Add)?;
         if node.operand(4).is_some() {
             let segments = self.lookup(node, 4, 1)?;
@@ -182,7 +182,7 @@ impl Converter<'_> {
 
 /// The query with one matrix per head of `key`, whose rows are all tokens of the query heads that share it; and the
 /// query's batch, heads and tokens.
-fn grouped(query: &View, key: &View) -> Step<(View, [u32; 3])> {
+fn grouped(query: &View, key: &View) -> Conversion<(View, [u32; 3])> {
     let (&[batch, heads, tokens, depth], &[_, shared, ..]) = (&query.extents[..], &key.extents[..]) else {
         return unsound("a query or a key without heads");
     };
@@ -202,7 +202,7 @@ fn side_by_side(heads: &View) -> View {
 
 /// A tensor as batch, heads, tokens, features; its heads are packed into the features or are an
 /// axis.
-fn heads_of(view: &View, heads: u32) -> Step<View> {
+fn heads_of(view: &View, heads: u32) -> Conversion<View> {
     match view.extents[..] {
         [_, _, _, _] => Ok(view.clone()),
         [batch, tokens, features] if heads > 0 && features % heads == 0 => {

@@ -6,14 +6,14 @@
 
 use std::collections::HashSet;
 
-use super::{Converter, Step, Value, unsound};
+use super::{Conversion, Converter, Value, unsound};
 use crate::error::ImportError;
 use crate::model::{Constant, SourceNode, Work};
 use coexec_sim::Source;
 
 impl Converter<'_> {
     /// Operands: the condition, the results of the first branch, the results of the second.
-    pub(super) fn choice(&mut self, node: &SourceNode) -> Step<()> {
+    pub(super) fn choice(&mut self, node: &SourceNode) -> Conversion<()> {
         let count = node.writes.len();
         let of = |first: usize| -> Option<Vec<Value>> {
             (first..first + count).map(|operand| self.value(node, operand).cloned()).collect()
@@ -25,7 +25,7 @@ impl Converter<'_> {
             (None, Some(yes), Some(no)) => {
                 // The condition is computed before either branch, whichever runs.
                 self.out.wanted.extend(self.source(node, 0));
-                let is_first = self.work_behind(&yes) >= self.work_behind(&no);
+                let is_first = self.work_of(&yes) >= self.work_of(&no);
                 self.approximate(if is_first { "the first branch" } else { "the second branch" });
                 let (chosen, other) = if is_first { (yes, no) } else { (no, yes) };
                 chosen.into_iter().zip(&other).map(|(chosen, other)| of_either(chosen, other)).collect()
@@ -73,7 +73,7 @@ impl Converter<'_> {
     }
 
     /// Multiply-adds and elements moved by the operators of the current branches that `values` depend on.
-    fn work_behind(&self, values: &[Value]) -> (u64, u64) {
+    fn work_of(&self, values: &[Value]) -> (u64, u64) {
         let first = self.begun.last().copied().unwrap_or(0);
         let mut seen = HashSet::new();
         let mut rest: Vec<Source> = values.iter().filter_map(Value::view).map(|view| view.source).collect();

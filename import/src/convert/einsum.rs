@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::product::split_matrix;
-use super::{Converter, Step, unknown, unsound};
+use super::{Conversion, Converter, unknown, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::View;
 use coexec_sim::workload::GenericKind;
@@ -23,7 +23,7 @@ struct Term {
 }
 
 impl Converter<'_> {
-    pub(super) fn einsum(&mut self, node: &SourceNode, equation: &str) -> Step<View> {
+    pub(super) fn einsum(&mut self, node: &SourceNode, equation: &str) -> Conversion<View> {
         let sides = equation.split_once("->");
         let (left, right) = sides.map_or((equation, None), |(left, right)| (left, Some(right)));
         let mut terms = Vec::new();
@@ -56,7 +56,7 @@ impl Converter<'_> {
     }
 
     /// The sum over axes that are not kept, and the diagonal of repeated ones.
-    fn summed(&mut self, term: Term, is_kept: impl Fn(Label) -> bool) -> Step<Term> {
+    fn summed(&mut self, term: Term, is_kept: impl Fn(Label) -> bool) -> Conversion<Term> {
         let mut labels = Vec::new();
         let mut extents = Vec::new();
         for (&label, &extent) in term.labels.iter().zip(&term.view.extents) {
@@ -75,7 +75,7 @@ impl Converter<'_> {
     }
 
     /// The product of two terms, contracted over their common axes that are not kept.
-    fn contracted(&mut self, left: Term, right: Term, kept: &HashSet<Label>) -> Step<Term> {
+    fn contracted(&mut self, left: Term, right: Term, kept: &HashSet<Label>) -> Conversion<Term> {
         let has = |term: &Term| term.labels.iter().copied().collect::<HashSet<Label>>();
         let (in_left, in_right) = (has(&left), has(&right));
         let left = self.summed(left, |label| kept.contains(&label) || in_right.contains(&label))?;
@@ -102,7 +102,7 @@ impl Converter<'_> {
 
 /// A term transposed into three groups of axes, with each of the last two groups merged into one axis; and the
 /// extents of the groups.
-fn grouped(term: &Term, groups: [&Vec<Label>; 3]) -> Step<(View, [Vec<u32>; 3])> {
+fn grouped(term: &Term, groups: [&Vec<Label>; 3]) -> Conversion<(View, [Vec<u32>; 3])> {
     let place = |label: &Label| term.labels.iter().position(|other| other == label).unwrap_or_default();
     let permutation: Vec<usize> = groups.iter().flat_map(|group| group.iter().map(place)).collect();
     if permutation.len() != term.labels.len() {
@@ -117,7 +117,7 @@ fn grouped(term: &Term, groups: [&Vec<Label>; 3]) -> Step<(View, [Vec<u32>; 3])>
 }
 
 /// The labels of an operand's axes.
-fn labels(text: &str, rank: usize) -> Step<Vec<Label>> {
+fn labels(text: &str, rank: usize) -> Conversion<Vec<Label>> {
     let letters = text.chars().filter(|letter| letter.is_alphabetic()).count();
     let mut labels = Vec::new();
     let mut rest = text;
@@ -125,8 +125,8 @@ fn labels(text: &str, rank: usize) -> Step<Vec<Label>> {
         rest = &rest[letter.len_utf8()..];
         if letter.is_alphabetic() {
             labels.push(Label::from(letter));
-        } else if let Some(behind) = rest.strip_prefix("..").filter(|_| letter == '.') {
-            rest = behind;
+        } else if let Some(after) = rest.strip_prefix("..").filter(|_| letter == '.') {
+            rest = after;
             labels.extend((0..rank.saturating_sub(letters)).rev().map(|place| DOTS + place as u32));
         } else if letter != ' ' {
             return unsound(format!("the character {letter:?} in its equation"));
@@ -140,14 +140,14 @@ fn labels(text: &str, rank: usize) -> Step<Vec<Label>> {
 
 /// The labels of the result's axes: those in the equation, or else the axes of the ellipsis, then all
 /// letters that occur once, in alphabetical order.
-fn wanted(terms: &[Term], said: Option<&str>) -> Step<Vec<Label>> {
+fn wanted(terms: &[Term], stated: Option<&str>) -> Conversion<Vec<Label>> {
     let all: Vec<Label> = terms.iter().flat_map(|term| term.labels.iter().copied()).collect();
     let mut dots: Vec<Label> = all.iter().copied().filter(|&label| label >= DOTS).collect();
     dots.sort_unstable();
     dots.dedup();
-    if let Some(said) = said {
-        let letters = said.chars().filter(|letter| letter.is_alphabetic()).count();
-        return labels(said, letters + if said.contains("...") { dots.len() } else { 0 });
+    if let Some(stated) = stated {
+        let letters = stated.chars().filter(|letter| letter.is_alphabetic()).count();
+        return labels(stated, letters + if stated.contains("...") { dots.len() } else { 0 });
     }
     let mut once: Vec<Label> = all.iter().copied().filter(|&label| label < DOTS).collect();
     once.retain(|label| all.iter().filter(|&other| other == label).count() == 1);

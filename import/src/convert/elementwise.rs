@@ -4,13 +4,13 @@
 //! likewise a quotient by a constant becomes a product, and any clip `relu6`. A per-channel scale
 //! or shift after trained weights is folded into them.
 
-use super::{Converter, Step, unsound};
+use super::{Conversion, Converter, unsound};
 use crate::model::{Arithmetic, Elemental, SourceNode, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Elementwise, Function, Shape, Source};
 
 impl Converter<'_> {
-    pub(super) fn function(&mut self, node: &SourceNode, elemental: Elemental) -> Step<View> {
+    pub(super) fn function(&mut self, node: &SourceNode, elemental: Elemental) -> Conversion<View> {
         let view = self.view(node, 0)?;
         let function = match elemental {
             Elemental::Known(function) => return self.applied(&view, function),
@@ -31,17 +31,17 @@ impl Converter<'_> {
     }
 
     /// Applies a unary function, in whatever memory order the elements have.
-    pub(super) fn applied(&mut self, view: &View, function: Function) -> Step<View> {
+    pub(super) fn applied(&mut self, view: &View, function: Function) -> Conversion<View> {
         let operator = Elementwise { function, input: view.shape, other: None };
         let source = self.emit("", operator, &[view.source])?;
         Ok(View { source, ..view.clone() })
     }
 
-    fn square(&mut self, view: &View) -> Step<View> {
+    fn square(&mut self, view: &View) -> Conversion<View> {
         self.joined(view, view.source, view.shape, Function::Multiply)
     }
 
-    pub(super) fn arithmetic(&mut self, node: &SourceNode, arithmetic: Arithmetic) -> Step<View> {
+    pub(super) fn arithmetic(&mut self, node: &SourceNode, arithmetic: Arithmetic) -> Conversion<View> {
         let function = match arithmetic {
             Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Maximum | Arithmetic::Minimum => {
                 Function::Add
@@ -70,7 +70,7 @@ impl Converter<'_> {
         Ok(view)
     }
 
-    fn power(&mut self, node: &SourceNode) -> Step<View> {
+    fn power(&mut self, node: &SourceNode) -> Conversion<View> {
         let view = self.view(node, 0)?;
         match self.number(node, 1) {
             Some(exponent) if (exponent - 2.0).abs() < 1e-6 => self.square(&view),
@@ -79,7 +79,7 @@ impl Converter<'_> {
     }
 
     /// The first two operands, one of which may be constant.
-    fn pair(&mut self, node: &SourceNode, function: Function) -> Step<View> {
+    fn pair(&mut self, node: &SourceNode, function: Function) -> Conversion<View> {
         let (first, second) = if self.source(node, 0).is_some() { (0, 1) } else { (1, 0) };
         let view = self.view(node, first)?;
         self.with_operand(node, &view, [first, second], function)
@@ -92,7 +92,7 @@ impl Converter<'_> {
         view: &View,
         [operand, other]: [usize; 2],
         function: Function,
-    ) -> Step<View> {
+    ) -> Conversion<View> {
         let constant = self.constant(node, other).map(|constant| constant.extents.clone());
         let joined = constant.as_ref().map(|constant| broadcast(&view.extents, constant)).transpose()?;
         let joined = joined.filter(|extents| elements(extents) == elements(&view.extents));
@@ -114,14 +114,14 @@ impl Converter<'_> {
             return Ok(view);
         }
         let tensor = node.reads[other].unwrap_or_default();
-        let view = self.settled(&view)?;
+        let view = self.with_inner_channels(&view)?;
         let shape = if is_small { Shape::image(1, 1, view.shape.channels) } else { view.shape };
-        let given = self.given(tensor, shape);
+        let given = self.constant_input(tensor, shape);
         self.joined(&view, given, shape, function)
     }
 
     /// A function of two tensors with broadcasting.
-    pub(super) fn two(&mut self, left: &View, right: &View, function: Function) -> Step<View> {
+    pub(super) fn two(&mut self, left: &View, right: &View, function: Function) -> Conversion<View> {
         let extents = broadcast(&left.extents, &right.extents)?;
         let (mut first, mut second) = (left.aligned(extents.len()), right.aligned(extents.len()));
         if elements(&first.extents) < elements(&second.extents)
@@ -132,7 +132,7 @@ impl Converter<'_> {
         if first.extents != extents {
             first = self.repeated(&first, &extents)?;
         }
-        let first = self.settled(&first)?;
+        let first = self.with_inner_channels(&first)?;
         let Some(order) = first.order.clone() else { return unsound("a tensor without order") };
         let wide = second.file_order();
         let last = order.last().copied();
@@ -149,7 +149,7 @@ impl Converter<'_> {
     }
 
     /// Emits a binary function.
-    fn joined(&mut self, first: &View, other: Source, shape: Shape, function: Function) -> Step<View> {
+    fn joined(&mut self, first: &View, other: Source, shape: Shape, function: Function) -> Conversion<View> {
         let operator = Elementwise { function, input: first.shape, other: Some(shape) };
         let source = self.emit("", operator, &[first.source, other])?;
         Ok(View { source, ..first.clone() })
@@ -157,7 +157,7 @@ impl Converter<'_> {
 }
 
 /// Broadcast extents of two tensors, by the rules of `NumPy`.
-pub(crate) fn broadcast(left: &[u32], right: &[u32]) -> Step<Vec<u32>> {
+pub(crate) fn broadcast(left: &[u32], right: &[u32]) -> Conversion<Vec<u32>> {
     let rank = left.len().max(right.len());
     let at = |extents: &[u32], axis: usize| {
         (axis + extents.len()).checked_sub(rank).map_or(1, |index| extents[index])

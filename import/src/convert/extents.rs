@@ -5,28 +5,28 @@
 
 use super::elementwise::broadcast;
 use super::reduce::{reduced, reduced_axes};
-use super::{Converter, Step, Value, axis, unknown, unsound};
+use super::{Conversion, Converter, Value, axis, unknown, unsound};
 use crate::fold;
 use crate::model::{Constant, Elemental, Extents, SourceNode, Spectrum, Work, as_extent, elements};
 
 impl Converter<'_> {
     /// Extents and known values of a result: by rule, or else the extents stated in the file.
-    pub(super) fn result(&mut self, node: &SourceNode, index: usize) -> Step<Constant> {
+    pub(super) fn result(&mut self, node: &SourceNode, index: usize) -> Conversion<Constant> {
         let tensor = node.result(index);
-        let said = tensor.and_then(|tensor| self.model.tensors[tensor].static_extents());
+        let stated = tensor.and_then(|tensor| self.model.tensors[tensor].static_extents());
         let is_bound = matches!(&node.work, Work::Generic { extents, .. } if extents.is_bound());
-        if is_bound && said.is_none() {
+        if is_bound && stated.is_none() {
             self.approximate("the maximum number of results");
         }
         if let (Work::Generic { extents: Extents::Rows { has_kinds: true, .. }, .. }, 0) = (&node.work, index)
         {
             return Ok(Constant::of_extents(vec![rows(&self.extents_read(node, 0)?)]));
         }
-        match (said, self.ruled(node)) {
+        match (stated, self.by_node_rule(node)) {
             // Rules describe the first result; the others rarely have its extents.
-            (Some(said), _) if index > 0 || is_bound => Ok(Constant::of_extents(said)),
+            (Some(stated), _) if index > 0 || is_bound => Ok(Constant::of_extents(stated)),
             (_, Ok(Some(known))) => Ok(known),
-            (Some(said), _) => Ok(Constant::of_extents(said)),
+            (Some(stated), _) => Ok(Constant::of_extents(stated)),
             (None, Ok(None)) => {
                 unknown("its extents are computed by the network, and the file does not state them")
             }
@@ -35,7 +35,7 @@ impl Converter<'_> {
     }
 
     /// Extents of an operand, including its padding.
-    pub(super) fn extents_read(&self, node: &SourceNode, operand: usize) -> Step<Vec<u32>> {
+    pub(super) fn extents_read(&self, node: &SourceNode, operand: usize) -> Conversion<Vec<u32>> {
         Ok(match self.read(node, operand)? {
             Value::View(view) => view.padded_extents(self.spatial_axes()),
             Value::Constant(constant) => constant.extents.clone(),
@@ -43,12 +43,12 @@ impl Converter<'_> {
     }
 
     /// Extents by the rule of the node's work, with the values of folded constants; `None` where no rule applies.
-    pub(super) fn ruled(&self, node: &SourceNode) -> Step<Option<Constant>> {
-        let extents = self.extents_ruled(node)?;
+    pub(super) fn by_node_rule(&self, node: &SourceNode) -> Conversion<Option<Constant>> {
+        let extents = self.extents_by_rule(node)?;
         extents.map(|extents| self.with_numbers(node, extents)).transpose()
     }
 
-    fn extents_ruled(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
+    fn extents_by_rule(&self, node: &SourceNode) -> Conversion<Option<Vec<u32>>> {
         let read = |operand: usize| self.extents_read(node, operand);
         let counts = |operand: usize| -> Option<Vec<u32>> {
             Some(self.constant(node, operand)?.integers()?.into_iter().map(as_extent).collect())
@@ -110,7 +110,7 @@ impl Converter<'_> {
     }
 
     /// A result with `extents`, and with its values if they can be folded.
-    fn with_numbers(&self, node: &SourceNode, extents: Vec<u32>) -> Step<Constant> {
+    fn with_numbers(&self, node: &SourceNode, extents: Vec<u32>) -> Conversion<Constant> {
         let constant = |operand: usize| self.constant(node, operand);
         let at = |operand: usize, place: &[usize]| constant(operand)?.at(place);
         if let Work::Arithmetic(arithmetic) = node.work {
@@ -158,7 +158,7 @@ impl Converter<'_> {
     }
 
     /// The broadcast extents of all operands.
-    fn broadcast(&self, node: &SourceNode) -> Step<Vec<u32>> {
+    fn broadcast(&self, node: &SourceNode) -> Conversion<Vec<u32>> {
         let mut given = (0..node.reads.len()).filter(|&operand| node.reads[operand].is_some());
         given.try_fold(Vec::new(), |extents, operand| broadcast(&extents, &self.extents_read(node, operand)?))
     }
@@ -169,7 +169,7 @@ impl Converter<'_> {
             || self.constant(node, operand).is_some_and(|constant| constant.numbers.is_some())
     }
 
-    fn by_rule(&self, node: &SourceNode, rule: &Extents) -> Step<Option<Vec<u32>>> {
+    fn by_rule(&self, node: &SourceNode, rule: &Extents) -> Conversion<Option<Vec<u32>>> {
         let read = |operand: usize| self.extents_read(node, operand);
         Ok(match *rule {
             Extents::Like(operand) => Some(read(operand)?),
@@ -217,7 +217,7 @@ impl Converter<'_> {
     }
 
     /// Extents of a Fourier transform; `None` where the number of points is unknown.
-    fn spectrum(&self, node: &SourceNode, spectrum: &Spectrum) -> Step<Option<Vec<u32>>> {
+    fn spectrum(&self, node: &SourceNode, spectrum: &Spectrum) -> Conversion<Option<Vec<u32>>> {
         let mut extents = self.extents_read(node, 0)?;
         let rank = extents.len();
         let numbers = |operand: usize| self.constant(node, operand).and_then(Constant::integers);
@@ -239,10 +239,10 @@ impl Converter<'_> {
                 let (&[batch, points], true) = (&extents[..rank.min(2)], step > 0) else {
                     return unsound("windows over something that is not a signal");
                 };
-                let Some(behind) = points.checked_sub(length) else {
+                let Some(remaining) = points.checked_sub(length) else {
                     return unsound(format!("windows of {length} points over {points}"));
                 };
-                extents = vec![batch, behind / step + 1, frequencies(length, is_half), 2];
+                extents = vec![batch, remaining / step + 1, frequencies(length, is_half), 2];
             }
             Spectrum::Plane => {
                 let (Some([height, width]), true) =
@@ -258,7 +258,7 @@ impl Converter<'_> {
     }
 
     /// Upper bound of the result of non-maximum suppression: batch, class and index per box.
-    fn boxes(&self, node: &SourceNode) -> Step<Vec<u32>> {
+    fn boxes(&self, node: &SourceNode) -> Conversion<Vec<u32>> {
         let (boxes, scores) = (self.extents_read(node, 0)?, self.extents_read(node, 1)?);
         let (&[_, count, _], &[batch, kinds, _]) = (&boxes[..], &scores[..]) else {
             return unsound("boxes or scores of the wrong rank");
@@ -269,12 +269,12 @@ impl Converter<'_> {
     }
 
     /// Extents after padding or cropping; `None` where the axes are unknown.
-    fn padded(&self, node: &SourceNode) -> Step<Option<Vec<u32>>> {
+    fn padded(&self, node: &SourceNode) -> Conversion<Option<Vec<u32>>> {
         let (from, numbers) = (self.extents_read(node, 0)?, self.numbers(node, 1)?);
         let rank = from.len();
         let axes: Option<Vec<usize>> = match self.constant(node, 3).map(Constant::integers) {
             None => Some((0..rank).collect()),
-            Some(Some(axes)) => Some(axes.into_iter().map(|one| axis(one, rank)).collect::<Step<_>>()?),
+            Some(Some(axes)) => Some(axes.into_iter().map(|one| axis(one, rank)).collect::<Conversion<_>>()?),
             Some(None) => None,
         };
         let Some(axes) = axes.filter(|axes| numbers.len() == 2 * axes.len()) else { return Ok(None) };
@@ -298,7 +298,7 @@ fn rows(extents: &[u32]) -> u32 {
 }
 
 /// Extents after grid sampling: batch and channels of the image, pixels of the grid.
-fn sampled(image: &[u32], grid: &[u32]) -> Step<Vec<u32>> {
+fn sampled(image: &[u32], grid: &[u32]) -> Conversion<Vec<u32>> {
     match (image.get(..2), grid) {
         (Some(outer), [_, inner @ .., _]) => Ok([outer, inner].concat()),
         _ => unsound("a grid over something that is not an image"),
@@ -306,7 +306,7 @@ fn sampled(image: &[u32], grid: &[u32]) -> Step<Vec<u32>> {
 }
 
 /// Extents after region pooling: regions, channels of the image, height, width.
-fn regions(image: &[u32], regions: &[u32], [height, width]: [u32; 2]) -> Step<Vec<u32>> {
+fn regions(image: &[u32], regions: &[u32], [height, width]: [u32; 2]) -> Conversion<Vec<u32>> {
     match (image, regions) {
         (&[_, channels, ..], &[count, ..]) => Ok(vec![count, channels, height, width]),
         _ => unsound("regions of something that is not an image"),

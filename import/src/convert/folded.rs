@@ -3,12 +3,12 @@
 //! Responsible for: which nodes are folded: those with only constant operands, those that read extents, and those with
 //! empty results. Not for: the folded values (`fold.rs`).
 
-use super::{Converter, MISSING, Problem, Step, Value, unsound};
+use super::{Conversion, Converter, MISSING, Problem, Value, unsound};
 use crate::model::{Constant, Extents, SourceNode, TensorId, Work, elements};
 
 impl Converter<'_> {
     /// Folds the node if possible; returns whether it did.
-    pub(super) fn folded(&mut self, node: &SourceNode) -> Step<bool> {
+    pub(super) fn folded(&mut self, node: &SourceNode) -> Conversion<bool> {
         if matches!(node.work, Work::Shape { .. } | Work::Size) {
             let extents = self.extents_read(node, 0)?;
             let constant = if let Work::Shape { from, to } = node.work {
@@ -39,7 +39,7 @@ impl Converter<'_> {
         for &read in node.reads.iter().flatten() {
             match &self.values[read] {
                 Some(Value::Constant(_)) => {}
-                Some(Value::View(_)) => return Ok(self.decided(node) || self.is_of_nothing(node)),
+                Some(Value::View(_)) => return Ok(self.is_determined(node) || self.has_empty_result(node)),
                 None => return unsound(MISSING),
             }
         }
@@ -51,8 +51,8 @@ impl Converter<'_> {
         Self::check_size(&constant.extents)?;
         for index in 1..node.writes.len() {
             let is_scale = matches!(node.work, Work::Generic { extents: Extents::Quantised, .. });
-            let beside = if is_scale { Ok(Constant::default()) } else { self.result(node, index) };
-            let extents = beside.unwrap_or_else(|_| constant.clone()).extents;
+            let result = if is_scale { Ok(Constant::default()) } else { self.result(node, index) };
+            let extents = result.unwrap_or_else(|_| constant.clone()).extents;
             self.set(node, index, Value::Constant(Constant::of_extents(extents)));
         }
         self.set(node, 0, Value::Constant(constant));
@@ -60,15 +60,15 @@ impl Converter<'_> {
     }
 
     /// Folds a logical connective whose constant operand alone determines the result.
-    fn decided(&mut self, node: &SourceNode) -> bool {
+    fn is_determined(&mut self, node: &SourceNode) -> bool {
         let is_condition = matches!(node.work, Work::Arithmetic(_));
-        let known = is_condition.then(|| self.ruled(node)).and_then(Result::ok).flatten();
+        let known = is_condition.then(|| self.by_node_rule(node)).and_then(Result::ok).flatten();
         let known = known.filter(|known| known.elements() == 1 && known.numbers.is_some());
         known.map(|known| self.set(node, 0, Value::Constant(known))).is_some()
     }
 
     /// Folds a node with an empty result, due to an empty operand (as for the masks of a detector without masks).
-    fn is_of_nothing(&mut self, node: &SourceNode) -> bool {
+    fn has_empty_result(&mut self, node: &SourceNode) -> bool {
         let is_empty = |tensor: &TensorId| matches!(&self.values[*tensor], Some(Value::Constant(constant)) if constant.elements() == 0);
         if !node.reads.iter().flatten().any(is_empty) {
             return false;
@@ -79,7 +79,7 @@ impl Converter<'_> {
 
     /// Folds a node of constants without a shape inference rule: converts it, then turns its results
     /// into constants, which leaves its operators without readers.
-    fn folded_as_computed(&mut self, node: &SourceNode) -> Step<()> {
+    fn folded_as_computed(&mut self, node: &SourceNode) -> Conversion<()> {
         self.computed(node)?;
         for &tensor in node.writes.iter().flatten() {
             if let Some(Value::View(view)) = &self.values[tensor] {

@@ -3,7 +3,7 @@
 //! Responsible for: generic operators, priced by their traffic, for nodes without an operator of their own.
 //! Not for: the extents of their results, which `extents.rs` infers.
 
-use super::{Converter, Step, Value, unknown};
+use super::{Conversion, Converter, Value, unknown};
 use crate::model::{Constant, Extents, SourceNode, TensorId, Work};
 use crate::view::{View, wide, wide_axes};
 use coexec_sim::workload::{GenericKind, Padding, Source};
@@ -13,7 +13,7 @@ const MAX_ARGUMENT: u64 = 16;
 
 impl Converter<'_> {
     /// Converts a node to generic operators, one per used result.
-    pub(super) fn generic(&mut self, node: &SourceNode) -> Step<()> {
+    pub(super) fn generic(&mut self, node: &SourceNode) -> Conversion<()> {
         for index in 0..node.writes.len() {
             if index == 0 || self.is_wanted(node, index) {
                 let first = node.result(0).and_then(|tensor| self.values[tensor].clone());
@@ -33,7 +33,7 @@ impl Converter<'_> {
     }
 
     /// Writes the used results after the first with the extents of the first (the indices of a max pool).
-    pub(super) fn write_like_first(&mut self, node: &SourceNode, first: &View) -> Step<()> {
+    pub(super) fn write_like_first(&mut self, node: &SourceNode, first: &View) -> Conversion<()> {
         for index in 1..node.writes.len() {
             if self.is_wanted(node, index) {
                 let source =
@@ -45,7 +45,7 @@ impl Converter<'_> {
     }
 
     /// A result after the first: a copy from the operator of the first.
-    fn further_result(&mut self, node: &SourceNode, index: usize, first: &View) -> Step<Value> {
+    fn further_result(&mut self, node: &SourceNode, index: usize, first: &View) -> Conversion<Value> {
         if matches!(node.work, Work::Generic { extents: Extents::Quantised, .. }) {
             return Ok(Value::Constant(Constant::default()));
         }
@@ -57,14 +57,14 @@ impl Converter<'_> {
     }
 
     /// The first result of a node with computed operands.
-    pub(super) fn generic_view(&mut self, node: &SourceNode) -> Step<View> {
+    pub(super) fn generic_view(&mut self, node: &SourceNode) -> Conversion<View> {
         match self.generic_value(node, 0)? {
             Value::View(view) => Ok(view),
             Value::Constant(_) => unknown("it computes with constants alone"),
         }
     }
 
-    fn generic_value(&mut self, node: &SourceNode, index: usize) -> Step<Value> {
+    fn generic_value(&mut self, node: &SourceNode, index: usize) -> Conversion<Value> {
         // Quantisation is part of the product that follows, whose format the workload has.
         if let Work::Generic { extents: Extents::Quantised, .. } = node.work {
             return self.view(node, 0).map(Value::View);
@@ -88,11 +88,11 @@ impl Converter<'_> {
 
     /// The source of an output of the model; a copy for an output that is an input, or a constant while the
     /// graph has no nodes. `None` for other constants.
-    pub(super) fn output(&mut self, tensor: TensorId) -> Step<Option<Source>> {
+    pub(super) fn output(&mut self, tensor: TensorId) -> Conversion<Option<Source>> {
         let view = match self.values[tensor].clone() {
             Some(Value::View(view)) => self.with_zeros(view)?,
             Some(Value::Constant(constant)) if self.out.nodes.is_empty() && constant.elements() > 0 => {
-                self.given_constant(tensor, constant.extents)?
+                self.constant_view(tensor, constant.extents)?
             }
             Some(Value::Constant(_)) | None => return Ok(None),
         };
@@ -104,7 +104,7 @@ impl Converter<'_> {
 
     /// The operands that a node reads as tensors: computed ones, and constants too large for an
     /// argument. Empty if none is computed.
-    fn operands(&mut self, node: &SourceNode) -> Step<Vec<View>> {
+    fn operands(&mut self, node: &SourceNode) -> Conversion<Vec<View>> {
         if !(0..node.reads.len()).any(|operand| self.source(node, operand).is_some()) {
             return Ok(Vec::new());
         }

@@ -1,6 +1,6 @@
 //! Concatenation, padding, tiling, expansion and resizing.
 
-use super::{Converter, Problem, Step, Value, axis, unknown, unsound};
+use super::{Conversion, Converter, Problem, Value, axis, unknown, unsound};
 use crate::fold;
 use crate::model::{Constant, SourceNode, TensorId, as_extent, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
@@ -10,7 +10,7 @@ use coexec_sim::workload::{Concat, Dimension, Interpolation, Pad, Padding, Resha
 const MAX_COPIES: u32 = 64;
 
 impl Converter<'_> {
-    pub(super) fn concat(&mut self, node: &SourceNode, along: i64, is_new: bool) -> Step<Value> {
+    pub(super) fn concat(&mut self, node: &SourceNode, along: i64, is_new: bool) -> Conversion<Value> {
         let mut parts = Vec::with_capacity(node.reads.len());
         for (operand, read) in node.reads.iter().enumerate() {
             if let &Some(tensor) = read {
@@ -27,7 +27,7 @@ impl Converter<'_> {
         parts: &[(Value, TensorId)],
         along: i64,
         is_new: bool,
-    ) -> Step<Value> {
+    ) -> Conversion<Value> {
         let constants = parts.iter().map(|(part, _)| part.constant().cloned());
         if let Some(constants) = constants.collect::<Option<Vec<Constant>>>() {
             let joined = fold::joined(constants, along, is_new)?;
@@ -40,7 +40,7 @@ impl Converter<'_> {
             let view = match part {
                 Value::View(view) => view.clone(),
                 Value::Constant(constant) if constant.elements() == 0 => continue,
-                Value::Constant(constant) => self.given_constant(*tensor, constant.extents.clone())?,
+                Value::Constant(constant) => self.constant_view(*tensor, constant.extents.clone())?,
             };
             let mut extents = view.extents.clone();
             place = axis(along, extents.len() + usize::from(is_new))?;
@@ -53,7 +53,7 @@ impl Converter<'_> {
     }
 
     /// Concatenates tensors along an axis.
-    pub(super) fn joined_along(&mut self, views: &[View], along: usize) -> Step<View> {
+    pub(super) fn joined_along(&mut self, views: &[View], along: usize) -> Conversion<View> {
         let extents = joined_extents(views.iter().map(|view| &view.extents[..]), along)?;
         let first = &views[0];
         if views.len() == 1 {
@@ -69,7 +69,7 @@ impl Converter<'_> {
             let own = wide(&view.extents, order.clone());
             self.arranged(view, &own, shape.with(dimension, view.extents[along]))
         };
-        let sources = views.iter().map(arranged).collect::<Step<Vec<Source>>>()?;
+        let sources = views.iter().map(arranged).collect::<Conversion<Vec<Source>>>()?;
         let parts: Vec<u32> = views.iter().map(|view| view.extents[along]).collect();
         let extent = shape.with(dimension, parts[0]);
         let source = self.emit("", Concat { extent, dimension, extents: parts }, &sources)?;
@@ -78,7 +78,12 @@ impl Converter<'_> {
 
     /// The shape in which the axis `along` of `view` is a dimension of its own, and that dimension,
     /// for axes in memory order `order`.
-    pub(super) fn placed(&self, view: &View, along: usize, order: &[usize]) -> Step<(Shape, Dimension)> {
+    pub(super) fn placed(
+        &self,
+        view: &View,
+        along: usize,
+        order: &[usize],
+    ) -> Conversion<(Shape, Dimension)> {
         let place = order.iter().position(|&other| other == along).unwrap_or(order.len());
         let of = |axes: &[usize]| axes.iter().map(|&other| view.extents[other]).collect::<Vec<u32>>();
         let (outer, mut inner) = (of(&order[..place]), of(&order[(place + 1).min(order.len())..]));
@@ -119,7 +124,7 @@ impl Converter<'_> {
     }
 
     /// The view with its padding materialised.
-    pub(super) fn with_zeros(&mut self, view: View) -> Step<View> {
+    pub(super) fn with_zeros(&mut self, view: View) -> Conversion<View> {
         if view.padding == Padding::NONE {
             return Ok(view);
         }
@@ -136,7 +141,7 @@ impl Converter<'_> {
         Ok(self.view_as(source, extents, order))
     }
 
-    fn with_zeros_along(&mut self, view: &View, along: usize, [before, after]: [u32; 2]) -> Step<View> {
+    fn with_zeros_along(&mut self, view: &View, along: usize, [before, after]: [u32; 2]) -> Conversion<View> {
         if [before, after] == [0, 0] {
             return Ok(view.clone());
         }
@@ -156,7 +161,7 @@ impl Converter<'_> {
         Ok(self.view_as(source, extents, all))
     }
 
-    pub(super) fn pad(&mut self, node: &SourceNode) -> Step<View> {
+    pub(super) fn pad(&mut self, node: &SourceNode) -> Conversion<View> {
         let view = self.unpadded_view(node, 0)?;
         let rank = view.extents.len();
         let numbers = self.numbers(node, 1)?;
@@ -188,7 +193,7 @@ impl Converter<'_> {
         Ok(view)
     }
 
-    pub(super) fn expand(&mut self, node: &SourceNode) -> Step<View> {
+    pub(super) fn expand(&mut self, node: &SourceNode) -> Conversion<View> {
         let view = self.view(node, 0)?;
         let wanted: Vec<u32> = self.numbers(node, 1)?.into_iter().map(as_extent).collect();
         let extents = super::elementwise::broadcast(&view.extents, &wanted)?;
@@ -196,7 +201,7 @@ impl Converter<'_> {
         self.repeated(&view.aligned(extents.len()), &extents)
     }
 
-    pub(super) fn tile(&mut self, node: &SourceNode) -> Step<View> {
+    pub(super) fn tile(&mut self, node: &SourceNode) -> Conversion<View> {
         let mut view = self.view(node, 0)?;
         let copies = self.numbers(node, 1)?;
         if copies.len() != view.extents.len() {
@@ -210,7 +215,7 @@ impl Converter<'_> {
 
     /// `view` broadcast along its axes of one element to `extents`, which has the same
     /// rank.
-    pub(super) fn repeated(&mut self, view: &View, extents: &[u32]) -> Step<View> {
+    pub(super) fn repeated(&mut self, view: &View, extents: &[u32]) -> Conversion<View> {
         let mut view = view.clone();
         for axis in (0..extents.len()).rev() {
             if view.extents[axis] == 1 && extents[axis] != 1 {
@@ -220,7 +225,7 @@ impl Converter<'_> {
         Ok(view)
     }
 
-    fn copied(&mut self, view: &View, along: usize, copies: u32) -> Step<View> {
+    fn copied(&mut self, view: &View, along: usize, copies: u32) -> Conversion<View> {
         match copies {
             0 => unsound("a tensor without elements"),
             1 => Ok(view.clone()),
@@ -230,7 +235,7 @@ impl Converter<'_> {
     }
 
     /// A resize of an image's height and width.
-    pub(super) fn resize(&mut self, node: &SourceNode, interpolation: Interpolation) -> Step<View> {
+    pub(super) fn resize(&mut self, node: &SourceNode, interpolation: Interpolation) -> Conversion<View> {
         let view = self.view(node, 0)?;
         let wanted = self.resized(node, &view.extents)?;
         if wanted == view.extents {
@@ -252,7 +257,7 @@ impl Converter<'_> {
     }
 
     /// Extents after a resize.
-    pub(super) fn resized(&self, node: &SourceNode, from: &[u32]) -> Step<Vec<u32>> {
+    pub(super) fn resized(&self, node: &SourceNode, from: &[u32]) -> Conversion<Vec<u32>> {
         let number = |number: f64| number.clamp(0.0, f64::from(u32::MAX)) as u32;
         let given = |operand: usize| {
             let numbers = self.constant(node, operand)?.numbers.clone()?;
@@ -277,7 +282,12 @@ impl Converter<'_> {
     }
 
     /// Depth to space or back: elements move, and nothing is computed.
-    pub(super) fn rearrange_blocks(&mut self, node: &SourceNode, block: u32, to_space: bool) -> Step<View> {
+    pub(super) fn rearrange_blocks(
+        &mut self,
+        node: &SourceNode,
+        block: u32,
+        to_space: bool,
+    ) -> Conversion<View> {
         let view = self.view(node, 0)?;
         let [1, height, width, channels] = self.image_extents(&view.extents)[..] else {
             return unknown("a rearrangement of anything but a single image");
@@ -326,7 +336,10 @@ fn placed_in(part: &View, along: usize, outer: &[u32], inner: &[u32]) -> Option<
 }
 
 /// Extents of tensors concatenated along an axis; all others must be equal.
-pub(crate) fn joined_extents<'a>(mut parts: impl Iterator<Item = &'a [u32]>, along: usize) -> Step<Vec<u32>> {
+pub(crate) fn joined_extents<'a>(
+    mut parts: impl Iterator<Item = &'a [u32]>,
+    along: usize,
+) -> Conversion<Vec<u32>> {
     let Some(first) = parts.next() else { return unsound("nothing to join") };
     let mut extents = first.to_vec();
     for part in parts {

@@ -4,19 +4,19 @@
 
 use std::rc::Rc;
 
-use super::{Converter, Step, Value, axis, unknown};
-use crate::model::{Constant, Listing, MOST_NODES, SourceNode};
+use super::{Conversion, Converter, Value, axis, unknown};
+use crate::model::{Constant, Listing, MAX_NODES, SourceNode};
 
 impl Converter<'_> {
     /// Converts an operation on a sequence. Returns the resulting tensor; `None` if the result is a sequence.
-    pub(super) fn list(&mut self, node: &SourceNode, listing: Listing) -> Step<Option<Value>> {
+    pub(super) fn list(&mut self, node: &SourceNode, listing: Listing) -> Conversion<Option<Value>> {
         let list = match listing {
             Listing::Make => {
                 let operands = (0..node.reads.len()).map(|operand| self.tensor(node, operand));
-                operands.collect::<Step<Vec<Value>>>()?
+                operands.collect::<Conversion<Vec<Value>>>()?
             }
             Listing::Insert => {
-                let (mut list, tensor) = (self.list_taken(node)?, self.tensor(node, 1)?);
+                let (mut list, tensor) = (self.take_list(node)?, self.tensor(node, 1)?);
                 let place =
                     if node.reads.len() > 2 { self.place(node, 2, list.len() + 1)? } else { list.len() };
                 list.insert(place, tensor);
@@ -33,7 +33,7 @@ impl Converter<'_> {
             }
             Listing::Join { axis, is_new } => {
                 let tensor = node.reads[0].unwrap_or_default();
-                let list: Vec<_> = self.list_taken(node)?.into_iter().map(|value| (value, tensor)).collect();
+                let list: Vec<_> = self.take_list(node)?.into_iter().map(|value| (value, tensor)).collect();
                 return self.joined_values(&list, axis, is_new).map(Some);
             }
         };
@@ -43,7 +43,7 @@ impl Converter<'_> {
         Ok(None)
     }
 
-    fn list_read(&self, node: &SourceNode) -> Step<&Rc<Vec<Value>>> {
+    fn list_read(&self, node: &SourceNode) -> Conversion<&Rc<Vec<Value>>> {
         match node.operand(0).and_then(|tensor| self.lists.get(&tensor)) {
             Some(list) => Ok(list),
             None => unknown("it reads a sequence whose elements are not known"),
@@ -52,7 +52,7 @@ impl Converter<'_> {
 
     /// The sequence that a node reads, moved out if it has no other reader, so that a sequence that
     /// grows by one tensor per node is never copied.
-    fn list_taken(&mut self, node: &SourceNode) -> Step<Vec<Value>> {
+    fn take_list(&mut self, node: &SourceNode) -> Conversion<Vec<Value>> {
         let list = self.list_read(node)?.clone();
         let tensor = node.operand(0);
         if let Some(tensor) = tensor.filter(|&tensor| self.readers[tensor] == 1) {
@@ -62,7 +62,7 @@ impl Converter<'_> {
             Ok(list) => Ok(list),
             Err(shared) => {
                 self.repeated += shared.len();
-                if self.repeated > MOST_NODES {
+                if self.repeated > MAX_NODES {
                     return unknown("sequences of too many tensors");
                 }
                 Ok(shared.to_vec())
@@ -71,12 +71,12 @@ impl Converter<'_> {
     }
 
     /// The index in an operand, into a sequence of `count` elements.
-    fn place(&self, node: &SourceNode, operand: usize, count: usize) -> Step<usize> {
+    fn place(&self, node: &SourceNode, operand: usize, count: usize) -> Conversion<usize> {
         axis(self.numbers(node, operand)?.first().copied().unwrap_or(0), count)
     }
 
     /// Splits operand 0 along an axis.
-    fn cut(&mut self, node: &SourceNode, along: i64, keep: bool) -> Step<Vec<Value>> {
+    fn cut(&mut self, node: &SourceNode, along: i64, keep: bool) -> Conversion<Vec<Value>> {
         let value = self.tensor(node, 0)?;
         let along = axis(along, value.extents().len())?;
         let extent = value.extents()[along];

@@ -7,16 +7,16 @@ use std::rc::Rc;
 
 use super::{Converted, Converter, Value};
 use crate::error::{ImportError, Problem};
-use crate::model::{Constant, Loop, MOST_NODES, SourceNode, TensorId};
+use crate::model::{Constant, Loop, MAX_NODES, SourceNode, TensorId};
 
 /// The value of a tensor, or of a sequence of tensors.
-type Held = (Option<Value>, Option<Rc<Vec<Value>>>);
+type LoopValue = (Option<Value>, Option<Rc<Vec<Value>>>);
 
 /// Maximum number of operators of a model with loops: a search of plans for this many takes seconds.
-const MOST_OPERATORS: usize = 30_000;
+const MAX_OPERATORS: usize = 30_000;
 
 /// Operands before the loop-carried values: the maximum number of iterations, and the condition.
-const BEFORE: usize = 2;
+const LEADING_OPERANDS: usize = 2;
 
 /// The problem of a loop that cannot be unrolled.
 const ENDLESS: &str =
@@ -25,11 +25,11 @@ const ENDLESS: &str =
 impl Converter<'_> {
     pub(super) fn unroll(&mut self, node: &SourceNode, body: &Loop) -> Result<(), ImportError> {
         let at = self.at.clone();
-        let count = body.inputs.len().saturating_sub(BEFORE);
+        let count = body.inputs.len().saturating_sub(LEADING_OPERANDS);
         let most = self.number(node, 0);
         let mut condition = node.operand(1);
-        let mut carried: Vec<Held> =
-            (0..count).map(|index| self.held(node.operand(BEFORE + index))).collect();
+        let mut carried: Vec<LoopValue> =
+            (0..count).map(|index| self.loop_value(node.operand(LEADING_OPERANDS + index))).collect();
         self.make_states_inputs(node, body, &mut carried)?;
         let mut written = vec![Vec::new(); node.writes.len().saturating_sub(count)];
         let mut round = 0_usize;
@@ -43,19 +43,19 @@ impl Converter<'_> {
                 Some(Some(_)) | None => {}
             }
             self.repeated += body.nodes.len().max(1);
-            if self.repeated > MOST_NODES || self.out.nodes.len() > MOST_OPERATORS {
+            if self.repeated > MAX_NODES || self.out.nodes.len() > MAX_OPERATORS {
                 return Err(at.refused(Problem::Unknown(ENDLESS.to_owned())));
             }
             let output = |index: usize| body.outputs.get(index).copied().flatten();
             self.iterate(body, round, carried)?;
             condition = output(0);
-            carried = (1..=count).map(|index| self.held(output(index))).collect();
+            carried = (1..=count).map(|index| self.loop_value(output(index))).collect();
             // With the next iteration as their only holder, sequences grow in place.
             for tensor in (1..=count).filter_map(output) {
                 self.lists.remove(&tensor);
             }
             for (index, all) in written.iter_mut().enumerate() {
-                let Some(value) = self.held(output(1 + count + index)).0 else {
+                let Some(value) = self.loop_value(output(1 + count + index)).0 else {
                     let less = "an iteration lacks an output".to_owned();
                     return Err(at.refused(Problem::Unsound(less)));
                 };
@@ -65,7 +65,7 @@ impl Converter<'_> {
         }
         self.at = at.clone();
         for (&tensor, held) in node.writes.iter().zip(carried) {
-            self.hold(tensor, held);
+            self.set_loop_value(tensor, held);
         }
         for (index, all) in written.iter().enumerate() {
             let value = if all.is_empty() {
@@ -85,10 +85,9 @@ impl Converter<'_> {
         &mut self,
         node: &SourceNode,
         body: &Loop,
-        carried: &mut [Held],
+        carried: &mut [LoopValue],
     ) -> Result<(), ImportError> {
-        let is_state =
-            |held: &Held| matches!(&held.0, Some(Value::Constant(constant)) if constant.extents.len() > 1);
+        let is_state = |held: &LoopValue| matches!(&held.0, Some(Value::Constant(constant)) if constant.extents.len() > 1);
         if !carried.iter().any(is_state) {
             return Ok(());
         }
@@ -96,12 +95,12 @@ impl Converter<'_> {
         let before = [nodes.len(), approximated.len(), skipped.len()];
         self.iterate(body, 0, carried.to_vec())?;
         for (index, held) in carried.iter_mut().enumerate().filter(|(_, held)| is_state(held)) {
-            let after = self.held(body.outputs.get(1 + index).copied().flatten());
+            let after = self.loop_value(body.outputs.get(1 + index).copied().flatten());
             let (Some(Value::Constant(constant)), Some(Value::View(_))) = (&held.0, after.0) else {
                 continue;
             };
-            let tensor = node.operand(BEFORE + index).unwrap_or_default();
-            if let Ok(given) = self.given_constant(tensor, constant.extents.clone()) {
+            let tensor = node.operand(LEADING_OPERANDS + index).unwrap_or_default();
+            if let Ok(given) = self.constant_view(tensor, constant.extents.clone()) {
                 held.0 = Some(Value::View(given));
             }
         }
@@ -112,11 +111,11 @@ impl Converter<'_> {
     }
 
     /// Converts one iteration.
-    fn iterate(&mut self, body: &Loop, round: usize, carried: Vec<Held>) -> Result<(), ImportError> {
+    fn iterate(&mut self, body: &Loop, round: usize, carried: Vec<LoopValue>) -> Result<(), ImportError> {
         self.follow_from(self.guess_among(&body.outputs), &body.inputs);
         let given = [round as f64, 1.0].map(|number| (Some(Value::Constant(Constant::number(number))), None));
         for (&tensor, held) in body.inputs.iter().zip(given.into_iter().chain(carried)) {
-            self.hold(tensor, held);
+            self.set_loop_value(tensor, held);
         }
         for inner in &body.nodes {
             self.enter(inner);
@@ -131,12 +130,12 @@ impl Converter<'_> {
         self.values[tensor].as_ref()?.constant()?.first()
     }
 
-    fn held(&self, tensor: Option<TensorId>) -> Held {
+    fn loop_value(&self, tensor: Option<TensorId>) -> LoopValue {
         let of = |tensor: TensorId| (self.values[tensor].clone(), self.lists.get(&tensor).cloned());
         tensor.map(of).unwrap_or_default()
     }
 
-    fn hold(&mut self, tensor: Option<TensorId>, (value, list): Held) {
+    fn set_loop_value(&mut self, tensor: Option<TensorId>, (value, list): LoopValue) {
         let Some(tensor) = tensor else { return };
         self.values[tensor] = value;
         match list {

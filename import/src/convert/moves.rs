@@ -3,7 +3,7 @@
 //! Responsible for: changing the memory order of a tensor's axes with as few operators as
 //! possible. Not for: deciding when that is needed (readers, and transposes of the file).
 
-use super::{Converter, Step};
+use super::{Conversion, Converter};
 use crate::view::View;
 use coexec_sim::workload::{Dimension, Reshape, Shape, Source, Transpose};
 
@@ -12,7 +12,7 @@ type Group = (Vec<usize>, u32);
 
 impl Converter<'_> {
     /// `view` copied, if necessary, to the memory order `order` and the graph's `shape`.
-    pub(super) fn arranged(&mut self, view: &View, order: &[usize], shape: Shape) -> Step<Source> {
+    pub(super) fn arranged(&mut self, view: &View, order: &[usize], shape: Shape) -> Conversion<Source> {
         if view.shape == shape && view.order.as_deref() == Some(order) {
             return Ok(view.source);
         }
@@ -28,11 +28,11 @@ impl Converter<'_> {
         if let Some(&source) = key.as_ref().and_then(|key| self.moved.get(key)) {
             return Ok(source);
         }
-        let turned = match &view.order {
-            Some(from) if from != order => self.turned(view, from, order, shape)?,
+        let rearranged = match &view.order {
+            Some(from) if from != order => self.rearranged(view, from, order, shape)?,
             Some(_) | None => None,
         };
-        let source = self.reshaped(turned.unwrap_or(view.source), shape)?;
+        let source = self.reshaped(rearranged.unwrap_or(view.source), shape)?;
         if let Some(key) = key {
             self.moved.insert(key, source);
         }
@@ -40,7 +40,7 @@ impl Converter<'_> {
     }
 
     /// The tensor from `source` reshaped to `shape`.
-    fn reshaped(&mut self, source: Source, shape: Shape) -> Step<Source> {
+    fn reshaped(&mut self, source: Source, shape: Shape) -> Conversion<Source> {
         let input = self.shape(source);
         if input == shape {
             return Ok(source);
@@ -56,7 +56,13 @@ impl Converter<'_> {
 
     /// `view` transposed from memory order `from` to `to`; `None` for more than four groups of
     /// axes, which no framework transposes in one kernel.
-    fn turned(&mut self, view: &View, from: &[usize], to: &[usize], shape: Shape) -> Step<Option<Source>> {
+    fn rearranged(
+        &mut self,
+        view: &View,
+        from: &[usize],
+        to: &[usize],
+        shape: Shape,
+    ) -> Conversion<Option<Source>> {
         let each: Vec<Group> = from.iter().map(|&axis| (vec![axis], view.extents[axis])).collect();
         let together = groups(view, from, to);
         // Keep axes separate if that saves a reshape; otherwise merge them into as few groups as possible.

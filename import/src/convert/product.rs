@@ -1,13 +1,18 @@
 //! Matrix products of activations with weights, and of two activations.
 
 use super::elementwise::broadcast;
-use super::{Converter, Step, Value, unsound};
+use super::{Conversion, Converter, Value, unsound};
 use crate::model::{SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Conv2d, Function, Linear, MatMul, Operator, Shape, Source, Window};
 
 impl Converter<'_> {
-    pub(super) fn product(&mut self, node: &SourceNode, transpose: [bool; 2], flatten: bool) -> Step<View> {
+    pub(super) fn product(
+        &mut self,
+        node: &SourceNode,
+        transpose: [bool; 2],
+        flatten: bool,
+    ) -> Conversion<View> {
         let weights = |operand, transpose| matrix(&self.constant(node, operand)?.extents, transpose);
         let (left, right) = (weights(0, !transpose[0]), weights(1, transpose[1]));
         if let Some([depth, output]) = right {
@@ -40,7 +45,7 @@ impl Converter<'_> {
     }
 
     /// Adds operand 2 to a product where it is not a bias: a value per element, or after a product of activations.
-    fn plus_addend(&mut self, node: &SourceNode, product: View) -> Step<View> {
+    fn plus_addend(&mut self, node: &SourceNode, product: View) -> Conversion<View> {
         if node.operand(2).is_none() {
             return Ok(product);
         }
@@ -48,7 +53,7 @@ impl Converter<'_> {
     }
 
     /// The last axis of `input` times weights.
-    pub(super) fn linear(&mut self, input: &View, depth: u32, output: u32, bias: bool) -> Step<View> {
+    pub(super) fn linear(&mut self, input: &View, depth: u32, output: u32, bias: bool) -> Conversion<View> {
         let Some((&last, outer)) = input.extents.split_last() else {
             return unsound("a product of a scalar");
         };
@@ -78,7 +83,7 @@ impl Converter<'_> {
         Ok(self.view_as(source, extents, written))
     }
 
-    fn product_of_views(&mut self, node: &SourceNode, transpose: [bool; 2]) -> Step<View> {
+    fn product_of_views(&mut self, node: &SourceNode, transpose: [bool; 2]) -> Conversion<View> {
         let mut views = [self.view(node, 0)?, self.view(node, 1)?];
         let mut vectors = [false; 2];
         for (side, view) in views.iter_mut().enumerate() {
@@ -103,7 +108,7 @@ impl Converter<'_> {
     }
 
     /// Matrix products of two computed tensors, whose outer axes broadcast.
-    pub(super) fn multiplied(&mut self, left: &View, right: &View) -> Step<View> {
+    pub(super) fn multiplied(&mut self, left: &View, right: &View) -> Conversion<View> {
         let (left_outer, [m, k]) = split_matrix(left)?;
         let (right_outer, [depth, n]) = split_matrix(right)?;
         if k != depth {
@@ -190,14 +195,14 @@ fn matrix(extents: &[u32], transpose: bool) -> Option<[u32; 2]> {
 }
 
 /// The outer extents, and rows and columns.
-pub(super) fn split_matrix(view: &View) -> Step<(&[u32], [u32; 2])> {
+pub(super) fn split_matrix(view: &View) -> Conversion<(&[u32], [u32; 2])> {
     match &view.extents[..] {
         [outer @ .., rows, columns] => Ok((outer, [*rows, *columns])),
         _ => unsound("a product of something that is not a matrix"),
     }
 }
 
-pub(super) fn last_two_swapped(view: &View) -> Step<View> {
+pub(super) fn last_two_swapped(view: &View) -> Conversion<View> {
     let rank = view.extents.len();
     if rank < 2 {
         return unsound("a transpose of something that is not a matrix");

@@ -3,7 +3,7 @@
 //! The products with the inputs of all steps are one linear layer per direction; the rest of each
 //! step depends on the previous step.
 
-use super::{Converter, Step, unknown, unsound};
+use super::{Conversion, Converter, unknown, unsound};
 use crate::model::SourceNode;
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Recurrent, Shape};
@@ -12,7 +12,12 @@ impl Converter<'_> {
     /// Operands: input, input weights, recurrent weights, biases, lengths, initial state, initial cell.
     /// The rows of the weights are all gates of a direction, or those of a single gate if `gates` is
     /// given.
-    pub(super) fn recurrent(&mut self, node: &SourceNode, gates: Option<u32>, batch_first: bool) -> Step<()> {
+    pub(super) fn recurrent(
+        &mut self,
+        node: &SourceNode,
+        gates: Option<u32>,
+        batch_first: bool,
+    ) -> Conversion<()> {
         let weights = self.weight_extents(node, 1)?;
         let state = self.weight_extents(node, 2)?;
         let (directions, rows, depth, features) = match (&weights[..], &state[..], gates) {
@@ -63,7 +68,7 @@ impl Converter<'_> {
         parts: &[View],
         has_directions: bool,
         batch_first: bool,
-    ) -> Step<()> {
+    ) -> Conversion<()> {
         if !has_directions {
             let Some(part) = parts.first() else { return unsound("a layer without directions") };
             let part = if batch_first { part.clone() } else { part.swapped() };
@@ -81,7 +86,7 @@ impl Converter<'_> {
         for index in [1, 2] {
             if self.is_wanted(node, index) {
                 let last = parts.iter().map(|part| self.part(part, 1, part.extents[1] - 1, 1));
-                let last = last.collect::<Step<Vec<View>>>()?;
+                let last = last.collect::<Conversion<Vec<View>>>()?;
                 let last = self.joined_along(&last, 1)?;
                 self.write(node, index, if batch_first { last } else { last.swapped() });
             }

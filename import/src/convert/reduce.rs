@@ -1,6 +1,6 @@
 //! Reductions, softmax and norms: operators along axes.
 
-use super::{Converter, Step, axes, axis, unknown, unsound};
+use super::{Conversion, Converter, axes, axis, unknown, unsound};
 use crate::model::{Constant, Reduction, SourceNode, as_extent, elements};
 use crate::view::{View, natural_shape};
 use coexec_sim::workload::{
@@ -9,7 +9,7 @@ use coexec_sim::workload::{
 
 impl Converter<'_> {
     /// A reduction over the axes in operand 1.
-    pub(super) fn reduce(&mut self, node: &SourceNode, reduction: Reduction, keep: bool) -> Step<View> {
+    pub(super) fn reduce(&mut self, node: &SourceNode, reduction: Reduction, keep: bool) -> Conversion<View> {
         if reduction == Reduction::Product {
             return unknown("a product over an axis");
         }
@@ -27,7 +27,7 @@ impl Converter<'_> {
         gone: &[usize],
         reduction: Reduction,
         keep: bool,
-    ) -> Step<View> {
+    ) -> Conversion<View> {
         let (extents, kept) = (reduced(&view.extents, gone, true), reduced(&view.extents, gone, keep));
         if extents == view.extents {
             return Ok(view.reshaped(kept));
@@ -68,7 +68,7 @@ impl Converter<'_> {
     }
 
     /// A reduction over the last `channels` axes of `order`, the innermost in memory.
-    fn reduced_channels(&mut self, view: &View, mut order: Vec<usize>, channels: usize) -> Step<View> {
+    fn reduced_channels(&mut self, view: &View, mut order: Vec<usize>, channels: usize) -> Conversion<View> {
         let outer = order.len() - channels;
         let mut memory: Vec<u32> = order.iter().map(|&axis| view.extents[axis]).collect();
         let inner = as_extent(elements(&memory.split_off(outer)));
@@ -87,7 +87,7 @@ impl Converter<'_> {
     }
 
     /// `view` with all axes from `from` on merged into its channels.
-    fn channels_from(&mut self, view: &View, from: usize) -> Step<View> {
+    fn channels_from(&mut self, view: &View, from: usize) -> Conversion<View> {
         let inner: Vec<usize> = view.file_order().into_iter().filter(|&axis| axis >= from).collect();
         let mut order = self.order_of(view);
         order.retain(|axis| !inner.contains(axis));
@@ -98,7 +98,7 @@ impl Converter<'_> {
             return Ok(view.clone());
         }
         if inner.len() == 1 {
-            return self.naturally(view, order);
+            return self.in_natural_shape(view, order);
         }
         let shape = Shape::tokens(as_extent(count(&order) / channels), as_extent(channels));
         let source = self.arranged(view, &order, shape)?;
@@ -112,7 +112,7 @@ impl Converter<'_> {
         operator: &Operator,
         along: i64,
         to_the_end: bool,
-    ) -> Step<View> {
+    ) -> Conversion<View> {
         let view = self.view(node, 0)?;
         let along = axis(along, view.extents.len().max(1))?;
         let view = if to_the_end || along + 1 == view.extents.len() || view.extents.is_empty() {
@@ -131,7 +131,7 @@ impl Converter<'_> {
         Ok(View { source, ..view })
     }
 
-    pub(super) fn skip_norm(&mut self, node: &SourceNode, kind: NormKind) -> Step<View> {
+    pub(super) fn skip_norm(&mut self, node: &SourceNode, kind: NormKind) -> Conversion<View> {
         let (left, right) = (self.view(node, 0)?, self.view(node, 1)?);
         let sum = self.two(&left, &right, Function::Add)?;
         let view = self.normalised(&sum, kind)?;
@@ -140,7 +140,7 @@ impl Converter<'_> {
     }
 
     /// A norm along the last axis.
-    pub(super) fn normalised(&mut self, view: &View, kind: NormKind) -> Step<View> {
+    pub(super) fn normalised(&mut self, view: &View, kind: NormKind) -> Conversion<View> {
         let last = axis(-1, view.extents.len())?;
         let view = self.channels_from(view, last)?;
         let source = self.emit("", Norm { kind, input: view.shape }, &[view.source])?;
@@ -148,7 +148,7 @@ impl Converter<'_> {
     }
 
     /// Group norm; instance norm without `groups`.
-    pub(super) fn group_norm(&mut self, node: &SourceNode, groups: Option<u32>) -> Step<View> {
+    pub(super) fn group_norm(&mut self, node: &SourceNode, groups: Option<u32>) -> Conversion<View> {
         let view = self.view(node, 0)?;
         let extents = view.extents.clone();
         let [batch, channels, ..] = extents[..] else {
@@ -165,26 +165,26 @@ impl Converter<'_> {
 
     /// Batch norm: folded into the operator before it if that has weights and no other reader. A
     /// reshape in between prevents this, as compilers look no further than the previous operator.
-    pub(super) fn batch_norm(&mut self, node: &SourceNode) -> Step<View> {
+    pub(super) fn batch_norm(&mut self, node: &SourceNode) -> Conversion<View> {
         let view = self.view(node, 0)?;
         let is_behind_reshape = node.operand(0).is_some_and(|tensor| self.reshaped.contains(&tensor));
         if !is_behind_reshape && self.is_read_once(node, 0) && self.takes_bias(view.source) {
             return Ok(view);
         }
-        let settled = self.settled(&view)?;
-        if settled.extents.is_empty() {
+        let arranged = self.with_inner_channels(&view)?;
+        if arranged.extents.is_empty() {
             return unsound("a norm of a scalar");
         }
-        let operator = Norm { kind: NormKind::Batch, input: settled.shape };
-        let source = self.emit("", operator, &[settled.source])?;
-        Ok(View { source, ..settled })
+        let operator = Norm { kind: NormKind::Batch, input: arranged.shape };
+        let source = self.emit("", operator, &[arranged.source])?;
+        Ok(View { source, ..arranged })
     }
 }
 
 /// The reduced axes: those in the operand, or all.
-pub(crate) fn reduced_axes(operand: Option<&Constant>, rank: usize) -> Step<Vec<usize>> {
-    let said = axes(operand, rank)?.filter(|axes| !axes.is_empty());
-    Ok(said.unwrap_or_else(|| (0..rank).collect()))
+pub(crate) fn reduced_axes(operand: Option<&Constant>, rank: usize) -> Conversion<Vec<usize>> {
+    let stated = axes(operand, rank)?.filter(|axes| !axes.is_empty());
+    Ok(stated.unwrap_or_else(|| (0..rank).collect()))
 }
 
 /// Extents after a reduction over the axes `gone`, which `keep` keeps with extent 1.

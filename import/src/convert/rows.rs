@@ -1,6 +1,6 @@
 //! Parts of tensors: slices, splits, gathers and embedding look-ups.
 
-use super::{Converter, Step, Value, axis, unknown, unsound};
+use super::{Conversion, Converter, Value, axis, unknown, unsound};
 use crate::model::{Constant, Slicing, SourceNode, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Embedding, Shape, Slice};
@@ -17,14 +17,14 @@ struct Range {
 }
 
 impl Converter<'_> {
-    pub(super) fn slice(&mut self, node: &SourceNode, slicing: &Slicing) -> Step<Value> {
+    pub(super) fn slice(&mut self, node: &SourceNode, slicing: &Slicing) -> Conversion<Value> {
         let value = self.tensor(node, 0)?;
         let ranges = self.ranges(node, slicing, value.extents())?;
         self.sliced(value, &ranges)
     }
 
     /// Slices a tensor by ranges along different axes; the result may be empty.
-    fn sliced(&mut self, mut value: Value, ranges: &[Range]) -> Step<Value> {
+    fn sliced(&mut self, mut value: Value, ranges: &[Range]) -> Conversion<Value> {
         let extents = after(value.extents(), ranges);
         if ranges.iter().any(|range| range.count == 0) {
             return Ok(Value::Constant(Constant { extents, numbers: Some(Vec::new()) }));
@@ -45,7 +45,7 @@ impl Converter<'_> {
     }
 
     /// The ranges that a slice takes of a tensor of `extents`.
-    fn ranges(&self, node: &SourceNode, slicing: &Slicing, extents: &[u32]) -> Step<Vec<Range>> {
+    fn ranges(&self, node: &SourceNode, slicing: &Slicing, extents: &[u32]) -> Conversion<Vec<Range>> {
         let needed = |operand: usize| match self.constant(node, operand).and_then(Constant::integers) {
             Some(numbers) => Ok(numbers),
             None => unknown("a slice whose range is computed by the network"),
@@ -90,13 +90,19 @@ impl Converter<'_> {
     }
 
     /// `count` consecutive elements of an axis.
-    pub(super) fn part(&mut self, view: &View, along: usize, first: u32, count: u32) -> Step<View> {
+    pub(super) fn part(&mut self, view: &View, along: usize, first: u32, count: u32) -> Conversion<View> {
         self.strided_part(view, along, [first, count], 1)
     }
 
     /// `count` elements of an axis, `step` apart; `first` is the lowest index, also for a negative step,
     /// which takes them in reverse.
-    fn strided_part(&mut self, view: &View, along: usize, [first, count]: [u32; 2], step: i64) -> Step<View> {
+    fn strided_part(
+        &mut self,
+        view: &View,
+        along: usize,
+        [first, count]: [u32; 2],
+        step: i64,
+    ) -> Conversion<View> {
         let extent = view.extents[along];
         if count == extent && step == 1 {
             return Ok(view.clone());
@@ -106,7 +112,7 @@ impl Converter<'_> {
         if count == 0 || last >= u64::from(extent) {
             return unsound(format!("elements {first} to {last} of {extent}"));
         }
-        let view = if view.order.is_none() { self.settled(view)? } else { view.clone() };
+        let view = if view.order.is_none() { self.with_inner_channels(view)? } else { view.clone() };
         let order = view.order.clone().unwrap_or_default();
         let (shape, dimension) = self.placed(&view, along, &order)?;
         let source = self.arranged(&view, &order, shape)?;
@@ -119,10 +125,10 @@ impl Converter<'_> {
         Ok(self.view_as(source, extents, order))
     }
 
-    pub(super) fn split(&mut self, node: &SourceNode, squeeze: bool) -> Step<()> {
+    pub(super) fn split(&mut self, node: &SourceNode, squeeze: bool) -> Conversion<()> {
         let value = match self.tensor(node, 0)? {
             // Copied once for all parts.
-            Value::View(view) if view.order.is_none() => Value::View(self.settled(&view)?),
+            Value::View(view) if view.order.is_none() => Value::View(self.with_inner_channels(&view)?),
             value => value,
         };
         let along = if node.reads.len() > 2 { self.numbers(node, 2)? } else { Vec::new() };
@@ -148,7 +154,7 @@ impl Converter<'_> {
         axis: usize,
         sizes: &[i64],
         drop: bool,
-    ) -> Step<Vec<Value>> {
+    ) -> Conversion<Vec<Value>> {
         let sizes = part_sizes(Some(sizes.to_vec()), value.extents()[axis], sizes.len())?;
         let mut first = 0;
         let of = |count| {
@@ -158,7 +164,7 @@ impl Converter<'_> {
         sizes.into_iter().map(of).collect()
     }
 
-    pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Step<View> {
+    pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Conversion<View> {
         if self.constant(node, 0).is_some() {
             return if along == 0 {
                 self.lookup(node, 0, 1)
@@ -198,7 +204,7 @@ impl Converter<'_> {
     }
 
     /// Rows of a table at the indices in an operand.
-    pub(super) fn lookup(&mut self, node: &SourceNode, table: usize, indices: usize) -> Step<View> {
+    pub(super) fn lookup(&mut self, node: &SourceNode, table: usize, indices: usize) -> Conversion<View> {
         let extents = self.weight_extents(node, table)?;
         let Some((&vocabulary, row)) = extents.split_first() else {
             return unsound("a table that is a scalar");
@@ -217,15 +223,15 @@ impl Converter<'_> {
 }
 
 /// Sizes of a split's parts, which must fill the axis; a negative size is inferred.
-fn part_sizes(sizes: Option<Vec<i64>>, extent: u32, parts: usize) -> Step<Vec<u32>> {
+fn part_sizes(sizes: Option<Vec<i64>>, extent: u32, parts: usize) -> Conversion<Vec<u32>> {
     let Some(sizes) = sizes else {
         let parts = as_extent(parts as u64).max(1);
         let each = extent.div_ceil(parts);
         let sizes = (0..parts).map(|part| extent.saturating_sub(part.saturating_mul(each)).min(each));
         return Ok(sizes.filter(|&size| size > 0).collect());
     };
-    let said: i64 = sizes.iter().filter(|&&size| size >= 0).fold(0, |sum, &size| sum.saturating_add(size));
-    let rest = i64::from(extent).saturating_sub(said);
+    let stated: i64 = sizes.iter().filter(|&&size| size >= 0).fold(0, |sum, &size| sum.saturating_add(size));
+    let rest = i64::from(extent).saturating_sub(stated);
     let sizes: Vec<i64> = sizes.into_iter().map(|size| if size < 0 { rest } else { size }).collect();
     let total = sizes.iter().fold(0_i64, |sum, &size| sum.saturating_add(size));
     if total != i64::from(extent) || sizes.iter().any(|&size| size < 0) {
@@ -240,7 +246,7 @@ fn ranges_between(
     [starts, ends]: [Vec<i64>; 2],
     axes: Option<Vec<i64>>,
     steps: &[i64],
-) -> Step<Vec<Range>> {
+) -> Conversion<Vec<Range>> {
     let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
     if starts.len() != ends.len() || axes.len() != starts.len() {
         return unsound("a slice with different numbers of starts, ends and axes");

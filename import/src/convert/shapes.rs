@@ -1,12 +1,12 @@
 //! Reshapes, transposes, squeezes and unsqueezes.
 
-use super::{Converter, Step, Value, axes, axis, unknown, unsound};
+use super::{Conversion, Converter, Value, axes, axis, unknown, unsound};
 use crate::model::{Constant, ImageOrder, Reshaping, SourceNode, as_extent, elements};
 use crate::view::{View, natural_shape, wide};
 use coexec_sim::Shape;
 
 impl Converter<'_> {
-    pub(super) fn transpose(&mut self, node: &SourceNode) -> Step<Value> {
+    pub(super) fn transpose(&mut self, node: &SourceNode) -> Conversion<Value> {
         let value = self.tensor(node, 0)?;
         let permutation = permutation(self.constant(node, 1), value.extents().len())?;
         Ok(match value.transposed(&permutation) {
@@ -22,7 +22,7 @@ impl Converter<'_> {
     /// `view` materialised in the file's axis order. Channels-first images keep the framework's
     /// channels-last order: a transpose between the two moves nothing. With `is_batch`, the
     /// outermost of three axes becomes the batch, as matrix products want it.
-    fn materialise(&mut self, view: &View, is_batch: bool) -> Step<View> {
+    fn materialise(&mut self, view: &View, is_batch: bool) -> Conversion<View> {
         let Some(order) = &view.order else { return Ok(view.clone()) };
         let rank = view.extents.len();
         let mut rest = view.file_order();
@@ -45,7 +45,7 @@ impl Converter<'_> {
         Ok(self.view_as(source, view.extents.clone(), rest))
     }
 
-    pub(super) fn reshape(&mut self, node: &SourceNode, reshaping: &Reshaping) -> Step<Value> {
+    pub(super) fn reshape(&mut self, node: &SourceNode, reshaping: &Reshaping) -> Conversion<Value> {
         let mut value = self.tensor(node, 0)?;
         let extents = reshaped_extents(reshaping, self.constant(node, 1), value.extents())?;
         if let Value::View(view) = &value
@@ -59,10 +59,10 @@ impl Converter<'_> {
 }
 
 /// The old axis of each new one.
-fn permutation(operand: Option<&Constant>, rank: usize) -> Step<Vec<usize>> {
+fn permutation(operand: Option<&Constant>, rank: usize) -> Conversion<Vec<usize>> {
     let Some(constant) = operand else { return Ok((0..rank).rev().collect()) };
     let Some(numbers) = constant.integers() else { return unknown("its axes are computed by the network") };
-    let permutation = numbers.iter().map(|&number| axis(number, rank)).collect::<Step<Vec<usize>>>()?;
+    let permutation = numbers.iter().map(|&number| axis(number, rank)).collect::<Conversion<Vec<usize>>>()?;
     let mut sorted = permutation.clone();
     sorted.sort_unstable();
     if sorted != (0..rank).collect::<Vec<usize>>() {
@@ -72,7 +72,11 @@ fn permutation(operand: Option<&Constant>, rank: usize) -> Step<Vec<usize>> {
 }
 
 /// Extents after a reshape.
-fn reshaped_extents(reshaping: &Reshaping, operand: Option<&Constant>, extents: &[u32]) -> Step<Vec<u32>> {
+fn reshaped_extents(
+    reshaping: &Reshaping,
+    operand: Option<&Constant>,
+    extents: &[u32],
+) -> Conversion<Vec<u32>> {
     let rank = extents.len();
     match reshaping {
         Reshaping::ToOperand { zero_is_zero } => match operand.and_then(Constant::integers) {
@@ -108,7 +112,7 @@ fn reshaped_extents(reshaping: &Reshaping, operand: Option<&Constant>, extents: 
 }
 
 /// The extents of a reshape: -1 is inferred, 0 keeps the input's extent unless `zero_is_zero`.
-fn filled(numbers: &[i64], extents: &[u32], zero_is_zero: bool) -> Step<Vec<u32>> {
+fn filled(numbers: &[i64], extents: &[u32], zero_is_zero: bool) -> Conversion<Vec<u32>> {
     let all = elements(extents);
     let mut filled = Vec::with_capacity(numbers.len());
     let mut open = None;
@@ -122,12 +126,12 @@ fn filled(numbers: &[i64], extents: &[u32], zero_is_zero: bool) -> Step<Vec<u32>
             _ => as_extent(number),
         });
     }
-    let said = elements(&filled);
+    let stated = elements(&filled);
     if let Some(open) = open
-        && said > 0
-        && all.is_multiple_of(said)
+        && stated > 0
+        && all.is_multiple_of(stated)
     {
-        filled[open] = as_extent(all / said);
+        filled[open] = as_extent(all / stated);
     }
     if elements(&filled) != all {
         return unsound(format!("{all} elements become {filled:?}"));

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Converter, Step, Value, unsound};
+use super::{Conversion, Converter, Value, unsound};
 use crate::model::{SourceNode, TensorId, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Function, Shape, Slice};
@@ -11,7 +11,7 @@ impl Converter<'_> {
     /// Replaces `node` by the closest operator: an element-wise function if the number of
     /// elements stays; a slice of the operand if the result is smaller; an input of the graph
     /// if it is larger or there is no operand.
-    pub(super) fn skip(&mut self, node: &SourceNode) -> Step<()> {
+    pub(super) fn skip(&mut self, node: &SourceNode) -> Conversion<()> {
         let before = [self.out.nodes.len(), self.out.inputs.len()];
         let operand = node.reads.iter().flatten().find_map(|&tensor| self.values[tensor].as_ref()?.view());
         let operand = operand.cloned().map(|view| self.with_zeros(view)).transpose()?;
@@ -20,15 +20,15 @@ impl Converter<'_> {
             let Some(tensor) = node.result(index).filter(|&tensor| self.readers[tensor] > 0) else {
                 continue;
             };
-            let said = self.model.tensors[tensor].static_extents();
-            let extents = said.or_else(|| operand.as_ref().map(|view| view.extents.clone()));
+            let stated = self.model.tensors[tensor].static_extents();
+            let extents = stated.or_else(|| operand.as_ref().map(|view| view.extents.clone()));
             let Some(extents) = extents else { return unsound("a result of unknown extents") };
             if self.model.tensors[tensor].static_extents().is_none() {
                 self.out.is_guessed = true;
                 self.guessed.insert(tensor, self.at.name.as_str().into());
             }
             Self::check_extents(&extents)?;
-            let (view, instead) = self.stand_in(operand.as_ref(), extents)?;
+            let (view, instead) = self.placeholder(operand.as_ref(), extents)?;
             let shape = view.shape;
             self.write(node, index, view);
             self.out.skipped.push(self.at.replaced(format!("{instead}, {shape}")));
@@ -78,7 +78,7 @@ impl Converter<'_> {
         self.follow_from(guess, &others);
     }
 
-    fn stand_in(&mut self, operand: Option<&View>, extents: Vec<u32>) -> Step<(View, &'static str)> {
+    fn placeholder(&mut self, operand: Option<&View>, extents: Vec<u32>) -> Conversion<(View, &'static str)> {
         let count = elements(&extents);
         match operand {
             Some(view) if elements(&view.extents) == count => {

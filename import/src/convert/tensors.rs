@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::{Converter, MAX_RANK, MISSING, Step, Value, node_name, unknown, unsound};
+use super::{Conversion, Converter, MAX_RANK, MISSING, Value, node_name, unknown, unsound};
 use crate::Replacement;
 use crate::error::{ImportError, Problem};
 use crate::model::{Constant, ImageOrder, SourceNode, TensorId, Work, elements};
@@ -38,7 +38,7 @@ impl CurrentNode {
 
 /// Access to tensors.
 impl Converter<'_> {
-    pub(super) fn read(&self, node: &SourceNode, operand: usize) -> Step<&Value> {
+    pub(super) fn read(&self, node: &SourceNode, operand: usize) -> Conversion<&Value> {
         let Some(tensor) = node.operand(operand) else {
             return unsound(format!("it has no operand {operand}"));
         };
@@ -59,7 +59,7 @@ impl Converter<'_> {
     }
 
     /// The integer values of an operand.
-    pub(super) fn numbers(&self, node: &SourceNode, operand: usize) -> Step<Vec<i64>> {
+    pub(super) fn numbers(&self, node: &SourceNode, operand: usize) -> Conversion<Vec<i64>> {
         match self.constant(node, operand).and_then(Constant::integers) {
             Some(numbers) => Ok(numbers),
             None => unknown(format!("its operand {operand} is computed by the network")),
@@ -110,13 +110,13 @@ impl Converter<'_> {
     }
 
     /// An operand as a tensor of the graph, with its padding materialised.
-    pub(super) fn view(&mut self, node: &SourceNode, operand: usize) -> Step<View> {
+    pub(super) fn view(&mut self, node: &SourceNode, operand: usize) -> Conversion<View> {
         let view = self.unpadded_view(node, operand)?;
         self.with_zeros(view)
     }
 
     /// The value of an operand, with its padding materialised.
-    pub(super) fn tensor(&mut self, node: &SourceNode, operand: usize) -> Step<Value> {
+    pub(super) fn tensor(&mut self, node: &SourceNode, operand: usize) -> Conversion<Value> {
         Ok(match self.read(node, operand)?.clone() {
             Value::View(view) => Value::View(self.with_zeros(view)?),
             Value::Constant(constant) => Value::Constant(constant),
@@ -124,21 +124,21 @@ impl Converter<'_> {
     }
 
     /// An operand as a tensor of the graph, with its padding left to the caller.
-    pub(super) fn unpadded_view(&mut self, node: &SourceNode, operand: usize) -> Step<View> {
+    pub(super) fn unpadded_view(&mut self, node: &SourceNode, operand: usize) -> Conversion<View> {
         match self.read(node, operand)?.clone() {
             Value::View(view) => Ok(view),
             Value::Constant(constant) => {
                 let tensor = node.reads[operand].unwrap_or_default();
-                self.given_constant(tensor, constant.extents)
+                self.constant_view(tensor, constant.extents)
             }
         }
     }
 
     /// A constant as an input of the graph.
-    pub(super) fn given_constant(&mut self, tensor: TensorId, extents: Vec<u32>) -> Step<View> {
+    pub(super) fn constant_view(&mut self, tensor: TensorId, extents: Vec<u32>) -> Conversion<View> {
         Self::check_extents(&extents)?;
         let order = wide_axes(&extents);
-        self.laid_out(extents, order, |converter, shape| converter.given(tensor, shape))
+        self.laid_out(extents, order, |converter, shape| converter.constant_input(tensor, shape))
     }
 
     /// An input of the graph with the memory order `order`; `input` creates it with a given shape.
@@ -147,7 +147,7 @@ impl Converter<'_> {
         extents: Vec<u32>,
         order: Vec<usize>,
         input: impl FnOnce(&mut Self, Shape) -> Source,
-    ) -> Step<View> {
+    ) -> Conversion<View> {
         let memory: Vec<u32> = order.iter().map(|&axis| extents[axis]).collect();
         let Some(shape) = natural_shape(&memory) else { return unsound("a tensor is too large") };
         let source = input(self, shape);
@@ -155,13 +155,13 @@ impl Converter<'_> {
     }
 
     /// The input of the graph that holds a constant in `shape`, created on first use.
-    pub(super) fn given(&mut self, tensor: TensorId, shape: Shape) -> Source {
-        if let Some(&source) = self.given.get(&(tensor, shape)) {
+    pub(super) fn constant_input(&mut self, tensor: TensorId, shape: Shape) -> Source {
+        if let Some(&source) = self.constant_inputs.get(&(tensor, shape)) {
             return source;
         }
         let name = self.model.tensors[tensor].name.clone();
         let source = self.stored_input(if name.is_empty() { "constant" } else { &name }, shape);
-        self.given.insert((tensor, shape), source);
+        self.constant_inputs.insert((tensor, shape), source);
         source
     }
 
@@ -203,7 +203,7 @@ impl Converter<'_> {
     }
 
     /// Checks that a tensor has elements, and not too many.
-    pub(super) fn check_extents(extents: &[u32]) -> Step<()> {
+    pub(super) fn check_extents(extents: &[u32]) -> Conversion<()> {
         if extents.contains(&0) {
             return unsound("a tensor has no elements");
         }
@@ -211,7 +211,7 @@ impl Converter<'_> {
     }
 
     /// Checks bounds that keep every product of extents in range.
-    pub(super) fn check_size(extents: &[u32]) -> Step<()> {
+    pub(super) fn check_size(extents: &[u32]) -> Conversion<()> {
         if extents.len() > MAX_RANK {
             return unsound(format!("a tensor has {} axes, expected at most {MAX_RANK}", extents.len()));
         }
@@ -230,7 +230,7 @@ impl Converter<'_> {
         suffix: &str,
         operator: impl Into<Operator>,
         inputs: &[Source],
-    ) -> Step<Source> {
+    ) -> Conversion<Source> {
         let operator = operator.into();
         if let Err(error) = operator.check() {
             return unsound(error.to_string());
@@ -250,7 +250,7 @@ impl Converter<'_> {
     }
 
     /// Records the original of a constant that a node only transposes or copies.
-    pub(super) fn remember_turned(&mut self, node: &SourceNode) {
+    pub(super) fn record_transposed(&mut self, node: &SourceNode) {
         if let (Work::Transpose | Work::Identity, Some(&Some(written)), Some(constant)) =
             (&node.work, node.writes.first(), self.constant_of(node))
         {
@@ -286,7 +286,7 @@ impl Converter<'_> {
         (kind, passes): (GenericKind, u32),
         inputs: &[Source],
         output: Shape,
-    ) -> Step<Source> {
+    ) -> Conversion<Source> {
         let shapes = inputs.iter().map(|&source| self.shape(source)).collect();
         self.emit(suffix, Generic { kind, inputs: shapes, output, passes }, inputs)
     }
@@ -306,7 +306,7 @@ impl Converter<'_> {
     }
 
     /// `view` in memory order `order`, with its natural shape.
-    pub(super) fn naturally(&mut self, view: &View, order: Vec<usize>) -> Step<View> {
+    pub(super) fn in_natural_shape(&mut self, view: &View, order: Vec<usize>) -> Conversion<View> {
         let Some(shape) = self.natural(view, &order) else { return unsound("a tensor is too large") };
         let source = self.arranged(view, &order, shape)?;
         Ok(View { source, shape, order: Some(order), ..view.clone() })
@@ -328,12 +328,12 @@ impl Converter<'_> {
     }
 
     /// `view` with the innermost axis in memory as its channels.
-    pub(super) fn settled(&mut self, view: &View) -> Step<View> {
+    pub(super) fn with_inner_channels(&mut self, view: &View) -> Conversion<View> {
         let extent = |order: &Vec<usize>| order.last().map_or(1, |&axis| view.extents[axis]);
         if view.order.as_ref().map(extent) == Some(view.shape.channels) {
             return Ok(view.clone());
         }
-        self.naturally(view, self.order_of(view))
+        self.in_natural_shape(view, self.order_of(view))
     }
 
     /// The memory order of a view. A view without one gets the order that its readers probably

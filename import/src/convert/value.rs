@@ -1,6 +1,6 @@
 //! Values of tensors during conversion.
 
-use super::{Converter, Step};
+use super::{Conversion, Converter};
 use crate::model::Constant;
 use crate::view::View;
 
@@ -45,7 +45,7 @@ impl Value {
     }
 
     /// The value reshaped to `extents`, which have the same number of elements.
-    pub(super) fn reshaped(self, extents: Vec<u32>) -> Step<Self> {
+    pub(super) fn reshaped(self, extents: Vec<u32>) -> Conversion<Self> {
         Ok(match self {
             Self::View(view) => {
                 Converter::check_extents(&extents)?;

@@ -5,7 +5,7 @@
 //! times the stride becomes a product per input pixel, whose results are scattered and summed.
 
 use super::window::{groups_of, side_pads};
-use super::{Converter, Step, Value, unsound};
+use super::{Conversion, Converter, Value, unsound};
 use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
 use coexec_sim::workload::{Conv2d, GenericKind, MAX_DIMENSION, Padding, Shape, Source, Window};
@@ -37,7 +37,7 @@ impl Side {
 }
 
 /// A window along each of the axes with `extents`.
-pub(super) fn sides(window: &Windowed, kernel: &[u32], extents: &[u32]) -> Step<Vec<Side>> {
+pub(super) fn sides(window: &Windowed, kernel: &[u32], extents: &[u32]) -> Conversion<Vec<Side>> {
     let count = extents.len();
     let at = |numbers: &[u32], side: usize| match numbers {
         [] => Ok(1),
@@ -67,7 +67,7 @@ pub(super) fn sides(window: &Windowed, kernel: &[u32], extents: &[u32]) -> Step<
 
 impl Converter<'_> {
     /// Extents after pooling over all spatial axes.
-    pub(super) fn pooled(&self, from: &[u32], window: &Windowed) -> Step<Vec<u32>> {
+    pub(super) fn pooled(&self, from: &[u32], window: &Windowed) -> Conversion<Vec<u32>> {
         let order = self.image_order(from.len());
         let Some(inner) = order.get(1..from.len().max(2) - 1) else {
             return unsound("a window over a scalar");
@@ -87,7 +87,7 @@ impl Converter<'_> {
         window: &Windowed,
         groups: Option<u32>,
         weights: &[u32],
-    ) -> Step<View> {
+    ) -> Conversion<View> {
         // ONNX: outputs, inputs, window. TFLite: window, inputs, outputs.
         let ((ImageOrder::ChannelsFirst, &[output, depth, ref kernel @ ..])
         | (ImageOrder::ChannelsLast, &[ref kernel @ .., depth, output])) = (self.model.order, weights)
@@ -168,7 +168,7 @@ impl Converter<'_> {
         groups: u32,
         output_pads: &[u32],
         weights: &[u32],
-    ) -> Step<View> {
+    ) -> Conversion<View> {
         let ((ImageOrder::ChannelsFirst, &[_, output, ref kernel @ ..])
         | (ImageOrder::ChannelsLast, &[output, ref kernel @ .., _])) = (self.model.order, weights)
         else {
@@ -185,10 +185,10 @@ impl Converter<'_> {
             written.push(spread(window, output_pads, [kernel[side], extent], (side, spatial.len()))?);
         }
         written.push(output);
-        let said = node.result(0);
-        let said = said.and_then(|tensor| self.model.tensors[tensor].static_extents());
-        if let Some(said) = said.filter(|said| said.len() == written.len()) {
-            written = self.image_extents(&said);
+        let stated = node.result(0);
+        let stated = stated.and_then(|tensor| self.model.tensors[tensor].static_extents());
+        if let Some(stated) = stated.filter(|stated| stated.len() == written.len()) {
+            written = self.image_extents(&stated);
         }
         Self::check_extents(&written)?;
         let [outer @ .., last] = spatial else { return unsound("a window over a scalar") };
@@ -218,7 +218,7 @@ fn spread(
     output_pads: &[u32],
     [kernel, extent]: [u32; 2],
     (side, sides): (usize, usize),
-) -> Step<u32> {
+) -> Conversion<u32> {
     let (stride, dilation) = (at(&window.stride, side, 1), at(&window.dilation, side, 1));
     if stride == 0 || stride > i64::from(MAX_DIMENSION) || dilation > i64::from(MAX_DIMENSION) {
         return unsound("a stride or dilation is 0 or too large");

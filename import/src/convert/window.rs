@@ -2,7 +2,7 @@
 
 use super::reduce::over_pixels;
 use super::volume::{Side, sides};
-use super::{Converter, Step, Value, unknown, unsound};
+use super::{Conversion, Converter, Value, unknown, unsound};
 use crate::model::{Pads, Reduction, SourceNode, Windowed, as_extent, elements};
 use crate::view::{View, wide};
 use coexec_sim::workload::{
@@ -27,7 +27,7 @@ impl Converter<'_> {
         window: &Windowed,
         groups: Option<u32>,
         is_depthwise: bool,
-    ) -> Step<View> {
+    ) -> Conversion<View> {
         let weights = self.weight_extents(node, 1)?;
         if weights.len() == 5 && !is_depthwise {
             return self.volume_convolution(node, window, groups, &weights);
@@ -63,7 +63,7 @@ impl Converter<'_> {
         window: &Windowed,
         groups: u32,
         output_pads: &[u32],
-    ) -> Step<View> {
+    ) -> Conversion<View> {
         let extents = self.weight_extents(node, 1)?;
         let Some((output, kernel)) = self.by_blocks(node, window, groups, output_pads, &extents) else {
             return self.scattered_convolution(node, window, groups, output_pads, &extents);
@@ -106,7 +106,7 @@ impl Converter<'_> {
         Ok(self.image_view(source, image.flat))
     }
 
-    pub(super) fn pool(&mut self, node: &SourceNode, kind: PoolKind, window: &Windowed) -> Step<View> {
+    pub(super) fn pool(&mut self, node: &SourceNode, kind: PoolKind, window: &Windowed) -> Conversion<View> {
         let image = self.image(node)?;
         let window = fit(window, &window.kernel, &image)?;
         if window.dilation != [1, 1] {
@@ -121,7 +121,7 @@ impl Converter<'_> {
         Ok(pool)
     }
 
-    pub(super) fn global_pool(&mut self, node: &SourceNode, kind: PoolKind) -> Step<View> {
+    pub(super) fn global_pool(&mut self, node: &SourceNode, kind: PoolKind) -> Conversion<View> {
         let view = self.unpadded_view(node, 0)?;
         let reduction = match kind {
             PoolKind::Average => Reduction::Mean,
@@ -139,7 +139,7 @@ impl Converter<'_> {
     }
 
     /// Operand 0 as images, with its padding not materialised.
-    fn image(&mut self, node: &SourceNode) -> Step<Image> {
+    fn image(&mut self, node: &SourceNode) -> Conversion<Image> {
         let view = self.unpadded_view(node, 0)?;
         let (batch, height, width, channels) = match self.image_extents(&view.extents)[..] {
             [batch, height, width, channels] => (batch, height, width, channels),
@@ -153,7 +153,7 @@ impl Converter<'_> {
     }
 
     /// Applies an operator to `image`.
-    fn operator_view(&mut self, operator: Operator, image: &Image) -> Step<View> {
+    fn operator_view(&mut self, operator: Operator, image: &Image) -> Conversion<View> {
         let source = self.emit("", operator, &[image.source])?;
         Ok(self.image_view(source, image.flat))
     }
@@ -182,7 +182,7 @@ impl Converter<'_> {
     }
 
     /// Extents of weights. Computed weights are treated as stored ones, and their producer is kept.
-    pub(super) fn weight_extents(&mut self, node: &SourceNode, operand: usize) -> Step<Vec<u32>> {
+    pub(super) fn weight_extents(&mut self, node: &SourceNode, operand: usize) -> Conversion<Vec<u32>> {
         let view = match self.read(node, operand)? {
             Value::Constant(constant) if constant.elements() == 0 => return unsound("its weights are empty"),
             Value::Constant(constant) => return Ok(constant.extents.clone()),
@@ -195,8 +195,8 @@ impl Converter<'_> {
 }
 
 /// The number of groups of a convolution with weights of `depth` channels, inferred where the file does not state it.
-pub(super) fn groups_of(said: Option<u32>, depth: u32, channels: u32) -> Step<u32> {
-    let groups = said.unwrap_or(channels / depth.max(1));
+pub(super) fn groups_of(stated: Option<u32>, depth: u32, channels: u32) -> Conversion<u32> {
+    let groups = stated.unwrap_or(channels / depth.max(1));
     if u64::from(depth) * u64::from(groups) != u64::from(channels) {
         return unsound(format!("weights of {depth} channels in {groups} groups on {channels} channels"));
     }
@@ -204,7 +204,7 @@ pub(super) fn groups_of(said: Option<u32>, depth: u32, channels: u32) -> Step<u3
 }
 
 /// The window over an image; `kernel` has the extents along the axes that the file has.
-fn fit(window: &Windowed, kernel: &[u32], image: &Image) -> Step<Window> {
+fn fit(window: &Windowed, kernel: &[u32], image: &Image) -> Conversion<Window> {
     let &Image { shape: Shape { height, width, .. }, zeros, flat, .. } = image;
     let extents = [height + zeros.top + zeros.bottom, width + zeros.left + zeros.right];
     let (rows, columns) = match sides(window, kernel, &extents[usize::from(flat)..])?[..] {
@@ -222,7 +222,7 @@ pub(super) fn side_pads(
     (place, sides): (usize, usize),
     extent: u32,
     [kernel, stride, dilation]: [u32; 3],
-) -> Step<[u32; 2]> {
+) -> Conversion<[u32; 2]> {
     let reach = u64::from(dilation) * u64::from(kernel - 1) + 1;
     let extent = u64::from(extent);
     let mut pads = match &window.pads {

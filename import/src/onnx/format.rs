@@ -17,7 +17,7 @@ const REARRANGING: [&str; 7] =
     ["Transpose", "Reshape", "Identity", "Squeeze", "Unsqueeze", "QuantizeLinear", "DequantizeLinear"];
 
 /// Maximum number of such operators in a row.
-const MOST_BETWEEN: usize = 4;
+const MAX_BETWEEN: usize = 4;
 
 /// Formats of files; ties go to the last one.
 const FORMATS: [DataType; 6] =
@@ -33,7 +33,7 @@ pub(super) struct Formats<'a> {
     /// Whether activations are quantised statically.
     is_static: bool,
     /// The format of integer products without scales.
-    as_they_come: DataType,
+    as_stored: DataType,
     /// The prevailing format in which weights are computed with; casts may store them in another. Integers require
     /// quantised activations, static or dynamic.
     pub(super) of_most: DataType,
@@ -57,7 +57,7 @@ impl<'a> Formats<'a> {
         let has = |kind: &str| formats.nodes.iter().any(|node| node.op_type == kind);
         let (is_static, is_dynamic) = (has("QuantizeLinear"), has("DynamicQuantizeLinear"));
         formats.is_static = is_static;
-        formats.as_they_come = if is_dynamic { DataType::I8Dynamic } else { DataType::I8 };
+        formats.as_stored = if is_dynamic { DataType::I8Dynamic } else { DataType::I8 };
         formats.of_most = formats.counted();
         formats
     }
@@ -104,9 +104,7 @@ impl<'a> Formats<'a> {
     fn integers(&self, node: &NodeProto) -> Option<DataType> {
         match &node.op_type[..] {
             "QLinearConv" | "QLinearMatMul" | "QGemm" => Some(DataType::I8),
-            "ConvInteger" | "MatMulInteger" | "MatMulIntegerToFloat" | "QAttention" => {
-                Some(self.as_they_come)
-            }
+            "ConvInteger" | "MatMulInteger" | "MatMulIntegerToFloat" | "QAttention" => Some(self.as_stored),
             "DynamicQuantizeMatMul" | "DynamicQuantizeLSTM" => Some(DataType::I8Dynamic),
             _ => None,
         }
@@ -166,7 +164,7 @@ impl<'a> Formats<'a> {
     fn origin(&self, name: &'a str) -> Origin<'a> {
         let mut origin = Origin { constant: None, is_quantised: false, is_wide: false };
         let mut name = name;
-        for _ in 0..=MOST_BETWEEN {
+        for _ in 0..=MAX_BETWEEN {
             origin.constant = self.tensors.get(name).copied();
             let writer = self.writers.get(name).filter(|node| REARRANGING.contains(&&node.op_type[..]));
             let Some((writer, read)) = writer.and_then(|node| Some((node, node.input.first()?))) else {

@@ -2,12 +2,12 @@
 //!
 //! Responsible for: replacing each call by the function's nodes, with the caller's tensors and
 //! attributes. Not for: the semantics of nodes.
-//! Invariant: inlining adds at most [`MOST_NODES`] nodes, however often functions call each other.
+//! Invariant: inlining adds at most [`MAX_NODES`] nodes, however often functions call each other.
 
 use std::collections::HashMap;
 
 use super::messages::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
-use crate::model::{MOST_LEVELS, MOST_NODES};
+use crate::model::{MAX_CALL_DEPTH, MAX_NODES};
 
 /// Inlines the model's functions.
 ///
@@ -16,7 +16,7 @@ use crate::model::{MOST_LEVELS, MOST_NODES};
 pub(super) fn inline(model: &mut ModelProto) -> Result<(), String> {
     let functions = std::mem::take(&mut model.functions);
     let named = functions.iter().map(|function| ((&function.domain[..], &function.name[..]), function));
-    let mut functions = Functions { named: named.collect(), room: MOST_NODES };
+    let mut functions = Functions { named: named.collect(), room: MAX_NODES };
     match &mut model.graph {
         Some(graph) if !functions.named.is_empty() => functions.graph(graph, 0),
         _ => Ok(()),
@@ -41,15 +41,13 @@ impl Functions<'_> {
                 nodes.push(node);
                 continue;
             };
-            let Some(room) = self.room.checked_sub(function.node.len()).filter(|_| levels < MOST_LEVELS)
+            let Some(room) = self.room.checked_sub(function.node.len()).filter(|_| levels < MAX_CALL_DEPTH)
             else {
-                return Err(format!(
-                    "its functions expand to more than {MOST_NODES} nodes, or are recursive"
-                ));
+                return Err(format!("its functions expand to more than {MAX_NODES} nodes, or are recursive"));
             };
             self.room = room;
             let mut body = GraphProto { node: function.node.clone(), ..GraphProto::default() };
-            Call::new(function, &node, MOST_NODES - room).bind(&mut body);
+            Call::new(function, &node, MAX_NODES - room).bind(&mut body);
             self.graph(&mut body, levels + 1)?;
             nodes.append(&mut body.node);
         }

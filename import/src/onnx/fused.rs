@@ -61,10 +61,10 @@ fn reordered(node: NodeProto) -> Vec<NodeProto> {
         ..AttributeProto::default()
     });
     let inner = if is_inside { format!("{output}/input") } else { output.clone() };
-    let behind = is_inside.then(|| transposition(&inner, output, OUTSIDE_TO_INSIDE));
+    let after = is_inside.then(|| transposition(&inner, output, OUTSIDE_TO_INSIDE));
     let (op_type, attribute) = ("Slice".to_owned(), kept.to_vec());
     let slice = NodeProto { op_type, attribute, output: vec![inner], ..node };
-    std::iter::once(slice).chain(behind).collect()
+    std::iter::once(slice).chain(after).collect()
 }
 
 /// Restores the extents of a table with two 4-bit weights per byte.
@@ -88,9 +88,9 @@ fn with_channels_outside(mut node: NodeProto) -> Vec<NodeProto> {
     let (true, (Some(input), Some(output))) = (is_of_images, ends) else { return vec![node] };
     let [inner_input, inner_output] = ["input", "output"].map(|end| format!("{output}/{end}"));
     let before = transposition(&input, &inner_input, INSIDE_TO_OUTSIDE);
-    let behind = transposition(&inner_output, &output, OUTSIDE_TO_INSIDE);
+    let after = transposition(&inner_output, &output, OUTSIDE_TO_INSIDE);
     (node.input[0], node.output[0]) = (inner_input, inner_output);
-    vec![before, node, behind]
+    vec![before, node, after]
 }
 
 fn transposition(input: &str, output: &str, axes: [i64; 4]) -> NodeProto {

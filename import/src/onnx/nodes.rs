@@ -4,7 +4,7 @@ use super::messages::{AttributeProto, GraphProto, NodeProto};
 use crate::model::{
     Extents, Listing, Pads, Reduction, Reshaping, Spectrum, TensorId, Windowed, Work, as_extent,
 };
-use crate::operators::{self, NOT_KNOWN};
+use crate::operators::{self, UNKNOWN_OPERATOR};
 use coexec_sim::workload::{
     GenericKind, Interpolation, LocalResponseNorm, Norm, NormKind, PoolKind, Softmax,
 };
@@ -196,7 +196,7 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
             let first = attributes.find("value").and_then(|value| value.t.as_ref()).and_then(super::numbers);
             Work::ConstantOfShape(first.and_then(|numbers| numbers.first().copied()).unwrap_or(0.0))
         }
-        _ => Work::Unknown(NOT_KNOWN.to_owned()),
+        _ => Work::Unknown(UNKNOWN_OPERATOR.to_owned()),
     }
 }
 

@@ -13,10 +13,10 @@ use crate::model::MAX_NUMBERS;
 
 /// Maximum size of a tensor's data that is kept: [`MAX_NUMBERS`] elements, each a ten-byte varint after
 /// its key.
-const MOST_BYTES: u64 = 11 * MAX_NUMBERS as u64;
+const MAX_DATA_BYTES: u64 = 11 * MAX_NUMBERS as u64;
 
 /// Maximum nesting depth of messages: prost's limit.
-const MOST_LEVELS: u32 = 100;
+const MAX_NESTING: u32 = 100;
 
 /// A message type that can contain tensors.
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ fn field(of: Message, number: u64) -> Field {
 /// # Errors
 /// The file cannot be read, or is not a valid Protocol Buffers message.
 pub(super) fn without_weights(file: impl Read + Seek, length: u64) -> io::Result<Vec<u8>> {
-    Skimmer { file: BufReader::new(file) }.message(Message::Model, length, MOST_LEVELS)
+    Skimmer { file: BufReader::new(file) }.message(Message::Model, length, MAX_NESTING)
 }
 
 struct Skimmer<File: Read> {
@@ -101,7 +101,7 @@ impl<File: Read + Seek> Skimmer<File> {
                             encode_varint(inner.len() as u64, &mut kept);
                             kept.extend(inner);
                         }
-                        Field::Numbers if length > MOST_BYTES => {
+                        Field::Numbers if length > MAX_DATA_BYTES => {
                             take(&mut left, length)?;
                             self.skip(length)?;
                             kept.truncate(begin);
@@ -118,7 +118,7 @@ impl<File: Read + Seek> Skimmer<File> {
             }
             if matches!(field, Field::Numbers) {
                 numbers += (kept.len() - begin) as u64;
-                if numbers > 2 * MOST_BYTES {
+                if numbers > 2 * MAX_DATA_BYTES {
                     kept.truncate(begin);
                 }
             }

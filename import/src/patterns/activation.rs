@@ -7,7 +7,7 @@
 use std::iter::successors;
 
 use super::super::model::{Arithmetic, Elemental, Model, SourceNode, TensorId, Work};
-use super::{Links, computed, constant_beside, is_elementwise, result};
+use super::{Links, computed, constant_elements, is_elementwise, result};
 use coexec_sim::Function;
 
 /// Maximum number of nodes from `x` to the function, and from the function to the product.
@@ -67,7 +67,7 @@ fn forwards(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<
         let Some(reader) = links.only_reader(current) else { break };
         let node = &model.nodes[reader];
         let Work::Arithmetic(arithmetic) = node.work else { break };
-        let is_scaled = constant_beside(model, node) == Some(1);
+        let is_scaled = constant_elements(model, node) == Some(1);
         let is_of_x =
             |&operand: &TensorId| operand != current && derives(model, links, operand, from, MAX_STEPS);
         let is_product = || {
@@ -93,7 +93,7 @@ fn derives(model: &Model, links: &Links, tensor: TensorId, from: TensorId, steps
         return true;
     }
     let Some(writer) = links.writer[tensor].map(|writer| &model.nodes[writer]) else { return false };
-    let is_scaled = matches!(writer.work, Work::Arithmetic(_)) && constant_beside(model, writer) == Some(1);
+    let is_scaled = matches!(writer.work, Work::Arithmetic(_)) && constant_elements(model, writer) == Some(1);
     steps > 0
         && (is_scaled || writer.work == Work::Identity)
         && computed(model, writer)
@@ -109,7 +109,7 @@ fn hard_sigmoid(model: &Model, links: &Links, key: usize) -> Option<(TensorId, u
     }
     let is_scalar = |node: &SourceNode, wanted: &[Arithmetic]| {
         matches!(node.work, Work::Arithmetic(found) if wanted.contains(&found))
-            && constant_beside(model, node) == Some(1)
+            && constant_elements(model, node) == Some(1)
     };
     let sum = &model.nodes[links.writer[node.operand(0)?]?];
     let reader = links.only_reader(result(node)?)?;

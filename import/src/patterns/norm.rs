@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::iter::successors;
 
 use super::super::model::{Arithmetic, Elemental, ImageOrder, Model, Reduction, SourceNode, TensorId, Work};
-use super::{Links, computed, constant_beside, is_elementwise, result};
+use super::{Links, computed, constant_elements, is_elementwise, result};
 use coexec_sim::workload::{Norm, NormKind};
 
 /// The innermost axis.
@@ -145,7 +145,7 @@ fn with_scale(model: &Model, links: &Links, norm: usize) -> usize {
         let Some(reader) = reader else { break };
         let node = &model.nodes[reader];
         if node.work == Work::Arithmetic(wanted)
-            && constant_beside(model, node).is_some_and(|count| count > 1)
+            && constant_elements(model, node).is_some_and(|count| count > 1)
         {
             last = reader;
         }

@@ -241,7 +241,7 @@ fn the_requested_signature_of_a_file_is_imported() {
     }
     for refused in [None, Some("encode")] {
         let error = read(refused).unwrap_err();
-        let said = format!("{error}; {}", error.help());
-        assert!(said.contains("prefill_16, decode"), "{said}");
+        let message = format!("{error}; {}", error.help());
+        assert!(message.contains("prefill_16, decode"), "{message}");
     }
 }

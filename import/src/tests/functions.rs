@@ -156,7 +156,7 @@ fn norms_are_found_in_their_means_and_roots() {
 }
 
 #[test]
-fn biases_and_scales_behind_weights_are_part_of_them() {
+fn biases_and_scales_after_weights_are_part_of_them() {
     let model = tokens()
         .weights("w", &[64, 32])
         .weights("bias", &[32])
@@ -227,7 +227,7 @@ fn an_operator_without_counterpart_is_named_or_on_demand_replaced() {
         "{error}"
     );
     assert!(error.help().contains("--skip-unknown"));
-    let model = || model().said("a", &[1, 50, 64]);
+    let model = || model().stated("a", &[1, 50, 64]);
     let error = skipping(model(), 90).unwrap_err();
     assert!(error.to_string().ends_with("without one: Unheard"), "{error}");
     let imported = skipping(model(), 30).unwrap();
@@ -247,8 +247,8 @@ fn skipping(model: Builder, least_covered_percent: u32) -> Result<Imported, Impo
 }
 
 #[test]
-fn weights_of_what_is_skipped_multiply_once_at_least() {
-    let model = tokens().weights("w", &[64, 8]).weights("v", &[640, 120]).said("a", &[1, 50, 64]);
+fn weights_of_skipped_nodes_count_as_multiplied_once() {
+    let model = tokens().weights("w", &[64, 8]).weights("v", &[640, 120]).stated("a", &[1, 50, 64]);
     let model = model.node("Unheard", &["x", "v"], "a", &[]).node("MatMul", &["a", "w"], "y", &[]);
     // The product has 50 x 64 x 8 multiply-adds, the skipped node is counted with 640 x 120.
     let percent = skipping(model, 20).unwrap().coverage.multiply_adds_percent.unwrap();
@@ -256,9 +256,9 @@ fn weights_of_what_is_skipped_multiply_once_at_least() {
 }
 
 #[test]
-fn what_follows_from_guessed_extents_is_not_covered() {
-    let model = |said: &[i64]| {
-        let model = tokens().weights("w", &[64, 64]).said("c", said).node("Unheard", &["x"], "a", &[]);
+fn nodes_after_guessed_extents_do_not_count_as_covered() {
+    let model = |stated: &[i64]| {
+        let model = tokens().weights("w", &[64, 64]).stated("c", stated).node("Unheard", &["x"], "a", &[]);
         let model = model.node("MatMul", &["a", "w"], "b", &[]).node("Relu", &["b"], "c", &[]);
         model.node("MatMul", &["c", "w"], "y", &[])
     };
@@ -270,14 +270,14 @@ fn what_follows_from_guessed_extents_is_not_covered() {
     // A mismatch is then not the model's fault.
     let model = model(&[1, 20, 64]).input("z", &[1, 20, 64]).node("Add", &["y", "z"], "sum", &[]);
     let error = skipping(model, 0).unwrap_err();
-    let said = format!("{error}; {}", error.help());
+    let message = format!("{error}; {}", error.help());
     assert!(
-        said.contains(
+        message.contains(
             "Add.sum (Add) does not fit extents that were guessed for Unheard.a, which has no counterpart"
         ),
-        "{said}"
+        "{message}"
     );
-    assert!(said.contains("export the model without Unheard.a"), "{said}");
+    assert!(message.contains("export the model without Unheard.a"), "{message}");
 }
 
 #[test]

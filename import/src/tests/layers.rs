@@ -147,7 +147,7 @@ fn a_norm_of_groups_of_channels_is_a_norm_of_rows_as_long() {
 }
 
 #[test]
-fn a_dynamic_scale_is_part_of_the_product_behind_it() {
+fn a_dynamic_scale_is_part_of_the_following_product() {
     let model = Builder::new(&[1, 5, 64])
         .weights("w", &[64, 8])
         .scalar("s", 0.5)
@@ -265,7 +265,7 @@ fn a_question_mark_does_not_name_a_dimension() {
 }
 
 #[test]
-fn nodes_may_stand_in_any_order() {
+fn nodes_may_be_in_any_order() {
     let mut model = Builder::new(&[5, 64]).weights("w", &[64, 8]).node("Relu", &["x"], "a", &[]).node(
         "MatMul",
         &["a", "w"],
@@ -292,7 +292,7 @@ fn a_pool_wider_than_its_image_takes_all_of_it_where_positions_are_rounded_up() 
 }
 
 #[test]
-fn what_a_product_adds_is_not_lost_where_the_network_computes_it() {
+fn the_computed_addend_of_a_product_is_kept() {
     let model = Builder::new(&[4, 24]).weights("w", &[24, 48]).weights("b", &[48]).weights("r", &[48, 48]);
     let model = model.node("Gemm", &["x", "w", "b"], "a", &[]).node("Relu", &["a"], "c", &[]);
     // One value per element is added; one per column is a bias.
@@ -351,7 +351,7 @@ fn a_transposed_convolution_multiplies_each_input_pixel_by_each_tap() {
 }
 
 #[test]
-fn weights_that_several_nodes_read_count_once_however_they_are_turned() {
+fn shared_weights_count_once_however_they_are_transposed() {
     let model = Builder::new(&[5, 8])
         .weights("w", &[8, 8])
         .weights("other", &[8, 8])

@@ -13,7 +13,7 @@ fn convolutions() -> Builder {
 }
 
 /// The format of a file with convolutions of 4,608 weights and a product with packed weights.
-fn beside_packed(outputs: i64) -> DataType {
+fn format_next_to_packed(outputs: i64) -> DataType {
     let attributes: [(&str, &[i64]); 3] = [("K", &[8]), ("N", &[outputs]), ("bits", &[4])];
     let model = convolutions().node("MatMulNBits", &["a", "packed", "scales"], "y", &attributes);
     let model = model.weights("packed", &[outputs, 1, 4]).weights("scales", &[outputs]);
@@ -22,8 +22,8 @@ fn beside_packed(outputs: i64) -> DataType {
 
 #[test]
 fn the_prevailing_format_of_weights_is_that_of_the_file() {
-    assert_eq!(beside_packed(16), DataType::F32);
-    assert_eq!(beside_packed(1024), DataType::W4A16);
+    assert_eq!(format_next_to_packed(16), DataType::F32);
+    assert_eq!(format_next_to_packed(1024), DataType::W4A16);
     let quantised = |weights: &str| {
         let model = convolutions().weights("v", &[32, 32, 1, 1]).weights("s", &[1]).weights("z", &[1]);
         let last = ["a", "s", "z", weights, "s", "z", "s", "z"];
@@ -124,7 +124,7 @@ fn blocked_layouts_cost_the_same_as_plain_ones() {
 }
 
 #[test]
-fn what_a_fused_convolution_adds_is_not_lost() {
+fn the_addend_of_a_fused_convolution_is_kept() {
     let apart = convolutions().weights("v", &[32, 16, 1, 1]).node("Conv", &["x", "v"], "b", &[]);
     let fused = apart.clone().node("FusedConv", &["x", "v", "", "a"], "y", &[]);
     let apart = apart.node("Add", &["b", "a"], "y", &[]);

@@ -103,7 +103,7 @@ fn several_images_share_the_constant_that_scores_are_scaled_by() {
 }
 
 #[test]
-fn what_is_cast_to_floats_is_divided_as_floats_and_cast_back_towards_zero() {
+fn casts_to_floats_divide_as_floats_and_casts_back_round_towards_zero() {
     let sliced = |kind: i64| {
         let model = Builder::new(&[1, 8, 7, 7])
             .integers("rows", &[2])

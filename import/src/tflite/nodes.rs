@@ -4,7 +4,7 @@ use super::table::Table;
 use crate::model::{
     Elemental, Extents, Pads, Reduction, Slicing, SourceTensor, TensorId, Windowed, Work, written,
 };
-use crate::operators::{self, NOT_KNOWN};
+use crate::operators::{self, UNKNOWN_OPERATOR};
 use coexec_sim::workload::{Function, GenericKind, LocalResponseNorm, PoolKind, Softmax};
 
 /// A node as read from the file.
@@ -30,7 +30,7 @@ const CUSTOM: i32 = 32;
 const OPTIONS: usize = 4;
 
 /// Slot of the options of newer operators (`builtin_options_2`), since the first union is full.
-const LATER_OPTIONS: usize = 12;
+const OPTIONS_2: usize = 12;
 
 /// Slot of the options of custom operators.
 const CUSTOM_OPTIONS: usize = 5;
@@ -128,7 +128,7 @@ pub(super) fn called(code: i32, table: &Table<'_>) -> Option<Called> {
         31 => Called { kind: "CALL", graphs: graphs(OPTIONS, &[0]) },
         118 => Called { kind: "IF", graphs: graphs(OPTIONS, &[0, 1]) },
         119 => Called { kind: WHILE, graphs: graphs(OPTIONS, &[0, 1]) },
-        206 => Called { kind: "STABLEHLO_COMPOSITE", graphs: graphs(LATER_OPTIONS, &[1]) },
+        206 => Called { kind: "STABLEHLO_COMPOSITE", graphs: graphs(OPTIONS_2, &[1]) },
         _ => return None,
     })
 }
@@ -180,7 +180,7 @@ pub(super) fn read(
     });
     let (mut kind, work, slot) = match known {
         Some((kind, work, slot)) => (kind.to_owned(), work, slot),
-        None => (format!("BUILTIN {code}"), Work::Unknown(NOT_KNOWN.to_owned()), None),
+        None => (format!("BUILTIN {code}"), Work::Unknown(UNKNOWN_OPERATOR.to_owned()), None),
     };
     if let Some(name) = custom.filter(|&name| code == CUSTOM && name != kind) {
         kind = format!("{kind} {name}");

@@ -60,7 +60,7 @@ impl<'a> Table<'a> {
     }
 
     /// `count` bytes of the table's file from offset `first`; `None` beyond its end.
-    pub(super) fn beside(&self, first: u64, count: u64) -> Option<&'a [u8]> {
+    pub(super) fn slice_of_file(&self, first: u64, count: u64) -> Option<&'a [u8]> {
         let first = usize::try_from(first).ok()?;
         self.bytes.get(first..first.checked_add(usize::try_from(count).ok()?)?)
     }
@@ -72,10 +72,10 @@ impl<'a> Table<'a> {
     /// The place of a vector's first element and the elements' bytes, truncated at the end of the file.
     fn vector(&self, slot: usize, element_bytes: usize) -> Option<(usize, &'a [u8])> {
         let place = target(self.bytes, self.field(slot)?)?;
-        let said = u32::from_le_bytes(array(self.bytes, place)?) as usize;
+        let length = u32::from_le_bytes(array(self.bytes, place)?) as usize;
         let first = place.checked_add(OFFSET_BYTES)?;
         let rest = self.bytes.get(first..)?;
-        Some((first, &rest[..said.min(rest.len() / element_bytes) * element_bytes]))
+        Some((first, &rest[..length.min(rest.len() / element_bytes) * element_bytes]))
     }
 
     /// A vector of bytes.

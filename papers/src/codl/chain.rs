@@ -11,14 +11,14 @@ use coexec_sim::{Axis, Mechanism, Plan, Stage};
 const BEST: usize = 8;
 const TOO_LONG: usize = 9;
 /// Longest chain tried.
-const LONGEST: usize = 12;
+const MAX_LENGTH: usize = 12;
 /// One half, in tenths.
 pub(super) const HALF: u32 = 5;
 
 /// Compares ours with the published numbers.
 pub(super) fn compare(comparison: &mut Comparison, bench: &Bench<'_>, stages: &[Stage]) -> Result {
     let mut best = (0, f64::NEG_INFINITY);
-    for length in 2..=LONGEST.min(stages.len()) {
+    for length in 2..=MAX_LENGTH.min(stages.len()) {
         let stages = &stages[..length];
         if stages[length - 1].inputs != [length - 2] {
             break;

@@ -19,9 +19,9 @@ use coexec_sim::simulate::{SimulateError, execute};
 use coexec_sim::{Axis, Layer, Operator, Processor, ProcessorKind, Profile};
 
 /// Tenths of the samples that the predictors are trained on.
-const TRAINED: usize = 7;
+const TRAINING_TENTHS: usize = 7;
 /// Largest relative error of a prediction that counts as accurate.
-const CLOSE: f64 = 0.10;
+const ACCURATE_ERROR: f64 = 0.10;
 /// The phones of the tables: index among the phones, and name in the ids of facts.
 const PHONES: [(usize, &str); 3] = [(0, "xiaomi-9"), (1, "redmi-k30"), (2, "xiaomi-11")];
 /// Kernels of Table 4.
@@ -116,12 +116,12 @@ fn outcomes(profile: &Profile, runs: &Runs) -> Result<Vec<Outcome>> {
             });
         }
         let (trained, tested): (Vec<_>, Vec<_>) =
-            samples.iter().enumerate().partition(|(index, _)| index * 3 % 10 < TRAINED);
+            samples.iter().enumerate().partition(|(index, _)| index * 3 % 10 < TRAINING_TENTHS);
         let codl =
             CodlPredictor::fit(Launch::None, trained.iter().map(|(_, one)| (one.job.clone(), one.micros)));
         let flops = FlopsLinear::fit_absolute(trained.iter().map(|(_, one)| (one.operations, one.micros)));
         for (_, sample) in tested {
-            let close = |predicted: f64| (predicted / sample.micros - 1.0).abs() <= CLOSE;
+            let close = |predicted: f64| (predicted / sample.micros - 1.0).abs() <= ACCURATE_ERROR;
             outcomes.push(Outcome {
                 processor: by.kind(),
                 kernel: kernel(&sample.job),

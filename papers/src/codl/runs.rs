@@ -96,7 +96,8 @@ impl Runs {
     /// on buffers as on images.
     pub(super) fn new(inputs: &Inputs, buffer_slowdown: f64) -> Result<Self> {
         let phones = PHONES.iter().map(|(name, _)| Ok(inputs.profile(name)?.clone()));
-        let models = MODELS.iter().map(|(name, _)| Ok(in_sequence(stages(inputs.stand_in.unwrap_or(name))?)));
+        let models =
+            MODELS.iter().map(|(name, _)| Ok(in_sequence(stages(inputs.placeholder.unwrap_or(name))?)));
         Ok(Self {
             phones: phones.collect::<Result<_>>()?,
             buffer_slowdown,

@@ -1,6 +1,6 @@
 //! Table 3: whole networks with the GPU and three CPU threads.
 
-use super::{DATA_TYPE, MOST_THREADS, PHONES, fastest, options};
+use super::{DATA_TYPE, MAX_THREADS, PHONES, fastest, options};
 use crate::{Comparison, Inputs, Result, graph};
 use coexec_sim::explore::{SearchOptions, Strategy, explore};
 use coexec_sim::workload::{Operator, Stage, fuse};
@@ -21,7 +21,7 @@ const NETWORKS: [(&str, &str); 4] = [
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     for (phone, profile) in PHONES {
         let device = inputs.profile(profile)?;
-        let shared = options(fastest(device, MOST_THREADS)?);
+        let shared = options(fastest(device, MAX_THREADS)?);
         let gpu = SearchOptions { strategy: Strategy::GpuOnly, ..shared.clone() };
         let mut simulator = Simulator::new(device, Library::Xnnpack);
         for (key, name) in NETWORKS {

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::{DATA_TYPE, MOST_THREADS, MOTO, PHONES, fastest, options};
+use super::{DATA_TYPE, MAX_THREADS, MOTO, PHONES, fastest, options};
 use crate::{Comparison, Inputs, Result, mean, operators};
 use coexec_sim::explore::split_search;
 use coexec_sim::{CoreSet, Layer, Library, Mechanism, Picos, Plan, Simulator, Stage};
@@ -26,7 +26,7 @@ struct OperatorTimes {
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     for (phone, profile) in PHONES {
         let device = inputs.profile(profile)?;
-        let core_sets = (1..=MOST_THREADS).map(|threads| fastest(device, threads));
+        let core_sets = (1..=MAX_THREADS).map(|threads| fastest(device, threads));
         let core_sets = core_sets.collect::<Result<Vec<_>, _>>()?;
         for (set, name) in SETS {
             let stages: Vec<Stage> = operators(name)?
@@ -44,7 +44,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
                 )
                 .collect();
             let runs = runs.into_iter().collect::<Result<Vec<Vec<OperatorTimes>>, _>>()?;
-            for threads in 1..=MOST_THREADS as usize {
+            for threads in 1..=MAX_THREADS as usize {
                 let with_threads: Vec<OperatorTimes> =
                     runs.iter().filter_map(|runs| runs.get(threads - 1).copied()).collect();
                 rows(comparison, phone, set, threads, &with_threads)?;
@@ -67,7 +67,7 @@ fn rows(
     let speedup = mean_of(runs, |run| Some(ratio(run.gpu_only, run.best)));
     comparison.row(format!("speedup/{phone}/{set}/search/{threads}"), speedup);
     comparison.row(format!("speedup/{phone}/{set}/gbdt/{threads}"), speedup * loss);
-    if phone == "pixel5" && threads == MOST_THREADS as usize {
+    if phone == "pixel5" && threads == MAX_THREADS as usize {
         comparison.row(format!("abstract/{set}/search"), speedup);
         comparison.row(format!("abstract/{set}/gbdt"), speedup * loss);
     }

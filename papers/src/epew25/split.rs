@@ -1,6 +1,6 @@
 //! Sections 1 and 3: one linear layer on one phone, cut by cut.
 
-use super::{DATA_TYPE, MOST_THREADS, STEP, fastest, options};
+use super::{DATA_TYPE, MAX_THREADS, STEP, fastest, options};
 use crate::{Comparison, Inputs, Result};
 use coexec_sim::explore::split_search;
 use coexec_sim::simulate::{Simulator, execute};
@@ -42,7 +42,7 @@ fn alone(device: &Profile, stage: &Stage, by: Processor) -> Result<f64> {
 /// Compares ours with the numbers of sections 1 and 3.
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let device = inputs.profile(PHONE)?;
-    let (one, three) = (fastest(device, THREADS_OF_CUTS)?, fastest(device, MOST_THREADS)?);
+    let (one, three) = (fastest(device, THREADS_OF_CUTS)?, fastest(device, MAX_THREADS)?);
     let mut simulator = Simulator::new(device, Library::Xnnpack);
     let on_gpu = |stage: &Stage| alone(device, stage, Processor::Gpu);
     let whole = layer(NARROW, WIDE);

@@ -18,10 +18,10 @@ const PROMPT: u32 = 256;
 /// Tokens generated during the game: they last dozens of frames.
 const TOKENS: u32 = 16;
 /// Frames per second below which the game counts as frozen.
-const STANDSTILL: f64 = 2.0;
+const FROZEN_FPS: f64 = 2.0;
 /// Duration of the game's frames, as a multiple of the model's time alone: long enough that frames
 /// arrive throughout.
-const LONGEST: u32 = 3;
+const GAME_LENGTH: u32 = 3;
 
 /// Mutual slowdown of the game and one request of the model.
 struct Contention {
@@ -59,7 +59,7 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let [gpu_reading, gpu_answering] = gpu.map(|phase| phase.frames_per_second);
     comparison.row(id("gpu-only-decode-plus-game/game-fps"), gpu_answering);
     let text = format!("{gpu_reading:.1} frames per second");
-    comparison.finding(id("gpu-only-prefill-plus-game/game-fps"), text, gpu_reading < STANDSTILL);
+    comparison.finding(id("gpu-only-prefill-plus-game/game-fps"), text, gpu_reading < FROZEN_FPS);
     let asked = 1.0 / game.arrivals.period().as_seconds();
     let [reading, answering] = [reading, answering].map(|phase| phase.frames_per_second);
     let text =
@@ -82,7 +82,7 @@ fn contend(runs: Runs<'_>, request: &PricedRequest, game: &Application) -> Resul
     };
     let mut simulator = ApplicationSimulator::new(runs.device);
     let alone = simulator.latency(request)?;
-    let longest = alone.times(LONGEST);
+    let longest = alone.times(GAME_LENGTH);
     let (backpressure, queue_depth) = (game.backpressure, game.queue_depth as usize);
     let frames_come =
         RequestStream { arrivals: game.arrivals.times(longest, 0, 0), backpressure, queue_depth };

@@ -7,7 +7,7 @@ use crate::{Comparison, Result, mean};
 use coexec_sim::Strategy as S;
 
 /// Lengths just above a standard size, where padding wastes most.
-const JUST_ABOVE: [u32; 3] = [135, 267, 525];
+const LENGTHS_ABOVE_STANDARD: [u32; 3] = [135, 267, 525];
 
 /// Misaligned lengths in the range of figure 14.
 const MISALIGNED: [u32; 10] = [135, 200, 300, 400, 525, 600, 700, 800, 900, 1000];
@@ -90,7 +90,7 @@ fn lengths(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
         mean_gain(lengths, time(S::NpuPadding), time(S::HeteroTensor)).map(|gain| 1.0 + gain / 100.0)
     };
     let fact = id("llama-8b-slightly-above-a-standard-size/padding-overhead-vs-hetero-tensor-mean");
-    comparison.row(fact, over_padding(&JUST_ABOVE)?);
+    comparison.row(fact, over_padding(&LENGTHS_ABOVE_STANDARD)?);
     comparison.row(id("misaligned-length/max-gain-over-padding"), over_padding(&[525])?);
     let naive = runs.prefill_unswapped(256)?;
     let fact = id("llama-8b-prefill-seq-256/hetero-layer-speedup-over-powerinfer-2-fp16");

@@ -9,7 +9,7 @@ use super::percent;
 use crate::{Figure, GREY, Look, Mark, Row, Shape, looks};
 
 /// Most groups a legend names.
-const MOST_NAMED: usize = 30;
+const MAX_NAMED_GROUPS: usize = 30;
 
 /// The points of one group.
 pub(super) struct Named<'a> {
@@ -61,12 +61,12 @@ pub(super) fn rows(groups: &[Named<'_>]) -> Vec<Row> {
     };
     let filled = |shape| Mark::Markers { shape, is_filled: true };
     let mut rows: Vec<Row> = Vec::new();
-    for group in groups.iter().take(MOST_NAMED) {
+    for group in groups.iter().take(MAX_NAMED_GROUPS) {
         let ((colour, shape), cells) = (group.look, cells(group.name, &mut group.points.iter().copied()));
         rows.push(Row { sample: Some((filled(shape), colour)), cells });
     }
-    if groups.len() > MOST_NAMED {
-        let note = format!("and {} more groups", groups.len() - MOST_NAMED);
+    if groups.len() > MAX_NAMED_GROUPS {
+        let note = format!("and {} more groups", groups.len() - MAX_NAMED_GROUPS);
         rows.push(Row { sample: None, cells: vec![note] });
     }
     if groups.len() > 1 {

@@ -114,8 +114,8 @@ fn few_points_show_their_intervals_on_axes_that_hold_them_and_many_do_not() {
         let segments = series(&figure).filter(|one| matches!(one.mark, Mark::Segments { .. }));
         (segments.map(|one| one.points.len()).sum::<usize>(), figure.y.ends())
     };
-    let points: Vec<Point> = (1..=MOST_INTERVALS + 1).map(|index| with_interval(index as f64)).collect();
-    assert_eq!(ends(&points[1..]).0, 2 * MOST_INTERVALS);
+    let points: Vec<Point> = (1..=MAX_INTERVALS + 1).map(|index| with_interval(index as f64)).collect();
+    assert_eq!(ends(&points[1..]).0, 2 * MAX_INTERVALS);
     assert_eq!(ends(&points).0, 0);
     let (low, high) = ends(&points[1..2]).1;
     assert!(low <= 1.0 && high >= 3.0);

@@ -82,7 +82,7 @@ proptest! {
                 }
             }
             let count = labels(&logarithmic).len();
-            prop_assert!((2..=MOST_LABELS + 1).contains(&count), "{count} labels");
+            prop_assert!((2..=MAX_LABELS + 1).contains(&count), "{count} labels");
         }
     }
 }

@@ -22,7 +22,7 @@ fn figure(name: &str) -> Figure {
 }
 
 #[test]
-fn a_value_stands_where_its_axes_say() {
+fn a_value_is_drawn_where_its_axes_map_it() {
     let svg = figure("line").draw(Format::Svg).unwrap();
     let circles: Vec<(f64, f64)> = elements(&svg)
         .iter()
@@ -104,7 +104,7 @@ fn nothing_of_a_figure_with_a_tall_legend_lies_outside_of_it() {
 }
 
 #[test]
-fn what_axes_cannot_show_is_refused_by_name() {
+fn values_beyond_the_axes_are_refused_by_name() {
     for (x, y) in [(f64::NAN, 1.0), (1.0, 0.0), (f64::INFINITY, 1.0), (1.0, -5.0), (1e300, 1.0)] {
         let mut odd = figure("");
         odd.add("line", Mark::Line { width: 2.0 }, VERMILION, vec![(1.0, 1.0), (x, y)]);

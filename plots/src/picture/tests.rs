@@ -34,7 +34,7 @@ fn drawn_bars(svg: &[u8]) -> Vec<(f64, f64, f64)> {
 }
 
 #[test]
-fn grouped_bars_stand_side_by_side_on_the_axis_as_long_as_their_values() {
+fn grouped_bars_are_adjacent_and_as_long_as_their_values() {
     let bars = drawn_bars(&drawn(Drawing::GroupedBars(bars())).unwrap());
     assert_eq!(bars.len(), 3);
     assert!(bars.iter().all(|bar| (bar.0 - bars[0].0).abs() < ROUNDING));
@@ -43,7 +43,7 @@ fn grouped_bars_stand_side_by_side_on_the_axis_as_long_as_their_values() {
 }
 
 #[test]
-fn what_is_published_has_a_paler_colour_of_the_same_kind() {
+fn published_values_have_a_paler_colour_of_the_same_hue() {
     let colours = colours([true, false, true, false].into_iter());
     assert_eq!([colours[1], colours[3]], [look(0).0, look(1).0]);
     assert_eq!(colours[0], tint(colours[1], PUBLISHED_TINT));
@@ -67,7 +67,7 @@ fn a_value_that_is_no_number_is_refused_by_the_name_of_its_series() {
     let none = Drawing::GroupedBars(Bars { series: Vec::new(), ..bars() });
     assert!(matches!(drawn(none), Err(PlotError::NoPoints { .. })));
     let many = Drawing::GroupedBars(Bars { series: vec![bars().series[0].clone(); 15], ..bars() });
-    assert!(matches!(drawn(many), Err(PlotError::TooMany { limit: MOST_SERIES, .. })));
+    assert!(matches!(drawn(many), Err(PlotError::TooMany { limit: MAX_SERIES, .. })));
 }
 
 fn heat_map(values: Vec<Vec<Option<f64>>>) -> Drawing {

@@ -38,7 +38,7 @@ fn a_time_rounds_to_the_nearest_nanosecond_halves_up() {
 }
 
 #[test]
-fn what_holds_another_slice_stands_before_it_and_no_slice_is_lost() {
+fn enclosing_slices_come_first_and_no_slice_is_lost() {
     let inside = vec![
         stretch("outer", 600, 2_400),
         stretch("blink", 700, 800),
@@ -58,7 +58,7 @@ fn what_holds_another_slice_stands_before_it_and_no_slice_is_lost() {
 }
 
 #[test]
-fn tracks_stand_in_the_group_of_their_processor_in_their_order_and_counters_under_memory() {
+fn tracks_are_grouped_by_processor_in_order_and_counters_under_memory() {
     let one = || vec![stretch("x", 0, 1_000)];
     let samples = vec![(Picos(0), 1.5), (Picos(1_000), 3.0), (Picos(9_000), 4.0)];
     let run = Timeline {

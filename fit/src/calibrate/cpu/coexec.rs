@@ -50,16 +50,19 @@ pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
     let logarithm = Scale::Logarithm;
     let rate = |unit: CoexecUnit| {
         let expected = (cycles(unit, lanes) * slower / ghz).ln();
-        Parameter { shares: vec![0], ..Parameter::alone(unit.key(), logarithm, expected, SINGLE_DEVIATION) }
+        Parameter {
+            shares: vec![0],
+            ..Parameter::unshared(unit.key(), logarithm, expected, SINGLE_DEVIATION)
+        }
     };
     let (nanos, near) = (Scale::Nanoseconds, NEAR_WEIGHT_BYTES.ln());
     let (contention, straggler) = (Scale::Factor(CONTENTION_RANGE), Scale::Factor(STRAGGLER_RANGE));
     let others = [
-        Parameter::alone("near_weight_bytes", logarithm, near, NEAR_WEIGHT_DEVIATION),
-        Parameter::alone("fork_us", nanos, FORK_NS.ln(), FORK_DEVIATION),
-        Parameter::alone("further_thread_us", nanos, FURTHER_THREAD_NS.ln(), FORK_DEVIATION),
-        Parameter::alone("contention_factor", contention, CONTENTION, FACTOR_DEVIATION),
-        Parameter::alone("straggler_factor", straggler, STRAGGLER, FACTOR_DEVIATION),
+        Parameter::unshared("near_weight_bytes", logarithm, near, NEAR_WEIGHT_DEVIATION),
+        Parameter::unshared("fork_us", nanos, FORK_NS.ln(), FORK_DEVIATION),
+        Parameter::unshared("further_thread_us", nanos, FURTHER_THREAD_NS.ln(), FORK_DEVIATION),
+        Parameter::unshared("contention_factor", contention, CONTENTION, FACTOR_DEVIATION),
+        Parameter::unshared("straggler_factor", straggler, STRAGGLER, FACTOR_DEVIATION),
     ];
     Prior {
         parameters: CoexecUnit::ALL.into_iter().map(rate).chain(others).collect(),

@@ -6,7 +6,7 @@ use super::fit::{Observation, Prior, Work};
 use super::rates::table_mut;
 use super::terms::Terms;
 use super::xnnpack::Counts;
-use super::{FittedTable, Options, coexec, mixed, rates, together, xnnpack};
+use super::{FittedTable, Options, coexec, common_factor, mixed, rates, xnnpack};
 use crate::calibrate::{SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{CpuRun, SkippedRow};
 use crate::validate::cpu::{cores, predict};
@@ -59,7 +59,7 @@ impl<'a> Evidence<'a> {
         };
         let pair = |run: &CpuRun| Some((predict(run, cpu, options.library).ok()?, run.measured_us));
         let pairs: Vec<(f64, f64)> = runs.iter().filter_map(pair).collect();
-        let is_same_device = !options.anew && mean_error(&pairs) <= SAME_DEVICE_ERROR;
+        let is_same_device = !options.from_scratch && mean_error(&pairs) <= SAME_DEVICE_ERROR;
         for run in runs {
             if let Err(reason) = evidence.add(cpu, run, options.others, is_same_device) {
                 evidence.left_out.push(SkippedRow { line: run.line, reason });
@@ -155,15 +155,15 @@ impl<'a> Evidence<'a> {
                 parameters,
             });
         }
-        let together = self.runs.iter().filter(|run| run.mixed && seen(run.network));
-        let together: Vec<&CpuRun> = together.map(|run| run.run).collect();
+        let mixed_runs = self.runs.iter().filter(|run| run.mixed && seen(run.network));
+        let mixed_runs: Vec<&CpuRun> = mixed_runs.map(|run| run.run).collect();
         let ran_alone = |cluster, data_type| {
             self.tables.iter().any(|runs| (runs.cluster, runs.data_type) == (cluster, data_type))
         };
         match self.library {
-            Library::Ruy => mixed::fit(&mut cpu, &together, source),
+            Library::Ruy => mixed::fit(&mut cpu, &mixed_runs, source),
             Library::Xnnpack | Library::Coexec => {
-                tables.extend(together::fit(&mut cpu, &together, options, &ran_alone));
+                tables.extend(common_factor::fit(&mut cpu, &mixed_runs, options, &ran_alone));
             }
         }
         (cpu, tables)

@@ -65,7 +65,7 @@ pub(super) struct Parameter {
 
 impl Parameter {
     /// A parameter without shared offsets.
-    pub(super) fn alone(key: &'static str, scale: Scale, expected: f64, deviation: f64) -> Self {
+    pub(super) fn unshared(key: &'static str, scale: Scale, expected: f64, deviation: f64) -> Self {
         Self { key, scale, expected, deviation, shares: Vec::new() }
     }
 

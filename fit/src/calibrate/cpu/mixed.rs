@@ -19,7 +19,7 @@ const SLOWDOWN_DEVIATION: f64 = 0.2;
 /// Prior deviation of the log fork cost around the largest of the clusters'.
 const FORK_DEVIATION: f64 = 1.0;
 /// Lower bound of the expected fork cost, in microseconds, as zero has no logarithm.
-const LEAST_FORK_US: f64 = 0.1;
+const MIN_FORK_US: f64 = 0.1;
 /// Stopping criteria: far below the difference of two runs of one network.
 const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-6 };
 
@@ -67,7 +67,7 @@ fn observe(cpu: &Cpu, run: &CpuRun) -> Option<Observation> {
 /// The prior centre of the fork cost: the largest of the clusters', in microseconds.
 fn expected_fork_us(cpu: &Cpu, data_type: DataType) -> f64 {
     let tables = cpu.clusters.iter().filter_map(|cluster| table_of(cluster, data_type));
-    tables.map(|table| table.fork_us.value).fold(LEAST_FORK_US, f64::max)
+    tables.map(|table| table.fork_us.value).fold(MIN_FORK_US, f64::max)
 }
 
 fn fit_format(observations: &[Observation], expected_fork_us: f64, source: &str) -> MixedClusters {

@@ -164,39 +164,39 @@ const FACTOR_RANGE: [f64; 2] = [-0.1, 10.0];
 const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-6 };
 
 /// A similar cluster and its table.
-type Alike<'a> = (&'a Cluster, &'a RuyRates);
+type Similar<'a> = (&'a Cluster, &'a RuyRates);
 
 /// The prior of the rates of `cpu.clusters[index]`. The centres are cycles at its clock: of its own
 /// table, if that was transferred from measured cores; else medians over the fitted tables of `others`
-/// of similar cores (see [`alike`]); else generic figures of the class.
+/// of similar cores (see [`similar_tables`]); else generic figures of the class.
 pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]) -> Prior {
     let cluster = &cpu.clusters[index];
     let class = usize::from(is_in_order(cpu, index));
     let own = table_of(cluster, data_type).filter(|table| table.basis == Basis::Transferred);
-    let (alike, [common, kind, single]) = if let Some(table) = own {
+    let (similar, [common, kind, single]) = if let Some(table) = own {
         (vec![(cluster, table)], TRANSFERRED_DEVIATIONS)
     } else {
-        let alike = alike(cpu, index, data_type, others);
-        let deviations = if alike.is_empty() { CLASS_DEVIATIONS } else { PROFILES_DEVIATIONS };
-        (alike, deviations)
+        let similar = similar_tables(cpu, index, data_type, others);
+        let deviations = if similar.is_empty() { CLASS_DEVIATIONS } else { PROFILES_DEVIATIONS };
+        (similar, deviations)
     };
     let known: Vec<(f64, [f64; COUNT])> =
-        alike.iter().map(|(other, rates)| (other.clock_mhz.value, values(rates))).collect();
+        similar.iter().map(|(other, rates)| (other.clock_mhz.value, values(rates))).collect();
     let clock_mhz = cluster.clock_mhz.value;
     let rate = |(index, rate): (usize, &Rate)| {
         let values = known.iter().map(|(other_mhz, values)| values[index] * other_mhz / clock_mhz);
         let expected = median(values, (rate.cycles[class] / (clock_mhz / 1e3)).ln());
-        let alone = Parameter::alone(rate.key, Scale::Logarithm, expected, single);
+        let alone = Parameter::unshared(rate.key, Scale::Logarithm, expected, single);
         Parameter { shares: vec![0, 1 + rate.kind as usize], ..alone }
     };
-    let fork = alike.iter().map(|(_, rates)| rates.fork_us.value * 1e3);
+    let fork = similar.iter().map(|(_, rates)| rates.fork_us.value * 1e3);
     let fork = median(fork, (FORK_US * 1e3).ln());
     let factor = Scale::Factor(FACTOR_RANGE);
     let [fork_key, contention, slowdown] = OTHERS;
     let others = [
-        Parameter::alone(fork_key, Scale::Nanoseconds, fork, FORK_DEVIATION),
-        Parameter::alone(contention, factor, FACTOR, FACTOR_DEVIATION),
-        Parameter::alone(slowdown, factor, FACTOR, FACTOR_DEVIATION),
+        Parameter::unshared(fork_key, Scale::Nanoseconds, fork, FORK_DEVIATION),
+        Parameter::unshared(contention, factor, FACTOR, FACTOR_DEVIATION),
+        Parameter::unshared(slowdown, factor, FACTOR, FACTOR_DEVIATION),
     ];
     Prior {
         parameters: RATES.iter().enumerate().map(rate).chain(others).collect(),
@@ -236,17 +236,17 @@ pub(super) fn table(
 /// The tables of `others` whose clusters are most similar to `cpu.clusters[index]`, all of the same
 /// class. In order of preference: the same micro-architecture and the same instructions for 8-bit
 /// products; the same instructions; the same micro-architecture; any.
-fn alike<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) -> Vec<Alike<'a>> {
+fn similar_tables<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) -> Vec<Similar<'a>> {
     let cluster = &cpu.clusters[index];
     let class = is_in_order(cpu, index);
     let of_class = clusters(others).filter(|&(other, index)| is_in_order(other, index) == class);
     let of_class = of_class.map(|(other, index)| &other.clusters[index]);
-    let of_class: Vec<Alike<'a>> =
+    let of_class: Vec<Similar<'a>> =
         of_class.filter_map(|cluster| Some((cluster, table_of(cluster, data_type)?))).collect();
     let same_product =
         |other: &Cluster| data_type != DataType::I8 || other.dot_product == cluster.dot_product;
     let same_core = |other: &Cluster| other.core == cluster.core && cluster.core != Core::Other;
-    let of = |wanted: &dyn Fn(&Cluster) -> bool| -> Vec<Alike<'a>> {
+    let of = |wanted: &dyn Fn(&Cluster) -> bool| -> Vec<Similar<'a>> {
         of_class.iter().copied().filter(|(other, _)| wanted(other)).collect()
     };
     let choices = [of(&|other| same_product(other) && same_core(other)), of(&same_product), of(&same_core)];

@@ -73,7 +73,7 @@ fn runs(cpu: &Cpu, core_sets: &[&str], widths: std::ops::Range<u32>) -> Vec<CpuR
 }
 
 const OPTIONS: Options<'static> =
-    Options { folds: 5, seed: 1, others: &[], anew: false, library: Library::Ruy, source: "test" };
+    Options { folds: 5, seed: 1, others: &[], from_scratch: false, library: Library::Ruy, source: "test" };
 
 #[test]
 fn the_terms_of_a_network_give_its_time_for_any_rates() {
@@ -119,7 +119,7 @@ fn times_the_model_made_are_predicted_for_networks_not_seen() {
 }
 
 #[test]
-fn few_runs_of_a_device_that_was_measured_leave_what_many_said_and_those_of_another_do_not() {
+fn few_runs_keep_the_base_rates_on_the_same_device_only() {
     let mut measured = cpu();
     let rates = measured.clusters[1].ruy_f32.as_mut().unwrap();
     (rates.basis, rates.concat_element_ns) = (Basis::Measured, Some(Quantity::plain(0.1)));
@@ -135,7 +135,7 @@ fn few_runs_of_a_device_that_was_measured_leave_what_many_said_and_those_of_anot
     assert!(worst(&kept) < 0.005, "{}", worst(&kept));
     let unused = kept.clusters[1].ruy_f32.as_ref().unwrap().concat_element_ns.as_ref().unwrap().value;
     assert!((unused - 0.1).abs() < 0.001, "no run concatenates, but the base has a rate for it: {unused}");
-    assert!(worst(&fit(&measured, &Options { anew: true, ..OPTIONS })) > 0.02);
+    assert!(worst(&fit(&measured, &Options { from_scratch: true, ..OPTIONS })) > 0.02);
     let mut slow = measured.clone();
     let rates = slow.clusters[1].ruy_f32.as_mut().unwrap();
     rates.multiply_accumulate_ns.value *= 3.0;

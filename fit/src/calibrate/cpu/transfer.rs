@@ -14,7 +14,7 @@ use coexec_sim::{Basis, Cpu, DataType, InstructionSet, Library, Quantity};
 use serde::Deserialize;
 
 /// Weight of a donor core of the same micro-architecture; others have 1 (few-runs study, section 5).
-const SAME_CORE: f64 = 8.0;
+const SAME_CORE_WEIGHT: f64 = 8.0;
 
 /// Multiply-accumulates per cycle of a core of `cpu.clusters[index]` in 32-bit floating point (from
 /// vendors' and LLVM's pipeline descriptions, which `data/socs` lists).
@@ -55,7 +55,7 @@ pub fn width(cpu: &Cpu, index: usize) -> f64 {
 
 /// Whether a core is in the donor pool of in-order cores. Apple's small cores are not: they execute out
 /// of order.
-fn is_little(cpu: &Cpu, index: usize) -> bool {
+fn is_in_order_core(cpu: &Cpu, index: usize) -> bool {
     cpu.clusters[index].core != Core::Apple && is_in_order(cpu, index)
 }
 
@@ -107,11 +107,11 @@ fn expected(cpu: &Cpu, index: usize, data_type: DataType) -> [f64; COUNT] {
 
 /// The donors' clusters in the pool of `cpu.clusters[index]` (in order, or the rest), with their
 /// weights.
-fn alike<'a>(cpu: &Cpu, index: usize, donors: &'a [Cpu]) -> Vec<(f64, &'a Cpu, usize)> {
+fn pool_of<'a>(cpu: &Cpu, index: usize, donors: &'a [Cpu]) -> Vec<(f64, &'a Cpu, usize)> {
     let core = cpu.clusters[index].core;
-    let of_class =
-        clusters(donors).filter(|&(donor, other)| is_little(donor, other) == is_little(cpu, index));
-    let weight = |other: Core| if other == core && core != Core::Other { SAME_CORE } else { 1.0 };
+    let of_class = clusters(donors)
+        .filter(|&(donor, other)| is_in_order_core(donor, other) == is_in_order_core(cpu, index));
+    let weight = |other: Core| if other == core && core != Core::Other { SAME_CORE_WEIGHT } else { 1.0 };
     of_class.map(|(donor, other)| (weight(donor.clusters[other].core), donor, other)).collect()
 }
 
@@ -120,7 +120,7 @@ fn alike<'a>(cpu: &Cpu, index: usize, donors: &'a [Cpu]) -> Vec<(f64, &'a Cpu, u
 fn ruy(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu], source: &str) -> Option<RuyRates> {
     let own = expected(cpu, index, data_type);
     let (mut sums, mut weights) = ([0.0; COUNT], [0.0; COUNT]);
-    for (weight, donor, other) in alike(cpu, index, donors) {
+    for (weight, donor, other) in pool_of(cpu, index, donors) {
         let Some(table) = table_of(&donor.clusters[other], data_type) else { continue };
         let theirs = expected(donor, other, data_type);
         for (rate, value) in values(table).into_iter().enumerate().filter(|(_, value)| *value > 0.0) {
@@ -167,9 +167,9 @@ impl MeasuredX86 {
 fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Option<XnnpackRates> {
     if data_type == DataType::F32 && cpu.clusters[index].instruction_set.is_some_and(InstructionSet::is_x86) {
         let MeasuredX86 { clock_mhz, xnnpack_f32 } = MeasuredX86::bundled();
-        return carried(&xnnpack_f32, clock_mhz, cpu.clusters[index].clock_mhz.value, 1.0);
+        return scaled_rates(&xnnpack_f32, clock_mhz, cpu.clusters[index].clock_mhz.value, 1.0);
     }
-    let known = alike(cpu, index, donors).into_iter().filter_map(|(weight, donor, other)| {
+    let known = pool_of(cpu, index, donors).into_iter().filter_map(|(weight, donor, other)| {
         let cluster = &donor.clusters[other];
         let [own, theirs] = [(cpu, index), (donor, other)]
             .map(|(cpu, index)| products(cpu, index, Library::Xnnpack, data_type));
@@ -177,12 +177,12 @@ fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Opti
     });
     let (_, table, cluster, products) =
         known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
-    carried(table, cluster.clock_mhz.value, cpu.clusters[index].clock_mhz.value, products)
+    scaled_rates(table, cluster.clock_mhz.value, cpu.clusters[index].clock_mhz.value, products)
 }
 
 /// `table` of a core at `from_mhz`, scaled to one at `to_mhz` whose products take `products` times as
 /// many cycles.
-fn carried(table: &XnnpackRates, from_mhz: f64, to_mhz: f64, products: f64) -> Option<XnnpackRates> {
+fn scaled_rates(table: &XnnpackRates, from_mhz: f64, to_mhz: f64, products: f64) -> Option<XnnpackRates> {
     let slower = from_mhz / to_mhz;
     let mut written = toml::Table::try_from(table).ok()?;
     for (key, value) in written.iter_mut().filter(|(key, _)| key.ends_with("_ns")) {
@@ -191,16 +191,16 @@ fn carried(table: &XnnpackRates, from_mhz: f64, to_mhz: f64, products: f64) -> O
         *value = toml::Value::Float(rounded(quantity.value * factor, VALUE_DIGITS));
     }
     let products = rounded(products, VALUE_DIGITS);
-    let carried = format!("carried over to {to_mhz} MHz, products x {products} for what a cycle completes");
-    written.insert("source".to_owned(), format!("{}; {carried}", table.source).into());
+    let note = format!("carried over to {to_mhz} MHz, products x {products} for what a cycle completes");
+    written.insert("source".to_owned(), format!("{}; {note}", table.source).into());
     written.try_into().ok()
 }
 
 /// `cpu` with rates of TFLite's own kernels and of XNNPACK's transferred from the CPUs `donors`;
 /// `source` is that of the former.
 pub fn transfer(cpu: &Cpu, donors: &[Cpu], source: &str) -> Cpu {
-    let mut carried = cpu.clone();
-    for (index, cluster) in carried.clusters.iter_mut().enumerate() {
+    let mut transferred = cpu.clone();
+    for (index, cluster) in transferred.clusters.iter_mut().enumerate() {
         cluster.ruy_f32 = ruy(cpu, index, DataType::F32, donors, source);
         cluster.ruy_i8 = ruy(cpu, index, DataType::I8, donors, source);
         cluster.xnnpack_f32 = xnnpack(cpu, index, DataType::F32, donors);
@@ -217,9 +217,9 @@ pub fn transfer(cpu: &Cpu, donors: &[Cpu], source: &str) -> Cpu {
             (median(|mixed| mixed.slowdown_factor.value), median(|mixed| mixed.fork_us.value));
         Some(MixedClusters { source: source.to_owned(), slowdown_factor: slowdown?, fork_us: fork? })
     };
-    carried.mixed_ruy_f32 = mixed(|cpu| cpu.mixed_ruy_f32.as_ref());
-    carried.mixed_ruy_i8 = mixed(|cpu| cpu.mixed_ruy_i8.as_ref());
-    carried
+    transferred.mixed_ruy_f32 = mixed(|cpu| cpu.mixed_ruy_f32.as_ref());
+    transferred.mixed_ruy_i8 = mixed(|cpu| cpu.mixed_ruy_i8.as_ref());
+    transferred
 }
 
 #[cfg(test)]
@@ -230,11 +230,12 @@ mod tests {
     #[test]
     fn a_core_that_is_its_own_only_donor_keeps_its_rates() {
         let cpu = Profile::load("mi8se").unwrap().cpu;
-        let carried = transfer(&cpu, std::slice::from_ref(&cpu), "test");
-        for (own, carried) in cpu.clusters.iter().zip(&carried.clusters) {
-            let [own, carried] = [own, carried].map(|cluster| values(cluster.ruy_f32.as_ref().unwrap()));
-            for ((own, carried), rate) in own.iter().zip(carried).zip(&RATES) {
-                assert!((own - carried).abs() <= 1e-3 * own, "{}: {own} {carried}", rate.key);
+        let transferred = transfer(&cpu, std::slice::from_ref(&cpu), "test");
+        for (own, transferred) in cpu.clusters.iter().zip(&transferred.clusters) {
+            let [own, transferred] =
+                [own, transferred].map(|cluster| values(cluster.ruy_f32.as_ref().unwrap()));
+            for ((own, transferred), rate) in own.iter().zip(transferred).zip(&RATES) {
+                assert!((own - transferred).abs() <= 1e-3 * own, "{}: {own} {transferred}", rate.key);
             }
         }
     }
@@ -244,11 +245,11 @@ mod tests {
         let slow = Profile::load("mi8se").unwrap().cpu;
         let mut fast = slow.clone();
         fast.clusters[0].clock_mhz.value *= 2.0;
-        let carried = transfer(&fast, std::slice::from_ref(&slow), "test");
+        let transferred = transfer(&fast, std::slice::from_ref(&slow), "test");
         let rate = |cpu: &Cpu| cpu.clusters[0].xnnpack_f32.as_ref().unwrap().tile_ns.value;
-        assert!((rate(&slow) / rate(&carried) - 2.0).abs() < 1e-3);
+        assert!((rate(&slow) / rate(&transferred) - 2.0).abs() < 1e-3);
         let rate = |cpu: &Cpu| cpu.clusters[0].ruy_i8.as_ref().unwrap().tile_ns.value;
-        assert!((rate(&slow) / rate(&carried) - 2.0).abs() < 1e-3);
+        assert!((rate(&slow) / rate(&transferred) - 2.0).abs() < 1e-3);
     }
 
     #[test]
@@ -257,19 +258,19 @@ mod tests {
         let mut later = phone.clone();
         later.clusters[0].dot_product = true;
         later.clusters[0].int8_matrix_product = true;
-        let carried = transfer(&later, std::slice::from_ref(&phone), "test");
+        let transferred = transfer(&later, std::slice::from_ref(&phone), "test");
         let rate = |cpu: &Cpu| cpu.clusters[0].xnnpack_i8.as_ref().unwrap().multiply_accumulate_ns.value;
-        assert!((rate(&phone) / rate(&carried) - 4.0).abs() < 1e-3);
+        assert!((rate(&phone) / rate(&transferred) - 4.0).abs() < 1e-3);
         let rate = |cpu: &Cpu| cpu.clusters[0].xnnpack_f32.as_ref().unwrap().multiply_accumulate_ns.value;
-        assert!((rate(&phone) / rate(&carried) - 1.0).abs() < 1e-3);
+        assert!((rate(&phone) / rate(&transferred) - 1.0).abs() < 1e-3);
     }
 
     #[test]
     fn small_cores_are_not_predicted_by_large_ones() {
         let [phone, other] = ["mi8se", "pixel4"].map(|name| Profile::load(name).unwrap().cpu);
         let large_only = Cpu { clusters: other.clusters[..2].to_vec(), ..other };
-        let carried = transfer(&phone, &[large_only], "test");
-        let has = carried.clusters.iter().map(|cluster| cluster.ruy_f32.is_some());
+        let transferred = transfer(&phone, &[large_only], "test");
+        let has = transferred.clusters.iter().map(|cluster| cluster.ruy_f32.is_some());
         assert_eq!(has.collect::<Vec<_>>(), [true, false]);
     }
 }

@@ -122,14 +122,14 @@ pub(super) fn prior(cluster: &Cluster, data_type: DataType) -> Result<Prior, Str
     let value = |key: &str| quantity_of(&table, key).expect(KEYS).value;
     let rate = |(key, group): (&'static str, usize)| {
         let expected = value(key).max(f64::MIN_POSITIVE).ln();
-        let alone = Parameter::alone(key, Scale::Logarithm, expected, SINGLE_DEVIATION);
+        let alone = Parameter::unshared(key, Scale::Logarithm, expected, SINGLE_DEVIATION);
         Parameter { shares: vec![0, 1 + group], ..alone }
     };
     let fork = (value(FORK) * NANOS_PER_MICRO).max(f64::MIN_POSITIVE).ln();
     let contention = Scale::Factor(CONTENTION_RANGE);
     let others = [
-        Parameter::alone(FORK, Scale::Nanoseconds, fork, FORK_DEVIATION),
-        Parameter::alone(CONTENTION, contention, value(CONTENTION), CONTENTION_DEVIATION),
+        Parameter::unshared(FORK, Scale::Nanoseconds, fork, FORK_DEVIATION),
+        Parameter::unshared(CONTENTION, contention, value(CONTENTION), CONTENTION_DEVIATION),
     ];
     Ok(Prior {
         parameters: rates_of(&table).map(rate).chain(others).collect(),

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_already_is_not_the_best_to_measure() {
+    fn a_measured_layer_is_not_the_best_to_measure_next() {
         let candidates = candidates();
         let first = design(&gpu(), &candidates, &[], 2);
         let measured = [candidates[first[0].candidate].0.clone()];

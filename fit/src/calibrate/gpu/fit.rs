@@ -22,9 +22,9 @@ const LOSS_SCALE: f64 = 0.1;
 const LOSS_STAGES: [f64; 2] = [1.0, LOSS_SCALE];
 
 /// Stops the first fit, which only has to find the valley.
-const ROUGH: Stop = Stop { iterations: 100, relative_decrease: 1e-3 };
+const ROUGH_STOP: Stop = Stop { iterations: 100, relative_decrease: 1e-3 };
 /// Stops the last fit: further iterations change no prediction by a thousandth.
-const FINE: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
+const FINE_STOP: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
 
 /// Starting points of a table's fit: how far its log latencies lie above the prior's
 /// centre and its log throughputs below it. Both explain part of the same times, so a
@@ -59,7 +59,7 @@ const LOG_RANGE: [f64; 2] = [-40.0, 20.0];
 const INTERVAL_DIGITS: i32 = 3;
 
 /// Absolute correlation from which two parameters count as trading off.
-const TRADING_OFF: f64 = 0.9;
+const TRADE_OFF_CORRELATION: f64 = 0.9;
 
 /// A distinct layer with the median time of its runs.
 pub(super) struct Sample<'a> {
@@ -280,8 +280,8 @@ fn solve(
     };
     let [first, last] = LOSS_STAGES;
     let mut from = |lean: f64| {
-        let rough = stage(start(centre, lean), first, ROUGH);
-        stage(rough.parameters, last, FINE)
+        let rough = stage(start(centre, lean), first, ROUGH_STOP);
+        stage(rough.parameters, last, FINE_STOP)
     };
     let [middle, others @ ..] = STARTS;
     let mut best = from(middle);
@@ -299,7 +299,7 @@ fn solve(
                 stage(at, last, GRID_STOP)
             });
             if let Some(least) = grid.min_by(|a, b| a.cost.total_cmp(&b.cost)) {
-                best = better(best, stage(least.parameters, last, FINE));
+                best = better(best, stage(least.parameters, last, FINE_STOP));
             }
         }
     }
@@ -318,5 +318,5 @@ fn trade_offs(centre: &[(usize, &'static str, f64)], inverse: &DMatrix<f64>) -> 
         let scale = (inverse[(row, row)] * inverse[(column, column)]).sqrt();
         TradeOff { keys: [row, column].map(|at| centre[at].1), correlation: inverse[(row, column)] / scale }
     };
-    pairs.map(trade_off).filter(|pair| pair.correlation.abs() >= TRADING_OFF).collect()
+    pairs.map(trade_off).filter(|pair| pair.correlation.abs() >= TRADE_OFF_CORRELATION).collect()
 }

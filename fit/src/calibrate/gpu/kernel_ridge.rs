@@ -30,7 +30,7 @@ const NOISE_DEVIATION: f64 = 0.02;
 const STEPS: usize = 20;
 /// First and largest step of a log hyperparameter.
 const FIRST_STEP: f64 = 0.3;
-const LARGEST_STEP: f64 = 1.0;
+const MAX_STEP: f64 = 1.0;
 /// Factors on a step whose gradient kept or changed its sign (resilient propagation;
 /// Riedmiller and Braun 1993 use 1.2 and 0.5, but few steps need a faster start).
 const LONGER: f64 = 1.3;
@@ -98,7 +98,7 @@ impl Smoothness {
 
     /// Shrinkage factor: the expected part of the deviation of an example from the smooth
     /// correction that is the layer's own rather than noise of its runs.
-    pub(super) fn kept(&self, runs: f64) -> f64 {
+    pub(super) fn shrinkage(&self, runs: f64) -> f64 {
         self.layer_noise / self.noise(runs)
     }
 
@@ -134,10 +134,10 @@ fn most_likely(examples: &Examples) -> [f64; UNKNOWNS] {
         for index in 0..UNKNOWNS {
             // The prior standard deviation of each logarithm is 1.
             slopes[index] += logs[index] - centre[index];
-            let turned = slopes[index] * last[index];
-            if turned > 0.0 {
-                steps[index] = (steps[index] * LONGER).min(LARGEST_STEP);
-            } else if turned < 0.0 {
+            let product = slopes[index] * last[index];
+            if product > 0.0 {
+                steps[index] = (steps[index] * LONGER).min(MAX_STEP);
+            } else if product < 0.0 {
                 steps[index] *= SHORTER;
                 slopes[index] = 0.0;
             }
@@ -195,9 +195,9 @@ fn inverse(matrix: &DMatrix<f64>) -> Option<DMatrix<f64>> {
     }
     let (first, second) = (size / 2, size - size / 2);
     let of_first = inverse(&matrix.view((0, 0), (first, first)).into_owned())?;
-    let beside = matrix.view((first, 0), (second, first));
-    let solved = beside * &of_first;
-    let left = matrix.view((first, first), (second, second)) - &solved * beside.transpose();
+    let off_diagonal = matrix.view((first, 0), (second, first));
+    let solved = off_diagonal * &of_first;
+    let left = matrix.view((first, first), (second, second)) - &solved * off_diagonal.transpose();
     let of_second = inverse(&left)?;
     let off = -&of_second * &solved;
     let mut whole = DMatrix::zeros(size, size);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn few_points_stand_for_all_examples() {
+    fn few_inducing_points_represent_all_examples() {
         let examples = examples();
         let smoothness = smoothness(&examples, &[(0..examples.runs.len()).collect()]);
         let chosen = representatives(&examples, &smoothness, 14);

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hardware_prior_forgets_what_was_fitted_and_keeps_what_no_run_speaks_of() {
+    fn the_hardware_prior_resets_fitted_values_and_keeps_the_others() {
         let base = profile("pixel4");
         let mut other = base.clone();
         gpu_mut(&mut other).conv_generic.throughput_texel_us.value *= 7.0;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phone_alone_among_the_others_lends_its_values_unchanged_to_its_twin() {
+    fn a_single_identical_donor_transfers_its_values_unchanged() {
         let pixel4 = profile("pixel4");
         let centre = Prior::Profiles(vec![pixel4.clone()]).centre(phone(&pixel4), &runs()).unwrap();
         let (mut expected, mut found) = (gpu(&pixel4).conv_generic.clone(), centre.conv_generic);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_the_clock_halves_what_another_phone_lends_in_time_and_leaves_factors() {
+    fn doubling_the_clock_halves_transferred_times_and_keeps_factors() {
         let slow = profile("pixel4");
         let mut fast = slow.clone();
         gpu_mut(&mut fast).clock_mhz.as_mut().unwrap().value *= 2.0;
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn another_phone_lends_a_table_only_where_the_runs_need_it() {
+    fn a_table_is_transferred_only_where_runs_need_it() {
         let donor = profile("galaxy-s10");
         let mut base = donor.clone();
         gpu_mut(&mut base).winograd = None;

@@ -19,8 +19,8 @@ use coexec_sim::kernel::gpu::{execute, features};
 use coexec_sim::statistics::rounded;
 
 /// Fewest distinct layers to learn from, and fewest held-out layers over all folds.
-const FEWEST_LAYERS: usize = 20;
-const FEWEST_HELD_OUT: usize = 8;
+const MIN_LAYERS: usize = 20;
+const MIN_HELD_OUT: usize = 8;
 
 /// Largest number of examples in one search for length scales.
 const SEARCH_EXAMPLES: usize = 250;
@@ -28,17 +28,17 @@ const SEARCH_EXAMPLES: usize = 250;
 /// Inducing points of a table: one per this many layers, within bounds. Twice as many
 /// lower the MAPE by about 0.1 percentage points.
 const LAYERS_PER_POINT: usize = 3;
-const FEWEST_POINTS: usize = 40;
-const MOST_POINTS: usize = 240;
+const MIN_POINTS: usize = 40;
+const MAX_POINTS: usize = 240;
 
 /// Smallest range of a feature that counts, in its length scales.
-const LEAST_VARIATION: f64 = 0.15;
+const MIN_VARIATION: f64 = 0.15;
 
 /// Folds, by network, of the decision whether a correction helps.
 const FOLDS: usize = 4;
 
 /// Runs of a launch from which its own deviation is distinguished from the noise of a run.
-const FEWEST_REPEATS: f64 = 2.0;
+const MIN_REPEATS: f64 = 2.0;
 
 /// Weights are logarithms, rounded to multiples of the reciprocal of this: 0.01 %.
 const WEIGHT_UNIT: f64 = 1e4;
@@ -54,7 +54,7 @@ pub(super) fn fit_table(
     seed: u64,
 ) -> Option<(ResidualTable, f64)> {
     let samples = samples(runs);
-    if samples.len() < FEWEST_LAYERS {
+    if samples.len() < MIN_LAYERS {
         return None;
     }
     let examples = examples(gpu, &samples)?;
@@ -63,7 +63,7 @@ pub(super) fn fit_table(
     let parts: Vec<Vec<usize>> = order.chunks(part).map(<[usize]>::to_vec).collect();
     let mut smoothness = smoothness(&examples, &parts);
     let features = varying(&mut smoothness, &examples);
-    let most = (samples.len() / LAYERS_PER_POINT).clamp(FEWEST_POINTS, MOST_POINTS);
+    let most = (samples.len() / LAYERS_PER_POINT).clamp(MIN_POINTS, MAX_POINTS);
     let points = examples.subset(&representatives(&examples, &smoothness, most));
     let among = smoothness.similarities(&points.features, &points.features);
     let alike = smoothness.similarities(&points.features, &examples.features);
@@ -103,7 +103,7 @@ fn own(
         *beyond += examples.runs[index] * (examples.residuals[index] - smooth[index]);
     }
     let of_repeated = |point: &Vec<i16>| match of_point.get(point) {
-        Some(&(runs, beyond)) if runs >= FEWEST_REPEATS => smoothness.kept(runs) * beyond / runs,
+        Some(&(runs, beyond)) if runs >= MIN_REPEATS => smoothness.shrinkage(runs) * beyond / runs,
         _ => 0.0,
     };
     table.points.rows().iter().map(|point| (of_repeated(point) * WEIGHT_UNIT).round() / WEIGHT_UNIT).collect()
@@ -122,7 +122,7 @@ fn examples(gpu: &Gpu, samples: &[Sample<'_>]) -> Option<Examples> {
     Some(examples)
 }
 
-/// The features that vary by at least [`LEAST_VARIATION`] length scales; the rates of the
+/// The features that vary by at least [`MIN_VARIATION`] length scales; the rates of the
 /// others are set to 0.
 fn varying(smoothness: &mut Smoothness, examples: &Examples) -> Vec<Feature> {
     let range = |feature: Feature| {
@@ -131,7 +131,7 @@ fn varying(smoothness: &mut Smoothness, examples: &Examples) -> Vec<Feature> {
     };
     let (varying, constant): (Vec<Feature>, Vec<Feature>) = Feature::ALL
         .iter()
-        .partition(|&&feature| range(feature) * smoothness.rates[feature as usize] >= LEAST_VARIATION);
+        .partition(|&&feature| range(feature) * smoothness.rates[feature as usize] >= MIN_VARIATION);
     for feature in constant {
         smoothness.rates[feature as usize] = 0.0;
     }
@@ -161,7 +161,7 @@ fn lowered_error(
     smoothness: &Smoothness,
     folds: &[Vec<usize>],
 ) -> Option<f64> {
-    if folds.iter().map(Vec::len).sum::<usize>() < FEWEST_HELD_OUT {
+    if folds.iter().map(Vec::len).sum::<usize>() < MIN_HELD_OUT {
         return None;
     }
     let (mut corrected, mut uncorrected, mut all) = (0.0, 0.0, 0.0);

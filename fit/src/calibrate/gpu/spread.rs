@@ -19,13 +19,13 @@ const DEVIATIONS: [f64; 14] =
 
 /// Number of errors on unseen layers from which only these count; with fewer, the errors
 /// on seen layers count too.
-const ENOUGH_UNSEEN: usize = 20;
+const MIN_UNSEEN: usize = 20;
 /// Fewest errors for a spread.
-const FEWEST: usize = 5;
+const MIN_ERRORS: usize = 5;
 
 /// Number of networks from which each layer counts as an independent error: the
 /// differences between networks then average out.
-const ENOUGH_NETWORKS: usize = 12;
+const MIN_NETWORKS: usize = 12;
 /// Tolerance on sums of weights, in networks.
 const ROUNDING: f64 = 1e-6;
 
@@ -47,7 +47,7 @@ impl HeldOut {
 }
 
 /// The spread of each table in `fits`, from cross-validated errors. A table with fewer than
-/// [`FEWEST`] errors has none.
+/// [`MIN_ERRORS`] errors has none.
 pub(super) fn spreads(fits: &[TableFit], held_out: &[&HeldOut]) -> Vec<TableSpread> {
     fits.iter().filter_map(|fit| spread(fit, held_out)).collect()
 }
@@ -56,8 +56,8 @@ fn spread(fit: &TableFit, held_out: &[&HeldOut]) -> Option<TableSpread> {
     let is_of_table = |held: &&&HeldOut| held.uncertainty.table == fit.table;
     let of_table: Vec<&HeldOut> = held_out.iter().filter(is_of_table).copied().collect();
     let unseen: Vec<&HeldOut> = of_table.iter().filter(|held| held.point.unseen).copied().collect();
-    let errors = if unseen.len() >= ENOUGH_UNSEEN { unseen } else { of_table };
-    if errors.len() < FEWEST {
+    let errors = if unseen.len() >= MIN_UNSEEN { unseen } else { of_table };
+    if errors.len() < MIN_ERRORS {
         return None;
     }
     let candidates = DEVIATIONS.iter().flat_map(|&near| DEVIATIONS.iter().map(move |&far| (near, far)));
@@ -104,7 +104,7 @@ fn quantile(errors: &[&HeldOut], near: f64, far: f64) -> f64 {
     for held_out in errors {
         *layers.entry(&held_out.point.network).or_default() += 1.0;
     }
-    let few = layers.len() < ENOUGH_NETWORKS;
+    let few = layers.len() < MIN_NETWORKS;
     let drawn = if few { layers.len() } else { errors.len() } as f64;
     let mut scores: Vec<(f64, f64)> = errors
         .iter()

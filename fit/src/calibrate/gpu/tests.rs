@@ -17,7 +17,7 @@ fn options() -> Options {
         folds: 3,
         seed: 7,
         correctable: KernelTable::ALL.to_vec(),
-        anew: false,
+        from_scratch: false,
     }
 }
 
@@ -138,7 +138,7 @@ fn a_run_that_no_table_describes_is_named() {
 }
 
 #[test]
-fn few_runs_of_a_device_that_was_measured_keep_what_many_said_and_those_of_another_do_not() {
+fn few_runs_keep_the_base_fit_on_the_same_device_only() {
     let phone = Profile::load("pixel4").unwrap().gpu.unwrap();
     let learned = phone.residual.as_ref().and_then(|residual| residual.of(KernelTable::ConvGeneric));
     let fit = |truth: &Gpu| {

@@ -107,9 +107,9 @@ fn runs_of_max_min_sharing_leave_little_for_a_curve_to_err_in() {
 fn few_runs_or_impossible_ones_make_no_curve() {
     let runs = measured(&truth(), 0.0);
     assert_eq!(fit(&[], "runs"), []);
-    assert_eq!(fit(&runs[..FEWEST_RUNS - 1], "runs"), []);
+    assert_eq!(fit(&runs[..MIN_RUNS - 1], "runs"), []);
     // Without other traffic there is nothing to fit.
-    assert_eq!(fit(&vec![runs[0].clone(); FEWEST_RUNS], "runs"), []);
+    assert_eq!(fit(&vec![runs[0].clone(); MIN_RUNS], "runs"), []);
     let broken: Vec<CoRun> = runs.iter().map(|run| CoRun { slowdown: f64::NAN, ..run.clone() }).collect();
     assert_eq!(fit(&broken, "runs"), []);
     assert_eq!(held_out(&memory(), &broken), []);

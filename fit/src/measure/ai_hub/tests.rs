@@ -34,7 +34,7 @@ fn groups(rows: &[[&str; 10]]) -> Vec<(String, f64)> {
 }
 
 #[test]
-fn a_model_counts_once_and_other_runtimes_are_told_apart() {
+fn a_model_counts_once_and_other_runtimes_are_distinguished() {
     let found = groups(&[
         ["g", "a", "onnx", "float", "4", "npu", "2026-01-01", "head", "head spec", "j1"],
         ["g", "a", "tflite", "float", "3", "npu", "2026-01-01", "head", "head spec", "j2"],
@@ -116,7 +116,7 @@ fn an_npu_computes_floating_point_in_16_bits() {
 }
 
 #[test]
-fn a_chip_that_is_not_there_is_told_which_are_and_a_table_without_a_column_what_it_lacks() {
+fn an_unknown_chip_lists_the_known_ones_and_a_table_names_its_missing_column() {
     let rows = [["g", "a", "tflite", "float", "1", "npu", "", "head", "head spec", "j1"]];
     let error = table(&rows, "c").unwrap_err();
     assert!(error.help().ends_with("measurements.csv: a"), "{}", error.help());

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn activations_are_free_behind_what_clamps_its_results() {
+    fn activations_are_free_after_operators_that_clamp() {
         let kernel = "convolution_2d_0_linked_:_add_1_linked_:_relu_2_linked_:_hard_swish_3_linked_:_relu_4";
         let names = names(&[("CONV_2D", FIRST, kernel)]);
         // The sum, the hard swish and the relu after it run; the first relu does not.

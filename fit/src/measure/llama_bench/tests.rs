@@ -89,7 +89,7 @@ fn rows_of_what_is_not_predicted_say_why() {
 }
 
 #[test]
-fn options_that_change_what_is_measured_are_told() {
+fn options_that_change_the_measurement_are_reported() {
     let found = |backend: &str, prompt: u32, options: &str| {
         let text = format!(
             r#"{{"model_type": "llama 1B Q4_0", "model_n_params": 1235814400, "backends": "{backend}", "n_prompt": {prompt},

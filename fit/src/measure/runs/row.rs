@@ -12,7 +12,7 @@ use crate::measure::time;
 use coexec_sim::{DataType, InputError, Mechanism, Text};
 
 /// Columns that differ between repetitions; the others are the same in all rows of a run.
-const OF_REPETITION: [&str; 3] = ["repetition", "measured_us", "outlier"];
+const REPETITION_COLUMNS: [&str; 3] = ["repetition", "measured_us", "outlier"];
 
 /// The columns (the fields of a [`Row`]) in the order in which they are written; a file may have them
 /// in any order.
@@ -144,7 +144,7 @@ fn cell<'a>(record: &'a StringRecord, header: &StringRecord, name: &str) -> Opti
 /// The record with the columns of the run filled in from the one `before` it.
 fn filled(record: &StringRecord, before: &StringRecord, header: &StringRecord) -> StringRecord {
     let cells = header.iter().zip(record).zip(before);
-    cells.map(|((name, own), before)| if OF_REPETITION.contains(&name) { own } else { before }).collect()
+    cells.map(|((name, own), before)| if REPETITION_COLUMNS.contains(&name) { own } else { before }).collect()
 }
 
 impl Row {
@@ -182,7 +182,8 @@ pub(super) fn differing<'a>(
     header: &'a StringRecord,
 ) -> Option<&'a str> {
     let mut cells = header.iter().zip(record.iter().zip(first));
-    let differs = |(name, (own, first)): &(&str, (&str, &str))| own != first && !OF_REPETITION.contains(name);
+    let differs =
+        |(name, (own, first)): &(&str, (&str, &str))| own != first && !REPETITION_COLUMNS.contains(name);
     cells.find(differs).map(|(name, _)| name)
 }
 

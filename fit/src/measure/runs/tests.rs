@@ -14,7 +14,7 @@ fn text(content: String) -> Text {
 }
 
 /// Text with all characters that CSV and TOML quote.
-const AWKWARD: &str = "[a-z0-9 ,;:'\"{}=\\[\\]\\\\\n\r\u{e9}]{0,12}[a-z0-9]";
+const QUOTED_TEXT: &str = "[a-z0-9 ,;:'\"{}=\\[\\]\\\\\n\r\u{e9}]{0,12}[a-z0-9]";
 
 fn repetitions() -> impl Strategy<Value = Vec<Repetition>> {
     vec((1e-3..1e9_f64, any::<bool>()), 1..5).prop_map(|times| {
@@ -29,11 +29,11 @@ fn repetitions() -> impl Strategy<Value = Vec<Repetition>> {
 
 /// Any measurement, with an empty id.
 fn any_measurement() -> impl Strategy<Value = Measurement> {
-    let operator = option::of((AWKWARD, any_operator(), functions()));
+    let operator = option::of((QUOTED_TEXT, any_operator(), functions()));
     let data_type = prop::sample::select(vec![DataType::F32, DataType::F16, DataType::I8, DataType::W4A16]);
     let synchronisation = option::of(prop::sample::select(vec![Mechanism::SvmPolling, Mechanism::EventWait]));
     let dispatch = option::of((any::<[u32; 3]>(), any::<[u32; 3]>()));
-    let cells = (AWKWARD, option::of(AWKWARD), option::of(AWKWARD));
+    let cells = (QUOTED_TEXT, option::of(QUOTED_TEXT), option::of(QUOTED_TEXT));
     let parts = (operator, data_type, processors(), synchronisation, dispatch, repetitions(), cells);
     parts.prop_map(|(operator, data_type, processor, synchronisation, dispatch, repetitions, cells)| {
         let (network, kernel, fingerprint) = cells;
@@ -160,7 +160,7 @@ fn a_row_is_written_as_a_person_would() {
 }
 
 #[test]
-fn the_median_leaves_out_what_is_marked_as_an_outlier_and_counts_it() {
+fn the_median_excludes_marked_outliers_and_counts_them() {
     let mut run = linear("a", ExecutedOn::Gpu, &[10.0, 30.0, 12.0, 11.0]);
     run.repetitions[1].outlier = true;
     let mut disturbed = linear("b", ExecutedOn::Gpu, &[10.0]);
@@ -186,7 +186,7 @@ fn a_layer_alone_on_the_cpu_is_a_network_of_its_passes() {
 }
 
 #[test]
-fn layers_of_one_output_but_other_inputs_are_not_taken_for_each_other() {
+fn layers_with_equal_outputs_but_different_inputs_are_distinguished() {
     let mean = |run: &str, side: u32| {
         let operator = Operator::Mean(Mean { input: Shape::image(side, side, 32) });
         let measurement = linear(run, ExecutedOn::Cpu("1large".to_owned()), &[1.0]);
@@ -203,7 +203,7 @@ fn layers_of_one_output_but_other_inputs_are_not_taken_for_each_other() {
 }
 
 #[test]
-fn a_whole_network_is_a_bundled_one_or_a_scenario_beside_the_runs() {
+fn a_whole_network_is_a_bundled_one_or_a_scenario_next_to_the_runs() {
     let folder = std::env::temp_dir().join(format!("coexec-runs-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let scenario = "title = \"two layers\"\n[[operator]]\nname = \"a\"\nlinear = { rows = 1, input_features = 8, \
@@ -226,7 +226,7 @@ fn a_whole_network_is_a_bundled_one_or_a_scenario_beside_the_runs() {
 }
 
 #[test]
-fn what_was_cut_is_no_run_of_one_processor_and_what_was_planned_is_named() {
+fn cut_operators_are_not_single_processor_runs_and_planned_ones_are_named() {
     let split = ExecutedOn::Split { axis: Axis::Channels, cores: "1large".into(), cpu: 8, gpu: 3064 };
     let planned = linear("b", ExecutedOn::Plan("p.toml".into()), &[1.0]);
     let measurements = vec![linear("a", split.clone(), &[1.0, 3.0]), planned];

@@ -173,11 +173,11 @@ mod tests {
     }
 
     #[test]
-    fn runs_on_other_processors_are_not_taken_for_the_cpus() {
-        for told in
+    fn runs_on_other_processors_are_not_treated_as_cpu_runs() {
+        for line in
             ["Use NNAPI: [1]", "Use Hexagon: [true]", "External delegate path: [libQnnTFLiteDelegate.so]"]
         {
-            let error = of_text(&format!("INFO: {told}\n{TABLE}"), None).err().unwrap();
+            let error = of_text(&format!("INFO: {line}\n{TABLE}"), None).err().unwrap();
             assert!(error.contains("ran on"), "{error}");
         }
         assert!(of_text(&format!("Use NNAPI: [0]\nExternal delegate path: []\n{TABLE}"), None).is_ok());
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_under_a_delegate_are_not_taken_for_the_models() {
+    fn delegate_operators_are_not_matched_with_the_models() {
         let measured = of_text(&TABLE.replace("Use xnnpack: [0]\n", ""), None).unwrap();
         assert!(measured.operators.is_empty());
         assert!(measured.unnamed.unwrap().contains("--use_xnnpack=false"));

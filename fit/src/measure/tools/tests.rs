@@ -71,7 +71,7 @@ fn networks_of_ncnn_are_the_bundled_ones_on_what_they_ran() {
 }
 
 #[test]
-fn a_function_alone_is_not_taken_for_the_convolution_before_it() {
+fn a_standalone_function_is_not_attributed_to_the_convolution_before_it() {
     let graph = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub/graphs/squeezenet1_1.onnx");
     let model = import(&graph).unwrap();
     let event =

@@ -50,7 +50,7 @@ impl<'a> Baselines<'a> {
     }
 
     /// The point of `run` with the baselines' predictions, where similar runs were fitted.
-    pub(crate) fn added_to(&self, run: &CpuRun, point: Point) -> Point {
+    pub(crate) fn add_overhead(&self, run: &CpuRun, point: Point) -> Point {
         let codl_us = match jobs(run, self.cpu, self.library).as_deref() {
             None => None,
             Some([job]) => self.operators.predict(job),

@@ -91,7 +91,7 @@ fn in_line(by: &[usize], memory: Home) -> [Vec<String>; 2] {
 const SHARED: Home = Home::Shared;
 
 #[test]
-fn a_single_processor_meets_nobody_but_at_the_end() {
+fn a_single_processor_synchronises_only_at_the_end() {
     let [device, host] = in_line(&[CPU, CPU], SHARED);
     assert!(device.is_empty());
     assert_eq!(host, ["compute 0", "compute 1"]);
@@ -101,7 +101,7 @@ fn a_single_processor_meets_nobody_but_at_the_end() {
 }
 
 #[test]
-fn behind_a_join_the_device_waits_for_the_host_s_part_alone() {
+fn after_a_join_the_device_waits_only_for_the_host_s_part() {
     let [device, host] = in_line(&[BOTH, GPU], SHARED);
     assert_eq!(device, ["compute 0", "notify 1", "await 1", "compute 1", "notify 2"]);
     // The host announces its own part before it waits for the device's.
@@ -186,8 +186,8 @@ impl<'a> Walk<'a> {
         let Some(&step) = self.sides[own].0.get(self.sides[own].1) else { return false };
         match step {
             Action::Await(number) => {
-                let Some(&told) = self.sides[1 - own].3.get(number as usize - 1) else { return false };
-                self.sides[own].4 = told;
+                let Some(&replied) = self.sides[1 - own].3.get(number as usize - 1) else { return false };
+                self.sides[own].4 = replied;
             }
             Action::Run(id) => {
                 self.check(own, id);

@@ -94,7 +94,7 @@ fn a_chain_is_right_wherever_it_is_cut() {
 }
 
 #[test]
-fn chains_meet_others_by_every_mechanism() {
+fn chains_synchronise_by_every_mechanism() {
     let Some((_lock, mut machine)) = machine() else { return };
     // Whole stages before, between and after chains; two chains; results read inside and outside.
     for &mechanism in Modelled::ALL {
@@ -118,7 +118,7 @@ fn chains_are_right_where_results_are_copied() {
 }
 
 #[test]
-fn a_chain_along_channels_goes_through_what_keeps_them_apart() {
+fn a_chain_along_channels_includes_channel_wise_operators() {
     let Some((_lock, mut machine)) = machine() else { return };
     let (stages, profile) = scenario(SEPARATE);
     let cut = |cpu_channels, all: u32| {
@@ -135,7 +135,7 @@ fn a_chain_along_channels_goes_through_what_keeps_them_apart() {
 }
 
 #[test]
-fn lines_that_nobody_computed_are_noticed() {
+fn uncomputed_rows_are_detected() {
     let Some((_lock, mut machine)) = machine() else { return };
     let (stages, profile) = scenario(BLOCKS);
     let plan = Plan::new(Modelled::SvmPolling, cut_by_height(&stages, &profile, "0000000", 0.5))
@@ -153,7 +153,7 @@ fn lines_that_nobody_computed_are_noticed() {
 }
 
 #[test]
-fn what_is_no_chain_says_why() {
+fn an_invalid_chain_says_why() {
     let Some((_lock, mut machine)) = machine() else { return };
     let (stages, profile) = scenario(BLOCKS);
     let placements = cut_by_height(&stages, &profile, "c000000", 0.5);

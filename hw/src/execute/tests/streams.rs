@@ -20,7 +20,7 @@ fn streamed(machine: &mut Machine, numbers: &[usize], plan_chain: bool, streamin
 }
 
 #[test]
-fn batches_in_flight_are_right_by_every_kind_of_meeting() {
+fn batches_in_flight_are_right_with_every_synchronisation() {
     let Some((_lock, mut machine)) = machine() else { return };
     let check = |machine: &mut Machine| {
         for (numbers, chained) in
@@ -44,7 +44,7 @@ fn batches_in_flight_are_right_by_every_kind_of_meeting() {
 }
 
 #[test]
-fn the_hosts_work_for_a_batch_is_hidden_behind_other_batches_only_where_some_are_in_flight() {
+fn host_work_for_a_batch_is_hidden_only_with_other_batches_in_flight() {
     let Some((_lock, mut machine)) = machine() else { return };
     // Far longer than the batch, even on a busy machine.
     let host_gap = Duration::from_millis(20);

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_rows_lie_in_one_piece_and_parts_of_rows_do_not() {
+    fn only_whole_rows_are_contiguous() {
         let part = |origin, region| Bytes { origin, region, row_pitch: 64, slice_pitch: 640 };
         assert_eq!(part([0, 0, 0], [64, 10, 1]).piece(), Some((0, 640)));
         assert_eq!(part([0, 4, 0], [64, 6, 1]).piece(), Some((256, 384)), "a part of the height");

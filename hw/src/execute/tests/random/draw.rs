@@ -16,7 +16,7 @@ use super::super::*;
 use crate::execute::program::setting;
 
 /// Largest number of operators in a graph.
-const MOST_OPERATORS: usize = 8;
+const MAX_OPERATORS: usize = 8;
 /// Devices whose dispatch rules and layouts are used.
 const DEVICES: [&str; 4] = ["pixel4", "h200", "xeon-pocl", "oneplus11"];
 
@@ -112,7 +112,7 @@ fn graph(random: &mut ChaCha8Rng) -> Vec<Stage> {
     let image = Shape::image(one(random, &[9, 12]), 7, one(random, &[8, 12]));
     let tokens = Shape::tokens(one(random, &[6, 8]), 16);
     let mut tensors = vec![net.input(image), net.input(tokens)];
-    for _ in 0..random.random_range(1..=MOST_OPERATORS) {
+    for _ in 0..random.random_range(1..=MAX_OPERATORS) {
         // Recent results are preferred, so that graphs are deep.
         let back = random.random_range(1..=3_usize.min(tensors.len()));
         let from = tensors[tensors.len() - back];

@@ -11,7 +11,7 @@ unsafe extern "C" {
 /// Ends the process with `status` without running the exit handlers of libraries: a driver's
 /// handlers free what the threads of a hung device still use, and then crash or wait for those
 /// threads.
-pub fn leave(status: u8) -> ! {
+pub fn exit_immediately(status: u8) -> ! {
     // The reader of the output may be gone.
     let _ = std::io::stdout().flush();
     let _ = std::io::stderr().flush();

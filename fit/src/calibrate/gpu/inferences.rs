@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn each_factor_stands_at_the_place_of_what_it_is_on() {
+    fn each_factor_is_at_the_place_of_its_parameters() {
         assert!(FACTORS.iter().enumerate().all(|(place, (on, _))| *on as usize == place));
     }
 
