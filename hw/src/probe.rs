@@ -93,7 +93,7 @@ pub struct Probed {
     /// Warnings about the results.
     pub warnings: Vec<String>,
     /// Whether a driver call never returned, in which case the process must end by
-    /// [`crate::leave`].
+    /// [`crate::exit_immediately`].
     pub gave_up: bool,
 }
 
