@@ -1,6 +1,9 @@
 //! `coexec profile`: profiles of unmeasured devices, and their errors.
 
+mod questions;
+
 use std::collections::BTreeMap;
+use std::io::{IsTerminal, stdin, stdout};
 
 use coexec_fit::calibrate::gpu::prior::MissingConstant;
 use coexec_fit::specification::{Part, SYSTEMS, Specification};
@@ -35,7 +38,10 @@ fn new(options: &NewProfile, common: &Common) -> Result {
     }
     let Some(specification) = specification(options)? else {
         list(common);
-        return Ok(());
+        // A program that reads the list answers no questions.
+        let is_asked = !common.json && stdin().is_terminal() && stdout().is_terminal();
+        let asked = is_asked.then(|| questions::ask(options, &mut stdin().lock(), &mut stdout()));
+        return asked.and_then(|asked| asked.ok().flatten()).map_or(Ok(()), |options| new(&options, common));
     };
     let mut donors = transfer::donors();
     let names = |donors: &[Profile]| listed(donors.iter().map(|donor| &donor.name));

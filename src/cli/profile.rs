@@ -23,7 +23,7 @@ pub(crate) enum ProfileCommand {
 /// `coexec profile new`.
 #[derive(Debug, Args)]
 pub(crate) struct NewProfile {
-    /// System-on-chip, or a phone that has it; without any option the known ones are listed
+    /// System-on-chip, or a phone that has it; without any option the known ones are listed and, on a terminal, asked for
     #[arg(long, value_name = "NAME")]
     pub(crate) soc: Option<String>,
     /// Clusters of cores, fastest first: count, core type and clock in GHz
