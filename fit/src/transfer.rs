@@ -32,7 +32,7 @@ use crate::validate::gpu::predict;
 use crate::validate::point::Point;
 use crate::validate::{ErrorGroup, Group, validate};
 
-/// Weight of a donor's GPU of the same maker; others have 1 (few-runs study, section 2).
+/// Weight of a donor's GPU of the same maker; others have 1 (six-phone study).
 const SAME_MAKER_WEIGHT: f64 = 8.0;
 /// Exponent of the fastest core's arithmetic rate with which the host time of an inference falls (same
 /// study).
@@ -143,7 +143,7 @@ const STUDENT_95: f64 = 2.015;
 /// donors is fitted to whole inferences of `networks` networks, drawn with each of `seeds`, on GPU and
 /// CPU; it then predicts the device's runs of all other networks. Returns points by draw, then by
 /// device. The 90 % intervals come from the errors on the other devices: their bias, and the spread
-/// around it (few-runs study, section 2).
+/// around it (six-phone study).
 ///
 /// # Errors
 /// As [`transfer`].

@@ -9,8 +9,7 @@ use serde::Serialize;
 use crate::output::{record, row};
 use crate::{Calibrate, Common, Failure, OutputFile, Result, output, runs};
 
-/// Launches per suggested network: the ratio that makes predictions of both good (few-runs study,
-/// section 4).
+/// Launches per suggested network: the ratio that makes predictions of both good (six-phone study).
 const LAUNCHES_A_NETWORK: usize = 10;
 /// Threads of a network that is measured on several cores.
 const THREADS: u32 = 4;

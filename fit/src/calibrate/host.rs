@@ -148,29 +148,30 @@ fn evidence<'a>(
     }))
 }
 
+/// The parameters of a host path, in the order of [`PRIORS`].
+fn values(host: &HostPath) -> [f64; PRIORS.len()] {
+    [host.inference_us(), host.kernel_factor.value, host.gap_us.value, host.traffic_us_per_byte.value]
+}
+
 /// The centre of the prior, in the order of [`PRIORS`], and the share of submission in
 /// submission plus read-back.
 fn centre(base: Option<&HostPath>) -> ([f64; PRIORS.len()], f64) {
     const HALF: f64 = 0.5;
     let Some(host) = base else { return (PRIORS.map(|prior| prior.value), HALF) };
-    let inference = host.inference_us();
-    let known = [inference, host.kernel_factor.value, host.gap_us.value, host.traffic_us_per_byte.value];
-    let mut centre = PRIORS.map(|prior| prior.value);
+    let (inference, mut centre) = (host.inference_us(), PRIORS.map(|prior| prior.value));
     // A value of 0 has no logarithm.
-    centre.iter_mut().zip(known).filter(|(_, known)| *known > 0.0).for_each(|(value, known)| *value = known);
+    centre
+        .iter_mut()
+        .zip(values(host))
+        .filter(|(_, known)| *known > 0.0)
+        .for_each(|(value, known)| *value = known);
     (centre, if inference > 0.0 { host.submit_us.value / inference } else { HALF })
 }
 
 /// Whether the base has a measured host path that predicts these runs well enough to be of their device.
 fn is_of_base(base: Option<&HostPath>, evidence: &[Evidence]) -> bool {
     base.filter(|host| host.kernel_factor.ci95.is_some()).is_some_and(|host| {
-        let values = [
-            host.inference_us(),
-            host.kernel_factor.value,
-            host.gap_us.value,
-            host.traffic_us_per_byte.value,
-        ];
-        let pair = |&(launches, log_us): &Evidence| (inference_us(&values, launches), log_us.exp());
+        let pair = |&(launches, log_us): &Evidence| (inference_us(&values(host), launches), log_us.exp());
         mean_error(&evidence.iter().map(pair).collect::<Vec<_>>()) <= SAME_DEVICE_ERROR
     })
 }

@@ -235,7 +235,7 @@ fn efforts(most: Effort) -> &'static [Effort] {
 fn efforts_of_other_orders(most: Effort) -> &'static [Effort] {
     match most {
         Effort::Quick => &[],
-        Effort::Normal | Effort::Thorough => &[Effort::Quick, Effort::Normal],
+        Effort::Normal | Effort::Thorough => efforts(Effort::Normal),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Clusters that ran only together with others: one factor on all times of their tables.
 //!
 //! Times of whole networks on several clusters do not identify single rates, nor even the cluster that
-//! is slower than expected; they determine one common factor (few-runs study, sections 3 and 5). With
+//! is slower than expected; they determine one common factor (six-phone study). With
 //! TFLite's own kernels, whose rates come from measured cores, the error on several clusters is
 //! attributed to mixed core sets instead (`mixed`).
 //!

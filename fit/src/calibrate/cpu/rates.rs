@@ -145,8 +145,7 @@ pub(super) fn table_of(cluster: &Cluster, data_type: DataType) -> Option<&RuyRat
 const CLASS_DEVIATIONS: [f64; 3] = [1.0, 0.5, 0.5];
 /// Around the fitted rates of similar cores of other devices.
 const PROFILES_DEVIATIONS: [f64; 3] = [0.5, 0.5, 0.3];
-/// Around the base's own rates, where these were transferred from measured cores (few-runs study,
-/// section 5).
+/// Around the base's own rates, where these were transferred from measured cores (six-phone study).
 const TRANSFERRED_DEVIATIONS: [f64; 3] = [0.3, 0.25, 0.3];
 
 /// Relative error expected of a prediction; cross-validated errors are flat from 1 to 2.5 %.

@@ -13,7 +13,7 @@ use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
 use coexec_sim::{Basis, Cpu, DataType, InstructionSet, Library, Quantity};
 use serde::Deserialize;
 
-/// Weight of a donor core of the same micro-architecture; others have 1 (few-runs study, section 5).
+/// Weight of a donor core of the same micro-architecture; others have 1 (six-phone study).
 const SAME_CORE_WEIGHT: f64 = 8.0;
 
 /// Multiply-accumulates per cycle of a core of `cpu.clusters[index]` in 32-bit floating point (from

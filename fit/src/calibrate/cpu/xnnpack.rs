@@ -45,7 +45,7 @@ const CONTENTION: &str = "contention_factor";
 const MEMORY_CONTENTION: &str = "memory_contention_factor";
 
 /// Prior standard deviations of logarithms: of all rates together (the base may be another class of
-/// core), of a group and of each rate (few-runs study, section 5: 0.3, 0.25 and 0.3 for rates
+/// core), of a group and of each rate (six-phone study: 0.3, 0.25 and 0.3 for rates
 /// transferred from measured cores; the first two are wider here, as XNNPACK's were never measured),
 /// and of a fork; and of the contention factor itself.
 const COMMON_DEVIATION: f64 = 0.7;

@@ -2,7 +2,7 @@
 //!
 //! Before any run, the log time of a launch is uncertain by its kernel's parameters and by the residual
 //! of the kernel's equations. Both are Gaussian here, with standard deviations as measured phones
-//! differ (few-runs study, sections 3 and 4). The design is greedy and A-optimal: each step takes the
+//! differ (six-phone study). The design is greedy and A-optimal: each step takes the
 //! launch that most lowers the weighted sum of all variances. It needs no measured time, only the
 //! equations' derivatives.
 //!

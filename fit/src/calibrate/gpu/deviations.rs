@@ -1,5 +1,5 @@
 //! Variation between measured phones: prior standard deviations of log parameters
-//! (few-runs study, section 3).
+//! (six-phone study).
 //!
 //! Responsible for: the priors of an unmeasured device that the fit to few networks (`inferences`) and
 //! the design of measurements (`design`) share. Not for: the priors that only one of them needs.

@@ -61,11 +61,7 @@ pub(super) fn best<'s>(
     let mut best = explorer.best(found)?;
     if models.len() > 1 {
         let plan = reordered(explorer, &best.plan, changes)?;
-        let reordered = improve(explorer, plan)?;
-        let [cost, known] = [&reordered, &best].map(|found| explorer.cost_of(&found.plan));
-        if cost? < known? * WORTH_REORDERING {
-            best = reordered;
-        }
+        best = improve(explorer, plan)?;
     }
     models.retain(|model| model.order.is_empty() || model.order == best.plan.order);
     if models.iter().all(|model| model.order != best.plan.order) {
@@ -115,8 +111,8 @@ fn improved(
 /// another processor computes before a graph of the NPU begins may save the start of a second graph.
 fn reordered(explorer: &mut Explorer<'_, '_>, plan: &Plan, changes: usize) -> Result<(Plan, usize)> {
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
-    let mut best = (explorer.cost_of(plan)?, plan.clone());
-    let mut simulated = 0;
+    let known = explorer.cost_of(plan)?;
+    let (mut best, mut simulated) = ((known, plan.clone()), 0);
     for _ in 0..changes {
         let Some(order) = moved(explorer.stages, &best.1.order, &mut random) else { continue };
         let changed = Plan { order, ..best.1.clone() };
@@ -127,7 +123,8 @@ fn reordered(explorer: &mut Explorer<'_, '_>, plan: &Plan, changes: usize) -> Re
             best = (cost, changed);
         }
     }
-    Ok((best.1, simulated))
+    let is_worth_it = best.0 < known * WORTH_REORDERING;
+    Ok((if is_worth_it { best.1 } else { plan.clone() }, simulated))
 }
 
 /// The order with a random stage moved as far as its inputs and readers allow; `None` if it cannot move.

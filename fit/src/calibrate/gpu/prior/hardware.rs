@@ -76,7 +76,7 @@ const LAST_LEVEL_BYTES: f64 = 1e7;
 /// Relative increase of a latency where data come from memory rather than from that cache.
 const SPILL_FACTOR: f64 = 0.5;
 /// Exponent of the arithmetic rate with which the launch overhead falls from one GPU to another
-/// (few-runs study, section 2: of 0, 0.3, 0.5, 0.8 and 1 the phones prefer the last two).
+/// (six-phone study: of 0, 0.3, 0.5, 0.8 and 1 the phones prefer the last two).
 const LAUNCH_POWER: f64 = 0.8;
 /// Bytes per microsecond at 1 GB/s.
 const BYTES_PER_MICRO: f64 = 1e3;
