@@ -118,14 +118,23 @@ impl Fit<'_> {
             && (is_transferred || self.fitted.contradicts_kernels)
             && let Some(moved) = inferences::fit(gpu, networks, self.options.source)
         {
-            self.fitted.held_out.extend(inferences::held_out(gpu, networks, self.options.source));
+            let held_out = inferences::held_out(gpu, networks, self.options.source);
             *gpu = moved;
-            (self.fitted.spreads.gpu_table, self.fitted.spreads.gpu_inference) = (Vec::new(), None);
+            self.fitted.spreads.gpu_table = Vec::new();
+            self.fitted.spreads.gpu_inference = host::spread(&held_out);
+            self.fitted.held_out.extend(held_out);
             return;
         }
+        // A base that predicts these runs well is of this device, and keeps the errors that it states.
+        let own = if folds.is_empty() && !fit.is_of_base && !options.from_scratch {
+            let names = networks.iter().map(|network| network.network.as_str());
+            gpu::folds_of_unseen(gpu, names, FOLDS, self.options.seed)
+        } else {
+            Vec::new()
+        };
         gpu.host = Some(fit.host);
         self.fitted.host = fit.parameters;
-        let held_out = host::held_out(folds, networks, &options);
+        let held_out = host::held_out(if own.is_empty() { folds } else { &own }, networks, &options);
         let of_base = self.fitted.spreads.gpu_inference.take().filter(|_| fit.is_of_base);
         self.fitted.spreads.gpu_inference = held_out.spread.or(of_base);
         self.fitted.held_out.extend(held_out.points);

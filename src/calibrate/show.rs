@@ -32,8 +32,11 @@ pub(super) fn parameters(fitted: &Fitted) {
             row(format!("{}.{}", cpu_key(fit), known.key), known.value, known.ci95, known.informed)
         })
     });
-    let rows = gpu.chain(host).chain(npu).map(of_table).chain(on_cpu);
-    output::table(&["parameter", "value", "unit", "95 % interval", "decided by"], rows);
+    let mut rows = gpu.chain(host).chain(npu).map(of_table).chain(on_cpu).peekable();
+    // Factors on the kernels of a profile are no parameters of their own.
+    if rows.peek().is_some() {
+        output::table(&["parameter", "value", "unit", "95 % interval", "decided by"], rows);
+    }
     for fit in tables {
         for pair in &fit.trade_offs {
             let [first, second] = pair.keys;

@@ -115,6 +115,27 @@ fn a_time_on_the_gpu_moves_a_profile_from_a_specification() {
 }
 
 #[test]
+fn inferences_alone_give_a_measured_gpu_errors_on_held_out_networks() {
+    let folder = folder_with(&[]);
+    let tiny = folder.path().join("tiny.tflite");
+    for number in 1..=12 {
+        let name = format!("net{number}");
+        fs::copy(&tiny, folder.path().join(format!("{name}.tflite"))).unwrap();
+        let time =
+            text(1, 9_000.0 + 40.0 * f64::from(number)).replace("tiny.tflite", &format!("{name}.tflite"));
+        fs::write(folder.path().join(format!("{name}.txt")), time).unwrap();
+    }
+    let line = "calibrate --base pixel4 --runs . --format benchmark-model --out fitted.toml --json";
+    let document = coexec_in(folder.path(), words(line)).json();
+    let group = &document["groups"][0];
+    assert_eq!((&group["name"], &group["n"]), (&"gpu/end_to_end/all".into(), &12.into()), "{document}");
+    let fitted = Profile::load(folder.path().join("fitted.toml").to_str().unwrap()).unwrap();
+    let spread = fitted.calibration.unwrap().gpu_inference.unwrap();
+    assert_eq!(spread.networks, 12);
+    assert!(spread.low_factor < 1.0 && spread.high_factor < 1.1, "{spread:?}");
+}
+
+#[test]
 fn results_that_cannot_be_used_are_named_with_why() {
     let folder = folder_with(&[
         ("good.json", result(1, 0.5)),

@@ -87,6 +87,22 @@ pub struct Fold {
     pub held_out: HashSet<String>,
 }
 
+impl Fold {
+    fn new(gpu: Gpu, networks: HashSet<&str>) -> Self {
+        Self { gpu, held_out: networks.into_iter().map(str::to_owned).collect() }
+    }
+}
+
+/// Folds of `networks` for a fit that keeps the kernels of `gpu`, which has seen none of them.
+pub fn folds_of_unseen<'a>(
+    gpu: &Gpu,
+    networks: impl Iterator<Item = &'a str>,
+    folds: usize,
+    seed: u64,
+) -> Vec<Fold> {
+    deal(networks, folds, seed).into_iter().map(|fold| Fold::new(gpu.clone(), fold)).collect()
+}
+
 /// Fits the tables of `base` to `runs`. The values of `base` are the centre of the
 /// prior; its counts and rules are not fitted. A parameter that is 0 in `base` stays 0.
 /// Where `base` predicts the runs to within `SAME_DEVICE_ERROR`, they are treated as runs of the
@@ -111,10 +127,7 @@ pub fn calibrate(base: &Gpu, runs: &[GpuRun], options: &Options, progress: Progr
     let ((gpu, tables), without_fold) =
         rayon::join(|| fit(None), || folds.par_iter().map(|fold| fit(Some(fold))).collect::<Vec<_>>());
     let held_out = held_out(&classified, &folds, &without_fold);
-    let of_fold = |((gpu, _), networks): ((Gpu, Vec<TableFit>), HashSet<&str>)| Fold {
-        gpu,
-        held_out: networks.into_iter().map(str::to_owned).collect(),
-    };
+    let of_fold = |((gpu, _), networks): ((Gpu, Vec<TableFit>), HashSet<&str>)| Fold::new(gpu, networks);
     Calibrated {
         spreads: spread::spreads(&tables, &held_out.iter().flatten().collect::<Vec<_>>()),
         held_out: held_out_points(&held_out, &without_fold),

@@ -122,14 +122,15 @@ pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], options: &Options<'_>) 
     let predicted: BTreeMap<usize, (usize, Point)> = folds.iter().enumerate().flat_map(predict).collect();
     let bounded = |(fold, point): &(usize, Point)| {
         let others = predicted.values().filter(|(other, _)| other != fold);
-        within(point.clone(), spread(others).as_ref())
+        within(point.clone(), spread(others.map(|(_, point)| point)).as_ref())
     };
-    HeldOut { points: predicted.values().map(bounded).collect(), spread: spread(predicted.values()) }
+    let points: Vec<Point> = predicted.values().map(bounded).collect();
+    HeldOut { spread: spread(&points), points }
 }
 
-/// Interval of the prediction errors of `points`.
-fn spread<'a>(points: impl Iterator<Item = &'a (usize, Point)>) -> Option<InferenceSpread> {
-    let factors: Vec<f64> = points.map(|(_, point)| point.measured_us / point.predicted_us).collect();
+/// Interval of the prediction errors of `points`, each of a network held out; none of too few.
+pub fn spread<'a>(points: impl IntoIterator<Item = &'a Point>) -> Option<InferenceSpread> {
+    let factors: Vec<f64> = points.into_iter().map(|point| point.measured_us / point.predicted_us).collect();
     let networks = factors.len() as u32;
     let [low_factor, high_factor] = factor_interval(factors)?;
     Some(InferenceSpread { networks, low_factor, high_factor })

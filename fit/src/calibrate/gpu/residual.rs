@@ -31,6 +31,9 @@ const LAYERS_PER_POINT: usize = 3;
 const MIN_POINTS: usize = 40;
 const MAX_POINTS: usize = 240;
 
+/// Points for each launch that has an own deviation without being one.
+const POINTS_PER_REPEATED: usize = 4;
+
 /// Smallest range of a feature that counts, in its length scales.
 const MIN_VARIATION: f64 = 0.15;
 
@@ -64,7 +67,8 @@ pub(super) fn fit_table(
     let mut smoothness = smoothness(&examples, &parts);
     let features = varying(&mut smoothness, &examples);
     let most = (samples.len() / LAYERS_PER_POINT).clamp(MIN_POINTS, MAX_POINTS);
-    let points = examples.subset(&representatives(&examples, &smoothness, most));
+    let chosen = representatives(&examples, &smoothness, most);
+    let points = examples.subset(&chosen);
     let among = smoothness.similarities(&points.features, &points.features);
     let alike = smoothness.similarities(&points.features, &examples.features);
     let normal = Normal::new(&alike, &examples, &smoothness);
@@ -82,10 +86,24 @@ pub(super) fn fit_table(
         points: Points::default(),
         own: Vec::new(),
     };
-    let points: Vec<Vec<i16>> = points.features.iter().map(|features| corrected.point(features)).collect();
-    corrected.points = points.into();
-    corrected.own = own(&corrected, &examples, &alike.tr_mul(&weights), &smoothness);
+    let smooth = alike.tr_mul(&weights);
+    let repeated = examples.subset(&repeated(&examples, &chosen, &smooth, most / POINTS_PER_REPEATED));
+    corrected.weights.extend(repeated.features.iter().map(|_| 0.0));
+    let points = points.features.iter().chain(&repeated.features);
+    corrected.points = points.map(|features| corrected.point(features)).collect::<Vec<_>>().into();
+    corrected.own = own(&corrected, &examples, &smooth, &smoothness);
     Some((corrected, error))
+}
+
+/// The repeated launches beside the `chosen` points whose runs deviate most, in total, from the `smooth`
+/// correction: points without a weight, with an own deviation.
+fn repeated(examples: &Examples, chosen: &[usize], smooth: &DVector<f64>, most: usize) -> Vec<usize> {
+    let is_repeated = |index: &usize| examples.runs[*index] >= MIN_REPEATS && !chosen.contains(index);
+    let deviation = |index: usize| examples.runs[index] * (examples.residuals[index] - smooth[index]).abs();
+    let mut repeated: Vec<usize> = (0..examples.runs.len()).filter(is_repeated).collect();
+    repeated.sort_by(|&a, &b| deviation(b).total_cmp(&deviation(a)));
+    repeated.truncate(most);
+    repeated
 }
 
 /// The own deviation of the launch of each inducing point from the `smooth` correction of
@@ -177,4 +195,22 @@ fn lowered_error(
         all += runs.sum();
     }
     (corrected < uncorrected).then_some(corrected / all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_launches_that_deviate_most_are_points_of_their_own() {
+        let examples = Examples {
+            features: vec![Features::default(); 5],
+            residuals: vec![-0.5, -0.5, 0.4, 0.3, 0.9],
+            runs: vec![20.0, 30.0, 2.0, 10.0, 1.0],
+        };
+        let smooth = DVector::from_column_slice(&[0.0, -0.5, 0.0, 0.0, 0.0]);
+        let repeated = |chosen: &[usize], most| repeated(&examples, chosen, &smooth, most);
+        assert_eq!(repeated(&[], 2), [0, 3], "the second is explained, the last was not repeated");
+        assert_eq!(repeated(&[0], 9), [3, 2, 1]);
+    }
 }

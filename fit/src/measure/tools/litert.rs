@@ -16,6 +16,10 @@ const DEFAULT_THREADS: u32 = 1;
 struct ResultJson {
     model: String,
     accelerators: Vec<String>,
+    fully_accelerated: Option<bool>,
+    /// Whether the time lasts until the results of the GPU can be read. `litert-benchmark` 2.3 does not
+    /// write it and stops its clock as soon as the work is submitted; `data/litert-h100/time_gpu.py` waits.
+    results_awaited: Option<bool>,
     num_threads: u32,
     latency: Latency,
 }
@@ -28,15 +32,28 @@ struct Latency {
 
 /// Reads a result of `litert-benchmark`.
 pub(super) fn of_json(content: &str) -> Result<Measured, String> {
-    let ResultJson { model, accelerators, num_threads, latency } = serde_json::from_str(content)
-        .map_err(|error| format!("is not a result of litert-benchmark: {error}"))?;
+    let ResultJson { model, accelerators, fully_accelerated, results_awaited, num_threads, latency } =
+        serde_json::from_str(content)
+            .map_err(|error| format!("is not a result of litert-benchmark: {error}"))?;
     let is = |name: &String, unit: &str| name.eq_ignore_ascii_case(unit);
     if let Some(other) = accelerators.iter().find(|name| !is(name, "cpu") && !is(name, "gpu")) {
         return Err(on_another_unit(other));
     }
+    let on_gpu = accelerators.iter().any(|name| is(name, "gpu"));
+    if on_gpu && fully_accelerated == Some(false) {
+        return Err("ran partly on the CPU: LiteRT's GPU accelerator does not support every operator of it"
+            .to_owned());
+    }
+    if on_gpu && results_awaited != Some(true) {
+        return Err(
+            "does not include the GPU's work: litert-benchmark stops its clock at submission. Time it with \
+             benchmark_model, or as data/litert-h100/time_gpu.py does"
+                .to_owned(),
+        );
+    }
     Ok(Measured {
         model: Some(model),
-        on_gpu: accelerators.iter().any(|name| is(name, "gpu")),
+        on_gpu,
         threads: num_threads,
         micros: latency.median_ms * MICROS_PER_MILLI,
         deviation_us: latency.std_ms.map(|millis| millis * MICROS_PER_MILLI),
@@ -185,8 +202,18 @@ mod tests {
             let content = r#"{ "model": "a.tflite", "accelerators": ["UNIT"], "num_threads": 1, "latency": { "median_ms": 1 } }"#;
             of_json(&content.replace("UNIT", unit))
         };
-        assert!(result("cpu").is_ok_and(|measured| !measured.on_gpu) && result("GPU").unwrap().on_gpu);
+        assert!(result("cpu").is_ok_and(|measured| !measured.on_gpu));
         assert!(result("npu").err().unwrap().contains("ran on npu"));
+    }
+
+    #[test]
+    fn gpu_times_that_end_at_submission_or_are_partly_of_the_cpu_are_refused() {
+        let content = include_str!("../../../../data/litert-h100/hand_recrop-gpu.json");
+        assert!(of_json(content).unwrap().on_gpu);
+        let submitted = content.replace("  \"results_awaited\": true,\n", "");
+        assert!(of_json(&submitted).unwrap_err().contains("at submission"));
+        let partly = include_str!("../../../../data/litert-h100/pose_detection-gpu.json");
+        assert!(of_json(partly).unwrap_err().contains("partly on the CPU"));
     }
 
     #[test]
