@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((points.len(), coverage_percent(points.iter())), (4, Some(100.0)), "{points:#?}");
     }
 
-    /// The rates of a unit's kernels for language models.
+    /// The rates of a unit's kernels for language models, the bandwidth last.
     fn rates(profile: &mut Profile, of: ProcessorKind) -> [&mut f64; 5] {
         let kernels = match of {
             ProcessorKind::Cpu => &mut profile.cpu.language,
@@ -222,26 +222,29 @@ mod tests {
         [
             &mut rates.operator_us.value,
             &mut rates.multiply_accumulates_per_ns.value,
-            &mut rates.bandwidth_gbps.value,
             &mut rates.context_multiply_accumulates_per_ns.value,
             &mut rates.token_context_multiply_accumulates_per_ns.value,
+            &mut rates.bandwidth_gbps.value,
         ]
     }
 
-    /// Mean absolute log error of `profile`.
+    /// Root of the mean squared log error of `profile`. The least mean of absolute errors is no single fit where
+    /// a rate rests on two models.
     fn misfit(profile: &Profile, runs: &[Answer]) -> f64 {
         let error = |run: &Answer| {
             let (micros, _) = predict(profile, &run.what, Library::Xnnpack, false).unwrap();
-            (micros / run.measured_us).ln().abs()
+            (micros / run.measured_us).ln().powi(2)
         };
-        runs.iter().map(error).sum::<f64>() / runs.len() as f64
+        (runs.iter().map(error).sum::<f64>() / runs.len() as f64).sqrt()
     }
 
-    /// `profile` with its rates fitted to `runs` by coordinate descent.
+    /// `profile` with its rates fitted to `runs` by coordinate descent. The cores' bandwidth is not fitted: four
+    /// models do not tell it from the wait after each operator.
     fn fitted(mut profile: Profile, runs: &[Answer]) -> Profile {
         let mut least = misfit(&profile, runs);
+        let count = if runs[0].what.unit == ProcessorKind::Cpu { 4 } else { 5 };
         for step in [1.2_f64, 1.05, 1.02] {
-            for rate in (0..5).cycle().take(20) {
+            for rate in (0..count).cycle().take(20) {
                 for factor in [step, 1.0 / step] {
                     let mut other = profile.clone();
                     *rates(&mut other, runs[0].what.unit)[rate] *= factor;
@@ -266,7 +269,7 @@ mod tests {
         runs.retain(|run| is_of_kernels(run) && predict(&stated, &run.what, Library::Xnnpack, false).is_ok());
         let (of_cpu, of_npu): (Vec<_>, Vec<_>) =
             runs.into_iter().partition(|run| run.what.unit == ProcessorKind::Cpu);
-        for (runs, count, limits) in [(of_cpu, 22, [12.0, 15.0]), (of_npu, 16, [9.0, 5.0])] {
+        for (runs, count, limits) in [(of_cpu, 22, [8.0, 12.0]), (of_npu, 16, [9.0, 5.0])] {
             assert_eq!(runs.len(), count);
             let [first, next] = held_out_of_kernels(&stated, &runs);
             assert!(first <= limits[0] && next <= limits[1], "{count}: {first} % and {next} %");
