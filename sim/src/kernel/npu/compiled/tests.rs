@@ -79,13 +79,11 @@ fn a_result_that_fits_on_chip_causes_no_traffic_and_a_larger_one_spills() {
 #[test]
 fn weights_are_fetched_while_earlier_operators_run_as_far_as_there_is_place() {
     let most_us = most_ahead_us(&compiled()).unwrap();
-    let last = |layers: &[Layer]| steps(layers).pop().unwrap().phases.duration().as_micros();
     for (channels, fits) in [(256, true), (1024, false)] {
-        let few_pixels = conv(7, channels, 3);
-        let alone_us = last(&[few_pixels.clone()]) - compiled().graph_us.value;
-        let gained_us = alone_us - last(&[conv(112, 256, 3), few_pixels]);
+        let after = |first| steps(&[first, conv(7, channels, 3)])[1].phases.duration().as_micros();
+        let gained_us = after(conv(1, 32, 1)) - after(conv(56, 256, 3));
         assert!(gained_us > 5.0 && gained_us < 1.001 * most_us, "{gained_us} of {most_us}");
-        assert_eq!(gained_us < 0.99 * most_us, fits);
+        assert_eq!(gained_us < 0.95 * most_us, fits, "{gained_us} of {most_us}");
     }
 }
 
