@@ -281,11 +281,13 @@ impl<'a> Simulator<'a> {
             return Ok(None);
         }
         let mut graphs = compiled_graphs::in_graphs(stages, self.device, takes)?;
-        if let (Some(InGraphs { entry, stages }), Some([.., factor])) = (&mut graphs, self.computing) {
-            *entry = entry.scale(factor);
-            for InGraph { phases, least, .. } in stages.iter_mut().flatten() {
+        if let (Some(InGraphs { entry, most_ahead, stages }), Some([.., factor])) =
+            (&mut graphs, self.computing)
+        {
+            [entry, most_ahead].into_iter().for_each(|time| *time = time.scale(factor));
+            for InGraph { phases, least, traffic, .. } in stages.iter_mut().flatten() {
                 phases.stretch(factor);
-                *least = least.scale(factor);
+                [least, traffic].into_iter().for_each(|time| *time = time.scale(factor));
             }
         }
         Ok(graphs)

@@ -7,7 +7,7 @@
 
 use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
-use crate::kernel::npu::compiled::{Graph, Member, Producer};
+use crate::kernel::npu::compiled::{Graph, Member, Producer, most_ahead_us};
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Mechanism, Placement, Plan, Processor};
 use crate::units::Picos;
@@ -38,7 +38,13 @@ pub(super) fn of_token_steps(stages: &[Stage], plan: &Plan, device: &Profile) ->
         return Err(SimulateError::NoTokenGraphs { device: device.name.clone() });
     };
     let bandwidth_gbps = compiled.prompt_bandwidth_gbps.as_ref().unwrap_or(&compiled.bandwidth_gbps).clone();
-    let parameters = CompiledGraphs { bandwidth_gbps, one_row_bandwidth_gbps, ..compiled.clone() };
+    // Their bandwidths are fitted without weights that are fetched ahead.
+    let parameters = CompiledGraphs {
+        bandwidth_gbps,
+        one_row_bandwidth_gbps,
+        fetched_ahead_bytes: None,
+        ..compiled.clone()
+    };
     in_graphs_of(stages, plan, |_| Some(&parameters))
 }
 
@@ -70,6 +76,8 @@ pub(crate) struct InGraph {
     pub(crate) detail: Detail,
     /// Lower bound over all graphs that contain the stage.
     pub(crate) least: Picos,
+    /// Lower bound on the traffic, of which at most [`InGraphs::most_ahead`] overlaps earlier stages.
+    pub(crate) traffic: Picos,
 }
 
 /// Times of stages in compiled graphs.
@@ -77,9 +85,14 @@ pub(crate) struct InGraph {
 pub(crate) struct InGraphs {
     /// Overhead of submitting one graph.
     pub(crate) entry: Picos,
+    /// How far the traffic of a graph can be ahead of its operators.
+    pub(crate) most_ahead: Picos,
     /// Each stage in a graph; `None` where the NPU has no kernel for it or no compiler supports its format.
     pub(crate) stages: Vec<Option<InGraph>>,
 }
+
+/// More than the error from rounding the phases of a stage, by which bounds on them are relaxed.
+const ROUNDING: Picos = Picos(2);
 
 /// Times of `stages` in compiled graphs; `takes` marks those that the NPU has a kernel for. `None`
 /// where the profile has no compiled graphs.
@@ -102,11 +115,14 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
         let least = graph.least_micros(compiled)?;
         for ((&stage, execution), least) in members_of.iter().zip(executions).zip(least) {
             let (phases, detail) = execution.detailed(Detail::NpuGraph);
-            let least = Picos::from_micros(least).min(phases.duration());
-            inside[stage] = Some(InGraph { phases, detail, least });
+            let [least, traffic] = least.map(Picos::from_micros);
+            let (least, traffic) = (least.min(phases.duration()), traffic.saturating_sub(ROUNDING));
+            inside[stage] = Some(InGraph { phases, detail, least, traffic });
         }
     }
-    Ok(Some(InGraphs { entry: Picos::from_micros(compiled.graph_us.value), stages: inside }))
+    let most_ahead_us = most_ahead_us(compiled).unwrap_or_default();
+    let [entry, most_ahead] = [compiled.graph_us.value, most_ahead_us].map(Picos::from_micros);
+    Ok(Some(InGraphs { entry, most_ahead: most_ahead + ROUNDING, stages: inside }))
 }
 
 /// How the NPU runs a layer in a graph of its own.

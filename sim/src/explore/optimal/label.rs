@@ -62,6 +62,9 @@ pub(super) struct Progress {
     pub(super) graph: usize,
     /// Time at the end to read back the workload's results that only the GPU has.
     pub(super) read_back: Picos,
+    /// Relaxed, when the traffic of the NPU's graphs ends. It may be ahead of the NPU's queue, as weights
+    /// are fetched while earlier stages compute.
+    pub(super) fetched: Picos,
     pub(super) joules: f64,
 }
 
@@ -163,6 +166,7 @@ impl Progress {
             join: self.join.min(other.join),
             graph: self.graph.max(other.graph),
             read_back: self.read_back.min(other.read_back),
+            fetched: self.fetched.min(other.fetched),
             joules: self.joules.min(other.joules),
         }
     }
@@ -180,6 +184,7 @@ impl Label {
             && own.join <= others.join.max(gpu)
             && own.graph >= others.graph
             && own.read_back <= others.read_back
+            && own.fetched <= others.fetched
             && own.joules <= others.joules
             && self.places.iter().zip(&other.places).all(|(own, other)| own.is_no_worse_than(other, passed))
     }

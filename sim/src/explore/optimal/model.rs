@@ -41,6 +41,8 @@ pub(super) struct OnNpu {
     pub(super) within: Price,
     /// Lower bound in any graph.
     pub(super) least: Price,
+    /// Lower bound on the traffic in any graph.
+    pub(super) traffic: Picos,
 }
 
 /// A workload, and the prices of its parts on a device.
@@ -59,6 +61,8 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) tables: Vec<OperatorTable>,
     /// Price of beginning an NPU graph.
     pub(super) graph: Price,
+    /// How far the traffic of an NPU graph can be ahead of its operators.
+    pub(super) most_ahead: Picos,
     /// Prices of each stage on the NPU.
     pub(super) on_npu: Vec<OnNpu>,
     pub(super) uses_npu: bool,
@@ -134,7 +138,7 @@ impl<'e> Model<'e> {
         };
         let tables: Vec<OperatorTable> =
             explorer.prices.layers.iter().map(|layer| pricing.table(layer)).collect();
-        let (graph, on_npu) = on_npu((explorer, &stages), &pricing, &kinds, &tables)?;
+        let ([graph, most_ahead], on_npu) = on_npu((explorer, &stages), &pricing, &kinds, &tables)?;
         let device = explorer.simulator.device();
         let delays = |bytes| TransferDelays::of(device, options.synchronisation, bytes);
         let [submission, read_back] = explorer.simulator.around_launches();
@@ -151,7 +155,8 @@ impl<'e> Model<'e> {
             core_sets: &options.core_sets,
             weights: Weights::TIME,
             has_joules: options.objective != Objective::Latency,
-            graph,
+            graph: Price { time: graph, joules: 0.0 },
+            most_ahead,
             uses_npu: on_npu.iter().any(|on_npu| on_npu.within.is_known()),
             on_npu,
             transfer_delays: stages.iter().map(|stage| delays(result_bytes(&stage.layer))).collect(),
@@ -309,29 +314,32 @@ impl<'e> Model<'e> {
     }
 }
 
-/// Prices of beginning an NPU graph, and of each stage on the NPU.
+/// Times to begin an NPU graph and by which its traffic can be ahead, and prices of each stage on the NPU.
 fn on_npu(
     (explorer, stages): (&Explorer<'_, '_>, &[Stage]),
     pricing: &Pricing<'_, '_>,
     kinds: &[usize],
     tables: &[OperatorTable],
-) -> Result<(Price, Vec<OnNpu>)> {
+) -> Result<([Picos; 2], Vec<OnNpu>)> {
     let alone = |&kind: &usize| tables[kind].npu;
     let takes: Vec<bool> = kinds.iter().map(|kind| alone(kind).is_known()).collect();
-    let Some(InGraphs { entry, stages: inside }) = explorer.simulator.in_graphs(stages, &takes)? else {
-        let whole = |kind| OnNpu { within: alone(kind), least: alone(kind) };
-        return Ok((Price::NOTHING, kinds.iter().map(whole).collect()));
+    let Some(InGraphs { entry, most_ahead, stages: inside }) =
+        explorer.simulator.in_graphs(stages, &takes)?
+    else {
+        let whole = |kind| OnNpu { within: alone(kind), least: alone(kind), traffic: Picos::ZERO };
+        return Ok(([Picos::ZERO; 2], kinds.iter().map(whole).collect()));
     };
     let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
-        Some(InGraph { phases, detail, least }) => OnNpu {
+        Some(InGraph { phases, detail, least, traffic }) => OnNpu {
             within: pricing.uncontended(phases, detail),
             // The NPU's least energy is unknown.
             least: Price { time: *least, joules: 0.0 },
+            traffic: *traffic,
         },
-        None => OnNpu { within: alone(kind), least: alone(kind) },
+        None => OnNpu { within: alone(kind), least: alone(kind), traffic: Picos::ZERO },
     };
     let stages = kinds.iter().zip(&inside).map(of_stage).collect();
-    Ok((Price { time: entry, joules: 0.0 }, stages))
+    Ok(([entry, most_ahead], stages))
 }
 
 fn inputs_onto_gpu(explorer: &Explorer<'_, '_>, stage: &Stage) -> Picos {

@@ -194,6 +194,7 @@ impl Mover<'_, '_, '_> {
         for (queue, before) in now.queues.iter_mut().zip(model.max_transfer_times(live.len())) {
             *queue = (*queue).max(earliest.saturating_sub(before));
         }
+        now.fetched = now.fetched.max(now.queues[NPU].saturating_sub(model.most_ahead));
     }
 
     /// Hands the inputs over to processor `by` and makes it wait for them, but for those that are inside its chain.
@@ -298,6 +299,12 @@ impl Mover<'_, '_, '_> {
         }
         step.now.queues[by as usize] += cost.time;
         step.now.joules += cost.joules;
+        if by == ProcessorKind::Npu && self.is_relaxed() {
+            let fetched = step.now.fetched + model.on_npu[stage].traffic;
+            let end = &mut step.now.queues[NPU];
+            *end = (*end).max(fetched);
+            step.now.fetched = fetched.max(end.saturating_sub(model.most_ahead));
+        }
         let ready = step.now.queues[by as usize];
         Some(Place { of_npu: by == ProcessorKind::Npu, ..Place::with(Holders::one(by), ready) })
     }
@@ -321,6 +328,10 @@ impl Mover<'_, '_, '_> {
             return own;
         }
         step.now.graph = stage + 1;
+        if self.is_relaxed() {
+            // No weights are fetched before the graph is dispatched.
+            step.now.fetched = step.now.fetched.max(step.now.queues[NPU] + model.graph.time);
+        }
         own.plus(model.graph)
     }
 

@@ -138,8 +138,8 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let model = self.mover.model;
         let count = model.stages.len();
         let queues = [Picos::ZERO, model.submission, Picos::ZERO];
-        let (join, read_back) = (Picos::ZERO, Picos::ZERO);
-        let now = Progress { queues, join, graph: 0, read_back, joules: 0.0 };
+        let [join, read_back, fetched] = [Picos::ZERO; 3];
+        let now = Progress { queues, join, graph: 0, read_back, fetched, joules: 0.0 };
         let first =
             Label { now, places: Vec::new(), decision: None, bound: 0.0, rank: 0.0, single_cost: 0.0 };
         self.labels[0].push(first);

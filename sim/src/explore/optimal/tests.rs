@@ -110,8 +110,8 @@ fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Lab
     };
     let places = (0..results).map(|_| place(random)).collect();
     let mut clock = || Picos(random.random_range(0..6));
-    let (queues, join, read_back) = ([clock(), clock(), clock()], clock(), clock());
-    let now = Progress { queues, join, graph: 0, read_back, joules: 0.0 };
+    let (queues, join, read_back, fetched) = ([clock(), clock(), clock()], clock(), clock(), clock());
+    let now = Progress { queues, join, graph: 0, read_back, fetched, joules: 0.0 };
     Label { now, places, decision: Some(decision), bound: 0.0, rank: 0.0, single_cost: 0.0 }
 }
 

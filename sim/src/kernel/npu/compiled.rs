@@ -20,6 +20,7 @@ mod tests;
 
 use serde::Serialize;
 
+pub(crate) use self::rates::most_ahead_us;
 use self::rates::{Cost, Rates};
 use crate::device::CompiledGraphs;
 use crate::kernel::{Execution, Phase, PhaseKind, Result, largest};
@@ -136,22 +137,32 @@ impl Graph {
         Ok(costs.iter().enumerate().map(step).collect())
     }
 
-    /// Lower bound on the time of each member in any graph, in microseconds: without spills, and
-    /// without the graph's dispatch.
+    /// Lower bounds on the time of each member in any graph and on that of its traffic, in microseconds:
+    /// without spills, without the graph's dispatch, and with as much traffic ahead as there can be.
     ///
     /// # Errors
     /// As [`Self::micros`].
-    pub(crate) fn least_micros(&self, compiled: &CompiledGraphs) -> Result<Vec<f64>> {
-        let costs = self.costs(compiled, &vec![0.0; self.spills.len()])?;
-        Ok(costs.iter().map(Cost::micros).collect())
+    pub(crate) fn least_micros(&self, compiled: &CompiledGraphs) -> Result<Vec<[f64; 2]>> {
+        let mut costs = self.costs(compiled, &vec![0.0; self.spills.len()])?;
+        if let Some(most_ahead_us) = most_ahead_us(compiled) {
+            for cost in &mut costs {
+                cost.run_ahead(most_ahead_us, most_ahead_us);
+            }
+        }
+        Ok(costs.iter().map(|cost| [cost.micros(), cost.traffic_us]).collect())
     }
 
     fn costs(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<Cost>> {
         let rates = self.formats.iter().map(|&format| Rates::of(compiled, format));
         let rates = rates.collect::<Result<Vec<Rates<'_>>>>()?;
         let mut costs = vec![Cost::default(); self.formats.len()];
+        let (mut ahead_us, most_ahead_us) = (0.0, most_ahead_us(compiled));
         for (operator, &spilled) in self.operators.all.iter().zip(spills) {
-            costs[operator.member] += rates[operator.member].cost(&operator.work, spilled);
+            let mut cost = rates[operator.member].cost(&operator.work, spilled);
+            if let Some(most_ahead_us) = most_ahead_us {
+                ahead_us = cost.run_ahead(ahead_us, most_ahead_us);
+            }
+            costs[operator.member] += cost;
         }
         Ok(costs)
     }

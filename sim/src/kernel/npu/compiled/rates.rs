@@ -29,7 +29,7 @@ pub(super) struct Cost {
     pub(super) traffic_us: f64,
     /// Time of both, which overlap: the units compute while weights are prefetched and results spilled.
     pub(super) working_us: f64,
-    /// Fixed costs, which do not overlap.
+    /// Fixed costs, which compute does not overlap.
     pub(super) fixed_us: f64,
     pub(super) weight_bytes: f64,
     pub(super) spilled_bytes: f64,
@@ -40,6 +40,20 @@ impl Cost {
     pub(super) fn micros(&self) -> f64 {
         self.working_us + self.fixed_us
     }
+
+    /// Sets the time when the memory is `ahead_us` of traffic ahead of the operator. Returns how far it is
+    /// ahead of the next one, at most `most_ahead_us`.
+    pub(super) fn run_ahead(&mut self, ahead_us: f64, most_ahead_us: f64) -> f64 {
+        self.working_us = self.compute_us.max(self.traffic_us - ahead_us - self.fixed_us);
+        (ahead_us + self.micros() - self.traffic_us).min(most_ahead_us)
+    }
+}
+
+/// Time by which the memory can be ahead of the operators, in microseconds; `None` if weights are not
+/// fetched ahead.
+pub(crate) fn most_ahead_us(compiled: &CompiledGraphs) -> Option<f64> {
+    let bytes = compiled.fetched_ahead_bytes.as_ref()?.value;
+    Some(bytes / compiled.bandwidth_gbps.value / NANOS_PER_MICRO)
 }
 
 /// The rates of one number format.
@@ -117,7 +131,7 @@ impl<'a> Rates<'a> {
         }
     }
 
-    /// The cost of an operator with `spilled` bytes of spill traffic.
+    /// The cost of an operator with `spilled` bytes of spill traffic, none of it done ahead.
     pub(super) fn cost(&self, work: &Work, spilled: f64) -> Cost {
         let compiled = self.compiled;
         let micros = |elements: f64, per_ns: f64| elements / per_ns / NANOS_PER_MICRO;
@@ -161,12 +175,14 @@ impl<'a> Rates<'a> {
         let relaid = micros(bytes, compiled.layout_change_gbps.value);
         let by_shape = if work.tokens { micros(bytes, compiled.token_gbps.value) } else { operands };
         let nonlinear = compiled.nonlinear_elements_per_ns.value * self.vector;
+        let weights = compiled.fetched_ahead_bytes.as_ref().map_or(0.0, |_| work.weights * self.weight_bytes);
+        let weights = micros(weights, compiled.on_chip_gbps.value);
         let products =
             micros(work.multiply_accumulates, compiled.multiply_accumulates_per_ns.value * self.product);
         match work.kernel {
             Kernel::Product => {
                 let groups = compiled.group_us.value * self.fixed * work.groups;
-                products + operands + groups + if work.dilated { relaid } else { 0.0 }
+                products + operands + weights + groups + if work.dilated { relaid } else { 0.0 }
             }
             Kernel::BatchedProduct => products + relaid + self.matrix_us * work.matrices,
             Kernel::Volume => {
