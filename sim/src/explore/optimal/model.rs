@@ -10,10 +10,12 @@ use super::order::{completion_points, live, meeting_points, next, readers, reord
 use super::{At, CutTable, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::explore::{Explorer, Objective, StartDelays};
-use crate::kernel::CoreSet;
+use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
 use crate::plan::{Axis, Mechanism, Plan, Span, rows_read};
 use crate::schedule::{Holders, result_bytes};
-use crate::simulate::{InGraph, InGraphs, Result, copying, hand_over_delay, has_own_memory, join_delay};
+use crate::simulate::{
+    Detail, InGraph, InGraphs, Result, copying, hand_over_delay, has_own_memory, join_delay,
+};
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
@@ -322,16 +324,20 @@ fn on_npu(
         let whole = |kind| OnNpu { within: alone(kind), least: alone(kind) };
         return Ok((Price::NOTHING, kinds.iter().map(whole).collect()));
     };
+    // At least the NPU works during that time.
+    let working = |time: Picos, detail: &Detail| {
+        let phase = Phase::new(PhaseKind::OnChip, time, Bytes::ZERO);
+        pricing.uncontended(&Phases::from_iter([phase]), detail)
+    };
     let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
-        Some(InGraph { phases, detail, least }) => OnNpu {
-            within: pricing.uncontended(phases, detail),
-            // The NPU's least energy is unknown.
-            least: Price { time: *least, joules: 0.0 },
-        },
+        Some(InGraph { phases, detail, least }) => {
+            OnNpu { within: pricing.uncontended(phases, detail), least: working(*least, detail) }
+        }
         None => OnNpu { within: alone(kind), least: alone(kind) },
     };
     let stages = kinds.iter().zip(&inside).map(of_stage).collect();
-    Ok((Price { time: entry, joules: 0.0 }, stages))
+    let begun = inside.iter().flatten().next().map(|first| working(entry, &first.detail));
+    Ok((begun.unwrap_or(Price::NOTHING), stages))
 }
 
 fn inputs_onto_gpu(explorer: &Explorer<'_, '_>, stage: &Stage) -> Picos {
