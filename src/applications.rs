@@ -146,10 +146,10 @@ fn compare(together: &JointPlans) {
     output::keyed_table(&header, 1, rows);
     let (Cost { mean_slowdown: now, .. }, Cost { mean_slowdown: before, .. }) =
         (found.cost, as_if_alone.cost);
-    let choices = if *considered == 1 { "choice of plans was" } else { "choices of plans were" };
     output::line(&format!(
-        "\nPlanned together, applications take on average {now:.2} times as long as each alone under its own plan (the \
-         best unless one is given); planned as if alone, {before:.2} times. {considered} {choices} simulated\n"
+        "\nUnder the plans found, a request takes on average {now:.2} times as long as if its application ran alone; under \
+         the plans as if alone, {before:.2} times.\nOf {considered} choices of plans, those found miss the fewest \
+         deadlines; of equal choices, requests take the least time\n"
     ));
     if !is_complete {
         output::line(&format!(

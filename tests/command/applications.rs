@@ -102,6 +102,15 @@ fn impossible_applications_are_refused_by_their_key() {
 }
 
 #[test]
+fn requests_may_come_more_often_than_every_millisecond() {
+    let text = SEVERAL.replace("rate_per_second = 30", "period_ms = 0.3");
+    let document = coexec_in(scenario(&text).path(), words("simulate several.toml --json")).json();
+    assert_eq!(document["served"]["applications"][0]["requests"], 1667, "{document}");
+    let text = SEVERAL.replace("rate_per_second = 30", "period_ms = 0.0001");
+    refused(&text, "simulate several.toml", &["are simulated", "fewer requests a second"]);
+}
+
+#[test]
 fn options_for_one_model_are_refused_for_several_applications() {
     for line in ["simulate several.toml --samples 3", "explore several.toml --strategy all"] {
         refused(SEVERAL, line, &["of one model, not of several applications"]);

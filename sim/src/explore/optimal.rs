@@ -113,6 +113,9 @@ const BOUND_SIZE_FACTOR: usize = 3;
 const CLOSE_ENOUGH_RATIO: f64 = 1.01;
 const WIDENING_FACTOR: usize = 4;
 
+/// Ratio of best known cost to bound above which the bound is tried for half the gap, where fewer labels are merged.
+const WIDE_GAP_RATIO: f64 = 1.1;
+
 /// Labels kept in any case.
 const MIN_LABELS: usize = 8;
 
@@ -349,8 +352,14 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f6
         bound = bound.max(found);
         considered += labels;
         let is_close = known <= bound * close || !has_merged;
-        if is_close || considered * (1 + WIDENING_FACTOR) > budget.of_bound {
+        if is_close {
             return bound;
+        }
+        if considered * (1 + WIDENING_FACTOR) > budget.of_bound {
+            // No plan that costs less than this is lost.
+            let half = Limits { cost: bound.midpoint(limits.cost), ..limits };
+            let is_tried = budget.of_bound > 0 && known > bound * WIDE_GAP_RATIO;
+            return if is_tried { bound.max(run(half).0) } else { bound };
         }
         limits.width *= WIDENING_FACTOR;
     }

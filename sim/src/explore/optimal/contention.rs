@@ -84,7 +84,8 @@ impl<'e, 'a> Contention<'e, 'a> {
         counts: [u32; 3],
     ) -> Picos {
         let Some(shares) = model.shares(stage, cutting.axis) else { return Picos::ZERO };
-        let longest = shares.ends(members, counts, [Picos::ZERO; 3]).into_iter().max();
+        let starts = shares.sharing(members, [Picos::ZERO; 3], [0; 2]).starts;
+        let longest = shares.ends(members, counts, starts).into_iter().max();
         let placement = shared_placement(model, cutting, counts);
         self.of_placement(model, stage, placement, longest.unwrap_or_default())
     }

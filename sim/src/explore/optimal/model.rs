@@ -10,10 +10,12 @@ use super::order::{completion_points, live, meeting_points, next, readers, reord
 use super::{At, CutTable, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::explore::{Explorer, Objective, StartDelays};
-use crate::kernel::CoreSet;
+use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
 use crate::plan::{Axis, Mechanism, Plan, Span, rows_read};
 use crate::schedule::{Holders, result_bytes};
-use crate::simulate::{InGraph, InGraphs, Result, copying, hand_over_delay, has_own_memory, join_delay};
+use crate::simulate::{
+    Detail, InGraph, InGraphs, Result, copying, hand_over_delay, has_own_memory, join_delay,
+};
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
@@ -138,7 +140,7 @@ impl<'e> Model<'e> {
         };
         let tables: Vec<OperatorTable> =
             explorer.prices.layers.iter().map(|layer| pricing.table(layer)).collect();
-        let ([graph, most_ahead], on_npu) = on_npu((explorer, &stages), &pricing, &kinds, &tables)?;
+        let (graph, most_ahead, on_npu) = on_npu((explorer, &stages), &pricing, &kinds, &tables)?;
         let device = explorer.simulator.device();
         let delays = |bytes| TransferDelays::of(device, options.synchronisation, bytes);
         let [submission, read_back] = explorer.simulator.around_launches();
@@ -155,7 +157,7 @@ impl<'e> Model<'e> {
             core_sets: &options.core_sets,
             weights: Weights::TIME,
             has_joules: options.objective != Objective::Latency,
-            graph: Price { time: graph, joules: 0.0 },
+            graph,
             most_ahead,
             uses_npu: on_npu.iter().any(|on_npu| on_npu.within.is_known()),
             on_npu,
@@ -314,32 +316,38 @@ impl<'e> Model<'e> {
     }
 }
 
-/// Times to begin an NPU graph and by which its traffic can be ahead, and prices of each stage on the NPU.
+/// The price of beginning an NPU graph, the time by which its traffic can be ahead, and the prices of each
+/// stage on the NPU.
 fn on_npu(
     (explorer, stages): (&Explorer<'_, '_>, &[Stage]),
     pricing: &Pricing<'_, '_>,
     kinds: &[usize],
     tables: &[OperatorTable],
-) -> Result<([Picos; 2], Vec<OnNpu>)> {
+) -> Result<(Price, Picos, Vec<OnNpu>)> {
     let alone = |&kind: &usize| tables[kind].npu;
     let takes: Vec<bool> = kinds.iter().map(|kind| alone(kind).is_known()).collect();
     let Some(InGraphs { entry, most_ahead, stages: inside }) =
         explorer.simulator.in_graphs(stages, &takes)?
     else {
         let whole = |kind| OnNpu { within: alone(kind), least: alone(kind), traffic: Picos::ZERO };
-        return Ok(([Picos::ZERO; 2], kinds.iter().map(whole).collect()));
+        return Ok((Price::NOTHING, Picos::ZERO, kinds.iter().map(whole).collect()));
+    };
+    // At least the NPU works during that time.
+    let working = |time: Picos, detail: &Detail| {
+        let phase = Phase::new(PhaseKind::OnChip, time, Bytes::ZERO);
+        pricing.uncontended(&Phases::from_iter([phase]), detail)
     };
     let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
         Some(InGraph { phases, detail, least, traffic }) => OnNpu {
             within: pricing.uncontended(phases, detail),
-            // The NPU's least energy is unknown.
-            least: Price { time: *least, joules: 0.0 },
+            least: working(*least, detail),
             traffic: *traffic,
         },
         None => OnNpu { within: alone(kind), least: alone(kind), traffic: Picos::ZERO },
     };
     let stages = kinds.iter().zip(&inside).map(of_stage).collect();
-    Ok(([entry, most_ahead], stages))
+    let begun = inside.iter().flatten().next().map(|first| working(entry, &first.detail));
+    Ok((begun.unwrap_or(Price::NOTHING), most_ahead, stages))
 }
 
 fn inputs_onto_gpu(explorer: &Explorer<'_, '_>, stage: &Stage) -> Picos {

@@ -4,7 +4,7 @@
 //! Not for: work divided among processors (`work`), with which a path may continue where everything
 //! before is complete. Invariant: no plan costs less between a result and the end.
 
-use super::shares::{Sharing, WITH_NPU};
+use super::shares::WITH_NPU;
 use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, combine, least_remaining};
 use super::{At, CPU, GPU, Model, NPU, Place, Price, Progress};
 use crate::units::Picos;
@@ -112,8 +112,7 @@ impl Model<'_> {
         for shares in table.shares.iter().flatten() {
             costs.extend(WITH_NPU.map(|members| {
                 let cost = |starts: [Picos; 3]| {
-                    let of_npu = [1, shares.all];
-                    let shared = shares.balanced(&Sharing { members, starts, of_npu, is_alone: false });
+                    let shared = shares.balanced(&shares.sharing(members, starts, [1, shares.all]));
                     let joules = shares.least_joules(members);
                     shared.map_or(f64::INFINITY, |shared| self.weights.of(shared.end + join, joules))
                 };

@@ -111,6 +111,17 @@ impl ShareTable {
         is_shared.then_some(Self { all, costs, rates, traffic, streaming, lightest, capacity })
     }
 
+    /// The conditions for `members` that are free at `starts`: next to a part of its own, the CPU dispatches the NPU's part
+    /// only when the NPU can start.
+    pub(super) fn sharing(&self, members: Members, mut starts: [Picos; 3], of_npu: [u32; 2]) -> Sharing {
+        starts[NPU] += self.dispatch(members);
+        Sharing { members, starts, of_npu, is_alone: false }
+    }
+
+    fn dispatch(&self, members: Members) -> Picos {
+        if members[CPU] { self.traffic[NPU].dispatch } else { Picos::ZERO }
+    }
+
     /// The possible numbers of the NPU's rows or channels, in about equal ranges: at least and at most.
     pub(super) fn of_npu(&self, ranges: u32) -> impl Iterator<Item = [u32; 2]> + use<> {
         let (all, ranges) = (self.all, ranges.min(self.all));
@@ -271,7 +282,9 @@ impl ShareTable {
                 f64::from(count) * self.least_rate([CPU, GPU], busy, joule)
             }
         };
-        (1..self.all).map(|npu| of(NPU, npu) + others(self.all - npu)).fold(f64::INFINITY, f64::min)
+        let least =
+            (1..self.all).map(|npu| of(NPU, npu) + others(self.all - npu)).fold(f64::INFINITY, f64::min);
+        least + busy[NPU] * self.dispatch(members).0 as f64
     }
 
     /// A rougher lower bound than [`Self::least_work`]: every row or channel on its cheapest processor.

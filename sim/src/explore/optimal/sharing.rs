@@ -25,7 +25,8 @@ impl Mover<'_, '_, '_> {
         }
         let starts = [step.now.queues[CPU], step.gpu_start(), step.now.queues[NPU]];
         let is_alone = self.is_relaxed() && model.is_alone[stage];
-        let sharing = Sharing { members, starts, of_npu, is_alone };
+        let sharing = Sharing { is_alone, ..shares.sharing(members, starts, of_npu) };
+        let starts = sharing.starts;
         let shared = shares.balanced(&sharing)?;
         let (end, counts) = match &mut self.contention {
             None => {

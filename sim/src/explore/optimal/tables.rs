@@ -103,6 +103,8 @@ pub(super) struct Traffic {
     pub(super) rate: f64,
     /// Least time from the start of a part to its first byte.
     pub(super) lead: Picos,
+    /// Least dispatch of a part that is hidden unless the CPU computes a part, too.
+    pub(super) dispatch: Picos,
 }
 
 impl CutTable {
@@ -139,7 +141,8 @@ impl CutTable {
 }
 
 impl Traffic {
-    const NONE: Self = Self { bytes: f64::INFINITY, saved: 0.0, rate: 0.0, lead: Picos::ZERO };
+    const NONE: Self =
+        Self { bytes: f64::INFINITY, saved: 0.0, rate: 0.0, lead: Picos::ZERO, dispatch: Picos::ZERO };
 
     /// The traffic of priced parts, each with its rows or channels; every `step`th size is priced, and
     /// a size in between moves no less than the next lower one.
@@ -151,8 +154,10 @@ impl Traffic {
         let less = |(count, part): (u32, Priced)| bytes * f64::from(count + step - 1) - part.bytes;
         let saved = known.clone().map(less).fold(0.0, f64::max);
         let rate = known.clone().map(|(_, part)| part.rate).fold(0.0, f64::max);
-        let lead = known.map(|(_, part)| part.lead).min().unwrap_or_default();
-        Self { bytes, saved, rate, lead }
+        let least =
+            |of: fn(&Priced) -> Picos| known.clone().map(|(_, part)| of(&part)).min().unwrap_or_default();
+        let (lead, dispatch) = (least(|part| part.lead), least(|part| part.dispatch));
+        Self { bytes, saved, rate, lead, dispatch }
     }
 }
 
@@ -166,6 +171,8 @@ pub(super) struct Priced {
     rate: f64,
     /// Time before the first byte.
     lead: Picos,
+    /// Dispatch that is not part of the cost.
+    dispatch: Picos,
     /// Time during which bytes move.
     pub(super) streaming: Picos,
     /// Lowest rate in that time, in bytes per picosecond.
@@ -180,6 +187,7 @@ impl Priced {
         bytes: 0.0,
         rate: 0.0,
         lead: Picos::ZERO,
+        dispatch: Picos::ZERO,
         streaming: Picos::ZERO,
         least_rate: f64::INFINITY,
         streams: 1.0,
@@ -224,12 +232,14 @@ impl Pricing<'_, '_> {
         let Ok((phases, detail)) = self.parts.layer(layer, by) else {
             return Priced { cost: Price::NEVER, ..Priced::NOTHING };
         };
+        let with_dispatch = phases.duration();
         let phases = if is_handed_over { phases.without_launch() } else { phases };
+        let dispatch = with_dispatch.saturating_sub(phases.duration());
         let moves_nothing = phases.as_slice().iter().take_while(|phase| phase.bytes.0 == 0);
         let lead = moves_nothing.map(|phase| phase.duration).sum();
         let cost = self.uncontended(&phases, &detail);
         let streams = f64::from(streams_of(self.parts.device(), &detail, by.kind()));
-        let mut priced = Priced { cost, lead, streams, ..Priced::NOTHING };
+        let mut priced = Priced { cost, lead, dispatch, streams, ..Priced::NOTHING };
         if by == Processor::Gpu && has_own_memory(self.parts.device()) {
             return priced;
         }

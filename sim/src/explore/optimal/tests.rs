@@ -93,6 +93,41 @@ proptest! {
     }
 }
 
+#[test]
+fn no_plan_next_to_the_one_found_is_better() {
+    let stages = part_of(&fuse(&network("mobilenet-v2").unwrap()), 10, 8);
+    for device in ["pixel4", "oneplus11"] {
+        let device = Profile::load(device).unwrap();
+        let options = SearchOptions::on(&device);
+        let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
+        let mut explorer = Explorer::new(&mut simulator, &stages, &options);
+        let found = explorer.find(Strategy::Optimal).unwrap().plan;
+        let cost = explorer.cost_of(&found).unwrap();
+        let model = Model::new(&explorer, Vec::new()).unwrap();
+        let next = (0..stages.len()).flat_map(|stage| walk::neighbours(&model, &found, stage));
+        for plan in next.collect::<Vec<_>>() {
+            assert!(explorer.cost_of(&plan).is_ok_and(|other| other >= cost), "{plan:?}");
+        }
+    }
+}
+
+#[test]
+fn the_npu_is_dispatched_after_its_wait_only_where_the_cpu_shares_the_operator() {
+    let device = Profile::load("apple-m1").unwrap();
+    let stages = part_of(&fuse(&network("resnet18").unwrap()), 2, 1);
+    let mut options = SearchOptions::on(&device);
+    for (mechanism, dispatch_us) in [(Mechanism::SleepThenPoll, 230.0), (Mechanism::SvmPolling, 0.0)] {
+        options.synchronisation = mechanism;
+        let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
+        let explorer = Explorer::new(&mut simulator, &stages, &options);
+        let model = Model::new(&explorer, Vec::new()).unwrap();
+        let shares = model.shares(0, Axis::Height).unwrap();
+        let start = |members| shares.sharing(members, [Picos::ZERO; 3], [1, 1]).starts[NPU];
+        assert_eq!(start([true, false, true]), Picos::from_micros(dispatch_us));
+        assert_eq!(start([false, true, true]), Picos::ZERO);
+    }
+}
+
 /// A label with few distinct clocks and places, so that many labels dominate each other.
 fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Label {
     let place = |random: &mut ChaCha8Rng| {

@@ -149,7 +149,11 @@ fn assigned(explorer: &Explorer<'_, '_>, model: &Model<'_>, prices: [f64; 3], pe
 }
 
 /// The fastest processor of a kind for a whole stage, and its time; `None` without a kernel.
-fn fastest_whole(model: &Model<'_>, stage: usize, kind: ProcessorKind) -> Option<(Processor, Picos)> {
+pub(super) fn fastest_whole(
+    model: &Model<'_>,
+    stage: usize,
+    kind: ProcessorKind,
+) -> Option<(Processor, Picos)> {
     let table = model.table(stage);
     let (by, cost) = match kind {
         ProcessorKind::Gpu => (Processor::Gpu, table.gpu),

@@ -8,13 +8,13 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::throughput::fastest_whole;
 use super::{CPU, GPU, Model, WITH_NPU};
 use crate::device::ProcessorKind;
 use crate::explore::{Explorer, Found, Strategy};
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, Part, Placement, Plan, Processor, Region, Span};
 use crate::simulate::Result;
-use crate::units::Picos;
 use crate::workload::Stage;
 
 /// Seed of the walk.
@@ -29,12 +29,16 @@ const CHANGE_KINDS: i32 = 4;
 pub(super) const STREAM_CHANGE_KINDS: i32 = 6;
 
 /// Changes drawn for a stream of batches per change simulated: most of them keep a processor busy for
-/// longer than the best period.
+/// longer than the best period. Half of them are two changes at once, as when an operator takes the place of another
+/// on the busiest processor.
 const DRAWS_PER_SIMULATED_CHANGE: usize = 12;
 
 /// Ratio of costs below which a plan in an order of its own is preferred: such a plan is harder to follow, and the
 /// bound of its order is often wider.
 const WORTH_REORDERING: f64 = 0.999;
+
+/// Stages up to which [`settled`] may simulate as many changes as the walk; for more, fewer, as each takes longer.
+const FULLY_SETTLED_STAGES: usize = 20;
 
 /// Base-2 logarithms of the lengths of intervals that [`place_run`] places together.
 const RUNS: std::ops::RangeInclusive<u32> = 1..=4;
@@ -67,6 +71,11 @@ pub(super) fn best<'s>(
     if models.iter().all(|model| model.order != best.plan.order) {
         models.push(Model::new(explorer, best.plan.order.clone())?);
     }
+    if let Some(model) = models.iter().find(|model| model.order == best.plan.order) {
+        let most = changes * FULLY_SETTLED_STAGES / model.stages.len().max(FULLY_SETTLED_STAGES);
+        let plan = settled(explorer, model, &best.plan, most)?;
+        best = improve(explorer, plan)?;
+    }
     Ok(best)
 }
 
@@ -91,20 +100,82 @@ fn improved(
         if simulated == changes {
             break;
         }
-        let Some(changed) = changed(model, &best.1, kinds, &mut random).and_then(in_units) else { continue };
-        // The work of the busiest processor is a lower bound of the period, and cheaper than simulation.
-        let takes_longer = |busiest: Picos| busiest.as_seconds() >= best.0;
-        if streams && explorer.busiest(&changed).is_none_or(takes_longer) {
-            continue;
+        let mut drawn = changed(model, &best.1, kinds, &mut random);
+        if streams && random.random_bool(0.5) {
+            drawn = drawn.and_then(|once| changed(model, &once, kinds, &mut random));
         }
-        // A change may break a chain, or place an operator where it has no kernel.
-        let Ok(cost) = explorer.cost_of(&model.for_workload(changed.clone())) else { continue };
+        let Some(changed) = drawn.and_then(in_units) else { continue };
+        let Some(cost) = cost_below(explorer, model, &changed, best.0) else { continue };
         simulated += 1;
         if cost < best.0 {
             best = (cost, changed);
         }
     }
     Ok((model.for_workload(best.1), simulated))
+}
+
+/// The plan after every change of [`neighbours`] that improves it, until none does or `most` were simulated; and the
+/// number of them.
+fn settled(
+    explorer: &mut Explorer<'_, '_>,
+    model: &Model<'_>,
+    plan: &Plan,
+    most: usize,
+) -> Result<(Plan, usize)> {
+    let mut best = (explorer.cost_of(plan)?, plan.of_ordered());
+    let (mut simulated, mut settled) = (0, 0);
+    for stage in (0..model.stages.len()).rev().cycle() {
+        if settled == model.stages.len() || simulated >= most {
+            break;
+        }
+        settled += 1;
+        for changed in neighbours(model, &best.1, stage) {
+            let Some(cost) = cost_below(explorer, model, &changed, best.0) else { continue };
+            simulated += 1;
+            if cost < best.0 {
+                (best, settled) = ((cost, changed), 0);
+            }
+        }
+    }
+    Ok((model.for_workload(best.1), simulated))
+}
+
+/// The plans in which a stage, alone or with the next one, is whole on another processor, or its part and those of its
+/// chain on other cores.
+pub(super) fn neighbours(model: &Model<'_>, plan: &Plan, stage: usize) -> Vec<Plan> {
+    let count = model.stages.len();
+    let whole = |(kind, length): (ProcessorKind, usize)| {
+        let mut changed = plan.clone();
+        for stage in stage..(stage + length).min(count) {
+            changed.placements[stage] = Placement::whole(fastest_whole(model, stage, kind)?.0);
+            clear_chain(&mut changed, stage);
+        }
+        Some(changed)
+    };
+    let chain = plan.chain(stage);
+    let is_meant = |other: usize| other == stage || (chain.is_some() && plan.chain(other) == chain);
+    let on_cores = |&cores: &CoreSet| {
+        let mut changed = plan.clone();
+        for (_, placement) in changed.placements.iter_mut().enumerate().filter(|(at, _)| is_meant(*at)) {
+            let own = |by: Processor| by.cores().map_or(by, |_| Processor::Cpu(cores));
+            *placement = placement.parts().map(|part| Part { by: own(part.by), ..part }).collect();
+        }
+        changed
+    };
+    let lengths = ProcessorKind::ALL.into_iter().flat_map(|kind| [(kind, 1), (kind, 2)]);
+    let all = lengths.filter_map(whole).chain(model.core_sets.iter().map(on_cores));
+    all.filter(|changed| changed != plan).collect()
+}
+
+/// The cost of a changed plan. `None` if it cannot be simulated, as a change may break a chain or place an operator
+/// where it has no kernel, or if its period cannot be below `most`.
+fn cost_below(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, plan: &Plan, most: f64) -> Option<f64> {
+    let plan = model.for_workload(plan.clone());
+    // The work of the busiest processor is a lower bound of the period, and cheaper than simulation.
+    if explorer.period_counts().is_some() && explorer.busiest(&plan)?.as_seconds() >= most {
+        return None;
+    }
+    explorer.cost_of(&plan).ok()
 }
 
 /// The best plan after `changes` simulated changes of the order of `plan`, and the number of them. An operator that

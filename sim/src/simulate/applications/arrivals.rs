@@ -6,11 +6,12 @@ use rand_distr::{Distribution, Exp1, StandardUniform};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::MAX_COMMANDS;
 use crate::device::Checker;
 use crate::units::{MILLIS_PER_DAY, PICOS_PER_SECOND, Picos};
 
-/// Maximum request rate, per second: no sensor or display of a phone exceeds it.
-const MAX_REQUESTS_PER_SECOND: f64 = 1_000.0;
+/// Least period: the unit of simulated time.
+const PICOSECOND_MS: f64 = 1e-9;
 const MILLIS_PER_SECOND: f64 = 1e3;
 
 /// When requests arrive: periodically, or at random with a rate (a Poisson process, as in `MLPerf` Inference's
@@ -30,12 +31,12 @@ pub struct Arrivals {
 
 impl Arrivals {
     pub(crate) fn check(&self, checker: &mut Checker) {
-        let [shortest, least_rate] =
-            [MAX_REQUESTS_PER_SECOND, MILLIS_PER_DAY].map(|most| MILLIS_PER_SECOND / most);
-        checker.within("period_ms", self.period_ms, [shortest, MILLIS_PER_DAY]);
+        let periods = [PICOSECOND_MS, MILLIS_PER_DAY];
+        let [most_a_second, least_a_second] = periods.map(|period| MILLIS_PER_SECOND / period);
+        checker.within("period_ms", self.period_ms, periods);
         checker.within("offset_ms", self.offset_ms, [0.0, MILLIS_PER_DAY]);
         checker.within("jitter_ms", self.jitter_ms, [0.0, MILLIS_PER_DAY]);
-        checker.within("rate_per_second", self.rate_per_second, [least_rate, MAX_REQUESTS_PER_SECOND]);
+        checker.within("rate_per_second", self.rate_per_second, [least_a_second, most_a_second]);
         if self.period_ms.is_some() == self.rate_per_second.is_some() {
             checker.violation("period_ms", "not the only one", "either period_ms or rate_per_second");
         }
@@ -55,7 +56,8 @@ impl Arrivals {
         Picos::from_millis(period_ms).max(Picos(1))
     }
 
-    /// Ascending arrival times before `duration`, drawn from stream number `application` of `seed`.
+    /// Ascending arrival times before `duration`, drawn from stream number `application` of `seed`; no more than are
+    /// needed to refuse them.
     pub fn times(&self, duration: Picos, seed: u64, application: u64) -> Vec<Picos> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(application);
@@ -67,11 +69,13 @@ impl Arrivals {
             };
             let first = gap();
             let next = |&last: &Picos| gap().map(|gap| last.saturating_add(gap));
-            return std::iter::successors(first, next).take_while(|&time| time < duration).collect();
+            let times = std::iter::successors(first, next).take_while(|&time| time < duration);
+            return times.take(MAX_COMMANDS as usize + 1).collect();
         }
         let [offset, jitter] = [self.offset_ms, self.jitter_ms].map(picos);
         let next = |&last: &Picos| Some(last.saturating_add(self.period()));
         let due = std::iter::successors(Some(offset), next).take_while(|&time| time < duration);
+        let due = due.take(MAX_COMMANDS as usize + 1);
         let mut times: Vec<Picos> = due
             .map(|due| {
                 let part: f64 = StandardUniform.sample(&mut random);
