@@ -284,10 +284,14 @@ impl<'a> Simulator<'a> {
         if let (Some(InGraphs { entry, most_ahead, stages }), Some([.., factor])) =
             (&mut graphs, self.computing)
         {
-            [entry, most_ahead].into_iter().for_each(|time| *time = time.scale(factor));
+            for time in [entry, most_ahead] {
+                *time = time.scale(factor);
+            }
             for InGraph { phases, least, traffic, .. } in stages.iter_mut().flatten() {
                 phases.stretch(factor);
-                [least, traffic].into_iter().for_each(|time| *time = time.scale(factor));
+                for time in [least, traffic] {
+                    *time = time.scale(factor);
+                }
             }
         }
         Ok(graphs)

@@ -12,7 +12,7 @@ fn a_scenario_explored_through_the_library_takes_what_the_command_says() {
     {
         let scenario = Scenario::on(name, device).unwrap();
         let answer = scenario.explore().unwrap();
-        let line = format!("explore {name} --device {device} --json");
+        let line = format!("explore {name} --device {device} --nominal --json");
         assert_eq!(answer.prediction.latency.0, latency_ps(&coexec(words(&line)).json()), "{line}");
     }
 }

@@ -42,7 +42,7 @@ use chains::ChainTables;
 use contention::Contention;
 use label::{At, Cutting, Label, Place, Progress, beam, half_merged, merged, undominated};
 pub(super) use model::Model;
-use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, best, joined};
+use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, joined};
 pub use order::has_branches;
 use order::other_orders;
 use path::CriticalPaths;
@@ -50,7 +50,7 @@ use program::{Limits, Outcome, Programme, Rest};
 use shares::{Members, ShareTable, Shared, Sharing, WITH_NPU};
 use sharing::shared_placement;
 use streaming::Streaming;
-use tables::{CutTable, MAX_PRICED_CUTS, OperatorTable, Priced, Pricing, Traffic, Way, Ways};
+use tables::{CutTable, MAX_PRICED_CUTS, OperatorTable, Priced, Pricing, Traffic, Way, Ways, best};
 use work::{ANY_STATE, Changes, PossibleStates, Remaining, STATES, Weighted, least_remaining, only_state};
 
 /// The time of a part without a kernel: later than any run, and small enough to add a few.

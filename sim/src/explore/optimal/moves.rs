@@ -5,9 +5,7 @@
 //! as simulation without contention does; relaxed moves never later, and they are monotone: from a label that is
 //! no later they lead to one that is no later.
 
-use super::{
-    At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, Way, Weights,
-};
+use super::{At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, best};
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::schedule::Holders;
@@ -392,20 +390,4 @@ impl Mover<'_, '_, '_> {
 pub(super) fn joined(own_memory: bool) -> Holders {
     let cpu = Holders::one(ProcessorKind::Cpu);
     if own_memory { cpu } else { cpu.with(ProcessorKind::Gpu) }
-}
-
-/// The way of least cost for the given starts of CPU and GPU.
-pub(super) fn best(
-    ways: &[Way],
-    (cpu, gpu): (Picos, Picos),
-    (model, weights): (&Model<'_>, Weights),
-) -> Option<Way> {
-    let end = |way: &Way| (cpu + way.cpu).max(gpu + way.gpu);
-    if model.has_joules {
-        let cost = |way: &Way| weights.of(end(way), way.joules);
-        return ways.iter().copied().min_by(|one, other| cost(one).total_cmp(&cost(other)));
-    }
-    // Along the ways, the CPU's work rises and the GPU's falls: the best one is next to the balance.
-    let even = ways.partition_point(|way| cpu + way.cpu < gpu + way.gpu);
-    ways[even.saturating_sub(1)..(even + 1).min(ways.len())].iter().copied().min_by_key(end)
 }

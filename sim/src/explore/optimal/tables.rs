@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{NEVER, ShareTable, Streaming};
+use super::{Model, NEVER, ShareTable, Streaming, Weights};
 use crate::explore::{Objective, Price, SearchOptions};
 use crate::kernel::Phases;
 use crate::plan::{Axis, Processor, Region, Span};
@@ -49,6 +49,22 @@ pub(super) struct Way {
 /// Ways in order of the CPU's work. If only time counts, the Pareto frontier of both processors' work;
 /// otherwise all ways.
 pub(super) type Ways = Vec<Way>;
+
+/// The way of least cost for the given starts of CPU and GPU.
+pub(super) fn best(
+    ways: &[Way],
+    (cpu, gpu): (Picos, Picos),
+    (model, weights): (&Model<'_>, Weights),
+) -> Option<Way> {
+    let end = |way: &Way| (cpu + way.cpu).max(gpu + way.gpu);
+    if model.has_joules {
+        let cost = |way: &Way| weights.of(end(way), way.joules);
+        return ways.iter().copied().min_by(|one, other| cost(one).total_cmp(&cost(other)));
+    }
+    // Along the ways, the CPU's work rises and the GPU's falls: the best one is next to the balance.
+    let even = ways.partition_point(|way| cpu + way.cpu < gpu + way.gpu);
+    ways[even.saturating_sub(1)..(even + 1).min(ways.len())].iter().copied().min_by_key(end)
+}
 
 /// Prices of one kind of operator.
 #[derive(Debug)]
