@@ -284,14 +284,12 @@ impl<'a> Simulator<'a> {
         if let (Some(InGraphs { entry, most_ahead, stages }), Some([.., factor])) =
             (&mut graphs, self.computing)
         {
-            for time in [entry, most_ahead] {
-                *time = time.scale(factor);
-            }
+            *entry = entry.scale(factor);
+            *most_ahead = most_ahead.scale(factor) + compiled_graphs::ROUNDING;
             for InGraph { phases, least, traffic, .. } in stages.iter_mut().flatten() {
                 phases.stretch(factor);
-                for time in [least, traffic] {
-                    *time = time.scale(factor);
-                }
+                *least = least.scale(factor).min(phases.duration());
+                *traffic = traffic.scale(factor).saturating_sub(compiled_graphs::ROUNDING);
             }
         }
         Ok(graphs)

@@ -125,7 +125,8 @@ impl Fit<'_> {
             self.fitted.held_out.extend(held_out);
             return;
         }
-        // A base that predicts these runs well is of this device, and keeps the errors that it states.
+        // A base that predicts these runs well keeps the errors that it states; one that was fitted to them has
+        // seen every network.
         let own = if folds.is_empty() && !fit.is_of_base && !options.from_scratch {
             let names = networks.iter().map(|network| network.network.as_str());
             gpu::folds_of_unseen(gpu, names, FOLDS, self.options.seed)

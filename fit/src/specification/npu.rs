@@ -21,6 +21,8 @@ use crate::calibrate::npu::at_speeds;
 /// 3's (compiled-graph study, section 4). It is a trend of one maker.
 const POWER_OF_MEMORY: f64 = 2.22;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
+/// Part of the on-chip memory into which weights are fetched ahead, as assumed for the fitted NPUs.
+const FETCHED_AHEAD: f64 = 0.5;
 
 /// The measured NPU and its device's memory.
 static MEASURED: LazyLock<(CompiledGraphs, Interface)> = LazyLock::new(|| {
@@ -78,6 +80,8 @@ pub(super) fn npu(name: &str, memory: Interface) -> Result<Npu, InputError> {
             Quantity::of(measured.on_chip_bytes.value, "assumed: as much as the snapdragon-8gen3 profile has")
         }
     };
+    let ahead = compiled.on_chip_bytes.value * FETCHED_AHEAD;
+    compiled.fetched_ahead_bytes = Some(Quantity::of(ahead, "assumed: half of the on-chip memory"));
     Ok(Npu {
         name: format!("{} {}", facts.vendor, facts.npu),
         systolic: None,

@@ -92,7 +92,7 @@ pub(crate) struct InGraphs {
 }
 
 /// More than the error from rounding the phases of a stage, by which bounds on them are relaxed.
-const ROUNDING: Picos = Picos(2);
+pub(super) const ROUNDING: Picos = Picos(2);
 
 /// Times of `stages` in compiled graphs; `takes` marks those that the NPU has a kernel for. `None`
 /// where the profile has no compiled graphs.

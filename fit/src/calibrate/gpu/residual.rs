@@ -31,7 +31,7 @@ const LAYERS_PER_POINT: usize = 3;
 const MIN_POINTS: usize = 40;
 const MAX_POINTS: usize = 240;
 
-/// Points for each launch that has an own deviation without being one.
+/// Inducing points per additional point, which has no weight but an own deviation.
 const POINTS_PER_REPEATED: usize = 4;
 
 /// Smallest range of a feature that counts, in its length scales.
@@ -87,7 +87,9 @@ pub(super) fn fit_table(
         own: Vec::new(),
     };
     let smooth = alike.tr_mul(&weights);
-    let repeated = examples.subset(&repeated(&examples, &chosen, &smooth, most / POINTS_PER_REPEATED));
+    let places: Vec<Vec<i16>> = examples.features.iter().map(|features| corrected.point(features)).collect();
+    let most = most / POINTS_PER_REPEATED;
+    let repeated = examples.subset(&repeated(&examples, (&chosen, &places), &smooth, most));
     corrected.weights.extend(repeated.features.iter().map(|_| 0.0));
     let points = points.features.iter().chain(&repeated.features);
     corrected.points = points.map(|features| corrected.point(features)).collect::<Vec<_>>().into();
@@ -96,17 +98,25 @@ pub(super) fn fit_table(
 }
 
 /// The repeated launches beside the `chosen` points whose runs deviate most, in total, from the `smooth`
-/// correction: points without a weight, with an own deviation.
-fn repeated(examples: &Examples, chosen: &[usize], smooth: &DVector<f64>, most: usize) -> Vec<usize> {
-    let is_repeated = |index: &usize| examples.runs[*index] >= MIN_REPEATS && !chosen.contains(index);
+/// correction: points without a weight, with an own deviation. No two points have the same place, as
+/// the own deviations of a place add up.
+fn repeated(
+    examples: &Examples,
+    (chosen, places): (&[usize], &[Vec<i16>]),
+    smooth: &DVector<f64>,
+    most: usize,
+) -> Vec<usize> {
+    let is_repeated = |index: &usize| examples.runs[*index] >= MIN_REPEATS;
     let deviation = |index: usize| examples.runs[index] * (examples.residuals[index] - smooth[index]).abs();
     let mut repeated: Vec<usize> = (0..examples.runs.len()).filter(is_repeated).collect();
     repeated.sort_by(|&a, &b| deviation(b).total_cmp(&deviation(a)));
+    let mut taken: HashSet<&Vec<i16>> = chosen.iter().map(|&index| &places[index]).collect();
+    repeated.retain(|&index| taken.insert(&places[index]));
     repeated.truncate(most);
     repeated
 }
 
-/// The own deviation of the launch of each inducing point from the `smooth` correction of
+/// The own deviation of the launch of each point from the `smooth` correction of
 /// the examples, shrunk by the noise of its runs; 0 for a launch that was not repeated.
 fn own(
     table: &ResidualTable,
@@ -209,8 +219,11 @@ mod tests {
             runs: vec![20.0, 30.0, 2.0, 10.0, 1.0],
         };
         let smooth = DVector::from_column_slice(&[0.0, -0.5, 0.0, 0.0, 0.0]);
-        let repeated = |chosen: &[usize], most| repeated(&examples, chosen, &smooth, most);
-        assert_eq!(repeated(&[], 2), [0, 3], "the second is explained, the last was not repeated");
-        assert_eq!(repeated(&[0], 9), [3, 2, 1]);
+        let places: Vec<Vec<i16>> = [0, 1, 2, 3, 4].map(|place| vec![place]).to_vec();
+        let found = |chosen: &[usize], most| repeated(&examples, (chosen, &places), &smooth, most);
+        assert_eq!(found(&[], 2), [0, 3], "the second is explained, the last was not repeated");
+        assert_eq!(found(&[0], 9), [3, 2, 1]);
+        let alike = [0, 0, 2, 2, 4].map(|place| vec![place]);
+        assert_eq!(repeated(&examples, (&[], &alike), &smooth, 9), [0, 3], "a place counts once");
     }
 }

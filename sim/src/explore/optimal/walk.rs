@@ -29,8 +29,7 @@ const CHANGE_KINDS: i32 = 4;
 pub(super) const STREAM_CHANGE_KINDS: i32 = 6;
 
 /// Changes drawn for a stream of batches per change simulated: most of them keep a processor busy for
-/// longer than the best period. Half of them are two changes at once, as when an operator takes the place of another
-/// on the busiest processor.
+/// longer than the best period. Half of them are two changes at once.
 const DRAWS_PER_SIMULATED_CHANGE: usize = 12;
 
 /// Ratio of costs below which a plan in an order of its own is preferred: such a plan is harder to follow, and the

@@ -178,11 +178,10 @@ fn execution(cost: &Cost, graph_us: f64, kernel: Kernel, operators: u32) -> Exec
         ..Phase::new(kind, Picos::from_micros(micros), bytes)
     };
     let phases = parts.into_iter().map(phase).collect();
-    let limit = largest(&[
-        (Limit::Compute, cost.compute_us),
-        (Limit::Traffic, cost.traffic_us),
-        (Limit::Fixed, fixed_us),
-    ]);
+    // Traffic that was done ahead does not limit.
+    let awaited_us = if cost.working_us > cost.compute_us { cost.traffic_us } else { 0.0 };
+    let limit =
+        largest(&[(Limit::Compute, cost.compute_us), (Limit::Traffic, awaited_us), (Limit::Fixed, fixed_us)]);
     let compute = Picos::from_micros(cost.compute_us);
     Execution { phases, detail: Step { kernel, limit, operators, compute, weights, spilled } }
 }

@@ -82,7 +82,10 @@ impl Arrivals {
                 due.saturating_add(jitter.scale(part))
             })
             .collect();
-        times.retain(|&time| time < duration);
+        // A list that was cut off stays too long, so that it is refused.
+        if times.len() <= MAX_COMMANDS as usize {
+            times.retain(|&time| time < duration);
+        }
         times.sort_unstable();
         times
     }
