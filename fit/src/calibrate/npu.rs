@@ -7,7 +7,7 @@
 //!
 //! Without a base, every rate is a parameter, with a prior common to one maker's NPUs. With a base,
 //! the chip is treated as a faster or slower one of the same make: the parameters are five speeds
-//! relative to the base, which stay near 1 where few models are measured.
+//! relative to the base, which stay near each other where few models are measured.
 
 mod parameters;
 
@@ -121,14 +121,14 @@ fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph<'_>], source: &
     let setting = Setting::of(base, has(DataType::I8), has(DataType::W8A16) || has(DataType::W4A16));
     let deviations = setting.deviations();
     let stop = Stop { iterations: ITERATIONS, ..Stop::default() };
-    let solution = minimise(vec![0.0; deviations.len()], stop, |coordinates| {
+    let solution = minimise(setting.start(), stop, |coordinates| {
         let compiled = setting.at(coordinates);
         let error = |graph: &&MeasuredGraph<'_>| {
             let micros = graph.graph.micros(&compiled).unwrap_or(f64::NAN);
             pseudo_huber((micros / graph.run.measured_us).ln(), LOSS_SCALE)
         };
-        let away = |(coordinate, deviation): (&f64, &f64)| LOSS_SCALE * coordinate / deviation;
-        graphs.iter().map(error).chain(coordinates.iter().zip(&deviations).map(away)).collect()
+        let away = setting.away_from_prior(coordinates).into_iter().map(|away| LOSS_SCALE * away);
+        graphs.iter().map(error).chain(away).collect()
     });
     let known = deviations.iter().enumerate();
     let known: Vec<Posterior> = known
