@@ -63,7 +63,7 @@ pub(crate) fn explore(
     advice::refuse(options, "for models")?;
     let of_one = [("--shares", options.shares.is_some()), ("--plot", options.plot.is_some())];
     refuse(&of_one, "draw the --timeline of all, or explore the scenario of one application")?;
-    let out = plan_paths(applications, options.out.as_deref())?;
+    let out = plan_paths(applications, options)?;
     let together = explore_applications(&scenario.device, applications)?;
     let found = &together.found;
     let timeline = found.timeline(&scenario.device, applications, SHOWN)?;
@@ -98,18 +98,20 @@ fn refuse(options: &[(&str, bool)], help: &str) -> Result {
 }
 
 /// The plan file of each application: `out` with the application's name appended to the stem.
-fn plan_paths(applications: &Applications, out: Option<&Path>) -> Result<Vec<PathBuf>> {
-    let Some(out) = out else { return Ok(Vec::new()) };
-    let (stem, ending) = (stem(out), out.extension().unwrap_or_default().to_string_lossy());
+fn plan_paths(applications: &Applications, options: &Explore) -> Result<Vec<PathBuf>> {
+    let Some(out) = options.out.as_deref() else { return Ok(Vec::new()) };
+    let ending = out.extension().map(|ending| format!(".{}", ending.display())).unwrap_or_default();
+    let stem = stem(out);
     let mut paths: Vec<PathBuf> = Vec::new();
     for Application { name, .. } in &applications.applications {
         let safe = name.replace(|letter: char| !letter.is_alphanumeric(), "-");
-        let path = out.with_file_name(format!("{stem}-{safe}.{ending}"));
+        let path = out.with_file_name(format!("{stem}-{safe}{ending}"));
         if paths.contains(&path) {
             let problem =
                 format!("the plans of two applications would both be written to {}", path.display());
             return Err(Failure::usage(problem, "give applications names that differ in letters or digits"));
         }
+        options.place.check_distinct(Some(&path), None)?;
         output::check(&path)?;
         paths.push(path);
     }

@@ -137,6 +137,7 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
     let bundled = Profile::bundled()?;
     let devices = names(&options.devices, &|name| {
         let is_wanted = |device: &&Profile| match &device.gpu {
+            Some(_) if task.objective != Objective::Latency && device.power.is_none() => false,
             // A GPU transferred from other devices would count those twice.
             Some(gpu) => {
                 name == "all" || (gpu.memory.is_none() && gpu.conv_generic.basis != Basis::Transferred)

@@ -40,16 +40,17 @@ const STABILITY_REMEDY: &str = "stop other programs on this machine, fix its clo
 
 pub(crate) fn run(options: &Run, common: &Common) -> Result {
     // Paths are checked before measuring, so that a wrong one does not cost a measurement.
-    options.place.check_distinct(Some(&options.out), options.plan.as_deref())?;
-    let paths = [options.out.clone(), fingerprints_path(&options.out)];
-    paths.iter().try_for_each(|path| output::check(path))?;
+    let plan_path = options.out.with_extension("plan.toml");
+    for path in [&options.out, &fingerprints_path(&options.out), &plan_path] {
+        options.place.check_distinct(Some(path), options.plan.as_deref())?;
+        output::check(path)?;
+    }
     options.place.check_one_plan(options.plan.as_deref())?;
     let (scenario, predicts) = this_machine::scenario(options, common)?;
     let (plan, pipeline) = match written_plan(options, common, &scenario)? {
         Some(written) => (Some(written.plan), written.pipeline),
         None => (None, scenario.pipeline.clone()),
     };
-    let plan_path = options.out.with_extension("plan.toml");
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {
         workers::pin_workers(options.device.gpu_cores)?;
@@ -258,7 +259,8 @@ fn show(scenario: &Scenario, report: &Report, rows: &[Row], choices: Option<&Cho
     let (header, cells) = output::cells(&columns, rows);
     output::table(&header, cells);
     if let Some(mape) = mape_percent(rows) {
-        output::line(&format!("\nMAPE of {} predictions: {mape:.1} %", rows.len()));
+        let predictions = rows.iter().filter(|row| row.error_percent.is_some()).count();
+        output::line(&format!("\nMAPE of {predictions} predictions: {mape:.1} %"));
     }
     if let Some(choices) = choices {
         output::line(&format!("\n{}", choice_summary(choices)));

@@ -1,5 +1,7 @@
 //! `coexec calibrate --suggest`: what to measure next on a device.
 
+use std::path::Path;
+
 use coexec_fit::calibrate::gpu::design::{Choice, candidates, design, design_networks};
 use coexec_sim::scenario::{InputTable, ScenarioFile};
 use coexec_sim::workload::{OperatorTable, fuse, network, networks};
@@ -34,6 +36,9 @@ impl Suggestion {
 
 /// Suggests `count` launches, and networks to measure along with them.
 pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: &Common) -> Result {
+    let read = [Some(Path::new(&options.base)), options.runs.path.as_deref()];
+    let read: Vec<&Path> = read.into_iter().flatten().collect();
+    output::check_all_distinct(&[options.out.as_deref()], &read)?;
     let Some(gpu) = &profile.gpu else {
         return Err(Failure::usage(
             format!("--suggest suggests GPU launches, and the profile {} has no [gpu] table", profile.name),

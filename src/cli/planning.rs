@@ -219,7 +219,7 @@ fn probability(text: &str) -> Result<f64, String> {
     within(text, 0.0..=1.0)
 }
 
-/// Parses a limit on errors or spreads, in percent; the largest allowed limits nothing.
+/// Parses a limit on errors, spreads or gains, in percent; the largest allowed limits no error.
 pub(super) fn limit(text: &str) -> Result<f64, String> {
     within(text, 0.0..=1e9)
 }
@@ -251,7 +251,7 @@ pub(crate) struct Compare {
     pub(crate) how: ModelOptions,
     /// Device profiles: bundled names, aliases or files, separated by commas. `unified` is every
     /// bundled device whose CPU and GPU share one memory, except those known only from a specification;
-    /// `all` is every one with a GPU
+    /// `all` is every one with a GPU. Both omit devices of unknown power where plans minimise energy
     #[arg(long, value_name = "NAME|FILE,...", default_value = "unified", value_delimiter = ',')]
     pub(crate) devices: Vec<String>,
     /// Strategies to show in addition to `optimal` and the baseline, separated by commas
@@ -287,7 +287,7 @@ pub(crate) struct Compare {
     #[arg(long)]
     pub(crate) check: bool,
     /// Least mean gain over the baseline for --check, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, requires = "check")]
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = limit, requires = "check")]
     pub(crate) limit: f64,
 }
 

@@ -190,7 +190,8 @@ fn results(folder: &Path, tool: Tool) -> Result<Vec<PathBuf>, InputError> {
         reason: error.to_string(),
     };
     let entries = std::fs::read_dir(folder).map_err(unreadable)?;
-    let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let found: std::io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
+    let mut found = found.map_err(unreadable)?;
     found.retain(|path| {
         path.extension().is_some_and(|ending| tool.endings().iter().any(|known| ending == *known))
     });

@@ -68,7 +68,7 @@ pub(super) fn of_profile(content: &str) -> Result<Measured, String> {
         let times: Vec<f64> = events.iter().map(|event| event.dur).collect();
         Some(OfNode {
             node: node(name).to_owned(),
-            elements: extents.map(|extents| extents.iter().product()),
+            elements: extents.map(|extents| extents.iter().fold(1, |all: u64, &one| all.saturating_mul(one))),
             multiplies: PRODUCTS.iter().any(|product| op_name.contains(product)),
             micros: steady(&times)?,
         })
