@@ -2,7 +2,7 @@
 //! them together.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use coexec_sim::explore::applications::{
     Application, Applications, Choice, Cost, Job, JointPlans, MAX_SEARCHED_COMMANDS, explore_applications,

@@ -113,18 +113,25 @@ fn print_specification(specification: &Specification, (donors, are_fewer): (&str
     let Specification { soc, cpu, gpu, npu, memory } = specification;
     let [gpu, npu] = [gpu, npu].map(|part| part.as_ref().map_or("not known", |part| &part.text));
     let (cpu, memory) = (&cpu.text, &memory.text);
+    let [cpu_is_unverified, gpu_is_unverified] =
+        [ProcessorKind::Cpu, ProcessorKind::Gpu].map(|kind| specification.is_unverified(kind));
     // Unverified can also mean that only the operations per core and cycle are unknown, which carry no
     // `?`.
     let is_unmarked = !gpu.contains('?') && !memory.contains('?');
-    let unsure = if is_unmarked && specification.is_unverified(ProcessorKind::Gpu) { "?" } else { "" };
+    let unsure = if is_unmarked && gpu_is_unverified { "?" } else { "" };
     output::line(&format!(
         "{soc}: CPU {cpu}, GPU {gpu}{unsure}, NPU {npu}, memory {memory}; power not known"
     ));
     output::line(&format!("Kernel times are averages over {donors}, each scaled by clocks and widths."));
-    output::line(if are_fewer {
-        "Errors with fewer devices are unknown. Errors with all of them, each held out in turn, widened:\n"
-    } else {
-        "Errors of profiles made this way, each of these devices held out in turn:\n"
+    output::line(match (are_fewer, cpu_is_unverified || gpu_is_unverified) {
+        (true, _) => {
+            "Errors with fewer devices are unknown. Errors with all of them, each held out in turn, widened:\n"
+        }
+        (false, true) => {
+            "Errors of profiles made this way, each of these devices held out in turn, widened where `?` marks a \
+             value that\nnobody verified:\n"
+        }
+        (false, false) => "Errors of profiles made this way, each of these devices held out in turn:\n",
     });
     let is_headline = |group: &&Group| KINDS.iter().any(|(kind, _)| group.name == (*kind).into());
     let cells = |group: &Group| {

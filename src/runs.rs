@@ -35,15 +35,21 @@ pub(crate) struct Measured {
     pub(crate) digest: String,
 }
 
-/// The CPU kernels that the runs were made with.
+/// The CPU kernels that the runs were made with; of coexec's own runs, those that `explore` plans with.
 pub(crate) fn library(profile: &Profile, options: &Runs) -> Library {
-    let is_of_data_set = matches!(
-        options.format,
-        None | Some(
-            RunFormat::Coexec | RunFormat::MobileMlBenchmark | RunFormat::AiHub | RunFormat::AiHubLlm
-        )
-    );
-    let usual = if is_of_data_set { Library::of_runs(&profile.cpu) } else { Library::Xnnpack };
+    let usual = match options.path.as_deref().map(|path| format(path, options)) {
+        Some(RunFormat::MobileMlBenchmark | RunFormat::AiHub | RunFormat::AiHubLlm) => {
+            Library::of_runs(&profile.cpu)
+        }
+        Some(RunFormat::Coexec) | None => Library::default_for(&profile.cpu),
+        Some(
+            RunFormat::Ncnn
+            | RunFormat::LlamaBench
+            | RunFormat::BenchmarkModel
+            | RunFormat::LitertBenchmark
+            | RunFormat::OnnxRuntime,
+        ) => Library::Xnnpack,
+    };
     options.library.unwrap_or(usual)
 }
 

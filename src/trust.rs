@@ -3,7 +3,7 @@
 use coexec_sim::explore::Objective;
 use coexec_sim::simulate::generation::GenerationDrawn;
 use coexec_sim::simulate::{Drawn, Errors, Known, Pipeline, Simulator};
-use coexec_sim::{Basis, Plan, Scenario, Stage};
+use coexec_sim::{Basis, Measure, Plan, Scenario, Stage};
 use serde::Serialize;
 
 use crate::output::listed;
@@ -43,14 +43,14 @@ impl Trust {
         }
     }
 
-    /// Prints the interval, the basis of each processor's times, and `check`, the way to verify the
-    /// answer.
-    pub(crate) fn print(&self, known: &[Known], check: &str) {
+    /// Prints the interval, the basis of each processor's times, what of an inference is not known, and
+    /// `check`, the way to verify the answer.
+    pub(crate) fn print(&self, (scenario, known): (&Scenario, &[Known]), check: &str) {
         let [low, high] = self.drawn().interval();
         let (between, basis) = match self {
             Self::Plan { is_of_period, errors, .. } => {
                 let what = if *is_of_period { "Period between" } else { "Between" };
-                (format!("{what} {low} and {high}"), basis(known, errors))
+                (format!("{what} {low} and {high}"), basis(known, errors) + without_host_path(scenario))
             }
             Self::Language(drawn) => {
                 let GenerationDrawn { first_token, tokens_per_second, known, errors, .. } = drawn.as_ref();
@@ -80,6 +80,16 @@ pub(crate) fn basis(known: &[Known], errors: &Errors) -> String {
     };
     let is_known = |known: &&Known| known.basis != Basis::NotKnown;
     listed(known.iter().filter(is_known).map(of))
+}
+
+/// What a whole inference on the scenario's GPU lacks where the host's part of it is not known.
+fn without_host_path(scenario: &Scenario) -> &'static str {
+    match &scenario.device.gpu {
+        Some(gpu) if gpu.host.is_none() && scenario.measure == Measure::Inference => {
+            "; the GPU's submission and read-back are not known and not counted"
+        }
+        Some(_) | None => "",
+    }
 }
 
 /// The note below a table that contains a `~`.

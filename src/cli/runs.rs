@@ -25,8 +25,8 @@ pub(crate) struct Runs {
     /// in `pixel4|gpu|float`, or a chip of ai-hub, such as 8gen3
     #[arg(long, value_name = "NAME")]
     pub(crate) device_column: Option<String>,
-    /// CPU kernels that the runs were made with (default: xnnpack for runs of other tools; else ruy, or
-    /// coexec if the profile has only coexec's tables)
+    /// CPU kernels that the runs were made with (default: ruy for public data sets, else xnnpack; coexec if
+    /// the profile has only coexec's tables)
     #[arg(long, value_enum)]
     pub(crate) library: Option<Library>,
 }

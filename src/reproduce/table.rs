@@ -83,7 +83,7 @@ fn heading(group: &Group, is_judged: bool) -> String {
     }
     let limit = limit_text(*limit, unit);
     if !limit.is_empty() {
-        let verdict = match (is_judged, group.holds()) {
+        let verdict = match (is_judged && predicted > 0, group.holds()) {
             (false, _) => "not judged",
             (true, true) => "holds",
             (true, false) => "missed",
@@ -194,7 +194,7 @@ fn total(PaperEntry { report, only, .. }: &PaperEntry, group: &Group) -> Vec<Str
     let number = |value: Option<f64>| or_dash(value.map(|value| format!("{value:.1} {unit}")));
     let limit_text = limit_text(*limit, unit);
     let verdict = match (limit_text.is_empty(), group.holds()) {
-        _ if only.is_some() => "not judged",
+        _ if only.is_some() || (summary.predicted == 0 && !limit_text.is_empty()) => "not judged",
         (_, false) => "missed",
         (true, true) => "",
         (false, true) => "holds",

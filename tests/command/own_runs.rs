@@ -161,7 +161,7 @@ fn own_runs_that_are_none_are_refused_with_the_remedy() {
     };
     refused("missing.csv", &["cannot read missing.csv"]);
     fs::write(folder.join("a.csv"), "run,network\n").unwrap();
-    refused("a.csv", &["there is no column \"operator\"", "measured_us"]);
+    refused("a.csv", &["there is no column \"data_type\"", "measured_us"]);
     write_runs(&folder.join("bench"), &[]);
     refused("bench", &["bench holds no usable run", "give a file that has rows"]);
     fs::write(folder.join("bench/runs.fingerprints.toml"), "[[fingerprint]]\nid = 3\n").unwrap();
@@ -173,7 +173,7 @@ fn own_runs_that_are_none_are_refused_with_the_remedy() {
 
 #[test]
 fn a_written_row_follows_the_schema_of_runs() {
-    let schema = serde_json::from_str(&coexec(["schema", "runs"]).stdout).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&coexec(["schema", "runs"]).stdout).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let content = to_csv(&measurements()[..1]).unwrap();
     let header = content.lines().next().unwrap().to_owned();
@@ -187,6 +187,15 @@ fn a_written_row_follows_the_schema_of_runs() {
     }
     let text = coexec_sim::input::Text { name: "runs.csv".to_owned(), content };
     assert_eq!(parse(&text, Vec::new()).unwrap().left_out.len(), 3, "no fingerprints are there");
+    // What the schema does not require, a file may lack.
+    let required: Vec<&str> =
+        schema["required"].as_array().unwrap().iter().map(|column| column.as_str().unwrap()).collect();
+    let cells: Vec<String> =
+        required.iter().map(|column| row[column].to_string().trim_matches('"').to_owned()).collect();
+    let content = format!("{}\n{}\n", required.join(","), cells.join(","));
+    let text = coexec_sim::input::Text { name: "runs.csv".to_owned(), content };
+    let table = parse(&text, Vec::new()).unwrap();
+    assert_eq!((table.measurements.len(), table.left_out.len()), (1, 0));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use strum::{Display, EnumString};
 use super::cpu::CoreSetSpread;
 use super::gpu::{InferenceSpread, TableSpread};
 use super::{Checker, ProcessorKind};
+use crate::workload::DataType;
 
 /// The fit behind a profile's values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -139,6 +140,18 @@ impl ErrorGroup {
     /// Whether the group includes runs that the fit has seen.
     pub fn is_of_all(&self) -> bool {
         matches!(self, Self::On { runs: Some(Which::All), .. })
+    }
+
+    /// Whether the group is of runs in this number format, or of all formats.
+    pub fn is_of_format(&self, format: DataType) -> bool {
+        let Self::On { runs: Some(Which::Format(name)), .. } = self else { return true };
+        let names: &[&str] = match format {
+            DataType::F32 | DataType::F16 => &["float"],
+            DataType::I8 | DataType::I8Dynamic | DataType::I4Dynamic => &["quant", "w8a8"],
+            DataType::W8A16 => &["w8a16"],
+            DataType::W4A16 => &["w4a16"],
+        };
+        names.contains(&name.as_str())
     }
 
     /// The group with this name, if known.

@@ -60,8 +60,8 @@ impl Library {
         if cpu.has_only_coexec() { Self::Coexec } else { Self::Xnnpack }
     }
 
-    /// Default library of measured runs: coexec's own if the CPU has no other rate tables, else
-    /// TFLite's own kernels, which the public data sets used.
+    /// Library of the public data sets' runs: coexec's own if the CPU has no other rate tables, else
+    /// TFLite's own kernels.
     pub fn of_runs(cpu: &Cpu) -> Self {
         if cpu.has_only_coexec() { Self::Coexec } else { Self::Ruy }
     }

@@ -6,9 +6,10 @@
 //! allowed configuration of a processor count as missing.
 
 use serde::Serialize;
+use strum::VariantArray as _;
 
 use super::{SimulateError, execute};
-use crate::device::{Basis, Cluster, Npu, ProcessorKind, Profile};
+use crate::device::{Basis, Npu, ProcessorKind, Profile};
 use crate::kernel::{CoreSet, Library, Unsupported, cpu};
 use crate::plan::Processor;
 use crate::workload::{DataType, Layer, Linear, Operator, Stage};
@@ -20,6 +21,9 @@ pub struct Known {
     pub processor: ProcessorKind,
     /// Basis of its times; [`Basis::NotKnown`] where no operator can be predicted.
     pub basis: Basis,
+    /// Number formats of the workload's operators.
+    #[serde(skip)]
+    pub formats: Vec<DataType>,
     /// Operators that cannot be predicted on it; `None` where all can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
@@ -42,6 +46,8 @@ pub struct Missing {
 /// How well the times of `stages` are known on each processor of the profile, on the CPU with
 /// the kernels of `library` and any of `core_sets`.
 pub fn known(device: &Profile, library: Library, core_sets: &[CoreSet], stages: &[Stage]) -> Vec<Known> {
+    let is_used = |format: &&DataType| stages.iter().any(|stage| stage.layer.data_type == **format);
+    let formats: Vec<DataType> = DataType::VARIANTS.iter().filter(is_used).copied().collect();
     let of = |kind: ProcessorKind| {
         let offers: Vec<Processor> = match kind {
             ProcessorKind::Cpu => core_sets.iter().copied().map(Processor::Cpu).collect(),
@@ -59,16 +65,17 @@ pub fn known(device: &Profile, library: Library, core_sets: &[CoreSet], stages: 
         let known = if missing.len() == stages.len() && !stages.is_empty() {
             Basis::NotKnown
         } else {
-            let bases = stages.iter().map(|stage| basis(device, library, kind, &stage.layer));
+            let bases = stages.iter().map(|stage| basis((device, core_sets), library, kind, &stage.layer));
             bases.filter(|&basis| basis < Basis::NotKnown).max().unwrap_or(Basis::NotKnown)
         };
         let missing = missing.first().map(|(layer, error)| Missing {
             operators: missing.len(),
             of: stages.len(),
             reason: reason(error),
-            remedy: remedy(device, library, kind, layer),
+            remedy: remedy((device, core_sets), library, kind, layer),
         });
-        (!offers.is_empty()).then_some(Known { processor: kind, basis: known, missing })
+        let formats = formats.clone();
+        (!offers.is_empty()).then_some(Known { processor: kind, basis: known, formats, missing })
     };
     ProcessorKind::ALL.into_iter().filter_map(of).collect()
 }
@@ -86,9 +93,17 @@ pub fn known_in(device: &Profile, library: Library, format: DataType) -> [Basis;
     })
 }
 
-/// Basis of the times of a processor for layers like `layer`.
-fn basis(device: &Profile, library: Library, kind: ProcessorKind, layer: &Layer) -> Basis {
+/// Basis of the times of a processor for layers like `layer`; of the CPU's, on the clusters that
+/// `core_sets` use.
+fn basis(
+    (device, core_sets): (&Profile, &[CoreSet]),
+    library: Library,
+    kind: ProcessorKind,
+    layer: &Layer,
+) -> Basis {
     let format = layer.data_type;
+    let is_used =
+        |index: usize| core_sets.iter().flat_map(CoreSet::groups).any(|group| group.cluster == index);
     match kind {
         ProcessorKind::Cpu => {
             if let Some(rates) = device.cpu.language.as_ref().filter(|_| layer.is_of_language_engine()) {
@@ -96,7 +111,8 @@ fn basis(device: &Profile, library: Library, kind: ProcessorKind, layer: &Layer)
             }
             let of = |format| {
                 let table = cpu::rate_table(library, format);
-                let bases = device.cpu.clusters.iter().flat_map(Cluster::rate_bases);
+                let clusters = device.cpu.clusters.iter().enumerate().filter(|(index, _)| is_used(*index));
+                let bases = clusters.flat_map(|(_, cluster)| cluster.rate_bases());
                 let of_table = bases.filter(|(key, _)| Some(*key) == table).map(|(_, basis)| basis);
                 of_table.max().unwrap_or(Basis::NotKnown)
             };
@@ -148,13 +164,13 @@ fn reason(error: &SimulateError) -> String {
 }
 
 /// What the user can do to have layers like `layer` predicted.
-fn remedy(device: &Profile, library: Library, kind: ProcessorKind, layer: &Layer) -> String {
+fn remedy(on: (&Profile, &[CoreSet]), library: Library, kind: ProcessorKind, layer: &Layer) -> String {
     let format = layer.data_type;
     match kind {
         ProcessorKind::Gpu => "add the kernel's table to the profile, or calibrate it".to_owned(),
         ProcessorKind::Npu => "place these operators on the GPU or the CPU".to_owned(),
         ProcessorKind::Cpu => {
-            let is_known = |&other: &Library| basis(device, other, kind, layer) < Basis::NotKnown;
+            let is_known = |&other: &Library| basis(on, other, kind, layer) < Basis::NotKnown;
             let other = Library::ALL.iter().copied().filter(|&other| other != library).find(is_known);
             match (other, cpu::rate_table(library, format)) {
                 (Some(other), _) => format!("--library {other}, which has rates in {format} here"),
@@ -176,6 +192,18 @@ mod tests {
     use crate::workload::{Conv2d, Shape, Window};
 
     #[test]
+    fn clusters_that_no_plan_uses_do_not_count() {
+        let mut device = Profile::load("pixel4").unwrap();
+        device.cpu.clusters.last_mut().unwrap().ruy_f32.as_mut().unwrap().basis = Basis::Scaled;
+        let linear = Linear { rows: 64, input_features: 64, output_features: 64, bias: true };
+        let layer = Layer::new(Operator::Linear(linear), DataType::F32);
+        let stages = [Stage::single("linear".to_owned(), layer)];
+        let on = |set: Option<CoreSet>| known(&device, Library::Ruy, &[set.unwrap()], &stages)[0].basis;
+        assert_eq!(on(CoreSet::fastest(&device.cpu, 1)), Basis::Measured);
+        assert_eq!(on(CoreSet::all(&device.cpu)), Basis::Scaled);
+    }
+
+    #[test]
     fn the_remedy_for_an_unknown_format_names_a_library_that_has_rates() {
         let device = Profile::load("pixel4").unwrap();
         let bases = |library, format| known_in(&device, library, format);
@@ -186,13 +214,23 @@ mod tests {
         assert_eq!(bases(Library::Ruy, DataType::F16)[0], Basis::NotKnown);
         let linear = Linear { rows: 64, input_features: 64, output_features: 64, bias: true };
         let layer = Layer::new(Operator::Linear(linear), DataType::F16);
-        let help = remedy(&device, Library::Ruy, ProcessorKind::Cpu, &layer);
+        let help = remedy(
+            (&device, &[CoreSet::all(&device.cpu).unwrap()]),
+            Library::Ruy,
+            ProcessorKind::Cpu,
+            &layer,
+        );
         assert!(help.contains("--library xnnpack"), "{help}");
         // A language-model engine has rates in this format, but no kernel for a convolution.
         let device = Profile::load("snapdragon-8gen3").unwrap();
         let conv = Conv2d::new(Shape::image(8, 8, 8), 8, Window::same(3));
         let layer = Layer::new(Operator::Conv2d(conv), DataType::W8A16);
-        let help = remedy(&device, Library::Xnnpack, ProcessorKind::Cpu, &layer);
+        let help = remedy(
+            (&device, &[CoreSet::all(&device.cpu).unwrap()]),
+            Library::Xnnpack,
+            ProcessorKind::Cpu,
+            &layer,
+        );
         assert!(help.contains("no CPU library is modelled in w8a16"), "{help}");
     }
 }

@@ -83,13 +83,17 @@ impl Errors {
     }
 
     /// Errors by the basis of each processor's times (`known`). Measured or transferred: the cross-validated
-    /// errors that `device` states for whole networks and for GPU kernels, 10 % where it states none. Scaled
-    /// from another device or library: 20 %. Assumed: 35 %. These three percentages are assumptions.
+    /// errors that `device` states for whole networks and for GPU kernels, if it tells number formats apart
+    /// those of the workload's, 10 % where it states none. Scaled from another device or library: 20 %.
+    /// Assumed: 35 %. These three percentages are assumptions.
     pub fn of(device: &Profile, known: &[Known]) -> Self {
         let groups = groups(device);
         let is_on = |group: &&Group, kind| matches!(group.name, ErrorGroup::On { processor, .. } if processor == kind);
-        let stated = |kind: ProcessorKind, whole: bool| {
-            let of_kind = || groups.iter().filter(|group| is_on(group, kind) && group.n > 0);
+        let stated = |&Known { processor: kind, ref formats, .. }: &Known, whole: bool| {
+            let is_alike = |group: &&Group| formats.iter().any(|&format| group.name.is_of_format(format));
+            let on_it = || groups.iter().filter(|group| is_on(group, kind) && group.n > 0);
+            let any_is_alike = on_it().any(|group| is_alike(&group));
+            let of_kind = || on_it().filter(|group| !any_is_alike || is_alike(group));
             // Groups of the CPU are errors of whole networks, unless a probe has added groups of networks to
             // those of single layers.
             let all_are_whole = kind == ProcessorKind::Npu
@@ -97,17 +101,16 @@ impl Errors {
             let is_whole = |group: &Group| all_are_whole || group.name.is_of_networks();
             mean(of_kind().filter(|group| is_whole(group) == whole && !group.name.is_of_all()))
         };
-        let of_kind = |kind: ProcessorKind| match known
-            .iter()
-            .find(|known| known.processor == kind)
-            .map(|known| known.basis)
-        {
-            Some(Basis::Measured | Basis::Transferred) => {
-                let common = stated(kind, true).unwrap_or(10.0);
-                [common, stated(kind, false).unwrap_or(common)]
+        let of_kind = |kind: ProcessorKind| {
+            let Some(known) = known.iter().find(|known| known.processor == kind) else { return [35.0; 2] };
+            match known.basis {
+                Basis::Measured | Basis::Transferred => {
+                    let common = stated(known, true).unwrap_or(10.0);
+                    [common, stated(known, false).unwrap_or(common)]
+                }
+                Basis::Scaled => [20.0; 2],
+                Basis::Assumed | Basis::NotKnown => [35.0; 2],
             }
-            Some(Basis::Scaled) => [20.0; 2],
-            Some(Basis::Assumed | Basis::NotKnown) | None => [35.0; 2],
         };
         let [cpu, gpu, npu] = ProcessorKind::ALL.map(of_kind);
         let bias_and_error = |of| groups.iter().find(|group| group.name == of).map(bias_and_error);
@@ -321,7 +324,7 @@ mod tests {
     use super::*;
     use crate::explore::{SearchOptions, Strategy, explore};
     use crate::kernel::cpu::Library;
-    use crate::workload::{fuse, network};
+    use crate::workload::{DataType, fuse, network};
 
     #[test]
     fn latency_is_nominal_without_errors_and_scales_with_them() {
@@ -346,6 +349,24 @@ mod tests {
         assert!(spread(&drawn(5.0)) < spread(&drawn(20.0)));
         let biased = Errors { cut_bias_percent: 20.0, ..Errors::common(0.0) };
         assert!(latencies(&simulator, (&stages, &cut, None), &biased, 0..1).unwrap()[0] > nominal);
+    }
+
+    #[test]
+    fn errors_are_those_stated_for_the_number_format() {
+        let device = Profile::load("snapdragon-8gen3").unwrap();
+        let of = |format| {
+            let basis = Basis::Measured;
+            let known = Known { processor: ProcessorKind::Npu, basis, formats: vec![format], missing: None };
+            Errors::of(&device, &[known]).common_percent[ProcessorKind::Npu as usize]
+        };
+        let stated = |format: &str| {
+            let name = ErrorGroup::from(format!("npu/end_to_end/{format}"));
+            groups(&device).iter().find(|group| group.name == name).unwrap().mape_percent
+        };
+        let formats = [(DataType::F32, "float"), (DataType::I8, "w8a8"), (DataType::W8A16, "w8a16")];
+        for (format, name) in formats {
+            assert!((of(format) - stated(name)).abs() < 1e-9, "{name}");
+        }
     }
 
     #[test]

@@ -14,6 +14,10 @@ use coexec_sim::{DataType, InputError, Mechanism, Text};
 /// Columns that differ between repetitions; the others are the same in all rows of a run.
 const REPETITION_COLUMNS: [&str; 3] = ["repetition", "measured_us", "outlier"];
 
+/// The columns that every file has: those of fields that are not options.
+const REQUIRED: [&str; 7] =
+    ["run", "network", "data_type", "processor", "repetition", "measured_us", "outlier"];
+
 /// The columns (the fields of a [`Row`]) in the order in which they are written; a file may have them
 /// in any order.
 pub static COLUMNS: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -71,7 +75,7 @@ pub(super) fn check_header(header: &StringRecord, text: &Text) -> Result<(), Inp
     let help = || format!("the columns are {}", COLUMNS.join(", "));
     let refuse = |span, message: String| Err(text.refuse_at(span, 1, message, help()));
     let times = |name: &str| header.iter().filter(|column| *column == name).count();
-    if let Some(missing) = COLUMNS.iter().find(|name| times(name) == 0) {
+    if let Some(missing) = REQUIRED.iter().find(|name| times(name) == 0) {
         return refuse(None, format!("there is no column {missing:?}"));
     }
     let is_known = |name: &str| COLUMNS.iter().any(|column| column == name);

@@ -57,7 +57,8 @@ impl GenerationPlan {
         };
         let is_used =
             |&kind: &ProcessorKind| step.parts().into_iter().flatten().any(|placement| placement.uses(kind));
-        let of = |processor| Known { processor, basis: basis(processor), missing: None };
+        let of =
+            |processor| Known { processor, basis: basis(processor), formats: vec![format], missing: None };
         let known: Vec<Known> = ProcessorKind::ALL.into_iter().filter(is_used).map(of).collect();
         let errors = Errors::of_language(device, &known, (&name, part));
         (known, errors)
