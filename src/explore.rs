@@ -162,7 +162,7 @@ fn print_answer(
     for sentence in order.into_iter().chain(gap).chain(advice.sentence(confidence)) {
         output::line(&sentence);
     }
-    advice.trust.print((scenario, known), check);
+    advice.trust.print(known, check);
     advice.print_robust();
     operators(scenario.stages(), answer);
 }

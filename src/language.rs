@@ -264,10 +264,7 @@ impl<'a> Found<'a> {
         if self.generation.turns.len() > 1 {
             output::line("Of the first turn:");
         }
-        self.trust.print(
-            (self.case.scenario, &[]),
-            &format!("Verify on the device: {}", verification(self.case, self.plan)),
-        );
+        self.trust.print(&[], &format!("Verify on the device: {}", verification(self.case, self.plan)));
         output::line(&format!("\n{}", memory(&self.memory, &self.case.scenario.device)));
     }
 

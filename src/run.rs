@@ -41,10 +41,7 @@ const STABILITY_REMEDY: &str = "stop other programs on this machine, fix its clo
 pub(crate) fn run(options: &Run, common: &Common) -> Result {
     // Paths are checked before measuring, so that a wrong one does not cost a measurement.
     let plan_path = options.out.with_extension("plan.toml");
-    for path in [&options.out, &fingerprints_path(&options.out), &plan_path] {
-        options.place.check_distinct(Some(path), options.plan.as_deref())?;
-        output::check(path)?;
-    }
+    check_outputs(options, &[&options.out, &fingerprints_path(&options.out), &plan_path])?;
     options.place.check_one_plan(options.plan.as_deref())?;
     let (scenario, predicts) = this_machine::scenario(options, common)?;
     let (plan, pipeline) = match written_plan(options, common, &scenario)? {
@@ -98,6 +95,14 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
         }
     }
     results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, STABILITY_REMEDY)))
+}
+
+/// Refuses outputs that cannot be written, or that this command reads.
+fn check_outputs(options: &Run, outputs: &[&Path]) -> Result {
+    outputs.iter().try_for_each(|path| {
+        options.place.check_distinct(Some(path), options.plan.as_deref())?;
+        output::check(path)
+    })
 }
 
 /// Prints what could not be run, and why.

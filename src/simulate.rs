@@ -75,10 +75,7 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
         report(&prediction, &timeline, &scenario.device);
         known::print_missing(&known);
         output::line("");
-        trust.print(
-            (scenario, &known),
-            &options.place.verification(scenario, &plan, options.plan.as_deref(), true),
-        );
+        trust.print(&known, &options.place.verification(scenario, &plan, options.plan.as_deref(), true));
         print_plain_sharing(plain_sharing, prediction.latency);
         if let Some(samples) = &samples {
             spread(samples);

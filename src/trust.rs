@@ -3,7 +3,7 @@
 use coexec_sim::explore::Objective;
 use coexec_sim::simulate::generation::GenerationDrawn;
 use coexec_sim::simulate::{Drawn, Errors, Known, Pipeline, Simulator};
-use coexec_sim::{Basis, Measure, Plan, Scenario, Stage};
+use coexec_sim::{Basis, Plan, Scenario, Stage};
 use serde::Serialize;
 
 use crate::output::listed;
@@ -19,6 +19,8 @@ pub(crate) enum Trust {
         is_of_period: bool,
         /// Errors of the profile that the draws are made from.
         errors: Errors,
+        /// Whether submission to the GPU and read-back belong to the latency but are not known.
+        lacks_host_path: bool,
     },
     Language(Box<GenerationDrawn>),
 }
@@ -32,7 +34,8 @@ impl Trust {
         errors: Errors,
     ) -> Result<Self> {
         let interval_ps = Drawn::of(simulator, plan, pipeline, &errors)?;
-        Ok(Self::Plan { interval_ps, is_of_period: pipeline.is_some(), errors })
+        let is_of_period = pipeline.is_some();
+        Ok(Self::Plan { interval_ps, is_of_period, errors, lacks_host_path: simulator.lacks_host_path() })
     }
 
     /// The latency, or period, in each draw.
@@ -43,14 +46,15 @@ impl Trust {
         }
     }
 
-    /// Prints the interval, the basis of each processor's times, what of an inference is not known, and
-    /// `check`, the way to verify the answer.
-    pub(crate) fn print(&self, (scenario, known): (&Scenario, &[Known]), check: &str) {
+    /// Prints the interval, the basis of each processor's times, and `check`, the way to verify the
+    /// answer.
+    pub(crate) fn print(&self, known: &[Known], check: &str) {
         let [low, high] = self.drawn().interval();
         let (between, basis) = match self {
-            Self::Plan { is_of_period, errors, .. } => {
+            Self::Plan { is_of_period, errors, lacks_host_path, .. } => {
                 let what = if *is_of_period { "Period between" } else { "Between" };
-                (format!("{what} {low} and {high}"), basis(known, errors) + without_host_path(scenario))
+                let lacking = if *lacks_host_path { LACKS_HOST_PATH } else { "" };
+                (format!("{what} {low} and {high}"), basis(known, errors) + lacking)
             }
             Self::Language(drawn) => {
                 let GenerationDrawn { first_token, tokens_per_second, known, errors, .. } = drawn.as_ref();
@@ -82,15 +86,8 @@ pub(crate) fn basis(known: &[Known], errors: &Errors) -> String {
     listed(known.iter().filter(is_known).map(of))
 }
 
-/// What a whole inference on the scenario's GPU lacks where the host's part of it is not known.
-fn without_host_path(scenario: &Scenario) -> &'static str {
-    match &scenario.device.gpu {
-        Some(gpu) if gpu.host.is_none() && scenario.measure == Measure::Inference => {
-            "; the GPU's submission and read-back are not known and not counted"
-        }
-        Some(_) | None => "",
-    }
-}
+/// What is added to the basis where [`Trust::Plan`] lacks the host path.
+const LACKS_HOST_PATH: &str = "; the GPU's submission and read-back are not known and not counted";
 
 /// The note below a table that contains a `~`.
 pub(crate) const UNCERTAIN_NOTE: &str =

@@ -174,6 +174,11 @@ impl<'a> Simulator<'a> {
         }
     }
 
+    /// Whether times cover the host's part of an inference on the GPU, but the profile does not know it.
+    pub fn lacks_host_path(&self) -> bool {
+        self.host.is_unknown
+    }
+
     /// The same simulator with times that cover `measure`.
     #[must_use]
     pub fn measuring(self, measure: Measure) -> Self {

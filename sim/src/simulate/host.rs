@@ -32,6 +32,8 @@ pub enum Measure {
 pub(crate) struct Host<'a> {
     /// `None` where the profile has no host path, or only operators are timed.
     path: Option<&'a HostPath>,
+    /// Whether a whole inference is timed and the profile has no host path of its GPU.
+    is_unknown: bool,
     /// Whether the simulation is a whole inference rather than a part of one.
     whole: bool,
     /// Whether launches keep their standalone times, as for operators timed by the host's clock.
@@ -43,9 +45,10 @@ pub(crate) struct Host<'a> {
 impl<'a> Host<'a> {
     /// The host path that `measure` covers on `device`.
     pub(super) fn new(device: &'a Profile, measure: Measure) -> Self {
-        let known = device.gpu.as_ref().and_then(|gpu| gpu.host.as_ref());
-        let path = known.filter(|_| measure == Measure::Inference);
-        Self { path, whole: true, launches_alone: false, copies: Picos::ZERO }
+        let gpu = device.gpu.as_ref().filter(|_| measure == Measure::Inference);
+        let path = gpu.and_then(|gpu| gpu.host.as_ref());
+        let is_unknown = gpu.is_some() && path.is_none();
+        Self { path, is_unknown, whole: true, launches_alone: false, copies: Picos::ZERO }
     }
 
     /// The host path of operators timed by the host's clock: from the call until the host
@@ -55,7 +58,8 @@ impl<'a> Host<'a> {
         let gpu = device.gpu.as_ref();
         let memory = gpu.and_then(|gpu| gpu.memory.as_ref());
         let copies = memory.map_or(Picos::ZERO, |memory| memory.link.queueing(COPIES_PER_OPERATOR));
-        Self { path: gpu.and_then(|gpu| gpu.host.as_ref()), whole: true, launches_alone: true, copies }
+        let path = gpu.and_then(|gpu| gpu.host.as_ref());
+        Self { path, is_unknown: false, whole: true, launches_alone: true, copies }
     }
 
     /// Whether the CPU must fill the GPU's queue before it computes: for operators timed by the host's clock.
