@@ -44,6 +44,10 @@ pub(super) use value::Value;
 /// Maximum rank of a tensor; ONNX has no limit, frameworks stop at 8.
 const MAX_RANK: usize = 12;
 
+/// Maximum number of operators that do not follow from the number of nodes in the file, such as those of unrolled
+/// loops: a search of plans for this many takes seconds.
+const MAX_OPERATORS: usize = 30_000;
+
 /// Maximum length of a name, in characters; longer names are truncated.
 const MAX_NAME: usize = 80;
 
@@ -72,6 +76,8 @@ pub(super) struct Converted {
     pub(super) is_guessed: bool,
     /// Constants that skipped nodes read, with their numbers of elements.
     pub(super) skipped_weights: HashMap<TensorId, u64>,
+    /// The weights of operators that have some, as their tensor and number.
+    pub(super) weights: HashMap<Source, (TensorId, u64)>,
     /// Roots of the graph: the model's outputs, and operands of replaced nodes that the replacement does not read.
     pub(super) wanted: Vec<Source>,
 }
@@ -94,12 +100,11 @@ pub(super) struct Converter<'a> {
     moved: HashMap<CopyKey, Source>,
     /// Contents of the sequences of tensors.
     lists: HashMap<TensorId, Rc<Vec<Value>>>,
-    /// Number of nodes converted in loops, plus elements of sequences copied: a bound on the work.
+    /// Number of nodes converted in loops, with units of their operands and constants, plus elements of sequences copied
+    /// or split off: a bound on the work.
     repeated: usize,
     /// Constants that became inputs of the graph.
     constant_inputs: HashMap<(TensorId, Shape), Source>,
-    /// The first node of the graph with given weights, by their tensor and number.
-    owners: HashMap<(TensorId, u64), usize>,
     /// For a transposed or copied constant, the original.
     origins: HashMap<TensorId, TensorId>,
     /// Inputs of the graph that hold constants, and so can be stored in any layout.
@@ -172,7 +177,6 @@ impl<'a> Converter<'a> {
             lists: HashMap::new(),
             repeated: 0,
             constant_inputs: HashMap::new(),
-            owners: HashMap::new(),
             origins: HashMap::new(),
             stored: HashSet::new(),
             matrices: matrices(&nodes),
@@ -254,13 +258,16 @@ impl<'a> Converter<'a> {
 
     /// Removes the emitted nodes from `first` on, with everything derived from them.
     fn roll_back(&mut self, first: usize) {
+        if self.out.nodes.len() == first {
+            return;
+        }
         for node in self.out.nodes.drain(first..) {
             self.names.remove(&node.name);
             self.out.uncovered.remove(&node.name);
         }
         let is_kept = |source: &Source| !matches!(source, Source::Node(id) if id.index() >= first);
         self.moved.retain(|_, source| is_kept(source));
-        self.owners.retain(|_, owner| *owner < first);
+        self.out.weights.retain(|source, _| is_kept(source));
         self.out.wanted.retain(is_kept);
         // In a damaged file, values of earlier nodes may depend on later ones.
         let is_there = |value: &Value| value.view().is_none_or(|view| is_kept(&view.source));

@@ -122,15 +122,17 @@ pub(super) fn joined(mut parts: Vec<Constant>, along: i64, is_new: bool) -> Conv
         }
     }
     let extents = join::joined_extents(parts.iter().map(|part| &part.extents[..]), place)?;
+    let extent = |part: &Constant| part.extents[place] as usize;
+    let ends = parts.iter().scan(0, |end, part| {
+        *end += extent(part);
+        Some(*end)
+    });
+    let ends: Vec<usize> = ends.collect();
     let number = |at: &[usize]| {
         let mut at = at.to_vec();
-        let part = parts.iter().find(|part| {
-            let extent = part.extents[place] as usize;
-            let is_inside = at[place] < extent;
-            at[place] -= if is_inside { 0 } else { extent };
-            is_inside
-        });
-        part?.at(&at)
+        let index = ends.partition_point(|&end| end <= at[place]);
+        at[place] -= ends.get(index)? - extent(&parts[index]);
+        parts[index].at(&at)
     };
     Ok(Constant::built(extents, number))
 }

@@ -146,8 +146,9 @@ impl Coverage {
         let (mut elements, mut macs) = ([0_u64; 2], 0);
         for node in &converted.nodes {
             let moved = node.operator.input_elements() + node.operator.output().elements();
-            elements[usize::from(converted.uncovered.contains(&node.name))] += moved;
-            macs += node.operator.macs();
+            let sum = &mut elements[usize::from(converted.uncovered.contains(&node.name))];
+            *sum = sum.saturating_add(moved);
+            macs = u64::saturating_add(macs, node.operator.macs());
         }
         let given = converted.inputs.iter().filter(|input| converted.uncovered.contains(&input.name));
         elements[1] += given.map(|input| input.extent.elements()).sum::<u64>();

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use coexec_sim::workload::{DataType, Function, GenericKind, Interpolation, NormKind, Operator, PoolKind};
 
 pub(super) use super::work::{
-    Attention, Extents, Listing, Loop, MAX_CALL_DEPTH, MAX_NODES, Packing, Pads, Reduction, Reshaping,
-    Slicing, Spectrum, Windowed,
+    Attention, Extents, Listing, Loop, MAX_CALL_DEPTH, MAX_NODES, NUMBERS_PER_NODE, Packing, Pads, Reduction,
+    Reshaping, Slicing, Spectrum, Windowed,
 };
 
 /// Index into [`Model::tensors`].

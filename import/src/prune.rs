@@ -1,8 +1,9 @@
 //! Dead-code elimination after conversion.
 //!
 //! Responsible for: removing operators that were only added on the way, and inputs
-//! without a reader. Not for: nodes of the file that no output needs, which
-//! `patterns.rs` has removed before.
+//! without a reader; and which of the remaining operators share the weights of earlier
+//! ones. Not for: nodes of the file that no output needs, which `patterns.rs` has removed
+//! before.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,6 +23,11 @@ pub(super) fn prune(converted: &mut Converted) {
             kept.insert(source);
             kept.extend(&node.inputs);
         }
+    }
+    let mut seen = HashSet::new();
+    for (index, node) in converted.nodes.iter_mut().enumerate() {
+        let weights = converted.weights.get(&node_at(index)).filter(|_| kept.contains(&node_at(index)));
+        node.shares_weights = weights.is_some_and(|weights| !seen.insert(weights));
     }
     let mut places = HashMap::new();
     keep(&mut converted.inputs, |index| Source::Input(index as u32), &kept, &mut places);

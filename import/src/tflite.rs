@@ -10,10 +10,10 @@ mod table;
 
 use super::error::ImportError;
 use super::model::{
-    Constant, ImageOrder, Loop, MAX_CALL_DEPTH, MAX_NODES, Model, OPEN_EXTENT, SourceNode, SourceTensor,
-    TensorId, Work,
+    Constant, ImageOrder, Loop, MAX_CALL_DEPTH, MAX_NODES, Model, NUMBERS_PER_NODE, OPEN_EXTENT, SourceNode,
+    SourceTensor, TensorId, Work,
 };
-use super::{ImportOptions, OpenDimensions};
+use super::{ImportOptions, OpenDimensions, node_name};
 use format::Formats;
 use std::collections::BTreeMap;
 use table::Table;
@@ -148,7 +148,7 @@ struct Reader<'a> {
     /// Dynamic axes of tensors, whose extents the file writes as 1.
     placeholders: Vec<(TensorId, usize)>,
     nodes: Vec<SourceNode>,
-    /// Number of nodes read so far.
+    /// Number of nodes, tensors and calls read so far, and of units of their operands and numbers.
     pushed: usize,
     /// Call depth of the current subgraph.
     levels: u32,
@@ -164,18 +164,23 @@ impl Reader<'_> {
         given: &[Option<TensorId>],
     ) -> Result<[Vec<Option<TensorId>>; 2], ImportError> {
         let Some(graph) = self.graphs.get(index).copied() else { return Err(refused("a graph is missing")) };
+        let [inputs, outputs] = [1, 2].map(|slot| graph.ints(slot));
+        self.count(&format!("graph {index}"), inputs.len() + outputs.len())?;
         // Operands added by the reader are integers.
         self.types.resize(self.tensors.len(), element::INT32);
         let mut own: Vec<TensorId> = Vec::new();
         for table in graph.tables(0) {
             let id = self.tensors.len();
             own.push(id);
-            let signature = table.ints(SIGNATURE).into_iter().enumerate();
-            self.placeholders.extend(signature.filter(|&(_, signed)| signed < 0).map(|(axis, _)| (id, axis)));
+            let signature = table.ints(SIGNATURE);
+            let signed = signature.iter().enumerate().filter(|(_, signed)| **signed < 0);
+            self.placeholders.extend(signed.map(|(axis, _)| (id, axis)));
             self.types.push(table.byte(1).unwrap_or(element::FLOAT32));
-            self.tensors.push(tensor(&table, &self.buffers));
+            let tensor = tensor(&table, &self.buffers);
+            self.count(&tensor.name, signature.len() + numbers_of(&tensor))?;
+            self.tensors.push(tensor);
         }
-        for (&input, given) in graph.ints(1).iter().zip(given) {
+        for (&input, given) in inputs.iter().zip(given) {
             if let (Some(place), Some(given)) =
                 (usize::try_from(input).ok().and_then(|at| own.get_mut(at)), given)
             {
@@ -193,11 +198,25 @@ impl Reader<'_> {
             if let Some(called) = nodes::called(code, &table) {
                 self.called(&name, called, &reads, writes)?;
             } else {
+                let before = self.tensors.len();
                 let read = nodes::read(code, custom.as_deref(), &table, &reads, &mut self.tensors);
+                self.count(&name, self.tensors[before..].iter().map(numbers_of).sum())?;
                 self.push(&name, read, writes)?;
             }
         }
-        Ok([ids(&graph.ints(1), &own), ids(&graph.ints(2), &own)])
+        Ok([ids(&inputs, &own), ids(&outputs, &own)])
+    }
+
+    /// Counts what is read, which holds so many operands and numbers: files may refer to one table any number of times.
+    fn count(&mut self, name: &str, numbers: usize) -> Result<(), ImportError> {
+        self.pushed += 1 + numbers / NUMBERS_PER_NODE;
+        if self.pushed > MAX_NODES {
+            let name = node_name(name);
+            return Err(refused(&format!(
+                "its graphs are too large, or call each other too often, at {name}"
+            )));
+        }
+        Ok(())
     }
 
     /// Inlines the subgraphs that an operator calls, with nodes that pass on their results.
@@ -269,10 +288,7 @@ impl Reader<'_> {
         read: nodes::Read,
         writes: Vec<Option<TensorId>>,
     ) -> Result<(), ImportError> {
-        self.pushed += 1;
-        if self.pushed > MAX_NODES {
-            return Err(refused("its graphs call each other too often"));
-        }
+        self.count(name, read.reads.len() + writes.len())?;
         let nodes::Read { kind, work, reads, activation } = read;
         let (name, branches) = (name.to_owned(), self.branches);
         let mut node = SourceNode { name, kind, branches, data_type: None, work, reads, writes };
@@ -297,6 +313,12 @@ impl Reader<'_> {
 /// Tensors by their indices in a subgraph; `None` for invalid indices (absent operands).
 fn ids(numbers: &[i32], own: &[TensorId]) -> Vec<Option<TensorId>> {
     numbers.iter().map(|&number| own.get(usize::try_from(number).ok()?).copied()).collect()
+}
+
+/// Number of extents and known numbers of a tensor.
+fn numbers_of(tensor: &SourceTensor) -> usize {
+    let known = tensor.constant.as_ref().and_then(|constant| constant.numbers.as_ref());
+    tensor.extents.as_ref().map_or(0, Vec::len) + known.map_or(0, Vec::len)
 }
 
 fn tensor(table: &Table<'_>, buffers: &[Table<'_>]) -> SourceTensor {

@@ -13,6 +13,9 @@ use coexec_sim::workload::{GenericKind, Operator};
 /// thousands.
 pub(super) const MAX_NODES: usize = 200_000;
 
+/// Number of operands, extents and values that count as one node.
+pub(super) const NUMBERS_PER_NODE: usize = 64;
+
 /// Maximum call depth of functions and subgraphs; both formats forbid recursion.
 pub(super) const MAX_CALL_DEPTH: u32 = 32;
 

@@ -42,9 +42,8 @@ impl Converter<'_> {
 
     /// Records where the branches that contain `node` start in the graph.
     pub(super) fn enter(&mut self, node: &SourceNode) {
-        // A conditional comes right after its branches and compares their work.
+        // A conditional comes after its branches and compares their work.
         let depth = node.branches as usize + usize::from(node.work == Work::Choice);
-        self.begun.truncate(depth);
         while self.begun.len() < depth {
             self.begun.push(self.out.nodes.len());
         }
@@ -56,6 +55,10 @@ impl Converter<'_> {
         node: &SourceNode,
         done: Result<(), ImportError>,
     ) -> Result<(), ImportError> {
+        // Nodes outside may come between those of a branch, so only its conditional ends it.
+        if node.work == Work::Choice {
+            self.begun.truncate(node.branches as usize);
+        }
         match done {
             Err(error) if node.branches > 0 => {
                 self.refused.get_or_insert(error);
@@ -63,7 +66,7 @@ impl Converter<'_> {
             }
             Err(error) if node.work == Work::Choice => Err(self.refused.take().unwrap_or(error)),
             done => {
-                // Nodes outside may come between those of a branch, so only the outermost conditional resets this.
+                // Only the outermost conditional resets this, too.
                 if node.branches == 0 && node.work == Work::Choice {
                     self.refused = None;
                 }

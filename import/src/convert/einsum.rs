@@ -14,6 +14,9 @@ type Label = u32;
 /// First label of an ellipsis' axes, which are counted from the last.
 const DOTS: Label = 0x11_0000;
 
+/// Maximum number of operands of an equation; the work grows with its square.
+const MAX_TERMS: usize = 64;
+
 /// A tensor with the labels of its axes.
 struct Term {
     view: View,
@@ -28,6 +31,9 @@ impl Converter<'_> {
         let (left, right) = sides.map_or((equation, None), |(left, right)| (left, Some(right)));
         let mut terms = Vec::new();
         for (operand, text) in left.split(',').enumerate() {
+            if operand == MAX_TERMS {
+                return unknown(format!("an equation of more than {MAX_TERMS} operands"));
+            }
             let view = self.view(node, operand)?;
             let labels = labels(text, view.extents.len())?;
             let trained = self.constant(node, operand).is_some();

@@ -242,7 +242,7 @@ impl Converter<'_> {
                 let Some(remaining) = points.checked_sub(length) else {
                     return unsound(format!("windows of {length} points over {points}"));
                 };
-                extents = vec![batch, remaining / step + 1, frequencies(length, is_half), 2];
+                extents = vec![batch, (remaining / step).saturating_add(1), frequencies(length, is_half), 2];
             }
             Spectrum::Plane => {
                 let (Some([height, width]), true) =

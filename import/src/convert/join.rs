@@ -4,7 +4,9 @@ use super::{Conversion, Converter, Problem, Value, axis, unknown, unsound};
 use crate::fold;
 use crate::model::{Constant, SourceNode, TensorId, as_extent, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
-use coexec_sim::workload::{Concat, Dimension, Interpolation, Pad, Padding, Reshape, Resize, Shape, Source};
+use coexec_sim::workload::{
+    Concat, Dimension, Interpolation, MAX_DIMENSION, Pad, Padding, Reshape, Resize, Shape, Source,
+};
 
 /// Maximum number of copies of a tensor that are concatenated, as for a mask per head.
 const MAX_COPIES: u32 = 64;
@@ -173,7 +175,8 @@ impl Converter<'_> {
         let places = |axis: usize| if is_pairs { [2 * axis, 2 * axis + 1] } else { [axis, axis + rank] };
         let around: Vec<[u32; 2]> =
             (0..rank).map(|axis| places(axis).map(|place| as_extent(numbers[place]))).collect();
-        if around.iter().flatten().any(|&count| count > coexec_sim::workload::MAX_DIMENSION) {
+        let is_too_large = |count: &u32| *count > MAX_DIMENSION;
+        if around.iter().flatten().any(is_too_large) {
             return unsound("too much padding");
         }
         let [height, width] = self.spatial_axes();
@@ -189,7 +192,13 @@ impl Converter<'_> {
             }
             view
         };
-        Self::check_extents(&view.padded_extents(self.spatial_axes()))?;
+        let padded = view.padded_extents(self.spatial_axes());
+        Self::check_extents(&padded)?;
+        if padded.iter().any(is_too_large) {
+            return unsound(format!(
+                "its result has extents {padded:?}, expected at most {MAX_DIMENSION} each"
+            ));
+        }
         Ok(view)
     }
 

@@ -61,13 +61,16 @@ impl Converter<'_> {
         match Rc::try_unwrap(list) {
             Ok(list) => Ok(list),
             Err(shared) => {
-                self.repeated += shared.len();
-                if self.repeated > MAX_NODES {
-                    return unknown("sequences of too many tensors");
-                }
+                self.count_elements(shared.len())?;
                 Ok(shared.to_vec())
             }
         }
+    }
+
+    /// Counts elements of sequences that are made at once.
+    fn count_elements(&mut self, count: usize) -> Conversion<()> {
+        self.repeated = self.repeated.saturating_add(count);
+        if self.repeated > MAX_NODES { unknown("sequences of too many tensors") } else { Ok(()) }
     }
 
     /// The index in an operand, into a sequence of `count` elements.
@@ -86,8 +89,9 @@ impl Converter<'_> {
         let sizes = match sizes[..] {
             // Equal parts of that size, then the remainder.
             [size] if is_each && size > 0 => {
-                let whole = i64::from(extent) / size;
-                let mut sizes = vec![size; usize::try_from(whole).unwrap_or(0)];
+                let whole = (i64::from(extent) / size) as usize;
+                self.count_elements(whole)?;
+                let mut sizes = vec![size; whole];
                 sizes.extend(Some(i64::from(extent) % size).filter(|&rest| rest > 0));
                 sizes
             }

@@ -5,15 +5,13 @@
 
 use std::rc::Rc;
 
-use super::{Converted, Converter, Value};
+use super::tensors::CurrentNode;
+use super::{Converted, Converter, MAX_OPERATORS, Value};
 use crate::error::{ImportError, Problem};
-use crate::model::{Constant, Loop, MAX_NODES, SourceNode, TensorId};
+use crate::model::{Constant, Loop, MAX_NODES, NUMBERS_PER_NODE, SourceNode, TensorId};
 
 /// The value of a tensor, or of a sequence of tensors.
 type LoopValue = (Option<Value>, Option<Rc<Vec<Value>>>);
-
-/// Maximum number of operators of a model with loops: a search of plans for this many takes seconds.
-const MAX_OPERATORS: usize = 30_000;
 
 /// Operands before the loop-carried values: the maximum number of iterations, and the condition.
 const LEADING_OPERANDS: usize = 2;
@@ -42,10 +40,7 @@ impl Converter<'_> {
                 }
                 Some(Some(_)) | None => {}
             }
-            self.repeated += body.nodes.len().max(1);
-            if self.repeated > MAX_NODES || self.out.nodes.len() > MAX_OPERATORS {
-                return Err(at.refused(Problem::Unknown(ENDLESS.to_owned())));
-            }
+            self.count_iteration(&at, body)?;
             let output = |index: usize| body.outputs.get(index).copied().flatten();
             self.iterate(body, round, carried)?;
             condition = output(0);
@@ -78,6 +73,17 @@ impl Converter<'_> {
         Ok(())
     }
 
+    /// Counts an iteration of the loop `at`.
+    fn count_iteration(&mut self, at: &CurrentNode, body: &Loop) -> Result<(), ImportError> {
+        let operands = body.nodes.iter().map(|node| node.reads.len() + node.writes.len());
+        let operands = operands.sum::<usize>() + body.inputs.len() + body.outputs.len();
+        self.repeated += body.nodes.len().max(1) + operands / NUMBERS_PER_NODE;
+        if self.repeated > MAX_NODES || self.out.nodes.len() > MAX_OPERATORS {
+            return Err(at.refused(Problem::Unknown(ENDLESS.to_owned())));
+        }
+        Ok(())
+    }
+
     /// Turns constant loop-carried values that an iteration replaces by computed ones (mostly initial states of zeros)
     /// into inputs, so that the first iteration has the same operators as the others. A trial iteration, rolled back
     /// afterwards, finds them.
@@ -93,6 +99,7 @@ impl Converter<'_> {
         }
         let Converted { nodes, approximated, skipped, .. } = &self.out;
         let before = [nodes.len(), approximated.len(), skipped.len()];
+        self.count_iteration(&self.at.clone(), body)?;
         self.iterate(body, 0, carried.to_vec())?;
         for (index, held) in carried.iter_mut().enumerate().filter(|(_, held)| is_state(held)) {
             let after = self.loop_value(body.outputs.get(1 + index).copied().flatten());
@@ -121,6 +128,9 @@ impl Converter<'_> {
             self.enter(inner);
             let done = self.node(inner);
             self.leave(inner, done)?;
+            let written = inner.writes.iter().flatten().filter_map(|&written| self.values[written].as_ref());
+            let numbers = written.filter_map(|value| value.constant()?.numbers.as_ref());
+            self.repeated += numbers.map(Vec::len).sum::<usize>() / NUMBERS_PER_NODE;
         }
         Ok(())
     }

@@ -38,6 +38,9 @@ impl Converter<'_> {
         if features == 0 || rows % features != 0 {
             return unsound(format!("{rows} rows of weights for {features} features"));
         }
+        if directions > 2 {
+            return unsound(format!("weights of {directions} directions, expected one or two"));
+        }
         for operand in 5..node.reads.len() {
             self.out.wanted.extend(self.source(node, operand));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::{Conversion, Converter, MAX_RANK, MISSING, Value, node_name, unknown, unsound};
+use super::{Conversion, Converter, MAX_OPERATORS, MAX_RANK, MISSING, Value, node_name, unknown, unsound};
 use crate::Replacement;
 use crate::error::{ImportError, Problem};
 use crate::model::{Constant, ImageOrder, SourceNode, TensorId, Work, elements};
@@ -10,6 +10,10 @@ use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{
     DataType, Generic, GenericKind, MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source,
 };
+
+/// Number of operators per node of the file that a model may have in addition to [`MAX_OPERATORS`]. Attention becomes
+/// some ten, most other nodes one.
+const OPERATORS_PER_NODE: usize = 16;
 
 /// Maximum number of sources searched for the inputs that determine a value.
 const MAX_DETERMINING: usize = 256;
@@ -235,18 +239,21 @@ impl Converter<'_> {
         if let Err(error) = operator.check() {
             return unsound(error.to_string());
         }
+        if self.out.nodes.len() >= MAX_OPERATORS + OPERATORS_PER_NODE * self.model.nodes.len() {
+            return unknown(format!(
+                "with the nodes before it, it becomes {} operators",
+                self.out.nodes.len()
+            ));
+        }
         let name = self.unique(&format!("{}{suffix}", self.at.name));
         let data_type = self.at.data_type.filter(|&own| own != self.model.data_type);
-        let shares_weights = self.has_weights_of_another(&operator);
-        self.out.nodes.push(Node { name, operator, inputs: inputs.to_vec(), data_type, shares_weights });
-        Ok(Source::Node(NodeId(self.out.nodes.len() as u32 - 1)))
-    }
-
-    /// Whether an earlier operator has the same weights; if not, records this one as their owner.
-    fn has_weights_of_another(&mut self, operator: &Operator) -> bool {
-        let Some(weights) = self.at.weights.filter(|_| operator.parameters() > 0) else { return false };
-        let next = self.out.nodes.len();
-        *self.owners.entry((weights, operator.parameters())).or_insert(next) != next
+        let source = Source::Node(NodeId(self.out.nodes.len() as u32));
+        let count = operator.parameters();
+        let weights = self.at.weights.filter(|_| count > 0);
+        self.out.weights.extend(weights.map(|weights| (source, (weights, count))));
+        let inputs = inputs.to_vec();
+        self.out.nodes.push(Node { name, operator, inputs, data_type, shares_weights: false });
+        Ok(source)
     }
 
     /// Records the original of a constant that a node only transposes or copies.

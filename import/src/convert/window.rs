@@ -206,6 +206,7 @@ pub(super) fn groups_of(stated: Option<u32>, depth: u32, channels: u32) -> Conve
 /// The window over an image; `kernel` has the extents along the axes that the file has.
 fn fit(window: &Windowed, kernel: &[u32], image: &Image) -> Conversion<Window> {
     let &Image { shape: Shape { height, width, .. }, zeros, flat, .. } = image;
+    // With padding, `Converter::pad` has checked each extent.
     let extents = [height + zeros.top + zeros.bottom, width + zeros.left + zeros.right];
     let (rows, columns) = match sides(window, kernel, &extents[usize::from(flat)..])?[..] {
         [columns] => (Side::NONE, columns),

@@ -2,12 +2,18 @@
 //!
 //! Responsible for: replacing each call by the function's nodes, with the caller's tensors and
 //! attributes. Not for: the semantics of nodes.
-//! Invariant: inlining adds at most [`MAX_NODES`] nodes, however often functions call each other.
+//! Invariant: inlining adds at most [`MAX_NODES`] nodes and attributes, and in proportion to them bytes, however often
+//! functions call each other.
 
 use std::collections::HashMap;
 
+use prost::Message;
+
 use super::messages::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
-use crate::model::{MAX_CALL_DEPTH, MAX_NODES};
+use crate::model::{MAX_CALL_DEPTH, MAX_NODES, NUMBERS_PER_NODE};
+
+/// Bytes of a call, mostly names and attributes, that are substituted at no extra count.
+const USUAL_BYTES: usize = 256;
 
 /// Inlines the model's functions.
 ///
@@ -15,7 +21,12 @@ use crate::model::{MAX_CALL_DEPTH, MAX_NODES};
 /// Functions call each other too deeply or too often.
 pub(super) fn inline(model: &mut ModelProto) -> Result<(), String> {
     let functions = std::mem::take(&mut model.functions);
-    let named = functions.iter().map(|function| ((&function.domain[..], &function.name[..]), function));
+    let named = functions.iter().map(|function| {
+        (
+            (&function.domain[..], &function.name[..]),
+            (function, count(&function.node, function.encoded_len())),
+        )
+    });
     let mut functions = Functions { named: named.collect(), room: MAX_NODES };
     match &mut model.graph {
         Some(graph) if !functions.named.is_empty() => functions.graph(graph, 0),
@@ -24,26 +35,40 @@ pub(super) fn inline(model: &mut ModelProto) -> Result<(), String> {
 }
 
 struct Functions<'a> {
-    /// By domain and name.
-    named: HashMap<(&'a str, &'a str), &'a FunctionProto>,
-    /// Number of nodes that may still be added.
+    /// By domain and name, with their counts.
+    named: HashMap<(&'a str, &'a str), (&'a FunctionProto, usize)>,
+    /// The count of nodes that may still be added.
     room: usize,
+}
+
+/// Number of nodes and attributes, with those of inner graphs, and one for each few of their `bytes`.
+fn count(nodes: &[NodeProto], bytes: usize) -> usize {
+    let attributes = nodes.iter().flat_map(|node| &node.attribute);
+    let each = attributes.map(|attribute| 1 + attribute.g.as_ref().map_or(0, |inner| count(&inner.node, 0)));
+    nodes.len() + each.sum::<usize>() + bytes / NUMBERS_PER_NODE
 }
 
 impl Functions<'_> {
     fn graph(&mut self, graph: &mut GraphProto, levels: u32) -> Result<(), String> {
         let mut nodes = Vec::with_capacity(graph.node.len());
         for mut node in std::mem::take(&mut graph.node) {
-            let Some(&function) = self.named.get(&(&node.domain[..], &node.op_type[..])) else {
+            let Some(&(function, count)) = self.named.get(&(&node.domain[..], &node.op_type[..])) else {
                 for branch in node.attribute.iter_mut().filter_map(|attribute| attribute.g.as_mut()) {
                     self.graph(branch, levels)?;
                 }
                 nodes.push(node);
                 continue;
             };
-            let Some(room) = self.room.checked_sub(function.node.len()).filter(|_| levels < MAX_CALL_DEPTH)
-            else {
-                return Err(format!("its functions expand to more than {MAX_NODES} nodes, or are recursive"));
+            // Each node of the function may refer to the call's names and attributes, and to defaults of these.
+            let defaults = function.attribute_proto.iter().map(Message::encoded_len);
+            let count =
+                count.saturating_mul(1 + (node.encoded_len() + defaults.sum::<usize>()) / USUAL_BYTES);
+            let Some(room) = self.room.checked_sub(count).filter(|_| levels < MAX_CALL_DEPTH) else {
+                let name = crate::node_name(if node.name.is_empty() { &node.op_type } else { &node.name });
+                return Err(format!(
+                    "up to {name} its functions expand to more than {MAX_NODES} nodes and attributes, or are \
+                     recursive; export it with its functions inlined"
+                ));
             };
             self.room = room;
             let mut body = GraphProto { node: function.node.clone(), ..GraphProto::default() };

@@ -3,7 +3,9 @@
 use prost::Message;
 
 use super::{Builder, described};
-use crate::onnx::messages::{AttributeProto, FunctionProto, ModelProto, NodeProto, ValueInfoProto};
+use crate::onnx::messages::{
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto,
+};
 use crate::{ImportError, ImportOptions, Imported, ModelFormat, import};
 
 /// Subgraphs that call each other; described in `tests/inputs/README.md`.
@@ -79,6 +81,52 @@ fn functions_that_call_themselves_or_each_other_too_often_are_refused() {
     };
     let error = calling("f0", (0..30).map(twice).collect()).unwrap_err();
     assert!(matches!(&error, ImportError::NotAModel { .. }), "{error}");
+}
+
+#[test]
+fn functions_that_expand_to_large_attributes_or_many_inner_nodes_are_refused() {
+    let twice = |level: usize| {
+        let next = format!("f{}", level + 1);
+        let body = vec![node(&next, &["a"], "c"), node(&next, &["c"], "b")];
+        function(&format!("f{level}"), &["a"], "b", body)
+    };
+    let attribute = AttributeProto { ints: vec![1; 100_000], ..AttributeProto::default() };
+    let inner = GraphProto { node: vec![node("Relu", &["a"], "c"); 2_000], ..GraphProto::default() };
+    let branch = AttributeProto { name: "then_branch".into(), g: Some(inner), ..AttributeProto::default() };
+    for attribute in [attribute, branch] {
+        let last = NodeProto { attribute: vec![attribute], ..node("Relu", &["a"], "b") };
+        let functions = (0..8).map(twice).chain([function("f8", &["a"], "b", vec![last])]);
+        let error = calling("f0", functions.collect()).unwrap_err();
+        assert!(error.to_string().contains("its functions expand to more than"), "{error}");
+    }
+}
+
+/// A `TensorFlow Lite` file of graphs without tensors, each of which calls the next twice.
+fn calling_twice(graphs: u32) -> Vec<u8> {
+    let pair = |low: u32, high: u32| low | high << 16;
+    // Vtables: at word 2 of the root, at 5 of a graph, at 8 of an operator, at 12 of a table with one number.
+    let mut words = vec![14 * 4, u32::from_le_bytes(*b"TFL3"), pair(10, 12), pair(0, 4), pair(8, 0)];
+    words.extend([pair(12, 8), pair(0, 0), pair(0, 4), pair(14, 8), pair(0, 0), pair(0, 0), pair(4, 0)]);
+    words.extend([pair(6, 8), pair(4, 0)]);
+    // The root, its operator codes (a call), and its graphs.
+    words.extend([12 * 4, 2 * 4, 5 * 4, 1, 4, 7 * 4, 31, graphs]);
+    let first = words.len() as u32 + graphs;
+    words.extend((0..graphs).map(|graph| 4 * (graphs + 8 * graph)));
+    for graph in 0..graphs {
+        let place = first + 9 * graph;
+        let calls = if graph + 1 < graphs { 2 } else { 0 };
+        words.extend([4 * (place - 5), 4, calls, 8, 4, 4 * (place - 3), 4, 4 * (place - 5), graph + 1]);
+    }
+    words.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+#[test]
+fn graphs_that_call_each_other_too_often_are_refused() {
+    let read = |graphs: u32| {
+        import(ModelFormat::TfLite, "calls", calling_twice(graphs), &ImportOptions::default()).unwrap_err()
+    };
+    assert!(read(30).to_string().contains("call each other too often"), "{}", read(30));
+    assert!(!read(3).to_string().contains("too often"), "{}", read(3));
 }
 
 #[test]

@@ -323,6 +323,24 @@ fn invalid_nodes_are_rejected_by_name() {
 }
 
 #[test]
+fn recurrent_layers_of_more_than_two_directions_and_padding_beyond_every_image_are_refused() {
+    let weights =
+        Builder::new(&[2, 1, 1]).weights("w", &[20_000_000, 4, 1]).weights("r", &[20_000_000, 4, 1]);
+    let padded = Builder::new(&[1, 1, u32::MAX.into(), 1]).integers("pads", &[0, 0, 8, 0, 0, 0, 8, 0]);
+    let padded = padded.weights("w", &[1, 1, 1, 1]).node("Pad", &["x", "pads"], "a", &[]);
+    for (model, name) in [
+        (weights.node("LSTM", &["x", "w", "r"], "y", &[]), "LSTM.y"),
+        (padded.node("Conv", &["a", "w"], "y", &[]), "Pad.a"),
+    ] {
+        let error = model.import().unwrap_err();
+        assert!(
+            matches!(&error, ImportError::Node { node, problem: Problem::Unsound(_), .. } if node == name),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_transposed_convolution_with_a_stride_of_0_or_beyond_every_image_is_refused() {
     for (stride, padding) in [(0, 0), (i64::from(u32::MAX), i64::from(u32::MAX) - 2)] {
         let pads = i64::from(stride == 0);

@@ -192,8 +192,8 @@ fn quantised_tensors_are_joined_without_their_scales() {
     assert_eq!(model.operators(), ["concat -> 4x4x16"]);
 }
 
-/// A conditional between a product and a function.
-fn choice(condition: &str) -> NodeProto {
+/// A conditional between a product and a function of `read`.
+fn choice(condition: &str, read: &str, write: &str) -> NodeProto {
     let branch = |name: &str, node: NodeProto| {
         let output = vec![ValueInfoProto { name: "z".into(), r#type: None }];
         let g = Some(GraphProto { node: vec![node], output, ..GraphProto::default() });
@@ -207,17 +207,17 @@ fn choice(condition: &str) -> NodeProto {
     };
     NodeProto {
         attribute: vec![
-            branch("then_branch", node("Relu", &["x"], "z")),
+            branch("then_branch", node("Relu", &[read], "z")),
             branch("else_branch", node("MatMul", &["x", "w"], "z")),
         ],
-        ..node("If", &[condition], "y")
+        ..node("If", &[condition], write)
     }
 }
 
-fn chosen(model: Builder, condition: &str) -> Vec<String> {
+fn chosen(model: Builder, choices: &[NodeProto]) -> Vec<String> {
     let mut file = ModelProto::decode(&model.bytes()[..]).unwrap();
     let graph = file.graph.as_mut().unwrap();
-    graph.node.push(choice(condition));
+    graph.node.extend_from_slice(choices);
     graph.output = vec![ValueInfoProto { name: "y".into(), r#type: None }];
     let options = ImportOptions::default();
     described(&import(ModelFormat::Onnx, "m", file.encode_to_vec(), &options).unwrap().graph)
@@ -233,10 +233,13 @@ fn a_branch_is_the_one_that_runs_or_the_larger() {
             .node("Equal", &["extents", "rows"], "known", &[])
             .node("Greater", &["x", "x"], "computed", &[])
     };
-    assert_eq!(chosen(model(1), "known"), ["Relu 1x5x64"]);
+    assert_eq!(chosen(model(1), &[choice("known", "x", "y")]), ["Relu 1x5x64"]);
     // The condition is computed as well.
-    let compared = "generic element-wise -> 1x5x64";
-    assert_eq!(chosen(model(1), "computed"), [compared, "linear 5x64 -> 64"]);
+    let larger = ["generic element-wise -> 1x5x64", "linear 5x64 -> 64"];
+    assert_eq!(chosen(model(1), &[choice("computed", "x", "y")]), larger);
+    // What the first conditional does is no work of a branch of the second that reads its result.
+    let two = [choice("computed", "x", "r"), choice("computed", "r", "y")];
+    assert_eq!(chosen(model(1), &two), larger);
 }
 
 #[test]

@@ -122,6 +122,17 @@ fn sequences_return_the_tensors_inserted() {
 }
 
 #[test]
+fn a_sequence_of_as_many_tensors_as_a_large_axis_has_elements_is_refused() {
+    for count in [50_000, 16_000_000] {
+        let model = Builder::new(&[count]).node("SplitToSequence", &["x"], "list", &[("axis", &[0])]);
+        let model = model.node("ConcatFromSequence", &["list"], "y", &[("axis", &[0])]);
+        let error = model.import().unwrap_err();
+        let is_it = |node: &str| node == "SplitToSequence.list";
+        assert!(matches!(&error, ImportError::Node { node, .. } if is_it(node)), "{error}");
+    }
+}
+
+#[test]
 fn operators_of_tensorflow_that_write_lists_are_lists() {
     let file = include_bytes!("../../tests/inputs/flex.tflite").to_vec();
     let imported = import(ModelFormat::TfLite, "flex", file, &ImportOptions::default()).unwrap();

@@ -61,8 +61,8 @@ impl Options<'_> {
     }
 
     /// The integers in the first slot.
-    fn ints(&self) -> Vec<i32> {
-        self.0.map(|table| table.ints(0)).unwrap_or_default()
+    fn ints(&self) -> Vec<i64> {
+        self.0.map(|table| table.ints(0).into_iter().map(i64::from).collect()).unwrap_or_default()
     }
 
     fn axis(&self, slot: usize) -> i64 {
@@ -185,7 +185,7 @@ pub(super) fn read(
     if let Some(name) = custom.filter(|&name| code == CUSTOM && name != kind) {
         kind = format!("{kind} {name}");
     }
-    let numbers: Vec<i64> = options.ints().into_iter().map(i64::from).collect();
+    let numbers = if matches!(code, 22 | 43) { options.ints() } else { Vec::new() };
     let reads = match code {
         // Indices, table.
         7 => vec![of(1), of(0)],

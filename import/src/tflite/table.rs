@@ -16,6 +16,9 @@ pub(super) struct Table<'a> {
 /// Bytes of an offset, and of a vector's length.
 const OFFSET_BYTES: usize = 4;
 
+/// Most bytes of a text that are read. Longer names list the nodes that a tensor was fused from.
+const MAX_TEXT: usize = 512;
+
 fn array<const N: usize>(bytes: &[u8], place: usize) -> Option<[u8; N]> {
     bytes.get(place..place.checked_add(N)?)?.first_chunk().copied()
 }
@@ -97,7 +100,9 @@ impl<'a> Table<'a> {
         bytes.as_chunks().0.iter().copied().map(i32::from_le_bytes).collect()
     }
 
+    /// A text, truncated to [`MAX_TEXT`].
     pub(super) fn text(&self, slot: usize) -> Option<String> {
-        Some(String::from_utf8_lossy(self.bytes(slot)?).into_owned())
+        let bytes = self.bytes(slot)?;
+        Some(String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_TEXT)]).into_owned())
     }
 }
