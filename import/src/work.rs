@@ -9,11 +9,11 @@ use serde::Deserialize;
 use super::model::{SourceNode, TensorId, Work};
 use coexec_sim::workload::{GenericKind, Operator};
 
-/// Maximum number of nodes after inlining functions and subgraphs; models have some tens of
-/// thousands.
+/// Maximum number of nodes after inlining functions and subgraphs, counted with what each holds (tensors, attributes);
+/// models have some tens of thousands. Also the maximum work of loops and sequences, in nodes.
 pub(super) const MAX_NODES: usize = 200_000;
 
-/// Number of operands, extents and values that count as one node.
+/// Number of operands, extents, values or bytes that count as one node.
 pub(super) const NUMBERS_PER_NODE: usize = 64;
 
 /// Maximum call depth of functions and subgraphs; both formats forbid recursion.
