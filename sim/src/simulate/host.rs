@@ -33,7 +33,7 @@ pub(crate) struct Host<'a> {
     /// `None` where the profile has no host path, or only operators are timed.
     path: Option<&'a HostPath>,
     /// Whether a whole inference is timed and the profile has no host path of its GPU.
-    is_unknown: bool,
+    pub(super) is_unknown: bool,
     /// Whether the simulation is a whole inference rather than a part of one.
     whole: bool,
     /// Whether launches keep their standalone times, as for operators timed by the host's clock.
