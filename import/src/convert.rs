@@ -34,7 +34,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::error::{ImportError, Problem};
-use super::model::{Constant, Model, SourceNode, TensorId, Work};
+use super::model::{Constant, MAX_NODES, Model, NUMBERS_PER_NODE, SourceNode, TensorId, Work};
 use super::view::wide_axes;
 use super::{ImportOptions, Replacement};
 use coexec_sim::workload::{InputTable, Node, Shape, Source};
@@ -47,6 +47,10 @@ const MAX_RANK: usize = 12;
 /// Maximum number of operators that do not follow from the number of nodes in the file, such as those of unrolled
 /// loops: a search of plans for this many takes seconds.
 const MAX_OPERATORS: usize = 30_000;
+
+/// Maximum number of values of constants that are computed, together; those of further ones are as if they were
+/// not known. Shapes have far fewer.
+const MAX_FOLDED: usize = MAX_NODES * NUMBERS_PER_NODE;
 
 /// Maximum length of a name, in characters; longer names are truncated.
 const MAX_NAME: usize = 80;
@@ -100,8 +104,10 @@ pub(super) struct Converter<'a> {
     moved: HashMap<CopyKey, Source>,
     /// Contents of the sequences of tensors.
     lists: HashMap<TensorId, Rc<Vec<Value>>>,
-    /// Number of nodes converted in loops, with units of their operands and constants, plus elements of sequences copied
-    /// or split off: a bound on the work.
+    /// Number of values of constants computed so far.
+    folded: usize,
+    /// Number of nodes converted in loops, with units of their operands, plus elements of sequences copied or split off:
+    /// a bound on the work.
     repeated: usize,
     /// Constants that became inputs of the graph.
     constant_inputs: HashMap<(TensorId, Shape), Source>,
@@ -175,6 +181,7 @@ impl<'a> Converter<'a> {
             names: HashSet::new(),
             moved: HashMap::new(),
             lists: HashMap::new(),
+            folded: 0,
             repeated: 0,
             constant_inputs: HashMap::new(),
             origins: HashMap::new(),

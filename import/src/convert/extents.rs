@@ -5,7 +5,7 @@
 
 use super::elementwise::broadcast;
 use super::reduce::{reduced, reduced_axes};
-use super::{Conversion, Converter, Value, axis, unknown, unsound};
+use super::{Conversion, Converter, MAX_FOLDED, Value, axis, unknown, unsound};
 use crate::fold;
 use crate::model::{Constant, Elemental, Extents, SourceNode, Spectrum, Work, as_extent, elements};
 
@@ -111,6 +111,9 @@ impl Converter<'_> {
 
     /// A result with `extents`, and with its values if they can be folded.
     fn with_numbers(&self, node: &SourceNode, extents: Vec<u32>) -> Conversion<Constant> {
+        if self.folded > MAX_FOLDED {
+            return Ok(Constant::of_extents(extents));
+        }
         let constant = |operand: usize| self.constant(node, operand);
         let at = |operand: usize, place: &[usize]| constant(operand)?.at(place);
         if let Work::Arithmetic(arithmetic) = node.work {

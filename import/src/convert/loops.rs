@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use super::tensors::CurrentNode;
-use super::{Converted, Converter, MAX_OPERATORS, Value};
+use super::{Converted, Converter, MAX_FOLDED, MAX_OPERATORS, Value};
 use crate::error::{ImportError, Problem};
 use crate::model::{Constant, Loop, MAX_NODES, NUMBERS_PER_NODE, SourceNode, TensorId};
 
@@ -78,7 +78,8 @@ impl Converter<'_> {
         let operands = body.nodes.iter().map(|node| node.reads.len() + node.writes.len());
         let operands = operands.sum::<usize>() + body.inputs.len() + body.outputs.len();
         self.repeated += body.nodes.len().max(1) + operands / NUMBERS_PER_NODE;
-        if self.repeated > MAX_NODES || self.out.nodes.len() > MAX_OPERATORS {
+        let is_much = self.repeated > MAX_NODES || self.folded > MAX_FOLDED;
+        if is_much || self.out.nodes.len() > MAX_OPERATORS {
             return Err(at.refused(Problem::Unknown(ENDLESS.to_owned())));
         }
         Ok(())
@@ -128,9 +129,6 @@ impl Converter<'_> {
             self.enter(inner);
             let done = self.node(inner);
             self.leave(inner, done)?;
-            let written = inner.writes.iter().flatten().filter_map(|&written| self.values[written].as_ref());
-            let numbers = written.filter_map(|value| value.constant()?.numbers.as_ref());
-            self.repeated += numbers.map(Vec::len).sum::<usize>() / NUMBERS_PER_NODE;
         }
         Ok(())
     }

@@ -180,7 +180,11 @@ impl Converter<'_> {
         self.set(node, index, Value::View(view));
     }
 
-    pub(super) fn set(&mut self, node: &SourceNode, index: usize, value: Value) {
+    pub(super) fn set(&mut self, node: &SourceNode, index: usize, mut value: Value) {
+        if let Value::Constant(constant) = &mut value {
+            self.folded += constant.numbers.as_ref().map_or(0, Vec::len);
+            constant.numbers.take_if(|_| self.folded > super::MAX_FOLDED);
+        }
         if let Some(tensor) = node.result(index) {
             self.values[tensor] = Some(value);
         }
