@@ -52,7 +52,11 @@ pub(crate) use machine::{free_cores, gpu_of};
 use place::{Accesses, HostHome, Place};
 pub(crate) use program::{Program, Task};
 use program::{RunTimes, joined_stages};
-use watch::{Control, STEP_LIMIT, watched};
+pub(crate) use watch::Control;
+use watch::{STEP_LIMIT, watched};
+
+/// Variants of a group that are prepared at once, and measured in turn: each holds all its weights.
+const MOST_IN_TURN: usize = 16;
 
 /// The outcome of an execution.
 pub type Result<T, E = ExecuteError> = std::result::Result<T, E>;
@@ -140,7 +144,7 @@ pub struct Request {
     pub profile: Profile,
     /// The part of the machine to use.
     pub choice: DeviceChoice,
-    /// Groups of variants; the variants of a group are measured in turn.
+    /// Groups of variants; those of a group are measured in turn, up to 16 at once.
     pub groups: Vec<Vec<Variant>>,
     /// Repetitions of each variant.
     pub repetitions: u32,
@@ -162,7 +166,8 @@ pub struct Report {
     /// The noise floor of the machine.
     pub noise: NoiseFloor,
     /// For each group of the request, in its order: each variant's measurement, or why it cannot
-    /// run here; `None` for a group that was not measured.
+    /// run here, up to where the time limit ended a large group; `None` for a group that was not
+    /// measured.
     pub groups: Vec<Option<Vec<Result<Measured>>>>,
     /// The stream of batches of the first variant.
     pub streamed: Option<Streamed>,
@@ -218,9 +223,10 @@ pub(crate) fn side_by_side(
     plans: &[Plan],
     (settings, limit): (Settings, Duration),
 ) -> Result<Vec<Result<Measured>>> {
-    let task = |plan| Task { stages, plan, profile, clock: Clock::Host, seed: settings.seed, limit };
+    let control = &Control::unwatched();
+    let task = |plan| Task { stages, plan, profile, clock: Clock::Host, seed: settings.seed, limit, control };
     let tasks: Vec<Task<'_>> = plans.iter().map(task).collect();
-    measure::measure::<f32>(machine, &tasks, settings, &Control::unwatched())
+    measure::measure::<f32>(machine, &tasks, settings, control)
 }
 
 fn run_request(request: &Request, control: &Control) -> Result<Report> {
@@ -275,8 +281,15 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
             seed: request.seed.wrapping_add(index as u64),
             deadline,
         };
-        let tasks: Vec<Task<'_>> = group.iter().map(|variant| request.task(variant)).collect();
-        groups[index] = Some(measure::measure::<T>(&mut machine, &tasks, settings, control)?);
+        let measured = request.measure::<T>(&mut machine, group, settings, control)?;
+        if measured.len() < group.len() {
+            control.notify(ProgressEvent::Warning(format!(
+                "the time limit left {} of {} ways to run {name} unmeasured",
+                group.len() - measured.len(),
+                group.len()
+            )));
+        }
+        groups[index] = Some(measured);
         for warning in machine.take_warnings() {
             control.notify(ProgressEvent::Warning(warning));
         }
@@ -298,15 +311,35 @@ fn order(count: usize, seed: u64) -> Vec<usize> {
 }
 
 impl Request {
+    /// Measures the variants of `group` in turn, at most [`MOST_IN_TURN`] at once, until the deadline.
+    fn measure<T: Element>(
+        &self,
+        machine: &mut Machine,
+        group: &[Variant],
+        settings: Settings,
+        control: &Control,
+    ) -> Result<Vec<Result<Measured>>> {
+        let mut measured = Vec::with_capacity(group.len());
+        for variants in group.chunks(MOST_IN_TURN) {
+            let is_over = settings.deadline.is_some_and(|deadline| Instant::now() > deadline);
+            if is_over && !measured.is_empty() {
+                break;
+            }
+            let tasks: Vec<Task<'_>> = variants.iter().map(|variant| self.task(variant, control)).collect();
+            measured.extend(measure::measure::<T>(machine, &tasks, settings, control)?);
+        }
+        Ok(measured)
+    }
+
     /// Streams batches of the first variant, if requested.
     fn stream<T: Element>(&self, machine: &mut Machine, control: &Control) -> Result<Option<Streamed>> {
         let first = self.groups.first().and_then(|group| group.first());
         let (Some(streaming), Some(variant)) = (self.streaming, first) else { return Ok(None) };
         control.notify(ProgressEvent::Progress(format!("batches, {} in flight", streaming.depth)));
-        stream::stream::<T>(machine, &self.task(variant), streaming, control).map(Some)
+        stream::stream::<T>(machine, &self.task(variant, control), streaming, control).map(Some)
     }
 
-    fn task<'a>(&'a self, variant: &'a Variant) -> Task<'a> {
+    fn task<'a>(&'a self, variant: &'a Variant, control: &'a Control) -> Task<'a> {
         Task {
             stages: &variant.stages,
             plan: &variant.plan,
@@ -314,6 +347,7 @@ impl Request {
             clock: variant.clock,
             seed: self.seed,
             limit: self.run_limit,
+            control,
         }
     }
 }

@@ -43,8 +43,8 @@ pub use tensor::{Home, Tensor};
 use error::Naming;
 use events::wait;
 pub(crate) use events::{
-    UserEvent, between, duration_to_picos, finish, flush, has_ended, hold, or_give_up, poll, poll_until,
-    stamps, timed_out, wait_for,
+    UserEvent, between, drain, duration_to_picos, finish, flush, has_ended, hold, or_give_up, poll,
+    poll_until, stamps, timed_out, wait_for,
 };
 use launch::{GridKernel, Handle};
 pub(crate) use signals::{FlagHome, SPIN_LIMIT, Signals};

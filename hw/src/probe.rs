@@ -204,6 +204,9 @@ pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result
     let mut warnings = Vec::new();
     let device = gpu_of(whole, options.gpu_cores, &mut warnings)?;
     let cores = cpu_cores(Some(device.description()), &mut warnings);
+    if cores.is_empty() {
+        return Err(PoolError::NoThreads.into());
+    }
     let groups = cores::groups(Path::new("/"), &cores);
     progress(&format!("probing {} and {} cores", device.description(), cores.len()));
     let bench = Bench { options, device, groups, started: Instant::now(), progress };
@@ -211,7 +214,7 @@ pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result
     thread::scope(|scope| {
         let probing = scope.spawn(|| {
             // Without pinning, the system places the thread.
-            let _ = core_affinity::set_for_current(CoreId { id: cores.first().copied().unwrap_or(0) });
+            let _ = core_affinity::set_for_current(CoreId { id: cores[0] });
             assemble::measured(&bench, warnings)
         });
         probing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -14,10 +14,11 @@ const UNIFORM_GAIN: f32 = 6.0;
 /// Magnitude of biases, small compared with the results.
 const BIAS: f32 = 0.125;
 
-/// Multiples of 1/128 in [-1, 1): exact in `f16`.
+/// Odd multiples of 1/256 in (-1, 1): exact in `f16`, and never zero, so that quotients are finite.
 fn uniform(count: usize, seed: u64) -> impl Iterator<Item = f32> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    std::iter::repeat_with(move || f32::from(random.random::<i8>()) / -f32::from(i8::MIN)).take(count)
+    let number = move || (2.0 * f32::from(random.random::<i8>()) + 1.0) / (-2.0 * f32::from(i8::MIN));
+    std::iter::repeat_with(number).take(count)
 }
 
 /// The kernel and the bias of `operator`.
@@ -36,10 +37,12 @@ pub(crate) fn weights(operator: &Operator, seed: u64) -> [Vec<f32>; 2] {
     ]
 }
 
-/// Elements of an input of `operator`: valid indices for an embedding, else uniform in [-1, 1).
+/// Elements of an input of `operator`: valid indices for an embedding, else uniform in (-1, 1).
 pub(crate) fn input<T: Element>(operator: &Operator, count: usize, seed: u64) -> Vec<T> {
     if let Operator::Embedding(table) = operator {
-        let indices = (0..count as u64).map(|index| (index * 7 + seed) % u64::from(table.vocabulary));
+        // Larger whole numbers are rounded, in `f16` up to beyond the table.
+        let all = u64::from(table.vocabulary).min((1.0 / T::UNIT_ROUNDOFF) as u64);
+        let indices = (0..count as u64).map(|index| (index * 7).wrapping_add(seed) % all);
         return indices.map(|index| T::from_f32(index as f32)).collect();
     }
     uniform(count, seed).map(T::from_f32).collect()
@@ -47,7 +50,8 @@ pub(crate) fn input<T: Element>(operator: &Operator, count: usize, seed: u64) ->
 
 #[cfg(test)]
 mod tests {
-    use coexec_sim::workload::Linear;
+    use coexec_sim::workload::{Embedding, Linear};
+    use half::f16;
 
     use super::*;
 
@@ -63,6 +67,19 @@ mod tests {
         let mean_square = (0..400).map(|channel| result(channel).powi(2)).sum::<f32>() / 400.0;
         // The inputs' mean square is 1/3; the gain doubles it, and a `ReLU` would halve it again.
         assert!((0.4..1.0).contains(&mean_square), "{mean_square}");
+    }
+
+    #[test]
+    fn indices_are_in_the_table_for_every_seed_and_format() {
+        for vocabulary in [50, 2_049, 100_003] {
+            let operator = Operator::Embedding(Embedding { rows: 3_000, vocabulary, features: 4 });
+            for seed in [1, u64::MAX - 12] {
+                let half = input::<f16>(&operator, 3_000, seed).into_iter().map(f32::from);
+                let indices = input::<f32>(&operator, 3_000, seed).into_iter().chain(half);
+                let all = indices.collect::<Vec<_>>();
+                assert!(all.iter().all(|&index| index < vocabulary as f32 && index.fract() == 0.0));
+            }
+        }
     }
 
     #[test]

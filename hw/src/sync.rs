@@ -105,16 +105,20 @@ impl From<Modelled> for Mechanism {
 /// # Errors
 /// Why it does not work.
 pub fn probe(runtime: &Arc<Runtime>, mechanism: Mechanism) -> Result<(), Unsound> {
-    probe_within(runtime, mechanism, ROUNDS, ROUND_LIMIT, PROBE_LIMIT)
+    measure_within(runtime, mechanism, (ROUNDS, ROUND_LIMIT), PROBE_LIMIT).map(drop)
 }
 
-fn probe_within(
+/// As [`measure`], on a thread of its own, which is abandoned, and the device given up, if it has
+/// not ended at `limit`.
+///
+/// # Errors
+/// Why the mechanism does not work.
+pub(crate) fn measure_within(
     runtime: &Arc<Runtime>,
     mechanism: Mechanism,
-    rounds: u32,
-    round_limit: Duration,
+    (rounds, round_limit): (u32, Duration),
     limit: Duration,
-) -> Result<(), Unsound> {
+) -> Result<Notifications, Unsound> {
     let unsound = |why: String| Unsound { mechanism, why };
     if runtime.is_lost() {
         return Err(unsound("the device did not answer earlier".to_owned()));
@@ -128,7 +132,7 @@ fn probe_within(
     let _detached =
         spawned.map_err(|error| unsound(format!("cannot start a thread for the probe: {error}")))?;
     match receiver.recv_timeout(limit) {
-        Ok(outcome) => outcome.map(drop).map_err(|error| unsound(error.to_string())),
+        Ok(outcome) => outcome.map_err(|error| unsound(error.to_string())),
         Err(RecvTimeoutError::Timeout) => {
             runtime.give_up();
             Err(unsound(format!("the device did not answer within {} ms", limit.as_millis())))

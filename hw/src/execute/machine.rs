@@ -105,14 +105,19 @@ impl Machine {
         }
     }
 
-    /// Starts threads for all of `sets`, the largest first, so that smaller sets share its pool.
+    /// Starts threads for those of `sets` for which there are cores, the largest first, so that
+    /// smaller sets share its pool.
     ///
     /// # Errors
-    /// Where there are too few cores, or threads cannot be started.
+    /// Where threads cannot be started.
     pub fn prepare(&mut self, sets: &[CoreSet], cpu: &Cpu) -> Result<()> {
         let mut sets = sets.to_vec();
         sets.sort_by_key(|set| std::cmp::Reverse(set.threads()));
-        sets.iter().try_for_each(|set| self.team(set, cpu).map(drop))
+        sets.iter().try_for_each(|set| match self.team(set, cpu) {
+            // Whatever uses the set says so.
+            Err(ExecuteError::TooFewCores { .. }) => Ok(()),
+            team => team.map(drop),
+        })
     }
 
     /// The threads of `set`, which are started on first use.

@@ -73,7 +73,7 @@ impl<T: Element> Subject<T> {
     fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self> {
         let mut program = Program::new(machine, task)?;
         machine.pin_caller_to(program.team());
-        let verified = program.verify(machine)?;
+        let verified = program.verify(machine, task.control)?;
         let (sharing, launch) = (program.sharing, program.launch());
         let measured = Measured { sharing, launch, ..Measured::default() };
         Ok(Self { program, verified, warm_up: Vec::new(), measured })
@@ -108,8 +108,8 @@ impl<T: Element> Subject<T> {
         Ok(())
     }
 
-    fn finish(mut self, machine: &mut Machine) -> Result<Measured> {
-        let again = self.program.verify(machine)?;
+    fn finish(mut self, machine: &mut Machine, control: &Control) -> Result<Measured> {
+        let again = self.program.verify(machine, control)?;
         self.measured.warm_up = self.warm_up.len();
         self.measured.verified_elements = self.verified.elements + again.elements;
         Ok(self.measured)
@@ -153,7 +153,7 @@ pub(super) fn measure<T: Element>(
     subjects
         .into_iter()
         .map(|subject| match subject {
-            Ok(subject) => subject.finish(machine).map(Ok),
+            Ok(subject) => subject.finish(machine, control).map(Ok),
             Err(reason) => Ok(Err(reason)),
         })
         .collect()

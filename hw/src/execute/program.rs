@@ -14,7 +14,9 @@ use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::schedule::{Command, CommandId, Schedule, Setting, What, schedule};
 use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
-use super::{Action, Actions, ExecuteError, Home, Machine, Operation, Place, Result, Side, Team, build};
+use super::{
+    Action, Actions, Control, ExecuteError, Home, Machine, Operation, Place, Result, Side, Team, build,
+};
 use crate::cpu::Element;
 use crate::opencl::prepared::Queued;
 use crate::opencl::{self, OpenClError, duration_to_picos};
@@ -41,6 +43,8 @@ pub(crate) struct Task<'a> {
     pub(crate) seed: u64,
     /// Time limit of a run.
     pub(crate) limit: Duration,
+    /// Learns of each prepared operator.
+    pub(crate) control: &'a Control,
 }
 
 /// What a time covers.
@@ -129,7 +133,7 @@ impl<T: Element> Program<T> {
             clock: task.clock,
             seed: task.seed,
         };
-        program.bind()?;
+        program.bind(task.control)?;
         program.actions = Actions::new(&program.schedule.commands, |command| program.is_work(command));
         if let Some(runtime) = machine.runtime().filter(|_| uses_gpu) {
             program.link =
@@ -138,8 +142,9 @@ impl<T: Element> Program<T> {
         Ok(program)
     }
 
-    fn bind(&mut self) -> Result<()> {
+    fn bind(&mut self, control: &Control) -> Result<()> {
         for stage in 0..self.operations.len() {
+            control.check()?;
             let operation = &self.operations[stage];
             if operation.gpu().next().is_none() {
                 continue;
@@ -341,8 +346,9 @@ impl<T: Element> Program<T> {
     /// Computes the CPU's part of a stage.
     fn compute(&mut self, machine: &mut Machine, stage: usize, part: usize) -> Result<()> {
         let tensor = |&read: &usize| -> &[T] {
-            // SAFETY: the tensor's computation has ended: by the host itself, or by the device,
-            // whose announcement was waited for.
+            // SAFETY: the elements that are read have been computed: by the host itself, or by the
+            // device, whose announcement was waited for. In a chain, the device may still write its
+            // own part of the tensor, of which nothing is read.
             self.place(Some(stage), read, Side::Host).host_ptr().map_or(&[], |all| unsafe { &*all })
         };
         let inputs: Vec<&[T]> = self.operations[stage].reads.iter().map(tensor).collect();

@@ -76,7 +76,7 @@ pub(super) fn stream<T: Element>(
         control.check()?;
         let mut program = Program::new(machine, task)?;
         machine.pin_caller_to(program.team());
-        verified.push(program.verify(machine)?);
+        verified.push(program.verify(machine, control)?);
         program.poison_results()?;
         programs.push(program);
     }

@@ -106,11 +106,12 @@ fn check(machine: &mut Machine, text: &str, numbers: &[usize], synchronisation: 
 }
 
 fn check_plan(machine: &mut Machine, (stages, profile): (&[Stage], &Profile), plan: &Plan, clock: Clock) {
-    let task = Task { stages, plan, profile, clock, seed: 7, limit: LIMIT };
+    let control = &Control::unwatched();
+    let task = Task { stages, plan, profile, clock, seed: 7, limit: LIMIT, control };
     let context = format!("{plan:?}");
     let mut program =
         Program::<f32>::new(machine, &task).unwrap_or_else(|error| panic!("{context}: {error}"));
-    let verified = program.verify(machine).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let verified = program.verify(machine, control).unwrap_or_else(|error| panic!("{context}: {error}"));
     assert!(verified.elements > 0);
     for _ in 0..3 {
         program.poison_results().unwrap();
@@ -205,12 +206,17 @@ fn buffers_that_stay_mapped_are_mapped_at_meetings_where_the_mechanism_says_so()
     }
 }
 
+/// A task on the host's clock.
+fn task<'a>((stages, profile): (&'a [Stage], &'a Profile), plan: &'a Plan, control: &'a Control) -> Task<'a> {
+    Task { stages, plan, profile, clock: Clock::Host, seed: 7, limit: LIMIT, control }
+}
+
 /// The outcome of a plan for [`SINGLE`].
 fn attempt(machine: &mut Machine, placement: Placement) -> Result<(), ExecuteError> {
     let (stages, profile) = scenario(SINGLE);
     let plan = Plan::new(Modelled::SvmPolling, vec![placement]);
-    let task =
-        Task { stages: &stages, plan: &plan, profile: &profile, clock: Clock::Host, seed: 0, limit: LIMIT };
+    let control = &Control::unwatched();
+    let task = task((&stages, &profile), &plan, control);
     Program::<f32>::new(machine, &task).map(drop)
 }
 
@@ -233,6 +239,52 @@ fn a_plan_of_the_cpu_alone_needs_no_device() {
     check(&mut machine, NETWORK, &vec![0; stages.len()], Modelled::SvmPolling, Clock::Host);
     let error = attempt(&mut machine, Placement::GPU).unwrap_err();
     assert!(matches!(error, ExecuteError::NoGpu), "{error}");
+}
+
+/// Verified elements of an operator on a core that reads tensors of `extent`.
+fn verified_on_the_cpu(inputs: &[&str], extent: &str, operator: &str) -> usize {
+    let input = |name| format!("[[input]]\nname = \"{name}\"\nextent = {extent}\n");
+    let listed: String = inputs.iter().map(input).collect();
+    let (stages, profile) = scenario(&format!(
+        "title = \"a test\"\ndevice = \"pixel4\"\n{listed}[[operator]]\nname = \"op\"\nfrom = {inputs:?}\n{operator}\n"
+    ));
+    let mut machine = Machine::open(&DeviceChoice::default()).unwrap();
+    let plan = Plan::new(Modelled::SvmPolling, vec![Placement::cpu(cores(&profile))]);
+    let control = &Control::unwatched();
+    let mut program = Program::<f32>::new(&mut machine, &task((&stages, &profile), &plan, control)).unwrap();
+    program.verify(&mut machine, control).unwrap().elements
+}
+
+#[test]
+fn operators_without_products_are_sampled_by_the_cost_of_their_reference() {
+    // Each of the 262,144 elements depends on 1,024 inputs.
+    let elements = verified_on_the_cpu(&["x"], "[1, 1, 256, 1024]", "softmax = true");
+    assert!((512..=1_024).contains(&elements), "{elements}");
+}
+
+#[test]
+fn no_quotient_is_taken_for_an_element_that_was_not_computed() {
+    // Enough that both operands would be zero somewhere, if they could be.
+    let elements = verified_on_the_cpu(&["x", "y"], "[1, 64, 64, 128]", "function = \"divide\"");
+    assert!(elements > 0);
+}
+
+#[test]
+fn variants_on_too_many_cores_are_left_out_and_the_others_measured() {
+    let mut request = request(false, 1);
+    let mut machine = Machine::of(None, free_cores(None)[..1].to_vec());
+    let [one, two] = [1, 2].map(|threads| CoreSet::fastest(&request.profile.cpu, threads).unwrap());
+    machine.prepare(&[one, two], &request.profile.cpu).unwrap();
+    let variant = request.groups.remove(0).remove(0);
+    let plan = Plan::new(Modelled::SvmPolling, vec![Placement::cpu(two)]);
+    let mut group = vec![Variant { plan, ..variant.clone() }];
+    // More than are prepared at once.
+    group.resize(MOST_IN_TURN + 2, variant);
+    let settings = Settings { repetitions: 1, seed: 1, deadline: None };
+    let measured = request.measure::<f32>(&mut machine, &group, settings, &Control::unwatched()).unwrap();
+    assert!(matches!(measured[0], Err(ExecuteError::TooFewCores { needed: 2, free: 1, .. })), "{measured:?}");
+    assert_eq!(measured.len(), MOST_IN_TURN + 2);
+    assert!(measured[1..].iter().all(|measured| measured.as_ref().unwrap().times_us.len() == 1));
 }
 
 fn request(gpu: bool, repetitions: u32) -> Request {

@@ -29,7 +29,8 @@ pub enum ProgressEvent {
 }
 
 /// The measuring thread's handle.
-pub(super) struct Control {
+#[derive(Debug)]
+pub(crate) struct Control {
     stop: Arc<AtomicBool>,
     /// Heartbeats, some with a message to the user.
     events: Sender<Option<ProgressEvent>>,
@@ -53,7 +54,7 @@ impl Control {
     }
 
     /// A handle without a watchdog.
-    pub(super) fn unwatched() -> Self {
+    pub(crate) fn unwatched() -> Self {
         Self { stop: Arc::default(), events: channel().0, last_heartbeat: Cell::new(Instant::now()) }
     }
 

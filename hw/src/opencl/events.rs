@@ -94,6 +94,18 @@ pub(crate) fn wait(runtime: &Runtime, event: &Event, what: &'static str, limit: 
     or_give_up(runtime, poll_until(waiting, sleep, || has_ended(event)))
 }
 
+/// Sleeps until everything enqueued so far has ended; gives the device up at `limit`. Fails at once
+/// if it was given up before.
+pub(crate) fn drain(runtime: &Runtime, limit: Duration) -> Result<()> {
+    let what = "what was enqueued";
+    if runtime.is_lost() {
+        return Err(timed_out(what, limit));
+    }
+    // SAFETY: the command accesses no memory, and waits for nothing but the queue.
+    let last = unsafe { runtime.queue().enqueue_marker_with_wait_list(&[]) };
+    wait(runtime, &last.naming("clEnqueueMarkerWithWaitList")?, what, limit)
+}
+
 /// Polls until `condition` holds, or fails at the limit with an error that names what was waited
 /// for.
 pub(crate) fn poll_until(

@@ -249,14 +249,14 @@ impl DeviceCopies {
         let first = self.host.as_ptr();
         let started = Instant::now();
         if to.contains(&Memory::Gpu) {
-            // SAFETY: the host's memory holds as many elements as the tensor and lives as long.
-            // Nobody writes it until this function returns, which waits for the copy; if the wait
-            // fails, the runtime is given up and no memory is released.
+            // SAFETY: the host's memory holds as many elements as the tensor. Only these copies
+            // access it, in the queue's order, in which it is also unmapped before its release,
+            // even if this function fails; the memory of a lost device is never released.
             unsafe { self.tensor.enqueue_copy(part, first, Memory::Gpu) }?;
         }
         let mut last = self.empty_kernel.enqueue()?;
         if to.contains(&Memory::Host) {
-            // SAFETY: as above; nothing reads it either.
+            // SAFETY: as above; nothing else reads it before this function has succeeded.
             last = unsafe { self.tensor.enqueue_copy(part, first, Memory::Host) }?;
         }
         flush(&self.runtime)?;

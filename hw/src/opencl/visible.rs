@@ -11,6 +11,7 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use opencl3::memory::{
     Buffer, CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, CL_MEM_SVM_ATOMICS,
@@ -18,7 +19,10 @@ use opencl3::memory::{
 };
 use opencl3::types::CL_BLOCKING;
 
-use super::{Handle, Naming, OpenClError, Result, Runtime};
+use super::{Handle, Naming, OpenClError, Result, Runtime, drain};
+
+/// How long kernels of a failed run may take to end before the memory that they use is released.
+const DRAIN_LIMIT: Duration = Duration::from_mins(1);
 
 /// Elements that host and device both address.
 pub(crate) struct HostVisibleMemory<T> {
@@ -130,10 +134,34 @@ impl<T> Drop for HostVisibleMemory<T> {
         }
         // An error leaves the memory allocated until the process ends.
         match &self.buffer {
+            // Kernels that use it precede the unmapping in the queue.
             Some(buffer) => drop(unmap(&self.runtime, buffer, self.first)),
-            // SAFETY: it was allocated in this context; kernels that use it have finished,
-            // as whoever runs them waits for them or gives the runtime up.
-            None => drop(unsafe { svm_free(self.runtime.context().get(), self.as_ptr().cast()) }),
+            None if drain(&self.runtime, DRAIN_LIMIT).is_ok() => {
+                // SAFETY: it was allocated in this context; kernels that use it have ended, even
+                // those of a failed run, and none is enqueued any more.
+                let _ = unsafe { svm_free(self.runtime.context().get(), self.as_ptr().cast()) };
+            }
+            None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opencl::{BoundKernel, has_ended};
+
+    #[test]
+    fn shared_memory_is_released_after_the_kernels_that_may_use_it() {
+        let Some((_lock, device)) = crate::tests::device() else { return };
+        let runtime = Runtime::new(device).unwrap();
+        if !runtime.device().polls_shared_memory {
+            return;
+        }
+        let memory = HostVisibleMemory::<f32>::shared(&runtime, 64).unwrap();
+        let kernel = BoundKernel::spin(&runtime, 1, 64, 1_000_000).unwrap();
+        let last = (0..5).map(|_| kernel.enqueue().unwrap()).last().unwrap();
+        drop(memory);
+        assert!(has_ended(&last).unwrap() && !runtime.is_lost());
     }
 }

@@ -9,7 +9,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -142,11 +141,11 @@ impl Stream {
         Ok(parts.iter().map(|&part| work_for(part, none, time / f64::from(work))).collect())
     }
 
-    /// Runs passes until `stop`; returns the bandwidth in GB/s.
-    pub(super) fn flow(&mut self, work: u32, stop: &AtomicBool) -> Result<f64> {
+    /// Runs passes until `is_over`; returns the bandwidth in GB/s.
+    pub(super) fn flow(&mut self, work: u32, is_over: impl Fn() -> bool) -> Result<f64> {
         let started = Instant::now();
         let mut moved = 0.0;
-        while !stop.load(Ordering::Relaxed) {
+        while !is_over() {
             self.pass(work)?;
             moved += self.bytes();
         }
@@ -263,13 +262,14 @@ struct Round {
 
 fn round([client, others]: [&mut Client; 2], [work, others_work]: [u32; 2]) -> Result<Round> {
     let alone_us = middle(&client.stream.passes(work, PASSES)?);
-    let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let traffic = scope.spawn(|| others.stream.flow(others_work, &stop));
-        thread::sleep(RAMP);
-        let times = client.stream.passes(work, PASSES);
-        stop.store(true, Ordering::Relaxed);
-        let flow = traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let passes = scope.spawn(|| {
+            thread::sleep(RAMP);
+            client.stream.passes(work, PASSES)
+        });
+        // A thread that panics has finished, too.
+        let flow = others.stream.flow(others_work, || passes.is_finished());
+        let times = passes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok(Round { alone_us, together_us: middle(&times?), flow_gbps: flow? })
     })
 }

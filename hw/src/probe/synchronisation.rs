@@ -16,6 +16,8 @@ const ROUNDS: [u32; 2] = [100, 600];
 /// Time limit of a round: a hundred times the slowest published mechanism (`HeteroInfer`, SOSP'25:
 /// 400 us), as another process may hold the core meanwhile.
 const ROUND_LIMIT: Duration = Duration::from_millis(50);
+/// Time limit of all rounds, kernel builds included.
+const LIMIT: Duration = Duration::from_mins(1);
 /// Fraction of a time by which the clock alignment may be uncertain. Beyond it, the mean of both
 /// directions is used, in which the clock offset cancels.
 const MAX_CLOCK_UNCERTAINTY: f64 = 0.25;
@@ -49,10 +51,10 @@ pub(super) fn measure(device: &Device, quick: bool, budget: &TimeBudget<'_>) -> 
     let mut mechanisms = Mechanisms::default();
     for &mechanism in Mechanism::ALL {
         let runtime = Runtime::new(device.clone())?;
-        let outcome = sync::probe(&runtime, mechanism).map_err(|unsound| unsound.why).and_then(|()| {
-            let rounds = ROUNDS[usize::from(!quick)];
-            let notifications =
-                sync::measure(&runtime, mechanism, rounds, ROUND_LIMIT).map_err(|error| error.to_string())?;
+        let rounds = ROUNDS[usize::from(!quick)];
+        let measured = sync::probe(&runtime, mechanism)
+            .and_then(|()| sync::measure_within(&runtime, mechanism, (rounds, ROUND_LIMIT), LIMIT));
+        let outcome = measured.map_err(|unsound| unsound.why).and_then(|notifications| {
             let one_way = one_way(&runtime, mechanism, rounds);
             timed(mechanism, &notifications, one_way).map_err(|error| error.to_string())
         });

@@ -2,7 +2,7 @@
 //!
 //! Responsible for: announcements of the device, signals of the host, and waits for both.
 //! Invariants: every wait in this module has a limit (blocking driver calls without one are watched
-//! by their callers); an aborted run leaves no side waiting.
+//! by `crate::execute` and [`super::measure_within`]); an aborted run leaves no side waiting.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -11,8 +11,8 @@ use coexec_sim::Picos;
 use super::clock::Clock;
 use super::{Link, Mechanism, flags, spin_until};
 use crate::opencl::{
-    BoundKernel, OpenClError, Result, Runtime, SPIN_LIMIT, Signals, Stamps, duration_to_picos, flush, poll,
-    stamps,
+    BoundKernel, OpenClError, Result, Runtime, SPIN_LIMIT, Signals, Stamps, drain, duration_to_picos, flush,
+    poll, stamps,
 };
 
 /// Dependent multiply-adds of the kernel whose end is announced: tens of microseconds on any
@@ -60,11 +60,12 @@ struct Round {
 /// The objects of a benchmark.
 struct Bench {
     runtime: Arc<Runtime>,
-    link: Link,
     /// The device's work; announces its end through flags where the mechanism has them.
     work: BoundKernel,
     /// The device's next command.
     next: BoundKernel,
+    /// Holds the flags, which outlive the work.
+    link: Link,
     limit: Duration,
 }
 
@@ -81,9 +82,18 @@ impl Bench {
         })
     }
 
+    /// One round, after which neither side waits, even if it failed.
+    fn round(&mut self) -> Result<Round> {
+        self.synchronise().inspect_err(|_| {
+            self.link.abandon();
+            // A device that does not answer is given up.
+            let _ = drain(&self.runtime, self.limit.max(SPIN_END));
+        })
+    }
+
     /// One synchronisation as in a plan's run: work, whose end the host learns of, then the
     /// device's next command, once the host has signalled.
-    fn round(&mut self) -> Result<Round> {
+    fn synchronise(&mut self) -> Result<Round> {
         let link = &mut self.link;
         let announced = link.flag_value(1);
         let before = Instant::now();
@@ -94,26 +104,20 @@ impl Bench {
         let held = link.announce((1, announced.is_some()), awaited, Some(Rc::clone(&work)))?;
         let next = if is_ahead { Some(self.next.enqueue()?) } else { None };
         link.flush()?;
-        let reached = link.wait_for(1);
+        link.wait_for(1)?;
         let known = Instant::now();
-        if reached.is_ok() {
-            link.signal(1)?;
-        } else {
-            link.abandon();
-        }
+        link.signal(1)?;
         let signalled = Instant::now();
         let next = match next {
             Some(next) => next,
             None => self.next.enqueue()?,
         };
-        // A released kernel, too, must end before its flags are used again.
-        if held.is_some() || reached.is_err() {
+        if held.is_some() {
             link.flush()?;
             poll(&self.runtime, &next, FLAG_KERNEL, self.limit.max(SPIN_END))?;
         } else {
             link.finish()?;
         }
-        reached?;
         link.end()?;
         let resumed = match &held {
             Some(held) => stamps(held)?.ended,

@@ -62,7 +62,7 @@ fn every_mechanism_notifies_or_says_why_it_cannot() {
     in_subprocess("every_mechanism_notifies_or_says_why_it_cannot", || {
         let Some(runtime) = device() else { return };
         for &mechanism in Mechanism::ALL {
-            let found = probe_within(&runtime, mechanism, 20, LIMIT, LIMIT * 3);
+            let found = measure_within(&runtime, mechanism, (20, LIMIT), LIMIT * 3);
             if let Err(unsound) = found {
                 assert!(!runtime.is_lost(), "{unsound}");
                 println!("{unsound}");
@@ -200,7 +200,7 @@ fn a_probe_that_never_returns_is_abandoned() {
         let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
         flush(&runtime).unwrap();
         let limit = Duration::from_millis(100);
-        let found = probe_within(&runtime, Mechanism::BlockingFinish, 1, limit, limit);
+        let found = measure_within(&runtime, Mechanism::BlockingFinish, (1, limit), limit);
         assert_eq!(found.unwrap_err().why, "the device did not answer within 100 ms");
         signals.release();
         crate::opencl::events::wait_for(&kernel).unwrap();

@@ -239,7 +239,11 @@ fn pool(pool: &Pool, input: &[f32], pixel: usize, channel: usize) -> Expected {
     let values = windowed([pool.input, pool.output()], pool.window, pixel)
         .map(|(from, _)| f64::from(input[from * channels + channel]));
     match pool.kind {
-        PoolKind::Max => Expected::exact(values.fold(f64::NEG_INFINITY, f64::max)),
+        PoolKind::Max => {
+            let (largest, terms) = values
+                .fold((f64::NEG_INFINITY, 0), |(largest, terms), value| (largest.max(value), terms + 1));
+            Expected { terms, ..Expected::exact(largest) }
+        }
         PoolKind::Average => Expected::mean(values),
     }
 }
@@ -278,11 +282,11 @@ fn normalise(norm: &Norm, weights: Weights<'_>, values: &[f32], channel: usize) 
         NormKind::Layer | NormKind::LayerInSteps => values.iter().map(|&x| f64::from(x)).sum::<f64>() / count,
         NormKind::Rms | NormKind::Batch => 0.0,
     };
-    let factor = match norm.kind {
-        NormKind::Batch => 1.0,
+    let (factor, terms) = match norm.kind {
+        NormKind::Batch => (1.0, 1),
         NormKind::Layer | NormKind::LayerInSteps | NormKind::Rms => {
             let squares = values.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>();
-            1.0 / (squares / count + f64::from(VARIANCE_OFFSET)).sqrt()
+            (1.0 / (squares / count + f64::from(VARIANCE_OFFSET)).sqrt(), values.len() as u64)
         }
     };
     let scale = factor * f64::from(weights.kernel[channel]);
@@ -291,7 +295,7 @@ fn normalise(norm: &Norm, weights: Weights<'_>, values: &[f32], channel: usize) 
     Expected {
         value: (x - mean) * scale + shift,
         magnitude: (x.abs() + mean.abs()) * scale.abs() + shift.abs(),
-        terms: values.len() as u64,
+        terms,
     }
 }
 

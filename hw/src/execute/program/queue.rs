@@ -193,9 +193,10 @@ impl<T: Element> Program<T> {
             self.operations.get(tensor).map(|operation| Region::of(operation.layer.operator.output()));
         let is_whole = whole.is_none_or(|whole| region.common(whole) == whole);
         let part = if is_whole { Region::of(device.shape()) } else { region };
-        // SAFETY: the host's tensor lives as long as the program. Data for the device was computed
-        // before the host's signal, after which the copy is enqueued, and is not computed again in
-        // this run. Data from the device is read by the host only after it has waited for the
+        // SAFETY: the host's tensor is pinned, so that even after a failed run it is released after
+        // the copy, by an unmapping in the queue's order. Data for the device was computed before
+        // the host's signal, after which the copy is enqueued, and is not computed again in this
+        // run. Data from the device is read by the host only after it has waited for the
         // announcement that follows the copy.
         Ok(Some(unsafe { device.enqueue_copy(part, host.cast(), to) }?))
     }
