@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use coexec_fit::measure::runs::{Measurement, fingerprints_path};
 use coexec_fit::validate::choice::{Choices, choices};
-use coexec_hw::execute::{NoiseFloor, ProgressEvent, Report, Request, execute};
+use coexec_hw::execute::{ExecuteError, NoiseFloor, ProgressEvent, Report, Request, execute};
 use coexec_sim::simulate::Pipeline;
 use coexec_sim::{CoreSet, InputError, PlanFile, Scenario, Workload};
 use serde::Serialize;
@@ -61,7 +61,8 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
     let Outcome { rows, measurements, left_out } = outcome(options, &scenario, &groups, &mut report)?;
     note_skipped(&left_out, common);
-    let whole = groups.first().and_then(|group| group.first());
+    let is_measured = rows.iter().any(|row| row.is_plan);
+    let whole = groups.first().and_then(|group| group.first()).filter(|_| is_measured);
     let plan_file = plan_text(&scenario, whole, pipeline.as_ref());
     let mut files = output::runs(&options.out, &measurements, &report.fingerprint)?;
     files.extend(plan_file.map(|text| OutputFile::new(&plan_path, text)));
@@ -215,6 +216,7 @@ fn outcome(
     };
     let is_model = matches!(scenario.workload, Workload::Model(_));
     let mut outcome = Outcome { rows: Vec::new(), measurements: Vec::new(), left_out: Vec::new() };
+    let mut first_reason = None;
     for (candidates, measured) in groups.iter().zip(times) {
         for (candidate, measured) in candidates.iter().zip(measured.into_iter().flatten()) {
             match measured {
@@ -223,16 +225,28 @@ fn outcome(
                     outcome.rows.push(row);
                     outcome.measurements.push(measurement);
                 }
-                Err(error) if candidate.is_plan && is_model => return Err(error.into()),
-                Err(error) => outcome.left_out.push(SkippedRow {
-                    what: candidate.operator_or(context.network),
-                    processor: candidate.ran.to_string(),
-                    reason: error.to_string(),
-                }),
+                Err(error)
+                    if candidate.is_plan
+                        && is_model
+                        && !matches!(error, ExecuteError::TooFewCores { .. }) =>
+                {
+                    return Err(error.into());
+                }
+                Err(error) => {
+                    outcome.left_out.push(SkippedRow {
+                        what: candidate.operator_or(context.network),
+                        processor: candidate.ran.to_string(),
+                        reason: error.to_string(),
+                    });
+                    first_reason.get_or_insert(error);
+                }
             }
         }
     }
-    Ok(outcome)
+    match first_reason {
+        Some(error) if outcome.rows.is_empty() => Err(error.into()),
+        _ => Ok(outcome),
+    }
 }
 
 /// The executed plan as TOML; none for a set, a single operator, or without a plan.
