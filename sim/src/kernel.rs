@@ -157,14 +157,17 @@ impl Phases {
 
     /// Stretches phases that would move their bytes faster than `rate`, the bandwidth of
     /// the memory interface. Rates fitted on cache-resident layers would otherwise exceed
-    /// it on larger ones.
-    pub fn limit_rate(&mut self, rate: BytesPerSecond) {
+    /// it on larger ones. Returns the time of the stretched phases.
+    pub fn limit_rate(&mut self, rate: BytesPerSecond) -> Picos {
+        let mut stretched = Picos::ZERO;
         for phase in &mut self.0 {
             let least = phase.bytes.0 as f64 / rate.0 * PICOS_PER_SECOND;
             if least > phase.duration.0 as f64 {
                 phase.duration = Picos::from_nanos(least / 1e3);
+                stretched += phase.duration;
             }
         }
+        stretched
     }
 
     /// Multiplies the duration of every phase by `factor`.
@@ -193,7 +196,7 @@ impl Phases {
     /// Scales durations, bytes and steps to `times` repetitions.
     pub fn repeat(&mut self, times: u32) {
         for phase in &mut self.0 {
-            phase.duration = Picos(phase.duration.0.saturating_mul(u64::from(times)));
+            phase.duration = phase.duration.times(times);
             phase.bytes = Bytes(phase.bytes.0.saturating_mul(u64::from(times)));
             phase.steps = phase.steps.saturating_mul(times);
         }
@@ -266,9 +269,9 @@ mod tests {
         phases.push(phase(PhaseKind::Launch, 5.0));
         phases.push(Phase { bytes: Bytes(40_000), ..phase(PhaseKind::FullRounds, 2.0) });
         phases.push(Phase { bytes: Bytes(10_000), ..phase(PhaseKind::LastRound, 2.0) });
-        phases.limit_rate(BytesPerSecond::from_gigabytes(10.0));
+        let stretched = phases.limit_rate(BytesPerSecond::from_gigabytes(10.0));
         let micros: Vec<f64> = phases.as_slice().iter().map(|p| p.duration.as_micros()).collect();
-        assert_eq!(micros, [5.0, 4.0, 2.0]);
+        assert_eq!((micros, stretched), (vec![5.0, 4.0, 2.0], Picos::from_micros(4.0)));
     }
 
     #[test]

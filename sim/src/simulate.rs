@@ -245,7 +245,8 @@ impl<'a> Simulator<'a> {
                 execute(layer, self.device, self.library, by)?
             }
         };
-        let mut phases = if by == Processor::Gpu { self.host.launch(phases) } else { phases };
+        let mut phases =
+            if by == Processor::Gpu { self.host.launch(phases, detail.launches()) } else { phases };
         self.deviate(&mut phases, by.kind());
         Ok((phases, detail))
     }

@@ -225,7 +225,7 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], options: &Options<'_>) -> HostFit {
 /// The equation of [`HostPath`] for values in the order of [`PRIORS`].
 fn inference_us(values: &[f64; PRIORS.len()], launches: Launches) -> f64 {
     let [inference, factor, gap, traffic] = values;
-    inference + factor * launches.alone_us + gap * launches.count as f64 + traffic * launches.bytes as f64
+    inference + factor * launches.alone_us + gap * f64::from(launches.count) + traffic * launches.bytes as f64
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub struct Launches {
     /// Bytes of tensors and weights that they move.
     pub bytes: u64,
     /// Number of launches.
-    pub count: usize,
+    pub count: u32,
 }
 
 impl Launches {
@@ -32,11 +32,12 @@ impl Launches {
     /// # Errors
     /// The profile lacks a kernel's parameters.
     pub fn of(network: &GpuNetwork, gpu: &Gpu) -> Result<Self, Unsupported> {
-        let mut launches = Self { count: network.what.len(), ..Self::default() };
+        let mut launches = Self::default();
         for layer in &network.what {
-            let phases = execute(layer, gpu)?.phases;
-            launches.alone_us += phases.duration().as_micros();
-            launches.bytes += phases.bytes().0;
+            let execution = execute(layer, gpu)?;
+            launches.alone_us += execution.phases.duration().as_micros();
+            launches.bytes += execution.phases.bytes().0;
+            launches.count += execution.detail.launches;
         }
         Ok(launches)
     }
@@ -45,9 +46,7 @@ impl Launches {
     /// has no host path.
     pub fn inference_us(&self, gpu: &Gpu) -> f64 {
         gpu.host.as_ref().map_or(self.alone_us, |host| {
-            let launches =
-                host.launch_us(self.alone_us, self.bytes) + host.gap_us.value * (self.count as f64 - 1.0);
-            host.inference_us() + launches
+            host.inference_us() + host.launches_us(self.alone_us, self.bytes, self.count)
         })
     }
 }
@@ -166,7 +165,7 @@ mod tests {
             .iter()
             .map(|layer| {
                 let phases = execute(layer, &gpu).unwrap().phases;
-                host().launch_us(phases.duration().as_micros(), phases.bytes().0)
+                host().launches_us(phases.duration().as_micros(), phases.bytes().0, 1)
             })
             .sum();
         assert_eq!(launches.count, 3);

@@ -23,7 +23,7 @@ mod work_group;
 use serde::Serialize;
 
 use super::{Execution, Result, Unsupported, saturated};
-use crate::device::{Extent, Gpu};
+use crate::device::{Extent, Gpu, KernelTable};
 use crate::workload::{
     Class, Conv2d, DataType, Dimension, Layer, Movement, Operator, Pick, Recurrent, Reduction, Shape,
     Statistic, slices,
@@ -66,6 +66,10 @@ pub struct Launch {
     pub slots: Option<u32>,
     /// The largest contribution to the time.
     pub limit: Limit,
+    /// Launches in the delegate's queue: this one and those around it, such as the converter of a product
+    /// of activations or the steps of a norm. Winograd's three count as one, as the fits of the gap between
+    /// launches (`[gpu.host]`) counted them.
+    pub launches: u32,
     /// Factor by which the residual model scales the white-box time; `None` if the
     /// profile has no residual for the kernel.
     pub residual_factor: Option<f64>,
@@ -104,7 +108,7 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
     let output = extent(operator.output());
     let mut operands = layer.linked.additions();
     let pick = |kernel, pick: &Pick| elementwise::pick(kernel, pick, operator.output(), gpu);
-    let modelled = match operator.class() {
+    let mut modelled = match operator.class() {
         Class::Product(product) if product.trained && product.rows == 1 => {
             let linear_us = gpu.fully_connected.linear_us.value;
             fully_connected::matrix_vector([product.inner, product.outputs], linear_us, layer, gpu)
@@ -140,6 +144,9 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
         Class::Generic(generic) => elementwise::generic(generic, gpu),
     };
     let second_operands = u64::from(operands) * output.bytes();
+    if modelled.dispatch.kernel.table() == KernelTable::Elementwise {
+        modelled.cost.traffic_us += gpu.elementwise.traffic_us_per_byte.value * second_operands as f64;
+    }
     let mut execution = latency::execution(&modelled.dispatch, &modelled.cost, second_operands, gpu);
     residual::apply(layer, gpu, &mut execution);
     Ok(execution)
@@ -158,23 +165,25 @@ fn is_decomposed(statistic: Statistic, data_type: DataType) -> bool {
 /// A recurrent layer: in every time step, the gates' product and their element-wise functions.
 fn time_steps(recurrent: &Recurrent, layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
     let of = |operator: Operator| execute(&Layer::new(operator, layer.data_type), gpu);
-    let mut product = of(recurrent.product().into())?;
-    for &phase in of(recurrent.functions().into())?.phases.as_slice() {
-        product.phases.merge(phase);
-    }
+    let (mut product, functions) = (of(recurrent.product().into())?, of(recurrent.functions().into())?);
+    functions.phases.as_slice().iter().for_each(|&phase| product.phases.merge(phase));
     product.phases.repeat(recurrent.steps);
+    let launches = product.detail.launches + functions.detail.launches;
+    product.detail.launches = launches.saturating_mul(recurrent.steps);
     Ok(product)
 }
 
 /// A convolution on the first kernel whose conditions hold, in the delegate's order.
 fn convolution(window: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled> {
     let rules = gpu.family.rules();
-    if select::is_matrix_vector(window) {
+    if select::needs_generic(window) {
+        Ok(conv::generic(window, layer, gpu))
+    } else if select::is_matrix_vector(window) {
         let features = [window.input.channels, window.output_channels];
         Ok(fully_connected::matrix_vector(features, 0.0, layer, gpu))
     } else if select::suits_winograd(window, rules) {
         conv::winograd(window, layer, gpu)
-    } else if window.groups == 1 && select::fits_constant_memory(window, rules) {
+    } else if select::fits_constant_memory(window, rules) {
         conv::constants(window, layer, gpu)
     } else {
         Ok(conv::generic(window, layer, gpu))
@@ -182,6 +191,7 @@ fn convolution(window: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modelled> {
 }
 
 /// A dispatched kernel and the cost terms from which its time is computed.
+#[derive(Clone, Copy)]
 struct Modelled {
     dispatch: work_group::Dispatch,
     cost: latency::Cost,
@@ -191,6 +201,12 @@ struct Modelled {
 /// floating point and links a quantise-dequantise function after every operator.
 fn activations(layer: &Layer) -> u32 {
     layer.linked.activations() + u32::from(layer.data_type == DataType::I8)
+}
+
+/// 4x4 weight blocks of a convolution: each group has whole slices of its own.
+fn weight_blocks(conv: &Conv2d) -> u64 {
+    let group = [conv.group_channels(), conv.output_channels / conv.groups].map(slices);
+    conv.window.taps() * u64::from(conv.groups) * u64::from(group[0]) * u64::from(group[1])
 }
 
 /// A tensor of `shape` in the delegate's layout, with channels in slices of four.

@@ -333,8 +333,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds the read-back at the end, if only the GPU has a result of the workload; for all
-    /// other results, the CPU has a hand-over or a join.
+    /// Adds the read-back at the end, if only the GPU has a result of the workload. The CPU has a hand-over
+    /// or a join for what it computes or reads itself; an NPU's overhead per graph includes handing over
+    /// its result.
     fn read_back(&mut self) {
         let results = self.results_of_the_gpu();
         if let Some(&last) = results.last().filter(|_| self.setting.is_inference) {

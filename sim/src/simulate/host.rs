@@ -72,15 +72,18 @@ impl<'a> Host<'a> {
         Self { whole: self.launches_alone, ..self }
     }
 
-    /// The phases of a GPU launch, given those of its kernel model.
-    pub(super) fn launch(self, alone: Phases) -> Phases {
+    /// The phases of a layer's `launches`, given those of its kernel model.
+    pub(super) fn launch(self, alone: Phases, launches: u32) -> Phases {
         let Some(path) = self.path.filter(|_| !self.launches_alone) else { return alone };
-        let gap = Phase::new(PhaseKind::QueueGap, Picos::from_micros(path.gap_us.value), Bytes::ZERO);
-        let inside = alone.as_slice().iter().map(|phase| {
-            let cold = Picos::from_micros(path.traffic_us_per_byte.value * phase.bytes.0 as f64);
-            Phase { duration: phase.duration.scale(path.kernel_factor.value) + cold, ..*phase }
-        });
-        std::iter::once(gap).chain(inside).collect()
+        let time = |alone: Picos, bytes: Bytes, launches| {
+            Picos::from_micros(path.launches_us(alone.as_micros(), bytes.0, launches))
+        };
+        let gaps = time(Picos::ZERO, Bytes::ZERO, launches);
+        let inside = alone
+            .as_slice()
+            .iter()
+            .map(|phase| Phase { duration: time(phase.duration, phase.bytes, 0), ..*phase });
+        std::iter::once(Phase::new(PhaseKind::QueueGap, gaps, Bytes::ZERO)).chain(inside).collect()
     }
 
     /// Time from the call to the first launch; `None` for a part of an inference.
@@ -96,5 +99,20 @@ impl<'a> Host<'a> {
 
     fn once(self, micros: impl Fn(&HostPath) -> f64) -> Option<Picos> {
         self.path.filter(|_| self.whole).map(|path| Picos::from_micros(micros(path)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_launch_of_a_layer_has_its_gap() {
+        let device = Profile::load("pixel4").unwrap();
+        let alone = Phases::from_iter([Phase::new(PhaseKind::Launch, Picos::from_micros(5.0), Bytes::ZERO)]);
+        let host = Host::new(&device, Measure::Inference);
+        let gaps = [1, 3].map(|launches| host.launch(alone.clone(), launches).as_slice()[0]);
+        assert!(gaps.iter().all(|gap| gap.kind == PhaseKind::QueueGap));
+        assert_eq!(gaps[1].duration, gaps[0].duration.times(3));
     }
 }

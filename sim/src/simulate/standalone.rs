@@ -52,6 +52,21 @@ impl Detail {
             }
         }
     }
+
+    /// Launches in a GPU's queue.
+    pub(super) fn launches(&self) -> u32 {
+        if let Self::Gpu(launch) = self { launch.launches } else { 1 }
+    }
+
+    /// Names memory traffic as what limits the task.
+    fn is_limited_by_traffic(&mut self) {
+        match self {
+            Self::Cpu { schedule, .. } => schedule.limit = cpu::Limit::Memory,
+            Self::Gpu(launch) => launch.limit = gpu::Limit::Traffic,
+            Self::Npu(schedule) => schedule.limit = npu::Limit::Traffic,
+            Self::GpuLanguage(_) | Self::NpuLanguage(_) | Self::NpuGraph(_) => {}
+        }
+    }
 }
 
 fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Error> {
@@ -64,7 +79,7 @@ fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Er
 /// The device has no such processor, the processor has no kernel for the layer, or the layer takes more than
 /// a day.
 pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor) -> Result<(Phases, Detail)> {
-    let (mut phases, detail) = match by {
+    let (mut phases, mut detail) = match by {
         Processor::Cpu(cores) => {
             let execution = cpu::execute(layer, &device.cpu, &cores, library)?;
             execution.detailed(|schedule| Detail::Cpu { cores, schedule })
@@ -86,7 +101,10 @@ pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor)
     };
     // The model of compiled graphs limits their traffic itself.
     if !matches!(detail, Detail::NpuGraph(_)) {
-        phases.limit_rate(peak_bandwidth(device, by));
+        let stretched = phases.limit_rate(peak_bandwidth(device, by));
+        if stretched.times(2) > phases.duration() {
+            detail.is_limited_by_traffic();
+        }
     }
     within_a_day(&layer.operator, phases.duration())?;
     Ok((phases, detail))
@@ -123,4 +141,29 @@ fn peak_bandwidth(device: &Profile, by: Processor) -> BytesPerSecond {
     let own = own_memory(device).filter(|_| by == Processor::Gpu);
     let gbps = own.map_or(&device.memory.peak_bandwidth_gbps, |memory| &memory.bandwidth_gbps);
     BytesPerSecond::from_gigabytes(gbps.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Quantity;
+    use crate::workload::{Conv2d, DataType, Shape, Window};
+
+    #[test]
+    fn what_the_bandwidth_of_the_memory_stretches_is_limited_by_traffic() {
+        let limits = |gigabytes_per_second| {
+            let mut device = Profile::load("pixel4").unwrap();
+            device.memory.peak_bandwidth_gbps = Quantity::plain(gigabytes_per_second);
+            let conv = Conv2d::new(Shape::image(56, 56, 64), 64, Window::valid(1));
+            let layer = Layer::new(conv.into(), DataType::F32);
+            let cores = Processor::Cpu(CoreSet::fastest(&device.cpu, 1).unwrap());
+            [Processor::Gpu, cores].map(|by| execute(&layer, &device, Library::Xnnpack, by).unwrap().1)
+        };
+        let is_traffic = |detail: &Detail| match detail {
+            Detail::Cpu { schedule, .. } => schedule.limit == cpu::Limit::Memory,
+            Detail::Gpu(launch) => launch.limit == gpu::Limit::Traffic,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([34.1, 0.1].map(|rate| limits(rate).each_ref().map(is_traffic)), [[false; 2], [true; 2]]);
+    }
 }

@@ -42,11 +42,11 @@ impl HostPath {
     /// Valid range of `kernel_factor`: clocks and caches account for tens of per cent, not more.
     pub const KERNEL_FACTORS: [f64; 2] = [0.5, 2.0];
 
-    /// Time of a launch inside an inference, including the gap before it, in
-    /// microseconds. `alone_us` is its time in isolation, `bytes` its memory traffic.
-    pub fn launch_us(&self, alone_us: f64, bytes: u64) -> f64 {
+    /// Time of `count` launches inside an inference, including the gaps before them, in
+    /// microseconds. `alone_us` is their time in isolation, `bytes` their memory traffic.
+    pub fn launches_us(&self, alone_us: f64, bytes: u64, count: u32) -> f64 {
         self.kernel_factor.value * alone_us
-            + self.gap_us.value
+            + self.gap_us.value * f64::from(count)
             + self.traffic_us_per_byte.value * bytes as f64
     }
 
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_launch_inside_an_inference_is_stretched_and_finds_cold_caches() {
         let host = host();
-        assert!((host.launch_us(100.0, 1_000_000) - (110.0 + 2.0 + 10.0)).abs() < 1e-9);
+        assert!((host.launches_us(100.0, 1_000_000, 3) - (110.0 + 6.0 + 10.0)).abs() < 1e-9);
         assert!((host.inference_us() - 800.0).abs() < f64::EPSILON);
     }
 

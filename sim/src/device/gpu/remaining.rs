@@ -148,7 +148,7 @@ kernel_table! {
     ///
     /// ```text
     /// time = launch_us + iterations * rounds(latency_us, throughput_us)
-    ///      + traffic_us_per_byte * (input + output * (1 + additions) + weights)
+    ///      + traffic_us_per_byte * (input + output * (1 + additions))
     /// ```
     ElementwiseKernel {
         /// Launch of the kernel (t0).

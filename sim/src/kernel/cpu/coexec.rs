@@ -16,7 +16,7 @@ mod work;
 use arrayvec::ArrayVec;
 
 use super::tally::Shares;
-use super::{CoreSet, Member, NANOS_PER_MICRO, Tally, Team, unsupported};
+use super::{CoreSet, Library, Member, NANOS_PER_MICRO, Tally, Team, unsupported};
 use crate::device::Cpu;
 use crate::device::cpu::{CoexecRates, CoexecUnit};
 use crate::kernel::Result;
@@ -34,7 +34,8 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
         let reason = format!("coexec's own kernels compute in f32, not in {}", layer.data_type);
         return Err(unsupported(layer, reason));
     }
-    let team = Team::new(layer, (cpu, None), cores, "coexec_f32", |cluster| cluster.coexec_f32.as_ref())?;
+    let key = (Library::Coexec, DataType::F32);
+    let team = Team::new(layer, (cpu, None), cores, key, |cluster| cluster.coexec_f32.as_ref())?;
     let threads = team.threads() as usize;
     let main = team.main();
     let costs = Costs::of(main.rates);

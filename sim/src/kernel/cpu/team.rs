@@ -2,10 +2,10 @@
 
 use arrayvec::ArrayVec;
 
-use super::{CoreSet, MAX_THREADS, unsupported};
+use super::{CoreSet, Library, MAX_THREADS, rate_table, unsupported};
 use crate::device::{Cluster, Cpu, MAX_CLUSTERS, MixedClusters};
 use crate::kernel::Result;
-use crate::workload::Layer;
+use crate::workload::{DataType, Layer};
 
 /// The threads on one cluster.
 pub(super) struct Member<'a, Rates> {
@@ -27,13 +27,13 @@ pub(super) struct Team<'a, Rates> {
 }
 
 impl<'a, Rates> Team<'a, Rates> {
-    /// The clusters of `cores`, each with the rate table that `pick` returns; `table` is the
-    /// table's key, for the error message; `mixed` the fitted costs of mixing clusters.
+    /// The clusters of `cores`, each with the rate table of a library and number format that `pick`
+    /// returns; `mixed` the fitted costs of mixing clusters.
     pub(super) fn new(
         layer: &Layer,
         (cpu, mixed): (&'a Cpu, Option<&'a MixedClusters>),
         cores: &CoreSet,
-        table: &'static str,
+        (library, format): (Library, DataType),
         pick: impl Fn(&'a Cluster) -> Option<&'a Rates>,
     ) -> Result<Self> {
         let mut members = ArrayVec::new();
@@ -43,7 +43,7 @@ impl<'a, Rates> Team<'a, Rates> {
                 return Err(unsupported(layer, format!("core set {cores} belongs to another CPU")));
             };
             let Some(rates) = pick(cluster) else {
-                let name = cluster.name.as_str();
+                let (name, table) = (cluster.name.as_str(), rate_table(library, format).unwrap_or_default());
                 return Err(unsupported(layer, format!("cluster {name} has no table `{table}`")));
             };
             members.push(Member { threads: group.threads, cluster, rates });

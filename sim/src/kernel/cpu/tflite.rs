@@ -10,8 +10,8 @@ use super::coexec::depthwise_threads;
 use super::ruy::{Product, Tile};
 use super::tally::Shares;
 use super::{
-    CoreSet, Kernel, Makespan, NANOS_PER_MICRO, QUANTISING_PASSES, Tally, Team, arithmetic, contention,
-    makespan, ruy, separate_passes, unsupported,
+    CoreSet, Kernel, Library, Makespan, NANOS_PER_MICRO, QUANTISING_PASSES, Tally, Team, arithmetic,
+    contention, makespan, ruy, separate_passes, unsupported,
 };
 use crate::device::{Cluster, Cpu, Quantity, RuyRates};
 use crate::kernel::Result;
@@ -87,12 +87,12 @@ impl<'a> Kernels<'a> {
             let reason = format!("TFLite's own kernels compute in f32 or i8, not in {format}");
             return Err(unsupported(layer, reason));
         }
-        let (table, pick, mixed): (_, fn(&Cluster) -> Option<&RuyRates>, _) = if format == DataType::F32 {
-            ("ruy_f32", |cluster| cluster.ruy_f32.as_ref(), &cpu.mixed_ruy_f32)
+        let (pick, mixed): (fn(&Cluster) -> Option<&RuyRates>, _) = if format == DataType::F32 {
+            (|cluster| cluster.ruy_f32.as_ref(), &cpu.mixed_ruy_f32)
         } else {
-            ("ruy_i8", |cluster| cluster.ruy_i8.as_ref(), &cpu.mixed_ruy_i8)
+            (|cluster| cluster.ruy_i8.as_ref(), &cpu.mixed_ruy_i8)
         };
-        let team = Team::new(layer, (cpu, mixed.as_ref()), cores, table, pick)?;
+        let team = Team::new(layer, (cpu, mixed.as_ref()), cores, (Library::Ruy, format), pick)?;
         let tile = if format == DataType::F32 {
             F32_TILE
         } else if team.main().cluster.dot_product {

@@ -12,8 +12,8 @@ mod product;
 use super::ruy::Tile;
 use super::tally::Shares;
 use super::{
-    CoreSet, Kernel, MAX_THREADS, Makespan, Member, NANOS_PER_MICRO, QUANTISING_PASSES, Tally, Team,
-    arithmetic, contention, separate_passes, unsupported,
+    CoreSet, Kernel, Library, Makespan, Member, NANOS_PER_MICRO, QUANTISING_PASSES, Tally, Team, arithmetic,
+    contention, makespan, separate_passes, unsupported,
 };
 use crate::device::{Cluster, Cpu, XnnpackRates};
 use crate::kernel::Result;
@@ -66,7 +66,7 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
     if let Some(elements) = quantised {
         let visits = elements as f64 * QUANTISING_PASSES;
         let nanos = |rates: &XnnpackRates| visits * rates.element_wise_ns.value;
-        around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
+        around.add(&mut tally, &[], |member| evenly(member, nanos), None);
     }
     let output = layer.operator.output().elements() as f64;
     let pixels = layer.operator.output().pixels() as f64;
@@ -75,7 +75,7 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
         let visits = output * passes_of(kernels.first, reads(function, is_broadcast));
         let calls = if is_broadcast { pixels } else { 0.0 };
         let nanos = |rates: &XnnpackRates| visits * function_ns(function, rates) + calls * call_ns(rates);
-        around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
+        around.add(&mut tally, &[], |member| evenly(member, nanos), None);
     }
     tally.scale(kernels.team.slowdown(kernels.main().whole_cluster_slowdown_factor.value));
     Ok(tally)
@@ -83,16 +83,16 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
 
 impl<'a> Kernels<'a> {
     fn new(layer: &Layer, format: DataType, cpu: &'a Cpu, cores: &CoreSet) -> Result<Self> {
-        let (table, pick): (_, fn(&Cluster) -> Option<&XnnpackRates>) = match format {
-            DataType::F32 => ("xnnpack_f32", |cluster| cluster.xnnpack_f32.as_ref()),
-            DataType::F16 => ("xnnpack_f16", |cluster| cluster.xnnpack_f16.as_ref()),
-            DataType::I8 => ("xnnpack_i8", |cluster| cluster.xnnpack_i8.as_ref()),
+        let pick: fn(&Cluster) -> Option<&XnnpackRates> = match format {
+            DataType::F32 => |cluster| cluster.xnnpack_f32.as_ref(),
+            DataType::F16 => |cluster| cluster.xnnpack_f16.as_ref(),
+            DataType::I8 => |cluster| cluster.xnnpack_i8.as_ref(),
             DataType::I8Dynamic | DataType::I4Dynamic | DataType::W4A16 | DataType::W8A16 => {
                 let reason = format!("the XNNPACK model covers f32, f16 and i8, not {format}");
                 return Err(unsupported(layer, reason));
             }
         };
-        let team = Team::new(layer, (cpu, None), cores, table, pick)?;
+        let team = Team::new(layer, (cpu, None), cores, (Library::Xnnpack, format), pick)?;
         let without_f16 = team.members.iter().find(|member| !member.cluster.f16_arithmetic);
         if let Some(member) = without_f16.filter(|_| format == DataType::F16) {
             let reason = format!("cluster {} does not compute in f16", member.cluster.name.as_str());
@@ -204,7 +204,7 @@ impl<'a> Kernels<'a> {
         let functions = recurrent.functions();
         let elements = functions.input.elements() as f64;
         let nanos = |rates: &XnnpackRates| elements * function_ns(functions.function, rates);
-        self.add(&mut tally, &[], |member| evenly(member, nanos), self.threads);
+        self.add(&mut tally, &[], |member| evenly(member, nanos), None);
         tally.scale(f64::from(recurrent.steps));
         tally
     }
@@ -243,20 +243,21 @@ impl<'a> Kernels<'a> {
         let read = self.input_bytes_beyond_cache(operator);
         let all =
             |rates: &XnnpackRates| nanos(rates) + calls * call_ns(rates) + read * rates.input_byte_ns.value;
-        self.run(kernel, &[], |member| evenly(member, all), self.threads)
+        self.run(kernel, &[], |member| evenly(member, all), None)
     }
 
-    /// An operator with `serial` work of the main thread and parallel work in `pieces`; `shares` is the
-    /// time of all parallel work on one core of the given cluster, under contention.
+    /// An operator with `serial` work of the main thread and parallel work in `pieces`, or without them
+    /// divided evenly; `shares` is the time of all parallel work on one core of the given cluster, under contention.
     fn run(
         &self,
         kernel: Kernel,
         serial: &[f64],
         shares: impl Fn(&Member<'_, XnnpackRates>) -> Shares,
-        pieces: u64,
+        pieces: Option<u64>,
     ) -> Tally {
         let mut tally = Tally::new(kernel);
         if self.add(&mut tally, serial, shares, pieces) {
+            let pieces = pieces.unwrap_or(self.threads);
             tally.blocks = pieces;
             tally.threads = pieces.min(self.threads) as u32;
         }
@@ -264,43 +265,37 @@ impl<'a> Kernels<'a> {
     }
 
     /// Adds the work described at [`Self::run`] and returns whether any of it is parallel. Idle
-    /// threads steal pieces one by one, so all threads finish together, except for a partly
-    /// filled last round of pieces.
+    /// threads steal pieces one by one; evenly divided work has so many that all finish together.
     fn add(
         &self,
         tally: &mut Tally,
         serial: &[f64],
         shares_of: impl Fn(&Member<'_, XnnpackRates>) -> Shares,
-        pieces: u64,
+        pieces: Option<u64>,
     ) -> bool {
-        let main = self.team.main();
         tally.serial += self.serial(serial);
-        let shares = shares_of(main);
+        let shares = shares_of(self.team.main());
         if shares.nanos() <= 0.0 {
             return false;
         }
-        let others = &self.team.members[1..];
-        let rate = parts_per_nano(main, &shares)
-            + others.iter().map(|member| parts_per_nano(member, &shares_of(member))).sum::<f64>();
-        let rounds = pieces.div_ceil(self.threads);
-        let nanos = (rounds * self.threads) as f64 / pieces as f64 / rate;
-        let mut busy = [0.0; MAX_THREADS];
-        for (thread, busy) in busy.iter_mut().enumerate().take(self.threads as usize) {
-            let own = pieces / self.threads + u64::from((thread as u64) < pieces % self.threads);
-            *busy = nanos * own as f64 / rounds as f64;
-        }
-        tally.add_parallel(&Makespan { nanos, busy }, &shares);
+        let piece = 1.0 / pieces.unwrap_or(1) as f64;
+        let piece_nanos = self.team.per_thread(|member| shares_of(member).nanos() * piece);
+        let piece_nanos = &piece_nanos[..self.threads as usize];
+        let makespan = pieces.map_or_else(
+            || {
+                Makespan::even(
+                    piece_nanos.iter().map(|nanos| nanos.recip()).sum::<f64>().recip(),
+                    self.team.threads(),
+                )
+            },
+            |pieces| makespan::self_scheduled(pieces, piece_nanos),
+        );
+        tally.add_parallel(&makespan, &shares);
         if self.threads > 1 {
             tally.fork += self.team.fork_us(|member| member.rates.fork_us.value) * NANOS_PER_MICRO;
         }
         true
     }
-}
-
-/// Fraction of the work that the threads of one cluster complete per nanosecond; `shares` is
-/// the time of all of it on a single core.
-fn parts_per_nano(member: &Member<'_, XnnpackRates>, shares: &Shares) -> f64 {
-    f64::from(member.threads) / shares.nanos()
 }
 
 /// Factor on a thread's time due to contention with the other threads of its cluster.

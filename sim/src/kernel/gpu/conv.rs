@@ -4,7 +4,7 @@
 
 use super::{
     Cost, Dispatch, Kernel, Modelled, activations, elementwise, extent, lanes, missing_table, saturated,
-    select, work_group,
+    select, weight_blocks, work_group,
 };
 use crate::device::gpu::{ConvConstantsKernel, ConvGenericKernel, WinogradKernel};
 use crate::device::{
@@ -67,21 +67,19 @@ pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
 fn of_convolution<'a>(conv: &Conv2d, layer: &'a Layer, gpu: &Gpu) -> Problem<'a> {
     let output = extent(conv.output());
     let input = extent(conv.input);
-    let window = conv.window.kernel[0].saturating_mul(conv.window.kernel[1]);
     let grouped = conv.groups > 1;
-    let group_source = slices(conv.input.channels.div_ceil(conv.groups)).max(1);
-    let blocks = u64::from(window) * u64::from(input.slices) * u64::from(output.slices);
+    let group_source = slices(conv.group_channels()).max(1);
     let kernel = if grouped { Kernel::GroupedConv } else { Kernel::ConvGeneric };
     let pointwise = Problem::pointwise(kernel, output, [input.slices, output.slices], layer, gpu);
     Problem {
         task: TileTask { trivial: conv.window.is_pointwise(), ..pointwise.task },
-        iterations: window.saturating_mul(group_source),
+        iterations: saturated(conv.window.taps()).saturating_mul(group_source),
         folded: false,
         row_weights: false,
         group_slices: grouped.then(|| (output.slices / conv.groups).max(1)),
         horizontal_stride: conv.window.stride[1],
         input_bytes: input.bytes(),
-        weight_bytes: weight_bytes(blocks, layer.data_type) / u64::from(conv.groups),
+        weight_bytes: weight_bytes(weight_blocks(conv), layer.data_type),
         ..pointwise
     }
 }
@@ -258,8 +256,7 @@ pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modell
     let table = gpu.winograd.as_ref().ok_or_else(|| missing_table(layer, Kernel::Winograd, "winograd"))?;
     let input = extent(conv.input);
     let output = extent(conv.output());
-    let [columns, rows] = [output.width, output.height].map(|side| u64::from(side.div_ceil(WINOGRAD_TILE)));
-    let tiles = saturated(u64::from(output.batch) * columns * rows);
+    let tiles = output.batch.saturating_mul(select::winograd_tiles(conv));
     let points = Extent { batch: 1, width: tiles, height: WINOGRAD_POINTS, slices: output.slices };
     let blocks = u64::from(WINOGRAD_POINTS) * u64::from(input.slices) * u64::from(output.slices);
     // The delegate evaluates the tile rule for the shape of the convolution's input.
@@ -276,7 +273,8 @@ pub(super) fn winograd(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Modell
 }
 
 /// Cost of a Winograd convolution; `moved` is the bytes of the transformed input, of the
-/// transformed output and of everything else.
+/// transformed output and of everything else. The launch's bytes exclude both transformed tensors, as in the
+/// fits of the host path: they are as warm in an inference as in a repeated launch.
 fn winograd_cost(table: &WinogradKernel, dispatch: &Dispatch, moved: [u64; 3], gpu: &Gpu) -> Cost {
     let [forward, inverse, bytes] = moved;
     let slices = f64::from(dispatch.tile.slices);
@@ -306,8 +304,7 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
     let reads = taps as f64 * f64::from(input.slices);
     let slices = f64::from(output.slices);
     let products = taps as f64 * f64::from(conv.input.channels) * slices;
-    let blocks = taps * u64::from(input.slices) * u64::from(output.slices);
-    let bytes = input.bytes() + output.bytes() + weight_bytes(blocks, layer.data_type);
+    let bytes = input.bytes() + output.bytes() + weight_bytes(weight_blocks(conv), layer.data_type);
     let additions = f64::from(layer.linked.additions());
     let second_operands = output.bytes() as f64 * table.addition_traffic_factor.value * additions;
     let dot_latency =

@@ -2,7 +2,7 @@
 //! normalisations, look-ups and copies.
 
 use super::reduce::sharing_threads;
-use super::{Cost, Dispatch, Kernel, Modelled, extent, latency, saturated, select};
+use super::{Cost, Dispatch, Kernel, Modelled, extent, saturated, select};
 use crate::device::{Extent, Gpu, Quantity, SLICE_BYTES, Tile};
 use crate::workload::{
     CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Function, Generic, GenericKind, Layer, Linked,
@@ -100,19 +100,18 @@ fn softmax_1x1(output: Extent, gpu: &Gpu) -> Dispatch {
     Dispatch::new(Kernel::Softmax1x1, TEXEL, grid, [threads, 1, 1], iterations)
 }
 
-/// A normalisation without a fused kernel: `sums` launches of one thread per pixel, which sums its
-/// channels, and `functions` element-wise launches. The modelled dispatch is the last one's.
+/// A normalisation without a fused kernel: `sums` launches, each of which sums the channels of every
+/// pixel, and `functions` element-wise launches. The modelled dispatch is the last one's.
 pub(super) fn decomposed_norm(shape: Shape, [sums, functions]: [u32; 2], gpu: &Gpu) -> Modelled {
     let pixels = shape.with_channels(1);
     let (read, written) = (extent(shape), extent(pixels));
-    let sum = Dispatch::over(Kernel::Elementwise, written, TEXEL, read.slices, gpu);
+    let sum = reduction(Kernel::Elementwise, written, read.slices, gpu);
     let sum = model(sum, read.bytes() + written.bytes(), gpu);
     let function = Elementwise { function: Function::Multiply, input: shape, other: Some(pixels) };
-    let mut last = elementwise(&function, gpu);
-    let functions = functions.saturating_sub(1);
-    last.cost.transform_us = f64::from(sums) * separate_launch_us(&sum, gpu)
-        + f64::from(functions) * separate_launch_us(&last, gpu);
-    last.cost.bytes += u64::from(sums) * sum.cost.bytes + u64::from(functions) * last.cost.bytes;
+    let function = elementwise(&function, gpu);
+    let mut last = function;
+    last.cost.add_launches(&sum, sums, gpu);
+    last.cost.add_launches(&function, functions.saturating_sub(1), gpu);
     last
 }
 
@@ -142,22 +141,27 @@ pub(super) fn resize(resize: &Resize, gpu: &Gpu) -> Modelled {
     model(Dispatch::over(Kernel::Resize, output, TEXEL, taps, gpu), read + output.bytes(), gpu)
 }
 
-/// An operator without a specific kernel: one thread per output texel, which reads every texel that the
-/// output depends on. Long reductions use a work-group per output texel.
+/// A reduction of `visits` texels to each texel of `output`: one thread per output texel, or a work-group
+/// if there are many.
+fn reduction(kernel: Kernel, output: Extent, visits: u32, gpu: &Gpu) -> Dispatch {
+    let Some(threads) = sharing_threads(visits, gpu.family.rules().reduction_threads) else {
+        return Dispatch::over(kernel, output, TEXEL, visits, gpu);
+    };
+    let grid = [output.columns().max(1).saturating_mul(threads), output.height.max(1), output.slices.max(1)];
+    Dispatch::new(kernel, TEXEL, grid, [threads, 1, 1], visits.div_ceil(threads))
+}
+
+/// An operator without a specific kernel: a thread reads every texel that an output texel depends on,
+/// except for reductions, which have a rule.
 pub(super) fn generic(generic: &Generic, gpu: &Gpu) -> Modelled {
     let output = extent(generic.output);
     let texels = output.bytes() / SLICE_BYTES;
     let visits = generic.visited().div_ceil(u64::from(CHANNELS_PER_SLICE)).div_ceil(texels.max(1));
     let visits = saturated(visits.max(1));
-    let limits = gpu.family.rules().reduction_threads;
-    let threads = (generic.kind == GenericKind::Reduction).then(|| sharing_threads(visits, limits)).flatten();
-    let dispatch = match threads {
-        Some(threads) => {
-            let grid =
-                [output.columns().max(1).saturating_mul(threads), output.height.max(1), output.slices.max(1)];
-            Dispatch::new(Kernel::Generic, TEXEL, grid, [threads, 1, 1], visits.div_ceil(threads))
-        }
-        None => Dispatch::over(Kernel::Generic, output, TEXEL, visits, gpu),
+    let dispatch = if generic.kind == GenericKind::Reduction {
+        reduction(Kernel::Generic, output, visits, gpu)
+    } else {
+        Dispatch::over(Kernel::Generic, output, TEXEL, visits, gpu)
     };
     model(dispatch, generic.moved_as(|shape| extent(*shape).bytes()), gpu)
 }
@@ -199,7 +203,7 @@ pub(super) fn norm(output: Extent, gpu: &Gpu) -> Modelled {
 fn norm_group(output: Extent, gpu: &Gpu) -> [u32; 3] {
     let most = gpu.max_work_group_size;
     let mut threads = gpu.family.rules().norm_threads.map_or(most, |threads| threads.min(most));
-    if output.pixels() == 1 {
+    if (output.width, output.height) == (1, 1) {
         while threads >= output.slices.max(1).saturating_mul(2) {
             threads /= 2;
         }
@@ -226,29 +230,21 @@ fn norm_group(output: Extent, gpu: &Gpu) -> [u32; 3] {
 /// one that splits the result.
 pub(super) fn rearrange_operands(cost: &mut Cost, product: Product, gpu: &Gpu) {
     let Product { images, batch, rows, inner, outputs, .. } = product;
-    cost.transform_us = weights_converter_us([inner, outputs], batch, gpu);
+    cost.add_launches(&weights_converter([inner, outputs], batch, gpu), 1, gpu);
     if images > 1 {
         let one = |channels| Shape { batch: 1, height: batch, width: rows, channels };
         let several = |channels| Shape { batch: images, height: batch / images, ..one(channels) };
         for (from, to) in [(several(inner), one(inner)), (one(outputs), several(outputs))] {
-            let launch = reshape(from, to, gpu);
-            cost.transform_us += separate_launch_us(&launch, gpu);
-            cost.bytes += launch.cost.bytes;
+            cost.add_launches(&reshape(from, to, gpu), 1, gpu);
         }
     }
 }
 
-/// Time of the weights converter, in microseconds: each thread transposes a 4x4 block (four texels).
-fn weights_converter_us([inner, outputs]: [u32; 2], batch: u32, gpu: &Gpu) -> f64 {
+/// The weights converter: each thread transposes a 4x4 block (four texels).
+fn weights_converter([inner, outputs]: [u32; 2], batch: u32, gpu: &Gpu) -> Modelled {
     let blocks = Extent { batch: 1, width: slices(outputs), height: slices(inner), slices: batch };
     let bytes = 2 * u64::from(CHANNELS_PER_SLICE) * blocks.bytes();
-    let dispatch = Dispatch::over(Kernel::MatMul, blocks, TEXEL, CHANNELS_PER_SLICE, gpu);
-    separate_launch_us(&model(dispatch, bytes, gpu), gpu)
-}
-
-/// Time of a launch of its own, including its overhead, in microseconds.
-fn separate_launch_us(launch: &Modelled, gpu: &Gpu) -> f64 {
-    latency::execution(&launch.dispatch, &launch.cost, 0, gpu).phases.duration().as_micros()
+    model(Dispatch::over(Kernel::MatMul, blocks, TEXEL, CHANNELS_PER_SLICE, gpu), bytes, gpu)
 }
 
 fn model(dispatch: Dispatch, bytes: u64, gpu: &Gpu) -> Modelled {
@@ -272,6 +268,45 @@ mod tests {
         let operands = |functions: &[Function]| tensor_operands(&functions.iter().copied().collect());
         assert_eq!(operands(&[Function::Add]), 1);
         assert_eq!(operands(&[Function::Multiply, Function::Add, Function::Relu]), 0);
+    }
+
+    fn pixel4() -> Gpu {
+        crate::device::profile::Profile::load("pixel4").unwrap().gpu.unwrap()
+    }
+
+    fn micros(operator: impl Into<crate::workload::Operator>) -> f64 {
+        let layer = Layer::new(operator.into(), DataType::F32);
+        execute(&layer, &pixel4()).unwrap().phases.duration().as_micros()
+    }
+
+    #[test]
+    fn the_rules_for_few_pixels_are_of_one_image() {
+        let batch = |batch, width| Shape { batch, ..Shape::tokens(width, 512) };
+        assert!(select::softmax_uses_group(batch(8, 200)) && !select::softmax_uses_group(batch(1, 300)));
+        let [one, eight] = [1, 8].map(|count| norm_group(extent(batch(count, 1)), &pixel4()));
+        assert_eq!(one, eight);
+    }
+
+    #[test]
+    fn a_norm_sums_channels_as_any_reduction_does() {
+        let (input, pixels) = (Shape::tokens(64, 4096), Shape::tokens(64, 1));
+        let kind = GenericKind::Reduction;
+        let sum = Generic { kind, inputs: vec![input], output: pixels, passes: 1 };
+        let function = Elementwise { function: Function::Multiply, input, other: Some(pixels) };
+        let parts = micros(sum) + 2.0 * micros(function);
+        assert!((micros(Norm { kind: NormKind::Rms, input }) - parts).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_linked_sum_reads_its_second_operand() {
+        let input = Shape::image(112, 112, 64);
+        let sigmoid = Elementwise { function: Function::Sigmoid, input, other: None };
+        let alone = Layer::new(sigmoid.into(), DataType::F32);
+        let linked = Layer { linked: std::iter::once(Function::Add).collect(), ..alone.clone() };
+        let [alone, linked] =
+            [alone, linked].map(|layer| execute(&layer, &pixel4()).unwrap().phases.duration().as_micros());
+        let tensor_us = pixel4().elementwise.traffic_us_per_byte.value * extent(input).bytes() as f64;
+        assert!(tensor_us > 1.0 && (linked - alone - tensor_us).abs() < 1e-5, "{alone} {linked}");
     }
 
     #[test]

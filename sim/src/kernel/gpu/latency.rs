@@ -6,7 +6,7 @@
 //! the throughput cost of one wave's iteration times the waves that share a compute unit. Form and
 //! parameters: white-box model fitted on the mobile-ml-benchmark data set.
 
-use super::{Dispatch, Launch, Limit};
+use super::{Dispatch, Launch, Limit, Modelled};
 use crate::device::Gpu;
 use crate::device::gpu::CommonParameters;
 use crate::kernel::{Execution, Phase, PhaseKind, Phases, largest};
@@ -33,8 +33,10 @@ pub(super) struct Cost {
     pub(super) traffic_us: f64,
     /// Prologues and epilogues of waves and groups.
     pub(super) epilogue_us: f64,
-    /// Bytes of inputs, output and weights.
+    /// Bytes of inputs, output and weights, those of separate launches included.
     pub(super) bytes: u64,
+    /// Launches in the delegate's queue.
+    pub(super) launches: u32,
 }
 
 impl Cost {
@@ -42,7 +44,15 @@ impl Cost {
     /// reports; `moved` is what it pays for, with second operands weighted as the table states.
     pub(super) fn new(common: CommonParameters, bytes: u64, moved: f64) -> Self {
         let traffic_us = common.traffic_us_per_byte * moved;
-        Self { common, loop_factor: 1.0, traffic_us, bytes, ..Self::default() }
+        Self { common, loop_factor: 1.0, traffic_us, bytes, launches: 1, ..Self::default() }
+    }
+
+    /// Adds `times` launches before or after the main kernel.
+    pub(super) fn add_launches(&mut self, launch: &Modelled, times: u32, gpu: &Gpu) {
+        let alone = execution(&launch.dispatch, &launch.cost, 0, gpu).phases.duration();
+        self.transform_us += f64::from(times) * alone.as_micros();
+        self.bytes += u64::from(times) * launch.cost.bytes;
+        self.launches += times * launch.cost.launches;
     }
 }
 
@@ -172,6 +182,7 @@ pub(super) fn execution(
         last_round_groups: occupancy.last_round_groups,
         slots: occupancy.slots,
         limit: limit(cost, launch_us, rounds),
+        launches: cost.launches,
         residual_factor: None,
     };
     Execution { phases, detail }

@@ -1,6 +1,6 @@
 //! Kernels that reduce over pixels: windowed pooling and the mean of a whole image.
 
-use super::{Cost, Dispatch, Kernel, Modelled, extent, lanes, work_group};
+use super::{Cost, Dispatch, Kernel, Modelled, extent, lanes, saturated};
 use crate::device::{Extent, Gpu, Quantity, Tile};
 use crate::workload::{Pool, PoolKind, Shape};
 
@@ -9,7 +9,7 @@ pub(super) fn pool(pool: &Pool, gpu: &Gpu) -> Modelled {
     let table = &gpu.pool;
     let (input, output) = (extent(pool.input), extent(pool.output()));
     let tile = Tile::new(1, 1, 1);
-    let window = pool.window.kernel[0].saturating_mul(pool.window.kernel[1]);
+    let window = saturated(pool.window.taps());
     let bytes = input.bytes() + output.bytes();
     let kind_factor = match pool.kind {
         PoolKind::Max => 1.0,
@@ -47,8 +47,8 @@ pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
         Dispatch::new(Kernel::Mean, tile, grid, [width, height, 1], reads)
     } else {
         let reads = extent.width.saturating_mul(extent.height);
-        let grid = [batch.max(1), 1, extent.slices.max(1)];
-        Dispatch::new(Kernel::Mean, tile, grid, [1, 1, work_group::slices_of_group(grid[2])], reads)
+        let means = Extent { batch, width: 1, height: 1, ..extent };
+        Dispatch::over(Kernel::Mean, means, tile, reads, gpu)
     };
     let steps = reduction.map_or(0, |[width, height]| reduction_steps(width * height));
     let wave_us =
@@ -126,6 +126,12 @@ mod tests {
         assert_eq!(group(14, GpuFamily::Adreno6xx), Some([8, 8]));
         assert_eq!(group(7, GpuFamily::PowerVr), None);
         assert_eq!(group(56, GpuFamily::PowerVr), Some([32, 8]));
+    }
+
+    #[test]
+    fn threads_that_sum_alone_are_grouped_as_any_kernel() {
+        let gpu = crate::device::profile::Profile::load("iphone-xs").unwrap().gpu.unwrap();
+        assert_eq!(mean(Shape::image(3, 3, 512), &gpu).dispatch.work_group, [1, 1, 32]);
     }
 
     #[test]

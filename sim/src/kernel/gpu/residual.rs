@@ -1,6 +1,6 @@
 //! The residual model of a launch: its features, and the scaling of its phases.
 
-use super::{Launch, extent};
+use super::{Launch, extent, weight_blocks};
 use crate::device::gpu::Correction;
 use crate::device::{Extent, Feature, Features, Gpu, SLICE_BYTES};
 use crate::kernel::Execution;
@@ -99,9 +99,7 @@ fn weights(operator: &Operator) -> (bool, f64) {
     };
     let class = operator.class();
     if let Class::Convolution(conv) = class {
-        let dense = blocks(conv.input.channels, conv.output_channels);
-        let weight_bytes = conv.window.taps() as f64 * dense / f64::from(conv.groups.max(1));
-        (conv.window.is_pointwise(), weight_bytes)
+        (conv.window.is_pointwise(), weight_blocks(conv) as f64 * 4.0 * SLICE_BYTES as f64)
     } else if let Class::Depthwise(conv) = class {
         let slices = f64::from(slices(conv.input.channels));
         (false, conv.window.taps() as f64 * slices * SLICE_BYTES as f64)

@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::extent;
+use super::{WINOGRAD_TILE, extent};
 use crate::device::{Extent, Family, KernelTable};
 use crate::workload::{Conv2d, DepthwiseConv2d, Shape, Window, slices};
 
@@ -115,25 +115,31 @@ impl fmt::Display for Kernel {
 /// connected layer.
 pub(super) fn is_matrix_vector(conv: &Conv2d) -> bool {
     let input = conv.input;
-    conv.window.is_pointwise() && conv.groups == 1 && (input.batch, input.height, input.width) == (1, 1, 1)
+    conv.window.is_pointwise() && (input.batch, input.height, input.width) == (1, 1, 1)
 }
 
-/// Whether the delegate selects Winograd F(4x4, 3x3): an ungrouped, undilated 3x3 window of
-/// stride 1, with enough input slices, output slices and 4x4 tiles.
+/// Whether the delegate has only its generic kernel: grouped convolutions, and transposed ones, whose own
+/// kernels are not modelled.
+pub(super) fn needs_generic(conv: &Conv2d) -> bool {
+    conv.groups > 1 || conv.phases > 1
+}
+
+/// Whether the delegate selects Winograd F(4x4, 3x3): an undilated 3x3 window of stride 1, with enough
+/// input slices, output slices and 4x4 tiles of one image, whatever the batch.
 pub(super) fn suits_winograd(conv: &Conv2d, rules: &Family) -> bool {
     let Window { kernel, stride, dilation, .. } = conv.window;
     let least = &rules.winograd;
-    let is_plain = kernel == [3, 3] && stride == [1, 1] && dilation == [1, 1] && conv.groups == 1;
+    let is_plain = kernel == [3, 3] && stride == [1, 1] && dilation == [1, 1];
     is_plain
         && slices(conv.input.channels) >= least.source_slices
         && slices(conv.output_channels) >= least.output_slices
         && winograd_tiles(conv) >= least.tiles
 }
 
-/// 4x4 tiles of the output. The delegate counts those of one image, whatever the batch.
-fn winograd_tiles(conv: &Conv2d) -> u32 {
+/// Winograd's tiles of one image of the output.
+pub(super) fn winograd_tiles(conv: &Conv2d) -> u32 {
     let output = conv.output();
-    output.width.div_ceil(4).saturating_mul(output.height.div_ceil(4))
+    output.width.div_ceil(WINOGRAD_TILE).saturating_mul(output.height.div_ceil(WINOGRAD_TILE))
 }
 
 /// Maximum output slices of a convolution with constant weights: a thread accumulates all of
@@ -173,10 +179,10 @@ pub(super) fn suits_depthwise_stride_h2(conv: &DepthwiseConv2d, rules: &Family) 
 /// Maximum pixels for which the delegate selects `softmax1x1`.
 const MAX_SOFTMAX_1X1_PIXELS: u32 = 256;
 
-/// Whether softmax runs on `softmax1x1`, where a work-group shares a pixel: few pixels,
+/// Whether softmax runs on `softmax1x1`, where a work-group shares a pixel: few pixels in an image,
 /// and no more than channels.
 pub(super) fn softmax_uses_group(output: Shape) -> bool {
-    extent(output).pixels() <= u64::from(MAX_SOFTMAX_1X1_PIXELS.min(output.channels))
+    extent(Shape { batch: 1, ..output }).pixels() <= u64::from(MAX_SOFTMAX_1X1_PIXELS.min(output.channels))
 }
 
 /// Whether the threads of a work-group share a pixel's channels in a normalisation.

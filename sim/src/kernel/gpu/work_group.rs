@@ -106,7 +106,7 @@ fn generic_work_group(grid: [u32; 3], gpu: &Gpu) -> [u32; 3] {
 
 /// 8, 4 or 2 if they divide the grid's `slices`, else the largest divisor up to 8: a prime
 /// count above 8 leaves one slice per group.
-pub(super) fn slices_of_group(slices: u32) -> u32 {
+fn slices_of_group(slices: u32) -> u32 {
     match slices {
         n if n % 8 == 0 => 8,
         n if n % 4 == 0 => 4,

@@ -48,6 +48,34 @@ fn products_of_several_images_take_two_more_launches_except_in_language_model_en
 }
 
 #[test]
+fn a_product_of_activations_counts_the_launches_and_bytes_around_it() {
+    let product = |images| MatMul { images, batch: 12 / images, m: 48, k: 32, n: 64 };
+    let [one, twelve] =
+        [1, 12].map(|images| execute(&Layer::new(product(images).into(), DataType::F32), &gpu()).unwrap());
+    assert_eq!((one.detail.launches, twelve.detail.launches), (2, 4));
+    // Tensors and result in 16 bits, and the right operand again, read and written by the converter.
+    let bytes = |elements: u64| 2 * 12 * elements;
+    let moved = bytes(48 * 32 + 32 * 64 + 48 * 64) + 2 * bytes(32 * 64);
+    assert_eq!(one.phases.bytes().0, moved);
+}
+
+#[test]
+fn a_transposed_convolution_runs_on_the_generic_kernel() {
+    let kernel =
+        |conv: Conv2d| execute(&Layer::new(conv.into(), DataType::F32), &gpu()).unwrap().detail.kernel;
+    let wide = Conv2d::new(Shape::image(64, 64, 128), 128, Window::same(3));
+    let narrow = Conv2d::new(Shape::image(64, 64, 8), 8, Window::same(3));
+    assert_eq!([wide, narrow].map(kernel), [Kernel::Winograd, Kernel::ConvConstants]);
+    assert_eq!([wide, narrow].map(|conv| kernel(conv.phases(4))), [Kernel::ConvGeneric; 2]);
+}
+
+#[test]
+fn each_group_has_whole_slices_of_weights() {
+    let conv = Conv2d::new(Shape::image(14, 14, 64), 64, Window::same(3));
+    assert_eq!([1, 16, 32].map(|groups| weight_blocks(&conv.groups(groups))), [9 * 256, 9 * 16, 9 * 32]);
+}
+
+#[test]
 fn a_layer_that_exceeds_the_cache_has_a_longer_read_latency() {
     let near = gpu();
     let mut far = near.clone();
