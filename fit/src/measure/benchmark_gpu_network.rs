@@ -102,7 +102,10 @@ fn element_wise(input: Shape, functions: usize) -> Layer {
     let [first, rest @ ..] = MERGED_FUNCTIONS;
     let other = Some(Shape { height: 1, width: 1, ..input });
     let operator = Operator::Elementwise(Elementwise { function: first, input, other });
-    let linked: Linked = rest.into_iter().take(functions.saturating_sub(1)).collect();
+    let mut linked = Linked::default();
+    for function in rest.into_iter().take(functions.saturating_sub(1)) {
+        linked.push(function, true);
+    }
     Layer { operator, linked, data_type: DataType::F32 }
 }
 

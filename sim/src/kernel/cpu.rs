@@ -23,7 +23,7 @@ use strum::{Display, VariantArray};
 use super::{Execution, Result, Unsupported};
 use crate::device::Cpu;
 use crate::units::Picos;
-use crate::workload::{Class, DataType, Function, Layer};
+use crate::workload::{Class, DataType, Elementwise, Function, Layer};
 
 pub use core_set::{CoreSet, CoreSetError, Group};
 use makespan::{Makespan, self_scheduled, self_scheduled_blocks, static_rows};
@@ -186,8 +186,9 @@ pub fn linked_functions(layer: &Layer) -> impl Iterator<Item = (Function, bool)>
 }
 
 /// The linked functions that run as separate passes over the output.
-pub fn separate_passes(layer: &Layer) -> impl Iterator<Item = Function> {
-    linked_functions(layer).filter(|&(_, is_fused)| !is_fused).map(|(function, _)| function)
+pub fn separate_passes(layer: &Layer) -> impl Iterator<Item = Elementwise> {
+    let all = layer.linked.operators(layer.operator.output()).zip(linked_functions(layer));
+    all.filter(|(_, (_, is_fused))| !is_fused).map(|(pass, _)| pass)
 }
 
 /// Passes over the input of a dynamically quantised product: minimum and maximum of each row, then

@@ -106,7 +106,6 @@ pub enum Limit {
 pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
     let operator = &layer.operator;
     let output = extent(operator.output());
-    let mut operands = layer.linked.additions();
     let pick = |kernel, pick: &Pick| elementwise::pick(kernel, pick, operator.output(), gpu);
     let mut modelled = match operator.class() {
         Class::Product(product) if product.trained && product.rows == 1 => {
@@ -130,10 +129,7 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
         Class::Movement(Movement::Joined(concat)) if concat.dimension != Dimension::Channels => {
             elementwise::copy(Kernel::ConcatXy, output, gpu)
         }
-        Class::Movement(Movement::Joined(concat)) => {
-            operands = elementwise::tensor_operands(&layer.linked);
-            elementwise::concat(concat, layer, gpu)
-        }
+        Class::Movement(Movement::Joined(concat)) => elementwise::concat(concat, layer, gpu),
         Class::Movement(Movement::Range(range)) => pick(Kernel::Slice, &range.pick()),
         Class::Movement(Movement::Transposed(transpose)) => pick(Kernel::Transpose, &transpose.pick()),
         Class::Movement(Movement::Padded(pad)) => pick(Kernel::Padding, &pad.pick()),
@@ -143,7 +139,7 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
         Class::Recurrent(recurrent) => return time_steps(recurrent, layer, gpu),
         Class::Generic(generic) => elementwise::generic(generic, gpu),
     };
-    let second_operands = u64::from(operands) * output.bytes();
+    let second_operands = u64::from(layer.linked.tensor_operands()) * output.bytes();
     if modelled.dispatch.kernel.table() == KernelTable::Elementwise {
         modelled.cost.traffic_us += gpu.elementwise.traffic_us_per_byte.value * second_operands as f64;
     }

@@ -99,7 +99,7 @@ fn bytes_of(elements: u64, layer: &Layer) -> Bytes {
 
 /// Bytes of the tensors that a layer reads, without weights.
 pub fn read_bytes(layer: &Layer) -> Bytes {
-    let linked = u64::from(layer.linked.additions() + layer.linked.multiplications());
+    let linked = u64::from(layer.linked.tensor_operands());
     let elements = layer.operator.input_elements() + linked * layer.operator.output().elements();
     bytes_of(elements, layer)
 }

@@ -127,9 +127,9 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
 
 /// How the NPU runs a layer in a graph of its own.
 pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phases, Detail), Unsupported> {
-    let linked = layer.linked.additions() + layer.linked.multiplications();
     let operands = layer.operator.inputs().len();
-    let member = Member { layer, inputs: Vec::new(), input_count: operands + linked as usize };
+    let member =
+        Member { layer, inputs: Vec::new(), input_count: operands + layer.linked.of_two_operands() as usize };
     let graph = Graph::new(&[member], parameters.on_chip_bytes.value)?;
     Ok(graph.execute(parameters)?.swap_remove(0).detailed(Detail::NpuGraph))
 }

@@ -139,7 +139,7 @@ impl Fusion {
         if !ready
             || !has_same_type
             || !host.layer.operator.takes_functions()
-            || !host.layer.linked.push(elementwise.function)
+            || !host.layer.linked.push(elementwise.function, elementwise.is_broadcast())
         {
             return None;
         }

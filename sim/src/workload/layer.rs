@@ -5,50 +5,62 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 
 use super::operator::Operator;
-use super::{Class, DataType, Function};
+use super::{Class, DataType, Elementwise, Function, Shape};
 
 /// Most functions in one epilogue.
 const MAX_LINKED: usize = 6;
 
 /// Element-wise functions that run in an operator's epilogue, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Linked(ArrayVec<Function, MAX_LINKED>);
+pub struct Linked {
+    functions: ArrayVec<Function, MAX_LINKED>,
+    /// Of each function, whether its second operand is broadcast.
+    broadcast: ArrayVec<bool, MAX_LINKED>,
+}
 
 impl Linked {
-    /// Appends `function`; if the epilogue is full, returns false and changes nothing.
-    pub fn push(&mut self, function: Function) -> bool {
-        self.0.try_push(function).is_ok()
+    /// Appends `function`; if the epilogue is full, returns false and changes nothing. The second operand
+    /// of a function of two has the size of the output, or if `is_broadcast` a few values.
+    pub fn push(&mut self, function: Function, is_broadcast: bool) -> bool {
+        self.functions.try_push(function).is_ok() && self.broadcast.try_push(is_broadcast).is_ok()
     }
 
     /// The functions, in order.
     pub fn functions(&self) -> &[Function] {
-        &self.0
+        &self.functions
     }
 
-    /// Linked sums: each reads one more tensor of the output's size.
-    pub fn additions(&self) -> u32 {
-        self.count(|function| function == Function::Add)
+    /// The functions as operators on `output`, the result of the operator before them.
+    pub fn operators(&self, output: Shape) -> impl Iterator<Item = Elementwise> {
+        let per_channel = Shape::image(1, 1, output.channels);
+        self.functions.iter().zip(&self.broadcast).map(move |(&function, &is_broadcast)| {
+            let other = function.is_binary().then_some(if is_broadcast { per_channel } else { output });
+            Elementwise { function, input: output, other }
+        })
     }
 
-    /// Linked products, and other functions of two tensors that cost the same as a product.
-    pub fn multiplications(&self) -> u32 {
-        self.count(|function| function.is_binary() && function != Function::Add)
+    /// Linked functions of two operands.
+    pub fn of_two_operands(&self) -> u32 {
+        self.functions.iter().filter(|function| function.is_binary()).count() as u32
+    }
+
+    /// Second operands of the output's size, each one more tensor that the layer reads.
+    pub fn tensor_operands(&self) -> u32 {
+        let reads = |&(function, &is_broadcast): &(&Function, &bool)| function.is_binary() && !is_broadcast;
+        self.functions.iter().zip(&self.broadcast).filter(reads).count() as u32
     }
 
     /// Linked functions of one tensor.
     pub fn activations(&self) -> u32 {
-        self.count(|function| !function.is_binary())
-    }
-
-    fn count(&self, which: impl Fn(Function) -> bool) -> u32 {
-        self.0.iter().filter(|&&function| which(function)).count() as u32
+        self.functions.len() as u32 - self.of_two_operands()
     }
 }
 
 impl FromIterator<Function> for Linked {
-    /// Keeps the first functions that fit.
+    /// Keeps the first functions that fit. No operand is broadcast.
     fn from_iter<I: IntoIterator<Item = Function>>(functions: I) -> Self {
-        Self(functions.into_iter().take(MAX_LINKED).collect())
+        let functions: ArrayVec<_, MAX_LINKED> = functions.into_iter().take(MAX_LINKED).collect();
+        Self { broadcast: functions.iter().map(|_| false).collect(), functions }
     }
 }
 
@@ -95,15 +107,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn linked_functions_are_counted_by_what_they_cost() {
-        let linked: Linked = [Function::Add, Function::Relu, Function::Multiply].into_iter().collect();
-        assert_eq!((linked.additions(), linked.multiplications(), linked.activations()), (1, 1, 1));
+    fn linked_functions_are_counted_by_what_they_read() {
+        let mut linked: Linked = [Function::Add, Function::Relu].into_iter().collect();
+        assert!(linked.push(Function::Multiply, true));
+        let counts = (linked.of_two_operands(), linked.tensor_operands(), linked.activations());
+        assert_eq!(counts, (2, 1, 1));
+        let is_broadcast = linked.operators(Shape::image(8, 8, 16)).map(|operator| operator.is_broadcast());
+        assert!(is_broadcast.eq([false, false, true]));
     }
 
     #[test]
     fn a_full_epilogue_rejects_further_functions() {
         let mut linked: Linked = std::iter::repeat_n(Function::Relu, MAX_LINKED).collect();
-        assert!(!linked.push(Function::Add));
+        assert!(!linked.push(Function::Add, false));
         assert_eq!(linked.functions().len(), MAX_LINKED);
     }
 }

@@ -151,7 +151,9 @@ fn concat(feature: &Feature<'_>) -> Result<Concat, String> {
     Ok(Concat::of_channels(Shape { channels: 0, ..input }, std::iter::once(first).chain(rest).collect()))
 }
 
-/// The functions linked in the name of a kernel: `..._linked_:_relu_2`.
+/// The functions linked in the name of a kernel: `..._linked_:_relu_2`. A multiplication and the addition
+/// after it are a batch normalisation, whose operands have one value per channel; every other addition
+/// reads a tensor.
 pub(in crate::measure) fn linked(kernel: &str) -> Result<Linked, String> {
     let mut linked = Linked::default();
     for name in kernel.split(LINK).skip(1) {
@@ -166,7 +168,8 @@ pub(in crate::measure) fn linked(kernel: &str) -> Result<Linked, String> {
             "sigmoid" => Function::Sigmoid,
             other => return Err(format!("the linked function {other:?} is not known")),
         };
-        if !linked.push(function) {
+        let is_scaled = linked.functions().last() == Some(&Function::Multiply);
+        if !linked.push(function, is_scaled || function == Function::Multiply) {
             return Err(format!("the kernel {kernel:?} links too many functions"));
         }
     }

@@ -9,7 +9,7 @@ use crate::measure::benchmark_cpu::layers;
 use crate::measure::{ByHost, ByProcessor, OnCores, Run, SkippedRow, family, grouped};
 use coexec_sim::kernel::cpu::separate_passes;
 use coexec_sim::statistics::median;
-use coexec_sim::workload::{DataType, Elementwise, Layer, Operator, Stage, fuse, network};
+use coexec_sim::workload::{DataType, Layer, Operator, Stage, fuse, network};
 use coexec_sim::{Overrides, Scenario, Workload};
 
 impl RunTable {
@@ -203,10 +203,6 @@ fn stages(name: &str, folder: &Path) -> Option<Vec<Stage>> {
 /// The operators of a layer that a CPU runs as separate passes: its own, and each linked
 /// function that the operator before does not apply for free.
 fn passes(layer: &Layer) -> Vec<Operator> {
-    let output = layer.operator.output();
-    let passes = separate_passes(layer).map(|function| {
-        let other = function.is_binary().then_some(output);
-        Operator::Elementwise(Elementwise { function, input: output, other })
-    });
+    let passes = separate_passes(layer).map(Operator::Elementwise);
     std::iter::once(layer.operator.clone()).chain(passes).collect()
 }

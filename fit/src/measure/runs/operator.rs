@@ -51,7 +51,7 @@ pub(super) fn read(text: &str, row: &Row) -> Result<(String, Layer), String> {
     }
     let mut linked = Linked::default();
     for name in split(row.linked.as_deref()) {
-        if !linked.push(function(name)?) {
+        if !linked.push(function(name)?, false) {
             return Err("more functions are linked than one launch takes".to_owned());
         }
     }

@@ -43,7 +43,7 @@ pub struct Row {
     /// Extents of the operator's inputs (batch, height, width, channels), where its
     /// table does not contain them: `1x7x7x960;1x7x7x64`.
     pub inputs: Option<String>,
-    /// Functions linked to the operator, in order: `add;relu`.
+    /// Functions linked to the operator, in order: `add;relu`. Those of two operands read a second tensor.
     pub linked: Option<String>,
     /// Number format of the model.
     pub data_type: DataType,

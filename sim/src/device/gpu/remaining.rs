@@ -108,8 +108,7 @@ kernel_table! {
     ///      + iterations * rounds(L, c) * (1 + linked_factor, if a binary function is linked)
     ///      + traffic_us_per_byte * (input + output * (1 + linked_traffic_factor * second operands))
     /// ```
-    /// A linked multiplication with the addition after it is a batch normalisation, whose
-    /// operands are a few bytes per channel; every other addition reads a tensor.
+    /// Broadcast operands, such as those of a batch normalisation, are a few bytes and do not count.
     ConcatKernel {
         /// Launch of the kernel (t0).
         launch_us,
@@ -148,7 +147,7 @@ kernel_table! {
     ///
     /// ```text
     /// time = launch_us + iterations * rounds(latency_us, throughput_us)
-    ///      + traffic_us_per_byte * (input + output * (1 + additions))
+    ///      + traffic_us_per_byte * (input + output * (1 + second operands))
     /// ```
     ElementwiseKernel {
         /// Launch of the kernel (t0).

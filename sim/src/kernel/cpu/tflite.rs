@@ -70,8 +70,8 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
         tally.serial += elements as f64 * QUANTISING_PASSES * around.main().element_wise_ns.value;
     }
     let output = layer.operator.output().elements();
-    for function in separate_passes(layer) {
-        tally.serial += around.function(function, output, false);
+    for pass in separate_passes(layer) {
+        tally.serial += around.function(pass.function, output, pass.is_broadcast());
     }
     tally.scale(kernels.team.slowdown(kernels.main().whole_cluster_slowdown_factor.value));
     Ok(tally)

@@ -53,7 +53,7 @@ pub(in crate::kernel) fn bytes(layer: &Layer, library: Option<Library>) -> u64 {
             operator.input_elements() * element + weights(operator.parameters()) + output
         }
     };
-    let passes: u64 = separate_passes(layer).map(|function| if function.is_binary() { 3 } else { 2 }).sum();
+    let passes: u64 = separate_passes(layer).map(|pass| 2 + u64::from(pass.reads_two_tensors())).sum();
     main + passes * output
 }
 

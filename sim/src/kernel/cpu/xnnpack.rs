@@ -18,7 +18,8 @@ use super::{
 use crate::device::{Cluster, Cpu, XnnpackRates};
 use crate::kernel::Result;
 use crate::workload::{
-    Class, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator, Recurrent, Reduction,
+    Class, DataType, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Movement, Operator,
+    Recurrent, Reduction,
 };
 use calls::calls;
 use micro_kernel::{depthwise_multiply_accumulates, is_x86, micro_kernel, passes_of, pool_taps};
@@ -70,10 +71,10 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
     }
     let output = layer.operator.output().elements() as f64;
     let pixels = layer.operator.output().pixels() as f64;
-    for function in separate_passes(layer) {
-        let is_broadcast = function == Function::Prelu;
-        let visits = output * passes_of(kernels.first, reads(function, is_broadcast));
-        let calls = if is_broadcast { pixels } else { 0.0 };
+    for pass in separate_passes(layer) {
+        let function = pass.function;
+        let visits = output * passes_of(kernels.first, reads(&pass));
+        let calls = if pass.is_broadcast() { pixels } else { 0.0 };
         let nanos = |rates: &XnnpackRates| visits * function_ns(function, rates) + calls * call_ns(rates);
         around.add(&mut tally, &[], |member| evenly(member, nanos), None);
     }
@@ -162,7 +163,7 @@ impl<'a> Kernels<'a> {
             }
             Class::Elementwise(elementwise) => {
                 let function = elementwise.function;
-                let passes = passes_of(self.first, reads(function, elementwise.is_broadcast()));
+                let passes = passes_of(self.first, reads(&elementwise));
                 self.passes(operator, output * passes, 0.0, function)
             }
         }
@@ -314,8 +315,8 @@ fn function_ns(function: Function, rates: &XnnpackRates) -> f64 {
 }
 
 /// Tensors that a function reads; a broadcast operand is negligible.
-fn reads(function: Function, is_broadcast: bool) -> u32 {
-    1 + u32::from(function.is_binary() && !is_broadcast)
+fn reads(elementwise: &Elementwise) -> u32 {
+    1 + u32::from(elementwise.reads_two_tensors())
 }
 
 /// Time per call of a row-wise micro-kernel; 0 if the profile has no such rate.

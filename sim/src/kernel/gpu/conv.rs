@@ -12,7 +12,7 @@ use crate::device::{
     TileTask,
 };
 use crate::kernel::Result;
-use crate::workload::{Conv2d, DataType, Layer, Linked, Product, slices};
+use crate::workload::{Conv2d, DataType, Layer, Product, slices};
 
 /// Bytes of one 4x4 block of 16-bit weights, between one input slice and one output slice.
 const WEIGHT_BLOCK_BYTES: u64 = 4 * SLICE_BYTES;
@@ -37,7 +37,7 @@ pub(super) fn weight_bytes(blocks: u64, data_type: DataType) -> u64 {
 }
 
 /// A convolution or matrix product in the terms of `conv_generic`.
-struct Problem<'a> {
+struct Problem {
     kernel: Kernel,
     task: TileTask,
     /// Output extent that the grid covers.
@@ -53,7 +53,8 @@ struct Problem<'a> {
     horizontal_stride: u32,
     input_bytes: u64,
     weight_bytes: u64,
-    linked: &'a Linked,
+    /// Tensors that linked functions read.
+    operands: u32,
     /// Linked unary functions; see [`activations`].
     activations: u32,
 }
@@ -64,7 +65,7 @@ pub(super) fn generic(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Modelled {
     of_convolution(conv, layer, gpu).model(table.unwrap_or(&gpu.conv_generic), gpu)
 }
 
-fn of_convolution<'a>(conv: &Conv2d, layer: &'a Layer, gpu: &Gpu) -> Problem<'a> {
+fn of_convolution(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Problem {
     let output = extent(conv.output());
     let input = extent(conv.input);
     let grouped = conv.groups > 1;
@@ -116,14 +117,14 @@ pub(super) fn of_product(product: Product, layer: &Layer, gpu: &Gpu) -> Modelled
     modelled
 }
 
-impl<'a> Problem<'a> {
+impl Problem {
     /// A 1x1 convolution of every pixel of `shape`, folded, with per-row weights. The caller sets
     /// `weight_bytes`.
     fn pointwise(
         kernel: Kernel,
         shape: Extent,
         [source_slices, output_slices]: [u32; 2],
-        layer: &'a Layer,
+        layer: &Layer,
         gpu: &Gpu,
     ) -> Self {
         let compute_units = gpu.compute_units;
@@ -138,7 +139,7 @@ impl<'a> Problem<'a> {
             horizontal_stride: 1,
             input_bytes: Extent { slices: source_slices, ..shape }.bytes(),
             weight_bytes: 0,
-            linked: &layer.linked,
+            operands: layer.linked.tensor_operands(),
             activations: activations(layer),
         }
     }
@@ -209,15 +210,15 @@ impl<'a> Problem<'a> {
             + table.throughput_pixel_read_us.value * lanes.pixels * pixels * lines
             + table.throughput_weight_read_us.value * lanes.weights * slices)
             * window(table.window_throughput_factor.value);
-        let additions = f64::from(self.linked.additions());
         let mut loop_factor = 1.0;
-        if additions > 0.0 && trivial {
+        if self.operands > 0 && trivial {
             loop_factor += table.addition_factor.value;
         }
         if self.activations > 0 {
             loop_factor += table.activation_factor.value;
         }
-        let second_operands = output_bytes as f64 * table.addition_traffic_factor.value * additions;
+        let second_operands =
+            output_bytes as f64 * table.addition_traffic_factor.value * f64::from(self.operands);
         let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
         let cost = Cost {
             latency_us,
@@ -305,8 +306,8 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
     let slices = f64::from(output.slices);
     let products = taps as f64 * f64::from(conv.input.channels) * slices;
     let bytes = input.bytes() + output.bytes() + weight_bytes(weight_blocks(conv), layer.data_type);
-    let additions = f64::from(layer.linked.additions());
-    let second_operands = output.bytes() as f64 * table.addition_traffic_factor.value * additions;
+    let operands = f64::from(layer.linked.tensor_operands());
+    let second_operands = output.bytes() as f64 * table.addition_traffic_factor.value * operands;
     let dot_latency =
         if select::in_dot_form(conv) { Quantity::or_zero(table.dot_latency_factor.as_ref()) } else { 0.0 };
     let cost = Cost {

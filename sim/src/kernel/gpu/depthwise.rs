@@ -42,8 +42,8 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
 
     let weights = conv.window.taps() * u64::from(output.slices) * SLICE_BYTES;
     let bytes = input.bytes() + output.bytes() + weights;
-    let additions = f64::from(layer.linked.additions());
-    let moved = bytes as f64 + output.bytes() as f64 * table.addition_traffic_factor.value * additions;
+    let operands = f64::from(layer.linked.tensor_operands());
+    let moved = bytes as f64 + output.bytes() as f64 * table.addition_traffic_factor.value * operands;
     let spilled = (moved - table.cache_bytes.value).max(0.0);
     let common = Cost::new(table.common(), bytes, moved);
     let activated = activations(layer) > 0;

@@ -5,8 +5,8 @@ use super::reduce::sharing_threads;
 use super::{Cost, Dispatch, Kernel, Modelled, extent, saturated, select};
 use crate::device::{Extent, Gpu, Quantity, SLICE_BYTES, Tile};
 use crate::workload::{
-    CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Function, Generic, GenericKind, Layer, Linked,
-    Pick, Product, Resize, Shape, slices,
+    CHANNELS_PER_SLICE, Concat, Definition as _, Elementwise, Function, Generic, GenericKind, Layer, Pick,
+    Product, Resize, Shape, slices,
 };
 
 /// Tile of a kernel with one thread per texel, that is per slice of a pixel.
@@ -46,23 +46,15 @@ pub(super) fn concat(concat: &Concat, layer: &Layer, gpu: &Gpu) -> Modelled {
         latency_us *= table.misaligned_latency_factor.value;
         throughput_us += table.throughput_misaligned_us.value * work;
     }
-    let linked = layer.linked.additions() + layer.linked.multiplications();
     let bytes = 2 * output.bytes();
-    let second_operands = f64::from(tensor_operands(&layer.linked)) * output.bytes() as f64;
+    let second_operands = f64::from(layer.linked.tensor_operands()) * output.bytes() as f64;
     let cost = Cost {
         latency_us,
         throughput_us,
-        loop_factor: if linked > 0 { 1.0 + table.linked_factor.value } else { 1.0 },
+        loop_factor: if layer.linked.of_two_operands() > 0 { 1.0 + table.linked_factor.value } else { 1.0 },
         ..Cost::new(table.common(), bytes, bytes as f64 + table.linked_traffic_factor.value * second_operands)
     };
     Modelled { dispatch, cost }
-}
-
-/// Output-sized tensors that functions linked to a concatenation read. A multiplication with
-/// the addition after it is a batch normalisation, whose operands are a few bytes per
-/// channel; every other addition reads a whole tensor.
-pub(super) fn tensor_operands(linked: &Linked) -> u32 {
-    linked.additions().saturating_sub(linked.multiplications())
 }
 
 /// Iterations that copy one input: two slices per iteration if their number is even, else one.
@@ -263,13 +255,6 @@ mod tests {
     use crate::kernel::gpu::execute;
     use crate::workload::{DataType, GenericKind, Norm, NormKind};
 
-    #[test]
-    fn a_batch_norm_linked_to_a_concatenation_reads_no_tensor() {
-        let operands = |functions: &[Function]| tensor_operands(&functions.iter().copied().collect());
-        assert_eq!(operands(&[Function::Add]), 1);
-        assert_eq!(operands(&[Function::Multiply, Function::Add, Function::Relu]), 0);
-    }
-
     fn pixel4() -> Gpu {
         crate::device::profile::Profile::load("pixel4").unwrap().gpu.unwrap()
     }
@@ -298,15 +283,20 @@ mod tests {
     }
 
     #[test]
-    fn a_linked_sum_reads_its_second_operand() {
+    fn a_linked_function_reads_its_second_operand_unless_it_is_broadcast() {
         let input = Shape::image(112, 112, 64);
         let sigmoid = Elementwise { function: Function::Sigmoid, input, other: None };
         let alone = Layer::new(sigmoid.into(), DataType::F32);
-        let linked = Layer { linked: std::iter::once(Function::Add).collect(), ..alone.clone() };
-        let [alone, linked] =
-            [alone, linked].map(|layer| execute(&layer, &pixel4()).unwrap().phases.duration().as_micros());
+        let linked = |is_broadcast| {
+            let mut layer = alone.clone();
+            assert!(layer.linked.push(Function::Multiply, is_broadcast));
+            layer
+        };
+        let [alone, broadcast, linked] = [alone.clone(), linked(true), linked(false)]
+            .map(|layer| execute(&layer, &pixel4()).unwrap().phases.duration().as_micros());
         let tensor_us = pixel4().elementwise.traffic_us_per_byte.value * extent(input).bytes() as f64;
-        assert!(tensor_us > 1.0 && (linked - alone - tensor_us).abs() < 1e-5, "{alone} {linked}");
+        assert!((broadcast - alone).abs() < 1e-9 && tensor_us > 1.0);
+        assert!((linked - alone - tensor_us).abs() < 1e-5, "{alone} {linked}");
     }
 
     #[test]

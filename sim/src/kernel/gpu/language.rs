@@ -16,7 +16,7 @@ use crate::workload::{Class, Layer};
 pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLaunch> {
     let activation_bytes = layer.data_type.activation_bytes();
     let tensors = layer.operator.input_elements() + layer.operator.output().elements();
-    let linked = u64::from(layer.linked.additions() + layer.linked.multiplications());
+    let linked = u64::from(layer.linked.tensor_operands());
     let activations =
         Bytes((tensors + linked * layer.operator.output().elements()).saturating_mul(activation_bytes));
     let weights = layer.data_type.weight_bytes(layer.operator.parameters());

@@ -60,7 +60,7 @@ pub fn features(layer: &Layer, launch: &Launch, gpu: &Gpu) -> Features {
     set(Feature::Window, side);
     set(Feature::Stride, stride);
     set(Feature::Trivial, f64::from(u8::from(trivial)));
-    set(Feature::LinkedOperand, f64::from((linked.additions() + linked.multiplications()).min(1)));
+    set(Feature::LinkedOperand, f64::from(linked.of_two_operands().min(1)));
     set(Feature::LinkedActivation, f64::from(linked.activations().min(1)));
     set(Feature::TileTexels, (columns * rows * tile_slices).max(1.0).log2());
     set(Feature::TileSlices, tile_slices.max(1.0).log2());

@@ -84,6 +84,11 @@ impl Elementwise {
     pub fn is_broadcast(&self) -> bool {
         self.other.is_some_and(|other| other != self.input)
     }
+
+    /// Whether it reads two tensors of the output's size.
+    pub fn reads_two_tensors(&self) -> bool {
+        self.other == Some(self.input)
+    }
 }
 
 impl Definition for Elementwise {

@@ -84,11 +84,8 @@ impl Work {
     pub fn of_layer(layer: &Layer, caches: &Caches, threads: usize) -> impl Iterator<Item = Self> {
         let bytes = layer.data_type.activation_bytes() as usize;
         let operator = Self::of_operator(&layer.operator, bytes, caches, threads);
-        let output = layer.operator.output();
-        let passes = separate_passes(layer).map(move |function| {
-            let tensors = if function.is_binary() { 3 } else { 2 };
-            Self::function(function, output, tensors, bytes, caches)
-        });
+        let passes =
+            separate_passes(layer).map(move |pass| Self::of_operator(&pass.into(), bytes, caches, threads));
         std::iter::once(operator).chain(passes)
     }
 

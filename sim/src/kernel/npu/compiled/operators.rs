@@ -71,7 +71,7 @@ impl Operators {
     ) -> Result<usize> {
         let Member { layer, inputs, input_count } = member;
         let output = layer.operator.output();
-        let linked_operands = (layer.linked.additions() + layer.linked.multiplications()) as usize;
+        let linked_operands = layer.linked.of_two_operands() as usize;
         // Inputs without a producer belong to the operator, not to linked functions: they are the
         // network's.
         let own = inputs.len().min(input_count.saturating_sub(linked_operands));
