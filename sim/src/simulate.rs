@@ -39,7 +39,7 @@ use lower::{Lowered, PricedCommand, Share};
 use thiserror::Error;
 
 pub use crate::schedule::StepKind;
-pub(crate) use compiled_graphs::{InGraph, InGraphs};
+pub(crate) use compiled_graphs::{InGraph, InGraphs, LeastInGraphs};
 pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
 pub use host::Measure;
@@ -292,10 +292,11 @@ impl<'a> Simulator<'a> {
         {
             *entry = entry.scale(factor);
             *most_ahead = most_ahead.scale(factor) + compiled_graphs::ROUNDING;
-            for InGraph { phases, least, traffic, .. } in stages.iter_mut().flatten() {
+            for InGraph { phases, least, .. } in stages.iter_mut().flatten() {
                 phases.stretch(factor);
-                *least = least.scale(factor).min(phases.duration());
-                *traffic = traffic.scale(factor).saturating_sub(compiled_graphs::ROUNDING);
+                for time in least.as_flattened_mut().as_flattened_mut() {
+                    *time = time.scale(factor).saturating_sub(compiled_graphs::ROUNDING);
+                }
             }
         }
         Ok(graphs)

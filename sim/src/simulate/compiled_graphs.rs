@@ -7,11 +7,11 @@
 
 use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
-use crate::kernel::npu::compiled::{Graph, Member, Producer, most_ahead_us};
+use crate::kernel::npu::compiled::{Graph, Kernel, Member, Producer, most_ahead_us};
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Mechanism, Placement, Plan, Processor};
 use crate::units::Picos;
-use crate::workload::{Layer, Stage};
+use crate::workload::{Layer, Operator, Stage};
 
 /// How the NPU runs each stage in a compiled graph; `None` for stages outside such graphs.
 pub(super) type Compiled = Vec<Option<(Phases, Detail)>>;
@@ -74,11 +74,14 @@ pub(crate) struct InGraph {
     /// In a graph with all supported neighbours, without the overhead of the graph itself.
     pub(crate) phases: Phases,
     pub(crate) detail: Detail,
-    /// Lower bound over all graphs that contain the stage.
-    pub(crate) least: Picos,
-    /// Lower bound on the traffic, of which at most [`InGraphs::most_ahead`] overlaps earlier stages.
-    pub(crate) traffic: Picos,
+    /// Lower bounds of its time, and of that of its traffic, of which at most [`InGraphs::most_ahead`] overlaps
+    /// earlier stages: in any graph, in those that compute all its inputs, and in those that begin with it (rows),
+    /// and in those that read its result (second column).
+    pub(crate) least: LeastInGraphs,
 }
+
+/// See [`InGraph::least`].
+pub(crate) type LeastInGraphs = [[[Picos; 2]; 2]; 3];
 
 /// Times of stages in compiled graphs.
 #[derive(Clone, Debug)]
@@ -110,19 +113,51 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
         CompiledGraphs { graph_us: Quantity { value: 0.0, ..compiled.graph_us.clone() }, ..compiled.clone() };
     let is_compiled = |layer: &Layer| npu.compiler(layer.data_type).is_some();
     for members_of in graphs(stages, &plan, &positions, is_compiled) {
-        let graph = Graph::new(&members(stages, &members_of, &positions), compiled.on_chip_bytes.value)?;
+        let members = members(stages, &members_of, &positions);
+        let graph = Graph::new(&members, compiled.on_chip_bytes.value)?;
         let executions = graph.execute(&without_graph)?;
-        let least = graph.least_micros(compiled)?;
-        for ((&stage, execution), least) in members_of.iter().zip(executions).zip(least) {
+        let least = graph.least_micros(&members, compiled)?;
+        for (member, (&stage, execution)) in members_of.iter().zip(executions).enumerate() {
             let (phases, detail) = execution.detailed(Detail::NpuGraph);
-            let [least, traffic] = least.map(Picos::from_micros);
-            let (least, traffic) = (least.min(phases.duration()), traffic.saturating_sub(ROUNDING));
-            inside[stage] = Some(InGraph { phases, detail, least, traffic });
+            let least = least.each_ref().map(|row| {
+                row.each_ref().map(|of_members| {
+                    let [least, traffic] = of_members[member].map(Picos::from_micros);
+                    [least.saturating_sub(ROUNDING), traffic.saturating_sub(ROUNDING)]
+                })
+            });
+            inside[stage] = Some(InGraph { phases, detail, least });
         }
     }
+    without_free_operators(stages, &mut inside);
     let most_ahead_us = most_ahead_us(compiled).unwrap_or_default();
     let [entry, most_ahead] = [compiled.graph_us.value, most_ahead_us].map(Picos::from_micros);
     Ok(Some(InGraphs { entry, most_ahead: most_ahead + ROUNDING, stages: inside }))
+}
+
+/// Removes the spills of tensors that pass through operators without work, which need not be in the same graph as
+/// their writers and readers. With convolutions over volumes, which operators these are depends on the graph.
+fn without_free_operators(stages: &[Stage], inside: &mut [Option<InGraph>]) {
+    let is_volume =
+        |stage: &Stage| matches!(&stage.layer.operator, Operator::Conv2d(conv) if conv.slices.is_some());
+    if stages.iter().any(is_volume) {
+        inside.iter_mut().flatten().for_each(|stage| stage.least = [[stage.least[0][0]; 2]; 3]);
+        return;
+    }
+    let is_free = |stage: &Option<InGraph>| {
+        let detail = stage.as_ref().map(|stage| &stage.detail);
+        matches!(detail, Some(Detail::NpuGraph(step)) if step.kernel == Kernel::Free)
+    };
+    let free: Vec<bool> = inside.iter().map(is_free).collect();
+    for (reader, stage) in stages.iter().enumerate() {
+        for &input in &stage.inputs {
+            if let Some(InGraph { least, .. }) = inside[reader].as_mut().filter(|_| free[input]) {
+                least[1] = least[0];
+            }
+            if let Some(InGraph { least, .. }) = inside[input].as_mut().filter(|_| free[reader]) {
+                least.iter_mut().for_each(|[unread, read]| *read = *unread);
+            }
+        }
+    }
 }
 
 /// How the NPU runs a layer in a graph of its own.

@@ -14,7 +14,7 @@ use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
 use crate::plan::{Axis, Mechanism, Plan, Span, rows_read};
 use crate::schedule::{Holders, result_bytes};
 use crate::simulate::{
-    Detail, InGraph, InGraphs, Result, copying, hand_over_delay, has_own_memory, join_delay,
+    Detail, InGraph, InGraphs, LeastInGraphs, Result, copying, hand_over_delay, has_own_memory, join_delay,
 };
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
@@ -43,8 +43,19 @@ pub(super) struct OnNpu {
     pub(super) within: Price,
     /// Lower bound in any graph.
     pub(super) least: Price,
-    /// Lower bound on the traffic in any graph.
-    pub(super) traffic: Picos,
+    /// Lower bounds of the time and of the traffic: in any graph, in those that compute all its inputs, and in those
+    /// that begin with it (rows); and in those that read its result (second column).
+    pub(super) in_graphs: LeastInGraphs,
+}
+
+/// Index in [`OnNpu::in_graphs`] of graphs that begin with the stage.
+pub(super) const BEGUN: usize = 2;
+
+impl OnNpu {
+    /// Whether a graph that reads the result takes longer.
+    pub(super) fn spills(&self) -> bool {
+        self.in_graphs.iter().any(|[unread, read]| unread != read)
+    }
 }
 
 /// A workload, and the prices of its parts on a device.
@@ -325,11 +336,14 @@ fn on_npu(
     tables: &[OperatorTable],
 ) -> Result<(Price, Picos, Vec<OnNpu>)> {
     let alone = |&kind: &usize| tables[kind].npu;
+    let whole = |kind: &usize| {
+        let price = alone(kind);
+        OnNpu { within: price, least: price, in_graphs: [[[price.time, Picos::ZERO]; 2]; 3] }
+    };
     let takes: Vec<bool> = kinds.iter().map(|kind| alone(kind).is_known()).collect();
     let Some(InGraphs { entry, most_ahead, stages: inside }) =
         explorer.simulator.in_graphs(stages, &takes)?
     else {
-        let whole = |kind| OnNpu { within: alone(kind), least: alone(kind), traffic: Picos::ZERO };
         return Ok((Price::NOTHING, Picos::ZERO, kinds.iter().map(whole).collect()));
     };
     // At least the NPU works during that time.
@@ -338,12 +352,19 @@ fn on_npu(
         pricing.uncontended(&Phases::from_iter([phase]), detail)
     };
     let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
-        Some(InGraph { phases, detail, least, traffic }) => OnNpu {
-            within: pricing.uncontended(phases, detail),
-            least: working(*least, detail),
-            traffic: *traffic,
-        },
-        None => OnNpu { within: alone(kind), least: alone(kind), traffic: Picos::ZERO },
+        Some(InGraph { phases, detail, least }) => {
+            // A plan may begin a graph instead.
+            let mut in_graphs = *least;
+            for (inside, begun) in in_graphs[1].as_flattened_mut().iter_mut().zip(least[2].as_flattened()) {
+                *inside = (*inside).min(*begun + entry);
+            }
+            OnNpu {
+                within: pricing.uncontended(phases, detail),
+                least: working(least[0][0][0], detail),
+                in_graphs,
+            }
+        }
+        None => whole(kind),
     };
     let stages = kinds.iter().zip(&inside).map(of_stage).collect();
     let begun = inside.iter().flatten().next().map(|first| working(entry, &first.detail));

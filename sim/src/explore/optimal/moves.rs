@@ -5,7 +5,11 @@
 //! as simulation without contention does; relaxed moves never later, and they are monotone: from a label that is
 //! no later they lead to one that is no later.
 
-use super::{At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, best};
+use super::model::{BEGUN, OnNpu};
+use super::work::BOTH_PARTS;
+use super::{
+    At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, Sharing, best,
+};
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::schedule::Holders;
@@ -43,7 +47,10 @@ pub(super) enum Move {
 pub(super) enum Trial {
     Cpu(usize),
     Gpu,
-    Npu,
+    /// In an NPU graph, of which later stages can read the result if it `is_kept`.
+    Npu {
+        is_kept: bool,
+    },
     Cut(Cutting),
     /// Shared by the NPU and others; the NPU's rows or channels, at least and at most.
     Shared(Cutting, Members, [u32; 2]),
@@ -118,7 +125,10 @@ impl Mover<'_, '_, '_> {
         let (own, decided) = match trial {
             Trial::Cpu(set) => (self.whole(&mut step, position, ProcessorKind::Cpu, set)?, Move::Cpu(set)),
             Trial::Gpu => (self.whole(&mut step, position, ProcessorKind::Gpu, 0)?, Move::Gpu),
-            Trial::Npu => (self.whole(&mut step, position, ProcessorKind::Npu, 0)?, Move::Npu),
+            Trial::Npu { is_kept } => {
+                let own = self.whole(&mut step, position, ProcessorKind::Npu, usize::from(is_kept))?;
+                (Place { of_npu: is_kept, ..own }, Move::Npu)
+            }
             Trial::Cut(cutting) => self.cut(&mut step, position, cutting)?,
             Trial::Shared(cutting, members, of_npu) => {
                 self.shared(&mut step, position, (cutting, members, of_npu))?
@@ -275,17 +285,23 @@ impl Mover<'_, '_, '_> {
         step.results.iter_mut().filter(|(_, place)| is_meant(place)).for_each(|(_, place)| *place = result);
     }
 
-    /// One processor computes a whole stage; the place of its result.
-    fn whole(&self, step: &mut Step, stage: usize, by: ProcessorKind, set: usize) -> Option<Place> {
+    /// One processor computes a whole stage; the place of its result. `way` is the index of the CPU's core set, or
+    /// whether an NPU graph keeps the result.
+    fn whole(&self, step: &mut Step, stage: usize, by: ProcessorKind, way: usize) -> Option<Place> {
         let model = self.model;
         let table = model.table(stage);
+        let mut traffic = Picos::ZERO;
         let cost = match by {
             ProcessorKind::Cpu if self.is_relaxed() => {
                 table.cpu.iter().copied().filter(|cost| cost.is_known()).reduce(Price::least)?
             }
-            ProcessorKind::Cpu => table.cpu[set],
+            ProcessorKind::Cpu => table.cpu[way],
             ProcessorKind::Gpu => table.gpu,
-            ProcessorKind::Npu => self.on_npu(step, stage),
+            ProcessorKind::Npu => {
+                let (cost, of_graph) = self.on_npu(step, stage, way);
+                traffic = of_graph;
+                cost
+            }
         };
         if !cost.is_known() {
             return None;
@@ -298,7 +314,7 @@ impl Mover<'_, '_, '_> {
         step.now.queues[by as usize] += cost.time;
         step.now.joules += cost.joules;
         if by == ProcessorKind::Npu && self.is_relaxed() {
-            let fetched = step.now.fetched + model.on_npu[stage].traffic;
+            let fetched = step.now.fetched + traffic;
             let end = &mut step.now.queues[NPU];
             *end = (*end).max(fetched);
             step.now.fetched = fetched.max(end.saturating_sub(model.most_ahead));
@@ -314,23 +330,30 @@ impl Mover<'_, '_, '_> {
         }
     }
 
-    /// The price of a stage on the NPU, in the running graph (if its inputs are of the NPU or older) or a new one.
-    fn on_npu(&self, step: &mut Step, stage: usize) -> Price {
+    /// The price of a stage on the NPU, in the running graph (if its inputs are of the NPU or older) or a new one, and
+    /// relaxed that of its traffic.
+    fn on_npu(&self, step: &mut Step, stage: usize, is_kept: usize) -> (Price, Picos) {
         let model = self.model;
-        let on_npu = model.on_npu[stage];
-        let own = if self.is_relaxed() { on_npu.least } else { on_npu.within };
-        let is_ready = |&input: &usize| {
-            input + 1 < step.now.graph || step.find(input).is_some_and(|found| step.results[found].1.of_npu)
+        let OnNpu { within, least, in_graphs } = &model.on_npu[stage];
+        let own = |case: usize| {
+            let [time, traffic] = in_graphs[case][is_kept];
+            (if self.is_relaxed() { Price { time, ..*least } } else { *within }, traffic)
         };
-        if step.now.graph > 0 && model.stages[stage].inputs.iter().all(is_ready) {
-            return own;
+        let (inputs, graph) = (&model.stages[stage].inputs, step.now.graph);
+        let is_inside = |&input: &usize| input + 1 >= graph;
+        let is_ready = |input: &usize| {
+            !is_inside(input) || step.find(*input).is_some_and(|found| step.results[found].1.of_npu)
+        };
+        if graph > 0 && inputs.iter().all(is_ready) {
+            return own(usize::from(inputs.iter().all(is_inside)));
         }
         step.now.graph = stage + 1;
         if self.is_relaxed() {
             // No weights are fetched before the graph is dispatched.
             step.now.fetched = step.now.fetched.max(step.now.queues[NPU] + model.graph.time);
         }
-        own.plus(model.graph)
+        let (price, traffic) = own(BEGUN);
+        (price.plus(model.graph), traffic)
     }
 
     /// CPU and GPU each compute a part of a stage, which is then joined.
@@ -349,7 +372,12 @@ impl Mover<'_, '_, '_> {
             None => {
                 step.now.joules += cuts.least_joules;
                 // The end of the GPU's part does not matter: its next kernel waits for the join.
-                (cuts.least_end(cpu_start, gpu_start), 0)
+                let streamed = model.shares(stage, cutting.axis).and_then(|shares| {
+                    let starts = [cpu_start, gpu_start, Picos::ZERO];
+                    let sharing = shares.sharing(BOTH_PARTS, starts, [0; 2]);
+                    shares.slowed(&Sharing { is_alone: model.is_alone[stage], ..sharing })
+                });
+                (cuts.least_end(cpu_start, gpu_start).max(streamed.unwrap_or_default()), 0)
             }
             Some(contention) => {
                 let way =

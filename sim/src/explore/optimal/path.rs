@@ -4,6 +4,7 @@
 //! Not for: work divided among processors (`work`), with which a path may continue where everything
 //! before is complete. Invariant: no plan costs less between a result and the end.
 
+use super::model::{BEGUN, OnNpu};
 use super::shares::WITH_NPU;
 use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, combine, least_remaining};
 use super::{At, CPU, GPU, Model, NPU, Place, Price, Progress};
@@ -124,12 +125,17 @@ impl Model<'_> {
 
     /// Least cost of a stage with a whole result and of all after it, by the state of an input.
     fn joined(&self, stage: usize, costs: &JoinedCosts, after: &Remaining) -> Remaining {
-        let Price { time, joules } = self.on_npu[stage].least;
+        let OnNpu { least: Price { joules, .. }, in_graphs, .. } = self.on_npu[stage];
         // A running graph continues with its own results and with those older than it.
         let begins_one = self.stages[stage].inputs.iter().all(|&input| input + 1 == stage);
         let on_npu = |holder: usize| {
-            let entry = if begins_one && holder != NPU { self.graph.time } else { Picos::ZERO };
-            self.weights.of(self.waiting(holder, NPU) + entry + time, joules) + after[NPU]
+            let (case, entry) = match (begins_one, holder == NPU) {
+                (true, false) => (BEGUN, self.graph.time),
+                (true, true) => (1, Picos::ZERO),
+                (false, _) => (0, Picos::ZERO),
+            };
+            let time = self.waiting(holder, NPU) + entry + in_graphs[case][0][0];
+            self.weights.of(time, joules) + after[NPU]
         };
         let on_npu =
             if self.on_npu[stage].least.is_known() { [0, 1, 2, SEVERAL].map(on_npu) } else { IMPOSSIBLE };

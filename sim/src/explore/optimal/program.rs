@@ -210,7 +210,10 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     /// The trials at a position.
     fn trials(&self, position: usize) -> Vec<Trial> {
         let model = self.mover.model;
-        let mut trials = vec![Trial::Gpu, Trial::Npu];
+        let mut trials = vec![Trial::Gpu, Trial::Npu { is_kept: true }];
+        if self.mover.is_relaxed() && model.on_npu[position].spills() {
+            trials.push(Trial::Npu { is_kept: false });
+        }
         let sets = if self.mover.is_relaxed() { 1 } else { model.core_sets.len() };
         let best_set = model.best_core_set(position);
         trials.extend(best_set.map(Trial::Cpu));

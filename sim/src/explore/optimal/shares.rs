@@ -174,6 +174,13 @@ impl ShareTable {
         Some(Shared { end: low, counts: self.filled(most) })
     }
 
+    /// The end of [`Self::contended`], if the memory may slow such parts at all.
+    pub(super) fn slowed(&self, sharing: &Sharing) -> Option<Picos> {
+        let wanted: f64 = sharing.indices().map(|by| self.traffic[by].rate).sum();
+        let shared = self.balanced(sharing).filter(|_| wanted > self.capacity(sharing)[0])?;
+        Some(self.contended(sharing, shared))
+    }
+
     /// The least and the most rows or channels of each processor; `None` if there are too few for all
     /// members.
     pub(super) fn possible(&self, sharing: &Sharing) -> Option<([u32; 3], [usize; 3])> {

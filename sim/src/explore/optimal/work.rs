@@ -4,6 +4,7 @@
 //! stage before. Not for: other waits, or which processor is late (`moves`). Invariant: in no plan does
 //! the weighted sum of the queues grow by less.
 
+use super::model::{BEGUN, OnNpu};
 use super::path::CriticalPaths;
 use super::shares::{Members, ShareTable};
 use super::tables::OperatorTable;
@@ -131,8 +132,16 @@ impl Model<'_> {
         after: After,
     ) -> Remaining {
         let graph = self.cost(busy, changes.graph, NPU);
-        let on_npu = self.cost(busy, self.on_npu[stage].least, NPU);
+        let OnNpu { least, in_graphs, .. } = self.on_npu[stage];
         let reads_it = self.reads_previous_stage(stage);
+        let reads_only_it = self.stages[stage].inputs.iter().all(|&input| input + 1 == stage);
+        let on_npu = |before: usize| {
+            let case = match (before == NPU, reads_it) {
+                (false, true) => BEGUN,
+                (true, _) | (false, false) => usize::from(before == NPU && reads_only_it),
+            };
+            self.cost(busy, Price { time: in_graphs[case][0][0], ..least }, NPU)
+        };
         let is_waiting = reads_it && changes.waits;
         let from = |before: usize| {
             let reading =
@@ -142,7 +151,7 @@ impl Model<'_> {
                 cost + reading(members) + left[state(members)]
             });
             let begins = if reads_it && before != NPU { graph } else { 0.0 };
-            let npu = on_npu + begins + reading([false, false, true]) + after.complete[NPU];
+            let npu = on_npu(before) + begins + reading([false, false, true]) + after.complete[NPU];
             others.fold(npu, f64::min)
         };
         [0, 1, 2, SEVERAL].map(from)

@@ -137,19 +137,42 @@ impl Graph {
         Ok(costs.iter().enumerate().map(step).collect())
     }
 
-    /// Lower bounds on the time of each member in any graph and on that of its traffic, in microseconds:
-    /// without spills, without the graph's dispatch, and with as much traffic ahead as there can be.
+    /// Lower bounds on the time of each member in any graph and on that of its traffic, in microseconds: without
+    /// the graph's dispatch, and with as much traffic ahead as there can be. The first row holds in any graph, the
+    /// second in those that compute all of the member's inputs, the third in those that begin with it; and the
+    /// second column in those that read its result. `members` are those of this graph.
     ///
     /// # Errors
     /// As [`Self::micros`].
-    pub(crate) fn least_micros(&self, compiled: &CompiledGraphs) -> Result<Vec<[f64; 2]>> {
-        let mut costs = self.costs(compiled, &vec![0.0; self.spills.len()])?;
-        if let Some(most_ahead_us) = most_ahead_us(compiled) {
-            for cost in &mut costs {
-                cost.run_ahead(most_ahead_us, most_ahead_us);
-            }
+    pub(crate) fn least_micros(
+        &self,
+        members: &[Member<'_>],
+        compiled: &CompiledGraphs,
+    ) -> Result<[[Vec<[f64; 2]>; 2]; 3]> {
+        let on_chip_bytes = compiled.on_chip_bytes.value;
+        let [read, written] = on_chip::least_spills(&self.operators, &self.formats, on_chip_bytes);
+        let mut begun = Vec::with_capacity(read.len());
+        for member in members {
+            let outside = |producer: &Producer| match *producer {
+                Producer::Member(member) => Producer::Outside(2 * member),
+                Producer::Outside(outside) => Producer::Outside(2 * outside + 1),
+            };
+            let alone = Member { inputs: member.inputs.iter().map(outside).collect(), ..*member };
+            begun.extend(Self::new(&[alone], on_chip_bytes)?.spills);
         }
-        Ok(costs.iter().map(|cost| [cost.micros(), cost.traffic_us]).collect())
+        let of_case = |read: &[f64], is_kept: f64| -> Result<Vec<[f64; 2]>> {
+            let spills: Vec<f64> =
+                read.iter().zip(&written).map(|(read, written)| read + is_kept * written).collect();
+            let mut costs = self.costs(compiled, &spills)?;
+            if let Some(most_ahead_us) = most_ahead_us(compiled) {
+                for cost in &mut costs {
+                    cost.run_ahead(most_ahead_us, most_ahead_us);
+                }
+            }
+            Ok(costs.iter().map(|cost| [cost.micros(), cost.traffic_us]).collect())
+        };
+        let of_row = |read: &[f64]| Ok([of_case(read, 0.0)?, of_case(read, 1.0)?]);
+        Ok([of_row(&vec![0.0; read.len()])?, of_row(&read)?, of_row(&begun)?])
     }
 
     fn costs(&self, compiled: &CompiledGraphs, spills: &[f64]) -> Result<Vec<Cost>> {

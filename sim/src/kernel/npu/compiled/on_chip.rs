@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 
 use super::Operators;
+use super::operators::CompiledOperator;
 use super::rates::activation_bytes;
 use crate::workload::DataType;
 
@@ -15,6 +16,27 @@ use crate::workload::DataType;
 pub(super) fn spills(operators: &Operators, formats: &[DataType], capacity: f64) -> Vec<f64> {
     let mut memory = Memory::new(operators, formats, capacity);
     (0..operators.all.len()).map(|place| memory.step(operators, place)).collect()
+}
+
+/// Lower bounds of the bytes that each operator reads in any graph that computes its inputs, and that it writes in any
+/// graph that reads its result: what exceeds the chip's memory.
+pub(super) fn least_spills(operators: &Operators, formats: &[DataType], capacity: f64) -> [Vec<f64>; 2] {
+    let memory = Memory::new(operators, formats, capacity);
+    // Of tensors from outside nothing is certain, and of those between operators of attention only one head's part.
+    let mut sizes = vec![0.0; memory.sizes.len()];
+    for operator in &operators.all {
+        sizes[operator.output] = memory.sizes[operator.output] / operator.work.slices;
+    }
+    let read = |operator: &CompiledOperator| {
+        let bytes: f64 = operator.inputs.iter().map(|&input| sizes[input]).sum();
+        (bytes - capacity).max(0.0)
+    };
+    let written = |(place, operator): (usize, &CompiledOperator)| {
+        let is_read = memory.next_use(operator.output, place).is_some();
+        if is_read { (sizes[operator.output] - capacity).max(0.0) } else { 0.0 }
+    };
+    let all = &operators.all;
+    [all.iter().map(read).collect(), all.iter().enumerate().map(written).collect()]
 }
 
 struct Memory {
