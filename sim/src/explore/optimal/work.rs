@@ -137,6 +137,8 @@ impl Model<'_> {
         let reads_only_it = self.stages[stage].inputs.iter().all(|&input| input + 1 == stage);
         let on_npu = |before: usize| {
             let case = match (before == NPU, reads_it) {
+                // A search does not count graphs.
+                _ if changes.graph == Price::NOTHING => 0,
                 (false, true) => BEGUN,
                 (true, _) | (false, false) => usize::from(before == NPU && reads_only_it),
             };
