@@ -32,6 +32,7 @@ mod streaming;
 mod tables;
 mod throughput;
 mod walk;
+mod weights;
 mod work;
 
 use super::{Effort, Explorer, Found, Objective, Price, Strategy, missing_kernel};
@@ -51,6 +52,7 @@ use shares::{Members, ShareTable, Shared, Sharing, WITH_NPU};
 use sharing::shared_placement;
 use streaming::Streaming;
 use tables::{CutTable, MAX_PRICED_CUTS, OperatorTable, Priced, Pricing, Traffic, Way, Ways, best};
+use weights::{Weights, corrected, first_weights};
 use work::{ANY_STATE, Changes, PossibleStates, Remaining, STATES, Weighted, least_remaining, only_state};
 
 /// The time of a part without a kernel: later than any run, and small enough to add a few.
@@ -69,22 +71,6 @@ const PRUNING_FACTOR: f64 = 1.01;
 
 /// Corrections of the ratio of energy to time for the energy-delay product.
 const RATIO_CORRECTIONS: usize = 4;
-
-/// Cost of a picosecond and of a joule.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Weights {
-    picosecond: f64,
-    joule: f64,
-}
-
-impl Weights {
-    /// Only time counts.
-    const TIME: Self = Self { picosecond: 1.0, joule: 0.0 };
-
-    fn of(self, time: Picos, joules: f64) -> f64 {
-        time.0 as f64 * self.picosecond + joules * self.joule
-    }
-}
 
 /// Limits of the search and of the bound of a workload.
 struct Budget {
@@ -363,37 +349,6 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f6
         }
         limits.width *= WIDENING_FACTOR;
     }
-}
-
-/// The weights to search with, those of the objective first: for the energy-delay product, those at the best
-/// single processor. If energy counts, plans for other weights may be better, since the programme includes neither
-/// contention nor the energy of idling processors.
-fn first_weights(explorer: &mut Explorer<'_, '_>) -> Vec<Weights> {
-    let idle = idle_power(explorer.simulator.device()).0 / PICOS_PER_SECOND;
-    let energy = Weights { picosecond: idle, joule: 1.0 };
-    let product = |explorer: &mut Explorer<'_, '_>| {
-        let singles = explorer.baselines();
-        let least = explorer.best(singles).ok();
-        let default = Weights { picosecond: PICOS_PER_SECOND.recip() + idle, joule: 1.0 };
-        least.map_or(default, |single| at(idle, &single.prediction))
-    };
-    match explorer.options.objective {
-        Objective::Latency => vec![Weights::TIME],
-        Objective::Energy => vec![energy, product(explorer), Weights::TIME],
-        Objective::Edp => vec![product(explorer), energy, Weights::TIME],
-    }
-}
-
-/// The weights of time and energy in the gradient of the energy-delay product at `prediction`.
-fn at(idle: f64, prediction: &Prediction) -> Weights {
-    let energy = prediction.energy.map_or(0.0, |energy| energy.0);
-    let power = energy / (prediction.latency.0 as f64).max(1.0);
-    Weights { picosecond: idle + power, joule: 1.0 }
-}
-
-fn corrected(explorer: &Explorer<'_, '_>, prediction: &Prediction) -> Option<Weights> {
-    let idle = idle_power(explorer.simulator.device()).0 / PICOS_PER_SECOND;
-    (explorer.options.objective == Objective::Edp).then(|| at(idle, prediction))
 }
 
 #[cfg(test)]

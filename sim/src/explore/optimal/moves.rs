@@ -5,7 +5,8 @@
 //! as simulation without contention does; relaxed moves never later, and they are monotone: from a label that is
 //! no later they lead to one that is no later.
 
-use super::model::{BEGUN, OnNpu};
+mod npu;
+
 use super::work::BOTH_PARTS;
 use super::{
     At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, Sharing, best,
@@ -328,32 +329,6 @@ impl Mover<'_, '_, '_> {
         if !self.is_relaxed() {
             step.now.queues[GPU] += self.model.inputs_onto_gpu[stage];
         }
-    }
-
-    /// The price of a stage on the NPU, in the running graph (if its inputs are of the NPU or older) or a new one, and
-    /// relaxed that of its traffic.
-    fn on_npu(&self, step: &mut Step, stage: usize, is_kept: usize) -> (Price, Picos) {
-        let model = self.model;
-        let OnNpu { within, least, in_graphs } = &model.on_npu[stage];
-        let own = |case: usize| {
-            let [time, traffic] = in_graphs[case][is_kept];
-            (if self.is_relaxed() { Price { time, ..*least } } else { *within }, traffic)
-        };
-        let (inputs, graph) = (&model.stages[stage].inputs, step.now.graph);
-        let is_inside = |&input: &usize| input + 1 >= graph;
-        let is_ready = |input: &usize| {
-            !is_inside(input) || step.find(*input).is_some_and(|found| step.results[found].1.of_npu)
-        };
-        if graph > 0 && inputs.iter().all(is_ready) {
-            return own(usize::from(inputs.iter().all(is_inside)));
-        }
-        step.now.graph = stage + 1;
-        if self.is_relaxed() {
-            // No weights are fetched before the graph is dispatched.
-            step.now.fetched = step.now.fetched.max(step.now.queues[NPU] + model.graph.time);
-        }
-        let (price, traffic) = own(BEGUN);
-        (price.plus(model.graph), traffic)
     }
 
     /// CPU and GPU each compute a part of a stage, which is then joined.
