@@ -130,13 +130,14 @@ fn mixed_clusters_pay_the_mixed_cluster_factor() {
 }
 
 #[test]
-fn stealing_threads_of_two_clusters_add_their_rates_until_the_last_tile() {
+fn stealing_threads_of_two_clusters_add_their_rates() {
+    let cpu = pixel4();
     let layer = linear(600);
     let parallel = |cores| phase(&run(&layer, cores, Library::Xnnpack), PhaseKind::Parallel).as_micros();
     let tiles = f64::from(run(&layer, "1large1med", Library::Xnnpack).detail.blocks);
-    let together = (1.0 / parallel("1large") + 1.0 / parallel("1med")).recip();
-    let with_last_tile = together + parallel("1med") / tiles;
-    assert!((together..with_last_tile).contains(&parallel("1large1med")));
+    let last_round = (tiles / 2.0).ceil() * 2.0 / tiles;
+    assert_close(parallel("1large1med"), last_round / (1.0 / parallel("1large") + 1.0 / parallel("1med")));
+    assert_eq!(cpu.clusters.len(), 3);
 }
 
 #[test]

@@ -12,8 +12,8 @@ mod product;
 use super::ruy::Tile;
 use super::tally::Shares;
 use super::{
-    CoreSet, Kernel, Library, Makespan, Member, NANOS_PER_MICRO, QUANTISING_PASSES, Tally, Team, arithmetic,
-    contention, makespan, separate_passes, unsupported,
+    CoreSet, Kernel, Library, MAX_THREADS, Makespan, Member, NANOS_PER_MICRO, QUANTISING_PASSES, Tally, Team,
+    arithmetic, contention, separate_passes, unsupported,
 };
 use crate::device::{Cluster, Cpu, XnnpackRates};
 use crate::kernel::Result;
@@ -67,7 +67,7 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
     if let Some(elements) = quantised {
         let visits = elements as f64 * QUANTISING_PASSES;
         let nanos = |rates: &XnnpackRates| visits * rates.element_wise_ns.value;
-        around.add(&mut tally, &[], |member| evenly(member, nanos), None);
+        around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
     }
     let output = layer.operator.output().elements() as f64;
     let pixels = layer.operator.output().pixels() as f64;
@@ -76,7 +76,7 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
         let visits = output * passes_of(kernels.first, reads(&pass));
         let calls = if pass.is_broadcast() { pixels } else { 0.0 };
         let nanos = |rates: &XnnpackRates| visits * function_ns(function, rates) + calls * call_ns(rates);
-        around.add(&mut tally, &[], |member| evenly(member, nanos), None);
+        around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
     }
     tally.scale(kernels.team.slowdown(kernels.main().whole_cluster_slowdown_factor.value));
     Ok(tally)
@@ -205,7 +205,7 @@ impl<'a> Kernels<'a> {
         let functions = recurrent.functions();
         let elements = functions.input.elements() as f64;
         let nanos = |rates: &XnnpackRates| elements * function_ns(functions.function, rates);
-        self.add(&mut tally, &[], |member| evenly(member, nanos), None);
+        self.add(&mut tally, &[], |member| evenly(member, nanos), self.threads);
         tally.scale(f64::from(recurrent.steps));
         tally
     }
@@ -244,21 +244,20 @@ impl<'a> Kernels<'a> {
         let read = self.input_bytes_beyond_cache(operator);
         let all =
             |rates: &XnnpackRates| nanos(rates) + calls * call_ns(rates) + read * rates.input_byte_ns.value;
-        self.run(kernel, &[], |member| evenly(member, all), None)
+        self.run(kernel, &[], |member| evenly(member, all), self.threads)
     }
 
-    /// An operator with `serial` work of the main thread and parallel work in `pieces`, or without them
-    /// divided evenly; `shares` is the time of all parallel work on one core of the given cluster, under contention.
+    /// An operator with `serial` work of the main thread and parallel work in `pieces`; `shares` is the
+    /// time of all parallel work on one core of the given cluster, under contention.
     fn run(
         &self,
         kernel: Kernel,
         serial: &[f64],
         shares: impl Fn(&Member<'_, XnnpackRates>) -> Shares,
-        pieces: Option<u64>,
+        pieces: u64,
     ) -> Tally {
         let mut tally = Tally::new(kernel);
         if self.add(&mut tally, serial, shares, pieces) {
-            let pieces = pieces.unwrap_or(self.threads);
             tally.blocks = pieces;
             tally.threads = pieces.min(self.threads) as u32;
         }
@@ -266,32 +265,32 @@ impl<'a> Kernels<'a> {
     }
 
     /// Adds the work described at [`Self::run`] and returns whether any of it is parallel. Idle
-    /// threads steal pieces one by one; evenly divided work has so many that all finish together.
+    /// threads steal pieces one by one, so all threads that get one finish together, except for a partly
+    /// filled last round of pieces.
     fn add(
         &self,
         tally: &mut Tally,
         serial: &[f64],
         shares_of: impl Fn(&Member<'_, XnnpackRates>) -> Shares,
-        pieces: Option<u64>,
+        pieces: u64,
     ) -> bool {
         tally.serial += self.serial(serial);
         let shares = shares_of(self.team.main());
         if shares.nanos() <= 0.0 {
             return false;
         }
-        let piece = 1.0 / pieces.unwrap_or(1) as f64;
-        let piece_nanos = self.team.per_thread(|member| shares_of(member).nanos() * piece);
-        let piece_nanos = &piece_nanos[..self.threads as usize];
-        let makespan = pieces.map_or_else(
-            || {
-                Makespan::even(
-                    piece_nanos.iter().map(|nanos| nanos.recip()).sum::<f64>().recip(),
-                    self.team.threads(),
-                )
-            },
-            |pieces| makespan::self_scheduled(pieces, piece_nanos),
-        );
-        tally.add_parallel(&makespan, &shares);
+        let alone = self.team.per_thread(|member| shares_of(member).nanos());
+        // A thread without a piece does not help.
+        let threads = pieces.min(self.threads);
+        let rate: f64 = alone[..threads as usize].iter().map(|nanos| nanos.recip()).sum();
+        let rounds = pieces.div_ceil(threads);
+        let nanos = (rounds * threads) as f64 / pieces as f64 / rate;
+        let mut busy = [0.0; MAX_THREADS];
+        for (thread, busy) in busy.iter_mut().enumerate().take(threads as usize) {
+            let own = pieces / threads + u64::from((thread as u64) < pieces % threads);
+            *busy = nanos * own as f64 / rounds as f64;
+        }
+        tally.add_parallel(&Makespan { nanos, busy }, &shares);
         if self.threads > 1 {
             tally.fork += self.team.fork_us(|member| member.rates.fork_us.value) * NANOS_PER_MICRO;
         }

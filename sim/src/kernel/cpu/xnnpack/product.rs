@@ -108,7 +108,7 @@ impl Kernels<'_> {
             Shares { memory, packing: packing(member), ..Shares::default() }
         };
         if product.pixels == 1 {
-            return self.run(Kernel::Gemv, serial, one_row, None);
+            return self.run(Kernel::Gemv, serial, one_row, self.threads);
         }
         let rows = product.pixels.div_ceil(tile.pixels);
         let columns = channels / tile.channels;
@@ -143,7 +143,7 @@ impl Kernels<'_> {
             if all.nanos() < least.nanos() { least } else { all }
         };
         let pieces = self.tiles(rows * product.groups, columns);
-        let tally = self.run(kernel, serial, shares, Some(pieces));
+        let tally = self.run(kernel, serial, shares, pieces);
         Tally { tile: [tile.pixels as u32, tile.channels as u32], ..tally }
     }
 
