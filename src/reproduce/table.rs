@@ -194,7 +194,8 @@ fn total(PaperEntry { report, only, .. }: &PaperEntry, group: &Group) -> Vec<Str
     let number = |value: Option<f64>| or_dash(value.map(|value| format!("{value:.1} {unit}")));
     let limit_text = limit_text(*limit, unit);
     let verdict = match (limit_text.is_empty(), group.holds()) {
-        _ if only.is_some() || (summary.predicted == 0 && !limit_text.is_empty()) => "not judged",
+        _ if only.is_some() => "not judged",
+        _ if summary.predicted == 0 => "",
         (_, false) => "missed",
         (true, true) => "",
         (false, true) => "holds",
