@@ -74,7 +74,7 @@ fn write_runs(folder: &Path, measurements: &[Measurement]) {
     fs::write(folder.join("runs.fingerprints.toml"), fingerprints_to_toml(&[fingerprint]).unwrap()).unwrap();
 }
 
-const VALIDATE: &str = "validate --profile pixel4 --format coexec --json --runs";
+const VALIDATE: &str = "validate --profile pixel4 --format coexec --library ruy --json --runs";
 
 #[test]
 fn own_runs_are_validated_by_the_median_of_what_is_no_outlier() {

@@ -160,8 +160,9 @@ mod tests {
         }
         let memory = HostVisibleMemory::<f32>::shared(&runtime, 64).unwrap();
         let kernel = BoundKernel::spin(&runtime, 1, 64, 1_000_000).unwrap();
-        let last = (0..5).map(|_| kernel.enqueue().unwrap()).last().unwrap();
+        let events: Vec<_> = (0..5).map(|_| kernel.enqueue().unwrap()).collect();
+        let last = events.last().unwrap();
         drop(memory);
-        assert!(has_ended(&last).unwrap() && !runtime.is_lost());
+        assert!(has_ended(last).unwrap() && !runtime.is_lost());
     }
 }
