@@ -154,7 +154,9 @@ fn without_free_operators(stages: &[Stage], inside: &mut [Option<InGraph>]) {
                 least[1] = least[0];
             }
             if let Some(InGraph { least, .. }) = inside[input].as_mut().filter(|_| free[reader]) {
-                least.iter_mut().for_each(|[unread, read]| *read = *unread);
+                for [unread, read] in least {
+                    *read = *unread;
+                }
             }
         }
     }
