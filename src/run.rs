@@ -216,6 +216,7 @@ fn outcome(
     };
     let is_model = matches!(scenario.workload, Workload::Model(_));
     let mut outcome = Outcome { rows: Vec::new(), measurements: Vec::new(), left_out: Vec::new() };
+    let is_too_large = |error: &ExecuteError| matches!(error, ExecuteError::TooFewCores { .. });
     let mut first_reason = None;
     for (candidates, measured) in groups.iter().zip(times) {
         for (candidate, measured) in candidates.iter().zip(measured.into_iter().flatten()) {
@@ -225,11 +226,7 @@ fn outcome(
                     outcome.rows.push(row);
                     outcome.measurements.push(measurement);
                 }
-                Err(error)
-                    if candidate.is_plan
-                        && is_model
-                        && !matches!(error, ExecuteError::TooFewCores { .. }) =>
-                {
+                Err(error) if candidate.is_plan && is_model && !is_too_large(&error) => {
                     return Err(error.into());
                 }
                 Err(error) => {
@@ -245,7 +242,7 @@ fn outcome(
     }
     match first_reason {
         Some(error) if outcome.rows.is_empty() => Err(error.into()),
-        _ => Ok(outcome),
+        Some(_) | None => Ok(outcome),
     }
 }
 

@@ -23,6 +23,10 @@ impl Read {
     }
 }
 
+/// Codes of operators whose options hold extents.
+const RESHAPE: i32 = 22;
+const SQUEEZE: i32 = 43;
+
 /// Code of custom operators.
 const CUSTOM: i32 = 32;
 
@@ -185,12 +189,12 @@ pub(super) fn read(
     if let Some(name) = custom.filter(|&name| code == CUSTOM && name != kind) {
         kind = format!("{kind} {name}");
     }
-    let numbers = if matches!(code, 22 | 43) { options.ints() } else { Vec::new() };
+    let numbers = if matches!(code, RESHAPE | SQUEEZE) { options.ints() } else { Vec::new() };
     let reads = match code {
         // Indices, table.
         7 => vec![of(1), of(0)],
         // The extents are in the options or, more often, in operand 1.
-        22 | 43 if !numbers.is_empty() => vec![of(0), Some(written(tensors, numbers))],
+        RESHAPE | SQUEEZE if !numbers.is_empty() => vec![of(0), Some(written(tensors, numbers))],
         // Height and width.
         23 | 97 => vec![of(0), None, None, of(1)],
         // Input, weights, recurrent weights, bias.

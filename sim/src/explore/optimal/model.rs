@@ -48,7 +48,11 @@ pub(super) struct OnNpu {
     pub(super) in_graphs: LeastInGraphs,
 }
 
-/// Index in [`OnNpu::in_graphs`] of graphs that begin with the stage.
+/// Index in [`OnNpu::in_graphs`] of any graph.
+pub(super) const ANY: usize = 0;
+/// Index of graphs that compute all inputs of the stage.
+pub(super) const INSIDE: usize = 1;
+/// Index of graphs that begin with the stage.
 pub(super) const BEGUN: usize = 2;
 
 impl OnNpu {
@@ -355,12 +359,14 @@ fn on_npu(
         Some(InGraph { phases, detail, least }) => {
             // A plan may begin a graph instead.
             let mut in_graphs = *least;
-            for (inside, begun) in in_graphs[1].as_flattened_mut().iter_mut().zip(least[2].as_flattened()) {
+            for (inside, begun) in
+                in_graphs[INSIDE].as_flattened_mut().iter_mut().zip(least[BEGUN].as_flattened())
+            {
                 *inside = (*inside).min(*begun + entry);
             }
             OnNpu {
                 within: pricing.uncontended(phases, detail),
-                least: working(least[0][0][0], detail),
+                least: working(least[ANY][0][0], detail),
                 in_graphs,
             }
         }

@@ -4,7 +4,7 @@
 //! Not for: work divided among processors (`work`), with which a path may continue where everything
 //! before is complete. Invariant: no plan costs less between a result and the end.
 
-use super::model::{BEGUN, OnNpu};
+use super::model::{ANY, BEGUN, INSIDE, OnNpu};
 use super::shares::WITH_NPU;
 use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, combine, least_remaining};
 use super::{At, CPU, GPU, Model, NPU, Place, Price, Progress};
@@ -131,8 +131,8 @@ impl Model<'_> {
         let on_npu = |holder: usize| {
             let (case, entry) = match (begins_one, holder == NPU) {
                 (true, false) => (BEGUN, self.graph.time),
-                (true, true) => (1, Picos::ZERO),
-                (false, _) => (0, Picos::ZERO),
+                (true, true) => (INSIDE, Picos::ZERO),
+                (false, _) => (ANY, Picos::ZERO),
             };
             let time = self.waiting(holder, NPU) + entry + in_graphs[case][0][0];
             self.weights.of(time, joules) + after[NPU]

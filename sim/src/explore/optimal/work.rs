@@ -4,7 +4,7 @@
 //! stage before. Not for: other waits, or which processor is late (`moves`). Invariant: in no plan does
 //! the weighted sum of the queues grow by less.
 
-use super::model::{BEGUN, OnNpu};
+use super::model::{ANY, BEGUN, INSIDE, OnNpu};
 use super::path::CriticalPaths;
 use super::shares::{Members, ShareTable};
 use super::tables::OperatorTable;
@@ -138,9 +138,10 @@ impl Model<'_> {
         let on_npu = |before: usize| {
             let case = match (before == NPU, reads_it) {
                 // A search does not count graphs.
-                _ if changes.graph == Price::NOTHING => 0,
+                _ if changes.graph == Price::NOTHING => ANY,
                 (false, true) => BEGUN,
-                (true, _) | (false, false) => usize::from(before == NPU && reads_only_it),
+                (true, _) if reads_only_it => INSIDE,
+                (true, _) | (false, false) => ANY,
             };
             self.cost(busy, Price { time: in_graphs[case][0][0], ..least }, NPU)
         };

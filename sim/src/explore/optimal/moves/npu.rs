@@ -5,7 +5,7 @@
 
 use super::{Mover, NPU, Step};
 use crate::explore::optimal::Price;
-use crate::explore::optimal::model::{BEGUN, OnNpu};
+use crate::explore::optimal::model::{ANY, BEGUN, INSIDE, OnNpu};
 use crate::units::Picos;
 
 impl Mover<'_, '_, '_> {
@@ -24,7 +24,7 @@ impl Mover<'_, '_, '_> {
             !is_inside(input) || step.find(*input).is_some_and(|found| step.results[found].1.of_npu)
         };
         if graph > 0 && inputs.iter().all(is_ready) {
-            return own(usize::from(inputs.iter().all(is_inside)));
+            return own(if inputs.iter().all(is_inside) { INSIDE } else { ANY });
         }
         step.now.graph = stage + 1;
         if self.is_relaxed() {
