@@ -184,16 +184,14 @@ fn gap_percent(answer: &Answer, objective: Objective) -> Option<f64> {
 }
 
 fn distance(gap_percent: f64, answer: &Answer, stages: &[Stage]) -> String {
-    let order = match (explore::has_branches(stages), answer.plan.order.is_empty()) {
-        (false, _) => "",
-        (true, true) => ", in the model's order",
-        (true, false) => ", in this order or the model's",
-    };
+    let order = if explore::has_branches(stages) { ", in the model's order" } else { "" };
     let what = format!("of plans with whole operators and cuts along one axis, on any processors{order}");
     if let Some(period) = answer.period {
         return format!("A batch every {period}: at most {gap_percent:.2} % from the shortest period {what}");
     }
-    if gap_percent <= OPTIMAL_PERCENT {
+    if gap_percent <= OPTIMAL_PERCENT && !answer.plan.order.is_empty() {
+        format!("This plan is at least as good as the best {what}")
+    } else if gap_percent <= OPTIMAL_PERCENT {
         format!("This plan is optimal {what}")
     } else {
         format!("At most {gap_percent:.2} % from the best {what}")

@@ -35,8 +35,8 @@ pub struct Answer {
     pub considered: usize,
     /// Time from batch to batch of a stream when the objective is latency: then the period is minimised.
     pub period: Option<Picos>,
-    /// Lower bound of the cost of every plan in the workload's order or in that of `plan`, in the unit
-    /// of the objective; only of [`Strategy::Optimal`].
+    /// Lower bound of the cost of every plan in the workload's order, in the unit of the objective, at most the
+    /// cost of `plan`; only of [`Strategy::Optimal`].
     pub bound: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ pub struct Explorer<'s, 'a> {
     pub(super) co_runs: CoRunCache,
     pub(super) co_runs_inside: CoRunCache,
     /// Prices of [`Strategy::Optimal`], shared by its search and its bound.
-    pub(super) models: Vec<Model<'s>>,
+    pub(super) model: Option<Model<'s>>,
     searches: HashMap<(usize, &'static [Axis]), Search>,
     known: HashMap<Strategy, Result<Found>>,
 }
@@ -117,7 +117,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
             pipeline: None,
             co_runs: CoRunCache::default(),
             co_runs_inside: CoRunCache::default(),
-            models: Vec::new(),
+            model: None,
             searches: HashMap::new(),
             known: HashMap::new(),
         }

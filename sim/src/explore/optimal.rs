@@ -83,6 +83,8 @@ struct Budget {
     longest: [usize; 2],
     /// Labels that the bound may make in all, over runs with more and more labels.
     of_bound: usize,
+    /// How many times wider than [`TYPICAL_LIVE_RESULTS`] the workload is.
+    wide: usize,
 }
 
 /// Stages up to which a workload gets the full limits of its effort. They shrink for larger workloads, so that the
@@ -132,37 +134,60 @@ impl Budget {
             changes: less(changes, 10),
             longest: [less(32, 8), less(64, 8)],
             of_bound,
+            wide,
         }
     }
 }
 
-/// The best plan found.
+/// The best plan found: in the workload's order and, with more than quick effort and a single batch, in others.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     let mut all: Vec<Found> = Vec::new();
     for strategy in Strategy::of_operators().filter(|strategy| *strategy != Strategy::Optimal) {
         all.extend(explorer.find(strategy));
     }
-    let starts = first_weights(explorer);
-    let mut models = models(explorer)?;
-    let (model, effort) = (&mut models[0], explorer.options.effort);
+    let (starts, effort) = (first_weights(explorer), explorer.options.effort);
+    let mut model = model(explorer)?;
     if let Some(stage) = (0..model.stages.len()).find(|&stage| !model.has_kernel(stage)) {
         return Err(missing_kernel(explorer.simulator, &explorer.stages[stage], explorer.options));
     }
-    let mut considered = search_all(explorer, model, (&starts, efforts(effort)), &mut all)?;
-    let mut changes = Budget::of(effort, model).changes;
+    let mut considered = search_all(explorer, &mut model, (&starts, efforts(effort)), &mut all)?;
+    let mut changes = Budget::of(effort, &model).changes;
+    let mut models = vec![model];
     if explorer.period_counts().is_some() {
         changes = (changes * STREAM_CHANGES_FACTOR).min(MAX_STREAM_CHANGES);
         let starts = all.iter().map(|found| found.plan.clone()).collect();
-        for plan in throughput::balanced(explorer, model, starts, changes)? {
+        for plan in throughput::balanced(explorer, &models[0], starts, changes)? {
             all.extend(fitting(explorer, plan, considered)?);
         }
+    } else if effort != Effort::Quick {
+        considered += search_other_orders(explorer, &mut models, &starts, &mut all)?;
     }
-    for other in &mut models[1..] {
-        considered += search_all(explorer, other, (&starts, efforts_of_other_orders(effort)), &mut all)?;
-    }
-    let best = walk::best(explorer, (&mut models, all), changes, &mut considered)?;
-    explorer.models = models;
+    let best = walk::best(explorer, (&mut models, &starts, all), changes, &mut considered)?;
+    explorer.model = models.into_iter().next();
     Ok(Found { strategy: Strategy::Optimal, considered, ..best })
+}
+
+/// Adds plans with the branches in other orders to `all`, and the models of these orders; the number of labels.
+fn search_other_orders<'s>(
+    explorer: &mut Explorer<'s, '_>,
+    models: &mut Vec<Model<'s>>,
+    starts: &[Weights],
+    all: &mut Vec<Found>,
+) -> Result<usize> {
+    let (mut considered, mut found) = (0, Vec::new());
+    for order in other_orders(explorer.stages) {
+        let mut other = models[0].in_order(explorer, order)?;
+        considered += search_all(explorer, &mut other, (starts, &[Effort::Quick]), &mut found)?;
+        models.push(other);
+    }
+    // Most of the gain of an order is found cheaply: only the best one is searched once more.
+    if let Ok(best) = explorer.best(found.iter().cloned())
+        && let Some(other) = models.iter_mut().find(|other| other.order == best.plan.order)
+    {
+        considered += search_all(explorer, other, (starts, &[Effort::Normal]), &mut found)?;
+    }
+    all.extend(found);
+    Ok(considered)
 }
 
 /// Searches with all starting weights, corrections and efforts; adds the best plans to `all`, returns the label count.
@@ -197,18 +222,9 @@ fn search_all(
     Ok(considered)
 }
 
-/// The models that search and bound share, built once: in the workload's order and, until a search finds no better
-/// plan with them, with the branches in other orders. Streams of batches and quick searches keep to the workload's
-/// order.
-fn models<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Vec<Model<'s>>> {
-    let known = std::mem::take(&mut explorer.models);
-    if !known.is_empty() {
-        return Ok(known);
-    }
-    let efforts = efforts_of_other_orders(explorer.options.effort);
-    let are_searched = !efforts.is_empty() && explorer.period_counts().is_none();
-    let others = if are_searched { other_orders(explorer.stages) } else { Vec::new() };
-    std::iter::once(Vec::new()).chain(others).map(|order| Model::new(explorer, order)).collect()
+/// The model in the workload's order that search and bound share, built once.
+fn model<'s>(explorer: &mut Explorer<'s, '_>) -> Result<Model<'s>> {
+    explorer.model.take().map_or_else(|| Model::new(explorer), Ok)
 }
 
 /// The efforts to search with: lower ones, too, as more labels do not always lead to a better plan.
@@ -217,14 +233,6 @@ fn efforts(most: Effort) -> &'static [Effort] {
         Effort::Quick => &[Effort::Quick],
         Effort::Normal => &[Effort::Quick, Effort::Normal],
         Effort::Thorough => &[Effort::Quick, Effort::Normal, Effort::Thorough],
-    }
-}
-
-/// The efforts to search with when the branches are in another order: most of its gain is found cheaply.
-fn efforts_of_other_orders(most: Effort) -> &'static [Effort] {
-    match most {
-        Effort::Quick => &[],
-        Effort::Normal | Effort::Thorough => efforts(Effort::Normal),
     }
 }
 
@@ -246,8 +254,11 @@ fn search(
         let most = known.filter(|_| model.weights == Weights::TIME);
         let cost = most.map_or(f64::INFINITY, |most| most.0 as f64 * PRUNING_FACTOR);
         let mover = Mover { model, chains: &chains, contention: Some(&mut contention) };
-        let mut programme =
-            Programme::new(mover, &rest, Limits { width: budget.labels[0], cost, merges: false });
+        let mut programme = Programme::new(
+            mover,
+            &rest,
+            Limits { width: budget.labels[0], cost, merges: false, wide: budget.wide },
+        );
         let Outcome { decisions, .. } = programme.run(FINALISTS);
         considered += programme.considered;
         let mut is_new = false;
@@ -275,26 +286,23 @@ fn fitting(explorer: &mut Explorer<'_, '_>, plan: Plan, considered: usize) -> Re
 
 impl Explorer<'_, '_> {
     /// Lower bound of the cost, in the unit of the objective, of every plan that places operators whole on any
-    /// processor or cuts them between processors along one axis, in the order of the workload or of the plan
-    /// found; at most the cost of `known`.
+    /// processor or cuts them between processors along one axis, in the order of the workload; at most the
+    /// cost of `known`, a plan in any order.
     ///
     /// # Errors
     /// The NPU's graphs cannot be priced.
     pub fn bound(&mut self, known: &Prediction) -> Result<f64> {
-        let mut models = models(self)?;
-        let bound = bound_of(self, &mut models, known);
-        self.models = models;
+        let mut model = model(self)?;
+        let bound = bound_of(self, &mut model, known);
+        self.model = Some(model);
         Ok(bound)
     }
 }
 
-fn bound_of(explorer: &Explorer<'_, '_>, models: &mut [Model<'_>], known: &Prediction) -> f64 {
-    // The bound of each order is capped by that of the one before, so the last one is the least.
+fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Prediction) -> f64 {
     let mut least = |weights: Weights, known: f64| {
-        models.iter_mut().enumerate().fold(known, |known, (index, model)| {
-            model.weights = weights;
-            relaxed(explorer, model, known, if index == 0 { CLOSE_ENOUGH_RATIO } else { 1.0 })
-        })
+        model.weights = weights;
+        relaxed(explorer, model, known)
     };
     let idle = idle_power(explorer.simulator.device()).0;
     let of_energy = Weights { picosecond: idle / PICOS_PER_SECOND, joule: 1.0 };
@@ -309,14 +317,14 @@ fn bound_of(explorer: &Explorer<'_, '_>, models: &mut [Model<'_>], known: &Predi
         }
     };
     match explorer.period_counts() {
-        Some(pipeline) => throughput::bound(&models[0], pipeline, Picos((bound * PICOS_PER_SECOND) as u64)),
+        Some(pipeline) => throughput::bound(model, pipeline, Picos((bound * PICOS_PER_SECOND) as u64)),
         None => bound,
     }
 }
 
 /// The bound of the relaxed programme, at most `known`, the cost of a plan. The number of labels grows until
-/// `known` is within a factor of `close` of the bound.
-fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f64) -> f64 {
+/// `known` is close enough to the bound.
+fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64) -> f64 {
     let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
     let budget = Budget::of(explorer.options.effort, model);
     let chains = ChainTables::new(model, &pricing, true, budget.longest[1]);
@@ -327,17 +335,17 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64, close: f6
         let bound = programme.run(1).bound;
         (bound, programme.considered, programme.has_merged)
     };
-    let mut limits = Limits { width: budget.labels[1], cost: known, merges: true };
+    let mut limits = Limits { width: budget.labels[1], cost: known, merges: true, wide: budget.wide };
     if budget.of_bound > 0 {
         // A narrow run finds relaxed decisions of this cost: labels that cost more cannot end as the least.
-        limits.cost = run(Limits { width: budget.labels[0], cost: known, merges: false }).0;
+        limits.cost = run(Limits { width: budget.labels[0], merges: false, ..limits }).0;
     }
     let (mut bound, mut considered) = (0.0_f64, 0);
     loop {
         let (found, labels, has_merged) = run(limits);
         bound = bound.max(found);
         considered += labels;
-        let is_close = known <= bound * close || !has_merged;
+        let is_close = known <= bound * CLOSE_ENOUGH_RATIO || !has_merged;
         if is_close {
             return bound;
         }

@@ -5,6 +5,7 @@
 //! Invariant: a relaxed `TransferDelays` never takes longer than the exact one.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use super::order::{completion_points, live, meeting_points, next, readers, reordered, runs, waits_for_all};
 use super::{At, CutTable, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
@@ -75,7 +76,7 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) has_joules: bool,
     /// Index of each stage's table.
     kinds: Vec<usize>,
-    pub(super) tables: Vec<OperatorTable>,
+    pub(super) tables: Rc<Vec<OperatorTable>>,
     /// Price of beginning an NPU graph.
     pub(super) graph: Price,
     /// How far the traffic of an NPU graph can be ahead of its operators.
@@ -142,9 +143,19 @@ impl TransferDelays {
 }
 
 impl<'e> Model<'e> {
-    /// The workload of `explorer` in `order`, or in its own order if that is empty; weighted by time
-    /// alone.
-    pub(super) fn new(explorer: &Explorer<'e, '_>, order: Vec<usize>) -> Result<Self> {
+    /// The workload of `explorer` in its own order, weighted by time alone.
+    pub(super) fn new(explorer: &Explorer<'e, '_>) -> Result<Self> {
+        let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
+        let tables = explorer.prices.layers.iter().map(|layer| pricing.table(layer)).collect();
+        Self::of(explorer, Rc::new(tables), Vec::new())
+    }
+
+    /// The same workload in `order`, with the same prices.
+    pub(super) fn in_order(&self, explorer: &Explorer<'e, '_>, order: Vec<usize>) -> Result<Self> {
+        Self::of(explorer, Rc::clone(&self.tables), order)
+    }
+
+    fn of(explorer: &Explorer<'e, '_>, tables: Rc<Vec<OperatorTable>>, order: Vec<usize>) -> Result<Self> {
         let options = explorer.options;
         let pricing = Pricing { parts: &explorer.parts, options };
         let (known, kinds) = (explorer.stages, &explorer.prices.kinds);
@@ -153,8 +164,6 @@ impl<'e> Model<'e> {
         } else {
             (Cow::Owned(reordered(known, &order)), order.iter().map(|&stage| kinds[stage]).collect())
         };
-        let tables: Vec<OperatorTable> =
-            explorer.prices.layers.iter().map(|layer| pricing.table(layer)).collect();
         let (graph, most_ahead, on_npu) = on_npu((explorer, &stages), &pricing, &kinds, &tables)?;
         let device = explorer.simulator.device();
         let delays = |bytes| TransferDelays::of(device, options.synchronisation, bytes);

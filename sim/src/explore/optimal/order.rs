@@ -3,15 +3,31 @@
 //! Responsible for: live results, runs, meeting points, and other orders of branches. Not for:
 //! prices (`model`). Invariant: everything follows from the stages' inputs alone.
 
+use std::cmp::Reverse;
+
 use crate::workload::Stage;
 
-/// Other orders of the branches: depth-first walks from the last result back, in which each stage follows its
-/// inputs, and the later or the earlier ones of these come first.
+/// Other orders of the branches. Depth-first walks from the last result back, in which each stage follows its inputs,
+/// and the later or the earlier ones of these come first; and all branches side by side, by the number of stages on the
+/// longest path up to each stage, or by that from it to the end, the longest first.
 pub(super) fn other_orders(stages: &[Stage]) -> Vec<Vec<usize>> {
-    let mut orders: Vec<Vec<usize>> =
-        [true, false].map(|later_first| depth_first(stages, later_first)).into();
-    orders.retain(|order| !order.is_sorted());
-    orders.dedup();
+    let count = stages.len();
+    let [mut before, mut after] = [vec![0; count], vec![0; count]];
+    for stage in 0..count {
+        before[stage] = stages[stage].inputs.iter().map(|&input| before[input] + 1).max().unwrap_or(0);
+    }
+    for stage in (0..count).rev() {
+        stages[stage].inputs.iter().for_each(|&input| after[input] = after[input].max(after[stage] + 1));
+    }
+    let [mut by_start, mut by_end] = [0, 1].map(|_| (0..count).collect::<Vec<usize>>());
+    by_start.sort_by_key(|&stage| before[stage]);
+    by_end.sort_by_key(|&stage| Reverse(after[stage]));
+    let mut orders = Vec::new();
+    for order in [depth_first(stages, true), depth_first(stages, false), by_start, by_end] {
+        if !order.is_sorted() && !orders.contains(&order) {
+            orders.push(order);
+        }
+    }
     orders
 }
 

@@ -20,9 +20,10 @@ const WEIGHT_STEPS: u32 = 16;
 const HALVINGS: i32 = 6;
 
 /// Labels for the cuts of a chain that stays open: one per sampled cut, and, relaxed, one per bucket of
-/// cuts.
+/// cuts; fewer in wide workloads, but not fewer than the last.
 const OPEN_CUTS: usize = 24;
 const OPEN_BUCKETS: usize = 64;
+const MIN_OPEN_WAYS: usize = 12;
 
 /// Relaxed, the NPU's share of a stage is decided as one of a few ranges: the fewest per stage, and how
 /// many more are divided among all stages by their time on the NPU. The bound counts the least of a
@@ -45,6 +46,8 @@ pub(super) struct Limits {
     pub(super) cost: f64,
     /// Whether labels beyond the width are merged, so that every plan keeps a label, instead of dropped.
     pub(super) merges: bool,
+    /// Factor by which fewer cuts are tried, as each label holds many results.
+    pub(super) wide: usize,
 }
 
 /// The programme's result.
@@ -214,8 +217,12 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         if self.mover.is_relaxed() && model.on_npu[position].spills() {
             trials.push(Trial::Npu { is_kept: false });
         }
-        let sets = if self.mover.is_relaxed() { 1 } else { model.core_sets.len() };
         let best_set = model.best_core_set(position);
+        let sets = match best_set {
+            _ if self.mover.is_relaxed() => 0..1,
+            Some(best) if self.limits.wide > 1 => best..best + 1,
+            Some(_) | None => 0..model.core_sets.len(),
+        };
         trials.extend(best_set.map(Trial::Cpu));
         for axis in Axis::ALL {
             if let Some(shares) = model.shares(position, axis) {
@@ -226,7 +233,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
                 }
             }
             if model.cuts(position, axis).is_some() {
-                for cores in 0..sets {
+                for cores in sets.clone() {
                     let cutting = Cutting { axis, cores: cores as u8 };
                     trials.push(Trial::Cut(cutting));
                     self.chain_trials(position, cutting, &mut trials);
@@ -262,7 +269,8 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
             return;
         }
         let Some(ways) = chains.ways(cutting, end, end - position) else { return };
-        let step = ways.len().div_ceil(if is_relaxed { OPEN_BUCKETS } else { OPEN_CUTS }).max(1);
+        let most = if is_relaxed { OPEN_BUCKETS } else { OPEN_CUTS } / self.limits.wide;
+        let step = ways.len().div_ceil(most.max(MIN_OPEN_WAYS)).max(1);
         for first in (0..ways.len()).step_by(step) {
             trials.push(Trial::Open { end, cutting, first, last: (first + step).min(ways.len()) });
         }

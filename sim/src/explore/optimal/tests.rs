@@ -63,7 +63,7 @@ fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed
 /// The bound without the cost of a known plan as its limit.
 fn unlimited_bound(explorer: &Explorer<'_, '_>, model: &Model<'_>) -> f64 {
     let unit = if model.weights == Weights::TIME { PICOS_PER_SECOND } else { 1.0 };
-    relaxed(explorer, model, f64::INFINITY, CLOSE_ENOUGH_RATIO) / unit
+    relaxed(explorer, model, f64::INFINITY) / unit
 }
 
 proptest! {
@@ -84,7 +84,7 @@ proptest! {
         let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu)).measuring(measure);
         let mut explorer = Explorer::new(&mut simulator, &stages, &options);
         let weights = first_weights(&mut explorer)[0];
-        let mut model = Model::new(&explorer, Vec::new()).unwrap();
+        let mut model = Model::new(&explorer).unwrap();
         model.weights = weights;
         let bound = unlimited_bound(&explorer, &model);
         let (least, simulated) = walked(&mut explorer, &model, 150, seed);
@@ -103,7 +103,7 @@ fn no_plan_next_to_the_one_found_is_better() {
         let mut explorer = Explorer::new(&mut simulator, &stages, &options);
         let found = explorer.find(Strategy::Optimal).unwrap().plan;
         let cost = explorer.cost_of(&found).unwrap();
-        let model = Model::new(&explorer, Vec::new()).unwrap();
+        let model = Model::new(&explorer).unwrap();
         let next = (0..stages.len()).flat_map(|stage| walk::neighbours(&model, &found, stage));
         for plan in next.collect::<Vec<_>>() {
             assert!(explorer.cost_of(&plan).is_ok_and(|other| other >= cost), "{plan:?}");
@@ -120,7 +120,7 @@ fn the_npu_is_dispatched_after_its_wait_only_where_the_cpu_shares_the_operator()
         options.synchronisation = mechanism;
         let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
         let explorer = Explorer::new(&mut simulator, &stages, &options);
-        let model = Model::new(&explorer, Vec::new()).unwrap();
+        let model = Model::new(&explorer).unwrap();
         let shares = model.shares(0, Axis::Height).unwrap();
         let start = |members| shares.sharing(members, [Picos::ZERO; 3], [1, 1]).starts[NPU];
         assert_eq!(start([true, false, true]), Picos::from_micros(dispatch_us));
@@ -196,7 +196,7 @@ proptest! {
         let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
         let found = explore(&mut simulator, &stages, &options).unwrap().prediction.latency.as_seconds();
         let mut explorer = Explorer::new(&mut simulator, &stages, &options);
-        let model = Model::new(&explorer, Vec::new()).unwrap();
+        let model = Model::new(&explorer).unwrap();
         let bound = unlimited_bound(&explorer, &model);
         let (least, simulated) = walked(&mut explorer, &model, 300, seed);
         prop_assert!(bound <= least.min(found) * (1.0 + 1e-12), "{bound}, {found}, {least} of {simulated} plans");
@@ -238,11 +238,11 @@ proptest! {
             Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
         let found = explore(&mut simulator, &stages, &options).unwrap();
         let mut explorer = Explorer::new(&mut simulator, &stages, &options);
-        let model = Model::new(&explorer, found.plan.order.clone()).unwrap();
+        let model = Model::new(&explorer).unwrap().in_order(&explorer, found.plan.order.clone()).unwrap();
         let bound = unlimited_bound(&explorer, &model);
         let latency = found.prediction.latency.as_seconds();
         prop_assert!(bound <= latency * (1.0 + 1e-12) || !is_covered(&found.plan), "{bound}, {latency} found");
-        let model = Model::new(&explorer, Vec::new()).unwrap();
+        let model = Model::new(&explorer).unwrap();
         let bound = unlimited_bound(&explorer, &model);
         let (least, simulated) = walked(&mut explorer, &model, 300, seed);
         prop_assert!(bound <= least * (1.0 + 1e-12), "{bound}, {least} the least of {simulated} plans");
@@ -264,8 +264,8 @@ proptest! {
             Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
         let pipeline = Pipeline::new(depth, gap_us);
         let mut explorer = Explorer::new(&mut simulator, &stages, &options).streaming(Some(&pipeline));
-        let model = Model::new(&explorer, Vec::new()).unwrap();
-        let latency = Picos(relaxed(&explorer, &model, f64::INFINITY, CLOSE_ENOUGH_RATIO) as u64);
+        let model = Model::new(&explorer).unwrap();
+        let latency = Picos(relaxed(&explorer, &model, f64::INFINITY) as u64);
         let bound = throughput::bound(&model, &pipeline, latency);
         let (least, simulated) = walked(&mut explorer, &model, 100, seed);
         prop_assert!(bound <= least * (1.0 + 1e-9), "bound {bound}, {least} the least of {simulated} plans");
@@ -283,7 +283,7 @@ fn the_bound_of_energy_includes_the_saving_of_an_early_dispatch() {
         SearchOptions { objective: Objective::Energy, synchronisation, ..SearchOptions::on(&device) };
     let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
     let mut explorer = Explorer::new(&mut simulator, &stages, &options);
-    let mut model = Model::new(&explorer, Vec::new()).unwrap();
+    let mut model = Model::new(&explorer).unwrap();
     model.weights = first_weights(&mut explorer)[0];
     let shares = [(Processor::NPU, 188), (Processor::Gpu, 4)];
     let plan = explorer.plan(vec![Placement::cut(Axis::Channels, shares)]);
@@ -361,7 +361,8 @@ fn a_plan_with_an_order_takes_as_long_as_on_stages_in_that_order() {
         let mut simulator =
             Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
         let explorer = Explorer::new(&mut simulator, &stages, &options);
-        let model = Model::new(&explorer, other_orders(&stages).remove(0)).unwrap();
+        let model =
+            Model::new(&explorer).unwrap().in_order(&explorer, other_orders(&stages).remove(0)).unwrap();
         let mut plan = explorer.plan(vec![Placement::GPU; stages.len()]);
         let mut simulated = 0;
         for _ in 0..400 {

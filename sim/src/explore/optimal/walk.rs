@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::throughput::fastest_whole;
-use super::{CPU, GPU, Model, WITH_NPU};
+use super::{CPU, Effort, FULL_EFFORT_STAGES, GPU, Model, WITH_NPU, Weights, search_all};
 use crate::device::ProcessorKind;
 use crate::explore::{Explorer, Found, Strategy};
 use crate::kernel::CoreSet;
@@ -42,52 +42,67 @@ const FULLY_SETTLED_STAGES: usize = 20;
 /// Base-2 logarithms of the lengths of intervals that [`place_run`] places together.
 const RUNS: std::ops::RangeInclusive<u32> = 1..=4;
 
-/// The best plan after random changes of the best one in each order, and of the order of the best of these. Leaves the
-/// models of the workload's order and of that plan's.
+/// How many times more changes a small workload gets if its order changes too, and most rounds of them.
+const MAX_REORDERING_FACTOR: usize = 5;
+const REORDERING_ROUNDS: usize = 3;
+
+/// The best plan after random changes of the best one in each order, and of the order of the best of these, in which
+/// the programme then runs again. Leaves the models of the workload's order and of that plan's.
 pub(super) fn best<'s>(
     explorer: &mut Explorer<'s, '_>,
-    (models, mut found): (&mut Vec<Model<'s>>, Vec<Found>),
+    (models, starts, mut found): (&mut Vec<Model<'s>>, &[Weights], Vec<Found>),
     changes: usize,
     considered: &mut usize,
 ) -> Result<Found> {
-    let mut improve = |explorer: &mut Explorer<'s, '_>, (plan, simulated): (Plan, usize)| {
-        *considered += simulated;
-        explorer.found(Strategy::Optimal, plan, *considered)
-    };
+    let simulated =
+        |explorer: &mut Explorer<'s, '_>, (plan, simulated): (Plan, usize), considered: &mut usize| {
+            *considered += simulated;
+            explorer.found(Strategy::Optimal, plan, *considered)
+        };
     for model in &*models {
         let of_order = found.iter().filter(|found| found.plan.order == model.order).cloned();
         if let Ok(best) = explorer.best(of_order) {
-            let plan = improved(explorer, model, &best.plan, changes)?;
-            found.push(improve(explorer, plan)?);
+            let plan = improved(explorer, model, &best.plan, (changes, false))?;
+            found.push(simulated(explorer, plan, considered)?);
         }
     }
     let mut best = explorer.best(found)?;
-    if models.len() > 1 {
-        let plan = reordered(explorer, &best.plan, changes)?;
-        best = improve(explorer, plan)?;
+    let most = changes * FULL_EFFORT_STAGES.div_ceil(explorer.stages.len()).min(MAX_REORDERING_FACTOR);
+    for _ in 0..if models.len() > 1 { REORDERING_ROUNDS } else { 0 } {
+        let plan = improved(explorer, &models[0], &best.plan, (most, true))?;
+        if explorer.cost_of(&plan.0)? >= explorer.cost_of(&best.plan)? * WORTH_REORDERING {
+            break;
+        }
+        best = simulated(explorer, plan, considered)?;
+        if models.iter().all(|model| model.order != best.plan.order) {
+            let mut model = models[0].in_order(explorer, best.plan.order.clone())?;
+            let mut found = vec![best];
+            *considered += search_all(explorer, &mut model, (starts, &[Effort::Quick]), &mut found)?;
+            best = explorer.best(found)?;
+            models.push(model);
+        }
     }
     models.retain(|model| model.order.is_empty() || model.order == best.plan.order);
-    if models.iter().all(|model| model.order != best.plan.order) {
-        models.push(Model::new(explorer, best.plan.order.clone())?);
-    }
     if let Some(model) = models.iter().find(|model| model.order == best.plan.order) {
         let most = changes * FULLY_SETTLED_STAGES / model.stages.len().max(FULLY_SETTLED_STAGES);
         let plan = settled(explorer, model, &best.plan, most)?;
-        best = improve(explorer, plan)?;
+        best = simulated(explorer, plan, considered)?;
     }
     Ok(best)
 }
 
-/// The best plan after `changes` simulated changes of `plan`, in the same order, which is the model's;
-/// and the number of changes simulated.
+/// The best plan after `changes` simulated changes of `plan`, and the number of changes simulated. Its order is the
+/// model's and stays so, unless the plan `is_reordered`: half of the changes are then of the order, and the model has
+/// the workload's. An operator that another processor computes before a graph of the NPU begins may save the start of
+/// a second graph.
 fn improved(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,
     plan: &Plan,
-    changes: usize,
+    (changes, is_reordered): (usize, bool),
 ) -> Result<(Plan, usize)> {
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
-    let mut best = (explorer.cost_of(plan)?, plan.of_ordered());
+    let mut best = (explorer.cost_of(plan)?, if is_reordered { plan.clone() } else { plan.of_ordered() });
     let mut simulated = 0;
     let streams = explorer.period_counts().is_some();
     let (kinds, tries) = if streams {
@@ -99,14 +114,19 @@ fn improved(
         if simulated == changes {
             break;
         }
-        let mut drawn = changed(model, &best.1, kinds, &mut random);
+        let mut drawn = if is_reordered && random.random_bool(0.5) {
+            moved(&model.stages, &best.1, &mut random)
+        } else {
+            changed(model, &best.1, kinds, &mut random)
+        };
         if streams && random.random_bool(0.5) {
             drawn = drawn.and_then(|once| changed(model, &once, kinds, &mut random));
         }
         let Some(changed) = drawn.and_then(in_units) else { continue };
         let Some(cost) = cost_below(explorer, model, &changed, best.0) else { continue };
         simulated += 1;
-        if cost < best.0 {
+        // Most orders cost the same; another one may be a step towards a better plan.
+        if cost < best.0 || (is_reordered && cost <= best.0) {
             best = (cost, changed);
         }
     }
@@ -177,41 +197,21 @@ fn cost_below(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, plan: &Plan, m
     explorer.cost_of(&plan).ok()
 }
 
-/// The best plan after `changes` simulated changes of the order of `plan`, and the number of them. An operator that
-/// another processor computes before a graph of the NPU begins may save the start of a second graph.
-fn reordered(explorer: &mut Explorer<'_, '_>, plan: &Plan, changes: usize) -> Result<(Plan, usize)> {
-    let mut random = ChaCha8Rng::seed_from_u64(SEED);
-    let known = explorer.cost_of(plan)?;
-    let (mut best, mut simulated) = ((known, plan.clone()), 0);
-    for _ in 0..changes {
-        let Some(order) = moved(explorer.stages, &best.1.order, &mut random) else { continue };
-        let changed = Plan { order, ..best.1.clone() };
-        // A change may take a chain apart.
-        let Ok(cost) = explorer.cost_of(&changed) else { continue };
-        simulated += 1;
-        if cost < best.0 {
-            best = (cost, changed);
-        }
-    }
-    let is_worth_it = best.0 < known * WORTH_REORDERING;
-    Ok((if is_worth_it { best.1 } else { plan.clone() }, simulated))
-}
-
-/// The order with a random stage moved as far as its inputs and readers allow; `None` if it cannot move.
-fn moved(stages: &[Stage], order: &[usize], random: &mut ChaCha8Rng) -> Option<Vec<usize>> {
-    let count = stages.len();
-    let mut order = if order.is_empty() { (0..count).collect() } else { order.to_vec() };
-    let from = random.random_range(0..count);
+/// The plan with a random stage moved in its order as far as its inputs and readers allow; `None` if it cannot move.
+fn moved(stages: &[Stage], plan: &Plan, random: &mut ChaCha8Rng) -> Option<Plan> {
+    let mut order: Vec<usize> = plan.in_order().collect();
+    let from = random.random_range(0..order.len());
     let stage = order[from];
     let is_input = |other: &usize| stages[stage].inputs.contains(other);
     let is_reader = |&other: &usize| stages[other].inputs.contains(&stage);
     let earliest = order[..from].iter().rposition(is_input).map_or(0, |input| input + 1);
-    let latest = order[from + 1..].iter().position(is_reader).map_or(count - 1, |reader| from + reader);
+    let latest = order[from + 1..].iter().position(is_reader).map_or(order.len() - 1, |reader| from + reader);
     let to = random.random_range(earliest..=latest);
     order.remove(from);
     order.insert(to, stage);
     // An empty order is that of the workload.
-    (to != from).then(|| if order.is_sorted() { Vec::new() } else { order })
+    let order = if order.is_sorted() { Vec::new() } else { order };
+    (to != from).then(|| Plan { order, ..plan.clone() })
 }
 
 /// The plan with the cuts of every operator that has a part on the GPU moved down to multiples of the
