@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bundled::{language_model, language_models};
 pub use config::ConfigError;
-pub use task::{LanguageTask, StepStages, Turn};
+pub use task::{LanguageTask, StepParts, StepStages, Turn};
 
 use super::{DataType, OperatorError};
 
