@@ -43,7 +43,7 @@ use crate::kernel::CoreSet;
 use crate::plan::{Axis, GraphCover, Mechanism, Placement};
 use crate::simulate::{Result, SimulateError};
 use crate::units::{Joules, Picos};
-use language::{Role, Steps, activation_centric, hybrid, layer_level, npu_alone, solver, weight_centric};
+use language::{Role, Steps, products};
 
 /// A way to find a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -176,7 +176,7 @@ impl Strategy {
         let engine = |place, steps| language(place, steps, Role::Engine);
         let offered = |place| language(place, Steps::Standard, Role::Offered);
         let compared = |place| language(place, Steps::Standard, Role::Compared);
-        let padded: language::Place = |_, stage| Ok(npu_alone::place(stage, GraphCover::Padded));
+        let padded: language::Place = |_, stage| Ok(products::on_npu(stage, GraphCover::Padded));
         match self {
             Self::CpuOnly => Rules {
                 search: Some(|explorer, strategy| {
@@ -209,19 +209,17 @@ impl Strategy {
                 search(&[], |explorer, _| explorer.random(RandomSearch { plans: 1_000, seed: 0 }))
             }
             Self::NpuPadding => compared(padded),
-            Self::NpuPipe => offered(|_, stage| Ok(npu_alone::place(stage, GraphCover::Pieces))),
-            Self::NpuChunked => compared(|_, stage| Ok(npu_alone::place(stage, npu_alone::CHUNKS))),
+            Self::NpuPipe => offered(|_, stage| Ok(products::on_npu(stage, GraphCover::Pieces))),
+            Self::NpuChunked => compared(|_, stage| Ok(products::on_npu(stage, products::CHUNKS))),
             Self::NpuOnline => language(padded, Steps::Online(None), Role::Compared),
             Self::NpuNaive => language(padded, Steps::Online(Some(Order::WeightsStationary)), Role::Compared),
             Self::NpuGraphs | Self::NpuPrefill => engine(|_, _| Ok(Placement::NPU), Steps::Compiled),
             Self::NpuKernels => engine(|_, _| Ok(Placement::NPU), Steps::Kernels),
-            Self::HeteroLayer => engine(layer_level::place, Steps::Standard),
-            Self::WeightCentric => {
-                compared(|price, stage| Ok(language::shared(weight_centric::best(price, &stage.layer)?)))
-            }
-            Self::ActivationCentric => compared(activation_centric::place),
-            Self::Hybrid => compared(|price, stage| Ok(language::shared(hybrid::best(price, &stage.layer)?))),
-            Self::HeteroTensor => offered(solver::place),
+            Self::HeteroLayer => engine(products::layer_level, Steps::Standard),
+            Self::WeightCentric => compared(products::weight_centric),
+            Self::ActivationCentric => compared(products::activation_centric),
+            Self::Hybrid => compared(products::hybrid),
+            Self::HeteroTensor => offered(products::solver),
         }
     }
 

@@ -19,8 +19,8 @@ pub use assemble::InputTable;
 pub use fuse::{Stage, fuse};
 pub use graph::{Graph, GraphBuilder, GraphError, Node, NodeId, Source};
 pub use language_model::{
-    ConfigError, GraphContexts, LanguageModel, LanguageTask, StepStages, TokenStep, Turn, WeightFormat,
-    language_model, language_models,
+    ConfigError, GraphContexts, LanguageModel, LanguageTask, StepParts, StepStages, TokenStep, Turn,
+    WeightFormat, language_model, language_models,
 };
 pub use layer::{Layer, Linked};
 pub use networks::{network, networks};

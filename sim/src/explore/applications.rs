@@ -195,20 +195,14 @@ impl<'a> Search<'a> {
     fn run(mut self) -> Result<JointPlans> {
         let alone = vec![0; self.candidates.len()];
         let mut starts = Vec::from_iter(self.cost(&alone)?.map(|cost| (cost, alone.clone())));
-        let mut reserved: Option<(Cost, Vec<usize>)> = None;
+        let mut reserved = None;
         for chosen in self.reservations() {
-            let Some(cost) = self.cost(&chosen)? else { continue };
-            if reserved.as_ref().is_none_or(|(least, _)| cost < *least) {
-                reserved = Some((cost, chosen));
-            }
+            keep_cheaper(&mut reserved, self.cost(&chosen)?.map(|cost| (cost, chosen)));
         }
         starts.extend(reserved);
-        let mut best: Option<(Cost, Vec<usize>)> = None;
+        let mut best = None;
         for start in starts {
-            let found = self.descend(start)?;
-            if best.as_ref().is_none_or(|(least, _)| found.0 < *least) {
-                best = Some(found);
-            }
+            keep_cheaper(&mut best, Some(self.descend(start)?));
         }
         let plans = best.map_or_else(|| alone.clone(), |(_, plans)| plans);
         let found = self.choice(&plans)?;
@@ -280,6 +274,13 @@ impl<'a> Search<'a> {
         let served = self.simulator.run(&loads, self.applications.duration)?;
         let cost = cost_of(&self.candidates, &served);
         Ok(Choice { cost, served, plans: plans.into_iter().cloned().collect() })
+    }
+}
+
+/// Replaces `best` by `other` if that costs less.
+fn keep_cheaper(best: &mut Option<(Cost, Vec<usize>)>, other: Option<(Cost, Vec<usize>)>) {
+    if other.as_ref().is_some_and(|(cost, _)| best.as_ref().is_none_or(|(least, _)| cost < least)) {
+        *best = other;
     }
 }
 

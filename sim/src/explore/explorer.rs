@@ -280,16 +280,15 @@ impl<'s, 'a> Explorer<'s, 'a> {
         for (index, (stage, grids)) in self.stages.iter().zip(&grids).enumerate() {
             // Operators of one kind read and write the same bytes, but only some read the workload's
             // inputs.
-            let key = (self.prices.kind(index), axes);
+            let kind = self.prices.kind(index);
+            let key = (kind, axes);
             if let Some(known) = self.searches.get(&key) {
                 searches.push(known.clone());
                 continue;
             }
             let host = StartDelays::of_host(&self.parts, stage);
-            let search = {
-                let of = (self.prices.kind(index), stage);
-                search_grid(&mut self.parts, of, self.options, host, (grids, &mut self.co_runs))?
-            };
+            let cache = (&grids[..], &mut self.co_runs);
+            let search = search_grid(&mut self.parts, (kind, stage), self.options, host, cache)?;
             self.searches.insert(key, search.clone());
             searches.push(search);
         }

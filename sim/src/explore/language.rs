@@ -7,13 +7,8 @@
 //! products of all layers share it; only the solver takes over another strategy's choices for a whole
 //! prompt, or for all generated tokens, where that is faster.
 
-pub(super) mod activation_centric;
-pub(super) mod hybrid;
-pub(super) mod layer_level;
-pub(super) mod npu_alone;
 mod price;
-pub(super) mod solver;
-pub(super) mod weight_centric;
+pub(super) mod products;
 
 pub use price::ProductPrices;
 
@@ -116,21 +111,6 @@ impl Strategy {
 pub(super) fn on_all_cores(price: &ProductPrices<'_>, _stage: &Stage) -> Result<Placement> {
     let cores = CoreSet::all(&price.device().cpu);
     cores.map(Placement::cpu).ok_or_else(|| SimulateError::absent("CPU", price.device()))
-}
-
-/// A placement and its latency; `None` if there is none, which leaves the product to the GPU.
-type Priced = Option<(Picos, Placement)>;
-
-pub(super) fn shared(found: Priced) -> Placement {
-    found.map_or(Placement::GPU, |(_, placement)| placement)
-}
-
-/// The faster of two placements.
-fn faster(one: Priced, other: Priced) -> Priced {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if other.0 < one.0 { other } else { one }),
-        (one, other) => one.or(other),
-    }
 }
 
 /// Plans a conversation by `strategy`, with processors that synchronise by `synchronisation`.

@@ -29,7 +29,6 @@ mod tests;
 use serde::Serialize;
 
 use self::cost::Cost;
-use self::graphs::Cover;
 pub use self::graphs::graph_preparation;
 use self::product::{Product, Rows};
 pub use self::systolic::systolic_cycles;
@@ -122,20 +121,22 @@ fn prefill_execution(product: &Product, npu: &SystolicArrays) -> Execution<Sched
         Rows::Tokens => (npu.order, npu.graph_sizes.as_slice()),
         Rows::Pixels => (Order::WeightsStationary, [].as_slice()),
     };
-    let cover = Cover::of(product.rows, sizes);
-    let full = Cost::of(product, cover.largest, order, npu).repeated(cover.full * product.batch);
-    let last = cover.last.map(|rows| Cost::of(product, rows, order, npu).repeated(product.batch));
-    let cost = match (cover.full, last) {
-        (0, Some(last)) => last,
-        (_, Some(last)) => full.then(last),
-        (_, None) => full,
-    };
-    let dispatch_us = npu.dispatch_us.value * cover.graphs() as f64;
-    let row_extents = |cost: Cost| match order {
-        Order::WeightsStream => cost.padded[2],
-        Order::WeightsStationary => cost.padded[0],
-    };
-    let rows = row_extents(full).saturating_mul(cover.full).saturating_add(last.map_or(0, row_extents));
+    let cover = graphs::cover(product.rows, sizes);
+    let costs = cover.map(|(times, rows)| {
+        let cost = Cost::of(product, rows, order, npu).repeated(times * product.batch);
+        (times, cost)
+    });
+    let used = costs.iter().filter(|(times, _)| *times > 0);
+    let cost = used.clone().map(|&(_, cost)| cost).reduce(Cost::then).unwrap_or_default();
+    let graphs: u64 = cover.iter().map(|(times, _)| times).sum();
+    let dispatch_us = npu.dispatch_us.value * graphs as f64;
+    let rows = used.fold(0_u64, |rows, (times, cost)| {
+        let extent = match order {
+            Order::WeightsStream => cost.padded[2],
+            Order::WeightsStationary => cost.padded[0],
+        };
+        rows.saturating_add(extent.saturating_mul(*times))
+    });
     let padded = match order {
         Order::WeightsStream => [cost.padded[0], cost.padded[1], rows],
         Order::WeightsStationary => [rows, cost.padded[1], cost.padded[2]],
@@ -143,7 +144,7 @@ fn prefill_execution(product: &Product, npu: &SystolicArrays) -> Execution<Sched
     let schedule = Schedule {
         path: Path::Prefill,
         order,
-        graphs: saturated(cover.graphs()),
+        graphs: saturated(graphs),
         padded: padded.map(saturated),
         folds: cost.folds,
         cycles: cost.cycles,
@@ -154,8 +155,8 @@ fn prefill_execution(product: &Product, npu: &SystolicArrays) -> Execution<Sched
         limit: limit(dispatch_us, cost.compute_us, cost.traffic_us),
     };
     let mut phases = dispatch(dispatch_us, schedule.graphs);
-    for graphs in [Some(full), last].into_iter().flatten() {
-        push_folds(&mut phases, &graphs, npu.array_dimension);
+    for (_, cost) in &costs {
+        push_folds(&mut phases, cost, npu.array_dimension);
     }
     Execution { phases, detail: schedule }
 }

@@ -103,23 +103,20 @@ impl Placement {
     /// remaining channels of these rows, and the remaining rows (`HeteroInfer`, SOSP'25,
     /// section 4.2). `rows` and `channels` are the NPU's, then the remaining ones.
     pub fn npu_and_gpu(rows: [u32; 2], channels: [u32; 2], graphs: GraphCover) -> Self {
-        let npu = Processor::Npu(graphs);
-        let [first, all] = [Span::new(0, rows[0]), Span::new(0, channels[0].saturating_add(channels[1]))];
-        match (rows[1], channels[1]) {
-            (0, 0) => Self::whole(npu),
-            (0, _) => Self::cut(Axis::Channels, [(npu, channels[0]), (Processor::Gpu, channels[1])]),
-            (_, 0) => Self::cut(Axis::Height, [(npu, rows[0]), (Processor::Gpu, rows[1])]),
-            _ => {
-                let last_rows = Span::new(rows[0], rows[0].saturating_add(rows[1]));
-                let boxes = [
-                    (npu, first, Span::new(0, channels[0])),
-                    (Processor::Gpu, first, Span::new(channels[0], all.end)),
-                    (Processor::Gpu, last_rows, all),
-                ];
-                let part = |(by, rows, channels)| Part { by, region: Region { rows, channels } };
-                boxes.into_iter().map(part).collect()
+        // Of an axis that is not divided, each part has everything.
+        let spans = |[first, rest]: [u32; 2]| {
+            if rest == 0 {
+                return [Span::ALL, Span::default(), Span::ALL];
             }
-        }
+            let end = first.saturating_add(rest);
+            [Span::new(0, first), Span::new(first, end), Span::new(0, end)]
+        };
+        let ([first_rows, last_rows, _], [own, other, all]) = (spans(rows), spans(channels));
+        let npu = (Processor::Npu(graphs), first_rows, own);
+        let gpu = [(first_rows, other), (last_rows, all)];
+        let gpu = gpu.map(|(rows, channels)| (Processor::Gpu, rows, channels));
+        let part = |(by, rows, channels)| Part { by, region: Region { rows, channels } };
+        [npu].into_iter().chain(gpu).map(part).collect()
     }
 
     /// A placement of these parts.

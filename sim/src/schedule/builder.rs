@@ -177,14 +177,14 @@ impl<'a> Builder<'a> {
         let bytes = Bytes(residence.bytes.0.saturating_sub(residence.on_gpu.0));
         let (tensor, pieces) = (Tensor::Result(input), residence.pieces);
         let copied = What::Move { tensor, region, bytes, pieces, to: Memory::Gpu };
-        self.copy(stage, copied, bytes, Some(notified)).unwrap_or(notified)
+        self.copy(stage, copied, Some(notified)).unwrap_or(notified)
     }
 
     fn whole_onto_host(&mut self, stage: usize, result: usize, bytes: Bytes, ready: CommandId) -> CommandId {
         let region = Region::of(self.stages[result].layer.operator.output());
         let tensor = Tensor::Result(result);
         let copied = What::Move { tensor, region, bytes, pieces: 1, to: Memory::Host };
-        self.copy(stage, copied, bytes, Some(ready)).unwrap_or(ready)
+        self.copy(stage, copied, Some(ready)).unwrap_or(ready)
     }
 
     /// Copies the inputs of the workload that a stage reads to a GPU with memory of its own.
@@ -197,7 +197,7 @@ impl<'a> Builder<'a> {
         let bytes = Bytes(read_bytes(&reader.layer).0.saturating_sub(computed.0));
         let tensor = Tensor::Inputs(stage);
         let copied = What::Move { tensor, region: Region::ALL, bytes, pieces: 1, to: Memory::Gpu };
-        self.copy(stage, copied, bytes, None)
+        self.copy(stage, copied, None)
     }
 
     /// The commands after which the host has all parts of a stage.
@@ -213,7 +213,7 @@ impl<'a> Builder<'a> {
             let bytes = share(all, self.schedule.computed[stage][index].size(), whole);
             let (tensor, region) = (Tensor::Result(stage), part.region.common(whole));
             let copied = What::Move { tensor, region, bytes, pieces, to: Memory::Host };
-            self.copy(stage, copied, bytes, Some(ready)).unwrap_or(ready)
+            self.copy(stage, copied, Some(ready)).unwrap_or(ready)
         };
         plan.placements[stage].parts().enumerate().map(of_part).collect()
     }
@@ -239,14 +239,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds a copy between memories, unless they are shared or there is nothing to copy.
-    fn copy(
-        &mut self,
-        stage: usize,
-        what: What,
-        bytes: Bytes,
-        after: Option<CommandId>,
-    ) -> Option<CommandId> {
-        if !self.setting.gpu_has_own_memory || bytes == Bytes::ZERO {
+    fn copy(&mut self, stage: usize, what: What, after: Option<CommandId>) -> Option<CommandId> {
+        if !self.setting.gpu_has_own_memory || matches!(what, What::Move { bytes: Bytes::ZERO, .. }) {
             return after;
         }
         Some(self.push(stage, Processor::Gpu, what, after.into_iter().collect()))

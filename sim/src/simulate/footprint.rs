@@ -73,19 +73,15 @@ pub(super) fn footprint(device: &Profile, stages: &[Stage], plan: &Plan, lowered
         crossing + Bytes((halo / u128::from(whole.size().max(1))) as u64)
     };
     let seconds: Vec<Bytes> = (0..stages.len()).map(second).collect();
-    let twice = |(stage, regions): &(&Stage, &Regions)| {
+    let is_twice = |(stage, regions): &(&Stage, &Regions)| {
         let all = Region::of(stage.layer.operator.output()).channels;
         regions.iter().filter(|region| region.channels == all).count() > 1
     };
+    let twice = stages.iter().zip(&lowered.computed).filter(is_twice);
     Footprint {
         weights_bytes: stages.iter().map(Stage::own_weights).sum(),
         activations_bytes: peak_live(stages, plan, &results),
-        extra_weights_bytes: stages
-            .iter()
-            .zip(&lowered.computed)
-            .filter(twice)
-            .map(|(stage, _)| stage.own_weights())
-            .sum(),
+        extra_weights_bytes: twice.map(|(stage, _)| stage.own_weights()).sum(),
         extra_activations_bytes: peak_live(stages, plan, &seconds),
     }
 }

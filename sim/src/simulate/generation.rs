@@ -23,7 +23,7 @@ use crate::kernel::npu::graph_preparation;
 use crate::plan::{Mechanism, Placement, Plan, Processor};
 use crate::schedule::ScheduleError;
 use crate::units::Picos;
-use crate::workload::{LanguageTask, Layer, Stage, StepStages, TokenStep, Turn};
+use crate::workload::{LanguageTask, Layer, Stage, StepParts, StepStages, TokenStep, Turn};
 
 pub use drawn::GenerationDrawn;
 pub use graphs::Graphs;
@@ -33,15 +33,7 @@ pub use timeline::generation_timeline;
 pub use written::planned_stages;
 
 /// Placements of the operators of one step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepPlan {
-    /// Operators before the first layer.
-    pub first: Vec<Placement>,
-    /// Operators of one layer; the same for all layers.
-    pub layer: Vec<Placement>,
-    /// Operators after the last layer.
-    pub last: Vec<Placement>,
-}
+pub type StepPlan = StepParts<Placement>;
 
 /// Plan of a whole task of a language model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,11 +94,6 @@ impl GenerationPlan {
 }
 
 impl StepPlan {
-    /// The three parts in order.
-    pub fn parts(&self) -> [&Vec<Placement>; 3] {
-        [&self.first, &self.layer, &self.last]
-    }
-
     /// Whether the NPU computes all operators, including those between products.
     fn is_npu_alone(&self) -> bool {
         self.parts().into_iter().flatten().all(|placement| *placement == Placement::NPU)
@@ -210,7 +197,7 @@ impl<'a> GenerationRun<'a> {
     /// The parts of a step with their plans, and how often each is run.
     fn parts<'s>(&self, stages: &'s StepStages, plan: &StepPlan) -> [(&'s [Stage], Plan, u32); 3] {
         let [first, layer, last] = stages.parts();
-        let of = |placements: &Vec<Placement>| Plan::new(self.plan.synchronisation, placements.clone());
+        let of = |placements: &[Placement]| Plan::new(self.plan.synchronisation, placements.to_vec());
         let layers = self.task.model.layers;
         [(first, of(&plan.first), 1), (layer, of(&plan.layer), layers), (last, of(&plan.last), 1)]
     }

@@ -11,9 +11,6 @@ use crate::engine::{self, Capacity, ClientId};
 use crate::kernel::CoreSet;
 use crate::units::BytesPerSecond;
 
-/// Names of the processors in the profile's interference tables, by [`ProcessorKind`].
-const CLIENTS: [&str; ProcessorKind::ALL.len()] = ["cpu", "gpu", "npu"];
-
 /// The memory's capacity for one, two and three active processors, with weights and
 /// interference curves.
 pub(crate) fn capacity(device: &Profile) -> Capacity {
@@ -22,7 +19,7 @@ pub(crate) fn capacity(device: &Profile) -> Capacity {
         capacity.with_weight(ClientId(processor as u8), weight)
     });
     let clusters = device.cpu.clusters.iter().take(MAX_CLUSTERS).map(|cluster| cluster.name.as_str());
-    let clients = CLIENTS.into_iter().chain(clusters);
+    let clients = ProcessorKind::ALL.map(ProcessorKind::name).into_iter().chain(clusters);
     (0..).zip(clients).fold(weighted, |capacity, (client, name)| match device.memory.interference_of(name) {
         Some(interference) => capacity.with_interference(ClientId(client), curve(interference)),
         None => capacity,
@@ -67,7 +64,7 @@ pub fn curve(interference: &Interference) -> engine::Interference {
 pub(super) fn cluster_client(device: &Profile, cores: &CoreSet) -> Option<ClientId> {
     let cluster = cores.cluster(0)?;
     device.memory.interference_of(device.cpu.clusters.get(cluster)?.name.as_str())?;
-    Some(ClientId((CLIENTS.len() + cluster) as u8))
+    Some(ClientId((ProcessorKind::ALL.len() + cluster) as u8))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use super::{Lowered, Result, Simulator};
 use crate::device::{Checker, Limits, ProcessorKind, Quantity};
 use crate::engine::{NoTrace, ProcessorId, TaskId};
 use crate::plan::{MAX_PIPELINE_DEPTH, Plan};
-use crate::units::Picos;
+use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 use written::Written;
 pub(super) use written::sinks;
@@ -150,6 +150,20 @@ impl Simulator<'_> {
             busy[task.processor() as usize] += task.phases.duration();
         }
         Ok(busy)
+    }
+
+    /// Uncontended time and traffic of what each processor computes in one run of `plan`.
+    ///
+    /// # Errors
+    /// As [`Simulator::run`].
+    pub(crate) fn computing(&self, stages: &[Stage], plan: &Plan) -> Result<[(Picos, Bytes); 3]> {
+        let mut sums = [(Picos::ZERO, Bytes::ZERO); ProcessorKind::ALL.len()];
+        for task in Lowered::new(stages, plan, self)?.tasks.iter().filter(|task| task.computes()) {
+            let (time, bytes) = &mut sums[task.processor() as usize];
+            *time += task.phases.duration();
+            *bytes += task.phases.bytes();
+        }
+        Ok(sums)
     }
 
     fn read_stream(&self, lowered: &Lowered, written: &Written, [warm_up, measured]: [u32; 2]) -> Stream {

@@ -45,12 +45,7 @@ pub enum Detail {
 impl Detail {
     /// Number of equal streams of the traffic: the CPU's active threads, otherwise one.
     pub(crate) fn streams(&self) -> u32 {
-        match self {
-            Self::Cpu { schedule, .. } => schedule.threads.max(1),
-            Self::Gpu(_) | Self::GpuLanguage(_) | Self::Npu(_) | Self::NpuLanguage(_) | Self::NpuGraph(_) => {
-                1
-            }
-        }
+        if let Self::Cpu { schedule, .. } = self { schedule.threads.max(1) } else { 1 }
     }
 
     /// Launches in a GPU's queue.

@@ -1,7 +1,7 @@
 //! Timeline of a run: one track per CPU core, for the GPU's queue, its compute units and
 //! the NPU, and counters of the memory bandwidth.
 
-mod bandwidth;
+pub(super) mod bandwidth;
 mod folds;
 
 use super::{Detail, Lowered, PricedCommand, Result, Simulator};

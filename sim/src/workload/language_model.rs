@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 pub use bundled::{language_model, language_models};
 pub use config::ConfigError;
-pub use task::{LanguageTask, StepStages, Turn};
+pub use task::{LanguageTask, StepParts, StepStages, Turn};
 
-use super::{DataType, OperatorError};
+use super::{DataType, OperatorError, Stage};
 
 /// A decoder-only transformer with gated feed-forward networks, the architecture
 /// of Llama and most models after it.
@@ -98,23 +98,16 @@ impl WeightFormat {
 }
 
 impl LanguageModel {
-    /// Parameters of the linear layers of one decoder layer.
-    pub fn layer_weights(&self) -> u64 {
-        let [features, head, feed_forward] =
-            [self.features, self.head_features, self.feed_forward_features].map(u64::from);
-        let attention_heads = 2 * u64::from(self.heads) + 2 * u64::from(self.key_value_heads);
-        features * head * attention_heads + 3 * features * feed_forward
-    }
-
     /// Trained parameters.
     pub fn parameters(&self) -> u64 {
-        let features = u64::from(self.features);
-        let table = u64::from(self.vocabulary) * features;
-        let biased = u64::from(self.heads) + 2 * u64::from(self.key_value_heads);
-        let biases = if self.attention_bias { biased * u64::from(self.head_features) } else { 0 };
-        let norms = 2 * features;
-        let tables = if self.tied_embedding { table } else { 2 * table };
-        u64::from(self.layers) * (self.layer_weights() + biases + norms) + features + tables
+        let (step, format) = (TokenStep { tokens: 1, context: 1 }, DataType::F16);
+        let of = |stages: Vec<Stage>| -> u64 {
+            stages.iter().map(|stage| stage.layer.operator.parameters()).sum()
+        };
+        let table = of(self.first_stages(step, format));
+        let layers = u64::from(self.layers) * of(self.layer_stages(step, format));
+        let last = of(self.last_stages(1, format)) - if self.tied_embedding { table } else { 0 };
+        table + layers + last
     }
 
     /// Bytes of the keys and values of `context` tokens in all layers, in 16 bits.

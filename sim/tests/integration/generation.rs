@@ -61,8 +61,8 @@ fn one_layer_counted_often_is_all_layers_run_at_once() {
             plan_language(Conversation::new(&device, Library::Xnnpack, &task), strategy, mechanism).unwrap();
         let mut simulator = Simulator::new(&device, Library::Xnnpack);
         let mut total = Picos::ZERO;
-        let mut run = |step, parts: [&Vec<Placement>; 3]| {
-            let (stages, placements) = unrolled(&task, step, parts.map(Vec::as_slice));
+        let mut run = |step, parts: [&[Placement]; 3]| {
+            let (stages, placements) = unrolled(&task, step, parts);
             total += simulator.latency(&stages, &Plan::new(mechanism, placements)).unwrap();
         };
         run(task.prefill(0), plan.prefill[0].parts());

@@ -6,9 +6,9 @@
 
 use crate::device::Profile;
 use crate::kernel::Library;
-use crate::plan::{GraphCover, Mechanism, Placement, Plan, Processor, Region};
+use crate::plan::{Mechanism, Placement, Plan, Processor};
 use crate::simulate::{Result, SimulateError, Simulator, accelerator_costs, execute};
-use crate::units::{Bytes, PICOS_PER_SECOND, Picos};
+use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::{Layer, Stage};
 
 /// Memory clients while GPU and NPU share a product.
@@ -41,57 +41,27 @@ impl<'a> ProductPrices<'a> {
         Ok(execute(layer, self.device, self.library, Processor::Gpu)?.0.duration())
     }
 
-    /// Time and traffic of the NPU's part, `region`; `None` if no graphs cover its rows.
-    fn npu(
-        &self,
-        layer: &Layer,
-        (region, cover): (Region, GraphCover),
-        hides_dispatch: bool,
-    ) -> Result<Option<(Picos, Bytes)>> {
-        let npu = self.device.systolic().ok_or_else(|| SimulateError::absent("NPU", self.device))?;
-        let Some(graphs) = cover.graphs(region.rows.length(), npu) else { return Ok(None) };
-        let (mut sum, mut bytes) = (Picos::ZERO, Bytes::ZERO);
-        let part = layer.with_output_channels(region.channels.length());
-        let engine = Simulator::new(self.device, self.library).product_by_product();
-        for rows in graphs {
-            let part = part.with_output_rows(0..rows);
-            let (phases, _) = engine.layer(&part, Processor::NPU)?;
-            let phases = if hides_dispatch { phases.without_launch() } else { phases };
-            sum += phases.duration();
-            bytes += phases.bytes();
-        }
-        Ok(Some((sum, bytes)))
-    }
-
     /// Lower bound of the latency of `split`, from an input on the GPU to a result that the GPU
     /// may read; `None` if no graphs cover the NPU's rows. The bound is exact unless the
     /// processors slow each other down below the memory's capacity.
     ///
     /// # Errors
-    /// The device lacks a processor, or a kernel for `layer`.
-    pub fn split(&self, layer: &Layer, split: &Placement) -> Result<Option<Picos>> {
-        let whole = Region::of(layer.operator.output());
-        let hides_dispatch = self.mechanism.hides_dispatch(split);
-        let (mut npu, mut gpu, mut bytes) = (Picos::ZERO, Picos::ZERO, Bytes::ZERO);
-        for part in split.parts() {
-            let region = part.region.common(whole);
-            if let Processor::Npu(graphs) = part.by {
-                let Some((time, moved)) = self.npu(layer, (region, graphs), hides_dispatch)? else {
-                    return Ok(None);
-                };
-                (npu, bytes) = (npu + time, bytes + moved);
-            } else {
-                let (phases, _) = execute(&region.part_of(layer), self.device, self.library, part.by)?;
-                (gpu, bytes) = (gpu + phases.duration(), bytes + phases.bytes());
-            }
-        }
-        let [to_npu, back, join] = accelerator_costs(self.device, self.mechanism, layer);
+    /// The device lacks a processor, or a kernel for the layer.
+    pub fn split(&self, stage: &Stage, split: &Placement) -> Result<Option<Picos>> {
+        let plan = Plan::new(self.mechanism, vec![*split]);
+        let simulator = Simulator::new(self.device, self.library).product_by_product();
+        let [cpu, gpu, npu] = match simulator.computing(&[stage.isolated()], &plan) {
+            Err(SimulateError::NoGraph { .. }) => return Ok(None),
+            computing => computing?,
+        };
+        let [to_npu, back, join] = accelerator_costs(self.device, self.mechanism, &stage.layer);
         if !split.is_cut() {
-            return Ok(Some(to_npu + npu + back));
+            return Ok(Some(to_npu + npu.0 + back));
         }
+        let bytes = cpu.1 + gpu.1 + npu.1;
         let moved = bytes.0 as f64 / self.device.memory.capacity(CLIENTS).0 * PICOS_PER_SECOND;
         let moving = Picos::from_nanos(moved / 1e3);
-        Ok(Some(gpu.max(to_npu + npu).max(moving) + join))
+        Ok(Some(gpu.0.max(to_npu + npu.0).max(moving) + join))
     }
 
     /// Simulated latency of `split`, from and to the GPU as in [`Self::split`].

@@ -63,6 +63,11 @@ impl<'a, Rates> Team<'a, Rates> {
         &self.members[0]
     }
 
+    /// Rates of the main thread's core.
+    pub(super) fn rates(&self) -> &'a Rates {
+        self.main().rates
+    }
+
     /// Number of threads.
     pub(super) fn threads(&self) -> u32 {
         self.members.iter().map(|member| member.threads).sum()

@@ -16,8 +16,7 @@ use super::{
 use crate::device::{Cluster, Cpu, Quantity, RuyRates};
 use crate::kernel::Result;
 use crate::workload::{
-    self, Class, Conv2d, DataType, DepthwiseConv2d, Function, GenericKind, Layer, Movement, Operator,
-    Recurrent, Reduction,
+    self, Class, Conv2d, DataType, DepthwiseConv2d, Function, Layer, Movement, Operator, Recurrent, Reduction,
 };
 
 /// Tensor bytes that the caches keep from one operator to the next (CPU model: the
@@ -67,13 +66,13 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
     let around = quantised.map(|_| Kernels::new(layer, DataType::F32, cpu, cores)).transpose()?;
     let around = around.as_ref().unwrap_or(&kernels);
     if let Some(elements) = quantised {
-        tally.serial += elements as f64 * QUANTISING_PASSES * around.main().element_wise_ns.value;
+        tally.serial += elements as f64 * QUANTISING_PASSES * around.team.rates().element_wise_ns.value;
     }
     let output = layer.operator.output().elements();
     for pass in separate_passes(layer) {
         tally.serial += around.function(pass.function, output, pass.is_broadcast());
     }
-    tally.scale(kernels.team.slowdown(kernels.main().whole_cluster_slowdown_factor.value));
+    tally.scale(kernels.team.slowdown(kernels.team.rates().whole_cluster_slowdown_factor.value));
     Ok(tally)
 }
 
@@ -103,17 +102,12 @@ impl<'a> Kernels<'a> {
         Ok(Self { team, tile, element_bytes: format.activation_bytes() })
     }
 
-    /// Rates of the main thread's core.
-    fn main(&self) -> &'a RuyRates {
-        self.team.main().rates
-    }
-
     /// The operator, without linked functions. Softmax and norms are modelled as loops over
     /// elements, embedding, slice and reshape as copies; these are assumptions, not fits.
     fn operator(&self, operator: &Operator) -> Tally {
         let output = operator.output().elements();
         let elements = output as f64;
-        let rates = self.main();
+        let rates = self.team.rates();
         let copy = |elements: f64| {
             let nanos = elements * rates.copy_element_ns.value;
             (Kernel::Copy, self.serial(&[nanos, self.beyond_cache(output)]))
@@ -148,15 +142,12 @@ impl<'a> Kernels<'a> {
             Class::Gather(_) => copy(elements),
             Class::Recurrent(recurrent) => return self.recurrent(recurrent),
             Class::Generic(generic) => {
-                let (kernel, element_ns) = match generic.kind {
-                    GenericKind::Elementwise | GenericKind::Reduction | GenericKind::Search => {
-                        (Kernel::Elementwise, rates.element_wise_ns.value)
-                    }
-                    GenericKind::Movement | GenericKind::Gather => {
-                        (Kernel::Copy, rates.copy_element_ns.value)
-                    }
+                let (kernel, element_ns) = if generic.kind.moves() {
+                    (Kernel::Copy, &rates.copy_element_ns)
+                } else {
+                    (Kernel::Elementwise, &rates.element_wise_ns)
                 };
-                let nanos = generic.visited() as f64 * element_ns;
+                let nanos = generic.visited() as f64 * element_ns.value;
                 (kernel, self.serial(&[nanos, self.beyond_cache(output)]))
             }
             Class::Elementwise(elementwise) => {
@@ -168,12 +159,12 @@ impl<'a> Kernels<'a> {
 
     /// Serial time: the operator's dispatch and the main thread's `parts`, in nanoseconds.
     fn serial(&self, parts: &[f64]) -> f64 {
-        parts.iter().fold(self.main().operator_ns.value, |sum, nanos| sum + nanos)
+        parts.iter().fold(self.team.rates().operator_ns.value, |sum, nanos| sum + nanos)
     }
 
     /// One pass of a function over `elements`, in nanoseconds; `broadcast` if its second operand is.
     fn function(&self, function: Function, elements: u64, broadcast: bool) -> f64 {
-        let rates = self.main();
+        let rates = self.team.rates();
         let general = &rates.element_wise_ns;
         let element_ns = if function.is_binary() && broadcast {
             or(rates.broadcast_element_ns.as_ref(), general)
@@ -187,7 +178,7 @@ impl<'a> Kernels<'a> {
 
     /// A grouped convolution, for which TFLite falls back to its reference loop nest.
     fn grouped(&self, conv: &Conv2d) -> f64 {
-        let rates = self.main();
+        let rates = self.team.rates();
         let taps = conv.output().elements() as f64 * conv.window.taps() as f64;
         let macs = taps * f64::from(conv.group_channels());
         self.serial(&[
@@ -198,7 +189,7 @@ impl<'a> Kernels<'a> {
 
     /// Time of the elements of a tensor beyond what the caches keep, in nanoseconds.
     fn beyond_cache(&self, elements: u64) -> f64 {
-        self.elements_beyond_cache(elements) * self.main().beyond_cache_element_ns.value
+        self.elements_beyond_cache(elements) * self.team.rates().beyond_cache_element_ns.value
     }
 
     fn elements_beyond_cache(&self, elements: u64) -> f64 {
@@ -208,7 +199,7 @@ impl<'a> Kernels<'a> {
     fn product_beyond_cache(&self, product: Product) -> f64 {
         let far = self.elements_beyond_cache(product.pixels * product.depth)
             + self.elements_beyond_cache(product.pixels * product.channels);
-        far * self.main().beyond_cache_element_ns.value
+        far * self.team.rates().beyond_cache_element_ns.value
     }
 
     fn convolution(&self, conv: &Conv2d) -> Tally {
@@ -222,7 +213,7 @@ impl<'a> Kernels<'a> {
         if conv.window.kernel == [1, 1] && conv.window.stride == [1, 1] {
             return self.product(product, &[beyond_cache], Kernel::Gemm);
         }
-        let rates = self.main();
+        let rates = self.team.rates();
         let rows = pixels as f64 * f64::from(conv.window.kernel[0]) * rates.im2col_row_ns.value;
         let elements = pixels as f64 * depth as f64 * rates.im2col_element_ns.value;
         self.product(product, &[rows, elements, beyond_cache], Kernel::Im2colGemm)
@@ -286,7 +277,7 @@ impl<'a> Kernels<'a> {
     fn batched_product(&self, product: workload::Product) -> Tally {
         let one = one_product(product.outputs, product.rows, product.inner);
         let mut tally = self.product(one, &[], Kernel::Gemm);
-        let operator = self.main().operator_ns.value;
+        let operator = self.team.rates().operator_ns.value;
         // The batch is dispatched once.
         tally.serial -= operator;
         tally.scale(f64::from(product.batch));
@@ -334,7 +325,7 @@ impl<'a> Kernels<'a> {
         division: Option<Division>,
         shares: impl Fn(&RuyRates) -> Shares,
     ) {
-        let main = shares(self.main());
+        let main = shares(self.team.rates());
         let Some(Division { pieces, threads, schedule }) = division else {
             tally.add_parallel(&Makespan::alone(main.nanos()), &main);
             return;

@@ -78,7 +78,7 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
         let nanos = |rates: &XnnpackRates| visits * function_ns(function, rates) + calls * call_ns(rates);
         around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
     }
-    tally.scale(kernels.team.slowdown(kernels.main().whole_cluster_slowdown_factor.value));
+    tally.scale(kernels.team.slowdown(kernels.team.rates().whole_cluster_slowdown_factor.value));
     Ok(tally)
 }
 
@@ -110,11 +110,6 @@ impl<'a> Kernels<'a> {
             threads: u64::from(team.threads()),
             team,
         })
-    }
-
-    /// Rates of the main thread's core.
-    fn main(&self) -> &'a XnnpackRates {
-        self.team.main().rates
     }
 
     /// The operator, without linked functions. Softmax and norms are modelled as loops over
@@ -219,12 +214,12 @@ impl<'a> Kernels<'a> {
 
     /// Serial time: the operator's dispatch and the main thread's `parts`, in nanoseconds.
     fn serial(&self, parts: &[f64]) -> f64 {
-        parts.iter().fold(self.main().operator_ns.value, |sum, nanos| sum + nanos)
+        parts.iter().fold(self.team.rates().operator_ns.value, |sum, nanos| sum + nanos)
     }
 
     /// `elements` of an operator, copied by the main thread.
     fn copy(&self, operator: &Operator, elements: f64) -> Tally {
-        let rates = self.main();
+        let rates = self.team.rates();
         let calls = calls(operator) as f64 * call_ns(rates);
         let serial = self.serial(&[elements * rates.copy_element_ns.value, calls]);
         Tally { serial, ..Tally::new(Kernel::Copy) }

@@ -14,29 +14,13 @@ pub fn graph_preparation(npu: &SystolicArrays, rows: u32) -> Picos {
     Picos::from_micros(preparation.base_us.value + f64::from(rows) * preparation.per_row_us.value)
 }
 
-/// The graphs that cover a number of rows: `full` of the largest size and, if rows remain,
-/// one of the smallest size that holds them.
-#[derive(Clone, Copy)]
-pub(super) struct Cover {
-    pub(super) full: u64,
-    pub(super) largest: u64,
-    pub(super) last: Option<u64>,
-}
-
-impl Cover {
-    pub(super) fn of(rows: u64, sizes: &[u32]) -> Self {
-        let Some(&largest) = sizes.last() else {
-            return Self { full: 1, largest: rows, last: None };
-        };
-        let largest = u64::from(largest);
-        let remainder = rows % largest;
-        let last = sizes.iter().map(|&size| u64::from(size)).find(|&size| size >= remainder);
-        Self { full: rows / largest, largest, last: last.filter(|_| remainder > 0) }
-    }
-
-    pub(super) fn graphs(self) -> u64 {
-        self.full + u64::from(self.last.is_some())
-    }
+/// The graphs that cover a number of rows, as numbers of graphs and the rows of each: full ones of the
+/// largest size and, if rows remain, one of the smallest size that holds them.
+pub(super) fn cover(rows: u64, sizes: &[u32]) -> [(u64, u64); 2] {
+    let Some(largest) = sizes.last().copied().map(u64::from) else { return [(1, rows), (0, 0)] };
+    let remainder = rows % largest;
+    let last = sizes.iter().copied().map(u64::from).find(|&size| size >= remainder);
+    [(rows / largest, largest), last.filter(|_| remainder > 0).map_or((0, 0), |last| (1, last))]
 }
 
 #[cfg(test)]
@@ -47,7 +31,6 @@ mod tests {
 
     #[test]
     fn rows_are_padded_to_one_larger_graph_rather_than_split_over_several() {
-        let cover = Cover::of(525, &SIZES);
-        assert_eq!((cover.graphs(), cover.last), (1, Some(1024)));
+        assert_eq!(cover(525, &SIZES), [(0, 1024), (1, 1024)]);
     }
 }

@@ -4,9 +4,9 @@
 use super::report::end;
 use super::{ApplicationSimulator, Load, report};
 use crate::engine::{Recorder, TaskId};
-use crate::simulate::timeline::{Drawing, slice};
+use crate::simulate::timeline::{Drawing, bandwidth, slice};
 use crate::simulate::{PricedCommand, Result};
-use crate::timeline::{Activity, Counter, Timeline, Track, TrackKind};
+use crate::timeline::{Activity, Timeline, Track, TrackKind};
 use crate::units::Picos;
 
 /// Application, stage and command that a task of the program belongs to.
@@ -40,10 +40,7 @@ impl ApplicationSimulator<'_> {
         let mut tracks: Vec<Track> =
             (0..loads.len()).map(|index| requests(self, loads, index, end)).collect();
         tracks.extend(drawing.finish());
-        let samples = recorder.memory.iter().filter(|(time, _)| *time < end);
-        let samples = samples.map(|&(time, rate)| (time, rate.as_gigabytes())).collect();
-        let counters = vec![Counter { name: "memory bandwidth".to_owned(), unit: "GB/s", samples }];
-        Ok(Timeline { tracks, counters, end })
+        Ok(Timeline { tracks, counters: vec![bandwidth::total(&recorder, end)], end })
     }
 }
 

@@ -17,19 +17,16 @@ pub fn planned_stages(task: &LanguageTask) -> Vec<Stage> {
     all
 }
 
+/// Appends the stages of a step. The inputs of a stage refer to others of its part.
 fn extend(all: &mut Vec<Stage>, prefix: &str, step: &StepStages) {
     for part in step.parts() {
-        let offset = append(all, part);
-        all[offset..].iter_mut().for_each(|stage| stage.name = format!("{prefix}.{}", stage.name));
+        let offset = all.len();
+        all.extend(part.iter().map(|stage| Stage {
+            name: format!("{prefix}.{}", stage.name),
+            inputs: stage.inputs.iter().map(|input| input + offset).collect(),
+            ..stage.clone()
+        }));
     }
-}
-
-/// Appends stages whose inputs refer to each other; returns the index of the first.
-pub(super) fn append(all: &mut Vec<Stage>, part: &[Stage]) -> usize {
-    let offset = all.len();
-    let inputs = |stage: &Stage| stage.inputs.iter().map(|input| input + offset).collect();
-    all.extend(part.iter().map(|stage| Stage { inputs: inputs(stage), ..stage.clone() }));
-    offset
 }
 
 impl GenerationPlan {

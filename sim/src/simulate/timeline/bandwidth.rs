@@ -8,18 +8,23 @@ use crate::units::Picos;
 
 /// The total bandwidth and, where more than one processor moves bytes, that of each processor.
 pub(super) fn counters(recorder: &Recorder, tasks: &[PricedCommand]) -> Vec<Counter> {
-    let total = recorder.memory.iter().map(|&(time, rate)| (time, rate.as_gigabytes())).collect();
-    let mut counters = vec![counter("memory bandwidth".to_owned(), total)];
+    let mut counters = vec![total(recorder, Picos::MAX)];
     let parts = ProcessorKind::ALL.map(|processor| part(recorder, tasks, processor));
     if parts.iter().filter(|samples| samples.iter().any(|&(_, rate)| rate > 0.0)).count() < 2 {
         return counters;
     }
-    for (name, samples) in ["CPU", "GPU", "NPU"].into_iter().zip(parts) {
+    for (processor, samples) in ProcessorKind::ALL.into_iter().zip(parts) {
         if samples.iter().any(|&(_, rate)| rate > 0.0) {
-            counters.push(counter(format!("{name} bandwidth"), samples));
+            counters.push(counter(format!("{processor} bandwidth"), samples));
         }
     }
     counters
+}
+
+/// The total bandwidth before `end`.
+pub(in crate::simulate) fn total(recorder: &Recorder, end: Picos) -> Counter {
+    let samples = recorder.memory.iter().filter(|(time, _)| *time < end);
+    counter("memory bandwidth".to_owned(), samples.map(|&(time, rate)| (time, rate.as_gigabytes())).collect())
 }
 
 fn counter(name: String, samples: Vec<(Picos, f64)>) -> Counter {

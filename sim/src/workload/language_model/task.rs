@@ -28,16 +28,19 @@ pub struct LanguageTask {
     pub turns: Vec<Turn>,
 }
 
-/// The stages of one step: before the layers, of one layer, and after the layers.
+/// The stages of one step, or what belongs to each of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepStages {
+pub struct StepParts<T> {
     /// Before the first layer.
-    pub first: Vec<Stage>,
-    /// One layer.
-    pub layer: Vec<Stage>,
+    pub first: Vec<T>,
+    /// One layer; the same for all layers.
+    pub layer: Vec<T>,
     /// After the last layer.
-    pub last: Vec<Stage>,
+    pub last: Vec<T>,
 }
+
+/// The stages of one step.
+pub type StepStages = StepParts<Stage>;
 
 impl LanguageTask {
     /// A task of one turn.
@@ -79,9 +82,9 @@ impl LanguageTask {
     }
 }
 
-impl StepStages {
+impl<T> StepParts<T> {
     /// The three parts in order.
-    pub fn parts(&self) -> [&[Stage]; 3] {
+    pub fn parts(&self) -> [&[T]; 3] {
         [&self.first, &self.layer, &self.last]
     }
 }

@@ -40,10 +40,14 @@ fn the_operators_of_a_layer_hold_its_parameters() {
         let model = model(name);
         let stages = model.layer_stages(PREFILL, DataType::W4A16);
         let parameters: u64 = stages.iter().map(|stage| stage.layer.operator.parameters()).sum();
-        let biased = u64::from(model.heads + 2 * model.key_value_heads) * u64::from(model.head_features);
+        let [features, head, wide] =
+            [model.features, model.head_features, model.feed_forward_features].map(u64::from);
+        let heads = u64::from(2 * model.heads + 2 * model.key_value_heads);
+        let weights = features * head * heads + 3 * features * wide;
+        let biased = u64::from(model.heads + 2 * model.key_value_heads) * head;
         let biases = if model.attention_bias { biased } else { 0 };
-        let norms = 2 * u64::from(model.features);
-        assert_eq!(parameters, model.layer_weights() + norms + biases, "{name}");
+        let norms = 2 * features;
+        assert_eq!(parameters, weights + norms + biases, "{name}");
         assert!(model.check(PREFILL).is_ok());
     }
 }

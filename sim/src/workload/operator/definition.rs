@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{Class, Operator, OperatorError, Window, bounds};
+use super::{Class, Operator, OperatorError, Reduction, Window, bounds};
 use crate::workload::Shape;
 
 /// Extent of an operator's input before its inputs are known.
@@ -148,7 +148,14 @@ pub trait Definition {
 
     /// Lines of its output, if each depends only on some lines of the input.
     fn own_lines(&self) -> Option<u32> {
-        self.window().map(|_| self.output().height)
+        let by_pixel = matches!(
+            self.class(),
+            Class::Elementwise(_) | Class::Reduction(Reduction::Exponentials | Reduction::Normalisation(_))
+        );
+        match self.window() {
+            Some(_) => Some(self.output().height),
+            None => (by_pixel && !self.folds()).then(|| self.extent().lines()),
+        }
     }
 
     /// The part that computes `lines` of its output from the input lines that its window reaches,

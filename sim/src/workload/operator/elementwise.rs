@@ -129,10 +129,6 @@ impl Definition for Elementwise {
         ChannelCut::Separate
     }
 
-    fn own_lines(&self) -> Option<u32> {
-        Some(self.input.lines())
-    }
-
     fn over(&self, extent: Shape) -> Operator {
         let follow = |other: Shape| {
             if other == self.input { extent } else { other.with_channels(extent.channels) }

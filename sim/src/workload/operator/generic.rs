@@ -43,6 +43,13 @@ pub struct Generic {
     pub passes: u32,
 }
 
+impl GenericKind {
+    /// Whether it moves elements unchanged.
+    pub fn moves(self) -> bool {
+        matches!(self, Self::Movement | Self::Gather)
+    }
+}
+
 impl Generic {
     /// Elements that it visits, over all passes.
     pub fn visited(&self) -> u64 {
@@ -65,8 +72,7 @@ impl Generic {
     pub fn moved_as(&self, size: impl Fn(&Shape) -> u64) -> u64 {
         let output = size(&self.output);
         let read = |(index, input): (usize, &Shape)| {
-            let is_part = matches!(self.kind, GenericKind::Gather | GenericKind::Movement);
-            if is_part && index == 0 { size(input).min(output) } else { size(input) }
+            if self.kind.moves() && index == 0 { size(input).min(output) } else { size(input) }
         };
         self.inputs.iter().enumerate().map(read).fold(output, u64::saturating_add)
     }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BatchOf, ChannelCut, Checked, Class, Definition, Operator, Product, dimension, is_true, of_own_extents,
+    BatchOf, ChannelCut, Checked, Class, Definition, Operator, Product, dimensions, is_true, of_own_extents,
     tensor, work, yes,
 };
 use crate::workload::Shape;
@@ -35,9 +35,11 @@ impl Definition for Linear {
 
     fn check(&self) -> Checked {
         let Self { rows, input_features, output_features, .. } = *self;
-        dimension("rows", rows)?;
-        dimension("input features", input_features)?;
-        dimension("output features", output_features)?;
+        dimensions([
+            ("rows", rows),
+            ("input features", input_features),
+            ("output features", output_features),
+        ])?;
         tensor("the input", &[rows, input_features])?;
         tensor("the output", &[rows, output_features])?;
         tensor("the weights", &[input_features, output_features])?;

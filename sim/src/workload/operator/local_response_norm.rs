@@ -37,8 +37,4 @@ impl Definition for LocalResponseNorm {
     }
 
     of_one_input!();
-
-    fn own_lines(&self) -> Option<u32> {
-        Some(self.input.lines())
-    }
 }

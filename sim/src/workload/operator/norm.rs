@@ -70,8 +70,4 @@ impl Definition for Norm {
         // The operator that it folds into applies them.
         self.folds()
     }
-
-    fn own_lines(&self) -> Option<u32> {
-        (self.kind != NormKind::Batch).then(|| self.input.lines())
-    }
 }

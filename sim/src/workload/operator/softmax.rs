@@ -22,8 +22,4 @@ impl Definition for Softmax {
     }
 
     of_one_input!();
-
-    fn own_lines(&self) -> Option<u32> {
-        Some(self.input.lines())
-    }
 }

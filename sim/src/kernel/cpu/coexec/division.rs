@@ -105,21 +105,17 @@ impl Division {
         };
         let tile = Tile { channels: RUY_TILE, pixels: RUY_TILE, depth: 1 };
         let map = ruy::block_map(in_ruy_tiles, tile, extent.element_bytes as u64, threads);
+        let side = |tiles, small: u64, large: u64| {
+            let (small, large_parts) = ((small / RUY_TILE) as usize, large as usize);
+            Side { tiles, small, large_parts }
+        };
         Self {
             threads: map.threads as usize,
             pixel_blocks: map.pixel_blocks as usize,
             channel_blocks: map.channel_blocks as usize,
             products: extent.products,
-            pixels: Side {
-                tiles: pixel_tiles,
-                small: (map.small_block_pixels / RUY_TILE) as usize,
-                large_parts: map.large_pixel_blocks as usize,
-            },
-            channels: Side {
-                tiles: channel_tiles,
-                small: (map.small_block_channels / RUY_TILE) as usize,
-                large_parts: map.large_channel_blocks as usize,
-            },
+            pixels: side(pixel_tiles, map.small_block_pixels, map.large_pixel_blocks),
+            channels: side(channel_tiles, map.small_block_channels, map.large_channel_blocks),
         }
     }
 

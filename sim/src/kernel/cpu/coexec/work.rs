@@ -6,8 +6,8 @@ use crate::device::cpu::CoexecUnit;
 use crate::device::{Cluster, InstructionSet};
 use crate::kernel::cpu::{Kernel, separate_passes};
 use crate::workload::{
-    self, Class, DepthwiseConv2d, Elementwise, Function, GenericKind, Layer, Movement, Operator, Pick, Pool,
-    Reduction, Shape, Window,
+    self, Class, DepthwiseConv2d, Elementwise, Function, Layer, Movement, Operator, Pick, Pool, Reduction,
+    Shape, Window,
 };
 
 /// Minimum depthwise multiply-accumulates per thread (TFLite, depthwise convolution).
@@ -129,11 +129,10 @@ impl Work {
                 work
             }
             Class::Generic(generic) => {
-                let (kernel, unit) = match generic.kind {
-                    GenericKind::Elementwise | GenericKind::Reduction | GenericKind::Search => {
-                        (Kernel::Elementwise, CoexecUnit::Element)
-                    }
-                    GenericKind::Movement | GenericKind::Gather => (Kernel::Copy, CoexecUnit::CopiedElement),
+                let (kernel, unit) = if generic.kind.moves() {
+                    (Kernel::Copy, CoexecUnit::CopiedElement)
+                } else {
+                    (Kernel::Elementwise, CoexecUnit::Element)
                 };
                 let mut work = Self::new(kernel);
                 work.add(CoexecUnit::Pixel, output.pixels() as f64);

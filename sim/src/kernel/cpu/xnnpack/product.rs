@@ -84,7 +84,7 @@ impl Kernels<'_> {
             latency_factor,
         };
         let kernel = if conv.window.is_pointwise() { Kernel::Gemm } else { Kernel::IndirectGemm };
-        self.product(&product, tile, kernel, &[self.main().convolution_ns.value], 0.0)
+        self.product(&product, tile, kernel, &[self.team.rates().convolution_ns.value], 0.0)
     }
 
     pub(super) fn product(
