@@ -262,20 +262,18 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
     let noise = NoiseFloor::measure();
     let streamed = request.stream::<T>(&mut machine)?;
     let deadline = request.time_limit.map(|limit| started + limit);
-    let order = order(request.groups.len(), request.seed);
+    let all = request.groups.len();
+    let order = order(all, request.seed);
     let mut groups: Vec<_> = request.groups.iter().map(|_| None).collect();
     for (done, &index) in order.iter().enumerate() {
         if done > 0 && deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            control.notify(ProgressEvent::Warning(format!(
-                "the time limit left {} of {} groups unmeasured",
-                order.len() - done,
-                order.len()
-            )));
+            let left = format!("the time limit left {} of {all} groups unmeasured", all - done);
+            control.notify(ProgressEvent::Warning(left));
             break;
         }
         let group = &request.groups[index];
         let name = group.first().and_then(|variant| variant.stages.first()).map_or("", |stage| &stage.name);
-        control.notify(ProgressEvent::Progress(format!("{} of {}: {name}", done + 1, order.len())));
+        control.notify(ProgressEvent::Progress(format!("{} of {all}: {name}", done + 1)));
         let settings = Settings {
             repetitions: request.repetitions,
             seed: request.seed.wrapping_add(index as u64),
@@ -283,11 +281,9 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
         };
         let measured = request.measure::<T>(&mut machine, group, settings)?;
         if measured.len() < group.len() {
-            control.notify(ProgressEvent::Warning(format!(
-                "the time limit left {} of {} ways to run {name} unmeasured",
-                group.len() - measured.len(),
-                group.len()
-            )));
+            let (left, ways) = (group.len() - measured.len(), group.len());
+            let text = format!("the time limit left {left} of {ways} ways to run {name} unmeasured");
+            control.notify(ProgressEvent::Warning(text));
         }
         groups[index] = Some(measured);
         for warning in machine.take_warnings() {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::cpu::Element;
 use crate::opencl::prepared::Queued;
-use crate::opencl::{self, OpenClError, duration_to_picos};
+use crate::opencl::{self, OpenClError, duration_to_picos, finish};
 use crate::operands::pieces;
 use crate::sync::{Link, Mechanism};
 use crate::{random_operands, sync};
@@ -313,7 +313,7 @@ impl<T: Element> Program<T> {
             }
         }
         // The device owns the memory again once unmapping has ended.
-        Ok(link.finish()?)
+        Ok(finish(&link.runtime)?)
     }
 
     /// Whether results are mapped at every synchronisation.
