@@ -46,7 +46,7 @@ pub(crate) fn draw(
     let x = coexec_plots::Axis::channels("output channels on the GPU (the CPU computes the rest)", most);
     let mut figure = Figure::new(PLOT, x, coexec_plots::Axis::times("latency", times));
     for (name, (colour, width), points) in lines {
-        figure.add(name, Mark::Line { width }, colour, points);
+        figure.add(name, Mark::Line(width), colour, points);
     }
     if let Some((name, place)) = mark(placement, &points) {
         figure.add(&name, Mark::Markers { shape: Shape::Diamond, is_filled: true }, INK, vec![place]);

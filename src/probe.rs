@@ -21,8 +21,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
     let no_date = || Failure::usage("this system has no date", "give it with --date");
     let how = ProbeOptions {
         name: name(options)?,
-        selection: options.device.opencl.clone(),
-        gpu_cores: options.device.gpu_cores,
+        choice: options.device.choice(true),
         quick: options.quick,
         seed: options.seed,
         limit: Duration::from_secs(options.time_limit.unwrap_or(SECONDS[usize::from(options.quick)])),

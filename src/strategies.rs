@@ -173,7 +173,7 @@ pub(crate) fn picture(scenario: &Scenario, entries: &[Entry], format: Format) ->
     let x = coexec_plots::Axis::from_zero("latency, ms", places.iter().map(|place| place.0));
     let y = coexec_plots::Axis::from_zero("energy, mJ", places.iter().map(|place| place.1));
     let mut figure = Figure::new(PLOT, x, y).titled(&title, &subtitle);
-    figure.add("Pareto front", Mark::Dashes { width: FRONT_WIDTH }, MUTED, front);
+    figure.add("Pareto front", Mark::Dashes(FRONT_WIDTH), MUTED, front);
     for (index, (entry, &place)) in marked.enumerate() {
         let (colour, shape) = look(index);
         figure.add(entry.strategy, Mark::Markers { shape, is_filled: true }, colour, vec![place]);

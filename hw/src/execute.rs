@@ -48,7 +48,7 @@ use crate::verify::Mismatch;
 use actions::{Action, Actions, Side};
 use build::{Operation, borrowed};
 use machine::Team;
-pub(crate) use machine::{free_cores, gpu_of};
+pub(crate) use machine::free_cores;
 use place::{Accesses, HostHome, Place};
 pub(crate) use program::{Program, Task};
 use program::{RunTimes, joined_stages};
@@ -223,10 +223,9 @@ pub(crate) fn side_by_side(
     plans: &[Plan],
     (settings, limit): (Settings, Duration),
 ) -> Result<Vec<Result<Measured>>> {
-    let control = &Control::unwatched();
-    let task = |plan| Task { stages, plan, profile, clock: Clock::Host, seed: settings.seed, limit, control };
+    let task = |plan| Task { stages, plan, profile, clock: Clock::Host, seed: settings.seed, limit };
     let tasks: Vec<Task<'_>> = plans.iter().map(task).collect();
-    measure::measure::<f32>(machine, &tasks, settings, control)
+    measure::measure::<f32>(machine, &tasks, settings)
 }
 
 fn run_request(request: &Request, control: &Control) -> Result<Report> {
@@ -250,6 +249,7 @@ fn run_request(request: &Request, control: &Control) -> Result<Report> {
 fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Report> {
     let started = Instant::now();
     let mut machine = Machine::open(&request.choice)?;
+    machine.control = control.clone();
     machine.compare(&request.profile);
     let placements = request.groups.iter().flatten().flat_map(|variant| &variant.plan.placements);
     let mut sets: Vec<CoreSet> = placements.filter_map(Placement::cores).collect();
@@ -260,34 +260,30 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
     let fingerprint = fingerprint(opencl, &machine.free, machine.pins);
     machine.pin_caller_to(None);
     let noise = NoiseFloor::measure();
-    let streamed = request.stream::<T>(&mut machine, control)?;
+    let streamed = request.stream::<T>(&mut machine)?;
     let deadline = request.time_limit.map(|limit| started + limit);
-    let order = order(request.groups.len(), request.seed);
+    let all = request.groups.len();
+    let order = order(all, request.seed);
     let mut groups: Vec<_> = request.groups.iter().map(|_| None).collect();
     for (done, &index) in order.iter().enumerate() {
         if done > 0 && deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            control.notify(ProgressEvent::Warning(format!(
-                "the time limit left {} of {} groups unmeasured",
-                order.len() - done,
-                order.len()
-            )));
+            let left = format!("the time limit left {} of {all} groups unmeasured", all - done);
+            control.notify(ProgressEvent::Warning(left));
             break;
         }
         let group = &request.groups[index];
         let name = group.first().and_then(|variant| variant.stages.first()).map_or("", |stage| &stage.name);
-        control.notify(ProgressEvent::Progress(format!("{} of {}: {name}", done + 1, order.len())));
+        control.notify(ProgressEvent::Progress(format!("{} of {all}: {name}", done + 1)));
         let settings = Settings {
             repetitions: request.repetitions,
             seed: request.seed.wrapping_add(index as u64),
             deadline,
         };
-        let measured = request.measure::<T>(&mut machine, group, settings, control)?;
+        let measured = request.measure::<T>(&mut machine, group, settings)?;
         if measured.len() < group.len() {
-            control.notify(ProgressEvent::Warning(format!(
-                "the time limit left {} of {} ways to run {name} unmeasured",
-                group.len() - measured.len(),
-                group.len()
-            )));
+            let (left, ways) = (group.len() - measured.len(), group.len());
+            let text = format!("the time limit left {left} of {ways} ways to run {name} unmeasured");
+            control.notify(ProgressEvent::Warning(text));
         }
         groups[index] = Some(measured);
         for warning in machine.take_warnings() {
@@ -317,7 +313,6 @@ impl Request {
         machine: &mut Machine,
         group: &[Variant],
         settings: Settings,
-        control: &Control,
     ) -> Result<Vec<Result<Measured>>> {
         let mut measured = Vec::with_capacity(group.len());
         for variants in group.chunks(MOST_IN_TURN) {
@@ -325,21 +320,21 @@ impl Request {
             if is_over && !measured.is_empty() {
                 break;
             }
-            let tasks: Vec<Task<'_>> = variants.iter().map(|variant| self.task(variant, control)).collect();
-            measured.extend(measure::measure::<T>(machine, &tasks, settings, control)?);
+            let tasks: Vec<Task<'_>> = variants.iter().map(|variant| self.task(variant)).collect();
+            measured.extend(measure::measure::<T>(machine, &tasks, settings)?);
         }
         Ok(measured)
     }
 
     /// Streams batches of the first variant, if requested.
-    fn stream<T: Element>(&self, machine: &mut Machine, control: &Control) -> Result<Option<Streamed>> {
+    fn stream<T: Element>(&self, machine: &mut Machine) -> Result<Option<Streamed>> {
         let first = self.groups.first().and_then(|group| group.first());
         let (Some(streaming), Some(variant)) = (self.streaming, first) else { return Ok(None) };
-        control.notify(ProgressEvent::Progress(format!("batches, {} in flight", streaming.depth)));
-        stream::stream::<T>(machine, &self.task(variant, control), streaming, control).map(Some)
+        machine.control.notify(ProgressEvent::Progress(format!("batches, {} in flight", streaming.depth)));
+        stream::stream::<T>(machine, &self.task(variant), streaming).map(Some)
     }
 
-    fn task<'a>(&'a self, variant: &'a Variant, control: &'a Control) -> Task<'a> {
+    fn task<'a>(&'a self, variant: &'a Variant) -> Task<'a> {
         Task {
             stages: &variant.stages,
             plan: &variant.plan,
@@ -347,7 +342,6 @@ impl Request {
             clock: variant.clock,
             seed: self.seed,
             limit: self.run_limit,
-            control,
         }
     }
 }

@@ -45,6 +45,9 @@ pub(crate) struct Stretches {
     pub(crate) step: usize,
 }
 
+/// The outcome of a check of operands, or of a kernel on the CPU.
+pub type Result<T = (), E = OperandError> = std::result::Result<T, E>;
+
 /// An operator cannot run on the operands it was given.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message names its fields")]
@@ -84,7 +87,7 @@ impl OperandError {
 /// Where the part exceeds the output, cuts channels that the operator needs together (softmax,
 /// norms of tokens), or cuts rows of an operator that needs them all (reshapes, products of several
 /// heads).
-pub fn check_part(operator: &Operator, part: Region) -> Result<(), OperandError> {
+pub fn check_part(operator: &Operator, part: Region) -> Result {
     let whole = Region::of(operator.output());
     let needs_all_rows = matches!(operator.class(), Class::Movement(Movement::Rearranged(_)));
     // With several heads the rows of the output are heads, and all of them form one batch of
@@ -154,7 +157,7 @@ pub(crate) fn pieces(shape: Shape, part: Region) -> impl Iterator<Item = Range<u
     })
 }
 
-fn check_span(which: &'static str, found: Span, whole: Span, needs_all: bool) -> Result<(), OperandError> {
+fn check_span(which: &'static str, found: Span, whole: Span, needs_all: bool) -> Result {
     let fits = found.start <= found.end && found.end <= whole.end;
     if fits && (!needs_all || found == whole) {
         return Ok(());
@@ -169,7 +172,7 @@ impl Weights<'_> {
     ///
     /// # Errors
     /// Where the kernel or the bias has the wrong number of elements.
-    pub fn check(&self, operator: &Operator) -> Result<(), OperandError> {
+    pub fn check(&self, operator: &Operator) -> Result {
         let [kernel, bias] = weight_counts(operator);
         for (which, found, expected) in
             [("kernel", self.kernel.len(), kernel), ("bias", self.bias.len(), bias)]
@@ -197,10 +200,7 @@ pub fn linked_operands(layer: &Layer) -> usize {
 ///
 /// # Errors
 /// Where the number of inputs is wrong, or one has the wrong size.
-pub fn check_inputs(
-    layer: &Layer,
-    lengths: impl ExactSizeIterator<Item = usize>,
-) -> Result<(), OperandError> {
+pub fn check_inputs(layer: &Layer, lengths: impl ExactSizeIterator<Item = usize>) -> Result {
     let own = || layer.operator.input_shapes();
     let expected = own().count() + linked_operands(layer);
     if lengths.len() != expected {

@@ -23,6 +23,7 @@ mod timed_layers;
 mod transfers;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,13 +36,13 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::cpu::PoolError;
-use crate::execute::{DeviceChoice, free_cores, gpu_of};
+use crate::execute::{DeviceChoice, Machine, free_cores};
 use crate::fingerprint::processor_name;
-use crate::opencl::{Description, Device, OpenClError};
+use crate::opencl::{Description, Device, OpenClError, Runtime};
 
 // Re-exports for the files of this module.
 use cores::CoreGroup;
-use figures::{Bandwidth, Figures, Notes};
+use figures::{Figures, Notes};
 use statistics::{
     BYTES_PER_MICRO_OF_GBPS, Line, Measured, NANOS_PER_MICRO, Times, micros, over_sizes, relative_deviation,
     repeated,
@@ -60,11 +61,8 @@ const UNMEASURED: &str = "this-machine";
 pub struct ProbeOptions {
     /// Name of the profile.
     pub name: String,
-    /// The device, `PLATFORM:DEVICE`, as [`Device::select`] takes it.
-    pub selection: String,
-    /// Compute units of the device that act as the GPU. By default half of a CPU device, whose
-    /// other cores are the CPU, and all of any other.
-    pub gpu_cores: Option<u32>,
+    /// The device.
+    pub choice: DeviceChoice,
     /// Whether to save minutes at the cost of wider confidence intervals.
     pub quick: bool,
     /// Seed of all random draws.
@@ -169,7 +167,7 @@ impl TimeBudget<'_> {
 /// The machine while it is probed.
 struct Bench<'a> {
     options: &'a ProbeOptions,
-    device: Device,
+    runtime: Arc<Runtime>,
     groups: Vec<CoreGroup>,
     started: Instant,
     progress: &'a (dyn Fn(&str) + Sync),
@@ -188,6 +186,11 @@ impl<'a> Bench<'a> {
         TimeBudget { end: Instant::now() + self.options.limit.mul_f64(part), progress: self.progress }
     }
 
+    /// The device, and all cores that act as the CPU.
+    fn machine(&self) -> Machine {
+        Machine::of(Some(Arc::clone(&self.runtime)), self.cores())
+    }
+
     /// The CPU's cores, fastest first.
     fn cores(&self) -> Vec<usize> {
         self.groups.iter().flat_map(|group| group.cores.iter().copied()).collect()
@@ -200,21 +203,21 @@ impl<'a> Bench<'a> {
 /// Where there is no such device, nothing works on it, or its times vary too much.
 pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result<Probed> {
     // Must precede any pinning of threads: a driver's own threads inherit the affinity.
-    let whole = Device::select(&options.selection)?;
     let mut warnings = Vec::new();
-    let device = gpu_of(whole, options.gpu_cores, &mut warnings)?;
+    let device = options.choice.device(&mut warnings)?;
     let cores = cpu_cores(Some(device.description()), &mut warnings);
     if cores.is_empty() {
         return Err(PoolError::NoThreads.into());
     }
     let groups = cores::groups(Path::new("/"), &cores);
     progress(&format!("probing {} and {} cores", device.description(), cores.len()));
-    let bench = Bench { options, device, groups, started: Instant::now(), progress };
     // Pools pin the thread that creates them, which should not be the caller's.
     thread::scope(|scope| {
         let probing = scope.spawn(|| {
             // Without pinning, the system places the thread.
             let _ = core_affinity::set_for_current(CoreId { id: cores[0] });
+            let runtime = Runtime::new(device)?;
+            let bench = Bench { options, runtime, groups, started: Instant::now(), progress };
             assemble::measured(&bench, warnings)
         });
         probing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -229,7 +232,7 @@ pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result
 pub fn unmeasured(choice: &DeviceChoice) -> Result<Profile, OpenClError> {
     let device = match Device::select(&choice.opencl) {
         _ if !choice.gpu => None,
-        Ok(whole) => Some(gpu_of(whole, choice.compute_units, &mut Vec::new())?),
+        Ok(_) => Some(choice.device(&mut Vec::new())?),
         Err(_) if choice.opencl.is_empty() => None,
         Err(error) => return Err(error),
     };

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::operands;
 use crate::cpu::Element;
-use crate::operands::{OperandError, Weights};
+use crate::operands::{Result, Weights};
 
 /// Rounding errors of a result in addition to those of its sum: an activation with an exponential
 /// (the kernels' own is within a dozen), a division, and the final rounding.
@@ -81,11 +81,7 @@ impl<'a> Reference<'a> {
     ///
     /// # Errors
     /// Where weights or inputs have the wrong size.
-    pub fn new(
-        layer: &'a Layer,
-        weights: Weights<'a>,
-        inputs: &'a [&'a [f32]],
-    ) -> Result<Self, OperandError> {
+    pub fn new(layer: &'a Layer, weights: Weights<'a>, inputs: &'a [&'a [f32]]) -> Result<Self> {
         weights.check(&layer.operator)?;
         operands::check_inputs(layer, inputs.iter().map(|input| input.len()))?;
         Ok(Self { layer, weights, inputs })
@@ -94,12 +90,13 @@ impl<'a> Reference<'a> {
     /// The expected value of channel `channel` of output pixel `pixel`, counted over all images.
     pub fn at(&self, pixel: usize, channel: usize) -> Expected {
         let operator = &self.layer.operator;
-        let mut result = reference::operator(operator, self.weights, self.inputs, pixel, channel);
-        let mut others = self.inputs[operator.inputs().len()..].iter();
+        let wanted = reference::Wanted { weights: self.weights, inputs: self.inputs, pixel, channel };
+        let mut result = wanted.of(operator);
+        let mut others = operator.inputs().len()..self.inputs.len();
         let channels = operator.output().channels as usize;
         for &function in self.layer.linked.functions() {
             let other = if function.is_binary() { others.next() } else { None };
-            let other = other.map(|tensor| reference::operand(tensor, channels, pixel, channel));
+            let other = other.map(|input| wanted.operand(input, channels));
             result = reference::apply(function, result, other);
         }
         result

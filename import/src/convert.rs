@@ -36,7 +36,7 @@ use std::rc::Rc;
 use super::error::{ImportError, Problem};
 use super::model::{Constant, MAX_NODES, Model, NUMBERS_PER_NODE, SourceNode, TensorId, Work};
 use super::view::wide_axes;
-use super::{ImportOptions, Replacement};
+use super::{ImportOptions, Replacement, Result};
 use coexec_sim::workload::{InputTable, Node, Shape, Source};
 use tensors::{CurrentNode, matrices, read_by};
 pub(super) use value::Value;
@@ -135,7 +135,7 @@ pub(super) struct Converter<'a> {
 ///
 /// # Errors
 /// For the first node that is invalid or, unless such nodes are skipped, has no counterpart.
-pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converted, ImportError> {
+pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converted> {
     let mut converter = Converter::new(model, options);
     for &input in &model.inputs {
         let tensor = &model.tensors[input];
@@ -219,7 +219,7 @@ impl<'a> Converter<'a> {
         Source::Input(self.out.inputs.len() as u32 - 1)
     }
 
-    fn node(&mut self, node: &SourceNode) -> Result<(), ImportError> {
+    fn node(&mut self, node: &SourceNode) -> Result<()> {
         // The operator type is printed on terminals and in comments, so it is escaped.
         let kind = node.kind.escape_debug().take(MAX_NAME).collect();
         self.record_transposed(node);
@@ -286,12 +286,8 @@ impl<'a> Converter<'a> {
 
     fn computed(&mut self, node: &SourceNode) -> Conversion<()> {
         let value = match &node.work {
-            Work::Convolution { window, groups, is_depthwise } => {
-                self.convolution(node, window, *groups, *is_depthwise)?.into()
-            }
-            Work::TransposedConvolution { window, groups, output_pads } => {
-                self.transposed_convolution(node, window, *groups, output_pads)?.into()
-            }
+            Work::Convolution(convolution) => self.convolution(node, convolution)?.into(),
+            Work::TransposedConvolution(transposed) => self.transposed_convolution(node, transposed)?.into(),
             Work::Pool { kind, window } => self.pool(node, *kind, window)?.into(),
             Work::GlobalPool(kind) => self.global_pool(node, *kind)?.into(),
             Work::Product { transpose, flatten } => self.product(node, *transpose, *flatten)?.into(),

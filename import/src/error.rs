@@ -8,58 +8,29 @@ use coexec_sim::workload::GraphError;
 
 /// Why a model cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum ImportError {
     /// The bytes are not a model of that format.
     #[error("this is not a valid {format} model: {reason}")]
-    NotAModel {
-        /// `ONNX` or `TFLite`.
-        format: &'static str,
-        /// Why it does not parse.
-        reason: String,
-    },
+    NotAModel { format: &'static str, reason: String },
     /// A node that cannot be converted.
     #[error("{node} ({kind}) {problem}")]
-    Node {
-        /// Name of the node.
-        node: String,
-        /// Its operator type in the file.
-        kind: String,
-        /// What is wrong with it.
-        problem: Problem,
-    },
+    Node { node: String, kind: String, problem: Problem },
     /// The model's inputs have symbolic dimensions that were not set.
     #[error("the model leaves open {}", places(.0))]
     OpenDimensions(OpenDimensions),
     /// Too little of the model has a counterpart.
     #[error("too little of the model has a counterpart: {coverage}; without one: {kinds}")]
-    Covered {
-        /// The coverage.
-        coverage: String,
-        /// Operator types without a counterpart.
-        kinds: String,
-    },
+    Covered { coverage: String, kinds: String },
     /// A dimension was set that the model does not have.
     #[error("the model has no dimension named {name:?}")]
-    NoSuchDimension {
-        /// The name.
-        name: String,
-        /// The model's symbolic dimensions.
-        known: Vec<String>,
-    },
+    NoSuchDimension { name: String, known: Vec<String> },
     /// The file has several functions, and none was chosen.
     #[error("the file offers several functions, each a graph of its own: {}", known.join(", "))]
-    SeveralSignatures {
-        /// Their names.
-        known: Vec<String>,
-    },
+    SeveralSignatures { known: Vec<String> },
     /// A function was chosen that the file does not have.
     #[error("the file offers no function named {name:?}")]
-    NoSuchSignature {
-        /// The name.
-        name: String,
-        /// The file's functions.
-        known: Vec<String>,
-    },
+    NoSuchSignature { name: String, known: Vec<String> },
     /// The operators do not form a valid graph.
     #[error("the model's operators do not form a valid workload: {0}")]
     Graph(#[from] GraphError),
@@ -67,6 +38,7 @@ pub enum ImportError {
 
 /// What is wrong with a node.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum Problem {
     /// No operator of a scenario corresponds to it, or information is missing for one.
     #[error("has no counterpart: {0}")]
@@ -76,12 +48,7 @@ pub enum Problem {
     Unsound(String),
     /// Its operands do not fit, and their extents were guessed.
     #[error("does not fit extents that were guessed for {from}, which has no counterpart: {reason}")]
-    Guessed {
-        /// The node that was skipped.
-        from: String,
-        /// What does not fit.
-        reason: String,
-    },
+    Guessed { from: String, reason: String },
 }
 
 impl Problem {

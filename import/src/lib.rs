@@ -46,6 +46,9 @@ use coexec_sim::Graph;
 use coexec_sim::workload::InputTable;
 use convert::Converted;
 
+/// The outcome of an import.
+pub type Result<T, E = ImportError> = std::result::Result<T, E>;
+
 /// Format of a model file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelFormat {
@@ -198,12 +201,7 @@ impl fmt::Display for Coverage {
 /// The bytes are not a model of that format, a node is invalid or has no counterpart (unless
 /// such nodes are skipped), the coverage is too low, a symbolic dimension is not set, or a
 /// dimension is set that the model does not have.
-pub fn import(
-    format: ModelFormat,
-    name: &str,
-    bytes: Vec<u8>,
-    options: &ImportOptions,
-) -> Result<Imported, ImportError> {
+pub fn import(format: ModelFormat, name: &str, bytes: Vec<u8>, options: &ImportOptions) -> Result<Imported> {
     let read = match format {
         ModelFormat::Onnx => {
             let length = bytes.len() as u64;
@@ -219,7 +217,7 @@ fn imported(
     name: &str,
     (mut model, dimensions): (model::Model, OpenDimensions),
     options: &ImportOptions,
-) -> Result<Imported, ImportError> {
+) -> Result<Imported> {
     for (name, &number) in options.dimensions.iter().filter(|(name, _)| !dimensions.contains_key(*name)) {
         if !model.set_scalar_input(name, number) {
             let known = dimensions.into_keys().collect();

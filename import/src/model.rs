@@ -9,12 +9,15 @@ use serde::Deserialize;
 use coexec_sim::workload::{DataType, Function, GenericKind, Interpolation, NormKind, Operator, PoolKind};
 
 pub(super) use super::work::{
-    Attention, Extents, Listing, Loop, MAX_CALL_DEPTH, MAX_NODES, NUMBERS_PER_NODE, Packing, Pads, Reduction,
-    Reshaping, Slicing, Spectrum, Windowed,
+    Attention, Convolution, Extents, Listing, Loop, MAX_CALL_DEPTH, MAX_NODES, NUMBERS_PER_NODE, Packing,
+    Pads, Reduction, Reshaping, Slicing, Spectrum, TransposedConvolution, Windowed,
 };
 
 /// Index into [`Model::tensors`].
 pub(super) type TensorId = usize;
+
+/// Operands or results of a node; `None` for those that are absent or unused.
+pub(super) type Operands = Vec<Option<TensorId>>;
 
 /// Maximum number of elements for which the values of a constant are kept. Shapes, axes and scalars are smaller;
 /// weights are larger, and their values do not matter.
@@ -207,9 +210,9 @@ pub(super) struct SourceNode {
     /// Its number format, if the file states it.
     pub(super) data_type: Option<DataType>,
     /// Operands; `None` for an absent optional operand.
-    pub(super) reads: Vec<Option<TensorId>>,
+    pub(super) reads: Operands,
     /// Results; `None` for an unused result.
-    pub(super) writes: Vec<Option<TensorId>>,
+    pub(super) writes: Operands,
 }
 
 impl SourceNode {
@@ -297,13 +300,12 @@ pub(super) enum Elemental {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Work {
-    /// Operands: input, weights, bias. Without `groups`, the depth of the weights implies their number. Depthwise
-    /// weights of TFLite have their output channels last.
+    /// Operands: input, weights, bias.
     #[serde(skip)]
-    Convolution { window: Windowed, groups: Option<u32>, is_depthwise: bool },
+    Convolution(Convolution),
     /// Operands: input, weights.
     #[serde(skip)]
-    TransposedConvolution { window: Windowed, groups: u32, output_pads: Vec<u32> },
+    TransposedConvolution(TransposedConvolution),
     /// Matrix product over the last two axes, with a bias as optional third operand; `transpose` says which
     /// operands are transposed. With `flatten`, the input is reshaped to rows as long as the depth of the weights.
     Product { transpose: [bool; 2], flatten: bool },

@@ -21,10 +21,10 @@ use prost::Message;
 
 use super::error::ImportError;
 use super::model::{
-    Arithmetic, Constant, Elemental, ImageOrder, Loop, Model, SourceNode, SourceTensor, TensorId, Work,
-    as_extent, written,
+    Arithmetic, Constant, Elemental, ImageOrder, Loop, Model, Operands, SourceNode, SourceTensor, TensorId,
+    Work, as_extent, written,
 };
-use super::{ImportOptions, OpenDimensions};
+use super::{ImportOptions, OpenDimensions, Result};
 use format::Formats;
 use messages::{DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 use nodes::Attributes;
@@ -39,7 +39,7 @@ const OPEN_EXTENT: u32 = 1;
 pub(super) fn read(
     (file, length): (impl Read + Seek, u64),
     options: &ImportOptions,
-) -> Result<(Model, OpenDimensions), ImportError> {
+) -> Result<(Model, OpenDimensions)> {
     if let Some(name) = &options.signature {
         return Err(ImportError::NoSuchSignature { name: name.clone(), known: Vec::new() });
     }
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The tensors with those names; `None` for empty names (absent operands).
-    fn named(&mut self, names: &[String]) -> Vec<Option<TensorId>> {
+    fn named(&mut self, names: &[String]) -> Operands {
         names.iter().map(|name| (!name.is_empty()).then(|| self.tensor(name))).collect()
     }
 
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a graph, whose tensors shadow outer ones of the same names; returns its inputs and outputs.
-    fn inner(&mut self, graph: &'a GraphProto) -> [Vec<Option<TensorId>>; 2] {
+    fn inner(&mut self, graph: &'a GraphProto) -> [Operands; 2] {
         let own = graph.initializer.iter().map(|tensor| &tensor.name);
         let own = own.chain(graph.node.iter().flat_map(|node| &node.output));
         let own = own.chain(graph.input.iter().map(|info| &info.name));
@@ -224,20 +224,13 @@ impl<'a> Reader<'a> {
         index: usize,
         node: &NodeProto,
         work: Work,
-        reads: Vec<Option<TensorId>>,
-        writes: Vec<Option<TensorId>>,
+        reads: Operands,
+        writes: Operands,
     ) -> SourceNode {
         let name = if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() };
         let data_type = if work.multiplies() { self.formats.of_product(node) } else { None };
-        SourceNode {
-            name,
-            kind: node.op_type.clone(),
-            branches: self.branches,
-            data_type,
-            work,
-            reads,
-            writes,
-        }
+        let (kind, branches) = (node.op_type.clone(), self.branches);
+        SourceNode { name, kind, branches, work, data_type, reads, writes }
     }
 
     /// Whether the results of a node are known to be floats.

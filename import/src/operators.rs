@@ -21,6 +21,7 @@ pub(super) const UNKNOWN_OPERATOR: &str = "it is not in the vocabulary of worklo
 #[serde(deny_unknown_fields)]
 struct Table {
     operators: Vec<Line>,
+    variants: Vec<Variant>,
 }
 
 #[derive(Deserialize)]
@@ -35,24 +36,39 @@ struct Line {
     flex: Vec<String>,
 }
 
-static LINES: LazyLock<Vec<Line>> = LazyLock::new(|| {
-    let table = from_toml::<Table>(include_str!("operators.toml"));
-    table.expect("the table is part of this crate, and a test reads it").operators
+/// Operators of ONNX with the semantics of another one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    like: String,
+    operands: Vec<i32>,
+    onnx: Vec<String>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    from_toml(include_str!("operators.toml")).expect("the table is part of this crate, and a test reads it")
 });
 
 /// Semantics of the ONNX operator called `name`.
 pub(super) fn of_onnx(name: &str) -> Option<Work> {
-    LINES.iter().find(|line| line.onnx.iter().any(|own| own == name)).map(|line| line.work.clone())
+    TABLE.operators.iter().find(|line| line.onnx.iter().any(|own| own == name)).map(|line| line.work.clone())
+}
+
+/// For an ONNX operator with the semantics of another one: the other's name, and the indices of the operands that
+/// matter.
+pub(super) fn variant_of_onnx(name: &str) -> Option<(&'static str, &'static [i32])> {
+    let variant = TABLE.variants.iter().find(|variant| variant.onnx.iter().any(|own| own == name))?;
+    Some((&variant.like, &variant.operands))
 }
 
 /// Semantics of the `TensorFlow` operator called `name`, which TFLite files contain as a custom operator (`Flex`).
 pub(super) fn of_tensorflow(name: &str) -> Option<Work> {
-    LINES.iter().find(|line| line.flex.iter().any(|own| own == name)).map(|line| line.work.clone())
+    TABLE.operators.iter().find(|line| line.flex.iter().any(|own| own == name)).map(|line| line.work.clone())
 }
 
 /// Name and semantics of the TFLite operator with that code.
 pub(super) fn of_tflite(code: i32) -> Option<(&'static str, Work)> {
-    LINES.iter().find_map(|line| {
+    TABLE.operators.iter().find_map(|line| {
         let (name, _) = line.tflite.iter().find(|(_, number)| **number == code)?;
         Some((name.as_str(), line.work.clone()))
     })
@@ -65,11 +81,13 @@ mod tests {
 
     #[test]
     fn no_name_and_no_code_occurs_twice() {
-        let names: Vec<&String> = LINES.iter().flat_map(|line| &line.onnx).collect();
+        let names: Vec<&String> = TABLE.operators.iter().flat_map(|line| &line.onnx).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
-        let names: Vec<&String> = LINES.iter().flat_map(|line| &line.flex).collect();
+        let names: Vec<&String> = TABLE.variants.iter().flat_map(|variant| &variant.onnx).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
-        let numbers: Vec<&i32> = LINES.iter().flat_map(|line| line.tflite.values()).collect();
+        let names: Vec<&String> = TABLE.operators.iter().flat_map(|line| &line.flex).collect();
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+        let numbers: Vec<&i32> = TABLE.operators.iter().flat_map(|line| line.tflite.values()).collect();
         assert_eq!(numbers.iter().collect::<HashSet<_>>().len(), numbers.len());
         assert_eq!(of_onnx("Pad"), Some(Work::Pad));
         assert_eq!(of_tflite(34), Some(("PAD", Work::Pad)));

@@ -10,10 +10,10 @@ mod table;
 
 use super::error::ImportError;
 use super::model::{
-    Constant, ImageOrder, Loop, MAX_CALL_DEPTH, MAX_NODES, Model, NUMBERS_PER_NODE, OPEN_EXTENT, SourceNode,
-    SourceTensor, TensorId, Work,
+    Constant, ImageOrder, Loop, MAX_CALL_DEPTH, MAX_NODES, Model, NUMBERS_PER_NODE, OPEN_EXTENT, Operands,
+    SourceNode, SourceTensor, TensorId, Work,
 };
-use super::{ImportOptions, OpenDimensions, node_name};
+use super::{ImportOptions, OpenDimensions, Result, node_name};
 use format::Formats;
 use std::collections::BTreeMap;
 use table::Table;
@@ -51,7 +51,7 @@ const BUFFER_SIZE: usize = 2;
 
 /// Reads a model; returns it with its dynamic dimensions that must be set. A dynamic first axis defaults to
 /// one image or sequence, as in the runtime.
-pub(super) fn read(bytes: &[u8], options: &ImportOptions) -> Result<(Model, OpenDimensions), ImportError> {
+pub(super) fn read(bytes: &[u8], options: &ImportOptions) -> Result<(Model, OpenDimensions)> {
     if bytes.get(4..8) != Some(IDENTIFIER) {
         return Err(refused("it has no TFL3 file identifier"));
     }
@@ -60,7 +60,7 @@ pub(super) fn read(bytes: &[u8], options: &ImportOptions) -> Result<(Model, Open
     let mut reader = Reader {
         graphs: root.tables(2).collect(),
         buffers: root.tables(4).collect(),
-        codes: root.tables(1).map(|code| (number_of(&code), code.text(1))).collect(),
+        codes: root.tables(1).map(|code| code_of(&code)).collect(),
         ..Reader::default()
     };
     let [inputs, outputs] =
@@ -83,7 +83,7 @@ pub(super) fn read(bytes: &[u8], options: &ImportOptions) -> Result<(Model, Open
 
 /// Index of the subgraph of a signature. Without `wanted`: the subgraph that all signatures share, or the first one in
 /// a file without signatures.
-fn entry(root: &Table<'_>, wanted: Option<&str>) -> Result<usize, ImportError> {
+fn entry(root: &Table<'_>, wanted: Option<&str>) -> Result<usize> {
     let entry = |table: Table<'_>| {
         Some((table.text(SIGNATURE_KEY)?, usize::try_from(table.int(SIGNATURE_GRAPH).unwrap_or(0)).ok()?))
     };
@@ -130,9 +130,11 @@ fn refused(reason: &str) -> ImportError {
     ImportError::NotAModel { format: "TensorFlow Lite", reason: reason.to_owned() }
 }
 
-/// Code of an operator; the first field is a byte, from before there were more codes than it can hold.
-fn number_of(code: &Table<'_>) -> i32 {
-    code.int(3).unwrap_or(0).max(i32::from(code.byte(0).unwrap_or(0)))
+/// Code of an operator, and the name of a custom one. The first field is a byte, from before there were more codes than
+/// it can hold.
+fn code_of(table: &Table<'_>) -> (i32, Option<String>) {
+    let code = table.int(3).unwrap_or(0).max(i32::from(table.byte(0).unwrap_or(0)));
+    (code, table.text(1).filter(|_| code == nodes::CUSTOM))
 }
 
 /// State while reading a file.
@@ -158,11 +160,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads a subgraph, with its inputs replaced by the `given` tensors; returns its inputs and outputs.
-    fn graph(
-        &mut self,
-        index: usize,
-        given: &[Option<TensorId>],
-    ) -> Result<[Vec<Option<TensorId>>; 2], ImportError> {
+    fn graph(&mut self, index: usize, given: &[Option<TensorId>]) -> Result<[Operands; 2]> {
         let Some(graph) = self.graphs.get(index).copied() else { return Err(refused("a graph is missing")) };
         let [inputs, outputs] = [1, 2].map(|slot| graph.ints(slot));
         self.count(&format!("graph {index}"), inputs.len() + outputs.len())?;
@@ -208,7 +206,7 @@ impl Reader<'_> {
     }
 
     /// Counts what is read, which holds so many operands and numbers: files may refer to one table any number of times.
-    fn count(&mut self, name: &str, numbers: usize) -> Result<(), ImportError> {
+    fn count(&mut self, name: &str, numbers: usize) -> Result<()> {
         self.pushed += 1 + numbers / NUMBERS_PER_NODE;
         if self.pushed > MAX_NODES {
             let name = node_name(name);
@@ -225,8 +223,8 @@ impl Reader<'_> {
         name: &str,
         called: nodes::Called,
         reads: &[Option<TensorId>],
-        writes: Vec<Option<TensorId>>,
-    ) -> Result<(), ImportError> {
+        writes: Operands,
+    ) -> Result<()> {
         if self.levels >= MAX_CALL_DEPTH {
             return Err(refused("its graphs call each other too deeply"));
         }
@@ -262,8 +260,8 @@ impl Reader<'_> {
         name: &str,
         [condition, body]: [usize; 2],
         reads: &[Option<TensorId>],
-        writes: Vec<Option<TensorId>>,
-    ) -> Result<(), ImportError> {
+        writes: Operands,
+    ) -> Result<()> {
         self.levels += 1;
         let [_, first] = self.graph(condition, reads)?;
         let outside = std::mem::take(&mut self.nodes);
@@ -282,12 +280,7 @@ impl Reader<'_> {
     }
 
     /// Adds a node, and a second one for its fused activation.
-    fn push(
-        &mut self,
-        name: &str,
-        read: nodes::Read,
-        writes: Vec<Option<TensorId>>,
-    ) -> Result<(), ImportError> {
+    fn push(&mut self, name: &str, read: nodes::Read, writes: Operands) -> Result<()> {
         self.count(name, read.reads.len() + writes.len())?;
         let nodes::Read { kind, work, reads, activation } = read;
         let (name, branches) = (name.to_owned(), self.branches);
@@ -311,7 +304,7 @@ impl Reader<'_> {
 }
 
 /// Tensors by their indices in a subgraph; `None` for invalid indices (absent operands).
-fn ids(numbers: &[i32], own: &[TensorId]) -> Vec<Option<TensorId>> {
+fn ids(numbers: &[i32], own: &[TensorId]) -> Operands {
     numbers.iter().map(|&number| own.get(usize::try_from(number).ok()?).copied()).collect()
 }
 

@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use super::model::{SourceNode, TensorId, Work};
+use super::model::{Operands, SourceNode, TensorId, Work};
 use coexec_sim::workload::{GenericKind, Operator};
 
 /// Maximum number of nodes after inlining functions and subgraphs, counted with what each holds (tensors, attributes);
@@ -140,6 +140,25 @@ pub(super) struct Windowed {
     pub(super) ceil: bool,
 }
 
+/// A convolution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Convolution {
+    pub(super) window: Windowed,
+    /// Number of groups; `None` if the depth of the weights implies it.
+    pub(super) groups: Option<u32>,
+    /// Whether it is TFLite's depthwise convolution, whose weights have their output channels last.
+    pub(super) is_depthwise: bool,
+}
+
+/// A transposed convolution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TransposedConvolution {
+    pub(super) window: Windowed,
+    pub(super) groups: u32,
+    /// Pixels added at the end of each spatial axis of the output; none if empty.
+    pub(super) output_pads: Vec<u32>,
+}
+
 /// How query, key and value of attention are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Packing {
@@ -198,9 +217,9 @@ pub(super) struct Loop {
     /// The nodes of one iteration.
     pub(super) nodes: Vec<SourceNode>,
     /// Inputs of an iteration: its number, the condition, the loop-carried values.
-    pub(super) inputs: Vec<Option<TensorId>>,
+    pub(super) inputs: Operands,
     /// Outputs of an iteration: the condition, the loop-carried values, the scan outputs.
-    pub(super) outputs: Vec<Option<TensorId>>,
+    pub(super) outputs: Operands,
 }
 
 impl Extents {
@@ -245,8 +264,8 @@ impl Work {
     pub(super) fn multiplies(&self) -> bool {
         matches!(
             self,
-            Self::Convolution { .. }
-                | Self::TransposedConvolution { .. }
+            Self::Convolution(_)
+                | Self::TransposedConvolution(_)
                 | Self::Product { .. }
                 | Self::Linear { .. }
                 | Self::Recurrent { .. }
@@ -263,8 +282,8 @@ impl Work {
                 | Self::Transpose
                 | Self::Identity
                 | Self::Product { .. }
-                | Self::Convolution { .. }
-                | Self::TransposedConvolution { .. }
+                | Self::Convolution(_)
+                | Self::TransposedConvolution(_)
                 | Self::Pool { .. }
                 | Self::GlobalPool(_)
                 | Self::Resize(_)
@@ -301,8 +320,8 @@ impl Work {
             Self::Gather { .. } => Some((GenericKind::Gather, 1)),
             // Reads four input pixels per output pixel.
             Self::Resize(_) => Some((GenericKind::Gather, 4)),
-            Self::Convolution { .. }
-            | Self::TransposedConvolution { .. }
+            Self::Convolution(_)
+            | Self::TransposedConvolution(_)
             | Self::Product { .. }
             | Self::SkipNorm { .. }
             | Self::Linear { .. }

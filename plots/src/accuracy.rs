@@ -86,8 +86,8 @@ pub fn scatter(points: &[Point]) -> Result<Figure, PlotError> {
         (high, high * below),
         (low / below, low),
     ];
-    let close = Mark::Area { opacity: CLOSE_OPACITY };
-    let (line, segments) = (Mark::Line { width: THIN }, Mark::Segments { width: THIN });
+    let close = Mark::Area(CLOSE_OPACITY);
+    let (line, segments) = (Mark::Line(THIN), Mark::Segments(THIN));
     figure.add("", close, BLUE, band);
     figure.add("", line, INK, vec![(low, low), (high, high)]);
     for group in &groups {
@@ -141,18 +141,18 @@ pub fn error_cdf(points: &[Point]) -> Result<Figure, PlotError> {
         return Ok(figure);
     }
     figure.legend.heads = ["model", "n", "within 10 %", "median"].map(str::to_owned).to_vec();
-    let limit = Mark::Dashes { width: THIN };
+    let limit = Mark::Dashes(THIN);
     figure.add("", limit, MUTED, vec![(100.0 * CLOSE_ERROR, 0.0), (100.0 * CLOSE_ERROR, 100.0)]);
     curves.retain(|(.., pairs)| !pairs.is_empty());
     // The model's own line is drawn over the others.
     for (_, colour, width, pairs) in curves.iter().rev() {
-        figure.add("", Mark::Line { width: *width }, *colour, shares(errors(pairs), largest));
+        figure.add("", Mark::Line(*width), *colour, shares(errors(pairs), largest));
     }
     for (name, colour, width, pairs) in curves {
         let figures = figures("", &pairs);
         let [within, median] = [figures.within_10_percent, figures.median_ape_percent].map(percent);
         let cells = [name, &figures.n.to_string(), &within, &median];
-        figure.legend.rows.push(Row::of(Mark::Line { width }, colour, &cells));
+        figure.legend.rows.push(Row::of(Mark::Line(width), colour, &cells));
     }
     figure.add("error of 10 %", limit, MUTED, Vec::new());
     Ok(figure)

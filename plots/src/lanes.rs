@@ -71,6 +71,11 @@ pub(crate) fn figure(lanes: &[Lane], width: f64, x: Axis, legend: Legend) -> Fig
 }
 
 impl Slab {
+    /// A box without a label.
+    pub(crate) fn bare(span: (f64, f64), edges: (f64, f64), fill: Fill) -> Self {
+        Self { span, edges, fill, label: None }
+    }
+
     /// Adds the box and its label to `items`, in a lane with its upper edge at `top`. The axis ends at
     /// `high`, and `pixel` is the axis length of one figure pixel.
     fn draw(&self, items: &mut Vec<Item>, top: f64, (high, pixel): (f64, f64)) {

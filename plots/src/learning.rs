@@ -61,14 +61,14 @@ pub fn learning_curve(points: &[LearningPoint]) -> Result<Figure, PlotError> {
                 .map(move |(&rows, errors)| (place(rows), errors.iter().copied().fold(errors[0], of)))
         };
         let corners = edge(f64::min).chain(edge(f64::max).rev()).collect();
-        figure.add("", Mark::Area { opacity: BAND_OPACITY }, look(index).0, corners);
+        figure.add("", Mark::Area(BAND_OPACITY), look(index).0, corners);
     }
     for (index, (name, errors)) in curves.iter().enumerate() {
         let mean = |errors: &[f64]| errors.iter().sum::<f64>() / errors.len() as f64;
         let means: Vec<(f64, f64)> =
             errors.iter().map(|(&rows, errors)| (place(rows), mean(errors))).collect();
         let (colour, shape) = look(index);
-        figure.add("", Mark::Line { width: LINE_WIDTH }, colour, means.clone());
+        figure.add("", Mark::Line(LINE_WIDTH), colour, means.clone());
         let most = errors.keys().last().copied().unwrap_or_default().to_string();
         let last = means.last().map_or(String::new(), |&(_, mean)| percent(mean));
         let mark = Mark::Markers { shape, is_filled: true };

@@ -39,7 +39,7 @@ pub(crate) struct Legend {
 impl Legend {
     /// A legend of coloured bands, each with its name.
     pub(crate) fn bands<'a>(bands: impl Iterator<Item = (Colour, &'a str)>) -> Self {
-        let row = |(colour, name)| Row::of(Mark::Area { opacity: 1.0 }, colour, &[name]);
+        let row = |(colour, name)| Row::of(Mark::Area(1.0), colour, &[name]);
         Self { heads: Vec::new(), rows: bands.map(row).collect() }
     }
 

@@ -14,26 +14,14 @@ const OUTLINE: f64 = 1.0;
 /// How the points of a series are drawn. Widths are in figure pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mark {
-    /// A line through the points.
-    Line {
-        /// Width of the line.
-        width: f64,
-    },
-    /// A dashed line through the points.
-    Dashes {
-        /// Width of the line.
-        width: f64,
-    },
-    /// A line from the first point to the second, from the third to the fourth, and so on.
-    Segments {
-        /// Width of the lines.
-        width: f64,
-    },
-    /// The polygon whose corners are the points.
-    Area {
-        /// Opacity from 0 to 1.
-        opacity: f64,
-    },
+    /// A line of this width through the points.
+    Line(f64),
+    /// A dashed line of this width through the points.
+    Dashes(f64),
+    /// A line of this width from the first point to the second, from the third to the fourth, and so on.
+    Segments(f64),
+    /// The polygon whose corners are the points, with this opacity, from 0 to 1.
+    Area(f64),
     /// A marker at each point.
     Markers {
         /// Shape of the markers.
@@ -56,27 +44,24 @@ fn pen(count: usize) -> (f64, f64) {
 
 impl Mark {
     /// Draws the points of a series, in a plot with `markers` markers in all.
-    pub(crate) fn draw<DB: DrawingBackend, CT: CoordTranslate>(
+    pub(crate) fn draw<DB: DrawingBackend, CT: CoordTranslate<From: Copy>>(
         self,
         area: &DrawingArea<DB, CT>,
         points: &[CT::From],
         colour: Colour,
         markers: usize,
-    ) -> Drawn<DB>
-    where
-        CT::From: Copy,
-    {
+    ) -> Drawn<DB> {
         match self {
-            Self::Line { width } => line(area, points, colour.stroke_width(steps(width))),
-            Self::Segments { width } => {
+            Self::Line(width) => line(area, points, colour.stroke_width(steps(width))),
+            Self::Segments(width) => {
                 points.chunks(2).try_for_each(|ends| line(area, ends, colour.stroke_width(steps(width))))
             }
-            Self::Dashes { width } => points.windows(2).try_for_each(|ends| {
+            Self::Dashes(width) => points.windows(2).try_for_each(|ends| {
                 let (dash, gap) = (steps(DASH.0), steps(DASH.1));
                 let style = colour.stroke_width(steps(width));
                 area.draw(&DashedPathElement::new([ends[0], ends[1]], dash, gap, style))
             }),
-            Self::Area { opacity } => area.draw(&Polygon::new(points.to_vec(), colour.mix(opacity).filled())),
+            Self::Area(opacity) => area.draw(&Polygon::new(points.to_vec(), colour.mix(opacity).filled())),
             Self::Markers { shape, is_filled } => {
                 let pen = pen(markers);
                 points.iter().try_for_each(|&point| marker(area, point, (colour, shape), is_filled, pen))
@@ -93,9 +78,9 @@ impl Mark {
     ) -> Drawn<DB> {
         let middle = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
         let points = match self {
-            Self::Line { .. } | Self::Dashes { .. } => vec![(from.0, middle.1), (to.0, middle.1)],
-            Self::Segments { .. } => vec![(middle.0, from.1), (middle.0, to.1)],
-            Self::Area { .. } => vec![from, (to.0, from.1), to, (from.0, to.1)],
+            Self::Line(_) | Self::Dashes(_) => vec![(from.0, middle.1), (to.0, middle.1)],
+            Self::Segments(_) => vec![(middle.0, from.1), (middle.0, to.1)],
+            Self::Area(_) => vec![from, (to.0, from.1), to, (from.0, to.1)],
             Self::Markers { .. } => vec![middle],
         };
         let points: Vec<(i32, i32)> = points.into_iter().map(at).collect();
@@ -105,14 +90,11 @@ impl Mark {
 
 /// Draws the line through `points` in monotonic parts: in a bitmap, plotters would extend the spikes of
 /// a single line far beyond their tips.
-fn line<DB: DrawingBackend, CT: CoordTranslate>(
+fn line<DB: DrawingBackend, CT: CoordTranslate<From: Copy>>(
     area: &DrawingArea<DB, CT>,
     points: &[CT::From],
     style: ShapeStyle,
-) -> Drawn<DB>
-where
-    CT::From: Copy,
-{
+) -> Drawn<DB> {
     let row = |point: &CT::From| area.map_coordinate(point).1;
     let mut first = 0;
     let mut direction = 0;
@@ -128,16 +110,13 @@ where
 }
 
 /// Draws a marker, filled or hollow; the outline of a hollow one stays inside the filled shape.
-fn marker<DB: DrawingBackend, CT: CoordTranslate>(
+fn marker<DB: DrawingBackend, CT: CoordTranslate<From: Copy>>(
     area: &DrawingArea<DB, CT>,
     place: CT::From,
     (colour, shape): (Colour, Shape),
     is_filled: bool,
     (radius, opacity): (f64, f64),
-) -> Drawn<DB>
-where
-    CT::From: Copy,
-{
+) -> Drawn<DB> {
     let colour = colour.mix(opacity);
     let quarter = std::f64::consts::FRAC_PI_2;
     // Angle of the first corner (in radians, clockwise from the right), number of corners, and their

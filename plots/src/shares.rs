@@ -43,10 +43,10 @@ fn legend(plans: &[(&str, &Plan)]) -> Legend {
     let mut legend = Legend::bands(shown.map(|(kind, colour)| (colour, kind.label())));
     if placements().any(is_cut_along_channels) {
         let colour = tint(GREEN, CHANNELS_TINT);
-        legend.rows.push(Row::of(Mark::Area { opacity: 1.0 }, colour, &["paler: cut along channels"]));
+        legend.rows.push(Row::of(Mark::Area(1.0), colour, &["paler: cut along channels"]));
     }
     if plans.iter().any(|(_, plan)| !plan.chains.is_empty()) {
-        legend.rows.push(Row::of(Mark::Line { width: 1.5 }, INK, &["chain"]));
+        legend.rows.push(Row::of(Mark::Line(1.5), INK, &["chain"]));
     }
     legend
 }
@@ -60,12 +60,7 @@ fn lane((name, plan): &(&str, &Plan)) -> Lane {
         let mut bottom = HEIGHT - REACH;
         for (kind, colour) in COLOURS.into_iter().filter(|&(kind, _)| placement.uses(kind)) {
             let top = bottom - placement.fraction(kind) * bars;
-            slabs.push(Slab {
-                span,
-                edges: (top, bottom),
-                fill: Fill::Joined(tint(colour, white)),
-                label: None,
-            });
+            slabs.push(Slab::bare(span, (top, bottom), Fill::Joined(tint(colour, white))));
             bottom = top;
         }
     }
@@ -74,7 +69,7 @@ fn lane((name, plan): &(&str, &Plan)) -> Lane {
         let end = first + chain.len();
         if chain[0].is_some() {
             let span = (first as f64 + CHAIN_MARGIN, end as f64 - CHAIN_MARGIN);
-            slabs.push(Slab { span, edges: (0.0, HEIGHT), fill: Fill::Outline, label: None });
+            slabs.push(Slab::bare(span, (0.0, HEIGHT), Fill::Outline));
         }
         first = end;
     }

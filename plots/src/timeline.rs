@@ -112,11 +112,10 @@ fn counter_lane(counter: &Counter, end: Picos) -> Lane {
     let samples: Vec<&(Picos, f64)> = counter.samples.iter().filter(is_drawn).collect();
     let highest = samples.iter().map(|sample| sample.1).fold(f64::MIN_POSITIVE, f64::max);
     let ends = samples.iter().skip(1).map(|sample| sample.0).chain([end]);
-    let slab = |(&&(start, value), end): (&&(Picos, f64), Picos)| Slab {
-        span: (start.as_micros(), end.max(start).as_micros()),
-        edges: (COUNTER_HEIGHT - (COUNTER_HEIGHT - COUNTER_TOP) * value / highest, COUNTER_HEIGHT),
-        fill: Fill::Joined(tint(BLUE, COUNTER_TINT)),
-        label: None,
+    let slab = |(&&(start, value), end): (&&(Picos, f64), Picos)| {
+        let span = (start.as_micros(), end.max(start).as_micros());
+        let top = COUNTER_HEIGHT - (COUNTER_HEIGHT - COUNTER_TOP) * value / highest;
+        Slab::bare(span, (top, COUNTER_HEIGHT), Fill::Joined(tint(BLUE, COUNTER_TINT)))
     };
     let slabs: Vec<Slab> = samples.iter().zip(ends).filter(|(sample, _)| sample.1 > 0.0).map(slab).collect();
     let mut names = vec![(f64::midpoint(COUNTER_TOP, COUNTER_HEIGHT), counter.name.clone())];

@@ -15,7 +15,7 @@ use coexec_sim::workload::{
 use super::product::{Dimensions, Product};
 use super::windowed::{Depthwise, Pooling};
 use super::{Aligned, Element, Normalisation, SlidingWindow, is_available};
-use crate::operands::{OperandError, Weights};
+use crate::operands::{OperandError, Result, Weights};
 
 /// A layer with packed weights and the buffers it needs.
 pub struct Prepared<T: Element> {
@@ -60,7 +60,7 @@ impl<T: Element> Prepared<T> {
     /// # Errors
     /// Where the layer's number format is not `T`, this processor lacks `set`, the operator's
     /// dimensions are invalid or it has no kernel, or `weights` has the wrong number of elements.
-    pub fn new(layer: &Layer, weights: &Weights<'_>, set: InstructionSet) -> Result<Self, OperandError> {
+    pub fn new(layer: &Layer, weights: &Weights<'_>, set: InstructionSet) -> Result<Self> {
         if layer.data_type != T::DATA_TYPE {
             return Err(OperandError::DataType { found: layer.data_type, expected: T::DATA_TYPE });
         }
@@ -81,7 +81,7 @@ impl<T: Element> Implementation<T> {
         weights: &Weights<'_>,
         clamp: Option<[T; 2]>,
         set: InstructionSet,
-    ) -> Result<Self, OperandError> {
+    ) -> Result<Self> {
         let unbounded = [f32::NEG_INFINITY, f32::INFINITY].map(T::from_f32);
         let product = |dimensions: Dimensions| {
             Product::new(dimensions, T::micro_kernel(set), clamp.unwrap_or(unbounded))

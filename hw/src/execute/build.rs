@@ -88,7 +88,7 @@ pub(super) fn operations<T: Element>(
     let mut next_input = task.stages.len();
     let mut operations = Vec::with_capacity(task.stages.len());
     for (index, stage) in task.stages.iter().enumerate() {
-        task.control.check()?;
+        machine.control.check()?;
         let operator = &stage.layer.operator;
         let reads = reads(stage, task.stages, &mut next_input);
         let weights = random_operands::weights(operator, weight_seed(task.seed, index));

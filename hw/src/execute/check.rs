@@ -4,7 +4,7 @@
 
 use coexec_sim::Region;
 
-use super::{Control, ExecuteError, Machine, Program, Result, Side, borrowed, joined_stages};
+use super::{ExecuteError, Machine, Program, Result, Side, borrowed, joined_stages};
 use crate::cpu::Element;
 use crate::operands;
 use crate::verify::Reference;
@@ -23,14 +23,14 @@ pub(crate) struct Verified {
 
 impl<T: Element> Program<T> {
     /// Poisons all results, runs once, and compares every operator's result with the reference.
-    pub(crate) fn verify(&mut self, machine: &mut Machine, control: &Control) -> Result<Verified> {
+    pub(crate) fn verify(&mut self, machine: &mut Machine) -> Result<Verified> {
         for place in self.places[..self.operations.len()].iter().chain(self.joined.iter().flatten()) {
             place.poison()?;
         }
         self.run(machine)?;
         let mut elements = 0;
         for stage in 0..self.operations.len() {
-            control.check()?;
+            machine.control.check()?;
             elements += self.verify_stage(stage)?;
         }
         let results = self.results().map(|stage| Ok((stage, bits(&self.seen(None, Side::Host, stage)?))));

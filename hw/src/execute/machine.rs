@@ -7,7 +7,7 @@ use coexec_sim::workload::Layout;
 use coexec_sim::{CoreSet, Cpu, Mechanism as Modelled, Profile};
 use core_affinity::CoreId;
 
-use super::{ExecuteError, Home, Result, sharing};
+use super::{Control, ExecuteError, Home, Result, sharing};
 use crate::cpu::{PoolError, ThreadPool};
 use crate::opencl::{Description, Device, DeviceKind, OpenClError, Runtime};
 use crate::sync;
@@ -26,6 +26,13 @@ pub struct DeviceChoice {
     pub compute_units: Option<u32>,
 }
 
+impl DeviceChoice {
+    /// The part of the chosen device that acts as the GPU.
+    pub(crate) fn device(&self, warnings: &mut Vec<String>) -> Result<Device, OpenClError> {
+        part_of(Device::select(&self.opencl)?, self.compute_units, warnings)
+    }
+}
+
 /// The machine that plans run on.
 pub struct Machine {
     runtime: Option<Arc<Runtime>>,
@@ -39,6 +46,8 @@ pub struct Machine {
     /// For each probed mechanism of a plan, the mechanism and the memory used for it.
     pub(super) tried: Vec<(Modelled, Mechanism, Home)>,
     warnings: Vec<String>,
+    /// Learns that the measurement goes on.
+    pub(super) control: Control,
 }
 
 struct Pool {
@@ -62,8 +71,7 @@ impl Machine {
         let mut warnings = Vec::new();
         let mut runtime = None;
         if choice.gpu {
-            let whole = Device::select(&choice.opencl)?;
-            runtime = Some(Runtime::new(gpu_of(whole, choice.compute_units, &mut warnings)?)?);
+            runtime = Some(Runtime::new(choice.device(&mut warnings)?)?);
         }
         let free = free_cores(runtime.as_ref().map(|runtime| runtime.device()));
         Ok(Self { warnings, ..Self::of(runtime, free) })
@@ -79,6 +87,7 @@ impl Machine {
             caller: None,
             tried: Vec::new(),
             warnings: Vec::new(),
+            control: Control::unwatched(),
         }
     }
 
@@ -210,11 +219,7 @@ impl Machine {
 ///
 /// # Errors
 /// Where the device cannot be partitioned.
-pub(crate) fn gpu_of(
-    whole: Device,
-    asked: Option<u32>,
-    warnings: &mut Vec<String>,
-) -> Result<Device, OpenClError> {
+fn part_of(whole: Device, asked: Option<u32>, warnings: &mut Vec<String>) -> Result<Device, OpenClError> {
     let description = whole.description().clone();
     let all = description.compute_units;
     let is_made_of_cores = description.kind == DeviceKind::Cpu;

@@ -11,7 +11,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::check::Verified;
-use super::{Control, Home, Machine, Program, Result, RunTimes, Task};
+use super::{Home, Machine, Program, Result, RunTimes, Task};
 use crate::cpu::{Element, SPIN, spin_until};
 use crate::sync::Mechanism;
 
@@ -73,7 +73,7 @@ impl<T: Element> Subject<T> {
     fn new(machine: &mut Machine, task: &Task<'_>) -> Result<Self> {
         let mut program = Program::new(machine, task)?;
         machine.pin_caller_to(program.team());
-        let verified = program.verify(machine, task.control)?;
+        let verified = program.verify(machine)?;
         let (sharing, launch) = (program.sharing, program.launch());
         let measured = Measured { sharing, launch, ..Measured::default() };
         Ok(Self { program, verified, warm_up: Vec::new(), measured })
@@ -91,10 +91,10 @@ impl<T: Element> Subject<T> {
         Ok(taken)
     }
 
-    fn warm_up(&mut self, machine: &mut Machine, control: &Control) -> Result<()> {
+    fn warm_up(&mut self, machine: &mut Machine) -> Result<()> {
         let started = Instant::now();
         while self.warm_up.len() < MAX_WARM_UP_RUNS {
-            control.check()?;
+            machine.control.check()?;
             let taken = self.take_turn(machine, 1)?;
             self.warm_up.extend(taken.iter().map(|run| run.counted.as_micros()));
             if is_warm(&self.warm_up) {
@@ -108,8 +108,8 @@ impl<T: Element> Subject<T> {
         Ok(())
     }
 
-    fn finish(mut self, machine: &mut Machine, control: &Control) -> Result<Measured> {
-        let again = self.program.verify(machine, control)?;
+    fn finish(mut self, machine: &mut Machine) -> Result<Measured> {
+        let again = self.program.verify(machine)?;
         self.measured.warm_up = self.warm_up.len();
         self.measured.verified_elements = self.verified.elements + again.elements;
         Ok(self.measured)
@@ -135,11 +135,10 @@ pub(super) fn measure<T: Element>(
     machine: &mut Machine,
     tasks: &[Task<'_>],
     settings: Settings,
-    control: &Control,
 ) -> Result<Vec<Result<Measured>>> {
     let mut subjects: Vec<Result<Subject<T>>> = Vec::with_capacity(tasks.len());
     for task in tasks {
-        control.check()?;
+        machine.control.check()?;
         subjects.push(match Subject::new(machine, task) {
             Ok(subject) => Ok(subject),
             Err(error) if error.is_of_variant() => Err(error),
@@ -147,13 +146,13 @@ pub(super) fn measure<T: Element>(
         });
     }
     for subject in subjects.iter_mut().flatten() {
-        subject.warm_up(machine, control)?;
+        subject.warm_up(machine)?;
     }
-    repeat(machine, &mut subjects, settings, control)?;
+    repeat(machine, &mut subjects, settings)?;
     subjects
         .into_iter()
         .map(|subject| match subject {
-            Ok(subject) => subject.finish(machine, control).map(Ok),
+            Ok(subject) => subject.finish(machine).map(Ok),
             Err(reason) => Ok(Err(reason)),
         })
         .collect()
@@ -163,7 +162,6 @@ fn repeat<T: Element>(
     machine: &mut Machine,
     subjects: &mut [Result<Subject<T>>],
     settings: Settings,
-    control: &Control,
 ) -> Result<()> {
     let mut stream = ChaCha8Rng::seed_from_u64(settings.seed);
     let mut order: Vec<usize> = (0..subjects.len()).filter(|&index| subjects[index].is_ok()).collect();
@@ -172,7 +170,7 @@ fn repeat<T: Element>(
     for first in (0..repetitions).step_by(REPETITIONS_PER_TURN) {
         order.shuffle(&mut stream);
         for &index in &order {
-            control.check()?;
+            machine.control.check()?;
             let Ok(subject) = &mut subjects[index] else { continue };
             let team = subject.program.team();
             if last_team.is_some() && last_team != team {

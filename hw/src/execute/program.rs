@@ -19,7 +19,7 @@ use super::{
 };
 use crate::cpu::Element;
 use crate::opencl::prepared::Queued;
-use crate::opencl::{self, OpenClError, duration_to_picos};
+use crate::opencl::{self, OpenClError, duration_to_picos, finish};
 use crate::operands::pieces;
 use crate::sync::{Link, Mechanism};
 use crate::{random_operands, sync};
@@ -43,8 +43,6 @@ pub(crate) struct Task<'a> {
     pub(crate) seed: u64,
     /// Time limit of a run.
     pub(crate) limit: Duration,
-    /// Learns of each prepared operator.
-    pub(crate) control: &'a Control,
 }
 
 /// What a time covers.
@@ -133,7 +131,7 @@ impl<T: Element> Program<T> {
             clock: task.clock,
             seed: task.seed,
         };
-        program.bind(task.control)?;
+        program.bind(&machine.control)?;
         program.actions = Actions::new(&program.schedule.commands, |command| program.is_work(command));
         if let Some(runtime) = machine.runtime().filter(|_| uses_gpu) {
             program.link =
@@ -315,7 +313,7 @@ impl<T: Element> Program<T> {
             }
         }
         // The device owns the memory again once unmapping has ended.
-        Ok(link.finish()?)
+        Ok(finish(&link.runtime)?)
     }
 
     /// Whether results are mapped at every synchronisation.

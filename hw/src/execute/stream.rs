@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::check::Verified;
 use super::program::{Advance, Progress};
-use super::{Control, Machine, Program, Result, Task};
+use super::{Machine, Program, Result, Task};
 use crate::cpu::Element;
 use crate::opencl::timed_out;
 
@@ -67,20 +67,19 @@ pub(super) fn stream<T: Element>(
     machine: &mut Machine,
     task: &Task<'_>,
     streaming: Streaming,
-    control: &Control,
 ) -> Result<Streamed> {
     let mut programs: Vec<Program<T>> = Vec::new();
     let mut verified: Vec<Verified> = Vec::new();
     let all = streaming.batches as usize + 2 * WARM_UP;
     for _ in 0..(streaming.depth as usize).clamp(1, all) {
-        control.check()?;
+        machine.control.check()?;
         let mut program = Program::new(machine, task)?;
         machine.pin_caller_to(program.team());
-        verified.push(program.verify(machine, control)?);
+        verified.push(program.verify(machine)?);
         program.poison_results()?;
         programs.push(program);
     }
-    let times = run_in_flight(machine, &mut programs, (streaming.host_gap, all), task.limit, control);
+    let times = run_in_flight(machine, &mut programs, (streaming.host_gap, all), task.limit);
     if times.is_err() {
         programs.iter_mut().for_each(Program::abandon);
     }
@@ -106,7 +105,6 @@ fn run_in_flight<T: Element>(
     programs: &mut [Program<T>],
     (host_gap, all): (Duration, usize),
     limit: Duration,
-    control: &Control,
 ) -> Result<Vec<[Duration; 2]>> {
     let started = Instant::now();
     let mut free: VecDeque<usize> = (0..programs.len()).collect();
@@ -114,7 +112,7 @@ fn run_in_flight<T: Element>(
     let mut times = Vec::with_capacity(all);
     let (mut begun, mut host_free, mut latest) = (0, Duration::ZERO, Instant::now());
     while times.len() < all {
-        control.check()?;
+        machine.control.check()?;
         while begun < all
             && let Some(program) = free.pop_front()
         {

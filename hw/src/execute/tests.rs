@@ -106,12 +106,11 @@ fn check(machine: &mut Machine, text: &str, numbers: &[usize], synchronisation: 
 }
 
 fn check_plan(machine: &mut Machine, (stages, profile): (&[Stage], &Profile), plan: &Plan, clock: Clock) {
-    let control = &Control::unwatched();
-    let task = Task { stages, plan, profile, clock, seed: 7, limit: LIMIT, control };
+    let task = Task { stages, plan, profile, clock, seed: 7, limit: LIMIT };
     let context = format!("{plan:?}");
     let mut program =
         Program::<f32>::new(machine, &task).unwrap_or_else(|error| panic!("{context}: {error}"));
-    let verified = program.verify(machine, control).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let verified = program.verify(machine).unwrap_or_else(|error| panic!("{context}: {error}"));
     assert!(verified.elements > 0);
     for _ in 0..3 {
         program.poison_results().unwrap();
@@ -207,16 +206,15 @@ fn buffers_that_stay_mapped_are_mapped_at_meetings_where_the_mechanism_says_so()
 }
 
 /// A task on the host's clock.
-fn task<'a>((stages, profile): (&'a [Stage], &'a Profile), plan: &'a Plan, control: &'a Control) -> Task<'a> {
-    Task { stages, plan, profile, clock: Clock::Host, seed: 7, limit: LIMIT, control }
+fn task<'a>((stages, profile): (&'a [Stage], &'a Profile), plan: &'a Plan) -> Task<'a> {
+    Task { stages, plan, profile, clock: Clock::Host, seed: 7, limit: LIMIT }
 }
 
 /// The outcome of a plan for [`SINGLE`].
 fn attempt(machine: &mut Machine, placement: Placement) -> Result<(), ExecuteError> {
     let (stages, profile) = scenario(SINGLE);
     let plan = Plan::new(Modelled::SvmPolling, vec![placement]);
-    let control = &Control::unwatched();
-    let task = task((&stages, &profile), &plan, control);
+    let task = task((&stages, &profile), &plan);
     Program::<f32>::new(machine, &task).map(drop)
 }
 
@@ -250,9 +248,8 @@ fn verified_on_the_cpu(inputs: &[&str], extent: &str, operator: &str) -> usize {
     ));
     let mut machine = Machine::open(&DeviceChoice::default()).unwrap();
     let plan = Plan::new(Modelled::SvmPolling, vec![Placement::cpu(cores(&profile))]);
-    let control = &Control::unwatched();
-    let mut program = Program::<f32>::new(&mut machine, &task((&stages, &profile), &plan, control)).unwrap();
-    program.verify(&mut machine, control).unwrap().elements
+    let mut program = Program::<f32>::new(&mut machine, &task((&stages, &profile), &plan)).unwrap();
+    program.verify(&mut machine).unwrap().elements
 }
 
 #[test]
@@ -281,7 +278,7 @@ fn variants_on_too_many_cores_are_left_out_and_the_others_measured() {
     // More than are prepared at once.
     group.resize(MOST_IN_TURN + 2, variant);
     let settings = Settings { repetitions: 1, seed: 1, deadline: None };
-    let measured = request.measure::<f32>(&mut machine, &group, settings, &Control::unwatched()).unwrap();
+    let measured = request.measure::<f32>(&mut machine, &group, settings).unwrap();
     assert!(matches!(measured[0], Err(ExecuteError::TooFewCores { needed: 2, free: 1, .. })), "{measured:?}");
     assert_eq!(measured.len(), MOST_IN_TURN + 2);
     assert!(measured[1..].iter().all(|measured| measured.as_ref().unwrap().times_us.len() == 1));

@@ -29,7 +29,7 @@ pub enum ProgressEvent {
 }
 
 /// The measuring thread's handle.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Control {
     stop: Arc<AtomicBool>,
     /// Heartbeats, some with a message to the user.

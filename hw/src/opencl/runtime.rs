@@ -60,6 +60,11 @@ impl Runtime {
         }))
     }
 
+    /// Another context and queue for the same device.
+    pub(crate) fn another(&self) -> Result<Arc<Self>> {
+        Self::new(self.device.clone())
+    }
+
     /// The device's properties as its driver reports them.
     pub fn device(&self) -> &Description {
         self.device.description()

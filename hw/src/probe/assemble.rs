@@ -1,7 +1,5 @@
 //! From measurements to a profile.
 
-use std::sync::Arc;
-
 use coexec_fit::calibrate::interference::{self, HeldOut};
 use coexec_fit::measure::digest;
 use coexec_fit::measure::runs::{ExecutedOn, Fingerprint, Measurement};
@@ -19,15 +17,12 @@ use coexec_sim::{Calibration, Cpu, Library, Quantity, Text};
 
 use super::figures::figures;
 use super::synchronisation::Mechanisms;
-use super::transfers::Transfers;
 use super::{
-    BYTES_PER_MICRO_OF_GBPS, Bandwidth, Bench, CoRuns, CoreGroup, FINGERPRINT, Figures, Measured, Notes,
+    BYTES_PER_MICRO_OF_GBPS, Bench, CoRuns, CoreGroup, FINGERPRINT, Figures, Line, Measured, Notes,
     ProbeError, Probed, Result, co_execution, fit, graphics, sequences, transfers,
 };
-use crate::execute::Machine;
 use crate::fingerprint;
 use crate::fingerprint::processor_name;
-use crate::opencl::Runtime;
 use crate::sync::Mechanism;
 
 /// Factor that exceeds the relative rounding error of a value with five digits.
@@ -37,9 +32,8 @@ const BYTES_PER_GIGABYTE: f64 = 1e9;
 /// Measures everything and assembles the profile.
 pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probed> {
     let mut notes = Notes { findings: Vec::new(), warnings };
-    let runtime = Runtime::new(bench.device.clone())?;
-    let base = graphics::unfitted(runtime.device());
-    let figures = figures(bench, &runtime, &base, &mut notes)?;
+    let base = graphics::unfitted(bench.runtime.device());
+    let figures = figures(bench, &base, &mut notes)?;
     let source = format!("probe, {}", bench.options.date);
     let mut memory = memory(&figures, &base, &source);
     let mut co_run = Vec::new();
@@ -48,8 +42,8 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
         memory.interference = curves(co_runs, &co_run, &source, &mut notes);
     }
     let gave_up = figures.mechanisms.gave_up;
-    let (mut profile, mut runs, mut held_out) = profile(bench, &runtime, figures, (base, memory))?;
-    let machine = &mut Machine::of(Some(Arc::clone(&runtime)), bench.cores());
+    let (mut profile, mut runs, mut held_out) = profile(bench, figures, (base, memory))?;
+    let machine = &mut bench.machine();
     let cuts = co_execution::cuts(bench, machine, &profile)?;
     let timed = sequences::measure(bench, machine, &profile)?;
     held_out.extend(sequences::fit(&mut profile, &timed, &source));
@@ -61,7 +55,7 @@ pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probe
     }
     let profile = checked(profile)?;
     let Notes { findings, warnings } = notes;
-    let fingerprint = fingerprint(bench, &runtime);
+    let fingerprint = fingerprint(bench);
     Ok(Probed { profile, runs, fingerprint, held_out, co_run, findings, warnings, gave_up })
 }
 
@@ -105,7 +99,7 @@ fn bytes_and_time(measurement: &Measurement, gpu: &Gpu) -> Option<(f64, f64)> {
 
 /// The shared memory, without interference curves.
 fn memory(figures: &Figures, gpu: &Gpu, source: &str) -> Memory {
-    let Bandwidth { cpu, gpu: of_gpu } = &figures.bandwidth;
+    let [cpu, of_gpu] = &figures.bandwidth;
     let shares = figures.co_runs.is_some();
     let alone = if shares && of_gpu.value > cpu.value { of_gpu } else { cpu };
     let together = figures.co_runs.as_ref().map_or(alone.value, |co_runs| co_runs.together_gbps);
@@ -153,7 +147,6 @@ pub(super) fn jitter_percent(measurements: &[Measurement]) -> Result<Measured> {
 /// their held-out predictions.
 fn profile(
     bench: &Bench<'_>,
-    runtime: &Runtime,
     figures: Figures,
     (base, memory): (Gpu, Memory),
 ) -> Result<(Profile, Vec<Measurement>, Vec<Point>)> {
@@ -172,12 +165,12 @@ fn profile(
     let what = format!("probe, {}", options.date);
     let host = launches.host_path(&format!("{what}: kernels that do nothing"));
     let mut gpu = Gpu { host: Some(host), ..fitted_gpu.gpu };
-    let device = runtime.device();
+    let device = bench.runtime.device();
     if let Some(copy_costs) = copy_costs {
         let arrange = || transfers::arranging(&copy_costs.arrange, &launches.gap, &what);
         gpu.memory = Some(OwnMemory {
             source: what.clone(),
-            bandwidth_gbps: bandwidth.gpu.quantity(&format!("{what}: a stream")),
+            bandwidth_gbps: bandwidth[1].quantity(&format!("{what}: a stream")),
             capacity_gb: Quantity::plain(device.global_memory_bytes as f64 / BYTES_PER_GIGABYTE),
             link: copy_costs.link(&what, (gpu.layout() == Layout::SlicedBuffer).then(arrange)),
         });
@@ -222,7 +215,7 @@ fn cpu_name(cores: &[usize]) -> String {
     format!("{count} core{} of {name}", if count == 1 { "" } else { "s" })
 }
 
-fn sync(mechanisms: &Mechanisms, transfers: &Transfers, what: &str) -> Sync {
+fn sync(mechanisms: &Mechanisms, [map, unmap]: &[Line; 2], what: &str) -> Sync {
     let source = |kind: &str| format!("{what}: {kind} over sizes, a line");
     Sync {
         source: what.to_owned(),
@@ -230,8 +223,8 @@ fn sync(mechanisms: &Mechanisms, transfers: &Transfers, what: &str) -> Sync {
         event_wait: mechanisms.table(Mechanism::EventWait),
         svm_polling: mechanisms.table(Mechanism::SvmPolling),
         sleep_then_poll: mechanisms.sleep_then_poll(),
-        map: transfers::table(&transfers.map, &source("blocking maps of a pinned buffer")),
-        unmap: transfers::table(&transfers.unmap, &source("unmapping until the queue is empty")),
+        map: transfers::table(map, &source("blocking maps of a pinned buffer")),
+        unmap: transfers::table(unmap, &source("unmapping until the queue is empty")),
         transform: transfers::no_transform(what),
     }
 }
@@ -244,10 +237,10 @@ pub(super) fn checked(profile: Profile) -> Result<Profile> {
     Ok(profile)
 }
 
-fn fingerprint(bench: &Bench<'_>, runtime: &Runtime) -> Fingerprint {
+fn fingerprint(bench: &Bench<'_>) -> Fingerprint {
     Fingerprint {
         id: FINGERPRINT.to_owned(),
         date: Some(bench.options.date.clone()),
-        ..fingerprint::fingerprint(Some(runtime.device()), &bench.cores(), true)
+        ..fingerprint::fingerprint(Some(bench.runtime.device()), &bench.cores(), true)
     }
 }

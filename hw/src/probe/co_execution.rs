@@ -36,6 +36,9 @@ pub(super) struct Shared {
     pub(super) cores: CoreSet,
 }
 
+/// Measurements of the plan, of the GPU alone and of the cores alone.
+pub(super) type Ways = [Measured; 3];
+
 impl Shared {
     /// The plan that places everything by `placement`.
     pub(super) fn on_one_processor(&self, placement: Placement) -> Plan {
@@ -44,12 +47,7 @@ impl Shared {
 
     /// Measures the plan, the GPU alone and the cores alone; `None` if the hardware cannot run one
     /// of them.
-    fn run(
-        &self,
-        machine: &mut Machine,
-        profile: &Profile,
-        settings: Settings,
-    ) -> Result<Option<[Measured; 3]>> {
+    fn run(&self, machine: &mut Machine, profile: &Profile, settings: Settings) -> Result<Option<Ways>> {
         let alone =
             [Placement::GPU, Placement::cpu(self.cores)].map(|placement| self.on_one_processor(placement));
         let plans = [&[self.plan.clone()][..], &alone].concat();
@@ -70,7 +68,7 @@ pub(super) fn measure(
     (what, time_part): (&str, f64),
     (wanted, repetitions): (usize, u32),
     mut candidates: impl Iterator<Item = Result<Option<Shared>>>,
-) -> Result<Vec<(Shared, [Measured; 3])>> {
+) -> Result<Vec<(Shared, Ways)>> {
     let budget = bench.reserved(time_part);
     let settings = Settings { repetitions, seed: bench.options.seed, deadline: None };
     let mut timed = Vec::new();

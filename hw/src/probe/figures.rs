@@ -4,7 +4,6 @@
 //! for: the resulting profile (`assemble`).
 
 use std::path::Path;
-use std::sync::Arc;
 
 use coexec_fit::calibrate::interference;
 use coexec_sim::device::power::Power;
@@ -15,14 +14,12 @@ use coexec_sim::{Gpu, Profile};
 use super::assemble::{jitter_percent, unfitted_cpu};
 use super::launches::Launches;
 use super::synchronisation::Mechanisms;
-use super::transfers::{CopyCosts, Transfers};
+use super::transfers::CopyCosts;
 use super::{
-    Bench, Client, CoRuns, Finding, MAX_NOISE, Measured, ProbeError, Result, Stream, Sweep, Sweeper,
+    Bench, Client, CoRuns, Finding, Line, MAX_NOISE, Measured, ProbeError, Result, Stream, Sweep, Sweeper,
     graphics, launches, memory_bytes, power, streams, synchronisation, transfers,
 };
 use crate::cpu::ThreadPool;
-use crate::execute::Machine;
-use crate::opencl::Runtime;
 
 /// Fractions of the remaining time for each part of the probe, in order.
 const SYNCHRONISATION_PART: f64 = 0.25;
@@ -40,8 +37,10 @@ const PASSES: [usize; 2] = [5, 20];
 pub(super) struct Figures {
     pub(super) launches: Launches,
     pub(super) mechanisms: Mechanisms,
-    pub(super) bandwidth: Bandwidth,
-    pub(super) transfers: Transfers,
+    /// Bandwidth of the CPU's stream and of the GPU's, in GB/s.
+    pub(super) bandwidth: [Measured; 2],
+    /// Costs of mapping and of unmapping.
+    pub(super) transfers: [Line; 2],
     /// For a discrete device.
     pub(super) copy_costs: Option<CopyCosts>,
     /// If the machine has a power meter.
@@ -49,12 +48,6 @@ pub(super) struct Figures {
     pub(super) co_runs: Option<CoRuns>,
     pub(super) gpu: Sweep,
     pub(super) cpu: Sweep,
-}
-
-/// Stream bandwidths, in GB/s.
-pub(super) struct Bandwidth {
-    pub(super) cpu: Measured,
-    pub(super) gpu: Measured,
 }
 
 /// Findings and warnings noted on the way.
@@ -82,13 +75,8 @@ impl Notes {
 }
 
 /// Performs the measurements, one after the other.
-pub(super) fn figures(
-    bench: &Bench<'_>,
-    runtime: &Arc<Runtime>,
-    base: &Gpu,
-    notes: &mut Notes,
-) -> Result<Figures> {
-    let options = bench.options;
+pub(super) fn figures(bench: &Bench<'_>, base: &Gpu, notes: &mut Notes) -> Result<Figures> {
+    let (options, runtime) = (bench.options, &bench.runtime);
     let quick = options.quick;
     let noise = launches::noise(runtime)?;
     if noise > MAX_NOISE {
@@ -99,24 +87,24 @@ pub(super) fn figures(
     notes.find("launch: call to start", &launches.submit, "us");
     notes.find("launch: end until the host notices", &launches.read_back, "us");
     notes.find("launch: between kernels of a queue", &launches.gap, "us");
-    let mechanisms = synchronisation::measure(&bench.device, quick, &bench.budget(SYNCHRONISATION_PART))?;
+    let mechanisms = synchronisation::measure(runtime, quick, &bench.budget(SYNCHRONISATION_PART))?;
     for timed in &mechanisms.timed {
         notes.find(format!("{} to the host", timed.mechanism), &timed.to_host, "us");
         notes.find(format!("{} to the device", timed.mechanism), &timed.to_device, "us");
     }
     notes.warnings.extend(mechanisms.unsound.iter().map(ToString::to_string));
     let budget = bench.budget(TRANSFERS_PART);
-    let transfers = transfers::measure(bench, runtime, &budget)?;
+    let transfers = transfers::measure(bench, &budget)?;
     let copy_costs = if runtime.device().unified_memory {
         None
     } else {
-        Some(transfers::measure_copies(bench, runtime, &budget, notes)?)
+        Some(transfers::measure_copies(bench, &budget, notes)?)
     };
-    let power = power::measure(bench, runtime, notes)?;
-    let (bandwidth, co_runs) = memory_traffic(bench, runtime, notes)?;
+    let power = power::measure(bench, notes)?;
+    let (bandwidth, co_runs) = memory_traffic(bench, notes)?;
     let profile =
         Profile { cpu: unfitted_cpu(&bench.groups), gpu: Some(base.clone()), ..graphics::template() };
-    let machine = &mut Machine::of(Some(Arc::clone(runtime)), bench.cores());
+    let machine = &mut bench.machine();
     let budget = bench.budget(GPU_LAYERS_PART);
     let mut sweeper = Sweeper { machine, profile: &profile, quick, seed: options.seed, budget };
     let gpu = sweeper.gpu()?;
@@ -135,11 +123,7 @@ pub(super) fn figures(
 }
 
 /// Bandwidth of the streams alone, and of both co-running.
-fn memory_traffic(
-    bench: &Bench<'_>,
-    runtime: &Arc<Runtime>,
-    notes: &mut Notes,
-) -> Result<(Bandwidth, Option<CoRuns>)> {
+fn memory_traffic(bench: &Bench<'_>, notes: &mut Notes) -> Result<([Measured; 2], Option<CoRuns>)> {
     let quick = bench.options.quick;
     let passes = PASSES[usize::from(!quick)];
     let budget = bench.budget(CO_RUN_PART);
@@ -157,12 +141,12 @@ fn memory_traffic(
     let mut cpu = Client { name: "cpu", stream: Stream::of_cpu(all, bytes) };
     let of_cpu = measured(&mut cpu.stream)?;
     notes.find(format!("stream of {most} cores"), &of_cpu, "GB/s");
-    let mut gpu = Client { name: "gpu", stream: Stream::of_gpu(runtime, bytes)? };
+    let mut gpu = Client { name: "gpu", stream: Stream::of_gpu(&bench.runtime, bytes)? };
     let of_gpu = measured(&mut gpu.stream)?;
     notes.find("stream of the GPU", &of_gpu, "GB/s");
     budget.report(&format!("streams: CPU {:.1} GB/s, GPU {:.1} GB/s", of_cpu.value, of_gpu.value));
-    let bandwidth = Bandwidth { cpu: of_cpu, gpu: of_gpu };
-    if !runtime.device().unified_memory {
+    let bandwidth = [of_cpu, of_gpu];
+    if !bench.runtime.device().unified_memory {
         notes.warnings.push("no co-run: the GPU has memory of its own".to_owned());
         return Ok((bandwidth, None));
     }

@@ -4,7 +4,6 @@
 //! one core polling, a memory stream, the GPU computing. A processor's power is that of its state
 //! above idle. Invariant: without a meter the profile has no power, rather than an assumed one.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use coexec_sim::Quantity;
@@ -15,7 +14,7 @@ use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 use super::meter::Meter;
 use super::{Bench, Notes, Result, Stream, memory_bytes};
 use crate::cpu::{ThreadPool, spin_until};
-use crate::opencl::{BoundKernel, Runtime};
+use crate::opencl::BoundKernel;
 
 /// How long a state is held, quick and full: batteries report once a second.
 const HOLD_TIME: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
@@ -47,7 +46,7 @@ struct Watts {
 }
 
 /// Measures the states; `None` if the machine has no meter.
-pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Notes) -> Result<Option<Power>> {
+pub(super) fn measure(bench: &Bench<'_>, notes: &mut Notes) -> Result<Option<Power>> {
     let groups = &bench.groups;
     let root = std::path::Path::new("/");
     let Some(meter) = Meter::find(root) else { return Ok(None) };
@@ -76,12 +75,12 @@ pub(super) fn measure(bench: &Bench<'_>, runtime: &Arc<Runtime>, notes: &mut Not
     let mut stream = Stream::of_cpu(ThreadPool::pinned_or_not(cores)?, memory_bytes(root));
     let Some((streaming, passes)) = watch(&mut || stream.pass(0).map(drop))? else { return Ok(None) };
     let rate = f64::from(passes) * stream.bytes() / held.as_secs_f64();
-    let device = runtime.device();
+    let device = bench.runtime.device();
     let mut gpu = None;
     // A discrete GPU is not covered by the machine's meter.
     if device.unified_memory {
         let count = GROUPS_PER_UNIT * device.compute_units as usize;
-        let spin = BoundKernel::spin(runtime, count, GROUP_THREADS, STEPS)?;
+        let spin = BoundKernel::spin(&bench.runtime, count, GROUP_THREADS, STEPS)?;
         gpu = watch(&mut || Ok(spin.run().map(drop)?))?.map(|(watts, _)| watts);
     }
     let watts = Watts { idle, clusters, polling, streaming: (streaming, rate), gpu };

@@ -20,10 +20,10 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::assemble::checked;
-use super::co_execution::Shared;
+use super::co_execution::{Shared, Ways};
 use super::layers::{HEAD, pick};
 use super::{Bench, ProbeError, Result, co_execution};
-use crate::execute::{Machine, Measured};
+use crate::execute::Machine;
 
 /// Networks that are shared, quick and full.
 const NETWORKS: [usize; 2] = [4, 12];
@@ -58,7 +58,7 @@ pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profil
     });
     let (kept, extent) = (("shared networks", TIME_PART), (wanted, REPETITIONS[full]));
     let timed = co_execution::measure((bench, machine, profile), kept, extent, drawn)?;
-    let of = |(network, measured): (Shared, [Measured; 3])| {
+    let of = |(network, measured): (Shared, Ways)| {
         let [shared, gpu, cpu] = measured.map(|measured| median(&measured.wall_us));
         Some(Timed { network, shared_us: shared?, cpu_us: cpu?, gpu_us: gpu? })
     };

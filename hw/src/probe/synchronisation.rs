@@ -7,7 +7,7 @@ use coexec_sim::Picos;
 use coexec_sim::device::sync::{Notification, SleepThenPoll};
 
 use super::{Measured, ProbeError, Result, TimeBudget, micros};
-use crate::opencl::{Device, Runtime};
+use crate::opencl::Runtime;
 use crate::sync;
 use crate::sync::{Mechanism, Notifications, Unsound};
 
@@ -47,10 +47,10 @@ pub(super) struct Mechanisms {
 
 /// Measures every mechanism that works, each on a runtime of its own, so that a hung one does not
 /// affect the others.
-pub(super) fn measure(device: &Device, quick: bool, budget: &TimeBudget<'_>) -> Result<Mechanisms> {
+pub(super) fn measure(probed: &Runtime, quick: bool, budget: &TimeBudget<'_>) -> Result<Mechanisms> {
     let mut mechanisms = Mechanisms::default();
     for &mechanism in Mechanism::ALL {
-        let runtime = Runtime::new(device.clone())?;
+        let runtime = probed.another()?;
         let rounds = ROUNDS[usize::from(!quick)];
         let measured = sync::probe(&runtime, mechanism)
             .and_then(|()| sync::measure_within(&runtime, mechanism, (rounds, ROUND_LIMIT), LIMIT));

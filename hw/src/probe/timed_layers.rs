@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::fit::MIN_LAYERS;
 use super::{ProbeError, Result, TimeBudget, layers};
-use crate::execute::{Clock, Control, ExecuteError, Machine, Program, Task};
+use crate::execute::{Clock, ExecuteError, Machine, Program, Task};
 use crate::operands::weight_counts;
 use crate::statistics::repetitions;
 
@@ -123,7 +123,6 @@ impl TimedLayer {
         sweeper: &mut Sweeper<'_>,
         (index, (name, layer), placement): PendingLayer,
     ) -> Result<Self, ExecuteError> {
-        let control = &Control::unwatched();
         let task = Task {
             stages: &[Stage::single(name.clone(), layer.clone())],
             plan: &Plan::new(Mechanism::SvmPolling, vec![placement]),
@@ -131,11 +130,10 @@ impl TimedLayer {
             clock: Clock::Device,
             seed: sweeper.seed,
             limit: RUN_LIMIT,
-            control,
         };
         let mut program = Program::new(sweeper.machine, &task)?;
         sweeper.machine.pin_caller_to(program.team());
-        program.verify(sweeper.machine, control)?;
+        program.verify(sweeper.machine)?;
         let once = program.run(sweeper.machine)?.counted;
         let ran = placement.cores().map_or(ExecutedOn::Gpu, |cores| ExecutedOn::Cpu(cores.to_string()));
         Ok(Self { index, name, layer, ran, program, once, times_us: Vec::new() })

@@ -50,37 +50,27 @@ const FULL_PARTS: [[u32; 2]; 9] = [
 ];
 const BYTES_PER_NUMBER: f64 = 4.0;
 
-/// Costs of mapping and unmapping.
-pub(super) struct Transfers {
-    pub(super) map: Line,
-    pub(super) unmap: Line,
-}
-
-/// Measures mapping.
-pub(super) fn measure(
-    bench: &Bench<'_>,
-    runtime: &Arc<Runtime>,
-    budget: &TimeBudget<'_>,
-) -> Result<Transfers> {
+/// Measures mapping and unmapping.
+pub(super) fn measure(bench: &Bench<'_>, budget: &TimeBudget<'_>) -> Result<[Line; 2]> {
     let ProbeOptions { quick, seed, .. } = *bench.options;
     let sizes: &[usize] = if quick { &QUICK } else { &FULL };
     let repetitions = REPETITIONS[usize::from(!quick)];
     let [map, unmap] = over_sizes(sizes, 2, budget, |size| {
-        let buffer = MappedBuffer::new(runtime, size)?;
+        let buffer = MappedBuffer::new(&bench.runtime, size)?;
         budget.report(&format!("transfers of {} KiB", size >> 10));
         let times = repeated(repetitions, || Ok(buffer.map_and_unmap()?))?;
         Ok(times.map(|times| (buffer.bytes().0 as f64, times)))
     })?;
-    Ok(Transfers { map: Line::of(&map, seed, MEASUREMENT)?, unmap: Line::of(&unmap, seed, MEASUREMENT)? })
+    Ok([Line::of(&map, seed, MEASUREMENT)?, Line::of(&unmap, seed, MEASUREMENT)?])
 }
 
 /// Measures a kernel that changes the layout of a tensor in buffers.
-fn transform(bench: &Bench<'_>, runtime: &Arc<Runtime>, budget: &TimeBudget<'_>) -> Result<Line> {
+fn transform(bench: &Bench<'_>, budget: &TimeBudget<'_>) -> Result<Line> {
     let ProbeOptions { quick, seed, .. } = *bench.options;
     let sizes: &[usize] = if quick { &QUICK } else { &FULL };
     let [times] = over_sizes(sizes, 2, budget, |size| {
         let pixels = (size / TEXEL_BYTES / SLICES as usize).max(1);
-        let kernel = BoundKernel::transform(runtime, pixels as u32, SLICES)?;
+        let kernel = BoundKernel::transform(&bench.runtime, pixels as u32, SLICES)?;
         let run = || Ok([kernel.run()?.device]);
         let [times] = repeated(REPETITIONS[usize::from(!quick)], run)?;
         Ok([(kernel.bytes().0 as f64, times)])
@@ -135,12 +125,12 @@ pub(super) struct CopyCosts {
 /// Measures copies.
 pub(super) fn measure_copies(
     bench: &Bench<'_>,
-    runtime: &Arc<Runtime>,
     budget: &TimeBudget<'_>,
     notes: &mut Notes,
 ) -> Result<CopyCosts> {
     let ProbeOptions { quick, seed, .. } = *bench.options;
     let repetitions = REPETITIONS[usize::from(!quick)];
+    let runtime = &bench.runtime;
     let sizes: &[u32] = if quick { &QUICK_PIXELS } else { &FULL_PIXELS };
     let whole = over_sizes(sizes, 3, budget, |pixels| {
         let mut copies = DeviceCopies::new(runtime, pixels, CHANNELS)?;
@@ -164,7 +154,7 @@ pub(super) fn measure_copies(
         queued: measured(&queued)?,
         to_device: Costs { whole: to_device, rows: rows_to_device },
         to_host: Costs { whole: to_host, rows: rows_to_host },
-        arrange: transform(bench, runtime, budget)?,
+        arrange: transform(bench, budget)?,
     })
 }
 
@@ -254,6 +244,7 @@ fn rate(slope: &Measured) -> Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::execute::DeviceChoice;
 
     fn line(fixed_us: f64, per_unit_us: f64) -> Line {
         let times: Times = [1e3, 1e4, 1e5, 1e6, 1e7]
@@ -290,22 +281,21 @@ mod tests {
     #[test]
     fn copies_are_timed_on_any_device() {
         let Some((_lock, device)) = crate::tests::device() else { return };
-        let runtime = Runtime::new(device.clone()).unwrap();
+        let runtime = Runtime::new(device).unwrap();
         let mut notes = Notes { findings: Vec::new(), warnings: Vec::new() };
         let started = std::time::Instant::now();
         let options = ProbeOptions {
             name: "test".to_owned(),
-            selection: String::new(),
-            gpu_cores: None,
+            choice: DeviceChoice::default(),
             quick: true,
             seed: 1,
             limit: std::time::Duration::from_secs(10),
             date: String::new(),
         };
         let progress: &(dyn Fn(&str) + Sync) = &|_| ();
-        let bench = Bench { options: &options, device, groups: Vec::new(), started, progress };
+        let bench = Bench { options: &options, runtime, groups: Vec::new(), started, progress };
         let budget = TimeBudget { end: started + options.limit, progress };
-        let link = measure_copies(&bench, &runtime, &budget, &mut notes).unwrap().link("test", None);
+        let link = measure_copies(&bench, &budget, &mut notes).unwrap().link("test", None);
         assert!(link.to_gpu_gbps.value > 0.0 && link.to_host_gbps.value > 0.0, "{link:?}");
         assert_eq!(notes.findings.len(), 2 * QUICK_PARTS.len(), "{:?}", notes.findings);
     }

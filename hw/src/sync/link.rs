@@ -13,8 +13,8 @@ use coexec_sim::Picos;
 use super::{Mechanism, median};
 use crate::opencl::events::Event;
 use crate::opencl::{
-    Result, Runtime, Signals, UserEvent, duration_to_picos, finish, flush, has_ended, hold, or_give_up,
-    poll_until, wait_for,
+    Result, Runtime, Signals, UserEvent, duration_to_picos, finish, has_ended, hold, or_give_up, poll_until,
+    wait_for,
 };
 
 /// Spins between two polls, each of which may read the clock and cost as much as many spins.
@@ -27,7 +27,7 @@ const STEP: Duration = Duration::from_micros(100);
 
 /// The synchronisation state of a program.
 pub(crate) struct Link {
-    runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<Runtime>,
     mechanism: Mechanism,
     /// The flags; `None` for mechanisms that poll none.
     signals: Option<Signals>,
@@ -110,16 +110,6 @@ impl Link {
         hold(&self.runtime, &event)?;
         self.held[signal as usize - 1] = Some(event);
         Ok(None)
-    }
-
-    /// Submits the enqueued commands to the device.
-    pub(crate) fn flush(&self) -> Result<()> {
-        flush(&self.runtime)
-    }
-
-    /// Blocks until the device's queue is empty.
-    pub(crate) fn finish(&self) -> Result<()> {
-        finish(&self.runtime)
     }
 
     /// Signals the device, which then continues.

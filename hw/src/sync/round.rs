@@ -11,8 +11,8 @@ use coexec_sim::Picos;
 use super::clock::Clock;
 use super::{Link, Mechanism, flags, spin_until};
 use crate::opencl::{
-    BoundKernel, OpenClError, Result, Runtime, SPIN_LIMIT, Signals, Stamps, drain, duration_to_picos, flush,
-    poll, stamps,
+    BoundKernel, OpenClError, Result, Runtime, SPIN_LIMIT, Signals, Stamps, drain, duration_to_picos, finish,
+    flush, poll, stamps,
 };
 
 /// Dependent multiply-adds of the kernel whose end is announced: tens of microseconds on any
@@ -103,7 +103,7 @@ impl Bench {
         let awaited = is_ahead.then_some(1);
         let held = link.announce((1, announced.is_some()), awaited, Some(Rc::clone(&work)))?;
         let next = if is_ahead { Some(self.next.enqueue()?) } else { None };
-        link.flush()?;
+        flush(&self.runtime)?;
         link.wait_for(1)?;
         let known = Instant::now();
         link.signal(1)?;
@@ -113,10 +113,10 @@ impl Bench {
             None => self.next.enqueue()?,
         };
         if held.is_some() {
-            link.flush()?;
+            flush(&self.runtime)?;
             poll(&self.runtime, &next, FLAG_KERNEL, self.limit.max(SPIN_END))?;
         } else {
-            link.finish()?;
+            finish(&self.runtime)?;
         }
         link.end()?;
         let resumed = match &held {

@@ -42,59 +42,128 @@ impl Expected {
     }
 }
 
-/// Element `channel` of pixel `pixel` of an operator's output.
-pub(super) fn operator(
-    operator: &Operator,
-    weights: Weights<'_>,
-    inputs: &[&[f32]],
-    pixel: usize,
-    channel: usize,
-) -> Expected {
-    let first = inputs[0];
-    let copied = |value: f32| Expected::exact(f64::from(value));
-    let picked = |pick: &Pick| {
-        let at = position(operator.output(), pixel, channel).map(|position| position as u32);
-        copied(pick.element(operator.output().batch, at).map_or(0.0, |element| first[element]))
-    };
-    match operator {
-        Operator::Linear(l) => {
-            let tokens = Shape::tokens(l.rows, l.input_features);
-            let conv = Conv2d::new(tokens, l.output_features, Window::valid(1));
-            conv2d(&conv, weights, first, pixel, channel)
+/// An element of an operator's output, with the operands of the operator.
+pub(super) struct Wanted<'a> {
+    pub(super) weights: Weights<'a>,
+    pub(super) inputs: &'a [&'a [f32]],
+    /// Its pixel, counted over all images.
+    pub(super) pixel: usize,
+    pub(super) channel: usize,
+}
+
+impl Wanted<'_> {
+    /// The element of the operator's output.
+    pub(super) fn of(&self, operator: &Operator) -> Expected {
+        let &Self { weights, inputs, pixel, channel } = self;
+        let first = inputs[0];
+        let copied = |value: f32| Expected::exact(f64::from(value));
+        let picked = |pick: &Pick| {
+            let at = position(operator.output(), pixel, channel).map(|position| position as u32);
+            copied(pick.element(operator.output().batch, at).map_or(0.0, |element| first[element]))
+        };
+        match operator {
+            Operator::Linear(l) => {
+                let tokens = Shape::tokens(l.rows, l.input_features);
+                self.conv2d(&Conv2d::new(tokens, l.output_features, Window::valid(1)))
+            }
+            Operator::MatMul(product) => self.matmul(product),
+            Operator::Conv2d(conv) => self.conv2d(conv),
+            Operator::DepthwiseConv2d(conv) => self.depthwise(conv),
+            Operator::Pool(pool) => self.pool(pool),
+            Operator::Mean(Mean { input }) => {
+                let window = Window::of([input.height, input.width]);
+                self.pool(&Pool { kind: PoolKind::Average, input: *input, window })
+            }
+            Operator::Concat(c) => {
+                let channels = operator.output().channels as usize;
+                copied(concat(c, inputs, pixel * channels + channel))
+            }
+            Operator::Elementwise(e) => {
+                let channels = e.input.channels as usize;
+                let other = e.other.map(|_| self.operand(1, channels));
+                apply(e.function, copied(first[pixel * channels + channel]), other)
+            }
+            Operator::Softmax(s) => softmax(self.channels(s.input), channel),
+            Operator::Norm(norm) => normalise(norm, weights, self.channels(norm.input), channel),
+            Operator::LocalResponseNorm(norm) => {
+                local_response_norm(norm.size as usize, self.channels(norm.input), channel)
+            }
+            Operator::Embedding(table) => {
+                copied(weights.kernel[first[pixel] as usize * table.features as usize + channel])
+            }
+            // A test checks each pick against the operator's definition.
+            Operator::Slice(slice) => picked(&slice.pick()),
+            Operator::Transpose(transpose) => picked(&transpose.pick()),
+            Operator::Pad(pad) => picked(&pad.pick()),
+            Operator::Resize(r) => resize(r, first, position(operator.output(), pixel, channel)),
+            // Nothing executes these, so their results are never compared.
+            Operator::Recurrent(_) | Operator::Generic(_) => Expected::sum(std::iter::empty()),
+            Operator::Reshape(reshape) => copied(first[pixel * reshape.output.channels as usize + channel]),
         }
-        Operator::MatMul(product) => matmul(product, inputs, pixel, channel),
-        Operator::Conv2d(conv) => conv2d(conv, weights, first, pixel, channel),
-        Operator::DepthwiseConv2d(conv) => depthwise(conv, weights, first, pixel, channel),
-        Operator::Pool(p) => pool(p, first, pixel, channel),
-        Operator::Mean(Mean { input }) => {
-            let window = Window::of([input.height, input.width]);
-            pool(&Pool { kind: PoolKind::Average, input: *input, window }, first, pixel, channel)
+    }
+
+    /// The element of an input that has the output's size, or one value per channel.
+    pub(super) fn operand(&self, input: usize, channels: usize) -> f64 {
+        let tensor = self.inputs[input];
+        let pixel = if tensor.len() == channels { 0 } else { self.pixel };
+        f64::from(tensor[pixel * channels + self.channel])
+    }
+
+    fn matmul(&self, product: &MatMul) -> Expected {
+        let &Self { inputs, pixel, channel: column, .. } = self;
+        let [k, n] = [product.k, product.n].map(|extent| extent as usize);
+        let head = pixel / product.m as usize;
+        let factors =
+            (0..k).map(|step| (inputs[0][pixel * k + step], inputs[1][(head * k + step) * n + column]));
+        Expected::products(Weights::default(), column, factors)
+    }
+
+    fn conv2d(&self, conv: &Conv2d) -> Expected {
+        let &Self { weights, inputs, pixel, channel } = self;
+        let channels = conv.input.channels as usize;
+        let depth = channels / conv.groups as usize;
+        let group = channel / (conv.output_channels / conv.groups) as usize;
+        let [kernel_height, kernel_width] = conv.window.kernel.map(|extent| extent as usize);
+        let window = windowed([conv.input, conv.output()], conv.window, pixel);
+        let factors = window.flat_map(|(from, [row, column])| {
+            let first_weight = ((channel * kernel_height + row) * kernel_width + column) * depth;
+            (0..depth).map(move |k| {
+                (inputs[0][from * channels + group * depth + k], weights.kernel[first_weight + k])
+            })
+        });
+        Expected::products(weights, channel, factors)
+    }
+
+    fn depthwise(&self, conv: &DepthwiseConv2d) -> Expected {
+        let &Self { weights, inputs: operands, pixel, channel } = self;
+        let [inputs, multiplier] = [conv.input.channels, conv.multiplier].map(|extent| extent as usize);
+        let outputs = inputs * multiplier;
+        let factors =
+            windowed([conv.input, conv.output()], conv.window, pixel).map(|(from, [row, column])| {
+                let weight = (row * conv.window.kernel[1] as usize + column) * outputs + channel;
+                (operands[0][from * inputs + channel / multiplier], weights.kernel[weight])
+            });
+        Expected::products(weights, channel, factors)
+    }
+
+    fn pool(&self, pool: &Pool) -> Expected {
+        let channels = pool.input.channels as usize;
+        let values = windowed([pool.input, pool.output()], pool.window, self.pixel)
+            .map(|(from, _)| f64::from(self.inputs[0][from * channels + self.channel]));
+        match pool.kind {
+            PoolKind::Max => {
+                let (largest, terms) = values
+                    .fold((f64::NEG_INFINITY, 0), |(largest, terms), value| (largest.max(value), terms + 1));
+                Expected { terms, ..Expected::exact(largest) }
+            }
+            PoolKind::Average => Expected::mean(values),
         }
-        Operator::Concat(c) => {
-            let channels = operator.output().channels as usize;
-            copied(concat(c, inputs, pixel * channels + channel))
-        }
-        Operator::Elementwise(e) => {
-            let channels = e.input.channels as usize;
-            let other = e.other.map(|_| operand(inputs[1], channels, pixel, channel));
-            apply(e.function, copied(first[pixel * channels + channel]), other)
-        }
-        Operator::Softmax(s) => softmax(pixel_of(first, s.input, pixel), channel),
-        Operator::Norm(norm) => normalise(norm, weights, pixel_of(first, norm.input, pixel), channel),
-        Operator::LocalResponseNorm(norm) => {
-            local_response_norm(norm.size as usize, pixel_of(first, norm.input, pixel), channel)
-        }
-        Operator::Embedding(table) => {
-            copied(weights.kernel[first[pixel] as usize * table.features as usize + channel])
-        }
-        // A test checks each pick against the operator's definition.
-        Operator::Slice(slice) => picked(&slice.pick()),
-        Operator::Transpose(transpose) => picked(&transpose.pick()),
-        Operator::Pad(pad) => picked(&pad.pick()),
-        Operator::Resize(r) => resize(r, first, position(operator.output(), pixel, channel)),
-        // Nothing executes these, so their results are never compared.
-        Operator::Recurrent(_) | Operator::Generic(_) => Expected::sum(std::iter::empty()),
-        Operator::Reshape(reshape) => copied(first[pixel * reshape.output.channels as usize + channel]),
+    }
+
+    /// The channels of the same pixel of the first input, of `shape`.
+    fn channels(&self, shape: Shape) -> &[f32] {
+        let channels = shape.channels as usize;
+        &self.inputs[0][self.pixel * channels..(self.pixel + 1) * channels]
     }
 }
 
@@ -135,12 +204,6 @@ fn number(shape: Shape, [image, row, column, channel]: [usize; 4]) -> usize {
     ((image * height + row) * width + column) * channels + channel
 }
 
-/// An element of a tensor that has the output's size, or one value per channel.
-pub(super) fn operand(tensor: &[f32], channels: usize, pixel: usize, channel: usize) -> f64 {
-    let pixel = if tensor.len() == channels { 0 } else { pixel };
-    f64::from(tensor[pixel * channels + channel])
-}
-
 /// Applies `function` to a result, and to another tensor's element if it is binary. The magnitude
 /// is scaled by the function's steepest slope.
 pub(super) fn apply(function: Function, result: Expected, other: Option<f64>) -> Expected {
@@ -170,13 +233,6 @@ pub(super) fn apply(function: Function, result: Expected, other: Option<f64>) ->
     Expected { value, magnitude: slope * result.magnitude + rounded, terms: result.terms }
 }
 
-fn matmul(product: &MatMul, inputs: &[&[f32]], pixel: usize, column: usize) -> Expected {
-    let [k, n] = [product.k, product.n].map(|extent| extent as usize);
-    let head = pixel / product.m as usize;
-    let factors = (0..k).map(|step| (inputs[0][pixel * k + step], inputs[1][(head * k + step) * n + column]));
-    Expected::products(Weights::default(), column, factors)
-}
-
 /// The input pixels under a window, each with its row and column in the window; padding is skipped.
 fn windowed(
     [input, output]: [Shape; 2],
@@ -204,50 +260,6 @@ fn windowed(
     })
 }
 
-fn conv2d(conv: &Conv2d, weights: Weights<'_>, input: &[f32], pixel: usize, channel: usize) -> Expected {
-    let channels = conv.input.channels as usize;
-    let depth = channels / conv.groups as usize;
-    let group = channel / (conv.output_channels / conv.groups) as usize;
-    let [kernel_height, kernel_width] = conv.window.kernel.map(|extent| extent as usize);
-    let window = windowed([conv.input, conv.output()], conv.window, pixel);
-    let factors = window.flat_map(|(from, [row, column])| {
-        let first_weight = ((channel * kernel_height + row) * kernel_width + column) * depth;
-        (0..depth)
-            .map(move |k| (input[from * channels + group * depth + k], weights.kernel[first_weight + k]))
-    });
-    Expected::products(weights, channel, factors)
-}
-
-fn depthwise(
-    conv: &DepthwiseConv2d,
-    weights: Weights<'_>,
-    input: &[f32],
-    pixel: usize,
-    channel: usize,
-) -> Expected {
-    let [inputs, multiplier] = [conv.input.channels, conv.multiplier].map(|extent| extent as usize);
-    let outputs = inputs * multiplier;
-    let factors = windowed([conv.input, conv.output()], conv.window, pixel).map(|(from, [row, column])| {
-        let weight = (row * conv.window.kernel[1] as usize + column) * outputs + channel;
-        (input[from * inputs + channel / multiplier], weights.kernel[weight])
-    });
-    Expected::products(weights, channel, factors)
-}
-
-fn pool(pool: &Pool, input: &[f32], pixel: usize, channel: usize) -> Expected {
-    let channels = pool.input.channels as usize;
-    let values = windowed([pool.input, pool.output()], pool.window, pixel)
-        .map(|(from, _)| f64::from(input[from * channels + channel]));
-    match pool.kind {
-        PoolKind::Max => {
-            let (largest, terms) = values
-                .fold((f64::NEG_INFINITY, 0), |(largest, terms), value| (largest.max(value), terms + 1));
-            Expected { terms, ..Expected::exact(largest) }
-        }
-        PoolKind::Average => Expected::mean(values),
-    }
-}
-
 fn concat(concat: &Concat, inputs: &[&[f32]], element: usize) -> f32 {
     let round = concat.runs().sum::<u64>() as usize;
     let (rounds, mut place) = (element / round, element % round);
@@ -259,11 +271,6 @@ fn concat(concat: &Concat, inputs: &[&[f32]], element: usize) -> f32 {
         place -= run;
     }
     f32::NAN
-}
-
-fn pixel_of(tensor: &[f32], shape: Shape, pixel: usize) -> &[f32] {
-    let channels = shape.channels as usize;
-    &tensor[pixel * channels..(pixel + 1) * channels]
 }
 
 fn softmax(values: &[f32], channel: usize) -> Expected {

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use super::{Conversion, Converter, Value, unsound};
-use crate::error::ImportError;
+use crate::Result;
 use crate::model::{Constant, SourceNode, Work};
 use coexec_sim::Source;
 
@@ -50,11 +50,7 @@ impl Converter<'_> {
     }
 
     /// Defers an error inside a branch to its conditional, since the branch may not be needed.
-    pub(super) fn leave(
-        &mut self,
-        node: &SourceNode,
-        done: Result<(), ImportError>,
-    ) -> Result<(), ImportError> {
+    pub(super) fn leave(&mut self, node: &SourceNode, done: Result<()>) -> Result<()> {
         // Nodes outside may come between those of a branch, so only its conditional ends it.
         if node.work == Work::Choice {
             self.begun.truncate(node.branches as usize);

@@ -84,8 +84,8 @@ impl Converter<'_> {
             Work::Reduce { .. }
             | Work::Pad
             | Work::Concat { .. }
-            | Work::Convolution { .. }
-            | Work::TransposedConvolution { .. }
+            | Work::Convolution(_)
+            | Work::TransposedConvolution(_)
             | Work::Product { .. }
             | Work::Linear { .. }
             | Work::Recurrent { .. }

@@ -7,7 +7,8 @@ use std::rc::Rc;
 
 use super::tensors::CurrentNode;
 use super::{Converted, Converter, MAX_FOLDED, MAX_OPERATORS, Value};
-use crate::error::{ImportError, Problem};
+use crate::Result;
+use crate::error::Problem;
 use crate::model::{Constant, Loop, MAX_NODES, NUMBERS_PER_NODE, SourceNode, TensorId};
 
 /// The value of a tensor, or of a sequence of tensors.
@@ -21,7 +22,7 @@ const ENDLESS: &str =
     "a loop of unknown length, or of too many iterations; export the model with the loop unrolled";
 
 impl Converter<'_> {
-    pub(super) fn unroll(&mut self, node: &SourceNode, body: &Loop) -> Result<(), ImportError> {
+    pub(super) fn unroll(&mut self, node: &SourceNode, body: &Loop) -> Result<()> {
         let at = self.at.clone();
         let count = body.inputs.len().saturating_sub(LEADING_OPERANDS);
         let most = self.number(node, 0);
@@ -74,7 +75,7 @@ impl Converter<'_> {
     }
 
     /// Counts an iteration of the loop `at`.
-    fn count_iteration(&mut self, at: &CurrentNode, body: &Loop) -> Result<(), ImportError> {
+    fn count_iteration(&mut self, at: &CurrentNode, body: &Loop) -> Result<()> {
         let operands = body.nodes.iter().map(|node| node.reads.len() + node.writes.len());
         let operands = operands.sum::<usize>() + body.inputs.len() + body.outputs.len();
         self.repeated += body.nodes.len().max(1) + operands / NUMBERS_PER_NODE;
@@ -93,7 +94,7 @@ impl Converter<'_> {
         node: &SourceNode,
         body: &Loop,
         carried: &mut [LoopValue],
-    ) -> Result<(), ImportError> {
+    ) -> Result<()> {
         let is_state = |held: &LoopValue| matches!(&held.0, Some(Value::Constant(constant)) if constant.extents.len() > 1);
         if !carried.iter().any(is_state) {
             return Ok(());
@@ -119,7 +120,7 @@ impl Converter<'_> {
     }
 
     /// Converts one iteration.
-    fn iterate(&mut self, body: &Loop, round: usize, carried: Vec<LoopValue>) -> Result<(), ImportError> {
+    fn iterate(&mut self, body: &Loop, round: usize, carried: Vec<LoopValue>) -> Result<()> {
         self.follow_from(self.guess_among(&body.outputs), &body.inputs);
         let given = [round as f64, 1.0].map(|number| (Some(Value::Constant(Constant::number(number))), None));
         for (&tensor, held) in body.inputs.iter().zip(given.into_iter().chain(carried)) {

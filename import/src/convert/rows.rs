@@ -135,14 +135,11 @@ impl Converter<'_> {
         let axis = axis(along.first().copied().unwrap_or(0), value.extents().len())?;
         let sizes = self.constant(node, 1).and_then(Constant::integers);
         let sizes = part_sizes(sizes, value.extents()[axis], node.writes.len())?;
-        let mut first = 0;
-        for (index, count) in sizes.into_iter().enumerate() {
+        for (index, range) in side_by_side(sizes, axis, squeeze).enumerate() {
             if self.is_wanted(node, index) {
-                let part =
-                    self.sliced(value.clone(), &[Range { axis, first, count, step: 1, drop: squeeze }])?;
+                let part = self.sliced(value.clone(), &[range])?;
                 self.set(node, index, part);
             }
-            first += count;
         }
         Ok(())
     }
@@ -156,12 +153,7 @@ impl Converter<'_> {
         drop: bool,
     ) -> Conversion<Vec<Value>> {
         let sizes = part_sizes(Some(sizes.to_vec()), value.extents()[axis], sizes.len())?;
-        let mut first = 0;
-        let of = |count| {
-            first += count;
-            self.sliced(value.clone(), &[Range { axis, first: first - count, count, step: 1, drop }])
-        };
-        sizes.into_iter().map(of).collect()
+        side_by_side(sizes, axis, drop).map(|range| self.sliced(value.clone(), &[range])).collect()
     }
 
     pub(super) fn gather(&mut self, node: &SourceNode, along: i64) -> Conversion<View> {
@@ -220,6 +212,15 @@ impl Converter<'_> {
         let order = wide_axes(&extents);
         Ok(self.view_as(source, extents, order))
     }
+}
+
+/// Consecutive ranges of these sizes along an axis, which is dropped if `drop`.
+fn side_by_side(sizes: Vec<u32>, axis: usize, drop: bool) -> impl Iterator<Item = Range> {
+    let range = move |end: &mut u32, count| {
+        let first = std::mem::replace(end, *end + count);
+        Some(Range { axis, first, count, step: 1, drop })
+    };
+    sizes.into_iter().scan(0, range)
 }
 
 /// Sizes of a split's parts, which must fill the axis; a negative size is inferred.

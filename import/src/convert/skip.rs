@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::{Conversion, Converter, Value, unsound};
-use crate::model::{SourceNode, TensorId, as_extent, elements};
+use crate::model::{Operands, SourceNode, TensorId, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Function, Shape, Slice};
 
@@ -74,7 +74,7 @@ impl Converter<'_> {
             extents.is_some() && extents == self.model.tensors[tensor].static_extents()
         };
         let others = node.writes.iter().map(|tensor| tensor.filter(|tensor| !is_as_stated(tensor)));
-        let others: Vec<Option<TensorId>> = others.collect();
+        let others: Operands = others.collect();
         self.follow_from(guess, &others);
     }
 

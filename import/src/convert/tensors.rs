@@ -274,8 +274,8 @@ impl Converter<'_> {
     pub(super) fn weights_of(&self, node: &SourceNode) -> Option<TensorId> {
         let has_weights = matches!(
             node.work,
-            Work::Convolution { .. }
-                | Work::TransposedConvolution { .. }
+            Work::Convolution(_)
+                | Work::TransposedConvolution(_)
                 | Work::Product { .. }
                 | Work::Linear { .. }
                 | Work::Gather { .. }

@@ -6,7 +6,9 @@
 
 use super::window::{groups_of, side_pads};
 use super::{Conversion, Converter, Value, unsound};
-use crate::model::{ImageOrder, Pads, SourceNode, Windowed, as_extent, elements};
+use crate::model::{
+    Convolution, ImageOrder, Pads, SourceNode, TransposedConvolution, Windowed, as_extent, elements,
+};
 use crate::view::{View, wide};
 use coexec_sim::workload::{Conv2d, GenericKind, MAX_DIMENSION, Padding, Shape, Source, Window};
 
@@ -84,8 +86,7 @@ impl Converter<'_> {
     pub(super) fn volume_convolution(
         &mut self,
         node: &SourceNode,
-        window: &Windowed,
-        groups: Option<u32>,
+        convolution: &Convolution,
         weights: &[u32],
     ) -> Conversion<View> {
         // ONNX: outputs, inputs, window. TFLite: window, inputs, outputs.
@@ -98,8 +99,8 @@ impl Converter<'_> {
         let [batch, deep, height, width, channels] = self.image_extents(&view.extents)[..] else {
             return unsound("weights for volumes on an input that is not a volume");
         };
-        let groups = groups_of(groups, depth, channels)?;
-        let [along, rows, columns] = sides(window, kernel, &[deep, height, width])?[..] else {
+        let groups = groups_of(convolution.groups, depth, channels)?;
+        let [along, rows, columns] = sides(&convolution.window, kernel, &[deep, height, width])?[..] else {
             return unsound("a window of another number of axes than its input");
         };
         let order = wide(&view.extents, self.image_order(5));
@@ -133,11 +134,10 @@ impl Converter<'_> {
     pub(super) fn by_blocks(
         &self,
         node: &SourceNode,
-        window: &Windowed,
-        groups: u32,
-        output_pads: &[u32],
+        transposed: &TransposedConvolution,
         weights: &[u32],
     ) -> Option<(u32, [u32; 2])> {
+        let TransposedConvolution { window, groups, output_pads } = transposed;
         let (output, kernel) = match (self.model.order, weights) {
             (ImageOrder::ChannelsFirst, &[_, output, height, width])
             | (ImageOrder::ChannelsLast, &[output, height, width, _]) => (output, [height, width]),
@@ -155,7 +155,7 @@ impl Converter<'_> {
                 }
             }
         };
-        let plain = groups == 1 && window.dilation.iter().all(|&dilation| dilation == 1);
+        let plain = *groups == 1 && window.dilation.iter().all(|&dilation| dilation == 1);
         (plain && !is_padded && is_whole(0) && is_whole(1)).then_some((output, kernel))
     }
 
@@ -164,9 +164,7 @@ impl Converter<'_> {
     pub(super) fn scattered_convolution(
         &mut self,
         node: &SourceNode,
-        window: &Windowed,
-        groups: u32,
-        output_pads: &[u32],
+        transposed: &TransposedConvolution,
         weights: &[u32],
     ) -> Conversion<View> {
         let ((ImageOrder::ChannelsFirst, &[_, output, ref kernel @ ..])
@@ -174,7 +172,7 @@ impl Converter<'_> {
         else {
             return unsound("weights of too few axes");
         };
-        let output = output.saturating_mul(groups);
+        let output = output.saturating_mul(transposed.groups);
         let view = self.view(node, 0)?;
         let memory = self.image_extents(&view.extents);
         let ([batch, spatial @ .., channels], true) = (&memory[..], memory.len() == weights.len()) else {
@@ -182,7 +180,7 @@ impl Converter<'_> {
         };
         let mut written = vec![*batch];
         for (side, &extent) in spatial.iter().enumerate() {
-            written.push(spread(window, output_pads, [kernel[side], extent], (side, spatial.len()))?);
+            written.push(spread(transposed, [kernel[side], extent], (side, spatial.len()))?);
         }
         written.push(output);
         let stated = node.result(0);
@@ -198,7 +196,7 @@ impl Converter<'_> {
         let source = self.arranged(&view, &order, shape)?;
         let taps = as_extent(elements(kernel).saturating_mul(u64::from(output)));
         let bias = self.has_bias(node, output);
-        let product = Conv2d::new(shape, taps, Window::valid(1)).groups(groups).bias(bias);
+        let product = Conv2d::new(shape, taps, Window::valid(1)).groups(transposed.groups).bias(bias);
         let source = self.emit("", product, &[source])?;
         let [_, outer @ .., last, _] = &written[..] else { return unsound("a window over a scalar") };
         let target = Shape { batch: *batch, height: count(outer), width: *last, channels: output };
@@ -214,8 +212,7 @@ fn at(numbers: &[u32], place: usize, usual: u32) -> i64 {
 
 /// Extent along one axis after a transposed convolution.
 fn spread(
-    window: &Windowed,
-    output_pads: &[u32],
+    TransposedConvolution { window, output_pads, .. }: &TransposedConvolution,
     [kernel, extent]: [u32; 2],
     (side, sides): (usize, usize),
 ) -> Conversion<u32> {

@@ -3,7 +3,9 @@
 use super::reduce::over_pixels;
 use super::volume::{Side, sides};
 use super::{Conversion, Converter, Value, unknown, unsound};
-use crate::model::{Pads, Reduction, SourceNode, Windowed, as_extent, elements};
+use crate::model::{
+    Convolution, Pads, Reduction, SourceNode, TransposedConvolution, Windowed, as_extent, elements,
+};
 use crate::view::{View, wide};
 use coexec_sim::workload::{
     Conv2d, DepthwiseConv2d, GenericKind, MAX_DIMENSION, Operator, Padding, Pool, PoolKind, Reshape, Shape,
@@ -21,16 +23,11 @@ pub(super) struct Image {
 }
 
 impl Converter<'_> {
-    pub(super) fn convolution(
-        &mut self,
-        node: &SourceNode,
-        window: &Windowed,
-        groups: Option<u32>,
-        is_depthwise: bool,
-    ) -> Conversion<View> {
+    pub(super) fn convolution(&mut self, node: &SourceNode, convolution: &Convolution) -> Conversion<View> {
+        let &Convolution { ref window, groups, is_depthwise } = convolution;
         let weights = self.weight_extents(node, 1)?;
         if weights.len() == 5 && !is_depthwise {
-            return self.volume_convolution(node, window, groups, &weights);
+            return self.volume_convolution(node, convolution, &weights);
         }
         let extents = self.image_extents(&weights);
         let (output, depth, kernel) = match extents[..] {
@@ -60,16 +57,14 @@ impl Converter<'_> {
     pub(super) fn transposed_convolution(
         &mut self,
         node: &SourceNode,
-        window: &Windowed,
-        groups: u32,
-        output_pads: &[u32],
+        transposed: &TransposedConvolution,
     ) -> Conversion<View> {
         let extents = self.weight_extents(node, 1)?;
-        let Some((output, kernel)) = self.by_blocks(node, window, groups, output_pads, &extents) else {
-            return self.scattered_convolution(node, window, groups, output_pads, &extents);
+        let Some((output, kernel)) = self.by_blocks(node, transposed, &extents) else {
+            return self.scattered_convolution(node, transposed, &extents);
         };
         let image = self.image(node)?;
-        let stride = match window.stride[..] {
+        let stride = match transposed.window.stride[..] {
             [] => [1; 2],
             [vertical, horizontal] => [vertical, horizontal],
             _ => return unsound("a window of another number of axes than its input"),

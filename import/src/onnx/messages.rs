@@ -7,151 +7,108 @@
 use bytes::Bytes;
 use prost::Message;
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ModelProto {
-    #[prost(int64, optional, tag = "1")]
-    pub(crate) ir_version: Option<i64>,
-    #[prost(message, optional, tag = "7")]
-    pub(crate) graph: Option<GraphProto>,
-    #[prost(message, repeated, tag = "8")]
-    pub(crate) opset_import: Vec<OperatorSetId>,
-    #[prost(message, repeated, tag = "25")]
-    pub(crate) functions: Vec<FunctionProto>,
+/// Declares messages, with the type, kind and number of each field.
+macro_rules! messages {
+    ($($(#[$about:meta])* $message:ident {
+        $($(#[$what:meta])* $field:ident: $type:ty = ($($kind:tt)*) $number:literal;)*
+    })*) => {
+        $(
+            $(#[$about])*
+            #[derive(Clone, PartialEq, Message)]
+            pub(crate) struct $message {
+                $($(#[$what])* #[prost($($kind)*, tag = $number)] pub(crate) $field: $type,)*
+            }
+        )*
+    };
 }
 
-/// A function that the model defines.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct FunctionProto {
-    #[prost(string, tag = "1")]
-    pub(crate) name: String,
-    #[prost(string, repeated, tag = "4")]
-    pub(crate) input: Vec<String>,
-    #[prost(string, repeated, tag = "5")]
-    pub(crate) output: Vec<String>,
-    #[prost(message, repeated, tag = "7")]
-    pub(crate) node: Vec<NodeProto>,
-    #[prost(string, tag = "10")]
-    pub(crate) domain: String,
-    /// Attributes with default values.
-    #[prost(message, repeated, tag = "11")]
-    pub(crate) attribute_proto: Vec<AttributeProto>,
-}
+messages! {
+    ModelProto {
+        ir_version: Option<i64> = (int64, optional) 1;
+        graph: Option<GraphProto> = (message, optional) 7;
+        opset_import: Vec<OperatorSetId> = (message, repeated) 8;
+        functions: Vec<FunctionProto> = (message, repeated) 25;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct OperatorSetId {
-    #[prost(string, tag = "1")]
-    pub(crate) domain: String,
-    #[prost(int64, tag = "2")]
-    pub(crate) version: i64,
-}
+    /// A function that the model defines.
+    FunctionProto {
+        name: String = (string) 1;
+        input: Vec<String> = (string, repeated) 4;
+        output: Vec<String> = (string, repeated) 5;
+        node: Vec<NodeProto> = (message, repeated) 7;
+        domain: String = (string) 10;
+        /// Attributes with default values.
+        attribute_proto: Vec<AttributeProto> = (message, repeated) 11;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct GraphProto {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) node: Vec<NodeProto>,
-    #[prost(message, repeated, tag = "5")]
-    pub(crate) initializer: Vec<TensorProto>,
-    #[prost(message, repeated, tag = "11")]
-    pub(crate) input: Vec<ValueInfoProto>,
-    #[prost(message, repeated, tag = "12")]
-    pub(crate) output: Vec<ValueInfoProto>,
-    #[prost(message, repeated, tag = "13")]
-    pub(crate) value_info: Vec<ValueInfoProto>,
-}
+    OperatorSetId {
+        domain: String = (string) 1;
+        version: i64 = (int64) 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct NodeProto {
-    #[prost(string, repeated, tag = "1")]
-    pub(crate) input: Vec<String>,
-    #[prost(string, repeated, tag = "2")]
-    pub(crate) output: Vec<String>,
-    #[prost(string, tag = "3")]
-    pub(crate) name: String,
-    #[prost(string, tag = "4")]
-    pub(crate) op_type: String,
-    #[prost(message, repeated, tag = "5")]
-    pub(crate) attribute: Vec<AttributeProto>,
-    #[prost(string, tag = "7")]
-    pub(crate) domain: String,
-}
+    GraphProto {
+        node: Vec<NodeProto> = (message, repeated) 1;
+        initializer: Vec<TensorProto> = (message, repeated) 5;
+        input: Vec<ValueInfoProto> = (message, repeated) 11;
+        output: Vec<ValueInfoProto> = (message, repeated) 12;
+        value_info: Vec<ValueInfoProto> = (message, repeated) 13;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct AttributeProto {
-    #[prost(string, tag = "1")]
-    pub(crate) name: String,
-    #[prost(float, tag = "2")]
-    pub(crate) f: f32,
-    #[prost(int64, tag = "3")]
-    pub(crate) i: i64,
-    #[prost(bytes = "bytes", tag = "4")]
-    pub(crate) s: Bytes,
-    #[prost(message, optional, tag = "5")]
-    pub(crate) t: Option<TensorProto>,
-    /// A subgraph: a branch, or the body of a loop.
-    #[prost(message, optional, tag = "6")]
-    pub(crate) g: Option<GraphProto>,
-    #[prost(float, repeated, tag = "7")]
-    pub(crate) floats: Vec<f32>,
-    #[prost(int64, repeated, tag = "8")]
-    pub(crate) ints: Vec<i64>,
-    #[prost(bytes = "bytes", repeated, tag = "9")]
-    pub(crate) strings: Vec<Bytes>,
-    /// In a function: the name of the caller's attribute that provides the value.
-    #[prost(string, tag = "21")]
-    pub(crate) ref_attr_name: String,
-}
+    NodeProto {
+        input: Vec<String> = (string, repeated) 1;
+        output: Vec<String> = (string, repeated) 2;
+        name: String = (string) 3;
+        op_type: String = (string) 4;
+        attribute: Vec<AttributeProto> = (message, repeated) 5;
+        domain: String = (string) 7;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct TensorProto {
-    #[prost(int64, repeated, tag = "1")]
-    pub(crate) dims: Vec<i64>,
-    #[prost(int32, tag = "2")]
-    pub(crate) data_type: i32,
-    #[prost(float, repeated, tag = "4")]
-    pub(crate) float_data: Vec<f32>,
-    #[prost(int32, repeated, tag = "5")]
-    pub(crate) int32_data: Vec<i32>,
-    #[prost(int64, repeated, tag = "7")]
-    pub(crate) int64_data: Vec<i64>,
-    #[prost(string, tag = "8")]
-    pub(crate) name: String,
-    #[prost(bytes = "bytes", tag = "9")]
-    pub(crate) raw_data: Bytes,
-    #[prost(double, repeated, tag = "10")]
-    pub(crate) double_data: Vec<f64>,
-}
+    AttributeProto {
+        name: String = (string) 1;
+        f: f32 = (float) 2;
+        i: i64 = (int64) 3;
+        s: Bytes = (bytes = "bytes") 4;
+        t: Option<TensorProto> = (message, optional) 5;
+        /// A subgraph: a branch, or the body of a loop.
+        g: Option<GraphProto> = (message, optional) 6;
+        floats: Vec<f32> = (float, repeated) 7;
+        ints: Vec<i64> = (int64, repeated) 8;
+        strings: Vec<Bytes> = (bytes = "bytes", repeated) 9;
+        /// In a function: the name of the caller's attribute that provides the value.
+        ref_attr_name: String = (string) 21;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ValueInfoProto {
-    #[prost(string, tag = "1")]
-    pub(crate) name: String,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) r#type: Option<TypeProto>,
-}
+    TensorProto {
+        dims: Vec<i64> = (int64, repeated) 1;
+        data_type: i32 = (int32) 2;
+        float_data: Vec<f32> = (float, repeated) 4;
+        int32_data: Vec<i32> = (int32, repeated) 5;
+        int64_data: Vec<i64> = (int64, repeated) 7;
+        name: String = (string) 8;
+        raw_data: Bytes = (bytes = "bytes") 9;
+        double_data: Vec<f64> = (double, repeated) 10;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct TypeProto {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) tensor_type: Option<TensorTypeProto>,
-}
+    ValueInfoProto {
+        name: String = (string) 1;
+        r#type: Option<TypeProto> = (message, optional) 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct TensorTypeProto {
-    #[prost(message, optional, tag = "2")]
-    pub(crate) shape: Option<ShapeProto>,
-}
+    TypeProto {
+        tensor_type: Option<TensorTypeProto> = (message, optional) 1;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ShapeProto {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) dim: Vec<DimensionProto>,
-}
+    TensorTypeProto {
+        shape: Option<ShapeProto> = (message, optional) 2;
+    }
 
-/// A dimension: a number, or the name of a symbolic dimension.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct DimensionProto {
-    #[prost(int64, optional, tag = "1")]
-    pub(crate) dim_value: Option<i64>,
-    #[prost(string, optional, tag = "2")]
-    pub(crate) dim_param: Option<String>,
+    ShapeProto {
+        dim: Vec<DimensionProto> = (message, repeated) 1;
+    }
+
+    /// A dimension: a number, or the name of a symbolic dimension.
+    DimensionProto {
+        dim_value: Option<i64> = (int64, optional) 1;
+        dim_param: Option<String> = (string, optional) 2;
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::messages::{AttributeProto, GraphProto, NodeProto};
 use crate::model::{
-    Extents, Listing, Pads, Reduction, Reshaping, Spectrum, TensorId, Windowed, Work, as_extent,
+    Convolution, Extents, Listing, Operands, Pads, Reduction, Reshaping, Spectrum, TensorId,
+    TransposedConvolution, Windowed, Work, as_extent,
 };
 use crate::operators::{self, UNKNOWN_OPERATOR};
 use coexec_sim::workload::{
@@ -12,10 +13,7 @@ use coexec_sim::workload::{
 mod attention;
 
 /// Index of an operand that no node has.
-const NONE: usize = usize::MAX;
-
-/// A node's operands.
-type Reads = Vec<Option<TensorId>>;
+const ABSENT: i32 = -1;
 
 /// Attributes of a node.
 pub(super) struct Attributes<'a>(pub(super) &'a [AttributeProto]);
@@ -92,62 +90,28 @@ pub(super) fn operand(kind: &str, attribute: &str) -> Option<usize> {
 }
 
 /// Semantics of a node, and the operands that matter for it.
-pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -> (Work, Reads) {
+pub(super) fn work(node: &NodeProto, version: i64, reads: &[Option<TensorId>]) -> (Work, Operands) {
     let attributes = Attributes(&node.attribute);
-    let (kind, kept): (&str, &[usize]) = match node.op_type.as_str() {
-        // Quantised operators: each tensor has a scale and a zero point.
-        "QLinearConv" => ("Conv", &[0, 3, 8]),
-        "ConvInteger" => ("Conv", &[0, 1]),
-        "QLinearMatMul" => ("MatMul", &[0, 3]),
-        "MatMulInteger" | "DynamicQuantizeMatMul" | "MatMulIntegerToFloat" => ("MatMul", &[0, 1]),
-        "QLinearAdd" => ("Add", &[0, 3]),
-        "QLinearMul" => ("Mul", &[0, 3]),
-        "QLinearWhere" => ("Where", &[0, 1, 4]),
-        "QLinearGlobalAveragePool" => ("GlobalAveragePool", &[0]),
-        "QLinearSigmoid" => ("Sigmoid", &[0]),
-        "QuantizeLinear" | "DequantizeLinear" | "Dropout" | "Cast" | "CastLike" => ("Identity", &[0]),
-        "QLinearAveragePool" => ("AveragePool", &[0]),
-        // The axes attribute has become operand 1.
-        "QLinearReduceMean" => ("ReduceMean", &[0, 1]),
-        "QLinearLeakyRelu" => ("LeakyRelu", &[0]),
-        "QLinearSoftmax" => ("Softmax", &[0]),
-        "QGemm" => ("Gemm", &[0, 3, 6]),
+    let (kind, kept): (&str, &[i32]) = match node.op_type.as_str() {
         // The third operand is multiplied by 0.
         "Gemm" if attributes.find("beta").is_some_and(|beta| beta.f == 0.0) => ("Gemm", &[0, 1]),
         // One slope per channel, which does not follow the broadcasting rules.
         "PRelu" if version < 7 => ("LeakyRelu", &[0]),
-        "FusedConv" => ("Conv", &[0, 1, 2]),
-        "FusedGemm" => ("Gemm", &[0, 1, 2]),
-        // Its weights are packed; their extents are attributes.
-        "MatMulNBits" => ("MatMulNBits", &[0, NONE, 5]),
-        "MatMulBnb4" => ("MatMulNBits", &[0]),
-        // The order of operands: query, key, value, past key, past value, mask.
         "Attention" if attributes.find("num_heads").is_some() => {
-            ("PackedAttention", &[0, NONE, NONE, 4, 4, 5, 1])
+            ("PackedAttention", &[0, ABSENT, ABSENT, 4, 4, 5, 1])
         }
-        "QAttention" => ("PackedAttention", &[0, NONE, NONE, 8, 8, NONE, 1]),
-        "Attention" => ("Attention", &[0, 1, 2, 4, 5, 3]),
-        "MultiHeadAttention" => ("MultiHeadAttention", &[0, 1, 2, 6, 7, 5]),
-        "DecoderMaskedMultiHeadAttention" => ("MultiHeadAttention", &[0, 1, 2, 5, 6, 4]),
-        "GroupQueryAttention" => ("GroupQueryAttention", &[0, 1, 2, 3, 4, 10]),
-        "LinearAttention" => ("LinearAttention", &[0, 1, 2]),
-        "CausalConvWithState" => ("CausalConvWithState", &[0, 1, 2]),
-        "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => ("LSTM", &[0, 1, 2, 3, NONE, 5, 6]),
-        "EmbedLayerNormalization" | "QEmbedLayerNormalization" => {
-            ("EmbedLayerNormalization", &[0, 1, 2, 3, 4])
-        }
-        "GatherBlockQuantized" => ("GatherBlockQuantized", &[0, 1]),
-        kind @ ("BatchNormalization" | "LeakyRelu") => (kind, &[0]),
-        "Upsample" => ("Resize", &[0, NONE, 1]),
-        "Resize" if version < 11 => ("Resize", &[0, NONE, 1]),
+        "Resize" if version < 11 => ("Resize", &[0, ABSENT, 1]),
         // Scale and zero point of the result, then each operand with its scale and zero point.
         "QLinearConcat" => {
             let operands = reads.iter().copied().skip(2).step_by(3).collect();
             return (of_kind("Concat", &attributes, version), operands);
         }
-        kind => return (of_kind(kind, &attributes, version), reads.to_vec()),
+        kind => match operators::variant_of_onnx(kind) {
+            Some(variant) => variant,
+            None => return (of_kind(kind, &attributes, version), reads.to_vec()),
+        },
     };
-    let kept = kept.iter().map(|&operand| reads.get(operand).copied().flatten());
+    let kept = kept.iter().map(|&operand| reads.get(usize::try_from(operand).ok()?).copied().flatten());
     (of_kind(kind, &attributes, version), kept.collect())
 }
 
@@ -204,7 +168,7 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
 fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     let count = |name: &str| attributes.count(name, 0);
     let pool = |kind| Work::Pool { kind, window: attributes.window() };
-    let conv = |window, groups| Work::Convolution { window, groups, is_depthwise: false };
+    let conv = |window, groups| Work::Convolution(Convolution { window, groups, is_depthwise: false });
     Some(match kind {
         "Einsum" => Work::Einsum(attributes.text("equation").to_owned()),
         "GroupNormalization" => Work::GroupNorm { groups: Some(count("num_groups")) },
@@ -212,11 +176,11 @@ fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         "MatMulNBits" => Work::Linear { depth: count("K"), outputs: count("N") },
         "CausalConvWithState" => conv(Windowed { pads: Pads::Causal, ..attributes.window() }, None),
         "Conv" => conv(attributes.window(), Some(attributes.count("group", 1))),
-        "ConvTranspose" => Work::TransposedConvolution {
+        "ConvTranspose" => Work::TransposedConvolution(TransposedConvolution {
             window: attributes.window(),
             groups: attributes.count("group", 1),
             output_pads: attributes.counts("output_padding"),
-        },
+        }),
         "FusedMatMul" if attributes.flag("transBatchA") || attributes.flag("transBatchB") => Work::Unknown(
             "a product with its batch axes inside the rows; export without that fusion".to_owned(),
         ),

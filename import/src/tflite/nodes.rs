@@ -2,7 +2,8 @@
 
 use super::table::Table;
 use crate::model::{
-    Elemental, Extents, Pads, Reduction, Slicing, SourceTensor, TensorId, Windowed, Work, written,
+    Convolution, Elemental, Extents, Operands, Pads, Reduction, Slicing, SourceTensor, TensorId,
+    TransposedConvolution, Windowed, Work, written,
 };
 use crate::operators::{self, UNKNOWN_OPERATOR};
 use coexec_sim::workload::{Function, GenericKind, LocalResponseNorm, PoolKind, Softmax};
@@ -11,14 +12,14 @@ use coexec_sim::workload::{Function, GenericKind, LocalResponseNorm, PoolKind, S
 pub(super) struct Read {
     pub(super) kind: String,
     pub(super) work: Work,
-    pub(super) reads: Vec<Option<TensorId>>,
+    pub(super) reads: Operands,
     /// Its fused activation.
     pub(super) activation: Option<Work>,
 }
 
 impl Read {
     /// A node without a fused activation.
-    pub(super) fn of(kind: &str, work: Work, reads: Vec<Option<TensorId>>) -> Self {
+    pub(super) fn of(kind: &str, work: Work, reads: Operands) -> Self {
         Self { kind: kind.to_owned(), work, reads, activation: None }
     }
 }
@@ -28,7 +29,7 @@ const RESHAPE: i32 = 22;
 const SQUEEZE: i32 = 43;
 
 /// Code of custom operators.
-const CUSTOM: i32 = 32;
+pub(super) const CUSTOM: i32 = 32;
 
 /// Slot of an operator's options (`builtin_options`).
 const OPTIONS: usize = 4;
@@ -162,9 +163,7 @@ pub(super) fn read(
     tensors: &mut Vec<SourceTensor>,
 ) -> Read {
     let of = |operand: usize| reads.get(operand).copied().flatten();
-    if let Some((name, (work, operands))) =
-        custom.filter(|_| code == CUSTOM).and_then(|name| Some((name, of_tensorflow(name)?)))
-    {
+    if let Some((name, (work, operands))) = custom.and_then(|name| Some((name, of_tensorflow(name)?))) {
         let reads =
             operands.iter().filter(|&&operand| operand < reads.len()).map(|&operand| of(operand)).collect();
         return Read::of(name, work, reads);
@@ -172,7 +171,7 @@ pub(super) fn read(
     let options = Options(table.table(OPTIONS));
     // Without weights of its own, the input gate is coupled: the forget gate's complement.
     let is_coupled = of(1).is_none();
-    let of_its_own = match custom.filter(|_| code == CUSTOM) {
+    let of_its_own = match custom {
         Some(TRANSPOSED_WITH_BIAS) => transposed(table).map(|work| (TRANSPOSED_WITH_BIAS, work, None)),
         Some(DETECTIONS) => Some((DETECTIONS, Work::single_pass(GenericKind::Search, Extents::Said), None)),
         Some(_) | None => None,
@@ -186,7 +185,7 @@ pub(super) fn read(
         Some((kind, work, slot)) => (kind.to_owned(), work, slot),
         None => (format!("BUILTIN {code}"), Work::Unknown(UNKNOWN_OPERATOR.to_owned()), None),
     };
-    if let Some(name) = custom.filter(|&name| code == CUSTOM && name != kind) {
+    if let Some(name) = custom.filter(|&name| name != kind) {
         kind = format!("{kind} {name}");
     }
     let numbers = if matches!(code, RESHAPE | SQUEEZE) { options.ints() } else { Vec::new() };
@@ -222,7 +221,11 @@ fn transposed(operator: &Table<'_>) -> Option<Work> {
     let pads = if padding == 1 { Pads::Same } else { Pads::Explicit(Vec::new()) };
     let stride = vec![height, width];
     let window = Windowed { kernel: Vec::new(), stride, dilation: Vec::new(), pads, ceil: false };
-    Some(Work::TransposedConvolution { window, groups: 1, output_pads: Vec::new() })
+    Some(transposed_by(window))
+}
+
+fn transposed_by(window: Windowed) -> Work {
+    Work::TransposedConvolution(TransposedConvolution { window, groups: 1, output_pads: Vec::new() })
 }
 
 /// Name and semantics of an operator, and the slot of its fused activation.
@@ -230,7 +233,7 @@ type Layer = (&'static str, Work, Option<usize>);
 
 fn with_options(code: i32, options: &Options<'_>, is_coupled: bool) -> Option<Layer> {
     let planar = |dilation| options.window(Vec::new(), dilation);
-    let conv = |window, is_depthwise| Work::Convolution { window, groups: None, is_depthwise };
+    let conv = |window, is_depthwise| Work::Convolution(Convolution { window, groups: None, is_depthwise });
     let pool = |kind| Work::Pool {
         kind,
         window: options.window(vec![options.count(4, 1), options.count(3, 1)], None),
@@ -263,10 +266,7 @@ fn with_options(code: i32, options: &Options<'_>, is_coupled: bool) -> Option<La
         44 => ("UNIDIRECTIONAL_SEQUENCE_LSTM", recurrent(if is_coupled { 3 } else { 4 }, 3), None),
         45 => ("STRIDED_SLICE", Work::Slice(options.strides()), None),
         50 => ("LOG_SOFTMAX", Work::along_axis(Softmax::default(), -1, false), None),
-        67 => {
-            let (window, output_pads) = (planar(None), Vec::new());
-            ("TRANSPOSE_CONV", Work::TransposedConvolution { window, groups: 1, output_pads }, Some(3))
-        }
+        67 => ("TRANSPOSE_CONV", transposed_by(planar(None)), Some(3)),
         74 => ("SUM", reduce(Reduction::Sum), None),
         81 => ("REDUCE_PROD", reduce(Reduction::Product), None),
         82 => ("REDUCE_MAX", reduce(Reduction::Max), None),
@@ -293,7 +293,9 @@ mod tests {
     #[test]
     fn the_options_of_a_transposed_convolution_with_bias_are_three_numbers() {
         let read = |options: &[u32]| transposed(&Table::root(&operator(options)).unwrap());
-        let Some(Work::TransposedConvolution { window, .. }) = read(&[1, 2, 3]) else { panic!("it is one") };
+        let Some(Work::TransposedConvolution(TransposedConvolution { window, .. })) = read(&[1, 2, 3]) else {
+            panic!("it is one")
+        };
         assert_eq!((window.stride, window.pads), (vec![3, 2], Pads::Same));
         assert_eq!(read(&[1, 2]), None);
     }

@@ -40,7 +40,7 @@ fn rows(figure: &Figure) -> Vec<String> {
 
 /// Points of the line of a colour.
 fn line(figure: &Figure, colour: crate::palette::Colour) -> Vec<(f64, f64)> {
-    let is_line = |one: &&Series| matches!(one.mark, Mark::Line { .. }) && one.colour == colour;
+    let is_line = |one: &&Series| matches!(one.mark, Mark::Line(_)) && one.colour == colour;
     series(figure).filter(is_line).map(|one| one.points.clone()).max_by_key(Vec::len).unwrap()
 }
 
@@ -111,7 +111,7 @@ fn few_points_show_their_intervals_on_axes_that_hold_them_and_many_do_not() {
     };
     let ends = |points: &[Point]| {
         let figure = scatter(points).unwrap();
-        let segments = series(&figure).filter(|one| matches!(one.mark, Mark::Segments { .. }));
+        let segments = series(&figure).filter(|one| matches!(one.mark, Mark::Segments(_)));
         (segments.map(|one| one.points.len()).sum::<usize>(), figure.y.ends())
     };
     let points: Vec<Point> = (1..=MAX_INTERVALS + 1).map(|index| with_interval(index as f64)).collect();

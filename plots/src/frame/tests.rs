@@ -14,8 +14,8 @@ fn figure(name: &str) -> Figure {
     let y = Axis::between("bytes moved", (1.0, 100.0), Unit::Bytes);
     let mut figure = Figure::new(SIZE, x, y).titled("a < b & \"c\"", "second line");
     figure.legend.heads = vec!["what".to_owned(), "n".to_owned()];
-    figure.add("", Mark::Area { opacity: 1.0 }, GREEN, points.clone());
-    figure.add(name, Mark::Line { width: 2.0 }, VERMILION, points.clone());
+    figure.add("", Mark::Area(1.0), GREEN, points.clone());
+    figure.add(name, Mark::Line(2.0), VERMILION, points.clone());
     figure.add("", markers, BLUE, points);
     figure.legend.rows.push(Row::of(markers, BLUE, &["markers", "3"]));
     figure
@@ -80,8 +80,7 @@ fn a_png_has_the_size_of_the_figure_and_the_colours_of_its_series() {
 #[test]
 fn nothing_of_a_figure_with_a_tall_legend_lies_outside_of_it() {
     let mut tall = figure("line");
-    let row =
-        |index: usize| Row::of(Mark::Line { width: 1.0 }, BLUE, &[&format!("a rather long name {index}")]);
+    let row = |index: usize| Row::of(Mark::Line(1.0), BLUE, &[&format!("a rather long name {index}")]);
     tall.legend.rows.extend((0..40).map(row));
     let svg = tall.draw(Format::Svg).unwrap();
     let frame = elements(&svg)
@@ -107,7 +106,7 @@ fn nothing_of_a_figure_with_a_tall_legend_lies_outside_of_it() {
 fn values_beyond_the_axes_are_refused_by_name() {
     for (x, y) in [(f64::NAN, 1.0), (1.0, 0.0), (f64::INFINITY, 1.0), (1.0, -5.0), (1e300, 1.0)] {
         let mut odd = figure("");
-        odd.add("line", Mark::Line { width: 2.0 }, VERMILION, vec![(1.0, 1.0), (x, y)]);
+        odd.add("line", Mark::Line(2.0), VERMILION, vec![(1.0, 1.0), (x, y)]);
         let message = odd.draw(Format::Svg).unwrap_err().to_string();
         assert!(message.contains("line"), "{message}");
     }

@@ -10,7 +10,7 @@ use crate::cpu::product::Product;
 use crate::cpu::visit::{Computation, Results, Visit};
 use crate::cpu::{Element, Prepared, ThreadPool, product};
 use crate::operands;
-use crate::operands::{OperandError, Stretches};
+use crate::operands::{OperandError, Result, Stretches};
 
 impl<T: Element> Prepared<T> {
     /// Computes `part` of the layer into its place in `output`, the whole output tensor. `inputs`
@@ -19,13 +19,7 @@ impl<T: Element> Prepared<T> {
     /// # Errors
     /// Where an input or the output has the wrong size, the layer cannot compute the part by
     /// itself, or an index exceeds the embedding table.
-    pub fn run(
-        &mut self,
-        pool: &mut ThreadPool,
-        inputs: &[&[T]],
-        output: &mut [T],
-        part: Region,
-    ) -> Result<(), OperandError> {
+    pub fn run(&mut self, pool: &mut ThreadPool, inputs: &[&[T]], output: &mut [T], part: Region) -> Result {
         // SAFETY: the output is borrowed exclusively.
         unsafe { self.run_shared(pool, inputs, output, part) }
     }
@@ -44,7 +38,7 @@ impl<T: Element> Prepared<T> {
         inputs: &[&[T]],
         output: *mut [T],
         part: Region,
-    ) -> Result<(), OperandError> {
+    ) -> Result {
         self.check(inputs, output.len(), part)?;
         if part.is_empty() {
             return Ok(());
@@ -83,7 +77,7 @@ impl<T: Element> Prepared<T> {
         Some(Division::new(&product.extent(&part), threads))
     }
 
-    fn check(&self, inputs: &[&[T]], output: usize, part: Region) -> Result<(), OperandError> {
+    fn check(&self, inputs: &[&[T]], output: usize, part: Region) -> Result {
         let operator = &self.layer.operator;
         operands::check_inputs(&self.layer, inputs.iter().map(|input| input.len()))?;
         let expected = operator.output().elements() as usize;

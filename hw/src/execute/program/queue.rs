@@ -14,7 +14,7 @@ use coexec_sim::{Picos, Region};
 use crate::cpu::Element;
 use crate::execute::{Action, Home, Machine, Program, Result, Side};
 use crate::opencl::events::Event;
-use crate::opencl::{OpenClError, between, stamps};
+use crate::opencl::{OpenClError, between, flush, stamps};
 
 /// Progress of a run.
 #[derive(Default)]
@@ -117,7 +117,7 @@ impl<T: Element> Program<T> {
             }
         }
         match &self.link {
-            Some(link) if progress.queued > before => Ok(link.flush()?),
+            Some(link) if progress.queued > before => Ok(flush(&link.runtime)?),
             _ => Ok(()),
         }
     }

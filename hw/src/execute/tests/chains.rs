@@ -140,15 +140,14 @@ fn uncomputed_rows_are_detected() {
     let (stages, profile) = scenario(BLOCKS);
     let plan = Plan::new(Modelled::SvmPolling, cut_by_height(&stages, &profile, "0000000", 0.5))
         .chained(chains("0000000"));
-    let control = &Control::unwatched();
-    let task = task((&stages, &profile), &plan, control);
+    let task = task((&stages, &profile), &plan);
     let mut program = Program::<f32>::new(&mut machine, &task).unwrap();
-    program.verify(&mut machine, control).unwrap();
+    program.verify(&mut machine).unwrap();
     // The stem's halo is read across the cut; without it, its reader's results are wrong.
     let cpu = &mut program.operations[0].parts[0];
     assert!(cpu.gpu.is_none() && cpu.computed.rows.end > cpu.owned.rows.end);
     cpu.computed = cpu.owned;
-    let error = program.verify(&mut machine, control).map(drop).unwrap_err();
+    let error = program.verify(&mut machine).map(drop).unwrap_err();
     assert!(matches!(error, ExecuteError::NotComputed { .. } | ExecuteError::Wrong(_)), "{error}");
 }
 
@@ -158,8 +157,7 @@ fn an_invalid_chain_says_why() {
     let (stages, profile) = scenario(BLOCKS);
     let placements = cut_by_height(&stages, &profile, "c000000", 0.5);
     let plan = Plan::new(Modelled::SvmPolling, placements).chained(chains("0000000"));
-    let control = &Control::unwatched();
-    let task = task((&stages, &profile), &plan, control);
+    let task = task((&stages, &profile), &plan);
     let error = Program::<f32>::new(&mut machine, &task).map(drop).unwrap_err();
     assert!(
         matches!(error, ExecuteError::Schedule(ScheduleError::Chain(_))) && error.is_of_variant(),

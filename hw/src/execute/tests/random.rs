@@ -56,8 +56,7 @@ fn what_is_executed_is_what_was_simulated() {
 fn executed_as_simulated(machine: &mut Machine, case: &Case, context: &str) -> Option<usize> {
     let Case { stages, plan, profile, sharing } = case;
     assume(machine, plan.synchronisation, sharing.mechanism, sharing.memory);
-    let control = &Control::unwatched();
-    let task = task((stages, profile), plan, control);
+    let task = task((stages, profile), plan);
     let mut program = match Program::<f32>::new(machine, &task) {
         Ok(program) => program,
         Err(ExecuteError::OpenCl(OpenClError::Unsupported { .. } | OpenClError::WorkGroup { .. })) => {
@@ -65,7 +64,7 @@ fn executed_as_simulated(machine: &mut Machine, case: &Case, context: &str) -> O
         }
         Err(error) => panic!("{error}: {context}"),
     };
-    let verified = program.verify(machine, control).unwrap_or_else(|error| panic!("{error}: {context}"));
+    let verified = program.verify(machine).unwrap_or_else(|error| panic!("{error}: {context}"));
     let uses_gpu = program.operations.iter().any(|operation| operation.gpu().next().is_some());
     let memory = uses_gpu.then_some(sharing.memory);
     let simulated = schedule(stages, plan, &setting(memory, profile)).unwrap();

@@ -12,10 +12,8 @@ fn streamed(machine: &mut Machine, numbers: &[usize], plan_chain: bool, streamin
         let chains = (0..all).map(|stage| (stage + 1 == all).then_some(0)).collect();
         plan = plan.chained(chains);
     }
-    let control = &Control::unwatched();
-    let task = task((&stages, &profile), &plan, control);
-    stream::stream::<f32>(machine, &task, streaming, control)
-        .unwrap_or_else(|error| panic!("{plan:?}: {error}"))
+    let task = task((&stages, &profile), &plan);
+    stream::stream::<f32>(machine, &task, streaming).unwrap_or_else(|error| panic!("{plan:?}: {error}"))
 }
 
 #[test]

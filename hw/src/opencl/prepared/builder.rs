@@ -116,14 +116,14 @@ impl<T: Element> Builder<'_, T> {
         matches!(part.operator.class(), Class::Product(product) if product.rows == 1)
     }
 
-    /// A kernel of `source`; if it writes the output, it does so in the output's layout.
-    pub(super) fn step(
-        &self,
+    /// Appends a kernel of `source`; if it writes the output, it does so in the output's layout.
+    pub(super) fn append(
+        &mut self,
         source: &Source,
         entry: &'static str,
         grid: LaunchGrid,
         arguments: Vec<Argument<T>>,
-    ) -> Result<Step<T>> {
+    ) -> Result<()> {
         let writes_result =
             arguments.iter().any(|argument| matches!(argument, Argument::Tensor(TensorName::Output)));
         let mut source = source.clone();
@@ -131,7 +131,8 @@ impl<T: Element> Builder<'_, T> {
             source.option("PLAIN_RESULT");
         }
         let signals = self.signals.filter(|_| writes_result);
-        Step::new(self.runtime, (source, signals), entry, grid, arguments)
+        self.steps.push(Step::new(self.runtime, (source, signals), entry, grid, arguments)?);
+        Ok(())
     }
 
     /// Appends a kernel from the first input to the output. `weights` are its arguments between the
@@ -171,19 +172,6 @@ impl<T: Element> Builder<'_, T> {
             arguments.extend(self.linked_operands());
         }
         self.append(source, entry, grid, arguments)
-    }
-
-    /// Appends a kernel.
-    pub(super) fn append(
-        &mut self,
-        source: &Source,
-        entry: &'static str,
-        grid: LaunchGrid,
-        arguments: Vec<Argument<T>>,
-    ) -> Result<()> {
-        let step = self.step(source, entry, grid, arguments)?;
-        self.steps.push(step);
-        Ok(())
     }
 
     /// Constant data in a device buffer.
@@ -275,7 +263,10 @@ impl<T: Element> Builder<'_, T> {
     pub(super) fn arrange(&mut self) -> Result<()> {
         let source = self.source("arrange", include_str!("../kernels/arrange.cl"));
         let first = self.inner.len();
-        let mut steps = Vec::new();
+        for step in &mut self.steps {
+            step.read_inner(first);
+        }
+        let own = self.steps.len();
         for (index, shape) in self.layer.operator.inputs().into_iter().enumerate() {
             let shape = stored(&self.layer.operator, shape);
             let extent = Extent::from(shape);
@@ -289,12 +280,9 @@ impl<T: Element> Builder<'_, T> {
                 Argument::Tensor(TensorName::Inner(inner)),
                 Argument::Extent(TensorName::Inner(inner)),
             ];
-            steps.push(self.step(&source, "arrange", LaunchGrid { threads, work_group }, arguments)?);
+            self.append(&source, "arrange", LaunchGrid { threads, work_group }, arguments)?;
         }
-        for step in &mut self.steps {
-            step.read_inner(first);
-        }
-        self.steps.splice(0..0, steps);
+        self.steps.rotate_left(own);
         Ok(())
     }
 }

@@ -6,7 +6,6 @@
 //! than the textbook's 0, +-1, +-2 and infinity, because the entries of the matrices are smaller.
 
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
-use std::fmt::Write;
 use std::sync::Arc;
 
 use coexec_sim::kernel::gpu::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
@@ -120,9 +119,8 @@ impl<T: Element> Builder<'_, T> {
     /// The source of both transforms.
     fn winograd_source(&self, functions: &[Function]) -> Source {
         let mut source = self.source_linking("winograd", include_str!("../kernels/winograd.cl"), functions);
-        for (name, text) in definitions() {
-            source.define(name, &text);
-        }
+        source.define("INPUT_TRANSFORM", &braced(INPUT_TRANSFORM.as_flattened()));
+        source.define("OUTPUT_TRANSFORM", &braced(OUTPUT_TRANSFORM.as_flattened()));
         source
     }
 
@@ -164,22 +162,10 @@ fn weight_points(window: [[f64; WINDOW]; WINDOW]) -> [[f64; SIDE]; SIDE] {
     points
 }
 
-/// The transform matrices as definitions for the kernels: name and value.
-fn definitions() -> [(&'static str, String); 2] {
-    [
-        ("INPUT_TRANSFORM", braced(INPUT_TRANSFORM.as_flattened())),
-        ("OUTPUT_TRANSFORM", braced(OUTPUT_TRANSFORM.as_flattened())),
-    ]
-}
-
+/// The entries of a matrix as an initialiser in `OpenCL` C.
 fn braced(entries: &[f64]) -> String {
-    let mut text = String::from("{");
-    for &entry in entries {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{entry:.9e}f, ");
-    }
-    text.push('}');
-    text
+    let entries: Vec<String> = entries.iter().map(|entry| format!("{entry:.9e}f")).collect();
+    format!("{{{}}}", entries.join(", "))
 }
 
 #[cfg(test)]
