@@ -6,15 +6,16 @@ mod page;
 
 use std::path::Path;
 
+use coexec_fit::calibrate::Options;
 use coexec_fit::measure::{SkippedRow, benchmark_gpu};
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::host_timed;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, score};
 use coexec_plots::{Format, error_cdf, scatter};
-use coexec_sim::{Library, Profile};
+use coexec_sim::{KernelTable, Library, Profile};
 
-use crate::calibrate::fit::{Options, fit};
+use crate::calibrate::fit::fit;
 use crate::output::{listed, record, stem};
 use crate::{Chosen, Common, Failure, Measured, OutputFile, Progress, Report, Result, output, runs};
 
@@ -158,9 +159,9 @@ fn phone(
 ) -> Result<Phone> {
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let library = Library::of_runs(&profile.cpu);
-    let how =
-        Options { source: &source, prior, residual: true, from_scratch: true, library, seed: options.seed };
-    let mut fitted = fit(&mut profile, measured, &how, &Progress::new(common))?;
+    let how = Options { seed: options.seed, from_scratch: true, library, ..Options::of(&source) };
+    let how = Options { correctable: KernelTable::ALL, ..how };
+    let mut fitted = fit(&mut profile, measured, (prior, how), &Progress::new(common))?;
     let mut left_out = measured.runs.left_out.clone();
     left_out.append(&mut fitted.left_out);
     // No fit uses cuts, so predictions of the final profile hold them out too.

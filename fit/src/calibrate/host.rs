@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::conformal::factor_interval;
 use super::gpu::{Fitted, Fold};
 use super::least_squares::{DEVIATIONS_95, Stop, minimise, pseudo_huber};
-use super::{SAME_DEVICE_ERROR, mean_error};
+use super::{Options, SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{GpuNetwork, SkippedRow, usable};
 use crate::validate::host::{Launches, Predictor, within};
 use crate::validate::point::Point;
@@ -68,15 +68,6 @@ pub struct HostFit {
     pub is_of_base: bool,
     /// Networks with a launch that the profile does not describe.
     pub left_out: Vec<SkippedRow>,
-}
-
-/// How to fit.
-#[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
-    /// Description of the runs, for the parameters' `source`.
-    pub source: &'a str,
-    /// Whether to refit a host path that was measured on this device, too.
-    pub from_scratch: bool,
 }
 
 /// Fits the host path of `gpu` to the times of `networks`, by robust least squares on
@@ -240,7 +231,7 @@ mod tests {
         coexec_sim::input::from_toml(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
     }
 
-    const OPTIONS: Options<'_> = Options { source: "runs the model made", from_scratch: false };
+    const OPTIONS: Options<'_> = Options::of("runs the model made");
 
     fn host(submit_us: f64) -> HostPath {
         HostPath {

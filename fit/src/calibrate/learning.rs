@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::Progress;
-use crate::calibrate::gpu::{self, calibrate};
+use crate::calibrate::gpu::calibrate;
 use crate::csv_rows;
 use crate::measure::{GpuRun, draw, family};
 use crate::validate::gpu::validate;
@@ -64,15 +64,9 @@ impl Series<'_> {
 
     /// The GPU fitted to `runs`.
     fn fit(&self, runs: &[GpuRun]) -> Gpu {
-        let correctable = if self.residual { KernelTable::ALL.to_vec() } else { Vec::new() };
-        let options = gpu::Options {
-            source: "learning curve".to_owned(),
-            folds: 0,
-            seed: 0,
-            correctable,
-            from_scratch: true,
-        };
-        calibrate(self.centre, runs, &options, &|_, _| ()).gpu
+        let correctable = if self.residual { KernelTable::ALL } else { &[] };
+        let how = super::Options { correctable, from_scratch: true, ..super::Options::of("learning curve") };
+        calibrate(self.centre, runs, &how, &|_, _| ()).gpu
     }
 }
 
