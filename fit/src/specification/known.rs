@@ -21,6 +21,10 @@ static PARTS: LazyLock<Vec<PartNumber>> =
     LazyLock::new(|| table(include_str!("../../../data/socs/parts.csv")));
 static GPUS: LazyLock<Vec<GpuFacts>> = LazyLock::new(|| table(include_str!("../../../data/socs/gpus.csv")));
 static NPUS: LazyLock<Vec<NpuFacts>> = LazyLock::new(|| table(include_str!("../../../data/socs/npus.csv")));
+/// Types of memory, so that misspelt ones are rejected, each with the fastest clock on the market, in
+/// MHz, so that data rates in place of clocks are rejected.
+pub(super) static MEMORIES: LazyLock<Vec<(String, f64)>> =
+    LazyLock::new(|| table(include_str!("../../../data/socs/memories.csv")));
 
 fn table<T: DeserializeOwned>(content: &str) -> Vec<T> {
     let text = Text { name: "data/socs".to_owned(), content: content.to_owned() };
