@@ -13,6 +13,9 @@ pub mod learning;
 pub mod least_squares;
 pub mod npu;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::measure::draw::shuffled;
 use coexec_sim::{Cpu, KernelTable, Library, Quantity};
 
@@ -60,6 +63,21 @@ pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 fn mean_error(pairs: &[(f64, f64)]) -> f64 {
     let errors = pairs.iter().map(|(predicted, measured)| (predicted / measured).ln().abs());
     errors.sum::<f64>() / pairs.len() as f64
+}
+
+/// Panic message of conversions between tables of rates and their keys.
+pub(crate) const KEYS: &str = "a test holds that the keys are those of a table";
+
+/// `table` with `to` applied to each of its quantities, given its key.
+pub(crate) fn with_quantities<T: Serialize + DeserializeOwned>(
+    table: &T,
+    to: impl Fn(&str, Quantity) -> Quantity,
+) -> T {
+    let mut written = toml::Table::try_from(table).expect(KEYS);
+    for (key, entry) in written.iter_mut().filter(|(key, _)| !["source", "basis"].contains(&key.as_str())) {
+        *entry = toml::Value::try_from(to(key, entry.clone().try_into().expect(KEYS))).expect(KEYS);
+    }
+    written.try_into().expect(KEYS)
 }
 
 /// Applies `to` to a value and to both ends of its interval.

@@ -12,9 +12,8 @@ use std::collections::BTreeSet;
 
 use super::FittedTable;
 use super::fit::Known;
-use super::rates::KEYS;
 use crate::calibrate::least_squares::{Stop, minimise, pseudo_huber};
-use crate::calibrate::{Options, change};
+use crate::calibrate::{KEYS, Options, change};
 use crate::measure::CpuRun;
 use crate::validate::cpu::{cores, predict};
 use coexec_sim::kernel::cpu::rate_table;

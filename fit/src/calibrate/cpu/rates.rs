@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use super::fit::{Known, Parameter, Prior, Scale};
+use crate::calibrate::KEYS;
 use crate::calibrate::least_squares::Stop;
 use coexec_sim::device::cpu::{Cluster, Core, Cpu, RuyRates};
 use coexec_sim::{Basis, DataType, Quantity, statistics};
@@ -87,9 +88,6 @@ pub(super) const RATES: [Rate; COUNT] = [
     rate("beyond_cache_element_ns", Kind::Other, [0.5, 0.3]),
     rate("operator_ns", Kind::Other, [1500.0, 4000.0]),
 ];
-
-/// Panic message of conversions between tables and keys.
-pub(super) const KEYS: &str = "a test holds that the keys are those of a table";
 
 /// A table with these values and zeros for all others.
 pub(super) fn with(values: &[(&str, f64)]) -> RuyRates {

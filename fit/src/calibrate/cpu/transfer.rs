@@ -8,6 +8,7 @@
 
 use super::rates::{COUNT, RATES, clusters, is_in_order, made_of, table_of, values};
 use super::xnnpack::table_of as table_of_xnnpack;
+use crate::calibrate::with_quantities;
 use coexec_sim::device::cpu::{Cluster, Core, MixedClusters, RuyRates, XnnpackRates};
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
 use coexec_sim::{Basis, Cpu, DataType, InstructionSet, Library, Quantity};
@@ -167,7 +168,7 @@ impl MeasuredX86 {
 fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Option<XnnpackRates> {
     if data_type == DataType::F32 && cpu.clusters[index].instruction_set.is_some_and(InstructionSet::is_x86) {
         let MeasuredX86 { clock_mhz, xnnpack_f32 } = MeasuredX86::bundled();
-        return scaled_rates(&xnnpack_f32, clock_mhz, cpu.clusters[index].clock_mhz.value, 1.0);
+        return Some(scaled_rates(&xnnpack_f32, clock_mhz, cpu.clusters[index].clock_mhz.value, 1.0));
     }
     let known = pool_of(cpu, index, donors).into_iter().filter_map(|(weight, donor, other)| {
         let cluster = &donor.clusters[other];
@@ -177,23 +178,21 @@ fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Opti
     });
     let (_, table, cluster, products) =
         known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
-    scaled_rates(table, cluster.clock_mhz.value, cpu.clusters[index].clock_mhz.value, products)
+    Some(scaled_rates(table, cluster.clock_mhz.value, cpu.clusters[index].clock_mhz.value, products))
 }
 
 /// `table` of a core at `from_mhz`, scaled to one at `to_mhz` whose products take `products` times as
 /// many cycles.
-fn scaled_rates(table: &XnnpackRates, from_mhz: f64, to_mhz: f64, products: f64) -> Option<XnnpackRates> {
+fn scaled_rates(table: &XnnpackRates, from_mhz: f64, to_mhz: f64, products: f64) -> XnnpackRates {
     let slower = from_mhz / to_mhz;
-    let mut written = toml::Table::try_from(table).ok()?;
-    for (key, value) in written.iter_mut().filter(|(key, _)| key.ends_with("_ns")) {
+    let scaled = with_quantities(table, |key, own| {
         let factor = if key.ends_with("multiply_accumulate_ns") { products * slower } else { slower };
-        let quantity = value.clone().try_into::<Quantity>().ok()?;
-        *value = toml::Value::Float(rounded(quantity.value * factor, VALUE_DIGITS));
-    }
+        let is_time = key.ends_with("_ns");
+        if is_time { Quantity::plain(rounded(own.value * factor, VALUE_DIGITS)) } else { own }
+    });
     let products = rounded(products, VALUE_DIGITS);
     let note = format!("carried over to {to_mhz} MHz, products x {products} for what a cycle completes");
-    written.insert("source".to_owned(), format!("{}; {note}", table.source).into());
-    written.try_into().ok()
+    XnnpackRates { source: format!("{}; {note}", table.source), ..scaled }
 }
 
 /// `cpu` with rates of TFLite's own kernels and of XNNPACK's transferred from the CPUs `donors`;

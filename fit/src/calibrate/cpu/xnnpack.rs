@@ -8,13 +8,14 @@
 //! Invariant: a rate that no run uses moves only with its group.
 
 use super::fit::{Known, Parameter, Prior, Scale};
-use super::rates::{KEYS, quantity_of};
+use super::rates::quantity_of;
 use crate::calibrate::least_squares::Stop;
+use crate::calibrate::{KEYS, with_quantities};
 use crate::measure::CpuRun;
 use crate::validate::cpu::predict;
 use coexec_sim::device::cpu::{Cluster, Cpu, XnnpackRates};
 use coexec_sim::kernel::cpu::{Group, Library, NANOS_PER_MICRO};
-use coexec_sim::{Basis, DataType};
+use coexec_sim::{Basis, DataType, Quantity};
 
 /// The rates with the index of their group, whose rates are slow together; a table may lack some.
 const RATES: [(&str, usize); 19] = [
@@ -91,7 +92,8 @@ impl Counts {
                 // Values that are not fitted stay the base's, as in the written table.
                 _ => None,
             };
-            *table_mut(&mut cpu.clusters[group.cluster], run.what.data_type) = Some(with(base, value));
+            let table = with_quantities(base, |key, own| value(key).map_or(own, Quantity::plain));
+            *table_mut(&mut cpu.clusters[group.cluster], run.what.data_type) = Some(table);
             Ok::<_, String>(predict(run, &cpu, Library::Xnnpack)? * NANOS_PER_MICRO)
         };
         let all = nanos(None)?;
@@ -147,7 +149,7 @@ pub(super) fn write(cluster: &mut Cluster, data_type: DataType, known: &[Known],
         let key = if key == MEMORY_CONTENTION { CONTENTION } else { key };
         known.iter().find(|known| known.key == key).map(|known| known.value)
     };
-    let table = with(&base, value);
+    let table = with_quantities(&base, |key, own| value(key).map_or(own, Quantity::plain));
     let fitted = XnnpackRates { basis: Basis::Measured, source: source.to_owned(), ..table };
     *table_mut(cluster, data_type) = Some(fitted);
 }
@@ -160,17 +162,6 @@ fn as_toml(rates: &XnnpackRates) -> toml::Table {
 /// The rates that a table has, with their groups.
 fn rates_of(table: &toml::Table) -> impl Iterator<Item = (&'static str, usize)> {
     RATES.into_iter().filter(|(key, _)| table.contains_key(*key))
-}
-
-/// The base with the entries replaced for which there is a value.
-fn with(base: &XnnpackRates, value: impl Fn(&str) -> Option<f64>) -> XnnpackRates {
-    let mut table = as_toml(base);
-    for (key, entry) in table.iter_mut().filter(|(key, _)| !matches!(key.as_str(), "source" | "basis")) {
-        if let Some(value) = value(key) {
-            *entry = toml::Value::Float(value);
-        }
-    }
-    table.try_into().expect(KEYS)
 }
 
 /// The rates of a cluster in `data_type`, or the reason that there are none.
