@@ -173,7 +173,7 @@ pub fn parse(
             });
             row.inference(*is_reference, Arc::clone(network))
         });
-        (row.line, inference)
+        (row.run.line, inference)
     }));
     left_out.extend(without_graph);
     left_out.sort_by_key(|row| row.line);
@@ -199,11 +199,10 @@ fn rows_of(text: &Text, chip: &str) -> Result<(Vec<Row>, Vec<SkippedRow>), Input
 /// The graph of that name in a folder, with the normalisation of its pictures.
 fn import(folder: &Path, name: &str) -> Result<Graph, String> {
     let path: PathBuf = folder.join(format!("{name}.onnx"));
-    match ImportedScenario::load(&path, &ImportOptions::default()) {
-        Ok(imported) => normalisation::with_normalisation(name, imported.model.graph)
-            .map_err(|error| format!("the graph {name} cannot be normalised: {error}")),
-        Err(error) => Err(format!("the graph {name} is not imported: {error}")),
-    }
+    let imported = ImportedScenario::load(&path, &ImportOptions::default())
+        .map_err(|error| format!("the graph {name} is not imported: {error}"))?;
+    normalisation::with_normalisation(name, imported.model.graph)
+        .map_err(|error| format!("the graph {name} cannot be normalised: {error}"))
 }
 
 #[cfg(test)]

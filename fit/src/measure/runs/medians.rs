@@ -58,14 +58,9 @@ impl ByProcessor {
         on_cpu: &mut OnCpu,
     ) -> Result<(), String> {
         let times = measurement.times_us();
-        let run = Run {
-            network: measurement.network.clone(),
-            what: (),
-            measured_us: median(&times)
-                .ok_or_else(|| format!("every repetition of run {} is an outlier", measurement.run))?,
-            deviation_us: deviation(&times),
-            line: measurement.line,
-        };
+        let middle_us = median(&times)
+            .ok_or_else(|| format!("every repetition of run {} is an outlier", measurement.run))?;
+        let run = Run::timed(&measurement.network, (middle_us, deviation(&times)), measurement.line)?;
         let (ran, synchronisation) = (measurement.processor.clone(), measurement.synchronisation);
         match (&measurement.processor, &measurement.operator) {
             (ExecutedOn::Gpu, Some((_, layer))) if synchronisation.is_some() => {
