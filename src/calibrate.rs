@@ -49,7 +49,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     let prior = Chosen::of(&options.prior)?;
     let runs = runs::path(&options.runs)?;
     let others = [options.points.as_deref(), options.learning_curve.as_deref()];
-    output::check_all_distinct(&others, &[runs, Path::new(&options.base)])?;
+    output::check_all_distinct(&others, &[Some(runs), Some(Path::new(&options.base))])?;
     output::check_distinct(out, runs)?;
     let measured = runs_to_fit(&profile, options, common)?;
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);

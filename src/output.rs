@@ -232,10 +232,10 @@ pub(crate) fn check_distinct(output: &Path, input: &Path) -> Result {
     if is_read { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
 }
 
-/// Applies [`check_distinct`] to each pair of `outputs` and `inputs`.
-pub(crate) fn check_all_distinct(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result {
-    let mut pairs =
-        outputs.iter().flatten().flat_map(|output| inputs.iter().map(move |input| (output, input)));
+/// Applies [`check_distinct`] to each pair of `outputs` and `inputs` that are given.
+pub(crate) fn check_all_distinct(outputs: &[Option<&Path>], inputs: &[Option<&Path>]) -> Result {
+    let inputs = || inputs.iter().flatten();
+    let mut pairs = outputs.iter().flatten().flat_map(|output| inputs().map(move |input| (output, input)));
     pairs.try_for_each(|(output, input)| check_distinct(output, input))
 }
 

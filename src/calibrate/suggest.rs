@@ -37,7 +37,6 @@ impl Suggestion {
 /// Suggests `count` launches, and networks to measure along with them.
 pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: &Common) -> Result {
     let read = [Some(Path::new(&options.base)), options.runs.path.as_deref()];
-    let read: Vec<&Path> = read.into_iter().flatten().collect();
     output::check_all_distinct(&[options.out.as_deref()], &read)?;
     let Some(gpu) = &profile.gpu else {
         return Err(Failure::usage(

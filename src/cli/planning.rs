@@ -68,10 +68,8 @@ impl ScenarioOptions {
     /// Refuses an `output` that would overwrite an input: the scenario or model, the profile, or
     /// `plan`.
     pub(crate) fn check_distinct(&self, output: Option<&Path>, plan: Option<&Path>) -> Result {
-        let Some(output) = output else { return Ok(()) };
-        let named = [Some(self.scenario.as_str()), self.overrides.device.as_deref()];
-        let read = named.into_iter().flatten().map(Path::new).chain(plan);
-        read.into_iter().try_for_each(|input| output::check_distinct(output, input))
+        let device = self.overrides.device.as_deref().map(Path::new);
+        output::check_all_distinct(&[output], &[Some(Path::new(&self.scenario)), device, plan])
     }
 
     /// The options that only a search over operators has, and whether each was given.
