@@ -228,15 +228,11 @@ fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
     })
 }
 
-/// `slow / fast`; 1 if `fast` is zero.
-fn ratio(slow: Picos, fast: Picos) -> f64 {
-    if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
-}
-
-/// Ratio of two plans' times: of their periods if both have one, else of their latencies.
+/// Ratio of two plans' times: of their periods if both have one, else of their latencies; 1 if that of
+/// `fast` is zero.
 pub(crate) fn relative(slow: (Picos, Option<Picos>), fast: (Picos, Option<Picos>)) -> f64 {
     let (slow, fast) = slow.1.zip(fast.1).unwrap_or((slow.0, fast.0));
-    ratio(slow, fast)
+    if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
 }
 
 /// Prints the plan next to the single processors, including those without known times, with the

@@ -11,8 +11,9 @@ use std::sync::atomic::AtomicBool;
 use coexec_fit::measure::runs::{Measurement, fingerprints_path};
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_hw::execute::{ExecuteError, NoiseFloor, ProgressEvent, Report, Request, execute};
+use coexec_sim::kernel::cpu::{CoreSet, CoreSetError};
 use coexec_sim::simulate::Pipeline;
-use coexec_sim::{CoreSet, InputError, PlanFile, Scenario, Workload};
+use coexec_sim::{InputError, PlanFile, Scenario, Workload};
 use serde::Serialize;
 
 use crate::output::{percent, record, stem};
@@ -60,7 +61,9 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     let (mut report, warnings) =
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
     let Outcome { rows, measurements, left_out } = outcome(options, &scenario, &groups, &mut report)?;
-    note_skipped(&left_out, common);
+    for SkippedRow { what, processor, reason } in &left_out {
+        common.note(format_args!("not run: {what} on {processor}: {reason}"));
+    }
     let is_measured = rows.iter().any(|row| row.is_plan);
     let whole = groups.first().and_then(|group| group.first()).filter(|_| is_measured);
     let plan_file = plan_text(&scenario, whole, pipeline.as_ref());
@@ -106,13 +109,6 @@ fn check_outputs(options: &Run, outputs: &[&Path]) -> Result {
     })
 }
 
-/// Prints what could not be run, and why.
-fn note_skipped(rows: &[SkippedRow], common: &Common) {
-    for SkippedRow { what, processor, reason } in rows {
-        common.note(format_args!("not run: {what} on {processor}: {reason}"));
-    }
-}
-
 /// The plan file of the options, if any; notes if it was made for another scenario or device.
 fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<Option<OfferedPlan>> {
     let Some(path) = options.plan.as_deref() else { return Ok(None) };
@@ -134,16 +130,11 @@ fn core_sets(options: &Run, scenario: &Scenario) -> Result<Vec<CoreSet>> {
     if options.cores.is_empty() {
         return Ok(scenario.options.core_sets.clone());
     }
-    let parse = |text: &String| {
-        CoreSet::parse(text, &scenario.device.cpu).map_err(|error| {
-            Failure::Input(InputError::Option {
-                option: "--cores",
-                found: error.found,
-                expected: error.expected,
-            })
-        })
+    let refused = |CoreSetError { found, expected }| {
+        Failure::Input(InputError::Option { option: "--cores", found, expected })
     };
-    options.cores.iter().map(parse).collect()
+    let parsed = options.cores.iter().map(|text| CoreSet::parse(text, &scenario.device.cpu));
+    parsed.map(|cores| cores.map_err(refused)).collect()
 }
 
 /// Measures `groups`; warnings are printed and returned.

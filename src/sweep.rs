@@ -2,7 +2,7 @@
 
 use coexec_sim::explore::{Search, SearchOptions, split_search};
 use coexec_sim::simulate::Simulator;
-use coexec_sim::{Basis, ProcessorKind, Scenario, Stage};
+use coexec_sim::{Basis, CoreSet, ProcessorKind, Scenario, Stage};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -100,15 +100,11 @@ fn check(scenario: &Scenario, options: &Explore) -> Result {
 }
 
 fn search(simulator: &mut Simulator<'_>, stage: &Stage, scenario: &Scenario) -> Result<Vec<Search>> {
-    scenario
-        .options
-        .core_sets
-        .iter()
-        .map(|&cores| {
-            let options = SearchOptions { core_sets: vec![cores], ..scenario.options.clone() };
-            Ok(split_search(simulator, stage, &options)?)
-        })
-        .collect()
+    let search = |&cores: &CoreSet| {
+        let options = SearchOptions { core_sets: vec![cores], ..scenario.options.clone() };
+        Ok(split_search(simulator, stage, &options)?)
+    };
+    scenario.options.core_sets.iter().map(search).collect()
 }
 
 /// Means over the operators that the GPU can run alone; no mean speedup unless `is_judged`.
