@@ -7,10 +7,13 @@
 //! Responsible for: the prior, and the units of each rate in a run. Not for: the fit (`fit`).
 //! Invariant: a rate that no run uses moves only with its group.
 
+use std::sync::LazyLock;
+
 use super::fit::{Known, Parameter, Prior, Scale};
 use super::rates::quantity_of;
 use crate::calibrate::least_squares::Stop;
 use crate::calibrate::{KEYS, with_quantities};
+use crate::csv_rows::bundled;
 use crate::measure::CpuRun;
 use crate::validate::cpu::predict;
 use coexec_sim::device::cpu::{Cluster, Cpu, XnnpackRates};
@@ -18,27 +21,7 @@ use coexec_sim::kernel::cpu::{Group, Library, NANOS_PER_MICRO};
 use coexec_sim::{Basis, DataType, Quantity};
 
 /// The rates with the index of their group, whose rates are slow together; a table may lack some.
-const RATES: [(&str, usize); 19] = [
-    ("multiply_accumulate_ns", 0),
-    ("window_multiply_accumulate_ns", 0),
-    ("tile_ns", 0),
-    ("tap_ns", 0),
-    ("beyond_l1_ns", 1),
-    ("beyond_l3_ns", 1),
-    ("input_byte_ns", 1),
-    ("allocated_byte_ns", 1),
-    ("gemv_weight_ns", 1),
-    ("depthwise_tap_ns", 2),
-    ("large_depthwise_tap_ns", 2),
-    ("depthwise_beyond_l1_ns", 2),
-    ("element_wise_ns", 3),
-    ("sigmoid_ns", 3),
-    ("pool_tap_ns", 3),
-    ("copy_element_ns", 3),
-    ("call_ns", 3),
-    ("operator_ns", 4),
-    ("convolution_ns", 4),
-];
+static RATES: LazyLock<Vec<(String, usize)>> = LazyLock::new(|| bundled(include_str!("xnnpack_rates.csv")));
 const GROUPS: usize = 5;
 /// Keys of the parameters after the rates.
 const FORK: &str = "fork_us";
@@ -161,7 +144,7 @@ fn as_toml(rates: &XnnpackRates) -> toml::Table {
 
 /// The rates that a table has, with their groups.
 fn rates_of(table: &toml::Table) -> impl Iterator<Item = (&'static str, usize)> {
-    RATES.into_iter().filter(|(key, _)| table.contains_key(*key))
+    RATES.iter().map(|(key, group)| (key.as_str(), *group)).filter(|(key, _)| table.contains_key(*key))
 }
 
 /// The rates of a cluster in `data_type`, or the reason that there are none.
