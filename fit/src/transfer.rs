@@ -182,7 +182,7 @@ fn within_the_errors_of_others(points: &[Vec<Point>]) -> Vec<Vec<Point>> {
         }
         let bounded = |point: &Point| {
             let factor = widths[point.group.as_str()].map(f64::exp);
-            point.clone().within(factor.map(|by| [point.predicted_us / by, point.predicted_us * by]))
+            point.clone().within(|predicted| factor.map(|by| [predicted / by, predicted * by]))
         };
         own.iter().map(bounded).collect()
     };

@@ -22,6 +22,7 @@ use rayon::prelude::*;
 use super::{Options, Progress, SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{GpuRun, SkippedRow, usable};
 use crate::validate::gpu::{Predictor, deviations, predict};
+use crate::validate::interval::around;
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, KernelTable, Parameters, Residual, ResidualTable, TableSpread};
 use coexec_sim::kernel::gpu::execute;
@@ -297,9 +298,9 @@ fn held_out_points(held_out: &[Vec<HeldOut>], fits: &[(Gpu, Vec<TableFit>)]) -> 
         let others = held_out.iter().enumerate().filter(|(other, _)| *other != fold);
         let others: Vec<&HeldOut> = others.flat_map(|(_, others)| others).collect();
         let spreads = spread::spreads(tables, &others);
-        points.extend(
-            members.iter().map(|member| member.point.clone().within_spreads(&member.uncertainty, &spreads)),
-        );
+        points.extend(members.iter().map(|HeldOut { point, uncertainty }| {
+            point.clone().within(|predicted| around(predicted, uncertainty, &spreads))
+        }));
     }
     points
 }

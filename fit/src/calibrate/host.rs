@@ -12,7 +12,7 @@ use super::gpu::{Fitted, Fold};
 use super::least_squares::{DEVIATIONS_95, Stop, minimise, pseudo_huber};
 use super::{Options, SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{GpuNetwork, SkippedRow, usable};
-use crate::validate::host::{Launches, Predictor, within};
+use crate::validate::host::{Launches, Predictor};
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, HostPath, InferenceSpread};
 
@@ -113,7 +113,8 @@ pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], options: &Options<'_>) 
     let predicted: BTreeMap<usize, (usize, Point)> = folds.iter().enumerate().flat_map(predict).collect();
     let bounded = |(fold, point): &(usize, Point)| {
         let others = predicted.values().filter(|(other, _)| other != fold);
-        within(point.clone(), spread(others.map(|(_, point)| point)).as_ref())
+        let spread = spread(others.map(|(_, point)| point));
+        point.clone().within(|predicted| Some(spread?.interval(predicted)))
     };
     let points: Vec<Point> = predicted.values().map(bounded).collect();
     HeldOut { spread: spread(&points), points }
