@@ -11,16 +11,8 @@ use std::collections::HashSet;
 use super::row::Row;
 use crate::measure::{SkippedRow, grouped};
 
-/// A row that is used.
-#[derive(Debug)]
-pub(super) struct Chosen {
-    pub(super) row: Row,
-    /// Whether it is the model's reference.
-    pub(super) is_reference: bool,
-}
-
 /// The rows that are used, in their order, and the others.
-pub(super) fn chosen(rows: Vec<Row>) -> (Vec<Chosen>, Vec<SkippedRow>) {
+pub(super) fn chosen(rows: Vec<Row>) -> (Vec<Row>, Vec<SkippedRow>) {
     // A model on a unit, in a format.
     let places = grouped(rows.into_iter().map(|row| ((row.cells.graph.clone(), row.unit, row.format), row)));
     let (mut chosen, mut others) = (Vec::new(), Vec::new());
@@ -37,7 +29,7 @@ pub(super) fn chosen(rows: Vec<Row>) -> (Vec<Chosen>, Vec<SkippedRow>) {
         rows.sort_by_key(|row| Some(row.run.line) != reference);
         for row in rows {
             if seen.insert(row.runtime) {
-                chosen.push(Chosen { is_reference: Some(row.run.line) == reference, row });
+                chosen.push(Row { is_reference: Some(row.run.line) == reference, ..row });
             } else {
                 let reason =
                     "another time of this model and runtime is used, which is newer or better verified";
@@ -45,6 +37,6 @@ pub(super) fn chosen(rows: Vec<Row>) -> (Vec<Chosen>, Vec<SkippedRow>) {
             }
         }
     }
-    chosen.sort_by_key(|chosen| chosen.row.run.line);
+    chosen.sort_by_key(|row| row.run.line);
     (chosen, others)
 }

@@ -37,6 +37,8 @@ pub(super) struct Row {
     pub(super) unit: ProcessorKind,
     pub(super) runtime: Runtime,
     pub(super) format: Format,
+    /// Whether it is the model's reference.
+    pub(super) is_reference: bool,
 }
 
 impl Row {
@@ -58,17 +60,17 @@ impl Row {
         let format = (cells.precision.parse())
             .map_err(|_| format!("the number format {:?} is unknown or mixed", cells.precision))?;
         let run = Run::timed(&cells.graph, (time_in(&cells.time_us)?, None), line)?;
-        Ok(Self { run, cells, unit, runtime, format })
+        Ok(Self { run, cells, unit, runtime, format, is_reference: false })
     }
 
     /// The row as an inference of `network`.
-    pub(super) fn inference(&self, is_reference: bool, network: Arc<Network>) -> Inference {
+    pub(super) fn inference(&self, network: Arc<Network>) -> Inference {
         self.run.clone().of(OnUnit {
             family: self.cells.family.clone(),
             unit: self.unit,
             runtime: self.runtime,
             format: self.format,
-            is_reference,
+            is_reference: self.is_reference,
             job: self.cells.job_id.clone(),
             network,
         })
