@@ -139,11 +139,6 @@ impl OutputFile {
         Self { path: path.to_owned(), content: content.into() }
     }
 
-    /// A copy with the same content and another path.
-    pub(crate) fn copied_to(&self, path: &Path) -> Self {
-        Self::new(path, self.content.clone())
-    }
-
     /// The file of a generated profile, checked to parse again.
     pub(crate) fn profile(path: &Path, profile: &Profile) -> Result<Self> {
         let content = profile.to_toml();
@@ -162,7 +157,7 @@ impl OutputFile {
 /// A picture to write, in the format of its file extension.
 #[derive(Clone, Debug)]
 pub(crate) struct PicturePath {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     format: Format,
 }
 
@@ -179,10 +174,6 @@ impl PicturePath {
         draw: impl FnOnce(Format) -> Result<Vec<u8>, E>,
     ) -> Result<OutputFile> {
         Ok(OutputFile::new(&self.path, draw(self.format).map_err(Into::into)?))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) fn run(options: &Plot, common: &Common) -> Result {
     }
     let file = options.out.file(|format| draw(options, format))?;
     output::write(&[file])?;
-    let out = options.out.path();
+    let out = &options.out.path;
     if common.json {
         output::json(&serde_json::json!({ "out": out }));
     } else {

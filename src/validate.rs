@@ -10,14 +10,12 @@ use coexec_fit::validate::{Validation, cut, validate};
 use coexec_sim::Profile;
 
 use crate::output::{listed, percent, record};
-use crate::{
-    Column, Common, Failure, Measured, PicturePath, Result, Validate, or_dash, output, points, runs,
-};
+use crate::{Column, Common, Failure, Measured, Result, Validate, or_dash, output, points, runs};
 
 pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let profile = Profile::load(&options.profile)?;
     let read = [Some(runs::path(&options.runs)?), Some(Path::new(&options.profile)), options.seen.as_deref()];
-    let written = [options.points.as_deref(), options.plot.as_ref().map(PicturePath::path)];
+    let written = [options.points.as_deref(), options.plot.as_ref().map(|picture| &*picture.path)];
     output::check_all_distinct(&written, &read)?;
     let measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     let set_the_profile = measured.set(&profile);

@@ -22,7 +22,7 @@ pub(crate) struct ScenarioOptions {
     /// Bundled scenario or network (see `coexec devices`), or a file: .toml, .onnx or .tflite
     pub(crate) scenario: String,
     #[command(flatten)]
-    overrides: Overrides,
+    pub(crate) overrides: Overrides,
     #[command(flatten)]
     how: ModelOptions,
     /// How to find the plan (default: the scenario's; else optimal for a model of operators)
@@ -81,11 +81,6 @@ impl ScenarioOptions {
             ("--effort", effort.is_some()),
             ("--library", library.is_some()),
         ]
-    }
-
-    /// Whether --device was given.
-    pub(crate) fn names_device(&self) -> bool {
-        self.overrides.device.is_some()
     }
 
     /// The `coexec run` command that measures `scenario` on its device, with the options given here.
