@@ -82,7 +82,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     });
     write(&profile, &fitted, curve.as_deref(), (out, options))?;
     if common.json {
-        output::json(&record!(Document {
+        return output::json(&record!(Document {
             device: &profile.name,
             out,
             /// Cross-validated, worst first.
@@ -98,7 +98,6 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
             /// Runs that the base cannot describe.
             undescribed: fitted.left_out,
         }));
-        return Ok(());
     }
     show::parameters(&fitted);
     show::errors(&profile.title, &errors);

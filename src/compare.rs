@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result {
             scenarios: groups(&rows, &task, |row| &row.scenario),
             /// Models without any plan on a device, and why.
             left_out,
-        }));
+        }))?;
     } else {
         if !rows.is_empty() || language_models.is_empty() {
             show::print(&rows, &task);

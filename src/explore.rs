@@ -57,8 +57,7 @@ fn one_model(scenario: &Scenario, options: &Explore, common: &Common) -> Result 
     files.extend(pictures(options, scenario, &mut simulator, (&answer.plan, &entries))?);
     output::write(&files)?;
     if common.json {
-        json(scenario, (&advice, &known), (&plan, partitioning.as_ref(), &entries));
-        return Ok(());
+        return json(scenario, (&advice, &known), (&plan, partitioning.as_ref(), &entries));
     }
     // `run` cannot search by regret.
     let (file, is_searched) = (options.out.as_deref(), options.robust.is_none());
@@ -76,7 +75,7 @@ fn json(
     scenario: &Scenario,
     (advice, known): (&Advice, &[Known]),
     (plan, partitioning, entries): (&PlanFile, Option<&Partitioning>, &[Entry]),
-) {
+) -> Result {
     let answer = &advice.answer;
     output::json(&record!(Document {
         scenario: &scenario.name,
@@ -117,7 +116,7 @@ fn json(
         #[serde(skip_serializing_if = "output::is_null")]
         strategies: (!entries.is_empty()).then_some(entries),
         operators: scenario.stages().iter().zip(&answer.searches).map(operator).collect::<Vec<_>>(),
-    }));
+    }))
 }
 
 /// The requested pictures of the plan, or of all strategies.

@@ -74,14 +74,16 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
 }
 
 /// Prints one JSON document.
-pub(crate) fn json(document: &impl Serialize) {
-    let text = serde_json::to_string_pretty(document);
-    let text = text.expect("our documents have string keys and finite shapes");
+pub(crate) fn json(document: &impl Serialize) -> Result {
+    let text = serde_json::to_string_pretty(document).map_err(|error| {
+        Failure::usage(format!("the answer cannot be written as JSON: {error}"), "leave out --json")
+    })?;
     // A value rounded to zero loses its sign. Strings contain no line breaks, so a match at a line's
     // end is a number.
     let text = text.replace(" -0.0,\n", " 0.0,\n").replace(" -0.0\n", " 0.0\n");
     // Control characters can only be inside strings.
     print(&escaped(&text, |character| format!("\\u{:04x}", u32::from(character))));
+    Ok(())
 }
 
 /// A JSON object with the given keys, in this order, as an anonymous struct. Keys may have

@@ -14,10 +14,9 @@ pub(crate) fn run(options: &Plot, common: &Common) -> Result {
     output::write(&[file])?;
     let out = &options.out.path;
     if common.json {
-        output::json(&serde_json::json!({ "out": out }));
-    } else {
-        output::line(&format!("wrote {}", out.display()));
+        return output::json(&serde_json::json!({ "out": out }));
     }
+    output::line(&format!("wrote {}", out.display()));
     Ok(())
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
             warnings: &probed.warnings,
             /// Reasons not to trust the profile's predictions; empty if it is usable.
             doubts: &doubts,
-        }));
+        }))?;
     } else {
         show(&probed, &groups);
         output::line(&format!("wrote {}", options.out.display()));

@@ -73,10 +73,9 @@ pub(crate) fn run(options: &Report, common: &Common) -> Result {
     if common.json {
         let device = |Phone { profile, groups, .. }| record!(Device { device: profile.name, groups });
         let devices: Vec<_> = phones.into_iter().map(device).collect();
-        output::json(&record!(Document { out: &options.out, devices }));
-    } else {
-        output::line(&format!("wrote {} and {} pictures", path.display(), files.len() - 1));
+        return output::json(&record!(Document { out: &options.out, devices }));
     }
+    output::line(&format!("wrote {} and {} pictures", path.display(), files.len() - 1));
     Ok(())
 }
 

@@ -13,11 +13,11 @@ use coexec_fit::validate::choice::{Choices, choices};
 use coexec_hw::execute::{ExecuteError, NoiseFloor, ProgressEvent, Report, Request, execute};
 use coexec_sim::kernel::cpu::{CoreSet, CoreSetError};
 use coexec_sim::simulate::Pipeline;
-use coexec_sim::{InputError, PlanFile, Scenario, Workload};
+use coexec_sim::{InputError, Plan, PlanFile, Scenario, Workload};
 use serde::Serialize;
 
 use crate::output::{percent, record, stem};
-use crate::simulate::{OfferedPlan, model, read_plan};
+use crate::simulate::{model, read_plan};
 use crate::validate::choice_summary;
 use crate::{
     Column, Common, Failure, OutputFile, Progress, Result, Run, or_dash, output, this_machine, workers,
@@ -45,10 +45,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     check_outputs(options, &[&options.out, &fingerprints_path(&options.out), &plan_path])?;
     options.place.check_one_plan(options.plan.as_deref())?;
     let (scenario, predicts) = this_machine::scenario(options, common)?;
-    let (plan, pipeline) = match written_plan(options, common, &scenario)? {
-        Some(written) => (Some(written.plan), written.pipeline),
-        None => (None, scenario.pipeline.clone()),
-    };
+    let (plan, pipeline) = written_plan(options, common, &scenario)?;
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {
         workers::pin_workers(options.device.gpu_cores)?;
@@ -91,7 +88,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
             /// Streamed batches under the plan, if the scenario has a pipeline.
             #[serde(skip_serializing_if = "output::is_null")]
             stream: stream.map(|(record, _)| record),
-        }));
+        }))?;
     } else {
         show(&scenario, &report, &rows, choices.as_ref());
         if let Some((_, sentence)) = stream {
@@ -109,14 +106,19 @@ fn check_outputs(options: &Run, outputs: &[&Path]) -> Result {
     })
 }
 
-/// The plan file of the options, if any; notes if it was made for another scenario or device.
-fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<Option<OfferedPlan>> {
-    let Some(path) = options.plan.as_deref() else { return Ok(None) };
+/// The plan in the file of the options, if any, and the pipeline; notes if the plan was made for another
+/// scenario or device.
+fn written_plan(
+    options: &Run,
+    common: &Common,
+    scenario: &Scenario,
+) -> Result<(Option<Plan>, Option<Pipeline>)> {
+    let Some(path) = options.plan.as_deref() else { return Ok((None, scenario.pipeline.clone())) };
     let written = read_plan(path, scenario, model(scenario)?)?;
     if written.is_of_another {
         common.note(format_args!("note: {}", written.origin));
     }
-    Ok(Some(written))
+    Ok((Some(written.plan), written.pipeline))
 }
 
 /// Mean absolute percentage error of the rows with a prediction; none if there are none.

@@ -37,13 +37,9 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
         )
         .collect();
     let rows = searched.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let gains: Vec<Gain> = scenario
-        .options
-        .core_sets
-        .iter()
-        .enumerate()
-        .map(|(index, cores)| gain(cores.to_string(), &rows, index, is_judged))
-        .collect();
+    let core_sets = scenario.options.core_sets.iter().enumerate();
+    let gains = core_sets.map(|(index, cores)| gain(cores.to_string(), &rows, index, is_judged));
+    let gains: Vec<Gain> = gains.collect();
     if common.json {
         let entry = |(stage, searches): (&Stage, &Vec<Search>)| {
             record!(Entry {
@@ -54,7 +50,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
                 best_ps: searches.iter().map(|search| search.best.latency).collect::<Vec<_>>(),
             })
         };
-        output::json(&record!(Document {
+        return output::json(&record!(Document {
             scenario: &scenario.name,
             device: &scenario.device.name,
             /// What is known of each processor for these operators.
@@ -63,7 +59,6 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
             core_sets: gains,
             operators: operators.iter().zip(&rows).map(entry).collect::<Vec<_>>(),
         }));
-        return Ok(());
     }
     output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
     let header = ["CPU cores", "operators", "mean speedup over GPU only", "cut"];

@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
             choices,
             /// Networks that ran under a plan and on processors alone, worst first.
             planned,
-        }));
+        }))?;
     } else {
         output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
         show(groups);

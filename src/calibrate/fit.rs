@@ -130,13 +130,8 @@ impl Fit<'_> {
         self.fitted.held_out.extend(npu::held_out(base.as_ref(), &graphs, &source));
         self.fitted.left_out.extend(left_out);
         self.fitted.npu = fit.parameters;
-        let unit = self.profile.npu.get_or_insert_with(|| Npu {
-            name: "NPU".to_owned(),
-            systolic: None,
-            compiled: None,
-            language: None,
-        });
-        unit.compiled = Some(fit.compiled);
+        let unknown = Npu { name: "NPU".to_owned(), systolic: None, compiled: None, language: None };
+        self.profile.npu.get_or_insert(unknown).compiled = Some(fit.compiled);
     }
 
     /// Fits the rate tables of the CPU's clusters.

@@ -60,13 +60,12 @@ pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: 
         output::write(&[OutputFile::encoded(path, scenario(profile, &chosen).to_toml())?])?;
     }
     if common.json {
-        output::json(&record!(Document {
+        return output::json(&record!(Document {
             device: &profile.name,
             /// The scenario that was written.
             out: &options.out,
             suggested,
         }));
-        return Ok(());
     }
     let cells = |one: &Suggestion| row![one.measure, one.on, format!("{:.1} %", one.error_then_percent)];
     output::table(&["measure", "on", "expected error then"], suggested.iter().map(cells));
