@@ -45,8 +45,7 @@ pub(crate) fn simulate(
     let timeline = choice.timeline(&scenario.device, applications, SHOWN)?;
     output::write(&timeline_files(&timeline, scenario, options.plot.as_ref(), options.trace.as_deref())?)?;
     if common.json {
-        document(scenario, applications, &choice);
-        return Ok(());
+        return document(scenario, applications, &choice);
     }
     heading(scenario, applications);
     print_choice(&choice, &timeline);
@@ -80,8 +79,7 @@ pub(crate) fn explore(
     }
     output::write(&files)?;
     if common.json {
-        document(scenario, applications, &together);
-        return Ok(());
+        return document(scenario, applications, &together);
     }
     heading(scenario, applications);
     compare(&together);
@@ -118,14 +116,14 @@ fn plan_paths(applications: &Applications, options: &Explore) -> Result<Vec<Path
     Ok(paths)
 }
 
-fn document(scenario: &Scenario, applications: &Applications, found: &impl Serialize) {
+fn document(scenario: &Scenario, applications: &Applications, found: &impl Serialize) -> Result {
     output::json(&record!(Document {
         scenario: &scenario.name,
         device: &scenario.device.name,
         seed: applications.seed,
         #[serde(flatten)]
         found,
-    }));
+    }))
 }
 
 fn heading(scenario: &Scenario, applications: &Applications) {

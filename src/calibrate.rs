@@ -8,6 +8,7 @@ mod suggest;
 
 use std::path::Path;
 
+use coexec_fit::calibrate::Options;
 use coexec_fit::calibrate::learning::LearningPoint;
 use coexec_fit::csv_rows;
 use coexec_fit::validate::cut;
@@ -16,14 +17,14 @@ use coexec_fit::validate::validate;
 use coexec_sim::device::calibration::{Calibration, ErrorGroup, Group};
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::statistics::median;
-use coexec_sim::{Library, ProcessorKind, Profile};
+use coexec_sim::{KernelTable, Library, ProcessorKind, Profile};
 
 use crate::output::record;
 use crate::profile::kind;
 use crate::{
     Calibrate, Chosen, Common, Failure, Measured, OutputFile, Progress, Result, output, points, runs, why,
 };
-use fit::{Fitted, Options, fit};
+use fit::{Fitted, fit};
 
 /// Number of runs below which a fit is mostly its prior: a bundled phone's kernels have six values
 /// each, and eight kernels are common.
@@ -48,7 +49,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     let prior = Chosen::of(&options.prior)?;
     let runs = runs::path(&options.runs)?;
     let others = [options.points.as_deref(), options.learning_curve.as_deref()];
-    output::check_all_distinct(&others, &[runs, Path::new(&options.base)])?;
+    output::check_all_distinct(&others, &[Some(runs), Some(Path::new(&options.base))])?;
     output::check_distinct(out, runs)?;
     let measured = runs_to_fit(&profile, options, common)?;
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
@@ -56,15 +57,15 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     let curve = || learning::curve(&profile, &measured.runs.gpu, &prior, options, &progress);
     let curve = options.learning_curve.is_some().then(curve).transpose()?;
     let how = Options {
-        source: &source,
-        prior: &prior,
-        residual: !options.no_residual,
+        correctable: if options.no_residual { &[] } else { KernelTable::ALL },
+        // A base that was fitted to these same runs has seen them all.
         from_scratch: measured.set(&profile),
         library: runs::library(&profile, &options.runs),
         seed: options.seed,
+        ..Options::of(&source)
     };
     let stated = plausible_stated(&profile, &measured, how.library, common);
-    let mut fitted = fit(&mut profile, &measured, &how, &progress)?;
+    let mut fitted = fit(&mut profile, &measured, (&prior, how), &progress)?;
     fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
     let errors = score(&fitted.held_out);
     drop(progress);
@@ -81,7 +82,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     });
     write(&profile, &fitted, curve.as_deref(), (out, options))?;
     if common.json {
-        output::json(&record!(Document {
+        return output::json(&record!(Document {
             device: &profile.name,
             out,
             /// Cross-validated, worst first.
@@ -97,7 +98,6 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
             /// Runs that the base cannot describe.
             undescribed: fitted.left_out,
         }));
-        return Ok(());
     }
     show::parameters(&fitted);
     show::errors(&profile.title, &errors);

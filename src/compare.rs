@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Compare, common: &Common) -> Result {
             scenarios: groups(&rows, &task, |row| &row.scenario),
             /// Models without any plan on a device, and why.
             left_out,
-        }));
+        }))?;
     } else {
         if !rows.is_empty() || language_models.is_empty() {
             show::print(&rows, &task);
@@ -122,14 +122,6 @@ struct Rows {
     left_out: Vec<SkippedRow>,
 }
 
-/// A model on a device.
-enum Row {
-    Operators(Box<StrategyRow>),
-    LanguageModel(Box<LanguageRow>),
-    /// The device has no plan for the model.
-    LeftOut(SkippedRow),
-}
-
 fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
     let scenarios = names(&options.scenarios, &|name| {
         (name == "all").then(|| networks().map(|(name, _)| name.to_owned()).collect())
@@ -157,11 +149,10 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
     let outcomes: Vec<_> = pairs.par_iter().map(|pair| row(*pair, options, task)).collect();
     let mut rows = Rows::default();
     for outcome in outcomes {
-        match outcome? {
-            Row::Operators(row) => rows.operators.push(*row),
-            Row::LanguageModel(row) => rows.language_models.push(*row),
-            Row::LeftOut(reason) => rows.left_out.push(reason),
-        }
+        let Rows { operators, language_models, left_out } = outcome?;
+        rows.operators.extend(operators);
+        rows.language_models.extend(language_models);
+        rows.left_out.extend(left_out);
     }
     for SkippedRow { scenario, device, reason } in &rows.left_out {
         common.note(format_args!("note: {scenario} has no plan on {device}: {reason}"));
@@ -174,9 +165,11 @@ fn names(given: &[String], members: &dyn Fn(&str) -> Option<Vec<String>>) -> Vec
     output::distinct(given.iter().flat_map(|name| members(name).unwrap_or_else(|| vec![name.clone()])))
 }
 
-fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> Result<Row> {
+/// The row of a model on a device; one left out where the device has no plan for it.
+fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> Result<Rows> {
     let scenario = coexec_import::load(name, &options.overrides(device), &options.how.import()?)?;
-    let row = match &scenario.workload {
+    let mut rows = Rows::default();
+    let planned = match &scenario.workload {
         Workload::Model(_) if streamed(&scenario).is_some() => {
             return Err(Failure::usage(
                 format!("{name} has a [pipeline], whose periods this command does not compare"),
@@ -187,11 +180,10 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> Result<R
             let search = SearchOptions { objective: task.objective, ..scenario.options.clone() };
             let model = (scenario.name.as_str(), stages.as_slice());
             let row = StrategyRow::of(model, &mut scenario.simulator(), &search, &task.strategies);
-            row.map(|row| Row::Operators(Box::new(row)))
+            row.map(|row| rows.operators.push(row))
         }
         Workload::Language(task) => {
-            let row = LanguageRow::of(Case { scenario: &scenario, task });
-            row.map(|row| Row::LanguageModel(Box::new(row)))
+            LanguageRow::of(Case { scenario: &scenario, task }).map(|row| rows.language_models.push(row))
         }
         Workload::Set(_) | Workload::Applications(_) => {
             return Err(Failure::usage(
@@ -200,10 +192,11 @@ fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> Result<R
             ));
         }
     };
-    Ok(row.unwrap_or_else(|error| {
+    if let Err(error) = planned {
         let (scenario, device) = (scenario.name.clone(), scenario.device.name.clone());
-        Row::LeftOut(SkippedRow { scenario, device, reason: error.to_string() })
-    }))
+        rows.left_out.push(SkippedRow { scenario, device, reason: error.to_string() });
+    }
+    Ok(rows)
 }
 
 /// Gains of `optimal` over the baseline in each group of rows, smallest first.

@@ -20,8 +20,7 @@ fn list(common: &Common) -> Result {
     let (profiles, scenarios) = (Profile::bundled()?, bundled());
     if common.json {
         let devices: Vec<_> = profiles.iter().map(device).collect();
-        output::json(&record!(Listing { devices, scenarios }));
-        return Ok(());
+        return output::json(&record!(Listing { devices, scenarios }));
     }
     let rows = profiles.iter().map(|profile| {
         let Profile { name, title, gpu, npu, .. } = profile;
@@ -81,8 +80,7 @@ fn show(profile: &Profile, common: &Common) -> Result {
         )
     })?;
     if common.json {
-        output::json(&text.parse::<toml::Table>().expect("what was written as TOML reads as TOML"));
-        return Ok(());
+        return output::json(&text.parse::<toml::Table>().expect("what was written as TOML reads as TOML"));
     }
     output::line(&format!("{}\n\n{}", comments(&formats(profile)), text.trim_end()));
     Ok(())

@@ -57,8 +57,7 @@ fn one_model(scenario: &Scenario, options: &Explore, common: &Common) -> Result 
     files.extend(pictures(options, scenario, &mut simulator, (&answer.plan, &entries))?);
     output::write(&files)?;
     if common.json {
-        json(scenario, (&advice, &known), (&plan, partitioning.as_ref(), &entries));
-        return Ok(());
+        return json(scenario, (&advice, &known), (&plan, partitioning.as_ref(), &entries));
     }
     // `run` cannot search by regret.
     let (file, is_searched) = (options.out.as_deref(), options.robust.is_none());
@@ -76,7 +75,7 @@ fn json(
     scenario: &Scenario,
     (advice, known): (&Advice, &[Known]),
     (plan, partitioning, entries): (&PlanFile, Option<&Partitioning>, &[Entry]),
-) {
+) -> Result {
     let answer = &advice.answer;
     output::json(&record!(Document {
         scenario: &scenario.name,
@@ -117,7 +116,7 @@ fn json(
         #[serde(skip_serializing_if = "output::is_null")]
         strategies: (!entries.is_empty()).then_some(entries),
         operators: scenario.stages().iter().zip(&answer.searches).map(operator).collect::<Vec<_>>(),
-    }));
+    }))
 }
 
 /// The requested pictures of the plan, or of all strategies.
@@ -226,15 +225,11 @@ fn operator((stage, search): (&Stage, &Search)) -> impl Serialize {
     })
 }
 
-/// `slow / fast`; 1 if `fast` is zero.
-fn ratio(slow: Picos, fast: Picos) -> f64 {
-    if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
-}
-
-/// Ratio of two plans' times: of their periods if both have one, else of their latencies.
+/// Ratio of two plans' times: of their periods if both have one, else of their latencies; 1 if that of
+/// `fast` is zero.
 pub(crate) fn relative(slow: (Picos, Option<Picos>), fast: (Picos, Option<Picos>)) -> f64 {
     let (slow, fast) = slow.1.zip(fast.1).unwrap_or((slow.0, fast.0));
-    ratio(slow, fast)
+    if fast == Picos::ZERO { 1.0 } else { slow.0 as f64 / fast.0 as f64 }
 }
 
 /// Prints the plan next to the single processors, including those without known times, with the

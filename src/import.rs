@@ -22,7 +22,7 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result {
         *other_data_types.entry(format.to_string()).or_default() += 1;
     }
     if common.json {
-        output::json(&record!(Document {
+        return output::json(&record!(Document {
             /// Operators of the scenario.
             operators: graph.nodes().len(),
             /// Stages after fusion, each of which a framework launches as one layer.
@@ -38,19 +38,18 @@ pub(crate) fn run(options: &Import, common: &Common) -> Result {
             /// Nodes approximated by an operator of about the same cost.
             approximated: &model.approximated,
         }));
-    } else {
-        let millions = |count: u64| format!("{:.1} M", count as f64 / 1e6);
-        let others = other_data_types.iter().map(|(format, count)| format!(", {count} in {format}"));
-        let formats: String = [graph.data_type().to_string()].into_iter().chain(others).collect();
-        let rows = [
-            row!["operators", graph.nodes().len()],
-            row!["number format", formats],
-            row!["stages, as fused", stages],
-            row!["multiply-adds", millions(graph.macs())],
-            row!["parameters", millions(graph.parameters())],
-        ];
-        output::table(&[graph.name(), "number"], rows);
     }
+    let millions = |count: u64| format!("{:.1} M", count as f64 / 1e6);
+    let others = other_data_types.iter().map(|(format, count)| format!(", {count} in {format}"));
+    let formats: String = [graph.data_type().to_string()].into_iter().chain(others).collect();
+    let rows = [
+        row!["operators", graph.nodes().len()],
+        row!["number format", formats],
+        row!["stages, as fused", stages],
+        row!["multiply-adds", millions(graph.macs())],
+        row!["parameters", millions(graph.parameters())],
+    ];
+    output::table(&[graph.name(), "number"], rows);
     Ok(())
 }
 

@@ -89,11 +89,10 @@ pub(crate) fn simulate(case: Case<'_>, options: &Simulate, common: &Common) -> R
     output::write(&case.timeline(&plan, options.plot.as_ref(), options.trace.as_deref())?)?;
     let found = case.found(origin, &plan, &generation)?;
     if common.json {
-        found.json(None, &[]);
-    } else {
-        found.heading();
-        found.show();
+        return found.json(None, &[]);
     }
+    found.heading();
+    found.show();
     Ok(())
 }
 
@@ -124,8 +123,7 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
     let found = case.found(found_by(*strategy), plan, generation)?;
     let strategies = answers.iter().map(|answer| found.compared_with(answer)).collect::<Result<Vec<_>>>()?;
     if common.json {
-        found.json(file, &strategies);
-        return Ok(());
+        return found.json(file, &strategies);
     }
     found.heading();
     placements(task, plan);
@@ -226,7 +224,7 @@ impl<'a> Case<'a> {
 
 impl<'a> Found<'a> {
     /// Prints a JSON document, with the plan as in a plan file and the strategies compared.
-    fn json(&self, plan: Option<PlanFile>, strategies: &[Entry<'_>]) {
+    fn json(&self, plan: Option<PlanFile>, strategies: &[Entry<'_>]) -> Result {
         let Case { scenario, task } = self.case;
         output::json(&record!(Document {
             scenario: &scenario.name,
@@ -243,7 +241,7 @@ impl<'a> Found<'a> {
             /// Each strategy's answer, best first, if several were compared.
             #[serde(skip_serializing_if = "output::is_null")]
             strategies: (!strategies.is_empty()).then_some(strategies),
-        }));
+        }))
     }
 
     fn heading(&self) {

@@ -86,9 +86,6 @@ fn run(arguments: &cli::Arguments) -> Result<(), failure::Failure> {
         cli::Command::Plot(options) => plot::run(options, common),
         cli::Command::Report(options) => report::run(options, common),
         cli::Command::Reproduce(options) => reproduce::run(options, common),
-        cli::Command::Schema(options) => {
-            schema::run(options);
-            Ok(())
-        }
+        cli::Command::Schema(options) => schema::run(options),
     }
 }

@@ -74,14 +74,16 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
 }
 
 /// Prints one JSON document.
-pub(crate) fn json(document: &impl Serialize) {
-    let text = serde_json::to_string_pretty(document);
-    let text = text.expect("our documents have string keys and finite shapes");
+pub(crate) fn json(document: &impl Serialize) -> Result {
+    let text = serde_json::to_string_pretty(document).map_err(|error| {
+        Failure::usage(format!("the answer cannot be written as JSON: {error}"), "leave out --json")
+    })?;
     // A value rounded to zero loses its sign. Strings contain no line breaks, so a match at a line's
     // end is a number.
     let text = text.replace(" -0.0,\n", " 0.0,\n").replace(" -0.0\n", " 0.0\n");
     // Control characters can only be inside strings.
     print(&escaped(&text, |character| format!("\\u{:04x}", u32::from(character))));
+    Ok(())
 }
 
 /// A JSON object with the given keys, in this order, as an anonymous struct. Keys may have
@@ -139,11 +141,6 @@ impl OutputFile {
         Self { path: path.to_owned(), content: content.into() }
     }
 
-    /// A copy with the same content and another path.
-    pub(crate) fn copied_to(&self, path: &Path) -> Self {
-        Self::new(path, self.content.clone())
-    }
-
     /// The file of a generated profile, checked to parse again.
     pub(crate) fn profile(path: &Path, profile: &Profile) -> Result<Self> {
         let content = profile.to_toml();
@@ -162,7 +159,7 @@ impl OutputFile {
 /// A picture to write, in the format of its file extension.
 #[derive(Clone, Debug)]
 pub(crate) struct PicturePath {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     format: Format,
 }
 
@@ -179,10 +176,6 @@ impl PicturePath {
         draw: impl FnOnce(Format) -> Result<Vec<u8>, E>,
     ) -> Result<OutputFile> {
         Ok(OutputFile::new(&self.path, draw(self.format).map_err(Into::into)?))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -232,10 +225,10 @@ pub(crate) fn check_distinct(output: &Path, input: &Path) -> Result {
     if is_read { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
 }
 
-/// Applies [`check_distinct`] to each pair of `outputs` and `inputs`.
-pub(crate) fn check_all_distinct(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result {
-    let mut pairs =
-        outputs.iter().flatten().flat_map(|output| inputs.iter().map(move |input| (output, input)));
+/// Applies [`check_distinct`] to each pair of `outputs` and `inputs` that are given.
+pub(crate) fn check_all_distinct(outputs: &[Option<&Path>], inputs: &[Option<&Path>]) -> Result {
+    let inputs = || inputs.iter().flatten();
+    let mut pairs = outputs.iter().flatten().flat_map(|output| inputs().map(move |input| (output, input)));
     pairs.try_for_each(|(output, input)| check_distinct(output, input))
 }
 

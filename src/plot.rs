@@ -7,15 +7,16 @@ use coexec_sim::Text;
 use crate::{Common, Failure, Figure, Plot, Result, output, points};
 
 pub(crate) fn run(options: &Plot, common: &Common) -> Result {
-    check(options)?;
+    if options.kind == Figure::LearningCurve && !options.group.is_empty() {
+        return Err(Failure::usage("--group does not apply to this figure", "leave out --group"));
+    }
     let file = options.out.file(|format| draw(options, format))?;
     output::write(&[file])?;
-    let out = options.out.path();
+    let out = &options.out.path;
     if common.json {
-        output::json(&serde_json::json!({ "out": out }));
-    } else {
-        output::line(&format!("wrote {}", out.display()));
+        return output::json(&serde_json::json!({ "out": out }));
     }
+    output::line(&format!("wrote {}", out.display()));
     Ok(())
 }
 
@@ -38,12 +39,4 @@ fn draw(options: &Plot, format: Format) -> Result<Vec<u8>> {
     };
     let title = options.title.as_deref().unwrap_or(usual_title);
     Ok(figure.titled(title, &subtitle).draw(format)?)
-}
-
-/// Refuses options that do not apply to the figure.
-fn check(options: &Plot) -> Result {
-    if options.kind == Figure::LearningCurve && !options.group.is_empty() {
-        return Err(Failure::usage("--group does not apply to this figure", "leave out --group"));
-    }
-    Ok(())
 }

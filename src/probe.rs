@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
             warnings: &probed.warnings,
             /// Reasons not to trust the profile's predictions; empty if it is usable.
             doubts: &doubts,
-        }));
+        }))?;
     } else {
         show(&probed, &groups);
         output::line(&format!("wrote {}", options.out.display()));
@@ -103,9 +103,7 @@ fn name(options: &Probe) -> Result<String> {
 
 /// Writes the profile and the requested files, and keeps a copy of the profile for `run`.
 fn write(probed: &Probed, options: &Probe, common: &Common) -> Result {
-    let profile = OutputFile::encoded(&options.out, probed.profile.to_toml())?;
-    let copy = last_probe().map(|path| (profile.copied_to(&path), path));
-    let mut files = vec![profile];
+    let mut files = vec![OutputFile::encoded(&options.out, probed.profile.to_toml())?];
     if let Some(path) = &options.points {
         files.push(points::file(path, &probed.held_out)?);
     }
@@ -113,7 +111,8 @@ fn write(probed: &Probed, options: &Probe, common: &Common) -> Result {
         files.extend(output::runs(path, &probed.runs, &probed.fingerprint)?);
     }
     output::write(&files)?;
-    let Some((copy, path)) = copy else { return Ok(()) };
+    let Some(path) = last_probe() else { return Ok(()) };
+    let copy = OutputFile::encoded(&path, probed.profile.to_toml())?;
     // Without a copy, `run` needs the profile named by --device.
     let folder = path.parent().map_or(Ok(()), output::make_folder);
     match folder.and_then(|()| output::write(&[copy])) {

@@ -37,7 +37,7 @@ fn new(options: &NewProfile, common: &Common) -> Result {
         common.note(format_args!("note: a profile of that name is bundled: --device {bundled}"));
     }
     let Some(specification) = specification(options)? else {
-        list(common);
+        list(common)?;
         // A program that reads the list answers no questions.
         let is_asked = !common.json && stdin().is_terminal() && stdout().is_terminal();
         let asked = is_asked.then(|| questions::ask(options, &mut stdin().lock(), &mut stdout()));
@@ -74,18 +74,17 @@ fn new(options: &NewProfile, common: &Common) -> Result {
     });
     output::write(&[OutputFile::profile(&options.out, &profile)?])?;
     if common.json {
-        output::json(&record!(Made {
+        return output::json(&record!(Made {
             out: &options.out,
             device: &profile.name,
             /// Errors of such profiles, on measured devices.
             error,
         }));
-    } else {
-        print_specification(&specification, (&names(&donors), !options.without.is_empty()), &error);
-        let file = options.out.display();
-        output::line(&format!("\nwrote {file}; next: coexec explore MODEL --device {file}"));
-        output::line(&format!("runs of the phone improve it: coexec calibrate --base {file} --runs RUNS"));
     }
+    print_specification(&specification, (&names(&donors), !options.without.is_empty()), &error);
+    let file = options.out.display();
+    output::line(&format!("\nwrote {file}; next: coexec explore MODEL --device {file}"));
+    output::line(&format!("runs of the phone improve it: coexec calibrate --base {file} --runs RUNS"));
     Ok(())
 }
 
@@ -182,13 +181,14 @@ fn specification(options: &NewProfile) -> Result<Option<Specification>> {
 }
 
 /// Lists the known systems-on-chip.
-fn list(common: &Common) {
+fn list(common: &Common) -> Result {
     if common.json {
         return output::json(&*SYSTEMS);
     }
     let rows = SYSTEMS.iter().map(|system| row![system.soc, system.phones]);
     output::table(&["--soc", "phones"], rows);
     common.note("name one, or give --cpu, --gpu and --memory");
+    Ok(())
 }
 
 /// The headline figures: kinds of groups, and their titles.
@@ -256,12 +256,11 @@ fn error(options: &ProfileError, common: &Common) -> Result {
     }
     if common.json {
         let devices: Vec<_> = devices.into_iter().map(left_out).collect();
-        output::json(&record!(Document {
+        return output::json(&record!(Document {
             devices,
             /// Errors by group over all devices, worst first.
             groups,
         }));
-        return Ok(());
     }
     let titles = KINDS.map(|(_, title)| title);
     let header = [&["left out"], &titles[..], &["GPU or CPU right", "in interval"]].concat();

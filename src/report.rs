@@ -6,15 +6,16 @@ mod page;
 
 use std::path::Path;
 
+use coexec_fit::calibrate::Options;
 use coexec_fit::measure::{SkippedRow, benchmark_gpu};
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::host_timed;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, score};
 use coexec_plots::{Format, error_cdf, scatter};
-use coexec_sim::{Library, Profile};
+use coexec_sim::{KernelTable, Library, Profile};
 
-use crate::calibrate::fit::{Options, fit};
+use crate::calibrate::fit::fit;
 use crate::output::{listed, record, stem};
 use crate::{Chosen, Common, Failure, Measured, OutputFile, Progress, Report, Result, output, runs};
 
@@ -33,13 +34,8 @@ const PROCESSORS: [(&str, &str, &str); 4] = [
 
 /// The content of the page about one phone.
 struct Phone {
-    /// Name of its profile.
-    name: String,
-    title: String,
-    /// Number of runs used.
-    runs: usize,
-    /// Device, driver, clocks and date of the measurements, for runs with a table of fingerprints.
-    conditions: Vec<String>,
+    profile: Profile,
+    measured: Measured,
     /// Each run, with its prediction by a fit that held out its network.
     points: Vec<Point>,
     /// Errors of the points by group, worst first.
@@ -64,7 +60,7 @@ pub(crate) fn run(options: &Report, common: &Common) -> Result {
     let prior = Chosen::of(&options.prior)?;
     let mut phones = Vec::new();
     for (profile, measured) in measured(options, common)? {
-        phones.push(phone(profile, &measured, &prior, options, common)?);
+        phones.push(phone(profile, measured, &prior, options, common)?);
     }
     let pictures = phones.iter().map(pictures).collect::<Result<Vec<_>, _>>()?;
     let page = page::page(&phones, &pictures, options);
@@ -75,12 +71,11 @@ pub(crate) fn run(options: &Report, common: &Common) -> Result {
     let files: Vec<OutputFile> = std::iter::once(OutputFile::new(&path, page)).chain(drawn).collect();
     output::write(&files)?;
     if common.json {
-        let devices =
-            phones.into_iter().map(|Phone { name, groups, .. }| record!(Device { device: name, groups }));
-        output::json(&record!(Document { out: &options.out, devices: devices.collect::<Vec<_>>() }));
-    } else {
-        output::line(&format!("wrote {} and {} pictures", path.display(), files.len() - 1));
+        let device = |Phone { profile, groups, .. }| record!(Device { device: profile.name, groups });
+        let devices: Vec<_> = phones.into_iter().map(device).collect();
+        return output::json(&record!(Document { out: &options.out, devices }));
     }
+    output::line(&format!("wrote {} and {} pictures", path.display(), files.len() - 1));
     Ok(())
 }
 
@@ -151,16 +146,16 @@ pub(crate) fn of_data_set(
 /// Cross-validates one phone.
 fn phone(
     mut profile: Profile,
-    measured: &Measured,
+    measured: Measured,
     prior: &Chosen,
     options: &Report,
     common: &Common,
 ) -> Result<Phone> {
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let library = Library::of_runs(&profile.cpu);
-    let how =
-        Options { source: &source, prior, residual: true, from_scratch: true, library, seed: options.seed };
-    let mut fitted = fit(&mut profile, measured, &how, &Progress::new(common))?;
+    let how = Options { seed: options.seed, from_scratch: true, library, ..Options::of(&source) };
+    let how = Options { correctable: KernelTable::ALL, ..how };
+    let mut fitted = fit(&mut profile, &measured, (prior, how), &Progress::new(common))?;
     let mut left_out = measured.runs.left_out.clone();
     left_out.append(&mut fitted.left_out);
     // No fit uses cuts, so predictions of the final profile hold them out too.
@@ -168,14 +163,12 @@ fn phone(
     fitted.held_out.extend(cuts.points);
     left_out.extend(cuts.left_out);
     Ok(Phone {
-        runs: measured.runs.count(),
-        conditions: measured.conditions(),
         groups: score(&fitted.held_out),
         choices: choices(&profile, &measured.measurements, library),
         points: fitted.held_out,
         left_out: reasons(&left_out),
-        name: profile.name,
-        title: profile.title,
+        profile,
+        measured,
     })
 }
 
@@ -196,16 +189,16 @@ fn pictures(phone: &Phone) -> Result<Vec<Picture>> {
         if of.is_empty() {
             continue;
         }
-        let title = format!("{}, {processor}", phone.title);
+        let title = format!("{}, {processor}", phone.profile.title);
         let subtitle = "held-out networks";
         // Thousands of points take less space as pixels than as SVG.
         pictures.push(Picture {
-            file: format!("{}-{file}.png", phone.name),
+            file: format!("{}-{file}.png", phone.profile.name),
             caption: format!("{title}: predicted against measured"),
             content: scatter(&of)?.titled(&title, subtitle).draw(Format::Png)?,
         });
         pictures.push(Picture {
-            file: format!("{}-{file}-errors.svg", phone.name),
+            file: format!("{}-{file}-errors.svg", phone.profile.name),
             caption: format!("{title}: cumulative distribution of errors"),
             content: error_cdf(&of)?.titled(&title, subtitle).draw(Format::Svg)?,
         });

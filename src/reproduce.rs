@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Reproduce, common: &Common) -> Result {
             papers: entries,
             /// Groups whose predictions miss their limit, of the papers that are judged.
             missed: &missed,
-        }));
+        }))?;
     } else {
         entries.iter().for_each(table::print);
         table::totals(&entries);

@@ -11,12 +11,13 @@ use std::sync::atomic::AtomicBool;
 use coexec_fit::measure::runs::{Measurement, fingerprints_path};
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_hw::execute::{ExecuteError, NoiseFloor, ProgressEvent, Report, Request, execute};
+use coexec_sim::kernel::cpu::{CoreSet, CoreSetError};
 use coexec_sim::simulate::Pipeline;
-use coexec_sim::{CoreSet, InputError, PlanFile, Scenario, Workload};
+use coexec_sim::{InputError, Plan, PlanFile, Scenario, Workload};
 use serde::Serialize;
 
 use crate::output::{percent, record, stem};
-use crate::simulate::{OfferedPlan, model, read_plan};
+use crate::simulate::{model, read_plan};
 use crate::validate::choice_summary;
 use crate::{
     Column, Common, Failure, OutputFile, Progress, Result, Run, or_dash, output, this_machine, workers,
@@ -44,10 +45,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     check_outputs(options, &[&options.out, &fingerprints_path(&options.out), &plan_path])?;
     options.place.check_one_plan(options.plan.as_deref())?;
     let (scenario, predicts) = this_machine::scenario(options, common)?;
-    let (plan, pipeline) = match written_plan(options, common, &scenario)? {
-        Some(written) => (Some(written.plan), written.pipeline),
-        None => (None, scenario.pipeline.clone()),
-    };
+    let (plan, pipeline) = written_plan(options, common, &scenario)?;
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {
         workers::pin_workers(options.device.gpu_cores)?;
@@ -60,7 +58,9 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     let (mut report, warnings) =
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
     let Outcome { rows, measurements, left_out } = outcome(options, &scenario, &groups, &mut report)?;
-    note_skipped(&left_out, common);
+    for SkippedRow { what, processor, reason } in &left_out {
+        common.note(format_args!("not run: {what} on {processor}: {reason}"));
+    }
     let is_measured = rows.iter().any(|row| row.is_plan);
     let whole = groups.first().and_then(|group| group.first()).filter(|_| is_measured);
     let plan_file = plan_text(&scenario, whole, pipeline.as_ref());
@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
             /// Streamed batches under the plan, if the scenario has a pipeline.
             #[serde(skip_serializing_if = "output::is_null")]
             stream: stream.map(|(record, _)| record),
-        }));
+        }))?;
     } else {
         show(&scenario, &report, &rows, choices.as_ref());
         if let Some((_, sentence)) = stream {
@@ -106,21 +106,19 @@ fn check_outputs(options: &Run, outputs: &[&Path]) -> Result {
     })
 }
 
-/// Prints what could not be run, and why.
-fn note_skipped(rows: &[SkippedRow], common: &Common) {
-    for SkippedRow { what, processor, reason } in rows {
-        common.note(format_args!("not run: {what} on {processor}: {reason}"));
-    }
-}
-
-/// The plan file of the options, if any; notes if it was made for another scenario or device.
-fn written_plan(options: &Run, common: &Common, scenario: &Scenario) -> Result<Option<OfferedPlan>> {
-    let Some(path) = options.plan.as_deref() else { return Ok(None) };
+/// The plan in the file of the options, if any, and the pipeline; notes if the plan was made for another
+/// scenario or device.
+fn written_plan(
+    options: &Run,
+    common: &Common,
+    scenario: &Scenario,
+) -> Result<(Option<Plan>, Option<Pipeline>)> {
+    let Some(path) = options.plan.as_deref() else { return Ok((None, scenario.pipeline.clone())) };
     let written = read_plan(path, scenario, model(scenario)?)?;
     if written.is_of_another {
         common.note(format_args!("note: {}", written.origin));
     }
-    Ok(Some(written))
+    Ok((Some(written.plan), written.pipeline))
 }
 
 /// Mean absolute percentage error of the rows with a prediction; none if there are none.
@@ -134,16 +132,11 @@ fn core_sets(options: &Run, scenario: &Scenario) -> Result<Vec<CoreSet>> {
     if options.cores.is_empty() {
         return Ok(scenario.options.core_sets.clone());
     }
-    let parse = |text: &String| {
-        CoreSet::parse(text, &scenario.device.cpu).map_err(|error| {
-            Failure::Input(InputError::Option {
-                option: "--cores",
-                found: error.found,
-                expected: error.expected,
-            })
-        })
+    let refused = |CoreSetError { found, expected }| {
+        Failure::Input(InputError::Option { option: "--cores", found, expected })
     };
-    options.cores.iter().map(parse).collect()
+    let parsed = options.cores.iter().map(|text| CoreSet::parse(text, &scenario.device.cpu));
+    parsed.map(|cores| cores.map_err(refused)).collect()
 }
 
 /// Measures `groups`; warnings are printed and returned.

@@ -129,19 +129,7 @@ impl Measured {
 }
 
 /// Words of a device's description that do not identify it.
-const COMMON_WORDS: [&str; 11] = [
-    "compute",
-    "core",
-    "cores",
-    "device",
-    "language",
-    "opencl",
-    "phone",
-    "portable",
-    "processor",
-    "units",
-    "with",
-];
+const COMMON_WORDS: &str = "compute core cores device language opencl phone portable processor units with";
 
 /// Whether a device's description contains a name of the profile, or a word of its title, SoC or GPU.
 fn is_like(device: &str, profile: &Profile) -> bool {
@@ -150,7 +138,8 @@ fn is_like(device: &str, profile: &Profile) -> bool {
     };
     let words = |text: &str| -> Vec<String> {
         let words = text.split(|character: char| !character.is_alphanumeric()).map(str::to_lowercase);
-        words.filter(|word| word.len() > 3 && !COMMON_WORDS.contains(&word.as_str())).collect()
+        let is_common = |word: &String| COMMON_WORDS.split(' ').any(|common| common == word);
+        words.filter(|word| word.len() > 3 && !is_common(word)).collect()
     };
     let mut names = profile.aliases.iter().chain([&profile.name, &profile.soc]).map(|name| plain(name));
     let plain_device = plain(device);
@@ -180,14 +169,15 @@ pub(crate) fn path(runs: &Runs) -> Result<&Path> {
 /// used, and why.
 pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &Common) -> Result<Measured> {
     const LANGUAGE_MODEL_TIMES: &str = "times of language models";
-    const INFERENCES_AND_OPERATORS: &str = "inferences and operators";
     let answers = |Table { runs, left_out }: Table<ai_hub_llm::OfLanguageModel>| ByProcessor {
         answers: runs,
         left_out,
         ..ByProcessor::default()
     };
-    let of_tool = |tool| tools::read(path, tool, &profile.cpu);
     let own_name = profile.name.as_str();
+    let of_tool = |data, tool| -> Result<_, InputError> {
+        Ok((data, "inferences and operators", own_name, tools::read(path, tool, &profile.cpu)?))
+    };
     let format = format(path, options);
     if !matches!(format, RunFormat::MobileMlBenchmark | RunFormat::AiHub | RunFormat::AiHubLlm) {
         let given = [("--device-column", options.device_column.is_some())];
@@ -210,16 +200,10 @@ pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &
         RunFormat::LlamaBench => {
             ("llama-bench", LANGUAGE_MODEL_TIMES, own_name, answers(llama_bench::read(path, profile)?))
         }
-        RunFormat::BenchmarkModel => {
-            ("LiteRT", INFERENCES_AND_OPERATORS, own_name, of_tool(Tool::BenchmarkModel)?)
-        }
-        RunFormat::LitertBenchmark => {
-            ("LiteRT", INFERENCES_AND_OPERATORS, own_name, of_tool(Tool::LitertBenchmark)?)
-        }
-        RunFormat::OnnxRuntime => {
-            ("ONNX Runtime", INFERENCES_AND_OPERATORS, own_name, of_tool(Tool::OnnxRuntime)?)
-        }
-        RunFormat::Ncnn => ("ncnn", INFERENCES_AND_OPERATORS, own_name, of_tool(Tool::Ncnn)?),
+        RunFormat::BenchmarkModel => of_tool("LiteRT", Tool::BenchmarkModel)?,
+        RunFormat::LitertBenchmark => of_tool("LiteRT", Tool::LitertBenchmark)?,
+        RunFormat::OnnxRuntime => of_tool("ONNX Runtime", Tool::OnnxRuntime)?,
+        RunFormat::Ncnn => of_tool("ncnn", Tool::Ncnn)?,
     };
     if !runs.gpu_networks.is_empty() {
         gpu_of(profile)?;

@@ -48,7 +48,7 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
     let timeline = timeline(&mut simulator, stages, &plan)?;
     output::write(&timeline_files(&timeline, scenario, options.plot.as_ref(), options.trace.as_deref())?)?;
     if common.json {
-        output::json(&record!(Document {
+        return output::json(&record!(Document {
             scenario: &scenario.name,
             device: &scenario.device.name,
             /// Where the plan came from.
@@ -69,20 +69,19 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
             #[serde(skip_serializing_if = "output::is_null")]
             period_interval_ps: period,
         }));
-    } else {
-        output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
-        parts(&prediction);
-        report(&prediction, &timeline, &scenario.device);
-        known::print_missing(&known);
-        output::line("");
-        trust.print(&known, &options.place.verification(scenario, &plan, options.plan.as_deref(), true));
-        print_plain_sharing(plain_sharing, prediction.latency);
-        if let Some(samples) = &samples {
-            spread(samples);
-        }
-        if let (Some(stream), Some(pipeline), Some(period)) = (&stream, &pipeline, &period) {
-            streamed(stream, pipeline.depth, period.interval());
-        }
+    }
+    output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
+    parts(&prediction);
+    report(&prediction, &timeline, &scenario.device);
+    known::print_missing(&known);
+    output::line("");
+    trust.print(&known, &options.place.verification(scenario, &plan, options.plan.as_deref(), true));
+    print_plain_sharing(plain_sharing, prediction.latency);
+    if let Some(samples) = &samples {
+        spread(samples);
+    }
+    if let (Some(stream), Some(pipeline), Some(period)) = (&stream, &pipeline, &period) {
+        streamed(stream, pipeline.depth, period.interval());
     }
     Ok(())
 }

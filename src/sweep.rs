@@ -2,7 +2,7 @@
 
 use coexec_sim::explore::{Search, SearchOptions, split_search};
 use coexec_sim::simulate::Simulator;
-use coexec_sim::{Basis, ProcessorKind, Scenario, Stage};
+use coexec_sim::{Basis, CoreSet, ProcessorKind, Scenario, Stage};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -37,13 +37,9 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
         )
         .collect();
     let rows = searched.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let gains: Vec<Gain> = scenario
-        .options
-        .core_sets
-        .iter()
-        .enumerate()
-        .map(|(index, cores)| gain(cores.to_string(), &rows, index, is_judged))
-        .collect();
+    let core_sets = scenario.options.core_sets.iter().enumerate();
+    let gains = core_sets.map(|(index, cores)| gain(cores.to_string(), &rows, index, is_judged));
+    let gains: Vec<Gain> = gains.collect();
     if common.json {
         let entry = |(stage, searches): (&Stage, &Vec<Search>)| {
             record!(Entry {
@@ -54,7 +50,7 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
                 best_ps: searches.iter().map(|search| search.best.latency).collect::<Vec<_>>(),
             })
         };
-        output::json(&record!(Document {
+        return output::json(&record!(Document {
             scenario: &scenario.name,
             device: &scenario.device.name,
             /// What is known of each processor for these operators.
@@ -63,7 +59,6 @@ pub(crate) fn run(scenario: &Scenario, options: &Explore, common: &Common) -> Re
             core_sets: gains,
             operators: operators.iter().zip(&rows).map(entry).collect::<Vec<_>>(),
         }));
-        return Ok(());
     }
     output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
     let header = ["CPU cores", "operators", "mean speedup over GPU only", "cut"];
@@ -100,15 +95,11 @@ fn check(scenario: &Scenario, options: &Explore) -> Result {
 }
 
 fn search(simulator: &mut Simulator<'_>, stage: &Stage, scenario: &Scenario) -> Result<Vec<Search>> {
-    scenario
-        .options
-        .core_sets
-        .iter()
-        .map(|&cores| {
-            let options = SearchOptions { core_sets: vec![cores], ..scenario.options.clone() };
-            Ok(split_search(simulator, stage, &options)?)
-        })
-        .collect()
+    let search = |&cores: &CoreSet| {
+        let options = SearchOptions { core_sets: vec![cores], ..scenario.options.clone() };
+        Ok(split_search(simulator, stage, &options)?)
+    };
+    scenario.options.core_sets.iter().map(search).collect()
 }
 
 /// Means over the operators that the GPU can run alone; no mean speedup unless `is_judged`.

@@ -18,7 +18,7 @@ pub(crate) fn last_probe() -> Option<PathBuf> {
 /// The scenario on the device that `options` name, else on this machine, and whether the profile has
 /// times to predict with.
 pub(crate) fn scenario(options: &Run, common: &Common) -> Result<(Scenario, bool)> {
-    if options.place.names_device() {
+    if options.place.overrides.device.is_some() {
         return Ok((options.place.load()?, true));
     }
     let strategy = options.place.strategy.and_then(OneOrAll::one);

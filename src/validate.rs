@@ -15,11 +15,8 @@ use crate::{Column, Common, Failure, Measured, Result, Validate, or_dash, output
 pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let profile = Profile::load(&options.profile)?;
     let read = [Some(runs::path(&options.runs)?), Some(Path::new(&options.profile)), options.seen.as_deref()];
-    let read: Vec<&Path> = read.into_iter().flatten().collect();
-    output::check_all_distinct(
-        &[options.points.as_deref(), options.plot.as_ref().map(crate::PicturePath::path)],
-        &read,
-    )?;
+    let written = [options.points.as_deref(), options.plot.as_ref().map(|picture| &*picture.path)];
+    output::check_all_distinct(&written, &read)?;
     let measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
     let set_the_profile = measured.set(&profile);
     warn_of_mismatch((&options.profile, &profile), &measured, set_the_profile, common);
@@ -51,7 +48,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
             choices,
             /// Networks that ran under a plan and on processors alone, worst first.
             planned,
-        }));
+        }))?;
     } else {
         output::line(&format!("{}, predicted against measured, worst groups first\n", profile.title));
         show(groups);

@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::path::Path;
 
-use coexec_fit::calibrate::gpu::{Options, calibrate};
+use coexec_fit::calibrate::Options;
+use coexec_fit::calibrate::gpu::calibrate;
 use coexec_fit::measure::{benchmark_gpu, draw};
 use coexec_sim::Profile;
 
@@ -12,9 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runs = draw::rows(&benchmark_gpu::read(&folder, "pixel4")?.runs, 100, 0);
     let mut profile = Profile::load("pixel4")?;
     let base = profile.gpu.as_ref().ok_or("the profile has no GPU")?;
-    let source = "100 runs of mobile-ml-benchmark".to_owned();
-    let options = Options { source, folds: 0, seed: 0, correctable: Vec::new(), from_scratch: false };
-    let fitted = calibrate(base, &runs, &options, &|_, _| {});
+    let fitted = calibrate(base, &runs, &Options::of("100 runs of mobile-ml-benchmark"), &|_, _| {});
     for table in &fitted.tables {
         eprintln!("{} fitted to {} layers", table.table.key(), table.layers);
     }

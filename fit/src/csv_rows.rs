@@ -54,3 +54,9 @@ pub(crate) fn read<T: DeserializeOwned>(
     };
     numbered(text, help)?.into_iter().map(row).collect()
 }
+
+/// The rows of a table that is part of the program; a test reads each of them.
+pub(crate) fn bundled<T: DeserializeOwned>(content: &str) -> Vec<T> {
+    let text = Text { name: "a bundled table".to_owned(), content: content.to_owned() };
+    read(&text, "", |_| None).expect("a test reads the tables, which are bundled")
+}

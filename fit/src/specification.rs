@@ -18,6 +18,8 @@ use known::{CoreFacts, GpuFacts, NpuFacts};
 pub use known::{SYSTEMS, System, core_numbered};
 use memory::Interface;
 
+use crate::calibrate::with_quantities;
+
 /// Names of clusters, fastest first, by the number of clusters.
 const CLUSTER_NAMES: [&[&str]; 4] =
     [&["large"], &["large", "small"], &["large", "med", "small"], &["large", "high", "med", "small"]];
@@ -145,27 +147,18 @@ impl Specification {
         let arithmetic = rate / ELITE_MULTIPLY_ACCUMULATES_PER_NS;
         let peak = |memory: &Memory| memory.peak_bandwidth_gbps.value;
         let bandwidth = peak(&Interface::parse(&self.memory.text).ok()?.memory("")) / peak(&fitted.memory);
-        let scaled = |quantity: &Quantity, factor: f64| {
-            Quantity::plain((quantity.value * factor * 100.0).round() / 100.0)
-        };
-        let rates = fitted.cpu.language?;
+        let scaled = with_quantities(&fitted.cpu.language?, |key, Quantity { value, .. }| {
+            let factor = if key == "bandwidth_gbps" { bandwidth } else { arithmetic };
+            let is_cost = key == "operator_us";
+            Quantity::plain(if is_cost { value } else { (value * factor * 100.0).round() / 100.0 })
+        });
         Some(LanguageRates {
             source: format!(
                 "derived, not measured: the snapdragon-8elite profile's fitted rates, arithmetic x {arithmetic:.3} \
                  (multiply-accumulates of the cores), bandwidth x {bandwidth:.3} (peaks of the memories)"
             ),
             basis: Basis::Scaled,
-            operator_us: Quantity::plain(rates.operator_us.value),
-            multiply_accumulates_per_ns: scaled(&rates.multiply_accumulates_per_ns, arithmetic),
-            bandwidth_gbps: scaled(&rates.bandwidth_gbps, bandwidth),
-            context_multiply_accumulates_per_ns: scaled(
-                &rates.context_multiply_accumulates_per_ns,
-                arithmetic,
-            ),
-            token_context_multiply_accumulates_per_ns: scaled(
-                &rates.token_context_multiply_accumulates_per_ns,
-                arithmetic,
-            ),
+            ..scaled
         })
     }
 

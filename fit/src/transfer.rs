@@ -23,10 +23,9 @@ use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
 use coexec_sim::workload::Conv2d;
 use coexec_sim::{Basis, Cpu, Gpu, KernelTable, Layer, Library, Operator, ProcessorKind, Profile, Quantity};
 
-use crate::calibrate::cpu;
 use crate::calibrate::gpu::design::bundled_layers;
 use crate::calibrate::gpu::prior::{MissingConstant, Phone, Prior};
-use crate::calibrate::gpu::{self, Options};
+use crate::calibrate::{Options, cpu, gpu};
 use crate::measure::{ByProcessor, CpuRun, GpuNetwork, GpuRun, draw};
 use crate::validate::gpu::predict;
 use crate::validate::point::Point;
@@ -183,7 +182,7 @@ fn within_the_errors_of_others(points: &[Vec<Point>]) -> Vec<Vec<Point>> {
         }
         let bounded = |point: &Point| {
             let factor = widths[point.group.as_str()].map(f64::exp);
-            point.clone().within(factor.map(|by| [point.predicted_us / by, point.predicted_us * by]))
+            point.clone().within(|predicted| factor.map(|by| [predicted / by, predicted * by]))
         };
         own.iter().map(bounded).collect()
     };
@@ -197,8 +196,7 @@ fn fitted(made: Profile, runs: &ByProcessor, networks: &BTreeSet<&str>) -> Profi
     let cpu: Vec<CpuRun> =
         runs.cpu.iter().filter(|run| networks.contains(run.network.as_str())).cloned().collect();
     let source = "drawn networks";
-    let options =
-        cpu::Options { folds: 2, seed: 0, others: &[], from_scratch: true, library: Library::Ruy, source };
+    let options = Options { folds: 2, from_scratch: true, library: Library::Ruy, ..Options::of(source) };
     let gpu = made.gpu.map(|gpu| gpu::inferences::fit(&gpu, &gpu_networks, source).unwrap_or(gpu));
     Profile { cpu: cpu::calibrate(&made.cpu, &cpu, &options, &|_, _| {}).cpu, gpu, ..made }
 }
@@ -251,8 +249,7 @@ fn kernels(sheet: &Profile, gpu: &Gpu, donors: &[Profile], source: &str) -> Resu
         (weights > 0.0).then(|| GpuRun { measured_us: (sum / weights).exp(), ..run.clone() })
     };
     let predicted: Vec<GpuRun> = SAMPLE.iter().filter_map(average).collect();
-    let options =
-        Options { source: source.to_owned(), folds: 0, seed: 0, correctable: Vec::new(), from_scratch: true };
+    let options = Options { from_scratch: true, ..Options::of(source) };
     let base = centre(donors.to_vec(), &bare)?;
     let mut fitted = gpu::calibrate(&base, &predicted, &options, &|_, _| {}).gpu;
     for &table in KernelTable::ALL {

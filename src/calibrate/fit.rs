@@ -2,34 +2,18 @@
 
 use coexec_fit::calibrate::cpu::{self, FittedTable};
 use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit, inferences};
-use coexec_fit::calibrate::{host, npu};
+use coexec_fit::calibrate::{Options, host, npu};
 use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow};
 use coexec_fit::validate::point::Point;
 use coexec_sim::device::cpu::CoreSetSpread;
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::device::npu::Npu;
-use coexec_sim::{Basis, Calibration, KernelTable, Library, Profile};
+use coexec_sim::{Basis, Calibration, Profile};
 
 use crate::{Chosen, Measured, Progress, Result};
 
 /// Folds of the cross-validation.
 const FOLDS: usize = 5;
-
-/// How to fit.
-pub(crate) struct Options<'a> {
-    /// Source to record with each fitted value.
-    pub(crate) source: &'a str,
-    /// Prior of the parameters.
-    pub(crate) prior: &'a Chosen,
-    /// Whether to learn a residual on top of the equations.
-    pub(crate) residual: bool,
-    /// Whether to refit all tables from scratch, as the base was fitted to these same runs.
-    pub(crate) from_scratch: bool,
-    /// CPU kernels that the runs used.
-    pub(crate) library: Library,
-    /// Seed of the cross-validation's folds.
-    pub(crate) seed: u64,
-}
 
 /// Result of a fit, in addition to the profile's values.
 #[derive(Default)]
@@ -51,16 +35,16 @@ pub(crate) struct Fitted {
     pub(crate) left_out: Vec<SkippedRow>,
 }
 
-/// Fits the processors of `profile` to the runs measured on them.
+/// Fits the processors of `profile` to the runs measured on them; `prior` is that of the parameters.
 pub(crate) fn fit(
     profile: &mut Profile,
     measured: &Measured,
-    options: &Options<'_>,
+    (prior, options): (&Chosen, Options<'_>),
     progress: &Progress,
 ) -> Result<Fitted> {
     let spreads = profile.calibration.clone().unwrap_or_default();
     let fitted = Fitted { spreads, ..Fitted::default() };
-    let mut fit = Fit { profile, options, progress, fitted };
+    let mut fit = Fit { profile, prior, options: Options { folds: FOLDS, ..options }, progress, fitted };
     let runs = &measured.runs;
     let folds = fit.gpu(&runs.gpu)?;
     fit.host(&runs.gpu_networks, &folds);
@@ -74,7 +58,8 @@ pub(crate) fn fit(
 /// State of a fit, which proceeds from processor to processor.
 struct Fit<'a> {
     profile: &'a mut Profile,
-    options: &'a Options<'a>,
+    prior: &'a Chosen,
+    options: Options<'a>,
     progress: &'a Progress,
     fitted: Fitted,
 }
@@ -83,15 +68,8 @@ impl Fit<'_> {
     /// Fits the GPU's tables; the fits of the cross-validation.
     fn gpu(&mut self, runs: &[GpuRun]) -> Result<Vec<Fold>> {
         let Some(gpu) = self.profile.gpu.as_ref().filter(|_| !runs.is_empty()) else { return Ok(Vec::new()) };
-        let base = self.options.prior.centre(gpu, &self.profile.memory, runs)?;
-        let fit = gpu::Options {
-            source: self.options.source.to_owned(),
-            folds: FOLDS,
-            seed: self.options.seed,
-            correctable: if self.options.residual { KernelTable::ALL.to_vec() } else { Vec::new() },
-            from_scratch: self.options.from_scratch,
-        };
-        let calibrated = gpu::calibrate(&base, runs, &fit, &|done, of| {
+        let base = self.prior.centre(gpu, &self.profile.memory, runs)?;
+        let calibrated = gpu::calibrate(&base, runs, &self.options, &|done, of| {
             self.progress.report(&format!("GPU: {done} of {of} fits"));
         });
         let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out, .. } = calibrated;
@@ -109,16 +87,16 @@ impl Fit<'_> {
     /// measured them and they were transferred from other devices, or inferences contradict them.
     fn host(&mut self, networks: &[GpuNetwork], folds: &[Fold]) {
         let Some(gpu) = &mut self.profile.gpu else { return };
-        let options = host::Options { source: self.options.source, from_scratch: self.options.from_scratch };
-        let Some(fit) = host::fit(gpu, networks, &options) else { return };
+        let options = &self.options;
+        let Some(fit) = host::fit(gpu, networks, options) else { return };
         let is_transferred = gpu.conv_generic.basis == Basis::Transferred;
         self.fitted.contradicts_kernels =
             !is_transferred && HostPath::KERNEL_FACTORS.contains(&fit.host.kernel_factor.value);
         if folds.is_empty()
             && (is_transferred || self.fitted.contradicts_kernels)
-            && let Some(moved) = inferences::fit(gpu, networks, self.options.source)
+            && let Some(moved) = inferences::fit(gpu, networks, options.source)
         {
-            let held_out = inferences::held_out(gpu, networks, self.options.source);
+            let held_out = inferences::held_out(gpu, networks, options.source);
             *gpu = moved;
             self.fitted.spreads.gpu_table = Vec::new();
             self.fitted.spreads.gpu_inference = host::spread(&held_out);
@@ -129,13 +107,13 @@ impl Fit<'_> {
         // seen every network.
         let own = if folds.is_empty() && !fit.is_of_base && !options.from_scratch {
             let names = networks.iter().map(|network| network.network.as_str());
-            gpu::folds_of_unseen(gpu, names, FOLDS, self.options.seed)
+            gpu::folds_of_unseen(gpu, names, FOLDS, options.seed)
         } else {
             Vec::new()
         };
         gpu.host = Some(fit.host);
         self.fitted.host = fit.parameters;
-        let held_out = host::held_out(if own.is_empty() { folds } else { &own }, networks, &options);
+        let held_out = host::held_out(if own.is_empty() { folds } else { &own }, networks, options);
         let of_base = self.fitted.spreads.gpu_inference.take().filter(|_| fit.is_of_base);
         self.fitted.spreads.gpu_inference = held_out.spread.or(of_base);
         self.fitted.held_out.extend(held_out.points);
@@ -144,7 +122,7 @@ impl Fit<'_> {
 
     /// Fits the rates of graphs that the NPU's compiler compiles as a whole.
     fn npu(&mut self, inferences: &[Inference]) {
-        let base = self.options.prior.compiled(self.profile);
+        let base = self.prior.compiled(self.profile);
         let (graphs, left_out) = npu::measured(base.as_ref(), inferences);
         let source = format!("{}; {} of them models on the NPU", self.options.source, graphs.len());
         let Some(fit) = npu::fit(base.as_ref(), &graphs, &source) else { return };
@@ -152,27 +130,15 @@ impl Fit<'_> {
         self.fitted.held_out.extend(npu::held_out(base.as_ref(), &graphs, &source));
         self.fitted.left_out.extend(left_out);
         self.fitted.npu = fit.parameters;
-        let unit = self.profile.npu.get_or_insert_with(|| Npu {
-            name: "NPU".to_owned(),
-            systolic: None,
-            compiled: None,
-            language: None,
-        });
-        unit.compiled = Some(fit.compiled);
+        let unknown = Npu { name: "NPU".to_owned(), systolic: None, compiled: None, language: None };
+        self.profile.npu.get_or_insert(unknown).compiled = Some(fit.compiled);
     }
 
     /// Fits the rate tables of the CPU's clusters.
     fn cpu(&mut self, runs: &[CpuRun]) {
-        let others = self.options.prior.cpus();
-        let fit = cpu::Options {
-            folds: FOLDS,
-            seed: self.options.seed,
-            others: &others,
-            from_scratch: self.options.from_scratch || !self.options.prior.is_base(),
-            library: self.options.library,
-            source: self.options.source,
-        };
-        let calibrated = cpu::calibrate(&self.profile.cpu, runs, &fit, &|done, of| {
+        let from_scratch = self.options.from_scratch || !self.prior.is_base();
+        let options = Options { others: &self.prior.cpus(), from_scratch, ..self.options };
+        let calibrated = cpu::calibrate(&self.profile.cpu, runs, &options, &|done, of| {
             self.progress.report(&format!("CPU: {done} of {of} fits"));
         });
         self.fitted.held_out.extend(calibrated.held_out);

@@ -37,7 +37,6 @@ impl Suggestion {
 /// Suggests `count` launches, and networks to measure along with them.
 pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: &Common) -> Result {
     let read = [Some(Path::new(&options.base)), options.runs.path.as_deref()];
-    let read: Vec<&Path> = read.into_iter().flatten().collect();
     output::check_all_distinct(&[options.out.as_deref()], &read)?;
     let Some(gpu) = &profile.gpu else {
         return Err(Failure::usage(
@@ -61,13 +60,12 @@ pub(super) fn run(profile: &Profile, count: usize, options: &Calibrate, common: 
         output::write(&[OutputFile::encoded(path, scenario(profile, &chosen).to_toml())?])?;
     }
     if common.json {
-        output::json(&record!(Document {
+        return output::json(&record!(Document {
             device: &profile.name,
             /// The scenario that was written.
             out: &options.out,
             suggested,
         }));
-        return Ok(());
     }
     let cells = |one: &Suggestion| row![one.measure, one.on, format!("{:.1} %", one.error_then_percent)];
     output::table(&["measure", "on", "expected error then"], suggested.iter().map(cells));

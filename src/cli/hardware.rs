@@ -7,7 +7,7 @@ use clap::Args;
 use coexec_hw::execute::DeviceChoice;
 use coexec_sim::units::SECONDS_PER_DAY;
 
-use super::planning::{date, limit};
+use super::planning::{LIMITS, date, within};
 use crate::ScenarioOptions;
 
 /// The `OpenCL` device used as the GPU.
@@ -63,7 +63,7 @@ pub(crate) struct Run {
     pub(crate) longest: Duration,
     /// Widest 95 % confidence interval of a median, as plus or minus a percentage; times above it count
     /// as meaningless
-    #[arg(long, value_name = "PERCENT", default_value_t = 20.0, value_parser = limit)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0, value_parser = within(LIMITS))]
     pub(crate) max_spread: f64,
     /// Seed of the operands and of the measurement order
     #[arg(long, value_name = "S", default_value_t = 0)]
@@ -99,7 +99,7 @@ pub(crate) struct Probe {
     pub(crate) date: Option<String>,
     /// Exit with status 3 if the mean error on held-out layers, or the spread of one layer's times,
     /// exceeds this percentage; the profile is written all the same
-    #[arg(long, value_name = "PERCENT", default_value_t = 60.0, value_parser = limit)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 60.0, value_parser = within(LIMITS))]
     pub(crate) max_error: f64,
     /// Seed of the drawn layers and of the cross-validation folds
     #[arg(long, value_name = "S", default_value_t = 0)]

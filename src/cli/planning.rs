@@ -1,6 +1,7 @@
 //! Options of the commands that plan and simulate: `coexec simulate`, `coexec explore` and `coexec
 //! compare`.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -21,7 +22,7 @@ pub(crate) struct ScenarioOptions {
     /// Bundled scenario or network (see `coexec devices`), or a file: .toml, .onnx or .tflite
     pub(crate) scenario: String,
     #[command(flatten)]
-    overrides: Overrides,
+    pub(crate) overrides: Overrides,
     #[command(flatten)]
     how: ModelOptions,
     /// How to find the plan (default: the scenario's; else optimal for a model of operators)
@@ -67,10 +68,8 @@ impl ScenarioOptions {
     /// Refuses an `output` that would overwrite an input: the scenario or model, the profile, or
     /// `plan`.
     pub(crate) fn check_distinct(&self, output: Option<&Path>, plan: Option<&Path>) -> Result {
-        let Some(output) = output else { return Ok(()) };
-        let named = [Some(self.scenario.as_str()), self.overrides.device.as_deref()];
-        let read = named.into_iter().flatten().map(Path::new).chain(plan);
-        read.into_iter().try_for_each(|input| output::check_distinct(output, input))
+        let device = self.overrides.device.as_deref().map(Path::new);
+        output::check_all_distinct(&[output], &[Some(Path::new(&self.scenario)), device, plan])
     }
 
     /// The options that only a search over operators has, and whether each was given.
@@ -82,11 +81,6 @@ impl ScenarioOptions {
             ("--effort", effort.is_some()),
             ("--library", library.is_some()),
         ]
-    }
-
-    /// Whether --device was given.
-    pub(crate) fn names_device(&self) -> bool {
-        self.overrides.device.is_some()
     }
 
     /// The `coexec run` command that measures `scenario` on its device, with the options given here.
@@ -196,7 +190,7 @@ pub(crate) struct Explore {
     pub(crate) shares: Option<PicturePath>,
     /// Fraction of draws of the profile's errors in which the plan must beat the best single processor;
     /// otherwise that processor is advised. With --strategy NAME its plan is shown regardless
-    #[arg(long, value_name = "0..1", default_value_t = CONFIDENCE, value_parser = probability)]
+    #[arg(long, value_name = "0..1", default_value_t = CONFIDENCE, value_parser = within(0.0..=1.0))]
     pub(crate) confidence: f64,
     /// Take the best plan under the profile's nominal values, ignoring their errors
     #[arg(long, conflicts_with_all = ["robust", "confidence"])]
@@ -208,36 +202,30 @@ pub(crate) struct Explore {
     /// Mean error of each processor's times and of hand-overs, instead of the profile's. All operators
     /// of a processor share one error and have none of their own, so intervals are narrower than with a
     /// profile that states the same percentage
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = within(ERRORS))]
     pub(crate) profile_error: Option<f64>,
     /// Operator that --plot shows (default: the first that is cut, else the first that can be)
     #[arg(long, value_name = "NAME", requires = "plot")]
     pub(crate) operator: Option<String>,
 }
 
-fn probability(text: &str) -> Result<f64, String> {
-    within(text, 0.0..=1.0)
-}
-
-/// Parses a limit on errors, spreads or gains, in percent; the largest allowed limits no error.
-pub(super) fn limit(text: &str) -> Result<f64, String> {
-    within(text, 0.0..=1e9)
-}
+/// Limits on errors, spreads or gains, in percent; the largest limits no error.
+pub(super) const LIMITS: RangeInclusive<f64> = 0.0..=1e9;
 
 /// Parses a calendar date, `YYYY-MM-DD`, as written into a profile.
 pub(super) fn date(text: &str) -> Result<String, &'static str> {
     if is_date(text) { Ok(text.to_owned()) } else { Err("expected a date such as 2026-05-01") }
 }
 
-/// Parses a mean error in percent; beyond 200 % a draw is meaningless.
-fn percent(text: &str) -> Result<f64, String> {
-    within(text, 0.0..=200.0)
-}
+/// Mean errors, in percent; beyond 200 % a draw is meaningless.
+const ERRORS: RangeInclusive<f64> = 0.0..=200.0;
 
-fn within(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, String> {
-    let number: Option<f64> = text.parse().ok();
-    let expected = || format!("expected a number from {} to {}", range.start(), range.end());
-    number.filter(|number| range.contains(number)).ok_or_else(expected)
+/// Parses a number within `range`.
+pub(super) fn within(range: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("expected a number from {} to {}", range.start(), range.end()))
+    }
 }
 
 /// `coexec compare`.
@@ -287,7 +275,7 @@ pub(crate) struct Compare {
     #[arg(long)]
     pub(crate) check: bool,
     /// Least mean gain over the baseline for --check, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = limit, requires = "check")]
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = within(LIMITS), requires = "check")]
     pub(crate) limit: f64,
 }
 

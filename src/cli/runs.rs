@@ -8,7 +8,7 @@ use clap::Args;
 use coexec_sim::Library;
 
 use super::picture;
-use super::planning::{date, limit};
+use super::planning::{LIMITS, date, within};
 use crate::{Figure, PicturePath, RunFormat};
 
 /// Measured runs of one device.
@@ -91,7 +91,7 @@ pub(crate) struct Validate {
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub(crate) group: String,
     /// Exit with status 2 if the MAPE of a group exceeds this
-    #[arg(long, value_name = "PERCENT", value_parser = limit)]
+    #[arg(long, value_name = "PERCENT", value_parser = within(LIMITS))]
     pub(crate) limit: Option<f64>,
     /// Number of worst predictions to list
     #[arg(long, value_name = "N", default_value_t = 5)]

@@ -76,7 +76,7 @@ fn summary(phones: &[Phone]) -> String {
                 let is_of = |name: &str| name.starts_with(start) && name.ends_with(end);
                 or_dash(mean(&phone.groups, is_of, mape).map(|[mape]| percent(mape)))
             });
-            std::iter::once(phone.title.clone()).chain(errors).collect()
+            std::iter::once(phone.profile.title.clone()).chain(errors).collect()
         })
         .collect();
     let header: Vec<&str> = std::iter::once("MAPE").chain(columns.iter().map(|(name, ..)| *name)).collect();
@@ -97,8 +97,8 @@ fn mean<const COUNT: usize>(
 
 /// Appends the section of one phone.
 fn section(text: &mut String, phone: &Phone, pictures: &[Picture], count: usize) {
-    let _ = write!(text, "\n## {}\n\n{} runs.\n", phone.title, phone.runs);
-    for line in &phone.conditions {
+    let _ = write!(text, "\n## {}\n\n{} runs.\n", phone.profile.title, phone.measured.runs.count());
+    for line in phone.measured.conditions() {
         let _ = write!(text, "\nMeasured on {line}.\n");
     }
     for (prefix, _, title) in PROCESSORS {

@@ -157,15 +157,11 @@ fn quantity(number: f64, unit: &str) -> String {
 /// Prints the published numbers that coexec does not predict, and why.
 fn not_reproduced(report: &Report) {
     let rows = report.groups.iter().flat_map(|group| &group.rows);
-    let lines: Vec<Vec<String>> = rows
-        .filter_map(|row| match &row.role {
-            Role::NotReproduced { because } => {
-                let fact = &row.fact;
-                Some(row![fact.place, fact.device, fact.workload, fact.quantity, published(row), because])
-            }
-            Role::Predicted | Role::Fitted { .. } | Role::NotCounted { .. } => None,
-        })
-        .collect();
+    let line = |row: &Row| {
+        let (Role::NotReproduced { because }, fact) = (&row.role, &row.fact) else { return None };
+        Some(row![fact.place, fact.device, fact.workload, fact.quantity, published(row), because])
+    };
+    let lines: Vec<Vec<String>> = rows.filter_map(line).collect();
     if !lines.is_empty() {
         output::line(&format!("Not quantities that coexec predicts ({})", lines.len()));
         output::table(&["where", "device", "workload", "what", "published", "because"], lines);

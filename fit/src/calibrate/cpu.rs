@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::Progress;
+use super::{Options, Progress};
 use crate::measure::{CpuRun, SkippedRow, grouped, usable};
 use crate::validate::cpu::{Baselines, point, predict, within};
 use crate::validate::point::Point;
@@ -33,24 +33,6 @@ use crate::calibrate::conformal::factor_interval;
 use evidence::{Evidence, Usable};
 pub use fit::Known;
 pub use transfer::{transfer, width};
-
-/// How to calibrate.
-#[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
-    /// Folds of the cross-validation by network; at least 2.
-    pub folds: usize,
-    /// Seed of the partition of the networks into folds.
-    pub seed: u64,
-    /// CPUs of other devices, whose tables are the prior of a core type. Where there are none, the
-    /// prior is generic figures of the core's class.
-    pub others: &'a [Cpu],
-    /// Whether to refit tables that were measured on this device from scratch too (see `gpu::Options`).
-    pub from_scratch: bool,
-    /// The library whose kernels ran. A fit of XNNPACK's rates starts from the base's.
-    pub library: Library,
-    /// The `source` of the fitted tables.
-    pub source: &'a str,
-}
 
 /// One fitted table.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -19,9 +19,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use super::{Progress, SAME_DEVICE_ERROR, mean_error};
+use super::{Options, Progress, SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{GpuRun, SkippedRow, usable};
 use crate::validate::gpu::{Predictor, deviations, predict};
+use crate::validate::interval::around;
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, KernelTable, Parameters, Residual, ResidualTable, TableSpread};
 use coexec_sim::kernel::gpu::execute;
@@ -37,22 +38,6 @@ const PRIOR_DEVIATION: f64 = 1.5;
 const SAME_DEVICE_DEVIATION: f64 = 0.1;
 /// The same of grouped convolution around generic convolution, whose variant it is.
 const GROUPED_DEVIATION: f64 = 0.5;
-
-/// How to calibrate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    /// Description of the runs, for the source of each fitted value.
-    pub source: String,
-    /// Folds of the cross-validation, at most one per network; fewer than two to skip it.
-    pub folds: usize,
-    /// Seed of the partition of the networks into folds.
-    pub seed: u64,
-    /// Tables that may have a learned correction of the residuals of their fitted equations.
-    pub correctable: Vec<KernelTable>,
-    /// Whether to refit measured tables of the base from scratch too. Needed where the base was fitted
-    /// to these very runs, which would otherwise validate themselves.
-    pub from_scratch: bool,
-}
 
 /// A fitted GPU.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +93,7 @@ pub fn folds_of_unseen<'a>(
 /// Where `base` predicts the runs to within `SAME_DEVICE_ERROR`, they are treated as runs of the
 /// device that it was measured on: a measured table then keeps a tight prior and its learned
 /// correction, unless a refit from scratch has a lower error.
-pub fn calibrate(base: &Gpu, runs: &[GpuRun], options: &Options, progress: Progress<'_>) -> Calibrated {
+pub fn calibrate(base: &Gpu, runs: &[GpuRun], options: &Options<'_>, progress: Progress<'_>) -> Calibrated {
     let mut base = base.clone();
     base.grouped_conv.get_or_insert_with(|| base.conv_generic.clone());
     let (classified, left_out) = classify(&base, runs);
@@ -156,7 +141,7 @@ fn classify<'a>(base: &Gpu, runs: &'a [GpuRun]) -> (Vec<Classified<'a>>, Vec<Ski
 
 /// Fits every table that has runs. Grouped convolution comes after generic convolution,
 /// whose fit is the centre of its prior.
-fn fit_tables(base: &Gpu, classified: &[Classified<'_>], options: &Options) -> (Gpu, Vec<TableFit>) {
+fn fit_tables(base: &Gpu, classified: &[Classified<'_>], options: &Options<'_>) -> (Gpu, Vec<TableFit>) {
     let mut gpu = base.without_residual();
     let mut fits = Vec::new();
     let (mut kept, mut learned) = (Vec::new(), Vec::new());
@@ -186,7 +171,7 @@ fn fit_tables(base: &Gpu, classified: &[Classified<'_>], options: &Options) -> (
     }
     gpu.residual = Residual::of_tables([
         (base.residual.as_ref().map_or("", |residual| &residual.source), kept),
-        (&options.source, learned),
+        (options.source, learned),
     ]);
     (gpu, fits)
 }
@@ -203,7 +188,7 @@ struct Candidate {
 impl Candidate {
     /// Fitted from a wide prior, whichever device the base is of, with a correction learned from
     /// these runs alone.
-    fn refit(gpu: &Gpu, (table, runs): (KernelTable, &[&GpuRun]), options: &Options) -> Self {
+    fn refit(gpu: &Gpu, (table, runs): (KernelTable, &[&GpuRun]), options: &Options<'_>) -> Self {
         let mut gpu = gpu.clone();
         let deviation = if table == KernelTable::GroupedConv {
             gpu.grouped_conv = Some(gpu.conv_generic.clone());
@@ -213,7 +198,7 @@ impl Candidate {
         };
         gpu.switch_on_optional(table);
         let samples = fit::samples(runs);
-        let fit = fit::fit_table(&mut gpu, table, &samples, deviation, &options.source);
+        let fit = fit::fit_table(&mut gpu, table, &samples, deviation, options.source);
         let is_correctable = options.correctable.contains(&table);
         let learned = is_correctable.then(|| residual::fit_table(&gpu, table, runs, options.seed)).flatten();
         let learned = learned.map(|(correction, error)| (Some(correction), error));
@@ -232,7 +217,7 @@ impl Candidate {
         gpu: &Gpu,
         correction: Option<&ResidualTable>,
         (table, runs): (KernelTable, &[&GpuRun]),
-        options: &Options,
+        options: &Options<'_>,
     ) -> Self {
         let mut gpu = gpu.clone();
         let moved = |of: Parameters<'_>| format!("{}; moved by the {}", of.source, options.source);
@@ -313,9 +298,9 @@ fn held_out_points(held_out: &[Vec<HeldOut>], fits: &[(Gpu, Vec<TableFit>)]) -> 
         let others = held_out.iter().enumerate().filter(|(other, _)| *other != fold);
         let others: Vec<&HeldOut> = others.flat_map(|(_, others)| others).collect();
         let spreads = spread::spreads(tables, &others);
-        points.extend(
-            members.iter().map(|member| member.point.clone().within_spreads(&member.uncertainty, &spreads)),
-        );
+        points.extend(members.iter().map(|HeldOut { point, uncertainty }| {
+            point.clone().within(|predicted| around(predicted, uncertainty, &spreads))
+        }));
     }
     points
 }

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use super::conformal::factor_interval;
 use super::gpu::{Fitted, Fold};
 use super::least_squares::{DEVIATIONS_95, Stop, minimise, pseudo_huber};
-use super::{SAME_DEVICE_ERROR, mean_error};
+use super::{Options, SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{GpuNetwork, SkippedRow, usable};
-use crate::validate::host::{Launches, Predictor, within};
+use crate::validate::host::{Launches, Predictor};
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, HostPath, InferenceSpread};
 
@@ -70,15 +70,6 @@ pub struct HostFit {
     pub left_out: Vec<SkippedRow>,
 }
 
-/// How to fit.
-#[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
-    /// Description of the runs, for the parameters' `source`.
-    pub source: &'a str,
-    /// Whether to refit a host path that was measured on this device, too.
-    pub from_scratch: bool,
-}
-
 /// Fits the host path of `gpu` to the times of `networks`, by robust least squares on
 /// log times. The host path of `gpu`, if any, is the centre of the prior. None where no
 /// network can be used.
@@ -122,7 +113,8 @@ pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], options: &Options<'_>) 
     let predicted: BTreeMap<usize, (usize, Point)> = folds.iter().enumerate().flat_map(predict).collect();
     let bounded = |(fold, point): &(usize, Point)| {
         let others = predicted.values().filter(|(other, _)| other != fold);
-        within(point.clone(), spread(others.map(|(_, point)| point)).as_ref())
+        let spread = spread(others.map(|(_, point)| point));
+        point.clone().within(|predicted| Some(spread?.interval(predicted)))
     };
     let points: Vec<Point> = predicted.values().map(bounded).collect();
     HeldOut { spread: spread(&points), points }
@@ -240,7 +232,7 @@ mod tests {
         coexec_sim::input::from_toml(include_str!("../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
     }
 
-    const OPTIONS: Options<'_> = Options { source: "runs the model made", from_scratch: false };
+    const OPTIONS: Options<'_> = Options::of("runs the model made");
 
     fn host(submit_us: f64) -> HostPath {
         HostPath {

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::Progress;
-use crate::calibrate::gpu::{self, calibrate};
+use crate::calibrate::gpu::calibrate;
 use crate::csv_rows;
 use crate::measure::{GpuRun, draw, family};
 use crate::validate::gpu::validate;
@@ -64,15 +64,9 @@ impl Series<'_> {
 
     /// The GPU fitted to `runs`.
     fn fit(&self, runs: &[GpuRun]) -> Gpu {
-        let correctable = if self.residual { KernelTable::ALL.to_vec() } else { Vec::new() };
-        let options = gpu::Options {
-            source: "learning curve".to_owned(),
-            folds: 0,
-            seed: 0,
-            correctable,
-            from_scratch: true,
-        };
-        calibrate(self.centre, runs, &options, &|_, _| ()).gpu
+        let correctable = if self.residual { KernelTable::ALL } else { &[] };
+        let how = super::Options { correctable, from_scratch: true, ..super::Options::of("learning curve") };
+        calibrate(self.centre, runs, &how, &|_, _| ()).gpu
     }
 }
 
@@ -112,7 +106,7 @@ pub fn learning_curve(
     options: &Options,
     progress: Progress<'_>,
 ) -> Vec<LearningPoint> {
-    let Split { fit, predict } = Split::of(runs, options);
+    let (fit, predict) = split(runs, options);
     if predict.is_empty() {
         return Vec::new();
     }
@@ -141,24 +135,16 @@ pub fn learning_curve(
 }
 
 /// The runs that a fit may see, and the held-out runs of unseen shapes.
-struct Split {
-    fit: Vec<GpuRun>,
-    predict: Vec<GpuRun>,
-}
-
-impl Split {
-    fn of(runs: &[GpuRun], options: &Options) -> Self {
-        let networks = runs.iter().map(|run| run.network.as_str());
-        let unseen = draw::networks(networks, options.held_out, options.seed);
-        let (fit, held_out): (Vec<GpuRun>, Vec<GpuRun>) = runs
-            .iter()
-            .filter(|run| family(&run.what.operator) == Some(options.family))
-            .cloned()
-            .partition(|run| !unseen.contains(run.network.as_str()));
-        let seen: HashSet<&Operator> = fit.iter().map(|run| &run.what.operator).collect();
-        let predict = held_out.into_iter().filter(|run| !seen.contains(&run.what.operator)).collect();
-        Self { predict: if fit.is_empty() { Vec::new() } else { predict }, fit }
-    }
+fn split(runs: &[GpuRun], options: &Options) -> (Vec<GpuRun>, Vec<GpuRun>) {
+    let networks = runs.iter().map(|run| run.network.as_str());
+    let unseen = draw::networks(networks, options.held_out, options.seed);
+    let of_family = runs.iter().filter(|run| family(&run.what.operator) == Some(options.family)).cloned();
+    let (fit, held_out): (Vec<GpuRun>, Vec<GpuRun>) =
+        of_family.partition(|run| !unseen.contains(run.network.as_str()));
+    let seen: HashSet<&Operator> = fit.iter().map(|run| &run.what.operator).collect();
+    let is_unseen = |run: &GpuRun| !fit.is_empty() && !seen.contains(&run.what.operator);
+    let predict = held_out.into_iter().filter(is_unseen).collect();
+    (fit, predict)
 }
 
 /// A random draw of the runs that a fit may see.
@@ -271,13 +257,14 @@ mod tests {
     #[test]
     fn no_fit_sees_a_network_or_a_shape_that_is_predicted() {
         let all = runs(&pixel4());
-        let Split { fit, predict } = Split::of(&all, &options());
+        let (fit, predict) = split(&all, &options());
         assert_eq!((fit.len(), predict.len()), (16, 6));
         for run in &predict {
             assert!(fit.iter().all(|other| other.network != run.network));
             assert!(fit.iter().all(|other| other.what.operator != run.what.operator));
         }
-        assert!(Split::of(&all, &Options { held_out: 6, ..options() }).predict.is_empty());
+        let (_, predict) = split(&all, &Options { held_out: 6, ..options() });
+        assert!(predict.is_empty());
     }
 
     #[test]

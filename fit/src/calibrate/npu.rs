@@ -102,8 +102,8 @@ pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], sou
         let others = others.filter(|(other, _)| other.family() != graph.family());
         let alike = others.filter(|(other, _)| other.data_type() == graph.data_type());
         let factors = alike.map(|(other, micros)| other.run.measured_us / micros).collect();
-        let interval = factor_interval(factors).map(|ends| ends.map(|end| predicted_us * end));
         let point = Point::of(graph.run, graph.run.what.group(), graph.run.network.clone(), predicted_us);
+        let interval = |predicted| Some(factor_interval(factors)?.map(|end| predicted * end));
         Point { unseen: true, ..point.within(interval) }
     };
     predicted.iter().map(point).collect()

@@ -159,11 +159,11 @@ pub fn parse(
     let (rows, mut left_out) = rows_of(text, chip)?;
     let (chosen, others) = choice::chosen(rows);
     left_out.extend(others);
-    let names: BTreeSet<&str> = chosen.iter().map(|chosen| chosen.row.cells.graph.as_str()).collect();
+    let names: BTreeSet<&str> = chosen.iter().map(|row| row.cells.graph.as_str()).collect();
     let graphs: BTreeMap<&str, Result<Graph, String>> =
         names.into_par_iter().map(|name| (name, import(name))).collect();
     let mut networks: HashMap<(&str, DataType), Arc<Network>> = HashMap::new();
-    let (runs, without_graph) = usable(chosen.iter().map(|choice::Chosen { row, is_reference }| {
+    let (runs, without_graph) = usable(chosen.iter().map(|row| {
         let name = row.cells.graph.as_str();
         let inference = graphs[name].as_ref().map(|graph| {
             let data_type = row.format.data_type(row.unit);
@@ -171,9 +171,9 @@ pub fn parse(
                 let graph = graph.clone().with_data_type(data_type);
                 Arc::new(Network { stages: fuse(&graph), graph })
             });
-            row.inference(*is_reference, Arc::clone(network))
+            row.inference(Arc::clone(network))
         });
-        (row.line, inference)
+        (row.run.line, inference)
     }));
     left_out.extend(without_graph);
     left_out.sort_by_key(|row| row.line);
@@ -199,11 +199,10 @@ fn rows_of(text: &Text, chip: &str) -> Result<(Vec<Row>, Vec<SkippedRow>), Input
 /// The graph of that name in a folder, with the normalisation of its pictures.
 fn import(folder: &Path, name: &str) -> Result<Graph, String> {
     let path: PathBuf = folder.join(format!("{name}.onnx"));
-    match ImportedScenario::load(&path, &ImportOptions::default()) {
-        Ok(imported) => normalisation::with_normalisation(name, imported.model.graph)
-            .map_err(|error| format!("the graph {name} cannot be normalised: {error}")),
-        Err(error) => Err(format!("the graph {name} is not imported: {error}")),
-    }
+    let imported = ImportedScenario::load(&path, &ImportOptions::default())
+        .map_err(|error| format!("the graph {name} is not imported: {error}"))?;
+    normalisation::with_normalisation(name, imported.model.graph)
+        .map_err(|error| format!("the graph {name} cannot be normalised: {error}"))
 }
 
 #[cfg(test)]

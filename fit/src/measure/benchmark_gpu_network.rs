@@ -10,13 +10,12 @@
 //! of single launches (`benchmark_gpu`). Invariant: a network is listed with all its
 //! launches or, with line and reason, not at all.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::benchmark_gpu::{Columns, FUSED_KERNEL, Part, whole_networks};
 use super::benchmark_table::{self, GPU, OPERATIONS, TIMES, Table, end_to_end};
 use super::gaps::most_linked_column;
-use super::{Runs, SkippedRow, usable};
+use super::{Runs, usable};
 use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Linked, Operator, Shape};
 use coexec_sim::{InputError, Text};
 
@@ -44,7 +43,10 @@ pub fn read(folder: &Path, device: &str) -> Result<Runs<Vec<Layer>>, InputError>
 /// # Errors
 /// As [`read`].
 pub fn parse(operations: &Text, times: &Text, device: &str) -> Result<Runs<Vec<Layer>>, InputError> {
-    let (mut launches, mut left_out) = launches(operations, device)?;
+    let table = Table::of(operations);
+    let (columns, _) = Columns::of_phone(&table, device)?;
+    let names = most_linked_column(&table)?;
+    let (mut launches, mut left_out) = whole_networks(&table, &columns, names, Network::add);
     let is_gpu = |core_set: &str, data_type| core_set == GPU && data_type == DataType::F32;
     let times = end_to_end(times, device, is_gpu)?;
     left_out.extend(times.left_out);
@@ -55,16 +57,6 @@ pub fn parse(operations: &Text, times: &Text, device: &str) -> Result<Runs<Vec<L
     }));
     left_out.extend(unknown);
     Ok(Runs { runs, left_out })
-}
-
-/// The launches of each network whose rows are all usable, and the unusable rows.
-type Launches = (BTreeMap<String, Network>, Vec<SkippedRow>);
-
-/// The launches of each network, from the GPU table.
-fn launches(text: &Text, device: &str) -> Result<Launches, InputError> {
-    let table = Table::of(text);
-    let (columns, _) = Columns::of_phone(&table, device)?;
-    Ok(whole_networks(&table, &columns, most_linked_column(&table)?, Network::add))
 }
 
 /// The launches of one network so far.

@@ -8,12 +8,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::ai_hub_llm::{Answer, OfLanguageModel, Phase};
 use super::{Run, Runs, usable};
 use coexec_sim::device::{Cluster, InstructionSet};
+use coexec_sim::input::from_toml;
 use coexec_sim::workload::{LanguageModel, MAX_DIMENSION, WeightFormat, language_model, language_models};
 use coexec_sim::{InputError, ProcessorKind, Profile, Text};
 
@@ -27,73 +30,35 @@ const ALL_LAYERS: i64 = -1;
 /// Default number of prompt tokens that are computed at once.
 const DEFAULT_BATCH: u32 = 512;
 
-/// llama.cpp's names of architectures, and the prefixes of bundled models of them.
-const ARCHITECTURES: [(&str, &[&str]); 6] = [
-    ("gemma", &["gemma"]),
-    ("internlm2", &["internlm2"]),
-    ("llama", &["falcon3", "llama", "mistral"]),
-    ("phi3", &["phi"]),
-    ("qwen2", &["qwen2.5"]),
-    ("qwen3", &["qwen3"]),
-];
+/// llama.cpp's names, and what they mean here.
+static NAMES: LazyLock<Names> = LazyLock::new(|| {
+    from_toml(include_str!("llama_bench/names.toml")).expect("tests read the bundled table")
+});
 
-/// llama.cpp's names of number formats, and the nearest supported format.
-const FORMATS: [(&str, WeightFormat); 5] = [
-    ("Q4_0", WeightFormat::W4a16),
-    ("Q4_1", WeightFormat::W4a16),
-    ("Q4_K", WeightFormat::W4a16),
-    ("Q8_0", WeightFormat::Int8),
-    ("F16", WeightFormat::F16),
-];
+#[derive(Deserialize)]
+struct Names {
+    /// Options that change the measurement.
+    options: Vec<String>,
+    default_values: Vec<String>,
+    /// Prefixes of the bundled models of each architecture.
+    architectures: BTreeMap<String, Vec<String>>,
+    /// The supported format that is nearest to each.
+    formats: BTreeMap<String, WeightFormat>,
+    /// The names in CSV and JSON of columns that have another name in markdown.
+    columns: BTreeMap<String, String>,
+    backends: Vec<Backend>,
+}
 
-/// llama.cpp's names of backends, the processor that they use, and its maker where they support only
-/// one. The first that occurs in a row counts.
-const BACKENDS: [(&str, ProcessorKind, Option<&str>); 11] = [
-    ("HTP", ProcessorKind::Npu, Some("Qualcomm")),
-    ("Hexagon", ProcessorKind::Npu, Some("Qualcomm")),
-    ("QNN", ProcessorKind::Npu, Some("Qualcomm")),
-    ("CUDA", ProcessorKind::Gpu, Some("NVIDIA")),
-    ("ROCm", ProcessorKind::Gpu, Some("AMD")),
-    ("Vulkan", ProcessorKind::Gpu, None),
-    ("OpenCL", ProcessorKind::Gpu, None),
-    ("Metal", ProcessorKind::Gpu, Some("Apple")),
-    ("SYCL", ProcessorKind::Gpu, Some("Intel")),
-    ("CPU", ProcessorKind::Cpu, None),
-    ("BLAS", ProcessorKind::Cpu, None),
-];
-
-/// Backends that compute products of many tokens even where all layers are on the CPU (llama.cpp's
-/// `offload_op`).
-const OFFLOADING_BACKENDS: [&str; 6] = ["CUDA", "ROCm", "Vulkan", "Metal", "SYCL", "BLAS"];
-
-/// Names of columns in markdown that differ from those in CSV and JSON, with the latter.
-const SHORT_NAMES: [(&str, &str); 11] = [
-    ("model", "model_type"),
-    ("params", "model_n_params"),
-    ("backend", "backends"),
-    ("ngl", "n_gpu_layers"),
-    ("threads", "n_threads"),
-    ("fa", "flash_attn"),
-    ("nkvo", "no_kv_offload"),
-    ("ot", "tensor_buft_overrides"),
-    ("embd", "embeddings"),
-    ("nopo", "no_op_offload"),
-    ("noh", "no_host"),
-];
-
-/// Options that change the measurement, and their default values.
-const OPTIONS: [&str; 9] = [
-    "type_k",
-    "type_v",
-    "flash_attn",
-    "no_kv_offload",
-    "tensor_buft_overrides",
-    "embeddings",
-    "no_op_offload",
-    "no_host",
-    "cpu_mask",
-];
-const DEFAULT_VALUES: [&str; 8] = ["f16", "-1", "0", "false", "auto", "off", "none", "0x0"];
+#[derive(Deserialize)]
+struct Backend {
+    name: String,
+    processor: ProcessorKind,
+    /// Maker of the processors that it supports; none where there are several.
+    maker: Option<String>,
+    /// Whether it computes products of many tokens even where all layers are on the CPU.
+    #[serde(default)]
+    offloads: bool,
+}
 
 /// A result: its cells by the names of the columns.
 #[derive(Debug)]
@@ -203,10 +168,7 @@ impl Row {
         if header.len() != cells.len() {
             return Err(format!("has {} cells below {} columns", cells.len(), header.len()));
         }
-        let named = |name: &String| {
-            let long = SHORT_NAMES.iter().find(|(short, _)| short == name);
-            long.map_or(name.as_str(), |(_, long)| long).to_owned()
-        };
+        let named = |name: &String| NAMES.columns.get(name).unwrap_or(name).clone();
         Ok(Self(header.iter().map(named).zip(cells.iter().cloned()).collect()))
     }
 
@@ -258,8 +220,9 @@ impl Row {
 
     /// Rejects measurements with options other than the predicted defaults.
     fn check(&self, [prompt, _, _]: [u32; 3]) -> Result<(), String> {
-        for name in OPTIONS {
-            if let Some(value) = self.cell(name).filter(|value| !DEFAULT_VALUES.contains(value)) {
+        let is_default = |value: &str| NAMES.default_values.iter().any(|default| default == value);
+        for name in &NAMES.options {
+            if let Some(value) = self.cell(name).filter(|value| !is_default(value)) {
                 return Err(format!("was measured with {name} {value}: llama-bench's default is predicted"));
             }
         }
@@ -280,8 +243,8 @@ impl Row {
     fn answer(&self, line: u64, profile: &Profile) -> Result<Answer, String> {
         let named = self.needed("model_type")?;
         let model = self.model(named)?.ok_or_else(|| format!("{named}: the model is not bundled"))?;
-        let format = FORMATS.iter().find(|(name, _)| named.split(' ').any(|word| word == *name));
-        let &(format, weights) =
+        let format = named.split(' ').find_map(|word| NAMES.formats.get_key_value(word));
+        let (format, &weights) =
             format.ok_or_else(|| format!("{named}: the number format is not predicted"))?;
         let tokens = self.tokens()?;
         // The tokens of an answer follow 0 to `n_gen` others; the middle one represents them.
@@ -315,14 +278,14 @@ impl Row {
     /// a tied embedding table twice.
     fn model(&self, named: &str) -> Result<Option<LanguageModel>, String> {
         let parameters = self.parameters()?;
-        let known = ARCHITECTURES.iter().find(|(name, _)| named.split(' ').next() == Some(name));
-        let Some((_, names)) = known else { return Ok(None) };
+        let architecture = named.split(' ').next().unwrap_or_default();
+        let Some(names) = NAMES.architectures.get(architecture) else { return Ok(None) };
         let distance = |model: &LanguageModel| {
             let table = if model.tied_embedding { model.features * model.vocabulary } else { 0 };
             let counts = [0, table].map(|more| (model.parameters() + u64::from(more)) as f64);
             counts.map(|count| (parameters / count).ln().abs()).into_iter().fold(f64::MAX, f64::min)
         };
-        let is_so = |model: &str| names.iter().any(|name| model.starts_with(name));
+        let is_so = |model: &str| names.iter().any(|name| model.starts_with(name.as_str()));
         let known = language_models().filter_map(|(name, _)| language_model(name).filter(|_| is_so(name)));
         let nearest = known.min_by(|one, other| distance(one).total_cmp(&distance(other)));
         Ok(nearest.filter(|nearest| distance(nearest) <= SAME_PARAMETERS))
@@ -331,8 +294,9 @@ impl Row {
     /// The processor of the profile that ran all layers.
     fn unit(&self, model: &LanguageModel, phase: Phase, profile: &Profile) -> Result<ProcessorKind, String> {
         let backends = self.needed("backends")?;
-        let known = BACKENDS.iter().find(|(name, ..)| backends.contains(name));
-        let &(_, unit, made_for) = known.ok_or_else(|| format!("the backend {backends} is not known"))?;
+        let is_here = |known: &&Backend| backends.contains(&known.name);
+        let known = NAMES.backends.iter().find(is_here);
+        let known = known.ok_or_else(|| format!("the backend {backends} is not known"))?;
         let of_x86 = |cluster: &Cluster| cluster.instruction_set.is_some_and(InstructionSet::is_x86);
         let is_x86 = profile.cpu.clusters.iter().any(of_x86);
         let machine = self.cell("cpu_info").unwrap_or_default();
@@ -341,13 +305,16 @@ impl Row {
         }
         let unit = match self.optional("n_gpu_layers")?.unwrap_or(ALL_LAYERS) {
             0 => ProcessorKind::Cpu,
-            layers if unit != ProcessorKind::Cpu && (1..=i64::from(model.layers)).contains(&layers) => {
+            layers
+                if known.processor != ProcessorKind::Cpu
+                    && (1..=i64::from(model.layers)).contains(&layers) =>
+            {
                 return Err(format!("{layers} layers ran on {backends}, the others on the CPU"));
             }
-            _ => unit,
+            _ => known.processor,
         };
         if unit == ProcessorKind::Cpu {
-            let is_of_others = OFFLOADING_BACKENDS.iter().any(|name| backends.contains(name));
+            let is_of_others = NAMES.backends.iter().filter(is_here).any(|known| known.offloads);
             if is_of_others && matches!(phase, Phase::FirstToken(_)) {
                 return Err(format!("the prompt's products ran on {backends}, though no layer is offloaded"));
             }
@@ -358,8 +325,8 @@ impl Row {
                     "{threads} threads ran: language models are predicted on all {cores} cores, measure with -t {cores}"
                 ));
             }
-        } else if let (Some(made_for), Some(gpu)) = (made_for, &profile.gpu)
-            && gpu.family.rules().maker != made_for
+        } else if let (Some(maker), Some(gpu)) = (&known.maker, &profile.gpu)
+            && gpu.family.rules().maker != maker
         {
             return Err(format!("ran on {backends}, which the profile's device lacks"));
         }

@@ -116,19 +116,10 @@ pub struct RunTable {
     pub measurements: Vec<Measurement>,
     /// The measurement conditions that they refer to.
     pub fingerprints: Vec<Fingerprint>,
-    /// Networks that ran as a whole and have known layers.
-    pub networks: Vec<Network>,
+    /// Names of the networks that ran as a whole, with their layers where these are known.
+    pub networks: Vec<(String, Vec<Layer>)>,
     /// Rows that cannot be used.
     pub left_out: Vec<SkippedRow>,
-}
-
-/// A network that ran as a whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Network {
-    /// Name in the runs.
-    pub name: String,
-    /// Its layers, in order.
-    pub layers: Vec<Layer>,
 }
 
 /// The file of runs at `path`: `path` itself, or the `runs.csv` in it if it is a folder.

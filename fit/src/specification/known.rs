@@ -5,27 +5,27 @@
 
 use std::sync::LazyLock;
 
+use crate::csv_rows::bundled;
+use coexec_sim::InputError;
 use coexec_sim::device::{Core, GpuFamily, InstructionSet};
 use coexec_sim::input::nearest;
-use coexec_sim::{InputError, Text};
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error, StrDeserializer};
 use serde::{Deserialize, Serialize};
 
 /// The known systems-on-chip.
 pub static SYSTEMS: LazyLock<Vec<System>> =
-    LazyLock::new(|| table(include_str!("../../../data/socs/socs.csv")));
+    LazyLock::new(|| bundled(include_str!("../../../data/socs/socs.csv")));
 static CORES: LazyLock<Vec<CoreFacts>> =
-    LazyLock::new(|| table(include_str!("../../../data/socs/cores.csv")));
+    LazyLock::new(|| bundled(include_str!("../../../data/socs/cores.csv")));
 static PARTS: LazyLock<Vec<PartNumber>> =
-    LazyLock::new(|| table(include_str!("../../../data/socs/parts.csv")));
-static GPUS: LazyLock<Vec<GpuFacts>> = LazyLock::new(|| table(include_str!("../../../data/socs/gpus.csv")));
-static NPUS: LazyLock<Vec<NpuFacts>> = LazyLock::new(|| table(include_str!("../../../data/socs/npus.csv")));
-
-fn table<T: DeserializeOwned>(content: &str) -> Vec<T> {
-    let text = Text { name: "data/socs".to_owned(), content: content.to_owned() };
-    crate::csv_rows::read(&text, "", |_| None).expect("a test reads the tables, which are bundled")
-}
+    LazyLock::new(|| bundled(include_str!("../../../data/socs/parts.csv")));
+static GPUS: LazyLock<Vec<GpuFacts>> = LazyLock::new(|| bundled(include_str!("../../../data/socs/gpus.csv")));
+static NPUS: LazyLock<Vec<NpuFacts>> = LazyLock::new(|| bundled(include_str!("../../../data/socs/npus.csv")));
+/// Types of memory, so that misspelt ones are rejected, each with the fastest clock on the market, in
+/// MHz, so that data rates in place of clocks are rejected.
+pub(super) static MEMORIES: LazyLock<Vec<(String, f64)>> =
+    LazyLock::new(|| bundled(include_str!("../../../data/socs/memories.csv")));
 
 /// A system-on-chip.
 #[derive(Clone, Debug, Deserialize, Serialize)]

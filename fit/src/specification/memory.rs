@@ -6,6 +6,7 @@
 use coexec_sim::device::memory::Memory;
 use coexec_sim::{InputError, Quantity};
 
+use super::known::MEMORIES;
 use super::{number_in, refused};
 
 /// Fraction of a memory's peak bandwidth that one client, and two together, achieve (as the bundled
@@ -15,29 +16,6 @@ const ACHIEVED: [f64; 2] = [0.8, 0.9];
 /// Clocks that are rounded in names, in MHz, with the exact transfers per second, in 10^6.
 const ROUNDED_CLOCKS: [(f64, f64); 3] = [(2133.0, 4266.0), (4266.0, 8533.0), (5333.0, 10_667.0)];
 const BITS_PER_BYTE: f64 = 8.0;
-
-/// Types of memory (JEDEC's names), so that misspelt ones are rejected, each with the fastest clock on
-/// the market, in MHz, so that data rates in place of clocks are rejected.
-const TYPES: [(&str, f64); 18] = [
-    ("lpddr3", 1067.0),
-    ("lpddr4", 2134.0),
-    ("lpddr4x", 2134.0),
-    ("lpddr5", 3200.0),
-    ("lpddr5x", 5400.0),
-    ("lpddr5t", 4800.0),
-    ("lpddr6", 7200.0),
-    ("ddr3", 1200.0),
-    ("ddr4", 2000.0),
-    ("ddr5", 4400.0),
-    ("gddr5", 4500.0),
-    ("gddr6", 12_000.0),
-    ("gddr6x", 12_000.0),
-    ("gddr7", 20_000.0),
-    ("hbm2", 1200.0),
-    ("hbm2e", 1840.0),
-    ("hbm3", 3600.0),
-    ("hbm3e", 4900.0),
-];
 
 /// Data rate and width of a memory.
 #[derive(Clone, Copy, Debug)]
@@ -52,13 +30,13 @@ impl Interface {
     pub(super) fn parse(text: &str) -> Result<Self, InputError> {
         let parts = text.trim_end_matches('?').split_once('-');
         let known = parts.and_then(|(kind, rest)| {
-            let (kind, most) = TYPES.iter().find(|(known, _)| kind.eq_ignore_ascii_case(known))?;
+            let (kind, most) = MEMORIES.iter().find(|(known, _)| kind.eq_ignore_ascii_case(known))?;
             Some((kind, most, rest.split_once('x')?))
         });
         let numbers = known.and_then(|(.., (clock, bits))| {
             Some((number_in(clock, 100.0..=2e4)?, number_in(bits, 8.0..=8192.0)?))
         });
-        let types = TYPES.map(|(kind, _)| kind).join(", ");
+        let types = MEMORIES.iter().map(|(kind, _)| kind.as_str()).collect::<Vec<_>>().join(", ");
         let expected = format!(
             "a memory as lpddr5x-4800x64: type ({types}), clock in MHz from 100 to 20000, 8 to 8192 bits"
         );

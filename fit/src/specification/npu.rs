@@ -82,12 +82,8 @@ pub(super) fn npu(name: &str, memory: Interface) -> Result<Npu, InputError> {
     };
     let ahead = compiled.on_chip_bytes.value * FETCHED_AHEAD;
     compiled.fetched_ahead_bytes = Some(Quantity::of(ahead, "assumed: half of the on-chip memory"));
-    Ok(Npu {
-        name: format!("{} {}", facts.vendor, facts.npu),
-        systolic: None,
-        compiled: Some(compiled),
-        language: None,
-    })
+    let name = format!("{} {}", facts.vendor, facts.npu);
+    Ok(Npu { name, systolic: None, compiled: Some(compiled), language: None })
 }
 
 /// Speed of multiply-accumulates in 16-bit floats and in 8-bit integers relative to the measured NPU;

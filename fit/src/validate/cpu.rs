@@ -66,9 +66,7 @@ pub(crate) fn within(point: Point, run: &CpuRun, spreads: &[CoreSetSpread]) -> P
     let of_run = |spread: &&CoreSetSpread| {
         spread.core_set == run.what.core_set && spread.data_type == run.what.data_type
     };
-    let spread = spreads.iter().find(of_run);
-    let interval = spread.map(|spread| spread.interval(point.predicted_us));
-    point.within(interval)
+    point.within(|predicted| Some(spreads.iter().find(of_run)?.interval(predicted)))
 }
 
 /// Name of a run's group, such as `cpu/1large2med/float`.

@@ -5,6 +5,7 @@ mod predictor;
 use std::collections::{HashMap, HashSet};
 
 use super::Validation;
+use super::interval::around;
 use super::point::Point;
 use crate::measure::{GpuRun, grouped};
 use coexec_sim::kernel::gpu::execute;
@@ -39,7 +40,7 @@ pub fn validate(
         let (point, uncertainty) = predictor.point(run)?;
         let unseen = seen.is_some() && !seen_operators.contains(&run.what.operator);
         let point = Point { unseen, deviation_us: deviation(run), ..point };
-        Ok::<_, Unsupported>(point.within_spreads(&uncertainty, spreads))
+        Ok::<_, Unsupported>(point.within(|predicted| around(predicted, &uncertainty, spreads)))
     })
 }
 

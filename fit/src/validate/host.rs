@@ -8,7 +8,7 @@ use super::flops_linear::{self, FlopsLinear};
 use super::point::Point;
 use super::{Validation, is_unseen};
 use crate::measure::GpuNetwork;
-use coexec_sim::device::gpu::{Gpu, InferenceSpread};
+use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::gpu::execute;
 use coexec_sim::{Calibration, Unsupported};
 
@@ -73,7 +73,8 @@ pub fn validate(
     let is_unseen = is_unseen(seen);
     Validation::of(networks, |network| {
         let unseen = is_unseen(network);
-        Ok::<_, Unsupported>(within(Point { unseen, ..predictor.point(network)? }, spread))
+        let point = Point { unseen, ..predictor.point(network)? };
+        Ok::<_, Unsupported>(point.within(|predicted| Some(spread?.interval(predicted))))
     })
 }
 
@@ -109,12 +110,6 @@ impl<'a> Predictor<'a> {
 /// Multiply-adds of a network.
 fn operations(network: &GpuNetwork) -> f64 {
     network.what.iter().map(flops_linear::operations).sum()
-}
-
-/// The point with the 90 % interval of `spread`, if any.
-pub(crate) fn within(point: Point, spread: Option<&InferenceSpread>) -> Point {
-    let interval = spread.map(|spread| spread.interval(point.predicted_us));
-    point.within(interval)
 }
 
 #[cfg(test)]

@@ -63,7 +63,8 @@ pub fn predict(
 pub fn validate(profile: &Profile, runs: &[Answer], library: Library) -> Validation {
     let point = |run: &Answer| {
         let (micros, interval) = predict(profile, &run.what, library, true)?;
-        Ok::<_, String>(Point::of(run, run.what.group(), run.what.title.clone(), micros).within(interval))
+        let point = Point::of(run, run.what.group(), run.what.title.clone(), micros);
+        Ok::<_, String>(point.within(|_| interval))
     };
     Validation::found(runs, runs.par_iter().map(point).collect())
 }

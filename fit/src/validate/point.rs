@@ -77,9 +77,10 @@ impl Point {
         }
     }
 
-    /// The point with this 90 % interval, if any.
-    pub(crate) fn within(self, interval: Option<[f64; 2]>) -> Self {
-        Self { low_us: interval.map(|[low, _]| low), high_us: interval.map(|[_, high]| high), ..self }
+    /// The point with the 90 % interval around its prediction, if any.
+    pub(crate) fn within(self, interval: impl FnOnce(f64) -> Option<[f64; 2]>) -> Self {
+        let [low_us, high_us] = interval(self.predicted_us).map_or([None; 2], |ends| ends.map(Some));
+        Self { low_us, high_us, ..self }
     }
 }
 

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use coexec_fit::calibrate::cpu::{Options, calibrate};
+use coexec_fit::calibrate::Options;
+use coexec_fit::calibrate::cpu::calibrate;
 use coexec_fit::measure::CpuRun;
 use coexec_fit::measure::benchmark_cpu::{self, networks};
 use coexec_fit::validate::cpu::validate;
@@ -155,7 +156,7 @@ fn mean_mapes(points: &[Point], cpu: &Cpu) -> BTreeMap<(String, Kind), f64> {
 }
 
 const OPTIONS: Options<'static> =
-    Options { folds: 5, seed: 7, others: &[], from_scratch: true, library: Library::Ruy, source: "test" };
+    Options { folds: 5, seed: 7, from_scratch: true, library: Library::Ruy, ..Options::of("test") };
 
 /// The runs of the networks in `names` if `within`, else of all others.
 fn part(runs: &[CpuRun], names: &[&str], within: bool) -> Vec<CpuRun> {

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use coexec_fit::calibrate;
+use coexec_fit::calibrate::gpu::calibrate;
 use coexec_fit::calibrate::gpu::design::design;
 use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
-use coexec_fit::calibrate::gpu::{self, calibrate};
 use coexec_fit::calibrate::learning::{Choose, FLOPS_LINEAR, LearningPoint, Options, Series, learning_curve};
 use coexec_fit::measure::GpuRun;
 use coexec_fit::measure::benchmark_gpu::read;
@@ -187,13 +188,8 @@ fn with_all_runs_a_fit_hardly_depends_on_its_prior() {
         let own = phone(&profiles[index]);
         let errors = |prior: &Prior| {
             let centre = prior.centre(own, &runs).unwrap();
-            let options = gpu::Options {
-                source: "test".to_owned(),
-                folds: 5,
-                seed: 0,
-                correctable: Vec::new(),
-                from_scratch: true,
-            };
+            let options =
+                calibrate::Options { folds: 5, from_scratch: true, ..calibrate::Options::of("test") };
             score(&calibrate(&centre, &runs, &options, &|_, _| ()).held_out)
         };
         let hardware = errors(&Prior::Hardware);

@@ -3,9 +3,9 @@
 //! Responsible for: the prior, the order of the fits, and the assumed tables of kernels without
 //! timed layers. Not for: the fits themselves (`calibrate`).
 
-use coexec_fit::calibrate::cpu;
 use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
 use coexec_fit::calibrate::gpu::{self, Calibrated};
+use coexec_fit::calibrate::{Options, cpu};
 use coexec_fit::measure::GpuRun;
 use coexec_fit::measure::runs::{ExecutedOn, Measurement, RunTable};
 use coexec_sim::device::memory::Memory;
@@ -69,20 +69,15 @@ pub(super) fn gpu(
     if runs.len() < MIN_LAYERS {
         return Err(ProbeError::TooLittleTime { what: "layers on the GPU" });
     }
-    let how = |folds, correctable| gpu::Options {
-        source: source.to_owned(),
-        folds,
-        seed,
-        correctable,
-        from_scratch: true,
-    };
-    let all = if learns { KernelTable::ALL.to_vec() } else { Vec::new() };
+    let plain = Options { seed, from_scratch: true, ..Options::of(source) };
+    let how = |correctable| Options { folds: FOLDS, correctable, ..plain };
+    let all = if learns { KernelTable::ALL } else { &[] };
     // Error groups do not cover element-wise functions, so their table is fitted before the others,
     // without cross-validation.
     let functions: Vec<GpuRun> = measurements.iter().filter_map(element_wise).collect();
-    let base = gpu::calibrate(base, &functions, &how(0, Vec::new()), &|_, _| {}).gpu;
+    let base = gpu::calibrate(base, &functions, &plain, &|_, _| {}).gpu;
     budget.report("fitting the kernels of the GPU");
-    let fitted = gpu::calibrate(&base, &runs, &how(FOLDS, all), &|_, _| {});
+    let fitted = gpu::calibrate(&base, &runs, &how(all), &|_, _| {});
     // Cross-validation shows for which tables learned residuals reduce the held-out error; the
     // others keep the equations alone.
     let gaining = |table: &KernelTable| fitted.gains.iter().all(|(of, gain)| of != table || *gain > 0.0);
@@ -93,7 +88,7 @@ pub(super) fn gpu(
     budget.report(
         "the residuals of some kernels cannot be learned from these runs: fitting again without them",
     );
-    Ok(gpu::calibrate(&base, &runs, &how(FOLDS, correctable), &|_, _| {}))
+    Ok(gpu::calibrate(&base, &runs, &how(&correctable), &|_, _| {}))
 }
 
 /// The median run of an element-wise function on the GPU.
@@ -118,14 +113,8 @@ pub(super) fn cpu(
         return Err(ProbeError::TooLittleTime { what: "layers on the CPU" });
     }
     budget.report("fitting the kernels of the CPU");
-    let how = cpu::Options {
-        folds: FOLDS,
-        seed,
-        others: &[],
-        from_scratch: true,
-        library: Library::Coexec,
-        source,
-    };
+    let plain = Options::of(source);
+    let how = Options { folds: FOLDS, seed, from_scratch: true, library: Library::Coexec, ..plain };
     Ok(cpu::calibrate(base, &sorted.cpu, &how, &|_, _| {}))
 }
 

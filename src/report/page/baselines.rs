@@ -40,7 +40,7 @@ pub(super) fn table_of(phones: &[Phone]) -> String {
     let cells = |phone: &Phone| {
         let gpu = PREDICTORS.into_iter().map(|(_, figures)| figures_of(phone, is_convolution, figures));
         let cpu = of_networks().map(|(_, figures)| figures_of(phone, is_cpu, figures));
-        std::iter::once(phone.title.clone()).chain(gpu).chain(cpu).collect()
+        std::iter::once(phone.profile.title.clone()).chain(gpu).chain(cpu).collect()
     };
     let rows: Vec<Vec<String>> = phones.iter().map(cells).collect();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();

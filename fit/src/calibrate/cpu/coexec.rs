@@ -3,9 +3,12 @@
 //! Unlike with TFLite's kernels, the time is not linear in the rates, as they decide which
 //! thread is slowest; a fit evaluates the kernel model itself.
 
+use std::sync::LazyLock;
+
 use super::fit::{Known, Parameter, Prior, Scale};
 use super::rates::made_of;
 use crate::calibrate::least_squares::Stop;
+use crate::csv_rows::bundled;
 use coexec_sim::Basis;
 use coexec_sim::device::cpu::{CoexecRates, CoexecUnit, Core, Cpu, InstructionSet};
 use coexec_sim::kernel::cpu::coexec::Costs;
@@ -36,6 +39,11 @@ const CONTENTION_RANGE: [f64; 2] = [-0.1, 10.0];
 const STRAGGLER_RANGE: [f64; 2] = [0.0, 10.0];
 /// Stopping criteria: far below the difference of two runs of one layer.
 const STOP: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
+/// Keys of the rates, in the order of [`CoexecUnit::ALL`], with the cycles per unit that are expected on a
+/// core that executes out of order, with two vector pipes (from the loops' instructions, and fits on
+/// servers with AVX-512). Some are divided by the number of values in a vector.
+static CYCLES: LazyLock<Vec<(String, f64, bool)>> =
+    LazyLock::new(|| bundled(include_str!("coexec_cycles.csv")));
 /// Factor on the cycles of a core that executes in order.
 const IN_ORDER: f64 = 3.0;
 
@@ -48,12 +56,10 @@ pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
         matches!(cluster.core, Core::CortexA53 | Core::CortexA55 | Core::CortexA510 | Core::CortexA520);
     let slower = if in_order { IN_ORDER } else { 1.0 };
     let logarithm = Scale::Logarithm;
-    let rate = |unit: CoexecUnit| {
-        let expected = (cycles(unit, lanes) * slower / ghz).ln();
-        Parameter {
-            shares: vec![0],
-            ..Parameter::unshared(unit.key(), logarithm, expected, SINGLE_DEVIATION)
-        }
+    let rate = |(key, cycles, is_per_lane): &'static (String, f64, bool)| {
+        let cycles = if *is_per_lane { cycles / lanes } else { *cycles };
+        let alone = Parameter::unshared(key, logarithm, (cycles * slower / ghz).ln(), SINGLE_DEVIATION);
+        Parameter { shares: vec![0], ..alone }
     };
     let (nanos, near) = (Scale::Nanoseconds, NEAR_WEIGHT_BYTES.ln());
     let (contention, straggler) = (Scale::Factor(CONTENTION_RANGE), Scale::Factor(STRAGGLER_RANGE));
@@ -65,40 +71,11 @@ pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
         Parameter::unshared("straggler_factor", straggler, STRAGGLER, FACTOR_DEVIATION),
     ];
     Prior {
-        parameters: CoexecUnit::ALL.into_iter().map(rate).chain(others).collect(),
+        parameters: CYCLES.iter().map(rate).chain(others).collect(),
         shared: vec![COMMON_DEVIATION],
         expected_error: EXPECTED_ERROR,
         errs_by_network: false,
         stop: STOP,
-    }
-}
-
-/// Expected cycles per unit on a core that executes out of order, with two vector pipes of
-/// `lanes` values (from the loops' instructions, and fits on servers with AVX-512).
-fn cycles(unit: CoexecUnit, lanes: f64) -> f64 {
-    match unit {
-        CoexecUnit::MultiplyAccumulate => 0.5 / lanes,
-        CoexecUnit::TileCall | CoexecUnit::Pixel => 20.0,
-        CoexecUnit::ContinuedCall => 100.0,
-        CoexecUnit::WindowPointer => 6.0,
-        CoexecUnit::EdgePixel => 12.0,
-        CoexecUnit::CopiedInput => 0.3,
-        CoexecUnit::ProductOutput => 0.03,
-        CoexecUnit::Block | CoexecUnit::Operator => 150.0,
-        CoexecUnit::VectorWeight | CoexecUnit::Element => 1.0 / lanes,
-        CoexecUnit::FarWeightByte => 0.15,
-        CoexecUnit::WindowPixel => 45.0,
-        CoexecUnit::DepthwiseChunk => 5.0,
-        CoexecUnit::DepthwiseVector => 2.5,
-        CoexecUnit::DepthwiseLane => 2.3,
-        CoexecUnit::PoolChunk | CoexecUnit::MeanChunk => 4.0,
-        CoexecUnit::PoolVector | CoexecUnit::MeanVector => 1.3,
-        CoexecUnit::PoolLane | CoexecUnit::MeanLane => 1.6,
-        CoexecUnit::ActivationElement => 2.0 / lanes,
-        CoexecUnit::ExponentialElement => 20.0 / lanes,
-        CoexecUnit::CopiedElement => 0.6 / lanes,
-        CoexecUnit::StreamedByte | CoexecUnit::DepthwiseBeyondL1Byte => 0.015,
-        CoexecUnit::BeyondL2Byte => 0.06,
     }
 }
 
@@ -119,4 +96,15 @@ pub(super) fn costs(values: &[f64]) -> Costs {
 pub(super) fn table(known: &[Known], source: &str) -> CoexecRates {
     let values = known.iter().map(|known| (known.key, known.quantity()));
     CoexecRates { basis: Basis::Measured, ..made_of(values, source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_has_its_expected_cycles() {
+        let keys: Vec<&str> = CYCLES.iter().map(|(key, ..)| key.as_str()).collect();
+        assert_eq!(keys, CoexecUnit::ALL.map(CoexecUnit::key));
+    }
 }

@@ -10,11 +10,10 @@
 
 use std::collections::BTreeSet;
 
+use super::FittedTable;
 use super::fit::Known;
-use super::rates::KEYS;
-use super::{FittedTable, Options};
-use crate::calibrate::change;
 use crate::calibrate::least_squares::{Stop, minimise, pseudo_huber};
+use crate::calibrate::{KEYS, Options, change};
 use crate::measure::CpuRun;
 use crate::validate::cpu::{cores, predict};
 use coexec_sim::kernel::cpu::rate_table;

@@ -7,9 +7,10 @@
 
 use serde::Serialize;
 
-use super::rates::{KEYS, quantity_of};
+use super::rates::quantity_of;
 use super::xnnpack::Counts;
 use super::{coexec, terms::Terms};
+use crate::calibrate::KEYS;
 use crate::calibrate::least_squares::{DEVIATIONS_95, Solution, Stop, minimise, pseudo_huber};
 use coexec_sim::Quantity;
 use coexec_sim::kernel::cpu::NANOS_PER_MICRO;

@@ -1,9 +1,14 @@
 //! The rates of a table of TFLite's kernels as a list, and their prior.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::fit::{Known, Parameter, Prior, Scale};
+use crate::calibrate::KEYS;
 use crate::calibrate::least_squares::Stop;
+use crate::csv_rows::bundled;
 use coexec_sim::device::cpu::{Cluster, Core, Cpu, RuyRates};
 use coexec_sim::{Basis, DataType, Quantity, statistics};
 
@@ -14,7 +19,8 @@ const OTHERS: [&str; 3] = ["fork_us", "contention_factor", "whole_cluster_slowdo
 
 /// Groups of rates with a shared offset: a core that is slower than its class at one rate of a
 /// kind is expected to be slow at all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Kind {
     /// Arithmetic of matrix products.
     Product,
@@ -30,70 +36,30 @@ enum Kind {
 const KINDS: usize = 4;
 
 /// One rate of a table.
+#[derive(Deserialize)]
 pub(super) struct Rate {
     /// Its key in the profile.
-    pub(super) key: &'static str,
-    /// Its kind.
+    pub(super) key: String,
     kind: Kind,
-    /// Its value in a table that lacks it.
-    absent: Absent,
-    /// Cycles per unit on a core that executes out of order and on one that
-    /// executes in order (CPU model: generic priors, 32-bit floating point; a
-    /// special rate starts near the general one).
-    cycles: [f64; 2],
-}
-
-/// The value of a rate that a table lacks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Absent {
-    /// Every table has the rate.
-    Never,
-    /// Zero.
-    Free,
-    /// That of the general rate with this key.
-    As(&'static str),
-}
-
-const fn rate(key: &'static str, kind: Kind, cycles: [f64; 2]) -> Rate {
-    special(key, Absent::Never, kind, cycles)
-}
-
-const fn special(key: &'static str, absent: Absent, kind: Kind, cycles: [f64; 2]) -> Rate {
-    Rate { key, kind, absent, cycles }
+    /// Its value in a table that lacks it: 0, or that of the general rate with this key. Empty where every
+    /// table has it.
+    if_absent: String,
+    /// Cycles per unit on a core that executes out of order, and on one that executes in order (CPU
+    /// model: generic priors, 32-bit floating point; a special rate starts near the general one).
+    out_of_order_cycles: f64,
+    in_order_cycles: f64,
+    /// Exponent with which it falls with a core's vector width.
+    pub(super) width_exponent: f64,
+    /// Whether that is the width in the number format rather than in 32-bit floating point.
+    pub(super) is_width_of_format: bool,
 }
 
 /// The rates. Their order is that of the fit's parameters.
-pub(super) const RATES: [Rate; COUNT] = [
-    rate("multiply_accumulate_ns", Kind::Product, [0.14, 0.4]),
-    rate("tile_ns", Kind::Product, [40.0, 350.0]),
-    rate("pack_weight_ns", Kind::Other, [1.5, 8.0]),
-    rate("pack_pixel_ns", Kind::Other, [0.7, 3.0]),
-    rate("gemv_weight_ns", Kind::Other, [1.0, 6.0]),
-    rate("depthwise_tap_ns", Kind::Depthwise, [0.6, 3.0]),
-    special("depthwise_3x3_tap_ns", Absent::As("depthwise_tap_ns"), Kind::Depthwise, [0.5, 2.0]),
-    rate("depthwise_output_ns", Kind::Depthwise, [0.2, 1.0]),
-    special("depthwise_pixel_ns", Absent::Free, Kind::Depthwise, [5.0, 10.0]),
-    rate("im2col_row_ns", Kind::Other, [25.0, 60.0]),
-    rate("im2col_element_ns", Kind::Other, [0.3, 0.5]),
-    rate("reference_multiply_accumulate_ns", Kind::Reference, [2.0, 8.0]),
-    rate("reference_tap_ns", Kind::Reference, [5.0, 35.0]),
-    rate("element_wise_ns", Kind::Other, [1.2, 3.0]),
-    special("broadcast_element_ns", Absent::As("element_wise_ns"), Kind::Other, [1.0, 3.0]),
-    special("activation_element_ns", Absent::As("element_wise_ns"), Kind::Other, [2.0, 6.0]),
-    special("mean_element_ns", Absent::As("element_wise_ns"), Kind::Other, [1.0, 3.0]),
-    rate("pool_tap_ns", Kind::Other, [1.2, 2.5]),
-    rate("copy_element_ns", Kind::Other, [1.0, 4.0]),
-    special("concat_element_ns", Absent::As("copy_element_ns"), Kind::Other, [1.0, 4.0]),
-    rate("beyond_cache_element_ns", Kind::Other, [0.5, 0.3]),
-    rate("operator_ns", Kind::Other, [1500.0, 4000.0]),
-];
-
-/// Panic message of conversions between tables and keys.
-pub(super) const KEYS: &str = "a test holds that the keys are those of a table";
+pub(super) static RATES: LazyLock<Vec<Rate>> = LazyLock::new(|| bundled(include_str!("ruy_rates.csv")));
 
 /// A table with these values and zeros for all others.
 pub(super) fn with(values: &[(&str, f64)]) -> RuyRates {
-    let free = RATES.iter().map(|rate| rate.key).chain(OTHERS).map(|key| (key, 0.0));
+    let free = RATES.iter().map(|rate| rate.key.as_str()).chain(OTHERS).map(|key| (key, 0.0));
     let values = free.chain(values.iter().copied());
     made_of(values.map(|(key, value)| (key, Quantity::plain(value))), "")
 }
@@ -120,10 +86,10 @@ pub(super) fn quantity_of(table: &toml::Table, key: &str) -> Option<Quantity> {
 pub(super) fn values(table: &RuyRates) -> [f64; COUNT] {
     let table = toml::Table::try_from(table).expect(KEYS);
     let at = |key: &str| quantity_of(&table, key).map(|quantity| quantity.value);
-    RATES.map(|rate| match (at(rate.key), rate.absent) {
+    std::array::from_fn(|rate| match (at(&RATES[rate].key), RATES[rate].if_absent.as_str()) {
         (Some(value), _) => value,
-        (None, Absent::As(general)) => at(general).expect(KEYS),
-        (None, Absent::Free | Absent::Never) => 0.0,
+        (None, "" | "0") => 0.0,
+        (None, general) => at(general).expect(KEYS),
     })
 }
 
@@ -182,10 +148,13 @@ pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]
     let known: Vec<(f64, [f64; COUNT])> =
         similar.iter().map(|(other, rates)| (other.clock_mhz.value, values(rates))).collect();
     let clock_mhz = cluster.clock_mhz.value;
-    let rate = |(index, rate): (usize, &Rate)| {
+    let rate = |(index, rate): (usize, &'static Rate)| {
         let values = known.iter().map(|(other_mhz, values)| values[index] * other_mhz / clock_mhz);
-        let expected = median(values, (rate.cycles[class] / (clock_mhz / 1e3)).ln());
-        let alone = Parameter::unshared(rate.key, Scale::Logarithm, expected, single);
+        let expected = median(
+            values,
+            ([rate.out_of_order_cycles, rate.in_order_cycles][class] / (clock_mhz / 1e3)).ln(),
+        );
+        let alone = Parameter::unshared(&rate.key, Scale::Logarithm, expected, single);
         Parameter { shares: vec![0, 1 + rate.kind as usize], ..alone }
     };
     let fork = similar.iter().map(|(_, rates)| rates.fork_us.value * 1e3);
@@ -223,7 +192,7 @@ pub(super) fn table(
 ) -> RuyRates {
     let base = base.map(|table| toml::Table::try_from(table).expect(KEYS)).unwrap_or_default();
     let is_kept = |(index, rate): (usize, &Rate)| {
-        rate.absent == Absent::Never || is_used(index) || base.contains_key(rate.key)
+        rate.if_absent.is_empty() || is_used(index) || base.contains_key(&rate.key)
     };
     for (_, rate) in RATES.iter().enumerate().filter(|rate| !is_kept(*rate)) {
         known.retain(|known| known.key != rate.key);

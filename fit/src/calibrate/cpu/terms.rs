@@ -52,10 +52,10 @@ impl Terms {
         };
         let further_threads = f64::from(group.threads - 1);
         let (mut alone, mut contended) = ([0.0; COUNT], [0.0; COUNT]);
-        for ((alone, contended), rate) in alone.iter_mut().zip(&mut contended).zip(RATES) {
-            *alone = nanos(&[(rate.key, 1.0)])?;
+        for ((alone, contended), rate) in alone.iter_mut().zip(&mut contended).zip(&*RATES) {
+            *alone = nanos(&[(rate.key.as_str(), 1.0)])?;
             if *alone > 0.0 && further_threads > 0.0 {
-                let stretched = nanos(&[(rate.key, 1.0), ("contention_factor", 1.0)])?;
+                let stretched = nanos(&[(rate.key.as_str(), 1.0), ("contention_factor", 1.0)])?;
                 *contended = (stretched - *alone) / further_threads;
                 *alone -= *contended;
             }

@@ -72,8 +72,7 @@ fn runs(cpu: &Cpu, core_sets: &[&str], widths: std::ops::Range<u32>) -> Vec<CpuR
     runs
 }
 
-const OPTIONS: Options<'static> =
-    Options { folds: 5, seed: 1, others: &[], from_scratch: false, library: Library::Ruy, source: "test" };
+const OPTIONS: Options<'static> = Options { folds: 5, seed: 1, library: Library::Ruy, ..Options::of("test") };
 
 #[test]
 fn the_terms_of_a_network_give_its_time_for_any_rates() {

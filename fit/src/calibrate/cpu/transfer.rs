@@ -6,8 +6,12 @@
 //! Responsible for: the choice of donor cores, and the scaling of their rates with clock and vector
 //! width. Not for: fitting. Invariant: a core that is its own only donor keeps its rates.
 
-use super::rates::{COUNT, RATES, clusters, is_in_order, made_of, table_of, values};
+use std::sync::LazyLock;
+
+use super::rates::{COUNT, RATES, Rate, clusters, is_in_order, made_of, table_of, values};
 use super::xnnpack::table_of as table_of_xnnpack;
+use crate::calibrate::with_quantities;
+use crate::csv_rows::bundled;
 use coexec_sim::device::cpu::{Cluster, Core, MixedClusters, RuyRates, XnnpackRates};
 use coexec_sim::statistics::{self, VALUE_DIGITS, rounded};
 use coexec_sim::{Basis, Cpu, DataType, InstructionSet, Library, Quantity};
@@ -16,41 +20,22 @@ use serde::Deserialize;
 /// Weight of a donor core of the same micro-architecture; others have 1 (six-phone study).
 const SAME_CORE_WEIGHT: f64 = 8.0;
 
-/// Multiply-accumulates per cycle of a core of `cpu.clusters[index]` in 32-bit floating point (from
-/// vendors' and LLVM's pipeline descriptions, which `data/socs` lists).
+/// Multiply-accumulates per cycle of cores in 32-bit floating point (from vendors' and LLVM's pipeline
+/// descriptions, which `data/socs` lists).
+static WIDTHS: LazyLock<Vec<(Core, f64)>> = LazyLock::new(|| bundled(include_str!("core_widths.csv")));
+/// The same of Apple's large cores and of its small ones; the small cores of a generation have a half or a
+/// third of its large ones' width.
+const APPLE_WIDTHS: [f64; 2] = [12.0, 4.0];
+/// The same of other cores.
+const OTHER_WIDTH: f64 = 8.0;
+
+/// Multiply-accumulates per cycle of a core of `cpu.clusters[index]` in 32-bit floating point.
 pub fn width(cpu: &Cpu, index: usize) -> f64 {
-    match cpu.clusters[index].core {
-        Core::CortexA53
-        | Core::CortexA55
-        | Core::CortexA57
-        | Core::CortexA72
-        | Core::CortexA73
-        | Core::CortexA75 => 4.0,
-        Core::CortexA76
-        | Core::CortexA77
-        | Core::CortexA78
-        | Core::CortexA510
-        | Core::CortexA520
-        | Core::CortexA710
-        | Core::CortexA715
-        | Core::CortexA720
-        | Core::NeoverseN1
-        | Core::NeoverseN2
-        | Core::Kryo
-        | Core::Other => 8.0,
-        Core::CortexX1
-        | Core::CortexX2
-        | Core::CortexX3
-        | Core::CortexX4
-        | Core::NeoverseV1
-        | Core::NeoverseV2
-        | Core::Oryon => 16.0,
-        // The small cores of a generation have a half or a third of its large ones' width.
-        Core::Apple if index > 0 => 4.0,
-        Core::Apple | Core::ExynosM1 | Core::ExynosM2 | Core::ExynosM3 | Core::ExynosM4 | Core::ExynosM5 => {
-            12.0
-        }
+    let core = cpu.clusters[index].core;
+    if core == Core::Apple {
+        return APPLE_WIDTHS[index.min(1)];
     }
+    WIDTHS.iter().find(|(known, _)| *known == core).map_or(OTHER_WIDTH, |(_, width)| *width)
 }
 
 /// Whether a core is in the donor pool of in-order cores. Apple's small cores are not: they execute out
@@ -59,37 +44,20 @@ fn is_in_order_core(cpu: &Cpu, index: usize) -> bool {
     cpu.clusters[index].core != Core::Apple && is_in_order(cpu, index)
 }
 
-/// Exponent with which a rate falls with a core's vector width, and whether that is the width in the
-/// number format rather than in 32-bit floating point.
-fn widths(key: &str) -> (f64, bool) {
-    match key {
-        "multiply_accumulate_ns" => (1.0, true),
-        "tile_ns" => (0.5, true),
-        "im2col_row_ns"
-        | "reference_multiply_accumulate_ns"
-        | "reference_tap_ns"
-        | "beyond_cache_element_ns"
-        | "operator_ns" => (0.25, false),
-        _ => (0.5, false),
-    }
-}
-
 /// Multiply-accumulates per cycle of a core of `cpu.clusters[index]` with a library's kernels. With
 /// 8-bit integers they are twice those in 32-bit floating point, four times with dot product
 /// instructions, and eight times with 8-bit matrix product instructions, for which only XNNPACK has
 /// kernels.
 fn products(cpu: &Cpu, index: usize, library: Library, data_type: DataType) -> f64 {
     let cluster = &cpu.clusters[index];
-    let values = match data_type {
-        DataType::I8 if cluster.int8_matrix_product && library == Library::Xnnpack => 8.0,
-        DataType::I8 if cluster.dot_product => 4.0,
-        DataType::I8 => 2.0,
-        DataType::F32
-        | DataType::F16
-        | DataType::I8Dynamic
-        | DataType::I4Dynamic
-        | DataType::W4A16
-        | DataType::W8A16 => 1.0,
+    let values = if data_type != DataType::I8 {
+        1.0
+    } else if cluster.int8_matrix_product && library == Library::Xnnpack {
+        8.0
+    } else if cluster.dot_product {
+        4.0
+    } else {
+        2.0
     };
     values * width(cpu, index)
 }
@@ -99,9 +67,10 @@ fn products(cpu: &Cpu, index: usize, library: Library, data_type: DataType) -> f
 fn expected(cpu: &Cpu, index: usize, data_type: DataType) -> [f64; COUNT] {
     let (cluster, width) = (&cpu.clusters[index], width(cpu, index));
     let products = products(cpu, index, Library::Ruy, data_type);
-    RATES.map(|rate| {
-        let (power, is_product) = widths(rate.key);
-        (if is_product { products } else { width }).powf(-power) / cluster.clock_mhz.value
+    std::array::from_fn(|rate| {
+        let Rate { width_exponent, is_width_of_format, .. } = RATES[rate];
+        let width = if is_width_of_format { products } else { width };
+        width.powf(-width_exponent) / cluster.clock_mhz.value
     })
 }
 
@@ -130,7 +99,7 @@ fn ruy(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu], source: &st
     }
     let known = (0..COUNT).filter(|&rate| weights[rate] > 0.0);
     let rates: Vec<(&str, f64)> =
-        known.map(|rate| (RATES[rate].key, (sums[rate] / weights[rate]).exp())).collect();
+        known.map(|rate| (RATES[rate].key.as_str(), (sums[rate] / weights[rate]).exp())).collect();
     let all = donors.iter().flat_map(|donor| &donor.clusters);
     let tables: Vec<(&Cluster, &RuyRates)> =
         all.filter_map(|cluster| Some((cluster, table_of(cluster, data_type)?))).collect();
@@ -167,7 +136,7 @@ impl MeasuredX86 {
 fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Option<XnnpackRates> {
     if data_type == DataType::F32 && cpu.clusters[index].instruction_set.is_some_and(InstructionSet::is_x86) {
         let MeasuredX86 { clock_mhz, xnnpack_f32 } = MeasuredX86::bundled();
-        return scaled_rates(&xnnpack_f32, clock_mhz, cpu.clusters[index].clock_mhz.value, 1.0);
+        return Some(scaled_rates(&xnnpack_f32, clock_mhz, cpu.clusters[index].clock_mhz.value, 1.0));
     }
     let known = pool_of(cpu, index, donors).into_iter().filter_map(|(weight, donor, other)| {
         let cluster = &donor.clusters[other];
@@ -177,23 +146,21 @@ fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Opti
     });
     let (_, table, cluster, products) =
         known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
-    scaled_rates(table, cluster.clock_mhz.value, cpu.clusters[index].clock_mhz.value, products)
+    Some(scaled_rates(table, cluster.clock_mhz.value, cpu.clusters[index].clock_mhz.value, products))
 }
 
 /// `table` of a core at `from_mhz`, scaled to one at `to_mhz` whose products take `products` times as
 /// many cycles.
-fn scaled_rates(table: &XnnpackRates, from_mhz: f64, to_mhz: f64, products: f64) -> Option<XnnpackRates> {
+fn scaled_rates(table: &XnnpackRates, from_mhz: f64, to_mhz: f64, products: f64) -> XnnpackRates {
     let slower = from_mhz / to_mhz;
-    let mut written = toml::Table::try_from(table).ok()?;
-    for (key, value) in written.iter_mut().filter(|(key, _)| key.ends_with("_ns")) {
+    let scaled = with_quantities(table, |key, own| {
         let factor = if key.ends_with("multiply_accumulate_ns") { products * slower } else { slower };
-        let quantity = value.clone().try_into::<Quantity>().ok()?;
-        *value = toml::Value::Float(rounded(quantity.value * factor, VALUE_DIGITS));
-    }
+        let is_time = key.ends_with("_ns");
+        if is_time { Quantity::plain(rounded(own.value * factor, VALUE_DIGITS)) } else { own }
+    });
     let products = rounded(products, VALUE_DIGITS);
     let note = format!("carried over to {to_mhz} MHz, products x {products} for what a cycle completes");
-    written.insert("source".to_owned(), format!("{}; {note}", table.source).into());
-    written.try_into().ok()
+    XnnpackRates { source: format!("{}; {note}", table.source), ..scaled }
 }
 
 /// `cpu` with rates of TFLite's own kernels and of XNNPACK's transferred from the CPUs `donors`;
@@ -234,7 +201,7 @@ mod tests {
         for (own, transferred) in cpu.clusters.iter().zip(&transferred.clusters) {
             let [own, transferred] =
                 [own, transferred].map(|cluster| values(cluster.ruy_f32.as_ref().unwrap()));
-            for ((own, transferred), rate) in own.iter().zip(transferred).zip(&RATES) {
+            for ((own, transferred), rate) in own.iter().zip(transferred).zip(&*RATES) {
                 assert!((own - transferred).abs() <= 1e-3 * own, "{}: {own} {transferred}", rate.key);
             }
         }

@@ -7,37 +7,21 @@
 //! Responsible for: the prior, and the units of each rate in a run. Not for: the fit (`fit`).
 //! Invariant: a rate that no run uses moves only with its group.
 
+use std::sync::LazyLock;
+
 use super::fit::{Known, Parameter, Prior, Scale};
-use super::rates::{KEYS, quantity_of};
+use super::rates::quantity_of;
 use crate::calibrate::least_squares::Stop;
+use crate::calibrate::{KEYS, with_quantities};
+use crate::csv_rows::bundled;
 use crate::measure::CpuRun;
 use crate::validate::cpu::predict;
 use coexec_sim::device::cpu::{Cluster, Cpu, XnnpackRates};
 use coexec_sim::kernel::cpu::{Group, Library, NANOS_PER_MICRO};
-use coexec_sim::{Basis, DataType};
+use coexec_sim::{Basis, DataType, Quantity};
 
 /// The rates with the index of their group, whose rates are slow together; a table may lack some.
-const RATES: [(&str, usize); 19] = [
-    ("multiply_accumulate_ns", 0),
-    ("window_multiply_accumulate_ns", 0),
-    ("tile_ns", 0),
-    ("tap_ns", 0),
-    ("beyond_l1_ns", 1),
-    ("beyond_l3_ns", 1),
-    ("input_byte_ns", 1),
-    ("allocated_byte_ns", 1),
-    ("gemv_weight_ns", 1),
-    ("depthwise_tap_ns", 2),
-    ("large_depthwise_tap_ns", 2),
-    ("depthwise_beyond_l1_ns", 2),
-    ("element_wise_ns", 3),
-    ("sigmoid_ns", 3),
-    ("pool_tap_ns", 3),
-    ("copy_element_ns", 3),
-    ("call_ns", 3),
-    ("operator_ns", 4),
-    ("convolution_ns", 4),
-];
+static RATES: LazyLock<Vec<(String, usize)>> = LazyLock::new(|| bundled(include_str!("xnnpack_rates.csv")));
 const GROUPS: usize = 5;
 /// Keys of the parameters after the rates.
 const FORK: &str = "fork_us";
@@ -91,7 +75,8 @@ impl Counts {
                 // Values that are not fitted stay the base's, as in the written table.
                 _ => None,
             };
-            *table_mut(&mut cpu.clusters[group.cluster], run.what.data_type) = Some(with(base, value));
+            let table = with_quantities(base, |key, own| value(key).map_or(own, Quantity::plain));
+            *table_mut(&mut cpu.clusters[group.cluster], run.what.data_type) = Some(table);
             Ok::<_, String>(predict(run, &cpu, Library::Xnnpack)? * NANOS_PER_MICRO)
         };
         let all = nanos(None)?;
@@ -147,7 +132,7 @@ pub(super) fn write(cluster: &mut Cluster, data_type: DataType, known: &[Known],
         let key = if key == MEMORY_CONTENTION { CONTENTION } else { key };
         known.iter().find(|known| known.key == key).map(|known| known.value)
     };
-    let table = with(&base, value);
+    let table = with_quantities(&base, |key, own| value(key).map_or(own, Quantity::plain));
     let fitted = XnnpackRates { basis: Basis::Measured, source: source.to_owned(), ..table };
     *table_mut(cluster, data_type) = Some(fitted);
 }
@@ -159,18 +144,7 @@ fn as_toml(rates: &XnnpackRates) -> toml::Table {
 
 /// The rates that a table has, with their groups.
 fn rates_of(table: &toml::Table) -> impl Iterator<Item = (&'static str, usize)> {
-    RATES.into_iter().filter(|(key, _)| table.contains_key(*key))
-}
-
-/// The base with the entries replaced for which there is a value.
-fn with(base: &XnnpackRates, value: impl Fn(&str) -> Option<f64>) -> XnnpackRates {
-    let mut table = as_toml(base);
-    for (key, entry) in table.iter_mut().filter(|(key, _)| !matches!(key.as_str(), "source" | "basis")) {
-        if let Some(value) = value(key) {
-            *entry = toml::Value::Float(value);
-        }
-    }
-    table.try_into().expect(KEYS)
+    RATES.iter().map(|(key, group)| (key.as_str(), *group)).filter(|(key, _)| table.contains_key(*key))
 }
 
 /// The rates of a cluster in `data_type`, or the reason that there are none.

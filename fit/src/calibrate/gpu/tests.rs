@@ -11,14 +11,8 @@ fn pixel4() -> Gpu {
     coexec_sim::input::from_toml(include_str!("../../../../sim/tests/golden/gpu_pixel4.toml")).unwrap()
 }
 
-fn options() -> Options {
-    Options {
-        source: "runs the model made".to_owned(),
-        folds: 3,
-        seed: 7,
-        correctable: KernelTable::ALL.to_vec(),
-        from_scratch: false,
-    }
+fn options() -> Options<'static> {
+    Options { folds: 3, seed: 7, correctable: KernelTable::ALL, ..Options::of("runs the model made") }
 }
 
 fn conv(side: u32, channels: u32, output_channels: u32, window: u32, groups: u32) -> Operator {

@@ -32,12 +32,13 @@ pub(super) struct Cells {
 /// A usable row.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) line: u64,
+    pub(super) run: Run<()>,
     pub(super) cells: Cells,
     pub(super) unit: ProcessorKind,
     pub(super) runtime: Runtime,
     pub(super) format: Format,
-    measured_us: f64,
+    /// Whether it is the model's reference.
+    pub(super) is_reference: bool,
 }
 
 impl Row {
@@ -58,27 +59,20 @@ impl Row {
             (cells.runtime.parse()).map_err(|_| format!("the runtime {:?} is not known", cells.runtime))?;
         let format = (cells.precision.parse())
             .map_err(|_| format!("the number format {:?} is unknown or mixed", cells.precision))?;
-        let measured_us = time_in(&cells.time_us)?;
-        Ok(Self { line, cells, unit, runtime, format, measured_us })
+        let run = Run::timed(&cells.graph, (time_in(&cells.time_us)?, None), line)?;
+        Ok(Self { run, cells, unit, runtime, format, is_reference: false })
     }
 
     /// The row as an inference of `network`.
-    pub(super) fn inference(&self, is_reference: bool, network: Arc<Network>) -> Inference {
-        let Self { line, cells, unit, runtime, format, measured_us } = self;
-        Run {
-            network: cells.graph.clone(),
-            what: OnUnit {
-                family: cells.family.clone(),
-                unit: *unit,
-                runtime: *runtime,
-                format: *format,
-                is_reference,
-                job: cells.job_id.clone(),
-                network,
-            },
-            measured_us: *measured_us,
-            deviation_us: None,
-            line: *line,
-        }
+    pub(super) fn inference(&self, network: Arc<Network>) -> Inference {
+        self.run.clone().of(OnUnit {
+            family: self.cells.family.clone(),
+            unit: self.unit,
+            runtime: self.runtime,
+            format: self.format,
+            is_reference: self.is_reference,
+            job: self.cells.job_id.clone(),
+            network,
+        })
     }
 }

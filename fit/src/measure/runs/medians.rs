@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{ExecutedOn, Measurement, Network, RunTable};
+use super::{ExecutedOn, Measurement, RunTable};
 use crate::measure::benchmark_cpu::layers;
 use crate::measure::{ByHost, ByProcessor, OnCores, Run, SkippedRow, family, grouped};
 use coexec_sim::kernel::cpu::separate_passes;
@@ -15,10 +15,9 @@ use coexec_sim::{Overrides, Scenario, Workload};
 impl RunTable {
     /// The runs by processor, each with the median of its repetitions that are not outliers.
     pub fn by_processor(&self) -> ByProcessor {
-        let operators = |network: &Network| network.layers.iter().flat_map(passes).collect::<Vec<_>>();
         let mut on_cpu = OnCpu::default();
-        for network in &self.networks {
-            on_cpu.add(&network.name, operators(network));
+        for (name, layers) in &self.networks {
+            on_cpu.add(name, layers.iter().flat_map(passes).collect());
         }
         let mut sorted = ByProcessor { left_out: self.left_out.clone(), ..ByProcessor::default() };
         for measurement in &self.measurements {
@@ -54,18 +53,13 @@ impl ByProcessor {
     fn add(
         &mut self,
         measurement: &Measurement,
-        networks: &[Network],
+        networks: &[(String, Vec<Layer>)],
         on_cpu: &mut OnCpu,
     ) -> Result<(), String> {
         let times = measurement.times_us();
-        let run = Run {
-            network: measurement.network.clone(),
-            what: (),
-            measured_us: median(&times)
-                .ok_or_else(|| format!("every repetition of run {} is an outlier", measurement.run))?,
-            deviation_us: deviation(&times),
-            line: measurement.line,
-        };
+        let middle_us = median(&times)
+            .ok_or_else(|| format!("every repetition of run {} is an outlier", measurement.run))?;
+        let run = Run::timed(&measurement.network, (middle_us, deviation(&times)), measurement.line)?;
         let (ran, synchronisation) = (measurement.processor.clone(), measurement.synchronisation);
         match (&measurement.processor, &measurement.operator) {
             (ExecutedOn::Gpu, Some((_, layer))) if synchronisation.is_some() => {
@@ -85,14 +79,11 @@ impl ByProcessor {
                 self.cpu.push(Run { network, ..run.of(OnCores { core_set, data_type, layers }) });
             }
             (ExecutedOn::Gpu, None) => {
-                let known = networks.iter().find(|network| network.name == run.network);
-                let layers = known
-                    .ok_or_else(|| format!("the operators of {} are not known", run.network))?
-                    .layers
-                    .iter()
-                    .map(|layer| Layer { data_type: measurement.data_type, ..layer.clone() })
-                    .collect();
-                self.gpu_networks.push(run.of(layers));
+                let known = networks.iter().find(|(name, _)| *name == run.network);
+                let (_, layers) =
+                    known.ok_or_else(|| format!("the operators of {} are not known", run.network))?;
+                let layer = |layer: &Layer| Layer { data_type: measurement.data_type, ..layer.clone() };
+                self.gpu_networks.push(run.of(layers.iter().map(layer).collect()));
             }
             (ExecutedOn::Split { .. }, Some((_, layer))) => {
                 check_cut(&ran, layer)?;
@@ -174,11 +165,10 @@ fn deviation(times: &[f64]) -> Option<f64> {
 }
 
 /// The networks that ran as a whole and are bundled, or have a scenario file in `folder`.
-pub(super) fn networks(measurements: &[Measurement], folder: &Path) -> Vec<Network> {
+pub(super) fn networks(measurements: &[Measurement], folder: &Path) -> Vec<(String, Vec<Layer>)> {
     let whole = measurements.iter().filter(|run| run.operator.is_none());
     let network = |(name, _): (&String, Vec<()>)| {
-        let layers = stages(name, folder)?.into_iter().map(|stage| stage.layer).collect();
-        Some(Network { name: name.clone(), layers })
+        Some((name.clone(), stages(name, folder)?.into_iter().map(|stage| stage.layer).collect()))
     };
     grouped(whole.map(|run| (&run.network, ()))).into_iter().filter_map(network).collect()
 }

@@ -1,6 +1,7 @@
 //! The operator of a run in its file: the operator in the scenario's syntax, and in further
 //! cells the extents that it reads and the functions linked to it.
 
+use serde::de::value::{Error, StrDeserializer};
 use serde::{Deserialize, Serialize};
 
 use super::Row;
@@ -51,7 +52,9 @@ pub(super) fn read(text: &str, row: &Row) -> Result<(String, Layer), String> {
     }
     let mut linked = Linked::default();
     for name in split(row.linked.as_deref()) {
-        if !linked.push(function(name)?, false) {
+        let function = Function::deserialize(StrDeserializer::<Error>::new(name));
+        let function = function.map_err(|error| format!("the linked function: {error}"))?;
+        if !linked.push(function, false) {
             return Err("more functions are linked than one launch takes".to_owned());
         }
     }
@@ -83,12 +86,6 @@ pub(super) fn numbers(text: &str) -> Result<Vec<u32>, String> {
     text.split(TIMES)
         .map(|number| number.parse().map_err(|_| format!("{text:?} is not a product of whole numbers")))
         .collect()
-}
-
-fn function(name: &str) -> Result<Function, String> {
-    let deserializer: serde::de::value::StrDeserializer<'_, serde::de::value::Error> =
-        serde::de::IntoDeserializer::into_deserializer(name);
-    Function::deserialize(deserializer).map_err(|error| format!("the linked function: {error}"))
 }
 
 /// The name of a function in a scenario.

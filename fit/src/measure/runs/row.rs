@@ -112,11 +112,21 @@ pub(super) fn of_record(
     if record.len() != header.len() {
         return Err(format!("{} cells, expected {}", record.len(), header.len()));
     }
-    let repeats = repeats(record, before, header);
-    *before = if repeats { filled(record, before, header) } else { record.clone() };
-    if let Some(run) = cell(before, header, "run").filter(|run| !run.is_empty())
-        && cell(before, header, "network").is_some_and(str::is_empty)
-    {
+    let cell = |of: &StringRecord, name: &str| {
+        let place = header.iter().position(|column| column == name);
+        place.and_then(|place| of.get(place)).unwrap_or_default().to_owned()
+    };
+    let run = cell(record, "run");
+    let is_continued = !run.is_empty() && cell(record, "network").is_empty();
+    *before = if is_continued && cell(before, "run") == run {
+        let cells = header.iter().zip(record).zip(&*before);
+        cells
+            .map(|((name, own), before)| if REPETITION_COLUMNS.contains(&name) { own } else { before })
+            .collect()
+    } else {
+        record.clone()
+    };
+    if is_continued && cell(before, "network").is_empty() {
         return Err(format!(
             "the row continues run {run:?} (its network is empty), but no complete row of that run precedes it"
         ));
@@ -131,24 +141,6 @@ pub(super) fn of_record(
         }
         _ => error.to_string(),
     })
-}
-
-/// Whether a record repeats the columns of the one `before` it, of the same run.
-fn repeats(record: &StringRecord, before: &StringRecord, header: &StringRecord) -> bool {
-    let run = cell(record, header, "run").unwrap_or_default();
-    let is_open = cell(record, header, "network").is_none_or(str::is_empty);
-    !run.is_empty() && is_open && cell(before, header, "run") == Some(run)
-}
-
-/// The cell of a column.
-fn cell<'a>(record: &'a StringRecord, header: &StringRecord, name: &str) -> Option<&'a str> {
-    record.get(header.iter().position(|column| column == name)?)
-}
-
-/// The record with the columns of the run filled in from the one `before` it.
-fn filled(record: &StringRecord, before: &StringRecord, header: &StringRecord) -> StringRecord {
-    let cells = header.iter().zip(record).zip(before);
-    cells.map(|((name, own), before)| if REPETITION_COLUMNS.contains(&name) { own } else { before }).collect()
 }
 
 impl Row {

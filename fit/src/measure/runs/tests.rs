@@ -215,7 +215,7 @@ fn a_whole_network_is_a_bundled_one_or_a_scenario_next_to_the_runs() {
     let table = read(&folder).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     let found: Vec<(&str, bool)> =
-        table.networks.iter().map(|network| (network.name.as_str(), network.layers.len() > 50)).collect();
+        table.networks.iter().map(|(name, layers)| (name.as_str(), layers.len() > 50)).collect();
     assert_eq!(found, [("mobilenet-v2", true), ("mine", false), ("mine.toml", false)]);
     let sorted = table.by_processor();
     assert_eq!((sorted.cpu.len(), sorted.cpu[1].what.layers.len()), (5, 2));

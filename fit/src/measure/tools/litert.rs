@@ -3,10 +3,8 @@
 
 use serde::Deserialize;
 
-use super::{Measured, OfNode};
+use super::{MICROS_PER_MILLI, Measured, OfNode};
 
-/// Microseconds in a millisecond.
-const MICROS_PER_MILLI: f64 = 1e3;
 /// Threads of `benchmark_model` where it prints none, or -1: the default of TFLite's
 /// `CpuBackendContext`.
 const DEFAULT_THREADS: u32 = 1;

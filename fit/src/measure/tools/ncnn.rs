@@ -2,10 +2,8 @@
 
 use coexec_sim::DataType;
 
-use super::Measured;
+use super::{MICROS_PER_MILLI, Measured};
 
-/// Microseconds in a millisecond.
-const MICROS_PER_MILLI: f64 = 1e3;
 /// The value of `powersave` that uses only the small cores.
 const SMALL_CORES: i64 = 1;
 

@@ -3,7 +3,7 @@
 use crate::measure::{GpuRun, family};
 use crate::predictor::{CodlPredictor, Job, Launch};
 use crate::validate::flops_linear::{ByGroup, operations};
-use crate::validate::interval::{Uncertainties, Uncertainty, around};
+use crate::validate::interval::{Uncertainties, Uncertainty};
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, TableSpread};
 use coexec_sim::kernel::gpu::execute;
@@ -63,14 +63,6 @@ impl<'a> Predictor<'a> {
             ..Point::of(run, group, described(layer), execution.phases.duration().as_micros())
         };
         Ok((point, uncertainty))
-    }
-}
-
-impl Point {
-    /// The point with its 90 % interval, where `spreads` has that of its table.
-    pub(crate) fn within_spreads(self, uncertainty: &Uncertainty, spreads: &[TableSpread]) -> Self {
-        let interval = around(self.predicted_us, uncertainty, spreads);
-        self.within(interval)
     }
 }
 
