@@ -22,11 +22,25 @@ pub(super) struct CriticalPaths {
     joined: Vec<JoinedCosts>,
     /// For each set of weights of CPU and GPU, which turn the ends of parts that stay apart into one
     /// time, and for each stage.
-    by_weight: Vec<Vec<Remaining>>,
+    by_weight: Vec<Vec<FromInput>>,
     /// For each reader of each stage, the longest path from it or a later reader, over all weights.
     by_reader: Vec<Vec<Remaining>>,
     /// From each position on, the longest path from any stage, whatever the state of its inputs.
     of_any: Vec<f64>,
+}
+
+/// Remaining cost from an input of a stage on.
+#[derive(Clone, Copy)]
+struct FromInput {
+    /// From the moment it is ready, by its state.
+    ready: Remaining,
+    /// From the weighted end of its parts, if the stage continues their chain: the parts of both stages
+    /// together are balanced, not those of each.
+    parts: f64,
+}
+
+impl FromInput {
+    const NOTHING: Self = Self { ready: NOTHING, parts: 0.0 };
 }
 
 impl CriticalPaths {
@@ -35,7 +49,7 @@ impl CriticalPaths {
         let count = model.stages.len();
         Self {
             joined: (0..model.tables.len()).map(|kind| model.joined_costs(kind)).collect(),
-            by_weight: vec![vec![NOTHING; count]; between_cpu_and_gpu(weights).count()],
+            by_weight: vec![vec![FromInput::NOTHING; count]; between_cpu_and_gpu(weights).count()],
             by_reader: model.readers.iter().map(|readers| vec![NOTHING; readers.len()]).collect(),
             of_any: vec![0.0; count + 1],
         }
@@ -53,8 +67,10 @@ impl CriticalPaths {
         let joined = model.joined(stage, &self.joined[model.kind(stage)], after);
         let mut longest = NOTHING;
         for (known, weighted) in self.by_weight.iter_mut().zip(between_cpu_and_gpu(weights)) {
-            known[stage] = combine(joined, model.open_costs(stage, weighted, known), f64::min);
-            longest = combine(longest, known[stage], f64::max);
+            let (open, parts) = model.open_costs(stage, weighted, known, after[SEVERAL]);
+            let ready = combine(joined, open, f64::min);
+            known[stage] = FromInput { ready, parts };
+            longest = combine(longest, ready, f64::max);
         }
         for &input in &model.stages[stage].inputs {
             let readers = &model.readers[input];
@@ -144,12 +160,25 @@ impl Model<'_> {
     }
 
     /// As [`Self::joined`], for a stage whose parts stay apart and are read in a chain, at one set of
-    /// weights.
-    fn open_costs(&self, stage: usize, (busy, assignments): &Weighted, known: &[Remaining]) -> Remaining {
+    /// weights; and [`FromInput::parts`] of the stage, whose parts may be joined after it.
+    fn open_costs(
+        &self,
+        stage: usize,
+        (busy, assignments): &Weighted,
+        known: &[FromInput],
+        after_join: f64,
+    ) -> (Remaining, f64) {
         let parts = assignments[self.kind(stage)].iter().find(|(members, _)| *members == BOTH_PARTS);
-        let Some((members, cost)) = parts.filter(|_| self.may_stay_open(stage)) else { return IMPOSSIBLE };
-        let after = self.readers[stage].iter().map(|reader| known[reader.0][SEVERAL]).fold(0.0, f64::max);
-        [0, 1, 2, SEVERAL].map(|holder| cost + self.reading(*busy, holder, *members) + after)
+        let Some(&(members, cost)) = parts else { return (IMPOSSIBLE, f64::INFINITY) };
+        let from = |&(reader, _): &(usize, usize)| known[reader].ready[SEVERAL].min(known[reader].parts);
+        let after = if self.may_stay_open(stage) {
+            self.readers[stage].iter().map(from).fold(0.0, f64::max)
+        } else {
+            f64::INFINITY
+        };
+        let open = [0, 1, 2, SEVERAL].map(|holder| cost + self.reading(*busy, holder, members) + after);
+        let join = self.weights.of(self.transfer_delays(0, true).join, 0.0);
+        (open, cost + after.min(join + after_join))
     }
 }
 
