@@ -15,7 +15,6 @@ pub(super) use super::work::{
 
 /// Index into [`Model::tensors`].
 pub(super) type TensorId = usize;
-
 /// Operands or results of a node; `None` for those that are absent or unused.
 pub(super) type Operands = Vec<Option<TensorId>>;
 
