@@ -86,8 +86,8 @@ fn json(
         /// the objective is latency.
         #[serde(skip_serializing_if = "output::is_null")]
         period_ps: answer.period,
-        /// Lower bound of any plan's cost, in seconds (of the period, if there is one), joules or
-        /// joule-seconds; none if the strategy computes no bound.
+        /// Lower bound of the cost of any plan in the model's order, at most this plan's, in seconds (of the
+        /// period, if there is one), joules or joule-seconds; none if the strategy computes no bound.
         bound: answer.bound,
         /// Optimality gap: how much the plan exceeds the bound, in percent.
         gap_percent: gap_percent(answer, scenario.options.objective),

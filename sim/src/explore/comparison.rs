@@ -41,7 +41,7 @@ pub struct StrategyRow {
     pub device: String,
     /// The requested strategies that have a plan, in the order requested.
     pub outcomes: Vec<Outcome>,
-    /// Lower bound of every plan's cost, in the unit of the objective, if [`Strategy::Optimal`] was
+    /// Lower bound of the cost of every plan in the workload's order, in the unit of the objective, if [`Strategy::Optimal`] was
     /// requested.
     pub bound: Option<f64>,
     /// The basis of each processor's times.

@@ -47,7 +47,7 @@ const MAX_REORDERING_FACTOR: usize = 5;
 const REORDERING_ROUNDS: usize = 3;
 
 /// The best plan after random changes of the best one in each order, and of the order of the best of these, in which
-/// the programme then runs again. Leaves the models of the workload's order and of that plan's.
+/// the programme then runs again.
 pub(super) fn best<'s>(
     explorer: &mut Explorer<'s, '_>,
     (models, starts, mut found): (&mut Vec<Model<'s>>, &[Weights], Vec<Found>),
@@ -82,7 +82,6 @@ pub(super) fn best<'s>(
             models.push(model);
         }
     }
-    models.retain(|model| model.order.is_empty() || model.order == best.plan.order);
     if let Some(model) = models.iter().find(|model| model.order == best.plan.order) {
         let most = changes * FULLY_SETTLED_STAGES / model.stages.len().max(FULLY_SETTLED_STAGES);
         let plan = settled(explorer, model, &best.plan, most)?;
