@@ -5,7 +5,7 @@
 
 use super::chains::Read;
 use super::{
-    At, BOTH, CPU, Cutting, GPU, Move, Mover, Place, Progress, Step, Way, Ways, Weights, best, joined,
+    At, BOTH, CPU, Cutting, GPU, Move, Mover, Place, Places, Progress, Step, Way, Ways, Weights, best, joined,
 };
 use crate::plan::Axis;
 use crate::units::Picos;
@@ -19,7 +19,7 @@ impl Mover<'_, '_, '_> {
         position: usize,
         (end, cutting): (usize, Cutting),
         open: Option<(usize, usize)>,
-    ) -> Option<(Progress, Vec<Place>, Move)> {
+    ) -> Option<(Progress, Places, Move)> {
         let model = self.model;
         let ways = self.chains.ways(cutting, end, end - position)?;
         let reads = self.chains.reads(position, end);
@@ -48,7 +48,7 @@ impl Mover<'_, '_, '_> {
         };
         let decided = Move::Chain { end, cutting, cut, stays_open: own.at == at, continues_chain };
         self.hand_over_during_join(&mut step, &decided, end);
-        let (now, places) = self.advanced(&step, position, end, |stage| {
+        let (now, places) = self.advanced(step, position, end, |stage| {
             let own_lines = lines.as_ref().and_then(|lines| lines.get(end - 1 - stage));
             Place { lines: own_lines.copied().unwrap_or_default(), ..own }
         });
@@ -76,8 +76,8 @@ impl Mover<'_, '_, '_> {
         let model = self.model;
         let is_relaxed = self.is_relaxed();
         let is_other = |place: &Place| !is_relaxed && place.at == At::Open(cutting);
-        let others = step.results.iter().map(|(_, place)| place).filter(|place| is_other(place));
-        let others = others.map(|place| place.ready).max();
+        let others = step.places.open().filter(|(_, place)| is_other(place));
+        let others = others.map(|(_, place)| place.ready).max();
         let lost = match &mut self.contention {
             Some(contention) => contention.of_chain(model, position..end, cutting, cut),
             None => Picos::ZERO,
@@ -88,8 +88,7 @@ impl Mover<'_, '_, '_> {
         let continues_chain = continues_chain || others.is_some();
         let joined_place = Place::with(joined(model.own_memory), joined_at);
         if continues_chain {
-            let results = step.results.iter_mut().filter(|(_, place)| is_other(place));
-            results.for_each(|(_, place)| *place = joined_place);
+            step.places.close(is_other, joined_place);
         }
         self.join_all(step, joined_at);
         continues_chain
@@ -107,7 +106,7 @@ impl Mover<'_, '_, '_> {
     ) -> Option<Ways> {
         let model = self.model;
         let open = |&Read { stage, at, input }: &Read| {
-            let place = step.results[step.find(input)?].1;
+            let place = step.places.get(input)?;
             (place.at == At::Open(cutting)).then_some((stage, at, input, place.lines))
         };
         let open: Vec<_> = reads.iter().filter_map(open).collect();
@@ -196,30 +195,27 @@ impl Mover<'_, '_, '_> {
             self.read(step, by, inputs.clone(), |place, input| continues_parts(place, [position, input]));
         }
         for &Read { stage, input, .. } in reads.iter().filter(|read| read.stage > position) {
-            let Some(found) = step.find(input) else { continue };
-            let place = step.results[found].1;
+            let Some(&place) = step.places.get(input) else { continue };
             if continues_parts(&place, [stage, input]) {
                 continue;
             }
-            if matches!(place.at, At::Open(_)) {
+            let At::With(holders) = place.at else {
                 // Joined at some time within the chain: only the delay of the join is certain.
                 step.now.queues[CPU] += self.model.transfer_delays(input, true).join;
-                step.place_open_results(Place::with(joined(self.model.own_memory), Picos::ZERO));
+                step.places.close(|_| true, Place::with(joined(self.model.own_memory), Picos::ZERO));
                 for by in BOTH {
                     self.cross(step, by, input);
                 }
                 continue;
-            }
-            let mut starts = [place.ready; 2];
+            };
+            let (mut starts, mut holders) = ([place.ready; 2], holders);
             for by in BOTH {
-                let place = &mut step.results[found].1;
-                if let At::With(holders) = place.at
-                    && !holders.has(by)
-                {
+                if !holders.has(by) {
                     let wait = self.model.transfer_delays(input, true).wait(by, holders);
                     step.now.queues[by as usize] += wait;
                     starts[by as usize] += wait;
-                    place.at = At::With(holders.with(by));
+                    holders = holders.with(by);
+                    step.places.add_holder(input, by);
                 }
             }
             late.push((stage, starts));
@@ -240,10 +236,9 @@ impl Mover<'_, '_, '_> {
         let has_all = joined(false);
         let waits = |&Read { stage, input, .. }: &Read| {
             stage > position
-                && step.find(input).is_some_and(|found| {
-                    let place = step.results[found].1;
+                && step.places.get(input).is_some_and(|place| {
                     let is_there = matches!(place.at, At::With(holders) if holders.has_all(has_all));
-                    !is_inside(&place) && (!is_there || place.ready > Picos::ZERO)
+                    !is_inside(place) && (!is_there || place.ready > Picos::ZERO)
                 })
         };
         if !reads.iter().any(waits) {
@@ -254,8 +249,8 @@ impl Mover<'_, '_, '_> {
             let way = best(ways, (step.now.queues[CPU], step.gpu_start()), (model, model.weights))?;
             return Some(Self::run(step, way));
         }
-        let read = step.results.iter().filter(|(stage, _)| reads.iter().any(|read| read.input == *stage));
-        let last = read.map(|(_, place)| place.ready).max().unwrap_or_default();
+        let read = reads.iter().filter_map(|read| step.places.get(read.input));
+        let last = read.map(|place| place.ready).max().unwrap_or_default();
         let cpu = step.now.queues[CPU];
         let way = |start: Picos| best(ways, (start, step.gpu_start()), (model, model.weights));
         let (early, late) = (way(cpu)?, way(cpu.max(last))?);

@@ -6,10 +6,11 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 
+use super::Places;
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::schedule::Holders;
@@ -72,8 +73,7 @@ pub(super) struct Progress {
 #[derive(Clone, Debug)]
 pub(super) struct Label {
     pub(super) now: Progress,
-    /// Of each live result, in the order of the stages.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Places,
     /// The last decision, as an index into the programme's list.
     pub(super) decision: Option<usize>,
     /// Lower bound of the cost of every plan that continues this label.
@@ -135,8 +135,20 @@ impl Place {
         }
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.at, At::Open(_))
+    }
+
+    /// Becomes the best of itself and `other`.
+    pub(super) fn absorb(&mut self, other: &Self) {
+        self.ready = self.ready.min(other.ready);
+        self.usable = self.usable.min(other.usable);
+        self.of_npu |= other.of_npu;
+        self.at = self.at.best_of(other.at);
+    }
+
     /// Times up to `passed`, which every queue of the other label has reached, count as equal.
-    fn is_no_worse_than(&self, other: &Self, passed: Picos) -> bool {
+    pub(super) fn is_no_worse_than(&self, other: &Self, passed: Picos) -> bool {
         let has_lines = match (self.at, other.at) {
             (At::Open(_), At::Open(_)) => self.lines[0] >= other.lines[0] && self.lines[1] <= other.lines[1],
             (At::With(_), _) | (_, At::With(_)) => true,
@@ -186,7 +198,7 @@ impl Label {
             && own.read_back <= others.read_back
             && own.fetched <= others.fetched
             && own.joules <= others.joules
-            && self.places.iter().zip(&other.places).all(|(own, other)| own.is_no_worse_than(other, passed))
+            && self.places.are_no_worse_than(&other.places, passed)
     }
 
     /// Becomes the component-wise best of itself and `other`, for which it then stands.
@@ -194,17 +206,12 @@ impl Label {
         self.now = self.now.least(other.now);
         (self.bound, self.rank) = (self.bound.min(other.bound), self.rank.min(other.rank));
         self.single_cost = self.single_cost.min(other.single_cost);
-        for (known, place) in self.places.iter_mut().zip(&other.places) {
-            known.ready = known.ready.min(place.ready);
-            known.usable = known.usable.min(place.usable);
-            known.of_npu |= place.of_npu;
-            known.at = known.at.best_of(place.at);
-        }
+        self.places.absorb(&other.places);
     }
 
     /// [`Place::holders`] of the first results, a byte each.
     fn holders(&self) -> [u64; 2] {
-        let bytes = self.places.iter().take(size_of::<u64>()).map(Place::holders);
+        let bytes = self.places.iter().take(size_of::<u64>()).map(|(_, place)| place.holders());
         bytes.fold([0; 2], |[serves, needs], of| {
             [serves << 8 | u64::from(of[0]), needs << 8 | u64::from(of[1])]
         })
@@ -362,14 +369,9 @@ impl Grid {
             coordinates.write_usize(graph);
             coordinates.write_u64(read_back.0);
         }
-        for place in &label.places {
-            // An NPU graph continues only with results of the NPU, and beginning one is expensive.
-            coordinates.write_u8(u8::from(place.of_npu && self.cell <= self.range));
-            if is_small {
-                coordinates.write_u64(place.ready.0 / (2 * self.cell));
-                place.at.hash(&mut coordinates);
-            }
-        }
+        // An NPU graph continues only with results of the NPU, and beginning one is expensive.
+        let cell = is_small.then_some(2 * self.cell);
+        label.places.hash_cells(self.cell <= self.range, cell, &mut coordinates);
         coordinates.finish()
     }
 

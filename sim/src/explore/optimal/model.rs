@@ -97,6 +97,8 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) read_back: Picos,
     /// At each position, the earlier stages whose results are read from there on.
     pub(super) live: Vec<Vec<usize>>,
+    /// The results that each stage is the last to read.
+    pub(super) last_reads: Vec<Vec<usize>>,
     /// The readers of each stage's result, with the position among the reader's inputs.
     pub(super) readers: Vec<Vec<(usize, usize)>>,
     /// Start and end of each stage's run, a maximal interval in which each stage reads the one before.
@@ -170,6 +172,7 @@ impl<'e> Model<'e> {
         let [submission, read_back] = explorer.simulator.around_launches();
         let (run_start, run_end) = runs(&stages);
         let (meets, readers) = (meeting_points(&stages), readers(&stages));
+        let [live, last_reads] = live(&stages);
         let waits_for_all = waits_for_all(&readers);
         let completes = completion_points(&meets, &waits_for_all);
         let meet = |position: usize| position == 0 || position == stages.len() || completes[position];
@@ -191,7 +194,8 @@ impl<'e> Model<'e> {
             inputs_onto_gpu: stages.iter().map(|stage| inputs_onto_gpu(explorer, stage)).collect(),
             submission,
             read_back,
-            live: live(&stages),
+            live,
+            last_reads,
             next: next(&stages),
             run_start,
             run_end,

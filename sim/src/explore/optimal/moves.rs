@@ -9,7 +9,8 @@ mod npu;
 
 use super::work::BOTH_PARTS;
 use super::{
-    At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Price, Progress, Sharing, best,
+    At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Places, Price, Progress, Sharing,
+    best,
 };
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
@@ -75,8 +76,7 @@ pub(super) struct Step {
     pub(super) now: Progress,
     /// When the last of the queues ended before the move.
     pub(super) before: Picos,
-    /// Live results: stage and place, in the order of the stages.
-    pub(super) results: Vec<(usize, Place)>,
+    pub(super) places: Places,
 }
 
 /// Applies moves: exactly, with contention; or, without it, relaxed.
@@ -92,16 +92,6 @@ pub(super) const GPU: usize = ProcessorKind::Gpu as usize;
 pub(super) const NPU: usize = ProcessorKind::Npu as usize;
 
 impl Step {
-    pub(super) fn find(&self, stage: usize) -> Option<usize> {
-        self.results.binary_search_by_key(&stage, |result| result.0).ok()
-    }
-
-    /// Puts every result whose parts are apart at `place`.
-    pub(super) fn place_open_results(&mut self, place: Place) {
-        let open = self.results.iter_mut().filter(|(_, known)| matches!(known.at, At::Open(_)));
-        open.for_each(|(_, known)| *known = place);
-    }
-
     /// When the GPU can start its next kernel: after its queue and the last join.
     pub(super) fn gpu_start(&self) -> Picos {
         self.now.queues[GPU].max(self.now.join)
@@ -119,10 +109,9 @@ impl Mover<'_, '_, '_> {
         label: &Label,
         position: usize,
         trial: Trial,
-    ) -> Option<(Progress, Vec<Place>, Move)> {
-        let results = self.model.live[position].iter().copied().zip(label.places.iter().copied()).collect();
+    ) -> Option<(Progress, Places, Move)> {
         let before = self.model.used_queues(&label.now).into_iter().max().unwrap_or_default();
-        let mut step = Step { now: label.now, before, results };
+        let mut step = Step { now: label.now, before, places: label.places.clone() };
         let (own, decided) = match trial {
             Trial::Cpu(set) => (self.whole(&mut step, position, ProcessorKind::Cpu, set)?, Move::Cpu(set)),
             Trial::Gpu => (self.whole(&mut step, position, ProcessorKind::Gpu, 0)?, Move::Gpu),
@@ -141,31 +130,28 @@ impl Mover<'_, '_, '_> {
         };
         let end = position + 1;
         self.hand_over_during_join(&mut step, &decided, end);
-        let (now, places) = self.advanced(&step, position, end, |_| own);
+        let (now, places) = self.advanced(step, position, end, |_| own);
         Some((now, places, decided))
     }
 
     /// Queues, and places of the results live at `end`; `own` gives the places of stages from `position` on.
     pub(super) fn advanced(
         &self,
-        step: &Step,
+        Step { mut now, before, mut places }: Step,
         position: usize,
         end: usize,
         own: impl Fn(usize) -> Place,
-    ) -> (Progress, Vec<Place>) {
-        // Both are in the order of the stages, and a result that is live at `end` was live at `position`.
-        let mut before = step.results.iter();
-        let place = |&stage: &usize| {
-            let known = if stage < position { before.find(|result| result.0 == stage) } else { None };
-            known.map_or_else(|| own(stage), |result| result.1)
-        };
-        let mut places: Vec<Place> = self.model.live[end].iter().map(place).collect();
+    ) -> (Progress, Places) {
+        let live = &self.model.live[end];
+        let new = &live[live.partition_point(|&stage| stage < position)..];
+        let read = (position..end).flat_map(|stage| &self.model.last_reads[stage]);
+        let dead = read.copied().filter(|&input| input < position);
+        places.advance(end, dead, new.iter().map(|&stage| (stage, own(stage))));
         let has_waited_for_all =
             |last: &&mut Place| self.is_relaxed() && self.model.has_waited_for_all(last, end);
         if let Some(last) = places.last_mut().filter(has_waited_for_all) {
-            (last.ready, last.usable) = (last.ready.max(step.before), last.usable.max(step.before));
+            (last.ready, last.usable) = (last.ready.max(before), last.usable.max(before));
         }
-        let mut now = step.now;
         let is_of_gpu =
             |place: Place| matches!(place.at, At::With(holders) if holders.is_only(ProcessorKind::Gpu));
         let of_gpu = |stage: &usize| self.model.readers[*stage].is_empty() && is_of_gpu(own(*stage));
@@ -183,24 +169,20 @@ impl Mover<'_, '_, '_> {
             At::With(_) | At::Open(_) => gpu,
         };
         let uses_npu = self.model.uses_npu;
-        for place in &mut places {
-            if place.ready <= cpu && place.ready <= on_gpu(place) && (!uses_npu || place.ready <= npu) {
-                (place.ready, place.usable) = (Picos::ZERO, Picos::ZERO);
-            }
-        }
+        places.forget(|place| {
+            place.ready <= cpu && place.ready <= on_gpu(place) && (!uses_npu || place.ready <= npu)
+        });
         (now, places)
     }
 
     /// Relaxed: advances the queues to the earliest start of a next stage, less the hand-overs and joins that may
     /// come before it. Otherwise equivalent labels would differ in how long a processor has been idle.
-    fn pass_idle_time(&self, now: &mut Progress, places: &[Place], position: usize) {
+    fn pass_idle_time(&self, now: &mut Progress, places: &Places, position: usize) {
         let model = self.model;
-        let live = &model.live[position];
-        let usable =
-            |input: &usize| live.binary_search(input).map_or(Picos::ZERO, |found| places[found].usable);
+        let usable = |&input: &usize| places.get(input).map_or(Picos::ZERO, |place| place.usable);
         let start = |inputs: &Vec<usize>| inputs.iter().map(usable).max().unwrap_or_default();
         let Some(earliest) = model.next[position].iter().map(start).min() else { return };
-        for (queue, before) in now.queues.iter_mut().zip(model.max_transfer_times(live.len())) {
+        for (queue, before) in now.queues.iter_mut().zip(model.max_transfer_times(places.len())) {
             *queue = (*queue).max(earliest.saturating_sub(before));
         }
         now.fetched = now.fetched.max(now.queues[NPU].saturating_sub(model.most_ahead));
@@ -214,9 +196,8 @@ impl Mover<'_, '_, '_> {
         inputs: impl Iterator<Item = usize> + Clone,
         is_inside: impl Fn(&Place, usize) -> bool,
     ) {
-        let is_outside = |step: &Step, input: usize| {
-            step.find(input).is_some_and(|found| !is_inside(&step.results[found].1, input))
-        };
+        let is_outside =
+            |step: &Step, input: usize| step.places.get(input).is_some_and(|place| !is_inside(place, input));
         for input in inputs.clone() {
             if is_outside(step, input) {
                 self.cross(step, by, input);
@@ -237,11 +218,10 @@ impl Mover<'_, '_, '_> {
 
     /// Hands an input over to processor `by`; one that is there already takes no command, so others do not queue.
     pub(super) fn cross(&self, step: &mut Step, by: ProcessorKind, input: usize) {
-        let Some(found) = step.find(input) else { return };
-        if let At::Open(cutting) = step.results[found].1.at {
-            self.join_open_results(step, cutting, step.results[found].1.ready);
+        let Some(&(mut place)) = step.places.get(input) else { return };
+        if let At::Open(cutting) = place.at {
+            place = self.join_open_results(step, cutting, place.ready);
         }
-        let place = &mut step.results[found].1;
         let At::With(holders) = place.at else { return };
         if !holders.has(by) {
             let wait = self.model.transfer_delays(input, self.is_relaxed()).wait(by, holders);
@@ -250,40 +230,39 @@ impl Mover<'_, '_, '_> {
             let queue = &mut step.now.queues[by as usize];
             *queue = (*queue).max(place.ready);
             *queue += if all > 0 { wait.scale(f64::from(part) / f64::from(all)) } else { wait };
-            place.at = At::With(holders.with(by));
+            step.places.add_holder(input, by);
         }
     }
 
     /// Makes processor `by` wait until an input is ready.
     fn wait(step: &mut Step, by: ProcessorKind, input: usize) {
-        let Some(found) = step.find(input) else { return };
+        let Some(place) = step.places.get(input) else { return };
         let queue = &mut step.now.queues[by as usize];
-        *queue = (*queue).max(step.results[found].1.ready);
+        *queue = (*queue).max(place.ready);
     }
 
     /// Relaxed: results that are apart may belong to the chain that is joined at `joined_at`. Everything that CPU
     /// and GPU compute later comes after that join, so treating them as joined delays nothing.
     pub(super) fn join_all(&self, step: &mut Step, joined_at: Picos) {
         if self.is_relaxed() {
-            step.place_open_results(Place::with(joined(false), joined_at));
+            step.places.close(|_| true, Place::with(joined(false), joined_at));
         }
     }
 
-    /// Joins the open results of a chain; relaxed, everything that is apart, waiting only for the result read.
-    fn join_open_results(&self, step: &mut Step, cutting: Cutting, ready: Picos) {
+    /// Joins the open results of a chain; relaxed, everything that is apart, waiting only for the result read. Where
+    /// they are then.
+    fn join_open_results(&self, step: &mut Step, cutting: Cutting, ready: Picos) -> Place {
         let is_relaxed = self.is_relaxed();
-        let is_meant = |place: &Place| match place.at {
-            At::Open(other) => is_relaxed || other == cutting,
-            At::With(_) => false,
-        };
-        let meant = || step.results.iter().filter(|(_, place)| is_meant(place));
+        let is_meant = |place: &Place| is_relaxed || place.at == At::Open(cutting);
+        let meant = || step.places.open().filter(|(_, place)| is_meant(place));
         let last = meant().map(|(_, place)| place.ready).max().unwrap_or(ready);
         let join = meant().map(|&(stage, _)| self.model.transfer_delays(stage, is_relaxed).join).max();
         let start = step.now.queues[CPU].max(if is_relaxed { ready } else { last });
         let end = start + join.unwrap_or_default();
         (step.now.queues[CPU], step.now.join) = (end, end);
         let result = Place::with(joined(self.model.own_memory), end);
-        step.results.iter_mut().filter(|(_, place)| is_meant(place)).for_each(|(_, place)| *place = result);
+        step.places.close(is_meant, result);
+        result
     }
 
     /// One processor computes a whole stage; the place of its result. `way` is the index of the CPU's core set, or
@@ -379,8 +358,7 @@ impl Mover<'_, '_, '_> {
         let Some(next) = self.model.stages.get(end).filter(|_| joins && self.is_relaxed()) else { return };
         let Some(last) = next.inputs.iter().position(|&input| input + 1 == end) else { return };
         for &input in &next.inputs[..last] {
-            let Some(found) = step.find(input) else { continue };
-            let place = &mut step.results[found].1;
+            let Some(place) = step.places.get_mut(input) else { continue };
             *place = match place.at {
                 At::Open(_) => Place::with(joined(false), Picos::ZERO),
                 At::With(holders) => Place { at: At::With(holders.with(ProcessorKind::Cpu)), ..*place },

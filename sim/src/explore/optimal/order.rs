@@ -66,17 +66,19 @@ pub(super) fn reordered(stages: &[Stage], order: &[usize]) -> Vec<Stage> {
     order.iter().map(moved).collect()
 }
 
-/// At each position, the earlier stages whose results are read from there on.
-pub(super) fn live(stages: &[Stage]) -> Vec<Vec<usize>> {
+/// At each position, the earlier stages whose results are read from there on; and the results that each stage is
+/// the last to read.
+pub(super) fn live(stages: &[Stage]) -> [Vec<Vec<usize>>; 2] {
     let mut last_read = vec![0; stages.len()];
     for (index, stage) in stages.iter().enumerate() {
         stage.inputs.iter().for_each(|&input| last_read[input] = index);
     }
-    let mut live = vec![Vec::new(); stages.len() + 1];
-    for (stage, &last) in last_read.iter().enumerate() {
-        live[stage + 1..=last.max(stage)].iter_mut().for_each(|live| live.push(stage));
+    let (mut live, mut last_reads) = (vec![Vec::new(); stages.len() + 1], vec![Vec::new(); stages.len()]);
+    for (stage, &last) in last_read.iter().enumerate().filter(|(stage, last)| *last > stage) {
+        live[stage + 1..=last].iter_mut().for_each(|live| live.push(stage));
+        last_reads[last].push(stage);
     }
-    live
+    [live, last_reads]
 }
 
 /// Most distinct sets of inputs in [`next`].

@@ -7,7 +7,7 @@
 use super::model::{ANY, BEGUN, INSIDE, OnNpu};
 use super::shares::WITH_NPU;
 use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, combine, least_remaining};
-use super::{At, CPU, GPU, Model, NPU, Place, Price, Progress};
+use super::{CPU, GPU, Model, NPU, Place, Places, Price, Progress};
 use crate::units::Picos;
 
 /// For each way to compute one kind of operator whole or in joined parts: the state of its result, and
@@ -90,21 +90,23 @@ impl CriticalPaths {
         &self,
         model: &Model<'_>,
         now: &Progress,
-        places: &[Place],
+        places: &Places,
         position: usize,
     ) -> f64 {
         let [cpu, gpu, npu] = now.queues;
         let free = if model.uses_npu { cpu.min(npu) } else { cpu }.min(gpu.max(now.join));
         let cost = |from: Picos, left: f64| model.weights.of(from, now.joules) + left;
-        let of_result = |(&stage, place): (&usize, &Place)| {
-            let next = model.readers[stage].partition_point(|reader| reader.0 < position);
+        let of_result = |&(stage, ref place): &(usize, Place)| {
+            let readers = &model.readers[stage];
+            let next = readers.partition_point(|reader| reader.0 < position);
             let left = self.by_reader[stage].get(next);
             let left = left.map_or(0.0, |left| least_remaining(left, model.possible_states_at(place)));
-            let ready = if matches!(place.at, At::Open(_)) { place.usable } else { place.ready };
-            cost(ready, left)
+            let ready = if place.is_open() { place.usable } else { place.ready };
+            let until = readers.get(next).map_or(usize::MAX, |reader| reader.0);
+            (model.weights.of(ready, 0.0) + left, until)
         };
-        let of_results = model.live[position].iter().zip(places).map(of_result);
-        of_results.fold(cost(free, self.of_any[position]), f64::max)
+        let of_results = places.largest_cost(position, of_result) + model.weights.of(Picos::ZERO, now.joules);
+        cost(free, self.of_any[position]).max(of_results)
     }
 }
 

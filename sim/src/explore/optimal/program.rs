@@ -5,9 +5,9 @@
 //! the plan, with a bound no higher than the plan's cost.
 
 use super::{
-    ANY_STATE, At, Changes, CriticalPaths, Cutting, Label, Model, Move, Mover, NEVER, Place, PossibleStates,
-    Price, Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, beam, half_merged, least_remaining,
-    merged, only_state, undominated,
+    ANY_STATE, At, Changes, CriticalPaths, Cutting, Label, Model, Move, Mover, NEVER, Place, Places,
+    PossibleStates, Price, Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, beam, half_merged,
+    least_remaining, merged, only_state, undominated,
 };
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
@@ -144,7 +144,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let [join, read_back, fetched] = [Picos::ZERO; 3];
         let now = Progress { queues, join, graph: 0, read_back, fetched, joules: 0.0 };
         let first =
-            Label { now, places: Vec::new(), decision: None, bound: 0.0, rank: 0.0, single_cost: 0.0 };
+            Label { now, places: Places::default(), decision: None, bound: 0.0, rank: 0.0, single_cost: 0.0 };
         self.labels[0].push(first);
         for position in 0..count {
             let trials = self.trials(position);
@@ -278,7 +278,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
 
     /// Applies a trial to a label, and keeps the new label unless its bound exceeds the limit.
     fn attempt(&mut self, position: usize, label: &Label, trial: Trial) {
-        let is_apart = |cutting: Cutting| label.places.iter().any(|place| place.at == At::Open(cutting));
+        let is_apart = |cutting: Cutting| label.places.open().any(|(_, place)| place.at == At::Open(cutting));
         if matches!(trial, Trial::Closing { end, cutting } if end == position + 1 && !is_apart(cutting)) {
             return;
         }
@@ -340,19 +340,22 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     }
 
     /// The cost at the next meeting point if one processor computes everything until then, the best one.
-    fn single_cost(&self, now: &Progress, places: &[Place], position: usize) -> f64 {
+    fn single_cost(&self, now: &Progress, places: &Places, position: usize) -> f64 {
         let model = self.mover.model;
+        let ready = |&(stage, ref place): &(usize, Place)| {
+            let delays = model.transfer_delays(stage, false);
+            ProcessorKind::ALL.map(|kind| match place.at {
+                At::With(holders) if holders.has(kind) => place.ready,
+                At::With(holders) => place.ready + delays.wait(kind, holders),
+                At::Open(_) => place.ready + delays.join,
+            })
+        };
+        let ready = places.latest(ready);
         let cost = |kind: ProcessorKind| {
             let rest = self.rest.single_prices[position][kind as usize];
-            let ready = |(place, &stage): (&Place, &usize)| match place.at {
-                At::With(holders) if holders.has(kind) => place.ready,
-                At::With(holders) => place.ready + model.transfer_delays(stage, false).wait(kind, holders),
-                At::Open(_) => place.ready + model.transfer_delays(stage, false).join,
-            };
-            let ready = places.iter().zip(&model.live[position]).map(ready).max().unwrap_or_default();
-            let continues_graph = kind != ProcessorKind::Npu || places.iter().all(|place| place.of_npu);
+            let continues_graph = kind != ProcessorKind::Npu || places.are_of_npu();
             let begins = if continues_graph { Picos::ZERO } else { model.graph.time };
-            let start = ready.max(now.queues[kind as usize]).max(now.join) + begins;
+            let start = ready[kind as usize].max(now.queues[kind as usize]).max(now.join) + begins;
             model.weights.of(start + rest.time, now.joules + rest.joules)
         };
         ProcessorKind::ALL.into_iter().map(cost).fold(f64::INFINITY, f64::min)

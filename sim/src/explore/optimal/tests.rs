@@ -143,7 +143,7 @@ fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Lab
         }
         Place { of_npu: some == ProcessorKind::Npu && more == some, ..place }
     };
-    let places = (0..results).map(|_| place(random)).collect();
+    let places = (0..results).map(|stage| (stage, place(random))).collect();
     let mut clock = || Picos(random.random_range(0..6));
     let (queues, join, read_back, fetched) = ([clock(), clock(), clock()], clock(), clock(), clock());
     let now = Progress { queues, join, graph: 0, read_back, fetched, joules: 0.0 };

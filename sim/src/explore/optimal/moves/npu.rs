@@ -20,9 +20,8 @@ impl Mover<'_, '_, '_> {
         };
         let (inputs, graph) = (&model.stages[stage].inputs, step.now.graph);
         let is_inside = |&input: &usize| input + 1 >= graph;
-        let is_ready = |input: &usize| {
-            !is_inside(input) || step.find(*input).is_some_and(|found| step.results[found].1.of_npu)
-        };
+        let is_ready =
+            |input: &usize| !is_inside(input) || step.places.get(*input).is_some_and(|place| place.of_npu);
         if graph > 0 && inputs.iter().all(is_ready) {
             return own(if inputs.iter().all(is_inside) { INSIDE } else { ANY });
         }
