@@ -42,7 +42,7 @@ use crate::simulate::{Prediction, Result, SimulateError, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use chains::ChainTables;
 use contention::Contention;
-use label::{At, Cutting, Label, Place, Progress, beam, half_merged, merged, undominated};
+use label::{At, Cutting, Decision, Label, Place, Progress, beam, half_merged, merged, undominated};
 pub(super) use model::Model;
 use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, joined};
 pub use order::has_branches;
@@ -85,8 +85,8 @@ struct Budget {
     longest: [usize; 2],
     /// Labels that the bound may make in all, over runs with more and more labels.
     of_bound: usize,
-    /// How many times wider than [`TYPICAL_LIVE_RESULTS`] the workload is.
-    wide: usize,
+    /// Factors by which the search and the bound try fewer cuts.
+    fewer_cuts: [usize; 2],
 }
 
 /// Stages up to which a workload gets the full limits of its effort. They shrink for larger workloads, so that the
@@ -95,9 +95,6 @@ const FULL_EFFORT_STAGES: usize = 150;
 
 /// Mean number of inputs per stage above which a workload counts as larger than its number of stages.
 const TYPICAL_INPUTS: usize = 2;
-
-/// How many times larger a workload may be before the bound keeps fewer labels: the bound tries fewer moves.
-const BOUND_SIZE_FACTOR: usize = 3;
 
 /// Ratio of best known cost to bound that is close enough, and the factor on the number of labels until then.
 const CLOSE_ENOUGH_RATIO: f64 = 1.01;
@@ -127,16 +124,17 @@ impl Budget {
         let less = |count: usize, least: usize| {
             (count * FULL_EFFORT_STAGES / stages.max(FULL_EFFORT_STAGES)).max(least.min(count))
         };
-        let relaxed = less(BOUND_SIZE_FACTOR * labels[1], 40).min(labels[1]);
         let least = |labels: usize| labels.min(MIN_LABELS);
-        let labels = [less(labels[0], 8), relaxed].map(|labels| (labels / wide).max(least(labels)));
+        let labels =
+            [less(labels[0], 8), less(labels[1], 24)].map(|labels| (labels / wide).max(least(labels)));
         Self {
             labels,
             rounds: less(rounds, 2),
             changes: less(changes, 10),
-            longest: [less(32, 8), less(64, 8)],
+            // Relaxed, a longer chain continues without a halo: the bound of a long workload needs long chains.
+            longest: [less(32, 8), 64],
             of_bound,
-            wide,
+            fewer_cuts: [wide, wide.max(stages / FULL_EFFORT_STAGES)],
         }
     }
 }
@@ -206,10 +204,16 @@ fn search_all(
             let Some(weights) = next.filter(|next| !searched.contains(next)) else { break };
             model.weights = weights;
             searched.push(weights);
-            let mut found = Vec::new();
+            let (mut found, mut last) = (Vec::new(), None);
             for effort in efforts {
                 let known = all.iter().chain(&found).map(|known: &Found| known.prediction.latency).min();
-                let (of_effort, more) = search(explorer, model, &Budget::of(*effort, model), known)?;
+                let budget = Budget::of(*effort, model);
+                // In a large workload, the limits of all efforts are the least.
+                let limits = (budget.labels[0], budget.rounds);
+                if last.replace(limits) == Some(limits) {
+                    continue;
+                }
+                let (of_effort, more) = search(explorer, model, &budget, known)?;
                 considered += more;
                 found.extend(of_effort);
             }
@@ -259,7 +263,7 @@ fn search(
         let mut programme = Programme::new(
             mover,
             &rest,
-            Limits { width: budget.labels[0], cost, merges: false, wide: budget.wide },
+            Limits { width: budget.labels[0], cost, merges: false, fewer_cuts: budget.fewer_cuts[0] },
         );
         let Outcome { decisions, .. } = programme.run(FINALISTS);
         considered += programme.considered;
@@ -337,7 +341,8 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64) -> f64 {
         let bound = programme.run(1).bound;
         (bound, programme.considered, programme.has_merged)
     };
-    let mut limits = Limits { width: budget.labels[1], cost: known, merges: true, wide: budget.wide };
+    let mut limits =
+        Limits { width: budget.labels[1], cost: known, merges: true, fewer_cuts: budget.fewer_cuts[1] };
     if budget.of_bound > 0 {
         // A narrow run finds relaxed decisions of this cost: labels that cost more cannot end as the least.
         limits.cost = run(Limits { width: budget.labels[0], merges: false, ..limits }).0;

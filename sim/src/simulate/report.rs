@@ -207,12 +207,15 @@ impl Reader<'_> {
         energy
     }
 
-    /// When the GPU's part of a stage has been copied to the host; zero without copies.
-    fn gpu_part_on_host(&self, stage: usize) -> Picos {
-        let copies = self.of(ProcessorKind::Gpu).filter(|(_, task)| {
-            task.stage == stage && matches!(task.what, What::Move { to: Memory::Host, .. })
-        });
-        copies.map(|(index, _)| self.finish(index)).max().unwrap_or_default()
+    /// When the GPU's part of each of `count` stages has been copied to the host; zero without copies.
+    fn gpu_parts_on_host(&self, count: usize) -> Vec<Picos> {
+        let mut copied = vec![Picos::ZERO; count];
+        for (index, task) in self.of(ProcessorKind::Gpu) {
+            if matches!(task.what, What::Move { to: Memory::Host, .. }) {
+                copied[task.stage] = copied[task.stage].max(self.finish(index));
+            }
+        }
+        copied
     }
 
     fn stages(&self, stages: &[Stage], path: &[usize]) -> Vec<StageReport> {
@@ -227,6 +230,7 @@ impl Reader<'_> {
                 parts: Vec::new(),
             })
             .collect();
+        let gpu_parts_on_host = self.gpu_parts_on_host(stages.len());
         for (index, task) in self.tasks.iter().enumerate() {
             if matches!(task.what, What::Submit | What::ReadBack) {
                 // These belong to the inference, not to the operator.
@@ -248,7 +252,7 @@ impl Reader<'_> {
                 (What::Join { .. }, _) => {
                     for part in &mut report.parts {
                         let copied = match part.processor {
-                            ProcessorKind::Gpu => self.gpu_part_on_host(task.stage),
+                            ProcessorKind::Gpu => gpu_parts_on_host[task.stage],
                             ProcessorKind::Cpu | ProcessorKind::Npu => Picos::ZERO,
                         };
                         part.wait = self.start(index).saturating_sub(part.finish.max(copied));

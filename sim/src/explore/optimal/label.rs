@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 
-use super::Places;
+use super::{Move, Places};
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::schedule::Holders;
@@ -69,13 +69,22 @@ pub(super) struct Progress {
     pub(super) joules: f64,
 }
 
+/// A decision, the position where it was taken, and the one before it, as an index into the programme's list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decision {
+    pub(super) before: Option<usize>,
+    pub(super) position: usize,
+    pub(super) decided: Move,
+}
+
 /// The state after the first stages are decided; relaxed, it may stand for several.
 #[derive(Clone, Debug)]
 pub(super) struct Label {
     pub(super) now: Progress,
     pub(super) places: Places,
-    /// The last decision, as an index into the programme's list.
-    pub(super) decision: Option<usize>,
+    /// Its number, in the order in which labels are made.
+    pub(super) number: usize,
+    pub(super) last: Option<Decision>,
     /// Lower bound of the cost of every plan that continues this label.
     pub(super) bound: f64,
     /// Lower bound of the cost at the next meeting point.
@@ -219,7 +228,7 @@ impl Label {
 
     fn order(&self) -> (u64, [Picos; 3], usize) {
         let [cpu, gpu, npu] = self.now.queues;
-        (cpu.0 + gpu.0 + npu.0, self.now.queues, self.decision.unwrap_or(0))
+        (cpu.0 + gpu.0 + npu.0, self.now.queues, self.number)
     }
 }
 
@@ -255,7 +264,7 @@ impl Group {
 
 /// Removes the labels that others dominate.
 pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> {
-    labels.sort_by_cached_key(|label| (label.now.queues, label.decision));
+    labels.sort_by_cached_key(|label| (label.now.queues, label.number));
     let (mut kept, mut groups): (Vec<Label>, Vec<Group>) = (Vec::new(), Vec::new());
     for label in labels {
         let [serves, needs] = label.holders();
@@ -394,7 +403,7 @@ impl Grid {
                 }
             }
         }
-        merged.sort_by_cached_key(|label| (label.now.queues, label.now.join, label.decision));
+        merged.sort_by_cached_key(|label| (label.now.queues, label.now.join, label.number));
         merged
     }
 }

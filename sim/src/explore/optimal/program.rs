@@ -5,8 +5,8 @@
 //! the plan, with a bound no higher than the plan's cost.
 
 use super::{
-    ANY_STATE, At, Changes, CriticalPaths, Cutting, Label, Model, Move, Mover, NEVER, Place, Places,
-    PossibleStates, Price, Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, beam, half_merged,
+    ANY_STATE, At, Changes, CriticalPaths, Cutting, Decision, Label, Model, Move, Mover, NEVER, Place,
+    Places, PossibleStates, Price, Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, beam, half_merged,
     least_remaining, merged, only_state, undominated,
 };
 use crate::device::ProcessorKind;
@@ -20,7 +20,7 @@ const WEIGHT_STEPS: u32 = 16;
 const HALVINGS: i32 = 6;
 
 /// Labels for the cuts of a chain that stays open: one per sampled cut, and, relaxed, one per bucket of
-/// cuts; fewer in wide workloads, but not fewer than the last.
+/// cuts; fewer in large workloads, but not fewer than the last.
 const OPEN_CUTS: usize = 24;
 const OPEN_BUCKETS: usize = 64;
 const MIN_OPEN_WAYS: usize = 12;
@@ -46,8 +46,8 @@ pub(super) struct Limits {
     pub(super) cost: f64,
     /// Whether labels beyond the width are merged, so that every plan keeps a label, instead of dropped.
     pub(super) merges: bool,
-    /// Factor by which fewer cuts are tried, as each label holds many results.
-    pub(super) wide: usize,
+    /// Factor by which fewer cuts are tried.
+    pub(super) fewer_cuts: usize,
 }
 
 /// The programme's result.
@@ -56,14 +56,6 @@ pub(super) struct Outcome {
     pub(super) bound: f64,
     /// The decisions of the best final labels, the best first.
     pub(super) decisions: Vec<Vec<(usize, Move)>>,
-}
-
-/// A decision, the position where it was taken, and the one before it.
-#[derive(Clone, Copy)]
-struct Decision {
-    before: Option<usize>,
-    position: usize,
-    decided: Move,
 }
 
 /// Sets of queue weights evaluated at once, for vectorisation.
@@ -122,6 +114,7 @@ pub(super) struct Programme<'m, 'e, 'a> {
     mover: Mover<'m, 'e, 'a>,
     rest: &'m Rest,
     limits: Limits,
+    /// Those of the labels that are continued.
     decisions: Vec<Decision>,
     labels: Vec<Vec<Label>>,
     /// Number of labels made.
@@ -143,12 +136,20 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let queues = [Picos::ZERO, model.submission, Picos::ZERO];
         let [join, read_back, fetched] = [Picos::ZERO; 3];
         let now = Progress { queues, join, graph: 0, read_back, fetched, joules: 0.0 };
-        let first =
-            Label { now, places: Places::default(), decision: None, bound: 0.0, rank: 0.0, single_cost: 0.0 };
+        let first = Label {
+            now,
+            places: Places::default(),
+            number: 0,
+            last: None,
+            bound: 0.0,
+            rank: 0.0,
+            single_cost: 0.0,
+        };
         self.labels[0].push(first);
         for position in 0..count {
             let trials = self.trials(position);
             for label in self.kept(position) {
+                self.decisions.extend(label.last);
                 let known = self.labels[position + 1].len();
                 for &trial in &trials {
                     self.attempt(position, &label, trial);
@@ -220,7 +221,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let best_set = model.best_core_set(position);
         let sets = match best_set {
             _ if self.mover.is_relaxed() => 0..1,
-            Some(best) if self.limits.wide > 1 => best..best + 1,
+            Some(best) if self.limits.fewer_cuts > 1 => best..best + 1,
             Some(_) | None => 0..model.core_sets.len(),
         };
         trials.extend(best_set.map(Trial::Cpu));
@@ -269,7 +270,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
             return;
         }
         let Some(ways) = chains.ways(cutting, end, end - position) else { return };
-        let most = if is_relaxed { OPEN_BUCKETS } else { OPEN_CUTS } / self.limits.wide;
+        let most = if is_relaxed { OPEN_BUCKETS } else { OPEN_CUTS } / self.limits.fewer_cuts;
         let step = ways.len().div_ceil(most.max(MIN_OPEN_WAYS)).max(1);
         for first in (0..ways.len()).step_by(step) {
             trials.push(Trial::Open { end, cutting, first, last: (first + step).min(ways.len()) });
@@ -294,10 +295,9 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         if bound > self.limits.cost {
             return;
         }
-        self.decisions.push(Decision { before: label.decision, position, decided });
-        let decision = Some(self.decisions.len() - 1);
+        let last = Some(Decision { before: self.decisions.len().checked_sub(1), position, decided });
         let single_cost = if self.mover.is_relaxed() { rank } else { self.single_cost(&now, &places, end) };
-        self.labels[end].push(Label { now, places, decision, bound, rank, single_cost });
+        self.labels[end].push(Label { now, places, number: self.considered, last, bound, rank, single_cost });
     }
 
     /// Lower bounds of the cost at the end and at the next meeting point; `before` is who may have the
@@ -370,8 +370,8 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
 
     /// The decisions that led to a label, in order.
     fn decisions_of(&self, label: &Label) -> Vec<(usize, Move)> {
-        let before = |&decision: &usize| self.decisions[decision].before;
-        let decisions = std::iter::successors(label.decision, before).map(|index| self.decisions[index]);
+        let before = |decision: &Decision| decision.before.map(|index| self.decisions[index]);
+        let decisions = std::iter::successors(label.last, before);
         let mut decisions: Vec<_> = decisions.map(|one| (one.position, one.decided)).collect();
         decisions.reverse();
         decisions
