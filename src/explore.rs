@@ -179,7 +179,7 @@ fn gap_percent(answer: &Answer, objective: Objective) -> Option<f64> {
         Some(period) => period.as_seconds(),
         None => objective.cost(answer.prediction.latency, answer.prediction.energy),
     };
-    answer.bound.map(|bound| 100.0 * (cost / bound - 1.0).max(0.0))
+    answer.bound.map(|bound| explore::comparison::gap_percent(cost, bound))
 }
 
 fn distance(gap_percent: f64, answer: &Answer, stages: &[Stage]) -> String {

@@ -228,8 +228,11 @@ pub(crate) fn side_by_side(
     measure::measure::<f32>(machine, &tasks, settings)
 }
 
-fn run_request(request: &Request, control: &Control) -> Result<Report> {
-    let stages = request.groups.iter().flatten().flat_map(|variant| &variant.stages);
+/// The number format in which operators are executed.
+///
+/// # Errors
+/// There are several, or one without kernels.
+pub fn format<'s>(stages: impl Iterator<Item = &'s Stage>) -> Result<DataType> {
     let mut formats: Vec<DataType> = Vec::new();
     for stage in stages {
         if !formats.contains(&stage.layer.data_type) {
@@ -237,12 +240,21 @@ fn run_request(request: &Request, control: &Control) -> Result<Report> {
         }
     }
     match formats[..] {
-        [DataType::F16] => measured_in::<f16>(request, control),
-        [] | [DataType::F32] => measured_in::<f32>(request, control),
+        [DataType::F16] => Ok(DataType::F16),
+        [] | [DataType::F32] => Ok(DataType::F32),
         _ => {
             let found: Vec<String> = formats.iter().map(DataType::to_string).collect();
             Err(ExecuteError::Format { found: found.join(", ") })
         }
+    }
+}
+
+fn run_request(request: &Request, control: &Control) -> Result<Report> {
+    let stages = request.groups.iter().flatten().flat_map(|variant| &variant.stages);
+    if format(stages)? == DataType::F16 {
+        measured_in::<f16>(request, control)
+    } else {
+        measured_in::<f32>(request, control)
     }
 }
 

@@ -86,7 +86,8 @@ impl ScenarioOptions {
     /// The `coexec run` command that measures `scenario` on its device, with the options given here.
     /// `plan` is read from `file` if there is one, searched for again if `run` can (`is_searched`), and
     /// otherwise read from a file that the user has yet to write. A plan that uses the NPU is replaced
-    /// by `cpu-only`, as `run` has no NPU. What follows the first ": " can be pasted into a shell.
+    /// by `cpu-only`, as `run` has no NPU. What follows the first ": " can be pasted into a shell, unless `run`
+    /// has no kernels for the number format.
     pub(crate) fn verification(
         &self,
         scenario: &Scenario,
@@ -96,6 +97,12 @@ impl ScenarioOptions {
     ) -> String {
         let Overrides { device, batch, threads, library, synchronisation, objective, step, effort, .. } =
             &self.overrides;
+        if let Err(error) = coexec_hw::execute::format(scenario.stages().iter()) {
+            return format!(
+                "Verify on the device with the framework's own benchmark and coexec validate; coexec run has no \
+                 kernels for it: {error}"
+            );
+        }
         // `run` cannot execute on an NPU, so another processor is measured.
         let is_on_npu = plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Npu));
         // A plan file excludes the options of a search.

@@ -9,6 +9,10 @@ use crate::output::{listed, row};
 use crate::trust::{UNCERTAIN_NOTE, basis};
 use crate::{known, or_dash, output};
 
+/// The note on bounds that do not cover the plan's order.
+const OTHER_ORDER_NOTE: &str =
+    "* the plan runs branches in another order; the bound is that of plans in the model's order";
+
 /// Significant digits of a value in a table.
 const DIGITS: i32 = 4;
 
@@ -61,7 +65,8 @@ fn each(rows: &[StrategyRow], task: &Task) {
         } else {
             format!("{unknown} not known")
         });
-        cells.push(or_dash(row.gap_percent().map(|gap| format!("{gap:.2} %"))));
+        let other_order = if row.is_reordered { " *" } else { "" };
+        cells.push(or_dash(row.gap_percent().map(|gap| format!("{gap:.2} %{other_order}"))));
         let single = row.best_single().map(|best| best.strategy);
         cells.push(or_dash(single.and_then(|best| Some(format!("{} over {}", gain(best)?, best.name())))));
         cells
@@ -71,6 +76,9 @@ fn each(rows: &[StrategyRow], task: &Task) {
     header.extend(is_latency.then_some("optimal, 90 %"));
     header.extend(["gain", "to bound", "best processor alone"]);
     output::keyed_table(&header, 2, rows.iter().map(cells));
+    if rows.iter().any(|row| row.is_reordered) {
+        output::line(OTHER_ORDER_NOTE);
+    }
     trust(rows, is_latency);
     let is_open = |row: &&StrategyRow| row.unknown().next().is_some();
     for row in rows.iter().filter(is_open) {

@@ -41,6 +41,20 @@ fn only_the_requested_strategies_are_shown_with_optimal_and_the_baseline() {
 }
 
 #[test]
+fn a_bound_that_does_not_cover_the_order_of_the_plan_is_marked() {
+    let line = "compare codl-posenet resnet18 --devices pixel4 --strategies channel-split";
+    let document = coexec(words(&format!("{line} --json"))).json();
+    let is_reordered = |row: &Value| row["is_reordered"].as_bool().unwrap();
+    let rows: Vec<bool> = document["rows"].as_array().unwrap().iter().map(is_reordered).collect();
+    assert_eq!(rows, [true, false], "{document}");
+    let stdout = coexec(words(line)).stdout;
+    assert!(
+        stdout.contains(" % *\n") && stdout.contains("* the plan runs branches in another order"),
+        "{stdout}"
+    );
+}
+
+#[test]
 fn gains_are_printed_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let line = "compare vit-b32-mlp --devices pixel4,galaxy-s10 --plot gains.svg";

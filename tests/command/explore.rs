@@ -62,6 +62,14 @@ fn what_checks_an_answer_asks_as_it_was_asked_and_for_what_can_be_run() {
     assert!(line.ends_with("--strategy cpu-only --out runs.csv") && line.contains("NPU"), "{line}");
 
     let folder = tempfile::tempdir().unwrap();
+    let integers = folder.path().join("integers.toml");
+    let operator =
+        "{ name = 'c', conv2d = { input = [56, 56, 24], output_channels = 144, kernel = [1, 1] } }";
+    std::fs::write(&integers, format!("title = 'integers'\ndata_type = 'i8'\noperator = [{operator}]\n"))
+        .unwrap();
+    let line = verify(&format!("explore {} --device pixel4", integers.display()));
+    assert!(line.contains("no kernels for it: found a workload in i8"), "{line}");
+
     let plan = folder.path().join("it's mine.toml");
     let plan = plan.to_str().unwrap();
     coexec(["explore", "resnet18", "--device", "pixel4", "--strategy", "codl", "--out", plan]);

@@ -41,9 +41,11 @@ pub struct StrategyRow {
     pub device: String,
     /// The requested strategies that have a plan, in the order requested.
     pub outcomes: Vec<Outcome>,
-    /// Lower bound of the cost of every plan in the workload's order, in the unit of the objective, if [`Strategy::Optimal`] was
-    /// requested.
+    /// Lower bound of the cost of every plan in the workload's order, in the unit of the objective, if
+    /// [`Strategy::Optimal`] was requested.
     pub bound: Option<f64>,
+    /// Whether the plan of [`Strategy::Optimal`] runs branches in another order, which the bound does not cover.
+    pub is_reordered: bool,
     /// The basis of each processor's times.
     pub known: Vec<Known>,
     /// Errors of the device's times.
@@ -69,12 +71,13 @@ impl StrategyRow {
         let mut explorer = Explorer::new(simulator, stages, options);
         let mut all: Vec<Found> = Vec::with_capacity(strategies.len());
         let mut last_error = SimulateError::NothingToUse;
-        let mut bound = None;
+        let (mut bound, mut is_reordered) = (None, false);
         for &strategy in strategies {
             match explorer.find(strategy) {
                 Ok(found) => {
                     if strategy == Strategy::Optimal {
                         bound = Some(explorer.bound(&found.prediction)?);
+                        is_reordered = !found.plan.order.is_empty();
                     }
                     all.push(found);
                 }
@@ -100,7 +103,16 @@ impl StrategyRow {
             optimal.is_some_and(|optimal| !optimal.drawn.is_surely_ordered(&other.drawn, CONFIDENCE))
         };
         let unsure = outcomes.iter().filter(is_unsure).map(|outcome| outcome.strategy).collect();
-        Ok(Self { scenario: scenario.to_owned(), device, outcomes, bound, known, errors, unsure })
+        Ok(Self {
+            scenario: scenario.to_owned(),
+            device,
+            outcomes,
+            bound,
+            is_reordered,
+            known,
+            errors,
+            unsure,
+        })
     }
 
     /// The outcome of a strategy; `None` if it has no plan.
@@ -117,7 +129,7 @@ impl StrategyRow {
     /// Optimality gap of [`Strategy::Optimal`]: its cost over the lower bound, less one, in percent.
     pub fn gap_percent(&self) -> Option<f64> {
         let cost = self.outcome(Strategy::Optimal)?.cost;
-        self.bound.map(|bound| 100.0 * (cost / bound - 1.0).max(0.0))
+        self.bound.map(|bound| gap_percent(cost, bound))
     }
 
     /// Those of the device's CPU and GPU on which some operator has no known time: then the gain of
@@ -165,6 +177,11 @@ pub struct Extreme {
     pub scenario: String,
     /// The device.
     pub device: String,
+}
+
+/// Optimality gap: how much a cost exceeds its lower bound, in percent.
+pub fn gap_percent(cost: f64, bound: f64) -> f64 {
+    percent(cost / bound).max(0.0)
 }
 
 /// A ratio of costs as a gain, in percent.
@@ -231,6 +248,7 @@ mod tests {
             device: device.to_owned(),
             outcomes,
             bound: None,
+            is_reordered: false,
             known: Vec::new(),
             errors: Errors::common(0.0),
             unsure: Vec::new(),
