@@ -42,7 +42,7 @@ use crate::simulate::{Prediction, Result, SimulateError, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use chains::ChainTables;
 use contention::Contention;
-use label::{At, Cutting, Decision, Label, Place, Progress, beam, half_merged, merged, undominated};
+use label::{At, Cutting, Label, Place, Progress, beam, half_merged, merged, undominated};
 pub(super) use model::Model;
 use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, joined};
 pub use order::has_branches;

@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 
 use super::{Cutting, GPU, Members, Model, Move, shared_placement};
 use crate::explore::{CoRunCache, Explorer, SearchOptions};
-use crate::plan::{Placement, Plan};
+use crate::plan::{Axis, Placement, Plan};
 use crate::simulate::{Result, Simulator};
 use crate::units::Picos;
 use crate::workload::Stage;
@@ -32,8 +32,8 @@ pub(super) struct Contention<'e, 'a> {
     chains: HashMap<(usize, usize, Cutting, u32), Picos, FixedState>,
     /// The best shares of each kind of operator on its own.
     shares: HashMap<(usize, Cutting, Members), [u32; 3], FixedState>,
-    /// The contention of each kind of operator at its balanced cut.
-    balanced: HashMap<(usize, Cutting), Picos, FixedState>,
+    /// The contention at the balanced cut of each kind of operator, along each axis, on each core set.
+    balanced: Vec<Option<Picos>>,
 }
 
 impl<'e, 'a> Contention<'e, 'a> {
@@ -44,7 +44,7 @@ impl<'e, 'a> Contention<'e, 'a> {
             co_runs: CoRunCache::default(),
             chains: HashMap::default(),
             shares: HashMap::default(),
-            balanced: HashMap::default(),
+            balanced: Vec::new(),
         }
     }
 
@@ -149,14 +149,19 @@ impl<'e, 'a> Contention<'e, 'a> {
     }
 
     fn balanced(&mut self, model: &Model<'_>, stage: usize, cutting: Cutting) -> Picos {
-        let key = (model.kind(stage), cutting);
-        if let Some(&known) = self.balanced.get(&key) {
+        let Cutting { axis, cores } = cutting;
+        let of_axis = model.kind(stage) * Axis::ALL.len() + axis as usize;
+        let at = of_axis * model.core_sets.len() + cores as usize;
+        if self.balanced.len() <= at {
+            self.balanced.resize(at + 1, None);
+        }
+        if let Some(known) = self.balanced[at] {
             return known;
         }
         let ways = model.cuts(stage, cutting.axis).map(|cuts| &cuts.ways[cutting.cores as usize]);
         let even = ways.and_then(|ways| ways.iter().min_by_key(|way| way.cpu.max(way.gpu)));
         let lost = even.map_or(Picos::ZERO, |way| self.of_cut(model, stage, cutting, way.cut));
-        self.balanced.insert(key, lost);
+        self.balanced[at] = Some(lost);
         lost
     }
 

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 
-use super::{Move, Places};
+use super::Places;
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::schedule::Holders;
@@ -69,22 +69,13 @@ pub(super) struct Progress {
     pub(super) joules: f64,
 }
 
-/// A decision, the position where it was taken, and the one before it, as an index into the programme's list.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Decision {
-    pub(super) before: Option<usize>,
-    pub(super) position: usize,
-    pub(super) decided: Move,
-}
-
 /// The state after the first stages are decided; relaxed, it may stand for several.
 #[derive(Clone, Debug)]
 pub(super) struct Label {
     pub(super) now: Progress,
     pub(super) places: Places,
-    /// Its number, in the order in which labels are made.
-    pub(super) number: usize,
-    pub(super) last: Option<Decision>,
+    /// The last decision, as an index into the programme's list.
+    pub(super) decision: Option<usize>,
     /// Lower bound of the cost of every plan that continues this label.
     pub(super) bound: f64,
     /// Lower bound of the cost at the next meeting point.
@@ -228,7 +219,7 @@ impl Label {
 
     fn order(&self) -> (u64, [Picos; 3], usize) {
         let [cpu, gpu, npu] = self.now.queues;
-        (cpu.0 + gpu.0 + npu.0, self.now.queues, self.number)
+        (cpu.0 + gpu.0 + npu.0, self.now.queues, self.decision.unwrap_or(0))
     }
 }
 
@@ -264,7 +255,7 @@ impl Group {
 
 /// Removes the labels that others dominate.
 pub(super) fn undominated(mut labels: Vec<Label>, uses_npu: bool) -> Vec<Label> {
-    labels.sort_by_cached_key(|label| (label.now.queues, label.number));
+    labels.sort_by_cached_key(|label| (label.now.queues, label.decision));
     let (mut kept, mut groups): (Vec<Label>, Vec<Group>) = (Vec::new(), Vec::new());
     for label in labels {
         let [serves, needs] = label.holders();
@@ -403,7 +394,7 @@ impl Grid {
                 }
             }
         }
-        merged.sort_by_cached_key(|label| (label.now.queues, label.now.join, label.number));
+        merged.sort_by_cached_key(|label| (label.now.queues, label.now.join, label.decision));
         merged
     }
 }

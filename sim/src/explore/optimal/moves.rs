@@ -111,7 +111,7 @@ impl Mover<'_, '_, '_> {
         trial: Trial,
     ) -> Option<(Progress, Places, Move)> {
         let before = self.model.used_queues(&label.now).into_iter().max().unwrap_or_default();
-        let mut step = Step { now: label.now, before, places: label.places.clone() };
+        let mut step = Step { now: label.now, before, places: label.places.roomy_copy() };
         let (own, decided) = match trial {
             Trial::Cpu(set) => (self.whole(&mut step, position, ProcessorKind::Cpu, set)?, Move::Cpu(set)),
             Trial::Gpu => (self.whole(&mut step, position, ProcessorKind::Gpu, 0)?, Move::Gpu),

@@ -17,6 +17,9 @@ use crate::units::Picos;
 /// Stages per [`Block`].
 const BLOCK_STAGES: usize = 16;
 
+/// Results for which a copy has room.
+const ROOM: usize = 2;
+
 /// Live results: stage and place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
@@ -85,6 +88,13 @@ impl FromIterator<(usize, Place)> for Places {
 }
 
 impl Places {
+    /// A copy with room for the results of more stages, so that adding them moves no others.
+    pub(super) fn roomy_copy(&self) -> Self {
+        let mut recent = Vec::with_capacity(self.recent.len() + ROOM);
+        recent.extend_from_slice(&self.recent);
+        Self { older: self.older.clone(), recent }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.older.iter().map(|block| block.results.len()).sum::<usize>() + self.recent.len()
     }

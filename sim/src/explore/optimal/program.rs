@@ -5,8 +5,8 @@
 //! the plan, with a bound no higher than the plan's cost.
 
 use super::{
-    ANY_STATE, At, Changes, CriticalPaths, Cutting, Decision, Label, Model, Move, Mover, NEVER, Place,
-    Places, PossibleStates, Price, Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, beam, half_merged,
+    ANY_STATE, At, Changes, CriticalPaths, Cutting, Label, Model, Move, Mover, NEVER, Place, Places,
+    PossibleStates, Price, Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, beam, half_merged,
     least_remaining, merged, only_state, undominated,
 };
 use crate::device::ProcessorKind;
@@ -56,6 +56,14 @@ pub(super) struct Outcome {
     pub(super) bound: f64,
     /// The decisions of the best final labels, the best first.
     pub(super) decisions: Vec<Vec<(usize, Move)>>,
+}
+
+/// A decision, the position where it was taken, and the one before it.
+#[derive(Clone, Copy)]
+struct Decision {
+    before: Option<usize>,
+    position: usize,
+    decided: Move,
 }
 
 /// Sets of queue weights evaluated at once, for vectorisation.
@@ -114,7 +122,6 @@ pub(super) struct Programme<'m, 'e, 'a> {
     mover: Mover<'m, 'e, 'a>,
     rest: &'m Rest,
     limits: Limits,
-    /// Those of the labels that are continued.
     decisions: Vec<Decision>,
     labels: Vec<Vec<Label>>,
     /// Number of labels made.
@@ -136,20 +143,12 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let queues = [Picos::ZERO, model.submission, Picos::ZERO];
         let [join, read_back, fetched] = [Picos::ZERO; 3];
         let now = Progress { queues, join, graph: 0, read_back, fetched, joules: 0.0 };
-        let first = Label {
-            now,
-            places: Places::default(),
-            number: 0,
-            last: None,
-            bound: 0.0,
-            rank: 0.0,
-            single_cost: 0.0,
-        };
+        let first =
+            Label { now, places: Places::default(), decision: None, bound: 0.0, rank: 0.0, single_cost: 0.0 };
         self.labels[0].push(first);
         for position in 0..count {
             let trials = self.trials(position);
             for label in self.kept(position) {
-                self.decisions.extend(label.last);
                 let known = self.labels[position + 1].len();
                 for &trial in &trials {
                     self.attempt(position, &label, trial);
@@ -295,9 +294,10 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         if bound > self.limits.cost {
             return;
         }
-        let last = Some(Decision { before: self.decisions.len().checked_sub(1), position, decided });
+        self.decisions.push(Decision { before: label.decision, position, decided });
+        let decision = Some(self.decisions.len() - 1);
         let single_cost = if self.mover.is_relaxed() { rank } else { self.single_cost(&now, &places, end) };
-        self.labels[end].push(Label { now, places, number: self.considered, last, bound, rank, single_cost });
+        self.labels[end].push(Label { now, places, decision, bound, rank, single_cost });
     }
 
     /// Lower bounds of the cost at the end and at the next meeting point; `before` is who may have the
@@ -370,8 +370,8 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
 
     /// The decisions that led to a label, in order.
     fn decisions_of(&self, label: &Label) -> Vec<(usize, Move)> {
-        let before = |decision: &Decision| decision.before.map(|index| self.decisions[index]);
-        let decisions = std::iter::successors(label.last, before);
+        let before = |&decision: &usize| self.decisions[decision].before;
+        let decisions = std::iter::successors(label.decision, before).map(|index| self.decisions[index]);
         let mut decisions: Vec<_> = decisions.map(|one| (one.position, one.decided)).collect();
         decisions.reverse();
         decisions

@@ -147,7 +147,7 @@ fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Lab
     let mut clock = || Picos(random.random_range(0..6));
     let (queues, join, read_back, fetched) = ([clock(), clock(), clock()], clock(), clock(), clock());
     let now = Progress { queues, join, graph: 0, read_back, fetched, joules: 0.0 };
-    Label { now, places, number: decision, last: None, bound: 0.0, rank: 0.0, single_cost: 0.0 }
+    Label { now, places, decision: Some(decision), bound: 0.0, rank: 0.0, single_cost: 0.0 }
 }
 
 proptest! {
@@ -160,15 +160,15 @@ proptest! {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut labels: Vec<Label> =
             (0..count).map(|decision| random_label(&mut random, decision, results)).collect();
-        let kept: Vec<_> = undominated(labels.clone(), uses_npu).iter().map(|label| label.number).collect();
-        labels.sort_by_key(|label| (label.now.queues, label.number));
+        let kept: Vec<_> = undominated(labels.clone(), uses_npu).iter().map(|label| label.decision).collect();
+        labels.sort_by_key(|label| (label.now.queues, label.decision));
         let mut expected: Vec<Label> = Vec::new();
         for label in labels {
             if !expected.iter().any(|known| known.dominates(&label, uses_npu)) {
                 expected.push(label);
             }
         }
-        let expected: Vec<_> = expected.iter().map(|label| label.number).collect();
+        let expected: Vec<_> = expected.iter().map(|label| label.decision).collect();
         prop_assert_eq!(kept, expected);
     }
 }
