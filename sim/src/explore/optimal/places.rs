@@ -23,7 +23,7 @@ const ROOM: usize = 2;
 /// Live results: stage and place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
-    /// Results of stages at least a block before the position.
+    /// Results of stages at least a block before the position, which labels share.
     older: Vec<Rc<Block>>,
     recent: Vec<(usize, Place)>,
 }
@@ -136,7 +136,7 @@ impl Places {
         self.older.binary_search_by_key(&Some(stage / BLOCK_STAGES), first).ok()
     }
 
-    /// The place of the last live result; of the stage just before the position, if anything reads that.
+    /// The place of the last recent result: that of the stage just before the position, if anything reads it.
     pub(super) fn last(&self) -> Option<&Place> {
         self.recent.last().map(|(_, place)| place)
     }

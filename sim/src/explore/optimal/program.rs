@@ -46,7 +46,7 @@ pub(super) struct Limits {
     pub(super) cost: f64,
     /// Whether labels beyond the width are merged, so that every plan keeps a label, instead of dropped.
     pub(super) merges: bool,
-    /// Factor by which fewer cuts are tried.
+    /// Factor by which fewer cuts are tried; a search with more than 1 cuts on one core set per stage only.
     pub(super) fewer_cuts: usize,
 }
 
