@@ -44,7 +44,7 @@ use chains::ChainTables;
 use contention::Contention;
 use label::{At, Cutting, Label, Place, Progress, beam, half_merged, merged, undominated};
 pub(super) use model::Model;
-use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, joined};
+use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, gather, joined};
 pub use order::has_branches;
 use order::other_orders;
 use path::CriticalPaths;

@@ -5,7 +5,8 @@
 
 use super::chains::Read;
 use super::{
-    At, BOTH, CPU, Cutting, GPU, Move, Mover, Place, Places, Progress, Step, Way, Ways, Weights, best, joined,
+    At, BOTH, CPU, Cutting, GPU, Move, Mover, Place, Places, Progress, Step, Way, Ways, Weights, best,
+    gather, joined,
 };
 use crate::plan::Axis;
 use crate::units::Picos;
@@ -82,6 +83,9 @@ impl Mover<'_, '_, '_> {
             Some(contention) => contention.of_chain(model, position..end, cutting, cut),
             None => Picos::ZERO,
         };
+        if !is_relaxed {
+            step.now.queues[GPU] += gather(model, end - 1, cutting.axis, cut);
+        }
         let parts = step.now.queues[CPU].max(step.now.queues[GPU]).max(others.unwrap_or_default());
         let joined_at = parts + lost + model.transfer_delays(end - 1, is_relaxed).join;
         (step.now.queues[CPU], step.now.join) = (joined_at, joined_at);
@@ -246,6 +250,7 @@ impl Mover<'_, '_, '_> {
             for by in BOTH {
                 self.read(step, by, inputs.clone(), |place, _| is_inside(place));
             }
+            (position..end).for_each(|stage| self.inputs_onto_gpu(step, stage));
             let way = best(ways, (step.now.queues[CPU], step.gpu_start()), (model, model.weights))?;
             return Some(Self::run(step, way));
         }
@@ -266,6 +271,7 @@ impl Mover<'_, '_, '_> {
                     let inputs = own.iter().map(|read| read.input);
                     self.read(&mut tried, by, inputs, |place, _| is_inside(place));
                 }
+                self.inputs_onto_gpu(&mut tried, stage);
                 let [first, second] = lines[end - 1 - stage];
                 let cuts = model.cuts(stage, cutting.axis)?;
                 tried.now.queues[CPU] += cuts.cpu[cutting.cores as usize][first as usize].time;

@@ -7,6 +7,8 @@
 
 mod npu;
 
+use npu::InGraph;
+
 use super::work::BOTH_PARTS;
 use super::{
     At, ChainTables, Contention, Cutting, Label, Members, Model, Place, Places, Price, Progress, Sharing,
@@ -49,10 +51,7 @@ pub(super) enum Move {
 pub(super) enum Trial {
     Cpu(usize),
     Gpu,
-    /// In an NPU graph, of which later stages can read the result if it `is_kept`.
-    Npu {
-        is_kept: bool,
-    },
+    Npu(InGraph),
     Cut(Cutting),
     /// Shared by the NPU and others; the NPU's rows or channels, at least and at most.
     Shared(Cutting, Members, [u32; 2]),
@@ -113,12 +112,15 @@ impl Mover<'_, '_, '_> {
         let before = self.model.used_queues(&label.now).into_iter().max().unwrap_or_default();
         let mut step = Step { now: label.now, before, places: label.places.roomy_copy() };
         let (own, decided) = match trial {
-            Trial::Cpu(set) => (self.whole(&mut step, position, ProcessorKind::Cpu, set)?, Move::Cpu(set)),
-            Trial::Gpu => (self.whole(&mut step, position, ProcessorKind::Gpu, 0)?, Move::Gpu),
-            Trial::Npu { is_kept } => {
-                let own = self.whole(&mut step, position, ProcessorKind::Npu, usize::from(is_kept))?;
-                (Place { of_npu: is_kept, ..own }, Move::Npu)
+            Trial::Cpu(set) => {
+                let cost = self.on_cpu(position, set)?;
+                (self.whole(&mut step, position, ProcessorKind::Cpu, cost)?, Move::Cpu(set))
             }
+            Trial::Gpu => {
+                let cost = self.model.table(position).gpu;
+                (self.whole(&mut step, position, ProcessorKind::Gpu, cost)?, Move::Gpu)
+            }
+            Trial::Npu(way) => (self.on_npu(&mut step, position, way)?, Move::Npu),
             Trial::Cut(cutting) => self.cut(&mut step, position, cutting)?,
             Trial::Shared(cutting, members, of_npu) => {
                 self.shared(&mut step, position, (cutting, members, of_npu))?
@@ -147,6 +149,11 @@ impl Mover<'_, '_, '_> {
         let read = (position..end).flat_map(|stage| &self.model.last_reads[stage]);
         let dead = read.copied().filter(|&input| input < position);
         places.advance(end, dead, new.iter().map(|&stage| (stage, own(stage))));
+        if now.graph > 0 && self.is_relaxed() {
+            // Which graph runs matters to live results only: relaxed, labels that agree on these are alike.
+            let since = live.partition_point(|&stage| stage + 1 < now.graph);
+            now.graph = live.get(since).map_or(end, |&oldest| oldest) + 1;
+        }
         let has_waited_for_all =
             |last: &&mut Place| self.is_relaxed() && self.model.has_waited_for_all(last, end);
         if let Some(last) = places.last_mut().filter(has_waited_for_all) {
@@ -265,42 +272,28 @@ impl Mover<'_, '_, '_> {
         result
     }
 
-    /// One processor computes a whole stage; the place of its result. `way` is the index of the CPU's core set, or
-    /// whether an NPU graph keeps the result.
-    fn whole(&self, step: &mut Step, stage: usize, by: ProcessorKind, way: usize) -> Option<Place> {
-        let model = self.model;
-        let table = model.table(stage);
-        let mut traffic = Picos::ZERO;
-        let cost = match by {
-            ProcessorKind::Cpu if self.is_relaxed() => {
-                table.cpu.iter().copied().filter(|cost| cost.is_known()).reduce(Price::least)?
-            }
-            ProcessorKind::Cpu => table.cpu[way],
-            ProcessorKind::Gpu => table.gpu,
-            ProcessorKind::Npu => {
-                let (cost, of_graph) = self.on_npu(step, stage, way);
-                traffic = of_graph;
-                cost
-            }
-        };
+    /// The price of a whole stage on a core set; relaxed, on its best one.
+    fn on_cpu(&self, stage: usize, set: usize) -> Option<Price> {
+        let costs = &self.model.table(stage).cpu;
+        if !self.is_relaxed() {
+            return Some(costs[set]);
+        }
+        costs.iter().copied().filter(|cost| cost.is_known()).reduce(Price::least)
+    }
+
+    /// One processor computes a whole stage at `cost`; the place of its result.
+    fn whole(&self, step: &mut Step, stage: usize, by: ProcessorKind, cost: Price) -> Option<Place> {
         if !cost.is_known() {
             return None;
         }
-        self.read(step, by, model.stages[stage].inputs.iter().copied(), |_, _| false);
+        self.read(step, by, self.model.stages[stage].inputs.iter().copied(), |_, _| false);
         if by == ProcessorKind::Gpu {
             self.inputs_onto_gpu(step, stage);
             step.now.queues[GPU] = step.gpu_start();
         }
         step.now.queues[by as usize] += cost.time;
         step.now.joules += cost.joules;
-        if by == ProcessorKind::Npu && self.is_relaxed() {
-            let fetched = step.now.fetched + traffic;
-            let end = &mut step.now.queues[NPU];
-            *end = (*end).max(fetched);
-            step.now.fetched = fetched.max(end.saturating_sub(model.most_ahead));
-        }
-        let ready = step.now.queues[by as usize];
-        Some(Place { of_npu: by == ProcessorKind::Npu, ..Place::with(Holders::one(by), ready) })
+        Some(Place::with(Holders::one(by), step.now.queues[by as usize]))
     }
 
     /// Copies the workload's inputs that a stage reads to a GPU with memory of its own.
@@ -337,7 +330,7 @@ impl Mover<'_, '_, '_> {
                 let way =
                     best(&cuts.ways[cutting.cores as usize], (cpu_start, gpu_start), (model, model.weights))?;
                 step.now.joules += way.joules;
-                let gather = delays.gather.scale(f64::from(cuts.all - way.cut) / f64::from(cuts.all));
+                let gather = gather(model, stage, cutting.axis, way.cut);
                 let lost = contention.of_cut(model, stage, cutting, way.cut);
                 step.now.queues[GPU] = gpu_start + way.gpu + gather;
                 ((cpu_start + way.cpu).max(step.now.queues[GPU]) + lost, way.cut)
@@ -365,6 +358,12 @@ impl Mover<'_, '_, '_> {
             };
         }
     }
+}
+
+/// Time to copy the GPU's part of a stage cut at `cut` from a memory of its own to the host.
+pub(super) fn gather(model: &Model<'_>, stage: usize, axis: Axis, cut: u32) -> Picos {
+    let all = model.cuts(stage, axis).map_or(cut, |cuts| cuts.all);
+    model.transfer_delays(stage, false).gather.scale(f64::from(all - cut) / f64::from(all.max(1)))
 }
 
 /// The processors that have a joined result.

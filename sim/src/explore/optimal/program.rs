@@ -213,13 +213,12 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
     /// The trials at a position.
     fn trials(&self, position: usize) -> Vec<Trial> {
         let model = self.mover.model;
-        let mut trials = vec![Trial::Gpu, Trial::Npu { is_kept: true }];
-        if self.mover.is_relaxed() && model.on_npu[position].spills() {
-            trials.push(Trial::Npu { is_kept: false });
-        }
+        let is_relaxed = self.mover.is_relaxed();
+        let mut trials = vec![Trial::Gpu];
+        trials.extend(self.mover.ways_in_graph(position).map(Trial::Npu));
         let best_set = model.best_core_set(position);
         let sets = match best_set {
-            _ if self.mover.is_relaxed() => 0..1,
+            _ if is_relaxed => 0..1,
             Some(best) if self.limits.fewer_cuts > 1 => best..best + 1,
             Some(_) | None => 0..model.core_sets.len(),
         };
@@ -227,7 +226,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         for axis in Axis::ALL {
             if let Some(shares) = model.shares(position, axis) {
                 let cutting = Cutting { axis, cores: best_set.unwrap_or_default() as u8 };
-                let ranges = if self.mover.is_relaxed() { self.npu_ranges(position) } else { 1 };
+                let ranges = if is_relaxed { self.npu_ranges(position) } else { 1 };
                 for of_npu in shares.of_npu(ranges) {
                     trials.extend(WITH_NPU.map(|members| Trial::Shared(cutting, members, of_npu)));
                 }

@@ -4,18 +4,23 @@
 //! finding a plan from scratch. Invariant: the walk is a function of the plan, the number of changes,
 //! and its seed.
 
+mod orders;
+mod settling;
+
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::throughput::fastest_whole;
-use super::{CPU, Effort, FULL_EFFORT_STAGES, GPU, Model, WITH_NPU, Weights, search_all};
+use super::{CPU, Effort, FULL_EFFORT_STAGES, GPU, MAX_STREAM_CHANGES, Model, WITH_NPU, Weights, search_all};
 use crate::device::ProcessorKind;
 use crate::explore::{Explorer, Found, Strategy};
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, Part, Placement, Plan, Processor, Region, Span};
 use crate::simulate::Result;
-use crate::workload::Stage;
+use orders::{gathered, moved};
+#[cfg(test)]
+pub(super) use settling::neighbours;
+use settling::settled;
 
 /// Seed of the walk.
 const SEED: u64 = 1;
@@ -36,7 +41,9 @@ const DRAWS_PER_SIMULATED_CHANGE: usize = 12;
 /// bound of its order is often wider.
 const WORTH_REORDERING: f64 = 0.999;
 
-/// Stages up to which [`settled`] may simulate as many changes as the walk; for more, fewer, as each takes longer.
+/// How many times more changes [`settled`] may simulate than the walk, for up to a number of stages; for more, fewer,
+/// as each takes longer and there are more of them.
+const SETTLING_FACTOR: usize = 10;
 const FULLY_SETTLED_STAGES: usize = 20;
 
 /// Base-2 logarithms of the lengths of intervals that [`place_run`] places together.
@@ -45,6 +52,9 @@ const RUNS: std::ops::RangeInclusive<u32> = 1..=4;
 /// How many times more changes a small workload gets if its order changes too, and most rounds of them.
 const MAX_REORDERING_FACTOR: usize = 5;
 const REORDERING_ROUNDS: usize = 3;
+
+/// Fraction of these changes whose order then gathers the NPU's stages.
+const GATHERED_FRACTION: f64 = 0.25;
 
 /// The best plan after random changes of the best one in each order, and of the order of the best of these, in which
 /// the programme then runs again.
@@ -82,11 +92,11 @@ pub(super) fn best<'s>(
             models.push(model);
         }
     }
-    if let Some(model) = models.iter().find(|model| model.order == best.plan.order) {
-        let most = changes * FULLY_SETTLED_STAGES / model.stages.len().max(FULLY_SETTLED_STAGES);
-        let plan = settled(explorer, model, &best.plan, most)?;
-        best = simulated(explorer, plan, considered)?;
-    }
+    let count = models[0].stages.len().max(FULLY_SETTLED_STAGES);
+    let most = changes * SETTLING_FACTOR * FULLY_SETTLED_STAGES.pow(2) / count.pow(2);
+    let limits = (most.min(MAX_STREAM_CHANGES), models.len() > 1);
+    let plan = settled(explorer, &models[0], &best.plan, limits)?;
+    best = simulated(explorer, plan, considered)?;
     Ok(best)
 }
 
@@ -118,6 +128,10 @@ fn improved(
         } else {
             changed(model, &best.1, kinds, &mut random)
         };
+        if is_reordered && model.uses_npu && random.random_bool(GATHERED_FRACTION) {
+            let npu_first = random.random_bool(0.5);
+            drawn = drawn.map(|changed| gathered(&model.stages, changed, npu_first));
+        }
         if streams && random.random_bool(0.5) {
             drawn = drawn.and_then(|once| changed(model, &once, kinds, &mut random));
         }
@@ -132,59 +146,6 @@ fn improved(
     Ok((model.for_workload(best.1), simulated))
 }
 
-/// The plan after every change of [`neighbours`] that improves it, until none does or `most` were simulated; and the
-/// number of them.
-fn settled(
-    explorer: &mut Explorer<'_, '_>,
-    model: &Model<'_>,
-    plan: &Plan,
-    most: usize,
-) -> Result<(Plan, usize)> {
-    let mut best = (explorer.cost_of(plan)?, plan.of_ordered());
-    let (mut simulated, mut settled) = (0, 0);
-    for stage in (0..model.stages.len()).rev().cycle() {
-        if settled == model.stages.len() || simulated >= most {
-            break;
-        }
-        settled += 1;
-        for changed in neighbours(model, &best.1, stage) {
-            let Some(cost) = cost_below(explorer, model, &changed, best.0) else { continue };
-            simulated += 1;
-            if cost < best.0 {
-                (best, settled) = ((cost, changed), 0);
-            }
-        }
-    }
-    Ok((model.for_workload(best.1), simulated))
-}
-
-/// The plans in which a stage, alone or with the next one, is whole on another processor, or its part and those of its
-/// chain on other cores.
-pub(super) fn neighbours(model: &Model<'_>, plan: &Plan, stage: usize) -> Vec<Plan> {
-    let count = model.stages.len();
-    let whole = |(kind, length): (ProcessorKind, usize)| {
-        let mut changed = plan.clone();
-        for stage in stage..(stage + length).min(count) {
-            changed.placements[stage] = Placement::whole(fastest_whole(model, stage, kind)?.0);
-            clear_chain(&mut changed, stage);
-        }
-        Some(changed)
-    };
-    let chain = plan.chain(stage);
-    let is_meant = |other: usize| other == stage || (chain.is_some() && plan.chain(other) == chain);
-    let on_cores = |&cores: &CoreSet| {
-        let mut changed = plan.clone();
-        for (_, placement) in changed.placements.iter_mut().enumerate().filter(|(at, _)| is_meant(*at)) {
-            let own = |by: Processor| by.cores().map_or(by, |_| Processor::Cpu(cores));
-            *placement = placement.parts().map(|part| Part { by: own(part.by), ..part }).collect();
-        }
-        changed
-    };
-    let lengths = ProcessorKind::ALL.into_iter().flat_map(|kind| [(kind, 1), (kind, 2)]);
-    let all = lengths.filter_map(whole).chain(model.core_sets.iter().map(on_cores));
-    all.filter(|changed| changed != plan).collect()
-}
-
 /// The cost of a changed plan. `None` if it cannot be simulated, as a change may break a chain or place an operator
 /// where it has no kernel, or if its period cannot be below `most`.
 fn cost_below(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, plan: &Plan, most: f64) -> Option<f64> {
@@ -194,23 +155,6 @@ fn cost_below(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, plan: &Plan, m
         return None;
     }
     explorer.cost_of(&plan).ok()
-}
-
-/// The plan with a random stage moved in its order as far as its inputs and readers allow; `None` if it cannot move.
-fn moved(stages: &[Stage], plan: &Plan, random: &mut ChaCha8Rng) -> Option<Plan> {
-    let mut order: Vec<usize> = plan.in_order().collect();
-    let from = random.random_range(0..order.len());
-    let stage = order[from];
-    let is_input = |other: &usize| stages[stage].inputs.contains(other);
-    let is_reader = |&other: &usize| stages[other].inputs.contains(&stage);
-    let earliest = order[..from].iter().rposition(is_input).map_or(0, |input| input + 1);
-    let latest = order[from + 1..].iter().position(is_reader).map_or(order.len() - 1, |reader| from + reader);
-    let to = random.random_range(earliest..=latest);
-    order.remove(from);
-    order.insert(to, stage);
-    // An empty order is that of the workload.
-    let order = if order.is_sorted() { Vec::new() } else { order };
-    (to != from).then(|| Plan { order, ..plan.clone() })
 }
 
 /// The plan with the cuts of every operator that has a part on the GPU moved down to multiples of the

@@ -4,26 +4,62 @@
 //! Invariant: a stage that needs a result of another processor from within the running graph begins a new one.
 
 use super::{Mover, NPU, Step};
-use crate::explore::optimal::Price;
+use crate::device::ProcessorKind;
 use crate::explore::optimal::model::{ANY, BEGUN, INSIDE, OnNpu};
+use crate::explore::optimal::{Place, Price};
 use crate::units::Picos;
 
+/// How a stage on the NPU is in a graph.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::explore::optimal) struct InGraph {
+    /// Whether later stages of the graph can read the result.
+    pub(super) is_kept: bool,
+    /// Relaxed: whether it begins a graph where it could continue one. A merged label, in which one runs, may stand
+    /// for plans in which none does; a graph that begins later accepts more results of other processors.
+    pub(super) begins: bool,
+}
+
 impl Mover<'_, '_, '_> {
-    /// The price of a stage on the NPU, in the running graph (if its inputs are of the NPU or older) or a new one, and
-    /// relaxed that of its traffic.
-    pub(super) fn on_npu(&self, step: &mut Step, stage: usize, is_kept: usize) -> (Price, Picos) {
+    /// The ways to try for a stage on the NPU. An exact move keeps the result, and continues a graph where it can.
+    pub(in crate::explore::optimal) fn ways_in_graph(&self, stage: usize) -> impl Iterator<Item = InGraph> {
+        let may_leave = self.is_relaxed() && self.model.on_npu[stage].spills();
+        let may_begin = self.is_relaxed() && self.model.graph != Price::NOTHING;
+        let all = [(true, false), (true, true), (false, false), (false, true)];
+        let all = all.map(|(is_kept, begins)| InGraph { is_kept, begins });
+        all.into_iter().filter(move |way| (way.is_kept || may_leave) && (!way.begins || may_begin))
+    }
+
+    /// The NPU computes a whole stage; the place of its result.
+    pub(super) fn on_npu(&self, step: &mut Step, stage: usize, way: InGraph) -> Option<Place> {
+        let (cost, traffic) = self.in_graph(step, stage, way)?;
+        let own = self.whole(step, stage, ProcessorKind::Npu, cost)?;
+        let end = &mut step.now.queues[NPU];
+        if self.is_relaxed() {
+            let fetched = step.now.fetched + traffic;
+            *end = (*end).max(fetched);
+            step.now.fetched = fetched.max(end.saturating_sub(self.model.most_ahead));
+        }
+        Some(Place { of_npu: way.is_kept, ready: *end, usable: *end, ..own })
+    }
+
+    /// The price of a stage in the running graph (if its inputs are of the NPU or older) or a new one, and, relaxed,
+    /// that of its traffic.
+    fn in_graph(&self, step: &mut Step, stage: usize, way: InGraph) -> Option<(Price, Picos)> {
         let model = self.model;
         let OnNpu { within, least, in_graphs } = &model.on_npu[stage];
         let own = |case: usize| {
-            let [time, traffic] = in_graphs[case][is_kept];
+            let [time, traffic] = in_graphs[case][usize::from(way.is_kept)];
             (if self.is_relaxed() { Price { time, ..*least } } else { *within }, traffic)
         };
         let (inputs, graph) = (&model.stages[stage].inputs, step.now.graph);
         let is_inside = |&input: &usize| input + 1 >= graph;
         let is_ready =
             |input: &usize| !is_inside(input) || step.places.get(*input).is_some_and(|place| place.of_npu);
-        if graph > 0 && inputs.iter().all(is_ready) {
-            return own(if inputs.iter().all(is_inside) { INSIDE } else { ANY });
+        match (graph > 0 && inputs.iter().all(is_ready), way.begins) {
+            (true, false) => return Some(own(if inputs.iter().all(is_inside) { INSIDE } else { ANY })),
+            // There is no choice: the other way begins one, too.
+            (false, true) => return None,
+            (true, true) | (false, false) => {}
         }
         step.now.graph = stage + 1;
         if self.is_relaxed() {
@@ -31,6 +67,6 @@ impl Mover<'_, '_, '_> {
             step.now.fetched = step.now.fetched.max(step.now.queues[NPU] + model.graph.time);
         }
         let (price, traffic) = own(BEGUN);
-        (price.plus(model.graph), traffic)
+        Some((price.plus(model.graph), traffic))
     }
 }

@@ -1,0 +1,93 @@
+//! The last steps of the search: every small change of a plan, as long as one of them helps.
+//!
+//! Responsible for: changes that can be listed. Not for: random ones (`walk`). Invariant: the plan is never worse
+//! than the one that it started from.
+
+use super::orders::{all_moved, gathered};
+use super::{clear_chain, cost_below};
+use crate::device::ProcessorKind;
+use crate::explore::Explorer;
+use crate::explore::optimal::Model;
+use crate::explore::optimal::throughput::fastest_whole;
+use crate::kernel::CoreSet;
+use crate::plan::{Part, Placement, Plan, Processor};
+use crate::simulate::Result;
+
+/// Stages up to which every pair of stages is placed anew; of more, only those next to each other.
+const MAX_PAIRED_STAGES: usize = 24;
+
+/// The plan after every change of [`neighbours`] and, if it `is_reordered`, of its order that improves it, until none
+/// does or `most` were simulated; and the number of them. The model has the workload's order.
+pub(super) fn settled(
+    explorer: &mut Explorer<'_, '_>,
+    model: &Model<'_>,
+    plan: &Plan,
+    (most, is_reordered): (usize, bool),
+) -> Result<(Plan, usize)> {
+    let mut best = (explorer.cost_of(plan)?, plan.clone());
+    let (mut simulated, mut settled) = (0, 0);
+    for stage in (0..model.stages.len()).rev().cycle() {
+        if settled == model.stages.len() || simulated >= most {
+            break;
+        }
+        settled += 1;
+        let mut all = neighbours(model, &best.1, stage);
+        if is_reordered {
+            all.extend(in_other_orders(model, &best.1, (stage, &all)));
+        }
+        for changed in all {
+            let Some(cost) = cost_below(explorer, model, &changed, best.0) else { continue };
+            simulated += 1;
+            if cost < best.0 {
+                (best, settled) = ((cost, changed), 0);
+            }
+        }
+    }
+    Ok((best.1, simulated))
+}
+
+/// The plan with a stage at other places in the order, and those of its `neighbours` that change what the NPU computes
+/// in the orders that may need fewer of its graphs.
+fn in_other_orders(model: &Model<'_>, plan: &Plan, (stage, neighbours): (usize, &[Plan])) -> Vec<Plan> {
+    let on_npu = |plan: &Plan| -> Vec<bool> {
+        plan.placements.iter().map(|placement| placement.uses(ProcessorKind::Npu)).collect()
+    };
+    let own = on_npu(plan);
+    let others = neighbours.iter().filter(|changed| on_npu(changed) != own);
+    let gathered =
+        |changed: &Plan| [true, false].map(|npu_first| gathered(&model.stages, changed.clone(), npu_first));
+    let mut all = all_moved(&model.stages, plan, stage);
+    all.extend(others.flat_map(gathered));
+    all
+}
+
+/// The plans in which a stage, alone or with another one, is whole on another processor, or its part and those of its
+/// chain on other cores.
+pub(in crate::explore::optimal) fn neighbours(model: &Model<'_>, plan: &Plan, stage: usize) -> Vec<Plan> {
+    let count = model.stages.len();
+    let whole = |(kind, other): (ProcessorKind, Option<usize>)| {
+        let mut changed = plan.clone();
+        for stage in std::iter::once(stage).chain(other) {
+            changed.placements[stage] = Placement::whole(fastest_whole(model, stage, kind)?.0);
+            clear_chain(&mut changed, stage);
+        }
+        Some(changed)
+    };
+    let chain = plan.chain(stage);
+    let is_meant = |other: usize| other == stage || (chain.is_some() && plan.chain(other) == chain);
+    let on_cores = |&cores: &CoreSet| {
+        let mut changed = plan.clone();
+        for (_, placement) in changed.placements.iter_mut().enumerate().filter(|(at, _)| is_meant(*at)) {
+            let own = |by: Processor| by.cores().map_or(by, |_| Processor::Cpu(cores));
+            *placement = placement.parts().map(|part| Part { by: own(part.by), ..part }).collect();
+        }
+        changed
+    };
+    let others = if count > MAX_PAIRED_STAGES { stage + 1..(stage + 2).min(count) } else { 0..stage };
+    let pairs = |kind: ProcessorKind| {
+        std::iter::once((kind, None)).chain(others.clone().map(move |other| (kind, Some(other))))
+    };
+    let wholes = ProcessorKind::ALL.into_iter().flat_map(pairs).filter_map(whole);
+    let all = wholes.chain(model.core_sets.iter().map(on_cores));
+    all.filter(|changed| changed != plan).collect()
+}
