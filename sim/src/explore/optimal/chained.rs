@@ -45,13 +45,13 @@ impl Mover<'_, '_, '_> {
             Place { at, ready, usable, of_npu: false, lines: [0; 2] }
         } else {
             continues_chain = self.close(&mut step, (position, end, cutting), cut, continues_chain);
-            Place::with(joined(model.own_memory), step.now.join)
+            self.joined_place([0; 2], step.now.join)
         };
         let decided = Move::Chain { end, cutting, cut, stays_open: own.at == at, continues_chain };
         self.hand_over_during_join(&mut step, &decided, end);
         let (now, places) = self.advanced(step, position, end, |stage| {
             let own_lines = lines.as_ref().and_then(|lines| lines.get(end - 1 - stage));
-            Place { lines: own_lines.copied().unwrap_or_default(), ..own }
+            Place { lines: own_lines.copied().unwrap_or(own.lines), ..own }
         });
         Some((now, places, decided))
     }
@@ -90,7 +90,7 @@ impl Mover<'_, '_, '_> {
         let joined_at = parts + lost + model.transfer_delays(end - 1, is_relaxed).join;
         (step.now.queues[CPU], step.now.join) = (joined_at, joined_at);
         let continues_chain = continues_chain || others.is_some();
-        let joined_place = Place::with(joined(model.own_memory), joined_at);
+        let joined_place = self.joined_place([0; 2], joined_at);
         if continues_chain {
             step.places.close(is_other, joined_place);
         }
@@ -150,6 +150,7 @@ impl Mover<'_, '_, '_> {
         (ways, open): (&Ways, Option<(usize, usize)>),
     ) -> Option<u32> {
         let mut late = self.read_relaxed(step, position, cutting, reads);
+        (position + 1..end).for_each(|stage| self.inputs_onto_gpu(step, stage));
         let least = |ways: &[Way]| {
             ways.iter().copied().reduce(|least, way| Way {
                 cpu: least.cpu.min(way.cpu),
@@ -196,7 +197,8 @@ impl Mover<'_, '_, '_> {
         let mut late = Vec::new();
         let inputs = self.model.stages[position].inputs.iter().copied();
         for by in BOTH {
-            self.read(step, by, inputs.clone(), |place, input| continues_parts(place, [position, input]));
+            let is_inside = |place: &Place, input| continues_parts(place, [position, input]);
+            self.read(step, (by, position), inputs.clone(), is_inside);
         }
         for &Read { stage, input, .. } in reads.iter().filter(|read| read.stage > position) {
             let Some(&place) = step.places.get(input) else { continue };
@@ -206,7 +208,7 @@ impl Mover<'_, '_, '_> {
             let At::With(holders) = place.at else {
                 // Joined at some time within the chain: only the delay of the join is certain.
                 step.now.queues[CPU] += self.model.transfer_delays(input, true).join;
-                step.places.close(|_| true, Place::with(joined(self.model.own_memory), Picos::ZERO));
+                step.places.close(|_| true, self.joined_place([0; 2], Picos::ZERO));
                 for by in BOTH {
                     self.cross(step, by, input);
                 }
@@ -248,9 +250,9 @@ impl Mover<'_, '_, '_> {
         if !reads.iter().any(waits) {
             let inputs = reads.iter().map(|read| read.input);
             for by in BOTH {
-                self.read(step, by, inputs.clone(), |place, _| is_inside(place));
+                self.read(step, (by, position), inputs.clone(), |place, _| is_inside(place));
             }
-            (position..end).for_each(|stage| self.inputs_onto_gpu(step, stage));
+            (position + 1..end).for_each(|stage| self.inputs_onto_gpu(step, stage));
             let way = best(ways, (step.now.queues[CPU], step.gpu_start()), (model, model.weights))?;
             return Some(Self::run(step, way));
         }
@@ -269,9 +271,8 @@ impl Mover<'_, '_, '_> {
                 (own, reads) = reads.split_at(reads.iter().take_while(|read| read.stage == stage).count());
                 for by in BOTH {
                     let inputs = own.iter().map(|read| read.input);
-                    self.read(&mut tried, by, inputs, |place, _| is_inside(place));
+                    self.read(&mut tried, (by, stage), inputs, |place, _| is_inside(place));
                 }
-                self.inputs_onto_gpu(&mut tried, stage);
                 let [first, second] = lines[end - 1 - stage];
                 let cuts = model.cuts(stage, cutting.axis)?;
                 tried.now.queues[CPU] += cuts.cpu[cutting.cores as usize][first as usize].time;

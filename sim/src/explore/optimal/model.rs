@@ -2,40 +2,21 @@
 //! the dependences between stages.
 //!
 //! Responsible for: everything that does not depend on earlier decisions. Not for: decisions (`moves`).
-//! Invariant: a relaxed `TransferDelays` never takes longer than the exact one.
+//! Invariant: what is called least never exceeds the exact value.
 
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use super::delays::{TransferDelays, inputs_onto_gpu};
 use super::order::{completion_points, live, meeting_points, next, readers, reordered, runs, waits_for_all};
-use super::{At, CutTable, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
-use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
-use crate::explore::{Explorer, Objective, StartDelays};
+use super::{At, CutTable, GPU, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
+use crate::explore::{Explorer, Objective};
 use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
-use crate::plan::{Axis, Mechanism, Plan, Span, rows_read};
-use crate::schedule::{Holders, result_bytes};
-use crate::simulate::{
-    Detail, InGraph, InGraphs, LeastInGraphs, Result, copying, hand_over_delay, has_own_memory, join_delay,
-};
+use crate::plan::{Axis, Plan, Span, rows_read};
+use crate::schedule::result_bytes;
+use crate::simulate::{Detail, InGraph, InGraphs, LeastInGraphs, Result, has_own_memory};
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
-
-/// Delays of the hand-overs and the join of one result.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TransferDelays {
-    /// From the GPU to the CPU.
-    to_cpu: Picos,
-    /// From any processor to the GPU.
-    to_gpu: Picos,
-    /// From the GPU to the NPU.
-    to_npu: Picos,
-    /// Between CPU and NPU.
-    without_gpu: Picos,
-    /// Join of the parts of a cut result.
-    pub(super) join: Picos,
-    /// Copy of the whole result from a GPU with memory of its own to the host; zero with shared memory.
-    pub(super) gather: Picos,
-}
 
 /// Prices of one stage on the NPU.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +72,8 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) own_memory: bool,
     /// Time to copy the workload's inputs that each stage reads to the GPU; zero with shared memory.
     pub(super) inputs_onto_gpu: Vec<Picos>,
+    /// The longest of these.
+    max_inputs_onto_gpu: Picos,
     /// From the call until the GPU can start.
     pub(super) submission: Picos,
     /// From the GPU's end until the caller has the result.
@@ -116,32 +99,6 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) waits_for_all: Vec<bool>,
     /// Whether no other stage can be computed at the same time as each stage.
     pub(super) is_alone: Vec<bool>,
-}
-
-impl TransferDelays {
-    fn of(device: &Profile, mechanism: Mechanism, bytes: Bytes) -> Self {
-        let copied = |direction| copying(device, LinkTransfer::whole(bytes), direction);
-        let with_gpu = hand_over_delay(device, mechanism, bytes, true);
-        Self {
-            to_cpu: with_gpu + copied(Direction::ToHost),
-            to_gpu: with_gpu + copied(Direction::ToGpu),
-            to_npu: with_gpu,
-            without_gpu: hand_over_delay(device, mechanism, bytes, false),
-            join: join_delay(device, mechanism, bytes),
-            gather: if bytes > Bytes::ZERO { copied(Direction::ToHost) } else { Picos::ZERO },
-        }
-    }
-
-    /// Delay until `reader` has a result that `holders` have.
-    pub(super) fn wait(&self, reader: ProcessorKind, holders: Holders) -> Picos {
-        let on_gpu_alone = holders.is_only(ProcessorKind::Gpu);
-        match reader {
-            ProcessorKind::Gpu => self.to_gpu,
-            ProcessorKind::Cpu if on_gpu_alone => self.to_cpu,
-            ProcessorKind::Npu if on_gpu_alone => self.to_npu,
-            ProcessorKind::Cpu | ProcessorKind::Npu => self.without_gpu,
-        }
-    }
 }
 
 impl<'e> Model<'e> {
@@ -170,6 +127,8 @@ impl<'e> Model<'e> {
         let device = explorer.simulator.device();
         let delays = |bytes| TransferDelays::of(device, options.synchronisation, bytes);
         let [submission, read_back] = explorer.simulator.around_launches();
+        let inputs_onto_gpu: Vec<Picos> =
+            stages.iter().map(|stage| inputs_onto_gpu(device, &stages, stage)).collect();
         let (run_start, run_end) = runs(&stages);
         let (meets, readers) = (meeting_points(&stages), readers(&stages));
         let [live, last_reads] = live(&stages);
@@ -191,7 +150,8 @@ impl<'e> Model<'e> {
             transfer_delays: stages.iter().map(|stage| delays(result_bytes(&stage.layer))).collect(),
             least_transfer_delays: delays(Bytes::ZERO),
             own_memory: has_own_memory(device),
-            inputs_onto_gpu: stages.iter().map(|stage| inputs_onto_gpu(explorer, stage)).collect(),
+            max_inputs_onto_gpu: inputs_onto_gpu.iter().copied().max().unwrap_or_default(),
+            inputs_onto_gpu,
             submission,
             read_back,
             live,
@@ -245,12 +205,19 @@ impl<'e> Model<'e> {
         if relaxed { &self.least_transfer_delays } else { &self.transfer_delays[stage] }
     }
 
-    /// Upper bound of the time that hand-overs and joins of `results` results take in each queue, each
-    /// at its least delay.
-    pub(super) fn max_transfer_times(&self, results: usize) -> [Picos; 3] {
+    /// Upper bound of the time that hand-overs and joins of the results of `stages` take in each queue, each at its
+    /// least delay, and in the GPU's also copies.
+    pub(super) fn max_transfer_times(&self, stages: impl Iterator<Item = usize>) -> [Picos; 3] {
         let TransferDelays { to_cpu, to_gpu, to_npu, without_gpu, join, .. } = self.least_transfer_delays;
-        let times = |each: Picos| Picos(each.0.saturating_mul(results as u64));
-        [times(to_cpu.max(without_gpu) + join), times(to_gpu), times(to_npu.max(without_gpu))]
+        let each = [to_cpu.max(without_gpu) + join, to_gpu, to_npu.max(without_gpu)];
+        let mut times = [Picos::ZERO, self.max_inputs_onto_gpu, Picos::ZERO];
+        for stage in stages {
+            let own = &self.transfer_delays[stage];
+            let copied = if self.own_memory { own.to_gpu.max(own.gather) } else { Picos::ZERO };
+            (0..3).for_each(|by| times[by] += each[by]);
+            times[GPU] += copied;
+        }
+        times
     }
 
     /// When each queue can continue; zero for a GPU that was not used.
@@ -388,9 +355,4 @@ fn on_npu(
     let stages = kinds.iter().zip(&inside).map(of_stage).collect();
     let begun = inside.iter().flatten().next().map(|first| working(entry, &first.detail));
     Ok((begun.unwrap_or(Price::NOTHING), most_ahead, stages))
-}
-
-fn inputs_onto_gpu(explorer: &Explorer<'_, '_>, stage: &Stage) -> Picos {
-    let reads_inputs = stage.inputs.len() < stage.input_count && has_own_memory(explorer.simulator.device());
-    if reads_inputs { StartDelays::of_host(&explorer.parts, stage).gpu } else { Picos::ZERO }
 }

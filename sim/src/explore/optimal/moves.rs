@@ -164,7 +164,7 @@ impl Mover<'_, '_, '_> {
         let of_gpu = |stage: &usize| self.model.readers[*stage].is_empty() && is_of_gpu(own(*stage));
         for result in (position..end).filter(of_gpu) {
             let once = if now.read_back == Picos::ZERO { self.model.read_back } else { Picos::ZERO };
-            now.read_back += once + self.model.transfer_delays(result, self.is_relaxed()).gather;
+            now.read_back += once + self.model.transfer_delays(result, false).gather;
         }
         if self.is_relaxed() {
             self.pass_idle_time(&mut now, &places, end);
@@ -189,20 +189,25 @@ impl Mover<'_, '_, '_> {
         let usable = |&input: &usize| places.get(input).map_or(Picos::ZERO, |place| place.usable);
         let start = |inputs: &Vec<usize>| inputs.iter().map(usable).max().unwrap_or_default();
         let Some(earliest) = model.next[position].iter().map(start).min() else { return };
-        for (queue, before) in now.queues.iter_mut().zip(model.max_transfer_times(places.len())) {
+        let times = model.max_transfer_times(places.iter().map(|&(stage, _)| stage));
+        for (queue, before) in now.queues.iter_mut().zip(times) {
             *queue = (*queue).max(earliest.saturating_sub(before));
         }
         now.fetched = now.fetched.max(now.queues[NPU].saturating_sub(model.most_ahead));
     }
 
     /// Hands the inputs over to processor `by` and makes it wait for them, but for those that are inside its chain.
+    /// A GPU with memory of its own first copies the workload's inputs that `stage` reads.
     pub(super) fn read(
         &self,
         step: &mut Step,
-        by: ProcessorKind,
+        (by, stage): (ProcessorKind, usize),
         inputs: impl Iterator<Item = usize> + Clone,
         is_inside: impl Fn(&Place, usize) -> bool,
     ) {
+        if by == ProcessorKind::Gpu {
+            self.inputs_onto_gpu(step, stage);
+        }
         let is_outside =
             |step: &Step, input: usize| step.places.get(input).is_some_and(|place| !is_inside(place, input));
         for input in inputs.clone() {
@@ -230,15 +235,26 @@ impl Mover<'_, '_, '_> {
             place = self.join_open_results(step, cutting, place.ready);
         }
         let At::With(holders) = place.at else { return };
-        if !holders.has(by) {
-            let wait = self.model.transfer_delays(input, self.is_relaxed()).wait(by, holders);
-            // A GPU with memory of its own lacks only the CPU's part of a joined result.
-            let [part, all] = place.lines;
-            let queue = &mut step.now.queues[by as usize];
-            *queue = (*queue).max(place.ready);
-            *queue += if all > 0 { wait.scale(f64::from(part) / f64::from(all)) } else { wait };
-            step.places.add_holder(input, by);
+        if holders.has(by) {
+            return;
         }
+        let model = self.model;
+        let is_whole = place.lacking() >= 1.0;
+        // Whole results are copied to and from a GPU with memory of its own whatever the reader's part is.
+        let is_least = self.is_relaxed() && !(model.own_memory && is_whole && by == ProcessorKind::Gpu);
+        let wait = model.transfer_delays(input, is_least).wait(by, holders);
+        let mut ready = place.ready;
+        if self.is_relaxed() && is_whole && holders.is_only(ProcessorKind::Gpu) {
+            // The GPU's queue copies the result; without a copy it is not kept waiting.
+            let copied = model.transfer_delays(input, false).gather;
+            if copied > Picos::ZERO {
+                step.now.queues[GPU] = step.now.queues[GPU].max(ready) + copied;
+                ready = step.now.queues[GPU];
+            }
+        }
+        let queue = &mut step.now.queues[by as usize];
+        *queue = (*queue).max(ready) + wait.scale(place.lacking());
+        step.places.add_holder(input, by);
     }
 
     /// Makes processor `by` wait until an input is ready.
@@ -267,7 +283,7 @@ impl Mover<'_, '_, '_> {
         let start = step.now.queues[CPU].max(if is_relaxed { ready } else { last });
         let end = start + join.unwrap_or_default();
         (step.now.queues[CPU], step.now.join) = (end, end);
-        let result = Place::with(joined(self.model.own_memory), end);
+        let result = self.joined_place([0; 2], end);
         step.places.close(is_meant, result);
         result
     }
@@ -286,9 +302,8 @@ impl Mover<'_, '_, '_> {
         if !cost.is_known() {
             return None;
         }
-        self.read(step, by, self.model.stages[stage].inputs.iter().copied(), |_, _| false);
+        self.read(step, (by, stage), self.model.stages[stage].inputs.iter().copied(), |_, _| false);
         if by == ProcessorKind::Gpu {
-            self.inputs_onto_gpu(step, stage);
             step.now.queues[GPU] = step.gpu_start();
         }
         step.now.queues[by as usize] += cost.time;
@@ -298,9 +313,7 @@ impl Mover<'_, '_, '_> {
 
     /// Copies the workload's inputs that a stage reads to a GPU with memory of its own.
     pub(super) fn inputs_onto_gpu(&self, step: &mut Step, stage: usize) {
-        if !self.is_relaxed() {
-            step.now.queues[GPU] += self.model.inputs_onto_gpu[stage];
-        }
+        step.now.queues[GPU] += self.model.inputs_onto_gpu[stage];
     }
 
     /// CPU and GPU each compute a part of a stage, which is then joined.
@@ -310,9 +323,8 @@ impl Mover<'_, '_, '_> {
         for by in BOTH {
             let continues_parts =
                 |place: &Place, input| self.continues_parts(place, [stage, input], cutting.axis);
-            self.read(step, by, model.stages[stage].inputs.iter().copied(), continues_parts);
+            self.read(step, (by, stage), model.stages[stage].inputs.iter().copied(), continues_parts);
         }
-        self.inputs_onto_gpu(step, stage);
         let (cpu_start, gpu_start) = (step.now.queues[CPU], step.gpu_start());
         let delays = model.transfer_delays(stage, self.is_relaxed());
         let (end, cut) = match &mut self.contention {
@@ -339,9 +351,18 @@ impl Mover<'_, '_, '_> {
         let end = end + delays.join;
         (step.now.queues[CPU], step.now.join) = (end, end);
         self.join_all(step, end);
-        let lines = if model.own_memory { [cut, cuts.all] } else { [0; 2] };
-        let place = Place { lines, ..Place::with(joined(model.own_memory), end) };
-        Some((place, Move::Cut { cutting, cut }))
+        Some((self.joined_place([cut, cuts.all], end), Move::Cut { cutting, cut }))
+    }
+
+    /// The place of a joined result, of whose lines the CPU computed a part, which a GPU with memory of its own lacks;
+    /// relaxed, none.
+    pub(super) fn joined_place(&self, lines: [u32; 2], ready: Picos) -> Place {
+        let lines = match (self.model.own_memory, self.is_relaxed()) {
+            (false, _) => [0; 2],
+            (true, false) => lines,
+            (true, true) => [0, 1],
+        };
+        Place { lines, ..Place::with(joined(self.model.own_memory), ready) }
     }
 
     /// Relaxed: inputs that the next stage reads before the result just joined cross while it waits for the join.

@@ -95,10 +95,6 @@ impl Places {
         Self { older: self.older.clone(), recent }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.older.iter().map(|block| block.results.len()).sum::<usize>() + self.recent.len()
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = &(usize, Place)> {
         self.older.iter().flat_map(|block| &block.results).chain(&self.recent)
     }

@@ -3,7 +3,7 @@
 //! Responsible for: when the parts end and are joined. Not for: which shares end together (`shares`).
 //! Invariant: relaxed, the NPU is busy no longer than in any shares of the given range.
 
-use super::{CPU, Cutting, GPU, Members, Model, Move, Mover, NPU, Place, Sharing, Step, joined};
+use super::{At, CPU, Cutting, GPU, Members, Model, Move, Mover, NPU, Place, Sharing, Step, joined};
 use crate::device::ProcessorKind;
 use crate::plan::{Placement, Processor};
 
@@ -18,10 +18,7 @@ impl Mover<'_, '_, '_> {
         let model = self.model;
         let shares = model.shares(stage, cutting.axis)?;
         for by in ProcessorKind::ALL.into_iter().filter(|&by| members[by as usize]) {
-            self.read(step, by, model.stages[stage].inputs.iter().copied(), |_, _| false);
-        }
-        if members[GPU] {
-            self.inputs_onto_gpu(step, stage);
+            self.read(step, (by, stage), model.stages[stage].inputs.iter().copied(), |_, _| false);
         }
         let starts = [step.now.queues[CPU], step.gpu_start(), step.now.queues[NPU]];
         let is_alone = self.is_relaxed() && model.is_alone[stage];
@@ -55,7 +52,8 @@ impl Mover<'_, '_, '_> {
         (step.now.queues[CPU], step.now.join) = (step.now.queues[CPU].max(end), end);
         self.join_all(step, end);
         let holders = joined(model.own_memory).with(ProcessorKind::Npu);
-        Some((Place::with(holders, end), Move::Shared { cutting, counts }))
+        let place = Place { at: At::With(holders), ..self.joined_place([0; 2], end) };
+        Some((place, Move::Shared { cutting, counts }))
     }
 }
 

@@ -207,7 +207,7 @@ proptest! {
     #[test]
     fn no_plan_of_branches_that_meet_again_is_below_the_bound(
         device in prop::sample::select(
-            &["moto-edge-plus-2022", "snapdragon-8elite", "exynos-2400", "apple-m1", "pixel4"][..]
+            &["moto-edge-plus-2022", "snapdragon-8elite", "exynos-2400", "apple-m1", "pixel4", "h200"][..]
         ),
         (side, channels, scale) in (7_u32..40, 1_u32..16, prop::sample::select(&[1_u32, 3][..])),
         blocks in prop::collection::vec(prop::collection::vec(prop::collection::vec(0_u32..4, 1..4), 2..4), 1..4),

@@ -1,0 +1,68 @@
+//! How long results take from one processor to another.
+//!
+//! Responsible for: the delays of one result. Not for: when they begin (`moves`). Invariant: the delays of a result
+//! without bytes are no longer than those of any other.
+
+use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
+use crate::plan::Mechanism;
+use crate::schedule::{Holders, read_bytes, result_bytes};
+use crate::simulate::{copying, hand_over_delay, join_delay};
+use crate::units::{Bytes, Picos};
+use crate::workload::Stage;
+
+/// Delays of the hand-overs and the join of one result.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TransferDelays {
+    /// From the GPU to the CPU.
+    pub(super) to_cpu: Picos,
+    /// From any processor to the GPU.
+    pub(super) to_gpu: Picos,
+    /// From the GPU to the NPU.
+    pub(super) to_npu: Picos,
+    /// Between CPU and NPU.
+    pub(super) without_gpu: Picos,
+    /// Join of the parts of a cut result.
+    pub(super) join: Picos,
+    /// Copy of the whole result from a GPU with memory of its own to the host; zero with shared memory.
+    pub(super) gather: Picos,
+}
+
+impl TransferDelays {
+    pub(super) fn of(device: &Profile, mechanism: Mechanism, bytes: Bytes) -> Self {
+        let copied = |direction| copying(device, LinkTransfer::whole(bytes), direction);
+        let with_gpu = hand_over_delay(device, mechanism, bytes, true);
+        Self {
+            to_cpu: with_gpu + copied(Direction::ToHost),
+            to_gpu: with_gpu + copied(Direction::ToGpu),
+            to_npu: with_gpu,
+            without_gpu: hand_over_delay(device, mechanism, bytes, false),
+            join: join_delay(device, mechanism, bytes),
+            gather: if bytes > Bytes::ZERO { copied(Direction::ToHost) } else { Picos::ZERO },
+        }
+    }
+
+    /// Delay until `reader` has a result that `holders` have.
+    pub(super) fn wait(&self, reader: ProcessorKind, holders: Holders) -> Picos {
+        let on_gpu_alone = holders.is_only(ProcessorKind::Gpu);
+        match reader {
+            ProcessorKind::Gpu => self.to_gpu,
+            ProcessorKind::Cpu if on_gpu_alone => self.to_cpu,
+            ProcessorKind::Npu if on_gpu_alone => self.to_npu,
+            ProcessorKind::Cpu | ProcessorKind::Npu => self.without_gpu,
+        }
+    }
+}
+
+/// Time to copy the workload's inputs that a stage reads to a GPU with memory of its own.
+pub(super) fn inputs_onto_gpu(device: &Profile, stages: &[Stage], stage: &Stage) -> Picos {
+    if stage.inputs.len() == stage.input_count {
+        return Picos::ZERO;
+    }
+    let computed: Bytes = stage.inputs.iter().map(|&input| result_bytes(&stages[input].layer)).sum();
+    let bytes = Bytes(read_bytes(&stage.layer).0.saturating_sub(computed.0));
+    if bytes > Bytes::ZERO {
+        copying(device, LinkTransfer::whole(bytes), Direction::ToGpu)
+    } else {
+        Picos::ZERO
+    }
+}
