@@ -20,8 +20,8 @@ pub(super) struct Progress {
     pub(super) queues: [Picos; 3],
     /// End of the last join; later GPU kernels wait for it.
     pub(super) join: Picos,
-    /// The NPU graph that later stages can join, as the first live result since it began plus one; zero for none. A
-    /// graph that began later accepts more stages.
+    /// The NPU graph that later stages can join, as its first stage (relaxed, the first live result since it began)
+    /// plus one; zero for none. A graph that began later accepts more stages.
     pub(super) graph: usize,
     /// Time at the end to read back the workload's results that only the GPU has.
     pub(super) read_back: Picos,

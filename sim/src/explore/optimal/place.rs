@@ -49,16 +49,14 @@ impl At {
     fn is_no_worse_than(self, other: Self) -> bool {
         match (self, other) {
             (Self::With(own), Self::With(others)) => own.has_all(others),
-            (Self::With(own), Self::Open(_)) => {
-                own.has_all(Holders::one(ProcessorKind::Cpu).with(ProcessorKind::Gpu))
-            }
+            (Self::With(own), Self::Open(_)) => own.has_all(joined(false)),
             (own @ Self::Open(_), other) => own == other,
         }
     }
 
     /// A place no worse than both: a result that CPU and GPU have is no worse than one in parts.
     fn best_of(self, other: Self) -> Self {
-        let both = Holders::one(ProcessorKind::Cpu).with(ProcessorKind::Gpu);
+        let both = joined(false);
         match (self, other) {
             (Self::With(own), Self::With(others)) => Self::With(own.with_all(others)),
             (Self::With(own), Self::Open(_)) | (Self::Open(_), Self::With(own)) => {

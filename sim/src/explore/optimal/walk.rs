@@ -96,8 +96,7 @@ pub(super) fn best<'s>(
     let most = changes * SETTLING_FACTOR * FULLY_SETTLED_STAGES.pow(2) / count.pow(2);
     let limits = (most.min(MAX_STREAM_CHANGES), models.len() > 1);
     let plan = settled(explorer, &models[0], &best.plan, limits)?;
-    best = simulated(explorer, plan, considered)?;
-    Ok(best)
+    simulated(explorer, plan, considered)
 }
 
 /// The best plan after `changes` simulated changes of `plan`, and the number of changes simulated. Its order is the
