@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 
 use super::{Grid, Objective, SearchOptions};
 use crate::device::Profile;
-use crate::kernel::{CoreSet, Phases};
+use crate::kernel::Phases;
 use crate::plan::{Axis, Processor, Region};
 use crate::simulate::{Detail, Result, Simulator, above_idle};
 use crate::units::Picos;
@@ -37,14 +37,6 @@ impl Price {
     }
 }
 
-/// Numbers of the distinct layer and of the processor, and the region of the layer's output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    kind: usize,
-    by: usize,
-    region: Region,
-}
-
 /// The price of `layer` on `by` inside the workload of `simulator`; `None` if `by` has no
 /// kernel for it.
 pub(super) fn price(
@@ -65,8 +57,8 @@ pub(super) struct Prices<'a> {
     /// The distinct layers, and the index of each stage's layer among them.
     pub(super) layers: Vec<Layer>,
     pub(super) kinds: Vec<usize>,
-    core_sets: Vec<CoreSet>,
-    parts: HashMap<Key, Option<Price>, FixedState>,
+    /// By distinct layer, processor and region of the layer's output.
+    parts: HashMap<(usize, Processor, Region), Option<Price>, FixedState>,
     grids: HashMap<(usize, Axis), Rc<Grid>>,
 }
 
@@ -85,15 +77,7 @@ impl<'a> Prices<'a> {
             })
             .collect();
         let simulator = simulator.of_parts();
-        Self {
-            simulator,
-            objective,
-            layers,
-            kinds,
-            core_sets: Vec::new(),
-            parts: HashMap::default(),
-            grids: HashMap::new(),
-        }
+        Self { simulator, objective, layers, kinds, parts: HashMap::default(), grids: HashMap::new() }
     }
 
     /// Index of a stage's layer among the distinct layers.
@@ -109,25 +93,10 @@ impl<'a> Prices<'a> {
     /// The price of a region of a stage's output; `None` if the processor has no kernel for it.
     pub(super) fn part(&mut self, stage: usize, by: Processor, region: Region) -> Option<Price> {
         let kind = self.kinds[stage];
-        let key = Key { kind, by: self.number(by), region };
         let (simulator, layer, objective) = (&self.simulator, &self.layers[kind], self.objective);
-        *self.parts.entry(key).or_insert_with(|| match region {
+        *self.parts.entry((kind, by, region)).or_insert_with(|| match region {
             Region::ALL => price(simulator, layer, by, objective),
             region => price(simulator, &region.part_of(layer), by, objective),
-        })
-    }
-
-    /// A processor's number in [`Key`].
-    fn number(&mut self, by: Processor) -> usize {
-        let cores = match by {
-            Processor::Gpu => return 0,
-            Processor::Npu(_) => return 1,
-            Processor::Cpu(cores) => cores,
-        };
-        let known = self.core_sets.iter().position(|known| *known == cores);
-        2 + known.unwrap_or_else(|| {
-            self.core_sets.push(cores);
-            self.core_sets.len() - 1
         })
     }
 
