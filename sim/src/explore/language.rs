@@ -10,6 +10,8 @@
 mod price;
 pub(super) mod products;
 
+use std::collections::HashMap;
+
 pub use price::ProductPrices;
 
 use super::Strategy;
@@ -20,7 +22,7 @@ use crate::simulate::{
     Conversation, Generation, GenerationPlan, Graphs, Result, SimulateError, StepPlan, generate,
 };
 use crate::units::{Bytes, Picos};
-use crate::workload::{LanguageTask, Stage, StepStages};
+use crate::workload::{LanguageTask, Layer, Stage, StepStages};
 
 /// Where a strategy places a product, or any operator if it computes whole steps on one processor.
 pub(super) type Place = fn(&ProductPrices<'_>, &Stage) -> Result<Placement>;
@@ -212,7 +214,8 @@ fn plan_products(
     };
     let variant = plan.device(device);
     let price = ProductPrices::new(&variant, library, synchronisation);
-    let step_plan = |step| plan_step(&price, &plan.graphs.stages(task, step), rules);
+    let mut placed = HashMap::new();
+    let mut step_plan = |step| plan_step(&price, &mut placed, &plan.graphs.stages(task, step), rules);
     let prompts = (0..task.turns.len()).map(|turn| step_plan(plan.graphs.prefill_steps(task, turn)[0].0));
     let prefill = prompts.collect::<Result<_, _>>()?;
     let decode = step_plan(plan.graphs.decode_step(task, 0, 0))?;
@@ -231,17 +234,26 @@ fn check_session(task: &LanguageTask) -> Result<()> {
     if weights > most { Err(SimulateError::SessionFull { weights, most }) } else { Ok(()) }
 }
 
+/// Plans a step; `placed` are the products placed so far, since models and conversations repeat them.
 fn plan_step(
     price: &ProductPrices<'_>,
+    placed: &mut HashMap<Layer, Placement>,
     stages: &StepStages,
     Rules { place, steps, .. }: Rules,
 ) -> Result<StepPlan> {
     let [first, layer, last] = stages.parts().map(|stages| {
-        let place = |stage: &Stage| match stage.layer.operator.product_with_weights() {
-            None if !steps.compute_whole_steps() => Ok(Placement::GPU),
-            Some(_) | None => place(price, stage),
+        let place = |stage: &Stage| -> Result<Placement> {
+            if !steps.compute_whole_steps() && stage.layer.operator.product_with_weights().is_none() {
+                return Ok(Placement::GPU);
+            }
+            if let Some(known) = placed.get(&stage.layer) {
+                return Ok(*known);
+            }
+            let placement = place(price, stage)?;
+            placed.insert(stage.layer.clone(), placement);
+            Ok(placement)
         };
-        stages.iter().map(place).collect::<Result<Vec<_>, _>>()
+        stages.iter().map(place).collect::<Result<Vec<_>>>()
     });
     Ok(StepPlan { first: first?, layer: layer?, last: last? })
 }
