@@ -29,6 +29,7 @@ mod place;
 mod places;
 mod planned;
 mod program;
+mod rest;
 mod shares;
 mod sharing;
 mod streaming;
@@ -52,7 +53,8 @@ use order::other_orders;
 use path::CriticalPaths;
 use place::{At, Cutting, Place};
 use places::Places;
-use program::{Limits, Outcome, Programme, Rest};
+use program::{Limits, Outcome, Programme};
+use rest::Rest;
 use shares::{Members, ShareTable, Shared, Sharing, WITH_NPU};
 use sharing::shared_placement;
 use streaming::Streaming;
@@ -88,8 +90,8 @@ struct Budget {
     longest: [usize; 2],
     /// Labels that the bound may make in all, over runs with more and more labels.
     of_bound: usize,
-    /// Factors by which the search and the bound try fewer cuts.
-    fewer_cuts: [usize; 2],
+    /// Factor by which fewer cuts are tried.
+    fewer_cuts: usize,
 }
 
 /// Stages up to which a workload gets the full limits of its effort. They shrink for larger workloads, so that the
@@ -137,8 +139,13 @@ impl Budget {
             // Relaxed, a longer chain continues without a halo: the bound of a long workload needs long chains.
             longest: [less(32, 8), 64],
             of_bound,
-            fewer_cuts: [wide, wide.max(stages / FULL_EFFORT_STAGES)],
+            fewer_cuts: wide.max(stages / FULL_EFFORT_STAGES),
         }
+    }
+
+    /// The limits of the search, in a large workload the least for all efforts.
+    fn of_search(&self) -> (usize, usize) {
+        (self.labels[0], self.rounds)
     }
 }
 
@@ -186,6 +193,8 @@ fn search_other_orders<'s>(
     // Most of the gain of an order is found cheaply: only the best one is searched once more.
     if let Ok(best) = explorer.best(found.iter().cloned())
         && let Some(other) = models.iter_mut().find(|other| other.order == best.plan.order)
+        && let [quick, normal] = [Effort::Quick, Effort::Normal].map(|effort| Budget::of(effort, other))
+        && quick.of_search() != normal.of_search()
     {
         considered += search_all(explorer, other, (starts, &[Effort::Normal]), &mut found)?;
     }
@@ -194,29 +203,34 @@ fn search_other_orders<'s>(
 }
 
 /// Searches with all starting weights, corrections and efforts; adds the best plans to `all`, returns the label count.
-fn search_all(
-    explorer: &mut Explorer<'_, '_>,
-    model: &mut Model<'_>,
+fn search_all<'e>(
+    explorer: &mut Explorer<'e, '_>,
+    model: &mut Model<'e>,
     (starts, efforts): (&[Weights], &[Effort]),
     all: &mut Vec<Found>,
 ) -> Result<usize> {
     let (mut considered, mut searched) = (0, Vec::new());
+    let longest = Budget::of(explorer.options.effort, model).longest[0];
+    let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
+    let chains = ChainTables::new(model, &pricing, false, longest);
+    let mut contention = Contention::new(explorer);
     for &start in starts {
         let mut next = Some(start);
         for _ in 0..RATIO_CORRECTIONS {
             let Some(weights) = next.filter(|next| !searched.contains(next)) else { break };
             model.weights = weights;
             searched.push(weights);
+            let rest = Rest::new(model, false);
             let (mut found, mut last) = (Vec::new(), None);
             for effort in efforts {
                 let known = all.iter().chain(&found).map(|known: &Found| known.prediction.latency).min();
                 let budget = Budget::of(*effort, model);
-                // In a large workload, the limits of all efforts are the least.
-                let limits = (budget.labels[0], budget.rounds);
+                let limits = budget.of_search();
                 if last.replace(limits) == Some(limits) {
                     continue;
                 }
-                let (of_effort, more) = search(explorer, model, &budget, known)?;
+                let (of_effort, more) =
+                    search(explorer, (model, &chains, &rest), &mut contention, (&budget, known))?;
                 considered += more;
                 found.extend(of_effort);
             }
@@ -247,26 +261,22 @@ fn efforts(most: Effort) -> &'static [Effort] {
 
 /// Runs the programme in rounds until the plans contain no new chain; the plans, simulated, and the number of
 /// labels considered. There are no plans if every label was pruned.
-fn search(
-    explorer: &mut Explorer<'_, '_>,
-    model: &Model<'_>,
-    budget: &Budget,
-    mut known: Option<Picos>,
+fn search<'e, 'a>(
+    explorer: &mut Explorer<'e, 'a>,
+    (model, chains, rest): (&Model<'e>, &ChainTables, &Rest),
+    contention: &mut Contention<'e, 'a>,
+    (budget, mut known): (&Budget, Option<Picos>),
 ) -> Result<(Vec<Found>, usize)> {
-    let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
-    let chains = ChainTables::new(model, &pricing, false, budget.longest[0]);
-    let rest = Rest::new(model, false);
-    let mut contention = Contention::new(explorer);
     let (mut found, mut considered) = (Vec::new(), 0);
     for _ in 0..budget.rounds {
         // Labels are pruned by time alone: energy depends on more than a label holds.
         let most = known.filter(|_| model.weights == Weights::TIME);
         let cost = most.map_or(f64::INFINITY, |most| most.0 as f64 * PRUNING_FACTOR);
-        let mover = Mover { model, chains: &chains, contention: Some(&mut contention) };
+        let mover = Mover { model, chains, contention: Some(&mut *contention) };
         let mut programme = Programme::new(
             mover,
-            &rest,
-            Limits { width: budget.labels[0], cost, merges: false, fewer_cuts: budget.fewer_cuts[0] },
+            rest,
+            Limits { width: budget.labels[0], cost, merges: false, fewer_cuts: budget.fewer_cuts },
         );
         let Outcome { decisions, .. } = programme.run(FINALISTS);
         considered += programme.considered;
@@ -345,7 +355,7 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64) -> f64 {
         (bound, programme.considered, programme.has_merged)
     };
     let mut limits =
-        Limits { width: budget.labels[1], cost: known, merges: true, fewer_cuts: budget.fewer_cuts[1] };
+        Limits { width: budget.labels[1], cost: known, merges: true, fewer_cuts: budget.fewer_cuts };
     if budget.of_bound > 0 {
         // A narrow run finds relaxed decisions of this cost: labels that cost more cannot end as the least.
         limits.cost = run(Limits { width: budget.labels[0], merges: false, ..limits }).0;

@@ -66,3 +66,21 @@ pub(super) fn inputs_onto_gpu(device: &Profile, stages: &[Stage], stage: &Stage)
         Picos::ZERO
     }
 }
+
+/// At each position, upper bound of the time that hand-overs and joins of the `live` results take in each queue, each
+/// at the least delay; on a GPU with memory of its own, in its queue also copies of the results and of one stage's
+/// inputs.
+pub(super) fn max_transfer_times(
+    live: &[Vec<usize>],
+    (delays, least): (&[TransferDelays], &TransferDelays),
+    copied_inputs: Option<Picos>,
+) -> Vec<[Picos; 3]> {
+    let to_cpu = least.to_cpu.max(least.without_gpu) + least.join;
+    let to_npu = least.to_npu.max(least.without_gpu);
+    let plus = |times: [Picos; 3], &stage: &usize| {
+        let copied = copied_inputs.map_or(Picos::ZERO, |_| delays[stage].to_gpu.max(delays[stage].gather));
+        [times[0] + to_cpu, times[1] + least.to_gpu + copied, times[2] + to_npu]
+    };
+    let none = [Picos::ZERO, copied_inputs.unwrap_or_default(), Picos::ZERO];
+    live.iter().map(|live| live.iter().fold(none, plus)).collect()
+}

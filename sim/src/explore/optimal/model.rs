@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use super::delays::{TransferDelays, inputs_onto_gpu};
+use super::delays::{TransferDelays, inputs_onto_gpu, max_transfer_times};
 use super::order::{completion_points, live, meeting_points, next, readers, reordered, runs, waits_for_all};
-use super::{At, CutTable, GPU, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
+use super::{At, CutTable, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
 use crate::explore::{Explorer, Objective};
 use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
 use crate::plan::{Axis, Plan, Span, rows_read};
@@ -72,8 +72,8 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) own_memory: bool,
     /// Time to copy the workload's inputs that each stage reads to the GPU; zero with shared memory.
     pub(super) inputs_onto_gpu: Vec<Picos>,
-    /// The longest of these.
-    max_inputs_onto_gpu: Picos,
+    /// At each position, upper bound of the time that hand-overs and joins of the live results take in each queue.
+    pub(super) max_transfer_times: Vec<[Picos; 3]>,
     /// From the call until the GPU can start.
     pub(super) submission: Picos,
     /// From the GPU's end until the caller has the result.
@@ -132,6 +132,11 @@ impl<'e> Model<'e> {
         let (run_start, run_end) = runs(&stages);
         let (meets, readers) = (meeting_points(&stages), readers(&stages));
         let [live, last_reads] = live(&stages);
+        let transfer_delays: Vec<TransferDelays> =
+            stages.iter().map(|stage| delays(result_bytes(&stage.layer))).collect();
+        let least_transfer_delays = delays(Bytes::ZERO);
+        let copied_inputs = has_own_memory(device).then(|| inputs_onto_gpu.iter().copied().max());
+        let delays_of_results = (&*transfer_delays, &least_transfer_delays);
         let waits_for_all = waits_for_all(&readers);
         let completes = completion_points(&meets, &waits_for_all);
         let meet = |position: usize| position == 0 || position == stages.len() || completes[position];
@@ -147,10 +152,10 @@ impl<'e> Model<'e> {
             most_ahead,
             uses_npu: on_npu.iter().any(|on_npu| on_npu.within.is_known()),
             on_npu,
-            transfer_delays: stages.iter().map(|stage| delays(result_bytes(&stage.layer))).collect(),
-            least_transfer_delays: delays(Bytes::ZERO),
+            max_transfer_times: max_transfer_times(&live, delays_of_results, copied_inputs.flatten()),
+            transfer_delays,
+            least_transfer_delays,
             own_memory: has_own_memory(device),
-            max_inputs_onto_gpu: inputs_onto_gpu.iter().copied().max().unwrap_or_default(),
             inputs_onto_gpu,
             submission,
             read_back,
@@ -203,21 +208,6 @@ impl<'e> Model<'e> {
     /// Delays of a stage's result; relaxed, their lower bound.
     pub(super) fn transfer_delays(&self, stage: usize, relaxed: bool) -> &TransferDelays {
         if relaxed { &self.least_transfer_delays } else { &self.transfer_delays[stage] }
-    }
-
-    /// Upper bound of the time that hand-overs and joins of the results of `stages` take in each queue, each at its
-    /// least delay, and in the GPU's also copies.
-    pub(super) fn max_transfer_times(&self, stages: impl Iterator<Item = usize>) -> [Picos; 3] {
-        let TransferDelays { to_cpu, to_gpu, to_npu, without_gpu, join, .. } = self.least_transfer_delays;
-        let each = [to_cpu.max(without_gpu) + join, to_gpu, to_npu.max(without_gpu)];
-        let mut times = [Picos::ZERO, self.max_inputs_onto_gpu, Picos::ZERO];
-        for stage in stages {
-            let own = &self.transfer_delays[stage];
-            let copied = if self.own_memory { own.to_gpu.max(own.gather) } else { Picos::ZERO };
-            (0..3).for_each(|by| times[by] += each[by]);
-            times[GPU] += copied;
-        }
-        times
     }
 
     /// When each queue can continue; zero for a GPU that was not used.

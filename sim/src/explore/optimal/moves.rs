@@ -189,8 +189,7 @@ impl Mover<'_, '_, '_> {
         let usable = |&input: &usize| places.get(input).map_or(Picos::ZERO, |place| place.usable);
         let start = |inputs: &Vec<usize>| inputs.iter().map(usable).max().unwrap_or_default();
         let Some(earliest) = model.next[position].iter().map(start).min() else { return };
-        let times = model.max_transfer_times(places.iter().map(|&(stage, _)| stage));
-        for (queue, before) in now.queues.iter_mut().zip(times) {
+        for (queue, &before) in now.queues.iter_mut().zip(&model.max_transfer_times[position]) {
             *queue = (*queue).max(earliest.saturating_sub(before));
         }
         now.fetched = now.fetched.max(now.queues[NPU].saturating_sub(model.most_ahead));

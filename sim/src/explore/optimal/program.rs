@@ -5,19 +5,12 @@
 //! the plan, with a bound no higher than the plan's cost.
 
 use super::{
-    ANY_STATE, At, Changes, CriticalPaths, Cutting, Label, Model, Move, Mover, NEVER, Place, Places,
-    PossibleStates, Price, Progress, Remaining, STATES, Trial, WITH_NPU, Weighted, beam, half_merged,
-    least_remaining, merged, only_state, undominated,
+    At, Cutting, Label, Move, Mover, NEVER, Place, Places, Progress, Rest, Trial, WITH_NPU, Weights, beam,
+    best, half_merged, joined, merged, undominated,
 };
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::units::Picos;
-
-/// Steps of the weight of one of two queues, from 0 to 1.
-const WEIGHT_STEPS: u32 = 16;
-
-/// How often the weight of the CPU's or GPU's queue is halved relative to the NPU's.
-const HALVINGS: i32 = 6;
 
 /// Labels for the cuts of a chain that stays open: one per sampled cut, and, relaxed, one per bucket of
 /// cuts; fewer in large workloads, but not fewer than the last.
@@ -64,58 +57,6 @@ struct Decision {
     before: Option<usize>,
     position: usize,
     decided: Move,
-}
-
-/// Sets of queue weights evaluated at once, for vectorisation.
-const LANES: usize = 4;
-type Lanes = [f64; LANES];
-
-/// For a few sets of queue weights, the least cost of the remaining stages, and of those up to the next
-/// meeting point.
-#[derive(Clone, Copy, Default)]
-struct LeastWork {
-    weights: [Lanes; 3],
-    left: [Lanes; STATES],
-    up_to_meeting: [Lanes; STATES],
-}
-
-/// Least remaining cost from each position on, whatever was decided before.
-pub(super) struct Rest {
-    /// At each position, for all sets of queue weights.
-    least_work: Vec<Vec<LeastWork>>,
-    /// Relaxed only: the critical path after each result.
-    critical: Option<CriticalPaths>,
-    /// Price of all stages from each position to the next meeting point on each single processor.
-    single_prices: Vec<[Price; 3]>,
-}
-
-impl Rest {
-    pub(super) fn new(model: &Model<'_>, is_relaxed: bool) -> Self {
-        // A search accounts for a graph when it begins one; counting possible ones leads to worse plans.
-        let graph = if is_relaxed { model.graph } else { Price::NOTHING };
-        let changes = Changes { waits: true, graph };
-        let weights = queue_weights(model).into_iter();
-        let weights: Vec<Weighted> = weights.map(|busy| model.weighted(busy, !is_relaxed)).collect();
-        let mut critical = is_relaxed.then(|| CriticalPaths::new(model, &weights));
-        let left = model.least_time(&weights, changes, critical.as_mut());
-        let work = weights.iter().map(|weighted| model.least_work(weighted, changes));
-        let work: Vec<Vec<Remaining>> = work.collect();
-        let at = |position: usize| {
-            let mut all = vec![LeastWork::default(); weights.len().div_ceil(LANES)];
-            for (at, weighted) in weights.iter().enumerate() {
-                let (least, lane) = (&mut all[at / LANES], at % LANES);
-                let after_meeting = least_remaining(&work[at][model.meets[position]], ANY_STATE);
-                (0..3).for_each(|by| least.weights[by][lane] = weighted.0[by]);
-                for state in 0..STATES {
-                    least.left[state][lane] = left[position][at][state];
-                    least.up_to_meeting[state][lane] = work[at][position][state] - after_meeting;
-                }
-            }
-            all
-        };
-        let least_work = (0..=model.stages.len()).map(at).collect();
-        Self { least_work, critical, single_prices: model.prices_to_meeting_points() }
-    }
 }
 
 pub(super) struct Programme<'m, 'e, 'a> {
@@ -165,7 +106,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let mut last = std::mem::take(&mut self.labels[count]);
         let is_relaxed = self.mover.is_relaxed();
         let cost = |label: &Label| {
-            let cost = self.cost_so_far(&label.now);
+            let cost = model.cost_so_far(&label.now);
             if is_relaxed { cost.max(label.bound) } else { cost }
         };
         last.sort_by(|one, other| cost(one).total_cmp(&cost(other)));
@@ -281,11 +222,16 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         if matches!(trial, Trial::Closing { end, cutting } if end == position + 1 && !is_apart(cutting)) {
             return;
         }
+        if self.closes_too_late(position, label, trial) {
+            self.considered += 1;
+            return;
+        }
         let Some((now, places, decided)) = self.mover.apply(label, position, trial) else { return };
         let model = self.mover.model;
         self.considered += 1;
         let end = if let Move::Chain { end, .. } = decided { end } else { position + 1 };
-        let (at_least, rank) = self.least_costs(&now, end, model.possible_states(end, &places));
+        let (at_least, rank) =
+            self.rest.least_costs(model, &now, end, model.possible_states(end, places.last()));
         let mut bound = label.bound.max(at_least);
         if let Some(critical) = &self.rest.critical {
             bound = bound.max(critical.least_cost(model, &now, &places, end));
@@ -299,43 +245,22 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         self.labels[end].push(Label { now, places, decision, bound, rank, single_cost });
     }
 
-    /// Lower bounds of the cost at the end and at the next meeting point; `before` is who may have the
-    /// result of the stage before.
-    fn least_costs(&self, now: &Progress, position: usize, before: PossibleStates) -> (f64, f64) {
-        // Only in a merged label can several states be possible.
-        match only_state(before) {
-            Some(state) => self.largest_costs(now, position, |left, lane| left[state][lane]),
-            None => self.largest_costs(now, position, |left, lane| {
-                let possible = left.iter().zip(before).filter(|(_, may)| *may);
-                possible.fold(f64::INFINITY, |least, (left, _)| least.min(left[lane]))
-            }),
-        }
-    }
-
-    /// The largest lower bounds over all sets of queue weights; `of` gives the remaining cost.
-    fn largest_costs(
-        &self,
-        now: &Progress,
-        position: usize,
-        of: impl Fn(&[Lanes; STATES], usize) -> f64,
-    ) -> (f64, f64) {
-        let model = self.mover.model;
-        let so_far = model.weights.joule * now.joules;
-        let picosecond = model.weights.picosecond;
-        let [cpu, gpu, npu] = self.mover.model.used_queues(now).map(|queue| queue.0 as f64 * picosecond);
-        let read_back = now.read_back.0 as f64 * picosecond;
-        let (mut bound, mut rank) = ([self.cost_so_far(now); LANES], [0.0; LANES]);
-        let larger = |one: f64, other: f64| if one > other { one } else { other };
-        for LeastWork { weights: [of_cpu, of_gpu, of_npu], left, up_to_meeting } in
-            &self.rest.least_work[position]
-        {
-            for lane in 0..LANES {
-                let cost = of_cpu[lane] * cpu + of_gpu[lane] * gpu + of_npu[lane] * npu + so_far;
-                bound[lane] = larger(cost + of_gpu[lane] * read_back + of(left, lane), bound[lane]);
-                rank[lane] = larger(cost + of(up_to_meeting, lane), rank[lane]);
-            }
-        }
-        (bound.into_iter().fold(0.0, larger), rank.into_iter().fold(0.0, larger))
+    /// Relaxed, whether a chain that is closed costs too much even if all its inputs are there already. Most chains
+    /// do; this costs less than to apply them.
+    fn closes_too_late(&self, position: usize, label: &Label, trial: Trial) -> bool {
+        let Trial::Closing { end, cutting } = trial else { return false };
+        let (model, chains) = (self.mover.model, self.mover.chains);
+        let Some(ways) = chains.ways(cutting, end, end - position).filter(|_| self.mover.is_relaxed()) else {
+            return false;
+        };
+        let [cpu, gpu, npu] = label.now.queues;
+        let gpu = gpu.max(label.now.join);
+        let Some(way) = best(ways, (cpu, gpu), (model, Weights::TIME)) else { return false };
+        let join = (cpu + way.cpu).max(gpu + way.gpu) + model.transfer_delays(end - 1, true).join;
+        let now = Progress { queues: [join, join, npu], join, ..label.now };
+        let joined = Place::with(joined(model.own_memory), join);
+        self.rest.least_costs(model, &now, end, model.possible_states(end, Some(&joined))).0
+            > self.limits.cost
     }
 
     /// The cost at the next meeting point if one processor computes everything until then, the best one.
@@ -360,13 +285,6 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         ProcessorKind::ALL.into_iter().map(cost).fold(f64::INFINITY, f64::min)
     }
 
-    fn cost_so_far(&self, now: &Progress) -> f64 {
-        let [cpu, gpu, npu] = self.mover.model.used_queues(now);
-        let end = cpu.max(gpu + now.read_back).max(npu);
-        let weights = self.mover.model.weights;
-        weights.of(end, now.joules)
-    }
-
     /// The decisions that led to a label, in order.
     fn decisions_of(&self, label: &Label) -> Vec<(usize, Move)> {
         let before = |&decision: &usize| self.decisions[decision].before;
@@ -375,23 +293,4 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         decisions.reverse();
         decisions
     }
-}
-
-/// Sets of queue weights, each with sum one: of CPU and GPU on a linear grid; with an NPU, also of all
-/// three on a geometric grid, since their speeds may differ by orders of magnitude.
-pub(super) fn queue_weights(model: &Model<'_>) -> Vec<[f64; 3]> {
-    let mut all: Vec<[f64; 3]> = (0..=WEIGHT_STEPS)
-        .map(|step| f64::from(step) / f64::from(WEIGHT_STEPS))
-        .map(|cpu| [cpu, 1.0 - cpu, 0.0])
-        .collect();
-    if model.uses_npu {
-        let relative_weights = || std::iter::once(0.0).chain((0..=HALVINGS).map(|times| 0.5_f64.powi(times)));
-        for cpu in relative_weights() {
-            for gpu in relative_weights() {
-                let sum = cpu + gpu + 1.0;
-                all.push([cpu / sum, gpu / sum, 1.0 / sum]);
-            }
-        }
-    }
-    all
 }

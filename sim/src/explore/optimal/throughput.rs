@@ -105,7 +105,7 @@ fn least_work(model: &Model<'_>, prices: [f64; 3], graph: Price) -> f64 {
 
 /// The prices, of the grid of queue weights, at which the least cost of all operators is highest.
 fn best_prices(model: &Model<'_>, graph: Price) -> [f64; 3] {
-    let all = super::program::queue_weights(model).into_iter();
+    let all = super::rest::queue_weights(model).into_iter();
     let costs = all.map(|prices| (least_work(model, prices, graph), prices));
     costs.max_by(|one, other| one.0.total_cmp(&other.0)).map_or([1.0; 3], |(_, prices)| prices)
 }

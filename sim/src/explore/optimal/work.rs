@@ -8,7 +8,7 @@ use super::model::{ANY, BEGUN, INSIDE, OnNpu};
 use super::path::CriticalPaths;
 use super::shares::{Members, ShareTable};
 use super::tables::OperatorTable;
-use super::{At, CPU, GPU, Model, NPU, Place, Places, Price, WITH_NPU, Weights};
+use super::{At, CPU, GPU, Model, NPU, Place, Price, WITH_NPU, Weights};
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::schedule::Holders;
@@ -188,11 +188,11 @@ impl Model<'_> {
         self.readers[stage].iter().any(is_linked)
     }
 
-    /// The possible states of the result before a position, for live results at `places`; a merged
+    /// The possible states of the result before a position, the `last` one, at its place; a merged
     /// label may have several. If the stage at the position does not read that result, nothing depends
     /// on it.
-    pub(super) fn possible_states(&self, position: usize, places: &Places) -> PossibleStates {
-        let place = places.last().filter(|_| self.reads_previous_stage(position));
+    pub(super) fn possible_states(&self, position: usize, last: Option<&Place>) -> PossibleStates {
+        let place = last.filter(|_| self.reads_previous_stage(position));
         place.map_or([true, false, false, false], |place| self.possible_states_at(place))
     }
 
