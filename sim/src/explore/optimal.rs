@@ -134,7 +134,7 @@ impl Budget {
             [less(labels[0], 8), less(labels[1], 24)].map(|labels| (labels / wide).max(least(labels)));
         Self {
             labels,
-            rounds: less(rounds, 2),
+            rounds: less(rounds, 1),
             changes: less(changes, 10),
             // Relaxed, a longer chain continues without a halo: the bound of a long workload needs long chains.
             longest: [less(32, 8), 64],
