@@ -86,7 +86,7 @@ struct Budget {
     rounds: usize,
     /// Random changes of the best plan.
     changes: usize,
-    /// Most stages of a chain in the search and in the bound.
+    /// Most stages of a chain in the search and in the bound, whatever the effort.
     longest: [usize; 2],
     /// Labels that the bound may make in all, over runs with more and more labels.
     of_bound: usize,
@@ -193,8 +193,7 @@ fn search_other_orders<'s>(
     // Most of the gain of an order is found cheaply: only the best one is searched once more.
     if let Ok(best) = explorer.best(found.iter().cloned())
         && let Some(other) = models.iter_mut().find(|other| other.order == best.plan.order)
-        && let [quick, normal] = [Effort::Quick, Effort::Normal].map(|effort| Budget::of(effort, other))
-        && quick.of_search() != normal.of_search()
+        && Budget::of(Effort::Quick, other).of_search() != Budget::of(Effort::Normal, other).of_search()
     {
         considered += search_all(explorer, other, (starts, &[Effort::Normal]), &mut found)?;
     }

@@ -135,7 +135,7 @@ impl<'e> Model<'e> {
         let transfer_delays: Vec<TransferDelays> =
             stages.iter().map(|stage| delays(result_bytes(&stage.layer))).collect();
         let least_transfer_delays = delays(Bytes::ZERO);
-        let copied_inputs = has_own_memory(device).then(|| inputs_onto_gpu.iter().copied().max());
+        let copied_inputs = inputs_onto_gpu.iter().copied().max().filter(|_| has_own_memory(device));
         let delays_of_results = (&*transfer_delays, &least_transfer_delays);
         let waits_for_all = waits_for_all(&readers);
         let completes = completion_points(&meets, &waits_for_all);
@@ -152,7 +152,7 @@ impl<'e> Model<'e> {
             most_ahead,
             uses_npu: on_npu.iter().any(|on_npu| on_npu.within.is_known()),
             on_npu,
-            max_transfer_times: max_transfer_times(&live, delays_of_results, copied_inputs.flatten()),
+            max_transfer_times: max_transfer_times(&live, delays_of_results, copied_inputs),
             transfer_delays,
             least_transfer_delays,
             own_memory: has_own_memory(device),
@@ -215,6 +215,12 @@ impl<'e> Model<'e> {
         let [cpu, gpu, npu] = now.queues;
         let gpu = if gpu > self.submission { gpu } else { Picos::ZERO };
         [cpu, gpu.max(now.join), npu]
+    }
+
+    /// The cost of everything decided so far.
+    pub(super) fn cost_so_far(&self, now: &Progress) -> f64 {
+        let [cpu, gpu, npu] = self.used_queues(now);
+        self.weights.of(cpu.max(gpu + now.read_back).max(npu), now.joules)
     }
 
     /// Whether the stage before `position`, with its result at `last`, waited for all before it and is

@@ -2,7 +2,7 @@
 //!
 //! Responsible for: sharing between labels. Labels of wide workloads hold hundreds of results, of which a move
 //! changes few. Not for: what a move changes (`moves`). Invariant: at one position, the results of all labels are
-//! divided into blocks in the same way; what a block knows is forgotten when one of its results changes.
+//! divided into blocks in the same way; what is known about blocks is forgotten when one of their results changes.
 
 use std::cell::{Cell, OnceCell};
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -201,16 +201,16 @@ impl Places {
 
     /// The results whose parts are in an open chain.
     pub(super) fn open(&self) -> impl Iterator<Item = &(usize, Place)> {
-        let older = self.older.summary().has_open.then(|| self.older.blocks.iter());
-        let open = older.into_iter().flatten().filter(|block| block.summary().has_open);
-        let results = open.flat_map(|block| &block.results).chain(&self.recent);
+        let blocks = if self.older.summary().has_open { self.older.blocks.as_slice() } else { &[] };
+        let older = blocks.iter().filter(|block| block.summary().has_open);
+        let results = older.flat_map(|block| &block.results).chain(&self.recent);
         results.filter(|(_, place)| place.is_open())
     }
 
     /// Puts those results of open chains that `is_meant` at `place`.
     pub(super) fn close(&mut self, is_meant: impl Fn(&Place) -> bool, place: Place) {
         self.change(
-            |older| older.has_open,
+            |summary| summary.has_open,
             |known| known.is_open() && is_meant(known),
             |known| *known = place,
         );
@@ -271,7 +271,7 @@ impl Places {
     pub(super) fn forget(&mut self, are_passed: impl Fn(&Place) -> bool) {
         let is_new = |place: &Place| place.ready > Picos::ZERO && are_passed(place);
         let forget = |place: &mut Place| (place.ready, place.usable) = (Picos::ZERO, Picos::ZERO);
-        self.change(|older| older.ready > Picos::ZERO, is_new, forget);
+        self.change(|summary| summary.ready > Picos::ZERO, is_new, forget);
     }
 
     pub(super) fn are_of_npu(&self) -> bool {

@@ -4,6 +4,8 @@
 //! (`moves`). Invariant: relaxed, for every plan and position there is a label that is no later than
 //! the plan, with a bound no higher than the plan's cost.
 
+use std::ops::Range;
+
 use super::{
     At, Cutting, Label, Move, Mover, NEVER, Place, Places, Progress, Rest, Trial, WITH_NPU, Weights, beam,
     best, half_merged, joined, merged, undominated,
@@ -218,13 +220,15 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
 
     /// Applies a trial to a label, and keeps the new label unless its bound exceeds the limit.
     fn attempt(&mut self, position: usize, label: &Label, trial: Trial) {
-        let is_apart = |cutting: Cutting| label.places.open().any(|(_, place)| place.at == At::Open(cutting));
-        if matches!(trial, Trial::Closing { end, cutting } if end == position + 1 && !is_apart(cutting)) {
-            return;
-        }
-        if self.closes_too_late(position, label, trial) {
-            self.considered += 1;
-            return;
+        if let Trial::Closing { end, cutting } = trial {
+            let is_apart = |(_, place): &(usize, Place)| place.at == At::Open(cutting);
+            if end == position + 1 && !label.places.open().any(is_apart) {
+                return;
+            }
+            if self.mover.is_relaxed() && self.closes_too_late(label, position..end, cutting) {
+                self.considered += 1;
+                return;
+            }
         }
         let Some((now, places, decided)) = self.mover.apply(label, position, trial) else { return };
         let model = self.mover.model;
@@ -245,14 +249,11 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         self.labels[end].push(Label { now, places, decision, bound, rank, single_cost });
     }
 
-    /// Relaxed, whether a chain that is closed costs too much even if all its inputs are there already. Most chains
-    /// do; this costs less than to apply them.
-    fn closes_too_late(&self, position: usize, label: &Label, trial: Trial) -> bool {
-        let Trial::Closing { end, cutting } = trial else { return false };
-        let (model, chains) = (self.mover.model, self.mover.chains);
-        let Some(ways) = chains.ways(cutting, end, end - position).filter(|_| self.mover.is_relaxed()) else {
-            return false;
-        };
+    /// Relaxed, whether a chain of these stages that is then joined costs too much even if all its inputs are there
+    /// already. Most chains do; this costs less than to apply them.
+    fn closes_too_late(&self, label: &Label, stages: Range<usize>, cutting: Cutting) -> bool {
+        let (model, end) = (self.mover.model, stages.end);
+        let Some(ways) = self.mover.chains.ways(cutting, end, stages.len()) else { return false };
         let [cpu, gpu, npu] = label.now.queues;
         let gpu = gpu.max(label.now.join);
         let Some(way) = best(ways, (cpu, gpu), (model, Weights::TIME)) else { return false };

@@ -111,16 +111,6 @@ impl Rest {
     }
 }
 
-impl Model<'_> {
-    /// The cost of everything decided so far.
-    pub(super) fn cost_so_far(&self, now: &Progress) -> f64 {
-        let [cpu, gpu, npu] = self.used_queues(now);
-        let end = cpu.max(gpu + now.read_back).max(npu);
-        let weights = self.weights;
-        weights.of(end, now.joules)
-    }
-}
-
 /// Sets of queue weights, each with sum one: of CPU and GPU on a linear grid; with an NPU, also of all
 /// three on a geometric grid, since their speeds may differ by orders of magnitude.
 pub(super) fn queue_weights(model: &Model<'_>) -> Vec<[f64; 3]> {

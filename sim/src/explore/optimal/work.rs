@@ -188,9 +188,9 @@ impl Model<'_> {
         self.readers[stage].iter().any(is_linked)
     }
 
-    /// The possible states of the result before a position, the `last` one, at its place; a merged
-    /// label may have several. If the stage at the position does not read that result, nothing depends
-    /// on it.
+    /// The possible states of the result before a position, by its place, that of the `last` live
+    /// result; in a merged label there may be several. If the stage at the position does not read it,
+    /// nothing depends on it.
     pub(super) fn possible_states(&self, position: usize, last: Option<&Place>) -> PossibleStates {
         let place = last.filter(|_| self.reads_previous_stage(position));
         place.map_or([true, false, false, false], |place| self.possible_states_at(place))
