@@ -10,11 +10,18 @@ use crate::explore::Explorer;
 use crate::explore::optimal::Model;
 use crate::explore::optimal::throughput::fastest_whole;
 use crate::kernel::CoreSet;
-use crate::plan::{Part, Placement, Plan, Processor};
+use crate::plan::{Axis, Part, Placement, Plan, Processor};
 use crate::simulate::Result;
 
 /// Stages up to which every pair of stages is placed anew; of more, only those next to each other.
 const MAX_PAIRED_STAGES: usize = 24;
+
+/// Stages up to which every stage is also cut in two at all of [`CUT_DIVISORS`]. Of more, the search tries enough cuts,
+/// and simulating all of these would take longer than it.
+const MAX_CUT_STAGES: usize = 8;
+
+/// What the rows or channels of a stage are divided by for the smaller of two shares.
+const CUT_DIVISORS: [u32; 6] = [64, 32, 16, 8, 4, 2];
 
 /// The plan after every change of [`neighbours`] and, if it `is_reordered`, of its order that improves it, until none
 /// does or `most` were simulated; and the number of them. The model has the workload's order.
@@ -62,7 +69,7 @@ fn in_other_orders(model: &Model<'_>, plan: &Plan, (stage, neighbours): (usize, 
 }
 
 /// The plans in which a stage, alone or with another one, is whole on another processor, or its part and those of its
-/// chain on other cores.
+/// chain on other cores, or, in a small workload, the stage is cut in two.
 pub(in crate::explore::optimal) fn neighbours(model: &Model<'_>, plan: &Plan, stage: usize) -> Vec<Plan> {
     let count = model.stages.len();
     let whole = |(kind, other): (ProcessorKind, Option<usize>)| {
@@ -88,6 +95,39 @@ pub(in crate::explore::optimal) fn neighbours(model: &Model<'_>, plan: &Plan, st
         std::iter::once((kind, None)).chain(others.clone().map(move |other| (kind, Some(other))))
     };
     let wholes = ProcessorKind::ALL.into_iter().flat_map(pairs).filter_map(whole);
-    let all = wholes.chain(model.core_sets.iter().map(on_cores));
+    let cuts = if count > MAX_CUT_STAGES { Vec::new() } else { cut_in_two(model, plan, stage) };
+    let all = wholes.chain(model.core_sets.iter().map(on_cores)).chain(cuts);
     all.filter(|changed| changed != plan).collect()
+}
+
+/// The plans in which a stage is cut between two processors, its parts left apart in a chain of their own, whose
+/// readers take what they need from each, or joined at once.
+fn cut_in_two(model: &Model<'_>, plan: &Plan, stage: usize) -> Vec<Plan> {
+    let on_cpu = || model.core_sets.iter().map(|&cores| Processor::Cpu(cores));
+    let mut pairs: Vec<[Processor; 2]> = on_cpu().map(|cpu| [cpu, Processor::Gpu]).collect();
+    if model.uses_npu {
+        pairs.push([Processor::NPU, Processor::Gpu]);
+        pairs.extend(on_cpu().map(|cpu| [cpu, Processor::NPU]));
+    }
+    let shares = |axis: Axis| {
+        let all = axis.extent(&model.stages[stage].layer.operator).unwrap_or(0);
+        let in_units = move |divisor: u32| all / divisor / axis.unit() * axis.unit();
+        let smaller = CUT_DIVISORS.into_iter().map(in_units).filter(|&share| share > 0);
+        smaller.flat_map(move |share| [(axis, [share, all - share]), (axis, [all - share, share])])
+    };
+    let between = |(axis, [first, second]): (Axis, [u32; 2])| {
+        pairs.iter().map(move |&[one, other]| Placement::cut(axis, [(one, first), (other, second)]))
+    };
+    let own_chain = plan.chains.iter().flatten().max().map_or(0, |most| most + 1);
+    let placed = |placement: Placement| {
+        // Apart first: of two plans of equal cost, its readers may still do without the join.
+        [Some(own_chain), None].map(|chain| {
+            let mut changed = plan.clone();
+            changed.placements[stage] = placement;
+            changed.chains.resize(changed.placements.len(), None);
+            changed.chains[stage] = chain;
+            changed
+        })
+    };
+    Axis::ALL.into_iter().flat_map(shares).flat_map(between).flat_map(placed).collect()
 }
