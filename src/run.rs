@@ -149,7 +149,7 @@ fn measure(
 ) -> Result<(Report, Vec<String>)> {
     let request = Request {
         profile: scenario.device.clone(),
-        choice: options.device.choice(gpu),
+        choice: options.device.choice(gpu).of_profile(&scenario.device),
         groups: groups
             .iter()
             .map(|group| group.iter().map(|candidate| candidate.variant.clone()).collect())

@@ -27,7 +27,7 @@ use serde::Serialize;
 
 pub use ai_hub::Inference;
 pub use ai_hub_llm::Answer;
-use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, Reduction};
+use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, Reduction, Stage};
 use coexec_sim::{InputError, Mechanism, Text};
 use runs::ExecutedOn;
 
@@ -81,6 +81,18 @@ pub type CpuRun = Run<OnCores>;
 /// An operator that the host timed, from its call until it saw the end.
 pub type HostTimed = Run<ByHost>;
 
+/// A network under a plan of several processors, end to end.
+pub type PlannedRun = Run<UnderPlan>;
+
+/// A network under a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnderPlan {
+    /// The network.
+    pub stages: Vec<Stage>,
+    /// The plan's file.
+    pub plan: Text,
+}
+
 /// A network on CPU cores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OnCores {
@@ -126,6 +138,8 @@ pub struct ByProcessor {
     /// Operators that the host timed: cut between processors, or on the GPU alone from the
     /// host's memory and back.
     pub host_timed: Vec<HostTimed>,
+    /// Whole networks under plans.
+    pub planned: Vec<PlannedRun>,
     /// Whole networks on one unit, as a runtime compiled them.
     pub inferences: Vec<Inference>,
     /// Times of language models.
@@ -137,8 +151,9 @@ pub struct ByProcessor {
 impl ByProcessor {
     /// Number of usable runs.
     pub fn count(&self) -> usize {
-        let Self { gpu, gpu_networks, cpu, host_timed, inferences, answers, left_out: _ } = self;
-        gpu.len() + gpu_networks.len() + cpu.len() + host_timed.len() + inferences.len() + answers.len()
+        let Self { gpu, gpu_networks, cpu, host_timed, planned, inferences, answers, left_out: _ } = self;
+        let whole = planned.len() + inferences.len() + answers.len();
+        gpu.len() + gpu_networks.len() + cpu.len() + host_timed.len() + whole
     }
 }
 

@@ -78,6 +78,7 @@ pub fn validate(
     let networks = seen.map(|seen| seen.cpu.as_slice());
     validation.extend(cpu::validate(&profile.cpu, calibration, &runs.cpu, networks, library));
     validation.extend(host_timed::validate(profile, &runs.host_timed, library));
+    validation.extend(plans::validate(profile, &runs.planned, library));
     validation.extend(inference::validate(profile, &runs.inferences, library));
     validation.extend(language::validate(profile, &runs.answers, library));
     validation

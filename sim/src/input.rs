@@ -199,16 +199,16 @@ pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>> {
 pub fn open(path: &Path, limit: u64) -> Result<(File, u64)> {
     let name = path.display().to_string();
     let unreadable = |reason: String| InputError::Unreadable { file: name.clone(), reason };
-    let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
-    let about = file.metadata().map_err(|error| unreadable(error.to_string()))?;
+    // Looked at before it is opened, as opening a pipe waits for its other end.
+    let about = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
     if !about.is_file() {
         return Err(unreadable("it is not a regular file".to_owned()));
     }
     if about.len() > limit {
-        Err(InputError::TooLarge { file: name, limit })
-    } else {
-        Ok((file, about.len()))
+        return Err(InputError::TooLarge { file: name, limit });
     }
+    let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    Ok((file, about.len()))
 }
 
 impl Text {

@@ -21,7 +21,7 @@ use csv::StringRecord;
 
 use super::SkippedRow;
 use crate::csv_rows;
-use coexec_sim::{Axis, DataType, InputError, Layer, Mechanism, Placement, Processor, Text};
+use coexec_sim::{Axis, DataType, InputError, Layer, Mechanism, Placement, Processor, Stage, Text};
 
 pub use fingerprint::{Fingerprint, fingerprints_of_toml, fingerprints_path, fingerprints_to_toml};
 pub(super) use medians::OnCpu;
@@ -116,8 +116,10 @@ pub struct RunTable {
     pub measurements: Vec<Measurement>,
     /// The measurement conditions that they refer to.
     pub fingerprints: Vec<Fingerprint>,
-    /// Names of the networks that ran as a whole, with their layers where these are known.
-    pub networks: Vec<(String, Vec<Layer>)>,
+    /// Names of the networks that ran as a whole, with their stages where these are known.
+    pub networks: Vec<(String, Vec<Stage>)>,
+    /// Names and contents of the plan files next to the runs.
+    pub plans: Vec<(String, Text)>,
     /// Rows that cannot be used.
     pub left_out: Vec<SkippedRow>,
 }
@@ -128,7 +130,7 @@ pub fn file_of(path: &Path) -> PathBuf {
 }
 
 /// Reads the runs at `path` (a file, or a folder that holds `runs.csv`), the
-/// fingerprints next to them, and the layers of the networks that ran as a whole: of
+/// fingerprints and plans next to them, and the stages of the networks that ran as a whole: of
 /// bundled ones, and of scenario files next to the runs.
 ///
 /// # Errors
@@ -140,7 +142,9 @@ pub fn read(path: &Path) -> Result<RunTable, InputError> {
     let fingerprints =
         if sidecar.exists() { fingerprints_of_toml(&Text::read(&sidecar)?)? } else { Vec::new() };
     let mut table = parse(&text, fingerprints)?;
-    table.networks = medians::networks(&table.measurements, file.parent().unwrap_or(Path::new("")));
+    let folder = file.parent().unwrap_or(Path::new(""));
+    table.networks = medians::networks(&table.measurements, folder);
+    table.plans = medians::plans(&table.measurements, folder);
     Ok(table)
 }
 

@@ -15,9 +15,9 @@ use coexec_sim::{InputError, Text};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// `gpu/<family>`, `cpu/<core set>/<float|quant>`, `split/<operator>`,
-    /// `host_to_host/<operator>` or `cut/all`; for whole networks compiled by a runtime
-    /// `<npu|gpu|cpu>/<end_to_end|runtime>/<format>`; for language models followed by
-    /// `/<first_token|next_token>`.
+    /// `host_to_host/<operator>` or `cut/all`; for whole networks under a plan `plan/end_to_end`,
+    /// compiled by a runtime `<npu|gpu|cpu>/<end_to_end|runtime>/<format>`; for language models
+    /// followed by `/<first_token|next_token>`.
     pub group: String,
     /// Network of the run.
     pub network: String,

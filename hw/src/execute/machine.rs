@@ -9,7 +9,7 @@ use core_affinity::CoreId;
 
 use super::{Control, ExecuteError, Home, Result, sharing};
 use crate::cpu::{PoolError, ThreadPool};
-use crate::opencl::{Description, Device, DeviceKind, OpenClError, Runtime};
+use crate::opencl::{Description, Device, DeviceKind, OpenClError, Runtime, devices};
 use crate::sync;
 use crate::sync::Mechanism;
 use crate::system::highest_clock;
@@ -27,6 +27,20 @@ pub struct DeviceChoice {
 }
 
 impl DeviceChoice {
+    /// The same choice, but where no device is named, the one on which `profile` was probed if it is here.
+    #[must_use]
+    pub fn of_profile(self, profile: &Profile) -> Self {
+        let is_probed = |device: &Device| device.description().full_name() == profile.soc;
+        // Where devices cannot be listed, opening one states why.
+        let all = if self.opencl.is_empty() { devices().unwrap_or_default() } else { Vec::new() };
+        match all.iter().find(|device| is_probed(device)).map(Device::description) {
+            Some(Description { platform_index, device_index, .. }) => {
+                Self { opencl: format!("{platform_index}:{device_index}"), ..self }
+            }
+            None => self,
+        }
+    }
+
     /// The part of the chosen device that acts as the GPU.
     pub(crate) fn device(&self, warnings: &mut Vec<String>) -> Result<Device, OpenClError> {
         part_of(Device::select(&self.opencl)?, self.compute_units, warnings)

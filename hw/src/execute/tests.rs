@@ -239,6 +239,19 @@ fn a_plan_of_the_cpu_alone_needs_no_device() {
     assert!(matches!(error, ExecuteError::NoGpu), "{error}");
 }
 
+#[test]
+fn without_a_name_the_device_that_the_profile_was_probed_on_is_chosen() {
+    let Some((_lock, machine)) = machine() else { return };
+    let device = machine.runtime().unwrap().device();
+    let (_, profile) = scenario(NETWORK);
+    let probed = Profile { soc: device.full_name(), ..profile.clone() };
+    let chosen = DeviceChoice::default().of_profile(&probed);
+    assert_eq!(chosen.opencl, format!("{}:{}", device.platform_index, device.device_index));
+    let named = DeviceChoice { opencl: "another".to_owned(), ..DeviceChoice::default() };
+    assert_eq!(named.clone().of_profile(&probed), named);
+    assert_eq!(DeviceChoice::default().of_profile(&profile), DeviceChoice::default());
+}
+
 /// Verified elements of an operator on a core that reads tensors of `extent`.
 fn verified_on_the_cpu(inputs: &[&str], extent: &str, operator: &str) -> usize {
     let input = |name| format!("[[input]]\nname = \"{name}\"\nextent = {extent}\n");

@@ -168,6 +168,11 @@ impl Description {
 }
 
 impl Description {
+    /// Its name and its platform's, which are the SoC of a profile that was probed on it.
+    pub fn full_name(&self) -> String {
+        format!("{} ({})", self.name, self.platform)
+    }
+
     /// Whether a work-group of `group` threads fits the device's limits per axis and `most` threads
     /// in all.
     pub(super) fn allows(&self, group: [u32; 3], most: usize) -> bool {
@@ -179,8 +184,7 @@ impl Description {
 
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { platform_index, device_index, name, platform, .. } = self;
-        write!(f, "{platform_index}:{device_index} {name} ({platform})")
+        write!(f, "{}:{} {}", self.platform_index, self.device_index, self.full_name())
     }
 }
 

@@ -179,7 +179,7 @@ fn profile(
     let profile = Profile {
         name: options.name.clone(),
         title: format!("{} with {}", device.name, cpu_name(&bench.cores())),
-        soc: format!("{} ({})", device.name, device.platform),
+        soc: device.full_name(),
         aliases: Vec::new(),
         memory,
         cpu: fitted_cpu.cpu,

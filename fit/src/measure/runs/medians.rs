@@ -1,31 +1,43 @@
 //! From raw repetitions to one time per run, as calibration and validation use it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{ExecutedOn, Measurement, RunTable};
 use crate::measure::benchmark_cpu::layers;
-use crate::measure::{ByHost, ByProcessor, OnCores, Run, SkippedRow, family, grouped};
+use crate::measure::{ByHost, ByProcessor, OnCores, Run, SkippedRow, UnderPlan, family, grouped};
 use coexec_sim::kernel::cpu::separate_passes;
 use coexec_sim::statistics::median;
 use coexec_sim::workload::{DataType, Layer, Operator, Stage, fuse, network};
-use coexec_sim::{Overrides, Scenario, Workload};
+use coexec_sim::{Overrides, Scenario, Text, Workload};
 
 impl RunTable {
     /// The runs by processor, each with the median of its repetitions that are not outliers.
     pub fn by_processor(&self) -> ByProcessor {
         let mut on_cpu = OnCpu::default();
-        for (name, layers) in &self.networks {
-            on_cpu.add(name, layers.iter().flat_map(passes).collect());
+        for (name, stages) in &self.networks {
+            on_cpu.add(name, stages.iter().flat_map(|stage| passes(&stage.layer)).collect());
         }
         let mut sorted = ByProcessor { left_out: self.left_out.clone(), ..ByProcessor::default() };
         for measurement in &self.measurements {
-            if let Err(reason) = sorted.add(measurement, &self.networks, &mut on_cpu) {
+            if let Err(reason) = sorted.add(measurement, self, &mut on_cpu) {
                 sorted.left_out.push(SkippedRow { line: measurement.line, reason });
             }
         }
         sorted
+    }
+
+    /// The stages of a network that ran as a whole, in the number format in which it ran.
+    fn stages_of(&self, measurement: &Measurement) -> Result<Vec<Stage>, String> {
+        let Measurement { network, data_type, .. } = measurement;
+        let known = self.networks.iter().find(|(name, _)| name == network);
+        let (_, stages) = known.ok_or_else(|| format!("the operators of {network} are not known"))?;
+        let in_format = |stage: &Stage| {
+            let layer = Layer { data_type: *data_type, ..stage.layer.clone() };
+            Stage { layer, ..stage.clone() }
+        };
+        Ok(stages.iter().map(in_format).collect())
     }
 
     /// Number of repetitions that are marked as outliers.
@@ -49,13 +61,8 @@ impl Measurement {
 }
 
 impl ByProcessor {
-    /// Adds a measurement; whole networks on the GPU get their layers from `networks`.
-    fn add(
-        &mut self,
-        measurement: &Measurement,
-        networks: &[(String, Vec<Layer>)],
-        on_cpu: &mut OnCpu,
-    ) -> Result<(), String> {
+    /// Adds a measurement of `table`, which knows the stages of whole networks and the plans.
+    fn add(&mut self, measurement: &Measurement, table: &RunTable, on_cpu: &mut OnCpu) -> Result<(), String> {
         let times = measurement.times_us();
         let middle_us = median(&times)
             .ok_or_else(|| format!("every repetition of run {} is an outlier", measurement.run))?;
@@ -79,11 +86,14 @@ impl ByProcessor {
                 self.cpu.push(Run { network, ..run.of(OnCores { core_set, data_type, layers }) });
             }
             (ExecutedOn::Gpu, None) => {
-                let known = networks.iter().find(|(name, _)| *name == run.network);
-                let (_, layers) =
-                    known.ok_or_else(|| format!("the operators of {} are not known", run.network))?;
-                let layer = |layer: &Layer| Layer { data_type: measurement.data_type, ..layer.clone() };
-                self.gpu_networks.push(run.of(layers.iter().map(layer).collect()));
+                let stages = table.stages_of(measurement)?;
+                self.gpu_networks.push(run.of(stages.into_iter().map(|stage| stage.layer).collect()));
+            }
+            (ExecutedOn::Plan(name), None) => {
+                let known = table.plans.iter().find(|(known, _)| known == name);
+                let (_, plan) = known.ok_or_else(|| format!("the plan {name} is not next to the runs"))?;
+                let stages = table.stages_of(measurement)?;
+                self.planned.push(run.of(UnderPlan { stages, plan: plan.clone() }));
             }
             (ExecutedOn::Split { .. }, Some((_, layer))) => {
                 check_cut(&ran, layer)?;
@@ -165,12 +175,26 @@ fn deviation(times: &[f64]) -> Option<f64> {
 }
 
 /// The networks that ran as a whole and are bundled, or have a scenario file in `folder`.
-pub(super) fn networks(measurements: &[Measurement], folder: &Path) -> Vec<(String, Vec<Layer>)> {
+pub(super) fn networks(measurements: &[Measurement], folder: &Path) -> Vec<(String, Vec<Stage>)> {
     let whole = measurements.iter().filter(|run| run.operator.is_none());
-    let network = |(name, _): (&String, Vec<()>)| {
-        Some((name.clone(), stages(name, folder)?.into_iter().map(|stage| stage.layer).collect()))
-    };
+    let network = |(name, _): (&String, Vec<()>)| Some((name.clone(), stages(name, folder)?));
     grouped(whole.map(|run| (&run.network, ()))).into_iter().filter_map(network).collect()
+}
+
+/// The plans under which networks ran, of those whose files are in `folder`.
+pub(super) fn plans(measurements: &[Measurement], folder: &Path) -> Vec<(String, Text)> {
+    let name = |run: &Measurement| match &run.processor {
+        ExecutedOn::Plan(name) => Some(name.clone()),
+        ExecutedOn::Gpu | ExecutedOn::Npu | ExecutedOn::Cpu(_) | ExecutedOn::Split { .. } => None,
+    };
+    let names: BTreeSet<String> = measurements.iter().filter_map(name).collect();
+    let in_folder = names.into_iter().filter(|name| is_in_folder(name));
+    in_folder.filter_map(|name| Some((name.clone(), Text::read(&folder.join(name)).ok()?))).collect()
+}
+
+/// Whether a name in a row does not lead out of the folder of the runs.
+fn is_in_folder(name: &str) -> bool {
+    Path::new(name).file_name() == Some(name.as_ref())
 }
 
 /// The stages of the bundled network or scenario file of that name.
@@ -178,8 +202,7 @@ fn stages(name: &str, folder: &Path) -> Option<Vec<Stage>> {
     if let Some(graph) = network(name) {
         return Some(fuse(&graph));
     }
-    // The name comes from a row and must not lead out of the folder.
-    if Path::new(name).file_name() != Some(name.as_ref()) {
+    if !is_in_folder(name) {
         return None;
     }
     let is_file = Path::new(name).extension().is_some_and(|extension| extension == "toml");
