@@ -85,7 +85,7 @@ mod tests {
     use crate::validate::score::score;
     use coexec_sim::workload::DataType;
 
-    /// Largest mean error of the times of plans on the machine that was probed just before: 22.9 % were found.
+    /// Largest mean error of the times of plans: 22.9 and 20.9 % were found.
     const MAX_MAPE_PERCENT: f64 = 25.0;
 
     fn run(network: &str, session: &str, processor: ExecutedOn, measured_us: f64) -> Measurement {
@@ -105,8 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn networks_under_plans_are_predicted_and_no_plan_took_longer_than_a_processor_alone() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../device-profiles/runs/xeon-pocl-plans");
+    fn networks_under_plans_are_predicted_on_machines_that_were_probed_just_before() {
+        check("xeon-pocl-plans", 9, 0);
+        check("h200-plans", 8, 6);
+    }
+
+    /// Checks the errors of predicted plans in a folder of runs, and the number of plans that do harm.
+    fn check(folder: &str, count: usize, harmed: usize) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../device-profiles/runs").join(folder);
         let profile = Profile::load(folder.join("profile.toml").to_str().unwrap()).unwrap();
         let table = read(&folder).unwrap();
         let runs = table.by_processor();
@@ -114,9 +120,10 @@ mod tests {
         let Validation { points, left_out } = validate(&profile, &runs.planned, Library::Coexec);
         assert!(left_out.is_empty(), "{left_out:?}");
         let scored = score(&points);
-        assert_eq!((scored.len(), scored[0].group.n), (1, 9));
+        assert_eq!((scored.len(), scored[0].group.n), (1, count));
         assert!(scored[0].group.mape_percent < MAX_MAPE_PERCENT, "{scored:?}");
-        assert_eq!(planned_networks(&table.measurements).iter().filter(|one| one.is_harmed()).count(), 0);
+        let planned = planned_networks(&table.measurements);
+        assert_eq!(planned.iter().filter(|network| network.is_harmed()).count(), harmed);
         // A plan for another network is refused by name.
         let mut other = runs.planned[0].clone();
         other.what.plan = runs.planned[1].what.plan.clone();
