@@ -169,7 +169,15 @@ fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Resul
             "compare them with its predictions: `coexec validate`",
         ));
     }
+    // No parameter is fitted to networks under plans; `validate` compares them.
+    measured.runs.planned.clear();
     let count = measured.runs.count();
+    if count == 0 {
+        return Err(Failure::usage(
+            "a profile cannot be fitted to times of plans alone",
+            "give runs on single processors, or compare the plans: `coexec validate`",
+        ));
+    }
     if count < FEW_RUNS {
         common.note(format_args!(
             "warning: {} (fewer than {FEW_RUNS}) determine little: most values stay at their prior, and the errors \

@@ -14,7 +14,8 @@ use crate::ScenarioOptions;
 #[derive(Debug, Args)]
 pub(crate) struct OpenClDevice {
     /// OpenCL device to use as the GPU, each half an index or a part of the name
-    /// (default: the one that the profile was probed on, else the first GPU, else the first device)
+    /// (default: for `run`, the one that its profile was probed on; else the first GPU, else the first
+    /// device)
     #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "", hide_default_value = true)]
     pub(crate) opencl: String,
     /// Compute units of the OpenCL device to use as the GPU (default: all, or half if the device

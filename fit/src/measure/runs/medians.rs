@@ -91,7 +91,8 @@ impl ByProcessor {
             }
             (ExecutedOn::Plan(name), None) => {
                 let known = table.plans.iter().find(|(known, _)| known == name);
-                let (_, plan) = known.ok_or_else(|| format!("the plan {name} is not next to the runs"))?;
+                let (_, plan) =
+                    known.ok_or_else(|| format!("no plan {name} can be read next to the runs"))?;
                 let stages = table.stages_of(measurement)?;
                 self.planned.push(run.of(UnderPlan { stages, plan: plan.clone() }));
             }

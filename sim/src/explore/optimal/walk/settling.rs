@@ -16,8 +16,8 @@ use crate::simulate::Result;
 /// Stages up to which every pair of stages is placed anew; of more, only those next to each other.
 const MAX_PAIRED_STAGES: usize = 24;
 
-/// Stages up to which every stage is also cut in two at all of [`CUT_DIVISORS`]. Of more, the search tries enough cuts,
-/// and simulating all of these would take longer than it.
+/// Stages up to which every stage is also cut in two at all of [`CUT_DIVISORS`]. For more, that takes time and finds
+/// nothing: the search has tried cuts enough.
 const MAX_CUT_STAGES: usize = 8;
 
 /// What the rows or channels of a stage are divided by for the smaller of two shares.
