@@ -147,6 +147,9 @@ fn measure(
     groups: &[Vec<Candidate>],
     (gpu, pipeline): (bool, Option<&Pipeline>),
 ) -> Result<(Report, Vec<String>)> {
+    // Before OpenCL is loaded: PoCL's compiler catches signals too, and passes each on to the handler that it
+    // found. A handler that is registered after its own would call it, and it would end the process.
+    let stop = stop_on_interrupt();
     let request = Request {
         profile: scenario.device.clone(),
         choice: options.device.choice(gpu).of_profile(&scenario.device),
@@ -160,7 +163,6 @@ fn measure(
         run_limit: options.longest,
         streaming: pipeline.map(stream::streaming),
     };
-    let stop = stop_on_interrupt();
     let progress = Progress::new(common);
     let mut warnings: Vec<String> = Vec::new();
     let report = execute(request, &stop, &mut |event| match event {

@@ -27,12 +27,14 @@ pub struct DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// The same choice, but where no device is named, the one on which `profile` was probed if it is here.
+    /// The same choice, but where a GPU is needed and none is named, the one on which `profile` was probed if
+    /// it is here.
     #[must_use]
     pub fn of_profile(self, profile: &Profile) -> Self {
         let is_probed = |device: &Device| device.description().full_name() == profile.soc;
         // Where devices cannot be listed, opening one states why.
-        let all = if self.opencl.is_empty() { devices().unwrap_or_default() } else { Vec::new() };
+        let is_open = self.gpu && self.opencl.is_empty();
+        let all = if is_open { devices().unwrap_or_default() } else { Vec::new() };
         match all.iter().find(|device| is_probed(device)).map(Device::description) {
             Some(Description { platform_index, device_index, .. }) => {
                 Self { opencl: format!("{platform_index}:{device_index}"), ..self }
