@@ -62,13 +62,13 @@ impl Mechanism {
         self == Self::SvmPolling
     }
 
-    /// Whether the NPU's dispatch can overlap its wait: a CPU that sleeps for the predicted wait
+    /// Whether the NPU's dispatch of a single product can overlap its wait: a CPU that sleeps for the predicted wait
     /// dispatches the next graph before the input is there.
     pub fn may_hide_dispatch(self) -> bool {
         self == Self::SleepThenPoll
     }
 
-    /// Whether the NPU's dispatch of an operator with this placement is hidden. The CPU is the control
+    /// Whether the NPU's dispatch of a single product with this placement is hidden. The CPU is the control
     /// plane of GPU and NPU if it computes no part of a shared product (`HeteroInfer`, section 4).
     pub fn hides_dispatch(self, placement: &Placement) -> bool {
         self.may_hide_dispatch() && placement.is_cut() && !placement.uses(ProcessorKind::Cpu)

@@ -227,7 +227,7 @@ impl Pricing<'_, '_> {
         }
         let mut task = |layer: &Layer, share| -> Result<()> {
             let (mut phases, detail) = self.simulator.layer(layer, by)?;
-            if hides_dispatch && matches!(by, Processor::Npu(_)) {
+            if hides_dispatch && detail.is_dispatched_early() {
                 phases = phases.without_launch();
             }
             push(share, (phases, detail));

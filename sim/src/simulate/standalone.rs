@@ -48,6 +48,20 @@ impl Detail {
         if let Self::Cpu { schedule, .. } = self { schedule.threads.max(1) } else { 1 }
     }
 
+    /// Whether a CPU that sleeps for a predicted wait can dispatch this before its input is there, as `HeteroInfer`'s
+    /// engine does with single products. How long a compiled graph takes to start is known of whole inferences alone,
+    /// and what its operators cost beside their work is no dispatch.
+    pub(crate) fn is_dispatched_early(&self) -> bool {
+        match self {
+            Self::Npu(_) => true,
+            Self::Cpu { .. }
+            | Self::Gpu(_)
+            | Self::GpuLanguage(_)
+            | Self::NpuLanguage(_)
+            | Self::NpuGraph(_) => false,
+        }
+    }
+
     /// Launches in a GPU's queue.
     pub(super) fn launches(&self) -> u32 {
         if let Self::Gpu(launch) = self { launch.launches } else { 1 }

@@ -2,10 +2,10 @@
 
 use coexec_sim::device::{ProcessorKind, Profile};
 use coexec_sim::kernel::Library;
-use coexec_sim::plan::{GraphCover, Mechanism, Placement, Plan};
+use coexec_sim::plan::{Axis, GraphCover, Mechanism, Placement, Plan, Processor};
 use coexec_sim::simulate::{Prediction, Simulator};
 use coexec_sim::units::Picos;
-use coexec_sim::workload::{DataType, Layer, Linear, Operator, Stage};
+use coexec_sim::workload::{Conv2d, DataType, Layer, Linear, Operator, Shape, Stage, Window};
 
 fn device() -> Profile {
     Profile::load("snapdragon-8gen3").unwrap()
@@ -86,4 +86,19 @@ fn only_a_mechanism_with_a_known_wait_hides_the_dispatch() {
     let [known, unknown] = [Mechanism::SleepThenPoll, Mechanism::SvmPolling]
         .map(|mechanism| busy(&run(&stage, halves, mechanism), ProcessorKind::Npu));
     assert_eq!(unknown, known + Picos::from_micros(161.0));
+}
+
+#[test]
+fn no_mechanism_hides_the_start_of_a_compiled_graph() {
+    let device = Profile::load("oneplus11").unwrap();
+    let conv = Conv2d::new(Shape::image(56, 56, 64), 128, Window::same(3));
+    let stage = [Stage::single("conv".to_owned(), Layer::new(conv.into(), DataType::F32))];
+    let cut = Placement::cut(Axis::Height, [(Processor::NPU, 55), (Processor::Gpu, 1)]);
+    let busy_under = |mechanism| {
+        let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
+        busy(&simulator.run(&stage, &Plan::new(mechanism, vec![cut])).unwrap(), ProcessorKind::Npu)
+    };
+    let start_us = device.npu.as_ref().unwrap().compiled.as_ref().unwrap().graph_us.value;
+    assert_eq!(busy_under(Mechanism::SleepThenPoll), busy_under(Mechanism::SvmPolling));
+    assert!(busy_under(Mechanism::SleepThenPoll) > Picos::from_micros(start_us));
 }

@@ -231,8 +231,7 @@ impl Pricing<'_, '_> {
     /// The price of a part of a shared operator. If the CPU sleeps for a predicted time, it may already
     /// have dispatched the NPU's part (`simulate` determines when).
     pub(super) fn part(&self, part: &Layer, by: Processor) -> Priced {
-        let is_early = self.options.synchronisation.may_hide_dispatch();
-        self.priced(part, by, is_early && matches!(by, Processor::Npu(_)))
+        self.priced(part, by, self.options.synchronisation.may_hide_dispatch())
     }
 
     /// The price of phases without contention.
@@ -244,12 +243,13 @@ impl Pricing<'_, '_> {
         self.priced(layer, by, false)
     }
 
-    fn priced(&self, layer: &Layer, by: Processor, is_handed_over: bool) -> Priced {
+    fn priced(&self, layer: &Layer, by: Processor, may_be_early: bool) -> Priced {
         let Ok((phases, detail)) = self.parts.layer(layer, by) else {
             return Priced { cost: Price::NEVER, ..Priced::NOTHING };
         };
         let with_dispatch = phases.duration();
-        let phases = if is_handed_over { phases.without_launch() } else { phases };
+        let is_early = may_be_early && detail.is_dispatched_early();
+        let phases = if is_early { phases.without_launch() } else { phases };
         let dispatch = with_dispatch.saturating_sub(phases.duration());
         let moves_nothing = phases.as_slice().iter().take_while(|phase| phase.bytes.0 == 0);
         let lead = moves_nothing.map(|phase| phase.duration).sum();

@@ -11,7 +11,9 @@ use crate::kernel::Library;
 use crate::plan::{Axis, Mechanism, Placement, Processor};
 use crate::schedule::Holders;
 use crate::simulate::{Measure, Pipeline, Simulator};
-use crate::workload::{DataType, GraphBuilder, PoolKind, Shape, Stage, Window, fuse, network};
+use crate::workload::{
+    DataType, GraphBuilder, Layer, Linear, Operator, PoolKind, Shape, Stage, Window, fuse, network,
+};
 
 const NETWORKS: [&str; 7] = [
     "resnet18",
@@ -276,8 +278,10 @@ proptest! {
 /// If the CPU dispatches the NPU's part early, neither the time nor the energy of the dispatch counts.
 #[test]
 fn the_bound_of_energy_includes_the_saving_of_an_early_dispatch() {
-    let device = Profile::load("oneplus11").unwrap();
-    let stages = part_of(&fuse(&network("mobilenet-v2").unwrap()), 174, 1);
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let product = Linear { rows: 1, input_features: 4_096, output_features: 28_672, bias: false };
+    let stages =
+        [Stage::single("product".to_owned(), Layer::new(Operator::Linear(product), DataType::W4A16))];
     let synchronisation = Mechanism::SleepThenPoll;
     let options =
         SearchOptions { objective: Objective::Energy, synchronisation, ..SearchOptions::on(&device) };
@@ -285,11 +289,12 @@ fn the_bound_of_energy_includes_the_saving_of_an_early_dispatch() {
     let mut explorer = Explorer::new(&mut simulator, &stages, &options);
     let mut model = Model::new(&explorer).unwrap();
     model.weights = first_weights(&mut explorer)[0];
-    let shares = [(Processor::NPU, 188), (Processor::Gpu, 4)];
-    let plan = explorer.plan(vec![Placement::cut(Axis::Channels, shares)]);
-    let cost = explorer.cost_of(&plan).unwrap();
+    let shares = [(Processor::NPU, 28_672 - 64), (Processor::Gpu, 64)];
+    let early = explorer.plan(vec![Placement::cut(Axis::Channels, shares)]);
+    let late = Plan { synchronisation: Mechanism::SvmPolling, ..early.clone() };
+    let cost = explorer.cost_of(&early).unwrap();
     assert!(unlimited_bound(&explorer, &model) <= cost);
-    assert!(cost < explorer.cost_of(&explorer.plan(vec![Placement::NPU])).unwrap());
+    assert!(cost < explorer.cost_of(&late).unwrap());
 }
 
 #[test]
