@@ -23,5 +23,6 @@ mod provenance;
 mod regret;
 mod requests;
 mod robustness;
+mod small_graphs;
 mod strategies;
 mod waiting;

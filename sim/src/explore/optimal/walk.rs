@@ -4,6 +4,7 @@
 //! finding a plan from scratch. Invariant: the walk is a function of the plan, the number of changes,
 //! and its seed.
 
+mod annealing;
 mod orders;
 mod settling;
 
@@ -17,6 +18,7 @@ use crate::explore::{Explorer, Found, Strategy};
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, Part, Placement, Plan, Processor, Region, Span};
 use crate::simulate::Result;
+use annealing::{ANNEALED_STAGES, ANNEALINGS, CHANGES_FACTOR, annealed};
 use orders::{gathered, moved};
 #[cfg(test)]
 pub(super) use settling::neighbours;
@@ -28,8 +30,8 @@ const SEED: u64 = 1;
 /// Farthest that a cut is moved, as a fraction of all lines.
 const MAX_CUT_SHIFT: f64 = 0.08;
 
-/// Kinds of changes of [`changed`], and those for streams of batches, which also balance the
-/// processors: when one operator leaves a processor, another takes its place.
+/// Kinds of changes of [`changed`], and those for streams of batches and for annealing, which also
+/// balance the processors: when one operator leaves a processor, another takes its place.
 const CHANGE_KINDS: i32 = 4;
 pub(super) const STREAM_CHANGE_KINDS: i32 = 6;
 
@@ -92,10 +94,21 @@ pub(super) fn best<'s>(
             models.push(model);
         }
     }
-    let count = models[0].stages.len().max(FULLY_SETTLED_STAGES);
+    let model = &models[0];
+    let count = model.stages.len().max(FULLY_SETTLED_STAGES);
     let most = changes * SETTLING_FACTOR * FULLY_SETTLED_STAGES.pow(2) / count.pow(2);
     let limits = (most.min(MAX_STREAM_CHANGES), models.len() > 1);
-    let plan = settled(explorer, &models[0], &best.plan, limits)?;
+    let plan = settled(explorer, model, &best.plan, limits)?;
+    best = simulated(explorer, plan, considered)?;
+    if !ANNEALED_STAGES.contains(&model.stages.len()) || explorer.period_counts().is_some() {
+        return Ok(best);
+    }
+    for seed in 0..ANNEALINGS {
+        let changes = changes * CHANGES_FACTOR * model.stages.len();
+        let plan = annealed(explorer, model, &best.plan, (changes, models.len() > 1, seed))?;
+        best = simulated(explorer, plan, considered)?;
+    }
+    let plan = settled(explorer, model, &best.plan, limits)?;
     simulated(explorer, plan, considered)
 }
 
@@ -261,7 +274,7 @@ fn shared_with_npu(
 /// Moves the cut of a stage, and all cuts of its chain, a little to one side.
 fn move_cuts(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
     if plan.placements[stage].uses(ProcessorKind::Npu) {
-        return move_shares(&mut plan.placements[stage], random);
+        return move_lines(model, plan, stage, random);
     }
     let (axis, _) = plan.placements[stage].cpu_and_gpu_extents()?;
     let cores = plan.placements[stage].cores()?;
@@ -280,19 +293,30 @@ fn move_cuts(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaC
     Some(())
 }
 
-/// Moves some rows or channels of an operator from one of its parts to another.
-fn move_shares(placement: &mut Placement, random: &mut ChaCha8Rng) -> Option<()> {
-    let axis = placement.axis()?;
-    let mut shares: Vec<(Processor, u32)> =
-        placement.parts().map(|part| (part.by, part.region.span(axis).length())).collect();
-    let [from, to] = [0; 2].map(|_: usize| random.random_range(0..shares.len()));
-    let all: u32 = shares.iter().map(|share| share.1).sum();
+/// Moves a few rows or channels of an operator from one of its parts to another.
+fn move_lines(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
+    let all = plan.placements[stage].axis()?.extent(&model.stages[stage].layer.operator)?;
+    let parts = plan.placements[stage].parts().count();
+    let [from, to] = [0; 2].map(|_: usize| random.random_range(0..parts));
     let most = ((f64::from(all) * MAX_CUT_SHIFT) as u32).max(1);
-    let moved = random.random_range(1..=most).min(shares[from].1 - 1);
-    shares[from].1 -= moved;
-    shares[to].1 += moved;
-    *placement = Placement::cut(axis, shares);
+    let lines = random.random_range(1..=most);
+    *plan = shifted(plan, stage, (from, to), lines)?;
     Some(())
+}
+
+/// The plan with `lines` rows or channels of a stage, or all but one, moved from one of its parts to another; `None` if
+/// there are none, or if both parts are the same.
+fn shifted(plan: &Plan, stage: usize, (from, to): (usize, usize), lines: u32) -> Option<Plan> {
+    let placement = &plan.placements[stage];
+    let axis = placement.axis().filter(|_| from != to)?;
+    let share = |part: Part| (part.by, part.region.span(axis).length());
+    let mut shares: Vec<(Processor, u32)> = placement.parts().map(share).collect();
+    let lines = Some(lines.min(shares[from].1 - 1)).filter(|&lines| lines > 0)?;
+    shares[from].1 -= lines;
+    shares[to].1 += lines;
+    let mut changed = plan.clone();
+    changed.placements[stage] = Placement::cut(axis, shares);
+    Some(changed)
 }
 
 /// Removes a stage from its chain, or adds it to a neighbour's.
@@ -334,4 +358,10 @@ pub(super) fn clear_chain(plan: &mut Plan, stage: usize) {
     if let Some(chain) = plan.chains.get_mut(stage) {
         *chain = None;
     }
+}
+
+/// The number of a chain that no stage is in yet; every stage has a place for its chain afterwards.
+fn own_chain(plan: &mut Plan) -> u32 {
+    plan.chains.resize(plan.placements.len(), None);
+    plan.chains.iter().flatten().max().map_or(0, |most| most + 1)
 }

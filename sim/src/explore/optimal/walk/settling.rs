@@ -4,7 +4,7 @@
 //! than the one that it started from.
 
 use super::orders::{all_moved, gathered};
-use super::{clear_chain, cost_below};
+use super::{clear_chain, cost_below, own_chain, shifted};
 use crate::device::ProcessorKind;
 use crate::explore::Explorer;
 use crate::explore::optimal::Model;
@@ -23,13 +23,46 @@ const MAX_CUT_STAGES: usize = 8;
 /// What the rows or channels of a stage are divided by for the smaller of two shares.
 const CUT_DIVISORS: [u32; 6] = [64, 32, 16, 8, 4, 2];
 
-/// The plan after every change of [`neighbours`] and, if it `is_reordered`, of its order that improves it, until none
-/// does or `most` were simulated; and the number of them. The model has the workload's order.
+/// Base-2 logarithms of the number of units, of rows or channels, that are moved from one part of a stage to another.
+const SHIFTS: std::ops::Range<u32> = 0..7;
+
+/// The plan after every change of [`neighbours`] and, if it `is_reordered`, of its order that improves it, and then of
+/// [`shifts`], until none does; and the number of plans simulated. The model has the workload's order.
 pub(super) fn settled(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,
     plan: &Plan,
     (most, is_reordered): (usize, bool),
+) -> Result<(Plan, usize)> {
+    let in_orders = |plan: &Plan, stage: usize| {
+        let mut all = neighbours(model, plan, stage);
+        if is_reordered {
+            all.extend(in_other_orders(model, plan, (stage, &all)));
+        }
+        all
+    };
+    let (mut plan, mut placed) = descended(explorer, model, plan, (most, &in_orders))?;
+    // Moving lines has simulations of its own: it finds less than the others, and must not take theirs.
+    let mut moved = 0;
+    loop {
+        let (shifted, more) = descended(explorer, model, &plan, (most.saturating_sub(moved), &shifts))?;
+        moved += more;
+        if shifted == plan {
+            return Ok((plan, placed + moved));
+        }
+        let (settled, more) =
+            descended(explorer, model, &shifted, (most.saturating_sub(placed), &in_orders))?;
+        (plan, placed) = (settled, placed + more);
+    }
+}
+
+/// The plan after every change of a stage out of `all_changed` that improves it, until none does or `most` were
+/// simulated; and the number of them.
+fn descended(
+    explorer: &mut Explorer<'_, '_>,
+    model: &Model<'_>,
+    plan: &Plan,
+    (most, all_changed): (usize, &dyn Fn(&Plan, usize) -> Vec<Plan>),
 ) -> Result<(Plan, usize)> {
     let mut best = (explorer.cost_of(plan)?, plan.clone());
     let (mut simulated, mut settled) = (0, 0);
@@ -38,11 +71,7 @@ pub(super) fn settled(
             break;
         }
         settled += 1;
-        let mut all = neighbours(model, &best.1, stage);
-        if is_reordered {
-            all.extend(in_other_orders(model, &best.1, (stage, &all)));
-        }
-        for changed in all {
+        for changed in all_changed(&best.1, stage) {
             let Some(cost) = cost_below(explorer, model, &changed, best.0) else { continue };
             simulated += 1;
             if cost < best.0 {
@@ -118,16 +147,25 @@ fn cut_in_two(model: &Model<'_>, plan: &Plan, stage: usize) -> Vec<Plan> {
     let between = |(axis, [first, second]): (Axis, [u32; 2])| {
         pairs.iter().map(move |&[one, other]| Placement::cut(axis, [(one, first), (other, second)]))
     };
-    let own_chain = plan.chains.iter().flatten().max().map_or(0, |most| most + 1);
     let placed = |placement: Placement| {
         // Apart first: of two plans of equal cost, its readers may still do without the join.
-        [Some(own_chain), None].map(|chain| {
+        [true, false].map(|is_apart| {
             let mut changed = plan.clone();
             changed.placements[stage] = placement;
-            changed.chains.resize(changed.placements.len(), None);
-            changed.chains[stage] = chain;
+            let chain = own_chain(&mut changed);
+            changed.chains[stage] = is_apart.then_some(chain);
             changed
         })
     };
     Axis::ALL.into_iter().flat_map(shares).flat_map(between).flat_map(placed).collect()
+}
+
+/// The plans in which some rows or channels of a stage belong to another of its parts.
+fn shifts(plan: &Plan, stage: usize) -> Vec<Plan> {
+    let placement = &plan.placements[stage];
+    let Some(axis) = placement.axis() else { return Vec::new() };
+    let parts = placement.parts().count();
+    let pairs = (0..parts).flat_map(|from| (0..parts).map(move |to| (from, to)));
+    let all = pairs.flat_map(|pair| SHIFTS.map(move |power| (pair, axis.unit() << power)));
+    all.filter_map(|(pair, lines)| shifted(plan, stage, pair, lines)).collect()
 }
