@@ -245,11 +245,13 @@ fn without_a_name_the_device_that_the_profile_was_probed_on_is_chosen() {
     let device = machine.runtime().unwrap().device();
     let (_, profile) = scenario(NETWORK);
     let probed = Profile { soc: device.full_name(), ..profile.clone() };
-    let chosen = DeviceChoice::default().of_profile(&probed);
+    let any = DeviceChoice { gpu: true, ..DeviceChoice::default() };
+    let chosen = any.clone().of_profile(&probed);
     assert_eq!(chosen.opencl, format!("{}:{}", device.platform_index, device.device_index));
-    let named = DeviceChoice { opencl: "another".to_owned(), ..DeviceChoice::default() };
+    let named = DeviceChoice { opencl: "another".to_owned(), ..any.clone() };
     assert_eq!(named.clone().of_profile(&probed), named);
-    assert_eq!(DeviceChoice::default().of_profile(&profile), DeviceChoice::default());
+    assert_eq!(any.clone().of_profile(&profile), any);
+    assert_eq!(DeviceChoice::default().of_profile(&probed), DeviceChoice::default());
 }
 
 /// Verified elements of an operator on a core that reads tensors of `extent`.

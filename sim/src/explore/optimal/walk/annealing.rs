@@ -113,13 +113,18 @@ fn cut_together(model: &Model<'_>, plan: &Plan, random: &mut ChaCha8Rng) -> Opti
 /// equally long for the stage.
 fn pair_and_share(model: &Model<'_>, stage: usize, random: &mut ChaCha8Rng) -> Option<([Processor; 2], f64)> {
     let table = model.table(stage);
-    let set = random.random_range(0..model.core_sets.len());
-    let cpu = (Processor::Cpu(model.core_sets[set]), table.cpu[set].time);
+    let cpu = |set: usize| (Processor::Cpu(model.core_sets[set]), table.cpu[set].time);
     let gpu = (Processor::Gpu, table.gpu.time);
     let npu = (Processor::NPU, model.on_npu[stage].within.time);
-    let pairs = [[cpu, gpu], [npu, gpu], [cpu, npu]];
-    let [(first, time), (second, other)] =
-        *pairs[..if model.uses_npu { pairs.len() } else { 1 }].choose(random)?;
+    let sets = model.core_sets.len();
+    let set = (sets > 0).then(|| random.random_range(0..sets));
+    let pairs = match (set, model.uses_npu) {
+        (Some(set), true) => vec![[cpu(set), gpu], [npu, gpu], [cpu(set), npu]],
+        (Some(set), false) => vec![[cpu(set), gpu]],
+        (None, true) => vec![[npu, gpu]],
+        (None, false) => return None,
+    };
+    let [(first, time), (second, other)] = *pairs.choose(random)?;
     let share = match random.random_range(0..3) {
         0 => random.random(),
         1 => {
