@@ -41,17 +41,16 @@ pub(super) fn settled(
         }
         all
     };
-    let (mut plan, mut placed) = descended(explorer, model, plan, (most, &in_orders))?;
+    let (mut plan, mut placed) = descended(explorer, model, plan, most, in_orders)?;
     // Moving lines has simulations of its own: it finds less than the others, and must not take theirs.
     let mut moved = 0;
     loop {
-        let (shifted, more) = descended(explorer, model, &plan, (most.saturating_sub(moved), &shifts))?;
+        let (shifted, more) = descended(explorer, model, &plan, most.saturating_sub(moved), shifts)?;
         moved += more;
         if shifted == plan {
             return Ok((plan, placed + moved));
         }
-        let (settled, more) =
-            descended(explorer, model, &shifted, (most.saturating_sub(placed), &in_orders))?;
+        let (settled, more) = descended(explorer, model, &shifted, most.saturating_sub(placed), in_orders)?;
         (plan, placed) = (settled, placed + more);
     }
 }
@@ -62,7 +61,8 @@ fn descended(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,
     plan: &Plan,
-    (most, all_changed): (usize, &dyn Fn(&Plan, usize) -> Vec<Plan>),
+    most: usize,
+    all_changed: impl Fn(&Plan, usize) -> Vec<Plan>,
 ) -> Result<(Plan, usize)> {
     let mut best = (explorer.cost_of(plan)?, plan.clone());
     let (mut simulated, mut settled) = (0, 0);
