@@ -304,13 +304,17 @@ fn move_lines(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut Cha
     Some(())
 }
 
+/// The axis along which a stage is cut, and the rows or channels of each part.
+fn shares(placement: &Placement) -> Option<(Axis, Vec<(Processor, u32)>)> {
+    let axis = placement.axis()?;
+    let share = |part: Part| (part.by, part.region.span(axis).length());
+    Some((axis, placement.parts().map(share).collect()))
+}
+
 /// The plan with `lines` rows or channels of a stage, or all but one, moved from one of its parts to another; `None` if
 /// there are none, or if both parts are the same.
 fn shifted(plan: &Plan, stage: usize, (from, to): (usize, usize), lines: u32) -> Option<Plan> {
-    let placement = &plan.placements[stage];
-    let axis = placement.axis().filter(|_| from != to)?;
-    let share = |part: Part| (part.by, part.region.span(axis).length());
-    let mut shares: Vec<(Processor, u32)> = placement.parts().map(share).collect();
+    let (axis, mut shares) = shares(&plan.placements[stage]).filter(|_| from != to)?;
     let lines = Some(lines.min(shares[from].1 - 1)).filter(|&lines| lines > 0)?;
     shares[from].1 -= lines;
     shares[to].1 += lines;

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::orders::moved;
-use super::{STREAM_CHANGE_KINDS, changed, cost_below, in_units, own_chain, shifted};
+use super::{STREAM_CHANGE_KINDS, changed, cost_below, in_units, own_chain, shares, shifted};
 use crate::explore::Explorer;
 use crate::explore::optimal::Model;
 use crate::plan::{Axis, Placement, Plan, Processor};
@@ -66,7 +66,8 @@ pub(super) fn annealed(
         simulated += 1;
         let left = 1.0 - drawn as f64 / changes as f64;
         let increase = cost / current.0 - 1.0;
-        if increase <= 0.0 || random.random_bool((-increase / (FIRST_TEMPERATURE * left * left)).exp()) {
+        // Compared before it is divided: operators may cost nothing.
+        if cost <= current.0 || random.random_bool((-increase / (FIRST_TEMPERATURE * left * left)).exp()) {
             current = (cost, neighbour);
             if cost < best.0 {
                 best = current.clone();
@@ -138,10 +139,7 @@ fn pair_and_share(model: &Model<'_>, stage: usize, random: &mut ChaCha8Rng) -> O
 
 /// Exchanges the places of the parts of a stage: what was computed above or in front is then below or behind.
 fn reversed(plan: &Plan, stage: usize) -> Option<Plan> {
-    let placement = &plan.placements[stage];
-    let axis = placement.axis()?;
-    let shares = placement.parts().map(|part| (part.by, part.region.span(axis).length()));
-    let mut shares: Vec<(Processor, u32)> = shares.collect();
+    let (axis, mut shares) = shares(&plan.placements[stage])?;
     shares.reverse();
     let mut changed = plan.clone();
     changed.placements[stage] = Placement::cut(axis, shares);
