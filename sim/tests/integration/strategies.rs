@@ -6,7 +6,7 @@ use coexec_sim::input::Text;
 use coexec_sim::kernel::{CoreSet, Library};
 use coexec_sim::plan::{Axis, Mechanism, Placement, PlanFile, Processor};
 use coexec_sim::simulate::{Measure, Simulator};
-use coexec_sim::workload::{Stage, fuse, network};
+use coexec_sim::workload::{CHANNELS_PER_SLICE, Stage, fuse, network};
 
 fn named(name: &str) -> Vec<Stage> {
     fuse(&network(name).unwrap())
@@ -114,5 +114,29 @@ fn search_results_do_not_depend_on_earlier_searches() {
             Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
         let alone = Explorer::new(&mut simulator, &stages, &options).find(strategy).unwrap();
         assert_eq!(alone.plan, of(&together, strategy).plan);
+    }
+}
+
+#[test]
+fn a_part_of_the_gpu_has_whole_slices() {
+    let stages = named("inception-v3");
+    for name in ["xeon-pocl", "pixel4", "oneplus11"] {
+        let device = Profile::load(name).unwrap();
+        let mut simulator =
+            Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
+        let options = SearchOptions { step: 8, ..options(&device, Mechanism::SvmPolling) };
+        let plan = Explorer::new(&mut simulator, &stages, &options).find(Strategy::Optimal).unwrap().plan;
+        for (stage, placement) in stages.iter().zip(&plan.placements) {
+            let all = stage.layer.operator.output().channels;
+            for part in placement.parts().filter(|part| part.by == Processor::Gpu) {
+                let channels = part.region.span(Axis::Channels);
+                let is_whole = |channel: u32| channel.is_multiple_of(CHANNELS_PER_SLICE) || channel >= all;
+                assert!(
+                    is_whole(channels.start) && is_whole(channels.end),
+                    "{name}: {} {channels:?}",
+                    stage.name
+                );
+            }
+        }
     }
 }

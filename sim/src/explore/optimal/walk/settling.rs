@@ -4,7 +4,7 @@
 //! than the one that it started from.
 
 use super::orders::{all_moved, gathered};
-use super::{clear_chain, cost_below, own_chain, shifted};
+use super::{clear_chain, cost_below, in_units, own_chain, shifted};
 use crate::device::ProcessorKind;
 use crate::explore::Explorer;
 use crate::explore::optimal::Model;
@@ -71,7 +71,7 @@ fn descended(
             break;
         }
         settled += 1;
-        for changed in all_changed(&best.1, stage) {
+        for changed in all_changed(&best.1, stage).into_iter().filter_map(in_units) {
             let Some(cost) = cost_below(explorer, model, &changed, best.0) else { continue };
             simulated += 1;
             if cost < best.0 {
