@@ -177,7 +177,15 @@ impl Specification {
         let mixed_cluster_factor = like.cpu.mixed_cluster_factor.clone();
         let source = format!("{}; clocks and cores: {}", self.soc, self.cpu.cited());
         let language = self.language();
-        Ok(Cpu { source, mixed_cluster_factor, mixed_ruy_f32: None, mixed_ruy_i8: None, language, clusters })
+        Ok(Cpu {
+            source,
+            mixed_cluster_factor,
+            mixed_ruy_f32: None,
+            mixed_ruy_i8: None,
+            language,
+            cold_caches: None,
+            clusters,
+        })
     }
 }
 

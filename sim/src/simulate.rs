@@ -242,7 +242,7 @@ impl<'a> Simulator<'a> {
                 standalone::language_kernel(layer, self.device)?
             }
             Processor::Npu(_) | Processor::Cpu(_) | Processor::Gpu => {
-                execute(layer, self.device, self.library, by)?
+                standalone::measured(layer, (self.device, self.library), by, self.host.measure)?
             }
         };
         let mut phases =

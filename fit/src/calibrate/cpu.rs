@@ -8,6 +8,7 @@
 //! no run of its network; the result depends only on the base, the runs and the options.
 
 mod coexec;
+mod cold_caches;
 mod common_factor;
 mod evidence;
 mod fit;
@@ -30,6 +31,7 @@ use coexec_sim::device::cpu::{CoreSetSpread, Cpu};
 use coexec_sim::{DataType, Library};
 
 use crate::calibrate::conformal::factor_interval;
+pub use cold_caches::{InNetwork, cold_caches};
 use evidence::{Evidence, Usable};
 pub use fit::Known;
 pub use transfer::{transfer, width};

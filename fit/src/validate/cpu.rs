@@ -8,15 +8,17 @@ use super::point::Point;
 use super::{Validation, is_unseen};
 use crate::measure::CpuRun;
 use coexec_sim::device::cpu::{CoreSetSpread, Cpu};
-use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
+use coexec_sim::kernel::cpu::{CoreSet, Library, execute, execute_in_network};
 use coexec_sim::{Calibration, DataType};
 
 pub(crate) use baselines::Baselines;
 
 /// Predicted time of a run, the sum over its operators, in microseconds; an error that states
-/// why there is none otherwise.
+/// why there is none otherwise. A single operator was repeated by itself.
 pub(crate) fn predict(run: &CpuRun, cpu: &Cpu, library: Library) -> Result<f64, String> {
     let cores = cores(run, cpu)?;
+    let is_network = run.what.layers.len() > 1;
+    let execute = if is_network { execute_in_network } else { execute };
     let mut micros = 0.0;
     for layer in &*run.what.layers {
         let execution = execute(layer, cpu, &cores, library).map_err(|error| error.to_string())?;

@@ -56,7 +56,7 @@ pub enum Clock {
 }
 
 /// Times of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RunTimes {
     /// On the program's clock.
     pub(crate) counted: Picos,
@@ -65,6 +65,8 @@ pub(crate) struct RunTimes {
     /// From the first kernel's start to the last one's end; `None` if not all events were complete,
     /// or without kernels.
     pub(super) kernels: Option<Picos>,
+    /// The operators that cores computed, by the index of their stages, on the host's clock.
+    pub(super) on_cores: Vec<(usize, Picos)>,
 }
 
 /// A workload under a plan on this machine, computing in `T`.
@@ -212,11 +214,12 @@ impl<T: Element> Program<T> {
         let progress = self.run_commands(machine)?;
         let wall = duration_to_picos(started.elapsed());
         let kernels = progress.kernels(&self.schedule);
+        let on_cores = progress.on_cores(&self.schedule);
         let (counted, kernels) = match (self.clock, kernels) {
             (Clock::Device, Some(kernels)) => kernels.map(|kernels| (kernels, Some(kernels)))?,
             (_, kernels) => (wall, kernels.and_then(Result::ok)),
         };
-        Ok(RunTimes { counted, wall, kernels })
+        Ok(RunTimes { counted, wall, kernels, on_cores })
     }
 
     /// Runs single-operator programs back to back, each once, and returns the time of each on its

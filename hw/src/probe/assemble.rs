@@ -83,6 +83,7 @@ pub(super) fn unfitted_cpu(groups: &[CoreGroup]) -> Cpu {
         mixed_ruy_f32: None,
         mixed_ruy_i8: None,
         language: None,
+        cold_caches: None,
         clusters: groups.iter().map(|group| group.cluster.clone()).collect(),
     }
 }

@@ -6,6 +6,7 @@
 //! threads of a core set take cores in that order.
 
 mod coexec_rates;
+mod cold_caches;
 mod core;
 mod instruction_set;
 mod language;
@@ -21,6 +22,7 @@ use super::{Basis, Checker, Quantity};
 
 pub use self::core::Core;
 pub use coexec_rates::{CoexecRates, CoexecUnit};
+pub use cold_caches::ColdCaches;
 pub use instruction_set::{InstructionSet, TileExtent};
 pub use language::LanguageRates;
 pub use rates::{MixedClusters, RuyRates, XnnpackRates};
@@ -51,6 +53,8 @@ pub struct Cpu {
     pub mixed_ruy_i8: Option<MixedClusters>,
     /// Rates of a language-model engine's kernels for integer weights, on all cores.
     pub language: Option<LanguageRates>,
+    /// What operators cost inside a network, with coexec's own kernels, beyond their time when repeated.
+    pub cold_caches: Option<ColdCaches>,
     /// Clusters, fastest first.
     #[serde(rename = "cluster")]
     pub clusters: Vec<Cluster>,

@@ -20,9 +20,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
-use super::{Execution, Result, Unsupported};
+use super::{Execution, Phase, PhaseKind, Result, Unsupported};
 use crate::device::Cpu;
-use crate::units::Picos;
+use crate::units::{Bytes, Picos};
 use crate::workload::{Class, DataType, Elementwise, Function, Layer};
 
 pub use core_set::{CoreSet, CoreSetError, Group};
@@ -171,6 +171,33 @@ pub fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet, library: Library) -> R
         Library::Coexec => coexec::execute(layer, cpu, cores)?,
     };
     Ok(tally.finish(Some(library), traffic::bytes(layer, Some(library))))
+}
+
+/// How `library` runs `layer` on `cores` inside a network, where other operators have displaced its
+/// data from the caches: [`execute`], and for coexec's own kernels a phase of memory traffic.
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_in_network(
+    layer: &Layer,
+    cpu: &Cpu,
+    cores: &CoreSet,
+    library: Library,
+) -> Result<Execution<Schedule>> {
+    let mut execution = execute(layer, cpu, cores, library)?;
+    let Execution { phases, detail } = &mut execution;
+    let is_work = detail.kernel != Kernel::Nothing && detail.library == Some(Library::Coexec);
+    if let Some(caches) = cpu.cold_caches.as_ref().filter(|_| is_work) {
+        let alone = phases.duration();
+        let extra = caches.operator_us(traffic::weights_and_tensors(layer, library), detail.threads);
+        let bytes = phases.bytes();
+        phases.push(Phase::new(PhaseKind::MemoryTraffic, Picos::from_micros(extra), Bytes::ZERO));
+        phases.spread(bytes, |kind| kind != PhaseKind::ForkJoin);
+        if phases.duration() > alone.times(2) {
+            detail.limit = Limit::Memory;
+        }
+    }
+    Ok(execution)
 }
 
 /// The linked functions in order, each with whether it fuses at no cost into what

@@ -30,6 +30,7 @@ pub enum Measure {
 /// How much of a GPU's host path a simulation includes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Host<'a> {
+    pub(super) measure: Measure,
     /// `None` where the profile has no host path, or only operators are timed.
     path: Option<&'a HostPath>,
     /// Whether a whole inference is timed and the profile has no host path of its GPU.
@@ -48,7 +49,7 @@ impl<'a> Host<'a> {
         let gpu = device.gpu.as_ref().filter(|_| measure == Measure::Inference);
         let path = gpu.and_then(|gpu| gpu.host.as_ref());
         let is_unknown = gpu.is_some() && path.is_none();
-        Self { path, is_unknown, whole: true, launches_alone: false, copies: Picos::ZERO }
+        Self { measure, path, is_unknown, whole: true, launches_alone: false, copies: Picos::ZERO }
     }
 
     /// The host path of operators timed by the host's clock: from the call until the host
@@ -59,7 +60,8 @@ impl<'a> Host<'a> {
         let memory = gpu.and_then(|gpu| gpu.memory.as_ref());
         let copies = memory.map_or(Picos::ZERO, |memory| memory.link.queueing(COPIES_PER_OPERATOR));
         let path = gpu.and_then(|gpu| gpu.host.as_ref());
-        Self { path, is_unknown: false, whole: true, launches_alone: true, copies }
+        let measure = Measure::Operators;
+        Self { measure, path, is_unknown: false, whole: true, launches_alone: true, copies }
     }
 
     /// Whether the CPU must fill the GPU's queue before it computes: for operators timed by the host's clock.

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::price::own_memory;
-use super::{Result, SimulateError, compiled_graphs, within_a_day};
+use super::{Measure, Result, SimulateError, compiled_graphs, within_a_day};
 use crate::device::{ProcessorKind, Profile};
 use crate::engine::ProcessorId;
 use crate::kernel::language::LanguageLaunch;
@@ -88,9 +88,23 @@ fn as_text<S: Serializer>(cores: &CoreSet, serializer: S) -> Result<S::Ok, S::Er
 /// The device has no such processor, the processor has no kernel for the layer, or the layer takes more than
 /// a day.
 pub fn execute(layer: &Layer, device: &Profile, library: Library, by: Processor) -> Result<(Phases, Detail)> {
+    measured(layer, (device, library), by, Measure::Operators)
+}
+
+/// How one processor runs a layer alone, or with [`Measure::Inference`] as an operator of a network. The host's
+/// part of a GPU's launches is not included.
+pub(super) fn measured(
+    layer: &Layer,
+    (device, library): (&Profile, Library),
+    by: Processor,
+    measure: Measure,
+) -> Result<(Phases, Detail)> {
     let (mut phases, mut detail) = match by {
         Processor::Cpu(cores) => {
-            let execution = cpu::execute(layer, &device.cpu, &cores, library)?;
+            let execution = match measure {
+                Measure::Operators => cpu::execute(layer, &device.cpu, &cores, library)?,
+                Measure::Inference => cpu::execute_in_network(layer, &device.cpu, &cores, library)?,
+            };
             execution.detailed(|schedule| Detail::Cpu { cores, schedule })
         }
         Processor::Gpu => {

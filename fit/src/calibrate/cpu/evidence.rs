@@ -90,7 +90,7 @@ impl<'a> Evidence<'a> {
             (Library::Coexec, DataType::F32) => {
                 let (caches, threads) = (Caches::of(&cpu.clusters[group.cluster]), cores.threads() as usize);
                 let works = layers.iter().flat_map(|layer| CoexecWork::of_layer(layer, &caches, threads));
-                Work::Coexec(works.collect())
+                Work::Coexec(works.collect(), cold_caches_ns(run, cpu))
             }
             (Library::Xnnpack, _) => Work::Xnnpack(Counts::of(run, cpu, group)?),
             (library @ Library::Coexec, data_type) => {
@@ -107,7 +107,7 @@ impl<'a> Evidence<'a> {
                         .filter(|table| is_same_device && table.basis == Basis::Measured);
                     rates::prior(cpu, cluster, data_type, others).around(measured)
                 }
-                Work::Coexec(_) => {
+                Work::Coexec(..) => {
                     let measured = cpu.clusters[cluster].coexec_f32.as_ref();
                     coexec::prior(cpu, cluster)
                         .around(measured.filter(|table| is_same_device && table.basis == Basis::Measured))
@@ -168,4 +168,11 @@ impl<'a> Evidence<'a> {
         }
         (cpu, tables)
     }
+}
+
+/// What cold caches add to a run of coexec's own kernels, in nanoseconds: given, not fitted with the rates.
+fn cold_caches_ns(run: &CpuRun, cpu: &Cpu) -> f64 {
+    let warm = Cpu { cold_caches: None, ..cpu.clone() };
+    let [inside, repeated] = [cpu, &warm].map(|cpu| predict(run, cpu, Library::Coexec).unwrap_or(0.0));
+    (inside - repeated) * NANOS_PER_MICRO
 }

@@ -104,8 +104,8 @@ pub(super) struct Prior {
 pub(super) enum Work {
     /// With TFLite's kernels on ruy.
     Ruy(Box<Terms>),
-    /// With coexec's own kernels.
-    Coexec(Vec<CoexecWork>),
+    /// With coexec's own kernels; the time in nanoseconds that cold caches add.
+    Coexec(Vec<CoexecWork>, f64),
     /// With XNNPACK.
     Xnnpack(Counts),
 }
@@ -116,9 +116,9 @@ impl Work {
         match self {
             Self::Ruy(terms) => terms.nanos(values),
             Self::Xnnpack(counts) => counts.nanos(values),
-            Self::Coexec(works) => {
+            Self::Coexec(works, cold_caches_ns) => {
                 let costs = coexec::costs(values);
-                works.iter().map(|work| costs.time(work)).sum()
+                works.iter().map(|work| costs.time(work)).sum::<f64>() + cold_caches_ns
             }
         }
     }
@@ -127,7 +127,7 @@ impl Work {
     pub(super) fn uses(&self, rate: usize) -> bool {
         match self {
             Self::Ruy(terms) => terms.uses(rate),
-            Self::Coexec(_) | Self::Xnnpack(_) => true,
+            Self::Coexec(..) | Self::Xnnpack(_) => true,
         }
     }
 }

@@ -14,7 +14,7 @@ use coexec_sim::{Picos, Region};
 use crate::cpu::Element;
 use crate::execute::{Action, Home, Machine, Program, Result, Side};
 use crate::opencl::events::Event;
-use crate::opencl::{OpenClError, between, flush, stamps};
+use crate::opencl::{OpenClError, between, duration_to_picos, flush, stamps};
 
 /// Progress of a run.
 #[derive(Default)]
@@ -57,6 +57,16 @@ impl Progress {
             Ok(between(started, ended))
         };
         Some(span())
+    }
+
+    /// The operators that the host computed, and their times.
+    pub(super) fn on_cores(&self, schedule: &Schedule) -> Vec<(usize, Picos)> {
+        let computed = self.on_host.iter().filter_map(|&(id, [started, ended])| {
+            let command = &schedule.commands[id.index()];
+            matches!(command.what, What::Compute { .. })
+                .then(|| (command.stage, duration_to_picos(ended - started)))
+        });
+        computed.collect()
     }
 }
 

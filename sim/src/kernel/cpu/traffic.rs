@@ -4,6 +4,7 @@
 //! no cache keeps the tensor between operators.
 
 use super::{Library, separate_passes};
+use crate::units::Bytes;
 use crate::workload::{Class, Conv2d, Layer};
 
 /// Bytes of a cache line, on every Arm and Apple core that the rates cover.
@@ -55,6 +56,13 @@ pub(in crate::kernel) fn bytes(layer: &Layer, library: Option<Library>) -> u64 {
     };
     let passes: u64 = separate_passes(layer).map(|pass| 2 + u64::from(pass.reads_two_tensors())).sum();
     main + passes * output
+}
+
+/// The weights among the bytes that `layer` moves, and the rest.
+pub(super) fn weights_and_tensors(layer: &Layer, library: Library) -> [Bytes; 2] {
+    let all = bytes(layer, Some(library));
+    let weights = layer.data_type.weight_bytes(layer.operator.parameters()).0.min(all);
+    [weights, all - weights].map(Bytes)
 }
 
 /// Bytes read from a grouped convolution's input in XNNPACK, which makes one pass per group:

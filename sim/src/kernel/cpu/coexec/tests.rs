@@ -147,3 +147,28 @@ fn missing_rates_and_formats_are_named() {
     assert_eq!(Library::default_for(&cpu), Library::Xnnpack);
     assert_eq!([Library::default_for(&server()), Library::of_runs(&server())], [Library::Coexec; 2]);
 }
+
+#[test]
+fn inside_a_network_an_operator_finds_its_data_outside_the_caches() {
+    use crate::device::Quantity;
+    use crate::device::cpu::ColdCaches;
+    use crate::kernel::cpu::{Limit, execute_in_network};
+
+    let mut cpu = server();
+    let layer = linear(20, 100, 40);
+    let cores = CoreSet::parse("4large", &cpu).unwrap();
+    let inside = |cpu: &Cpu| execute_in_network(&layer, cpu, &cores, Library::Coexec).unwrap();
+    let repeated = run(&layer, &cpu, "4large");
+    assert_eq!(inside(&cpu), repeated, "the profile does not say what cold caches cost");
+    let [operator_us, weight_byte_ns, tensor_byte_ns] = [3.0, 5.0, 0.5].map(Quantity::plain);
+    let source = "test".to_owned();
+    cpu.cold_caches = Some(ColdCaches { source, operator_us, weight_byte_ns, tensor_byte_ns });
+    let cold = inside(&cpu);
+    let [weights, tensors] = [4_100.0, 20.0 * 140.0].map(|elements| 4.0 * elements);
+    let threads = f64::from(repeated.detail.threads);
+    let extra = cold.phases.duration().as_micros() - repeated.phases.duration().as_micros();
+    assert!(threads > 1.0);
+    assert!((extra - 3.0 - (5.0 * weights + 0.5 * tensors) / 1e3 / threads).abs() < 1e-3, "{extra}");
+    assert_eq!((cold.phases.bytes(), cold.detail.limit), (repeated.phases.bytes(), Limit::Memory));
+    assert_eq!(run(&layer, &cpu, "4large"), repeated);
+}
