@@ -189,9 +189,9 @@ pub fn execute_in_network(
     let is_work = detail.kernel != Kernel::Nothing && detail.library == Some(Library::Coexec);
     if let Some(caches) = cpu.cold_caches.as_ref().filter(|_| is_work) {
         let alone = phases.duration();
-        let extra = caches.operator_us(traffic::weights_and_tensors(layer, library), detail.threads);
+        let extra = caches.extra(traffic::weights_and_tensors(layer, library), detail.threads);
         let bytes = phases.bytes();
-        phases.push(Phase::new(PhaseKind::MemoryTraffic, Picos::from_micros(extra), Bytes::ZERO));
+        phases.push(Phase::new(PhaseKind::MemoryTraffic, extra, Bytes::ZERO));
         phases.spread(bytes, |kind| kind != PhaseKind::ForkJoin);
         if phases.duration() > alone.times(2) {
             detail.limit = Limit::Memory;

@@ -30,6 +30,7 @@ pub enum Measure {
 /// How much of a GPU's host path a simulation includes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Host<'a> {
+    /// What a time covers.
     pub(super) measure: Measure,
     /// `None` where the profile has no host path, or only operators are timed.
     path: Option<&'a HostPath>,

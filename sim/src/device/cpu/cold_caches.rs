@@ -1,18 +1,14 @@
 //! What an operator costs inside a network beyond its time when repeated by itself.
 //!
 //! The rates of coexec's own kernels are fitted to operators that are repeated by themselves, which
-//! find their data in the caches. Inside a network the others have displaced them: of 925 operators
-//! of nine networks on three cores of a Xeon, convolutions took 3 to 40 % longer, products up to
-//! 90 %, copies twice to five times as long. The tables of other libraries are fitted to whole
-//! networks and need no such correction.
+//! find their data in the caches. Inside a network the others have displaced them. The tables of other
+//! libraries are fitted to whole networks and need no such correction.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Quantity;
-use crate::units::Bytes;
-
-const NANOS_PER_MICRO: f64 = 1e3;
+use crate::units::{Bytes, Picos};
 
 /// Time of an operator inside a network, of coexec's own kernels, given its time when repeated:
 ///
@@ -34,10 +30,10 @@ pub struct ColdCaches {
 }
 
 impl ColdCaches {
-    /// Additional time of an operator that `threads` share, in microseconds.
-    pub fn operator_us(&self, [weights, tensors]: [Bytes; 2], threads: u32) -> f64 {
+    /// Additional time of an operator with so many bytes of weights and of tensors, which `threads` share.
+    pub fn extra(&self, [weights, tensors]: [Bytes; 2], threads: u32) -> Picos {
         let nanos =
             self.weight_byte_ns.value * weights.0 as f64 + self.tensor_byte_ns.value * tensors.0 as f64;
-        self.operator_us.value + nanos / NANOS_PER_MICRO / f64::from(threads.max(1))
+        Picos::from_micros(self.operator_us.value) + Picos::from_nanos(nanos / f64::from(threads.max(1)))
     }
 }
