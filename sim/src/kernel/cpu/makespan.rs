@@ -20,11 +20,6 @@ pub(super) struct Makespan {
 const BELOW_ROUNDING: f64 = 1.0 - 1e-9;
 
 impl Makespan {
-    /// One thread does all the work.
-    pub(super) fn alone(nanos: f64) -> Self {
-        Self::of_counts([1, 0, 0, 0, 0, 0, 0, 0], &[nanos])
-    }
-
     /// `threads` threads are all busy for `nanos`.
     pub(super) fn even(nanos: f64, threads: u32) -> Self {
         let busy = std::array::from_fn(|thread| if thread < threads as usize { nanos } else { 0.0 });

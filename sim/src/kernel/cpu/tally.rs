@@ -123,7 +123,7 @@ mod tests {
         tally.serial = 3.0;
         assert_eq!(tally.limit(), Limit::Serial);
         let shares = Shares { compute: 1.0, packing: 4.0, memory: 0.0 };
-        tally.add_parallel(&Makespan::alone(5.0), &shares);
+        tally.add_parallel(&Makespan::even(5.0, 1), &shares);
         assert_eq!(tally.limit(), Limit::Packing);
         tally.fork = 5.0;
         assert_eq!(tally.limit(), Limit::ForkJoin);
@@ -134,7 +134,7 @@ mod tests {
         let mut tally = Tally::new(Kernel::Gemm);
         tally.serial = 1.0;
         tally.fork = 2.0;
-        tally.add_parallel(&Makespan::alone(3.0), &Shares { compute: 3.0, ..Shares::default() });
+        tally.add_parallel(&Makespan::even(3.0, 1), &Shares { compute: 3.0, ..Shares::default() });
         let phases = tally.finish(Some(Library::Ruy), 400).phases;
         let bytes: Vec<u64> = phases.as_slice().iter().map(|phase| phase.bytes.0).collect();
         assert_eq!(bytes, [100, 300, 0]);

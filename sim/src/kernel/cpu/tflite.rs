@@ -327,7 +327,7 @@ impl<'a> Kernels<'a> {
     ) {
         let main = shares(self.team.rates());
         let Some(Division { pieces, threads, schedule }) = division else {
-            tally.add_parallel(&Makespan::alone(main.nanos()), &main);
+            tally.add_parallel(&Makespan::even(main.nanos(), 1), &main);
             return;
         };
         let per_piece = self.team.per_thread(|member| {

@@ -111,13 +111,13 @@ impl Work {
     /// nanoseconds.
     pub(super) fn makespan(&self, per_thread: &[f64]) -> Makespan {
         if per_thread.len() < 2 {
-            return Makespan::alone(per_thread.first().copied().unwrap_or(0.0));
+            return Makespan::even(per_thread.first().copied().unwrap_or(0.0), 1);
         }
         let of_each = |pieces: usize| -> ArrayVec<f64, MAX_THREADS> {
             per_thread.iter().map(|nanos| nanos / pieces as f64).collect()
         };
         match self.sharing {
-            Sharing::Alone => Makespan::alone(per_thread[0]),
+            Sharing::Alone => Makespan::even(per_thread[0], 1),
             Sharing::Lines { lines, .. } => static_rows(lines as u64, &of_each(lines)),
             Sharing::Blocks(division) if division.is_even() || division.blocks() > MAX_UNEVEN_BLOCKS => {
                 self_scheduled(division.blocks() as u64, &of_each(division.blocks()))
