@@ -144,11 +144,7 @@ pub(super) fn convert(model: &Model, options: &ImportOptions) -> Result<Converte
         let given = converter.give(input, &tensor.name, tensor.extents.as_deref());
         given.map_err(|problem| converter.at.refused(problem))?;
     }
-    for node in &model.nodes {
-        converter.enter(node);
-        let done = converter.node(node);
-        converter.leave(node, done)?;
-    }
+    converter.nodes(&model.nodes)?;
     for &output in &model.outputs {
         let name = node_name(&model.tensors[output].name);
         converter.at = CurrentNode { name, kind: "output".to_owned(), ..CurrentNode::default() };

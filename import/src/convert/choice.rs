@@ -40,19 +40,23 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Records where the branches that contain `node` start in the graph.
-    pub(super) fn enter(&mut self, node: &SourceNode) {
+    /// Converts nodes in order, each with the branches that contain it.
+    pub(super) fn nodes(&mut self, nodes: &[SourceNode]) -> Result<()> {
+        nodes.iter().try_for_each(|node| self.in_branches(node))
+    }
+
+    /// Converts a node. Records where the branches that contain it start in the graph, and defers an error inside
+    /// a branch to its conditional, since the branch may not be needed.
+    fn in_branches(&mut self, node: &SourceNode) -> Result<()> {
+        let is_choice = node.work == Work::Choice;
         // A conditional comes after its branches and compares their work.
-        let depth = node.branches as usize + usize::from(node.work == Work::Choice);
+        let depth = node.branches as usize + usize::from(is_choice);
         while self.begun.len() < depth {
             self.begun.push(self.out.nodes.len());
         }
-    }
-
-    /// Defers an error inside a branch to its conditional, since the branch may not be needed.
-    pub(super) fn leave(&mut self, node: &SourceNode, done: Result<()>) -> Result<()> {
+        let done = self.node(node);
         // Nodes outside may come between those of a branch, so only its conditional ends it.
-        if node.work == Work::Choice {
+        if is_choice {
             self.begun.truncate(node.branches as usize);
         }
         match done {
@@ -60,10 +64,10 @@ impl Converter<'_> {
                 self.refused.get_or_insert(error);
                 Ok(())
             }
-            Err(error) if node.work == Work::Choice => Err(self.refused.take().unwrap_or(error)),
+            Err(error) if is_choice => Err(self.refused.take().unwrap_or(error)),
             done => {
                 // Only the outermost conditional resets this, too.
-                if node.branches == 0 && node.work == Work::Choice {
+                if node.branches == 0 && is_choice {
                     self.refused = None;
                 }
                 done

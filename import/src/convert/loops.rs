@@ -126,12 +126,7 @@ impl Converter<'_> {
         for (&tensor, held) in body.inputs.iter().zip(given.into_iter().chain(carried)) {
             self.set_loop_value(tensor, held);
         }
-        for inner in &body.nodes {
-            self.enter(inner);
-            let done = self.node(inner);
-            self.leave(inner, done)?;
-        }
-        Ok(())
+        self.nodes(&body.nodes)
     }
 
     /// The value of a scalar tensor, if known.
