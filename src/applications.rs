@@ -75,7 +75,7 @@ pub(crate) fn explore(
         };
         let Some(plan) = &planned.plan else { continue };
         let plan = PlanFile::new(&scenario.name, &scenario.device, &stages, plan);
-        files.push(OutputFile::encoded(path, plan.to_toml())?);
+        files.push(OutputFile::encoded(path, toml::to_string_pretty(&plan))?);
     }
     output::write(&files)?;
     if common.json {

@@ -52,7 +52,7 @@ fn one_model(scenario: &Scenario, options: &Explore, common: &Common) -> Result 
     let partitioning = partitioning(&simulator, stages, scenario.options.strategy);
     let mut files = timeline_files(&timeline, scenario, options.timeline.as_ref(), options.trace.as_deref())?;
     if let Some(path) = &options.out {
-        files.push(OutputFile::encoded(path, plan.to_toml())?);
+        files.push(OutputFile::encoded(path, toml::to_string_pretty(&plan))?);
     }
     files.extend(pictures(options, scenario, &mut simulator, (&answer.plan, &entries))?);
     output::write(&files)?;

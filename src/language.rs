@@ -117,7 +117,7 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
                 "leave out --out, or choose another strategy",
             ));
         };
-        files.push(OutputFile::encoded(path, file.to_toml())?);
+        files.push(OutputFile::encoded(path, toml::to_string_pretty(file))?);
     }
     output::write(&files)?;
     let found = case.found(found_by(*strategy), plan, generation)?;

@@ -252,7 +252,7 @@ fn error(options: &ProfileError, common: &Common) -> Result {
     if let Some(path) = &options.out {
         let is_stated = |group: &&Group| !group.name.is_of_all();
         let error = groups.iter().map(|scored| &scored.group).filter(is_stated).cloned().collect();
-        output::write(&[OutputFile::encoded(path, coexec_sim::input::to_toml(&Errors { error }))?])?;
+        output::write(&[OutputFile::encoded(path, toml::to_string(&Errors { error }))?])?;
     }
     if common.json {
         let devices: Vec<_> = devices.into_iter().map(left_out).collect();

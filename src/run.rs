@@ -247,7 +247,7 @@ fn plan_text(scenario: &Scenario, whole: Option<&Candidate>, pipeline: Option<&P
     let plan = &whole.filter(|whole| whole.is_plan && stages.len() > 1)?.variant.plan;
     let file = PlanFile::new(&scenario.name, &scenario.device, stages, plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
-    Some(file.to_toml().expect("a plan has only tables, words and numbers"))
+    Some(toml::to_string(&file).expect("a plan has only tables, words and numbers"))
 }
 
 /// Prints the table of variants and the summary.

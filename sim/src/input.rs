@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
-pub use tree::{Misfit, from_toml, from_toml_value, to_toml};
+pub use tree::{Misfit, from_toml, from_toml_value};
 
 /// Maximum size of an input file. A profile is about 10 kB and a plan of a large
 /// network 100 kB; anything near this limit is not a file of coexec.

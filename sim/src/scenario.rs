@@ -93,7 +93,7 @@ impl ScenarioFile {
     /// # Errors
     /// A value has no TOML representation; values parsed from TOML always have one.
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
-        crate::input::to_toml(self)
+        toml::to_string(self)
     }
 
     /// The scenario called `name`: its canonical name, its text and its content.

@@ -216,7 +216,7 @@ mod tests {
         let mut checker = Checker::default();
         checker.table("gpu", |checker| gpu.check(checker));
         let keys: Vec<String> = checker.violations.into_iter().map(|violation| violation.key).collect();
-        assert_eq!(keys, ["gpu.compute_units", "gpu.residency[0].waves", "gpu.conv_generic.launch_us"]);
+        assert_eq!(keys, ["gpu.compute_units", "gpu.conv_generic.launch_us", "gpu.residency[0].waves"]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The device profile, its loading and the bundled profiles.
 
 use schemars::JsonSchema;
-use serde::ser::Error as _;
 use serde::{Deserialize, Serialize};
 use toml_edit::{InlineTable, Item, Table, Value};
 
@@ -127,9 +126,8 @@ impl Profile {
     ///
     /// # Errors
     /// If a value is not representable in TOML, which does not occur in a parsed profile.
-    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
-        let table = toml::Table::try_from(self)?;
-        let mut document = toml_edit::ser::to_document(&table).map_err(toml::ser::Error::custom)?;
+    pub fn to_toml(&self) -> Result<String, toml_edit::ser::Error> {
+        let mut document = toml_edit::ser::to_document(self)?;
         for (_, item) in document.as_table_mut().iter_mut() {
             lay_out(item);
         }

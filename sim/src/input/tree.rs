@@ -1,4 +1,4 @@
-//! Deserialises parsed TOML documents, and serialises values.
+//! Deserialises parsed TOML documents.
 //!
 //! Responsible for: deserialising each value, and the place of one that does not fit its type.
 //! Not for: syntax, which the `toml` crate parses. Its own deserialiser would work, but is instantiated three
@@ -9,7 +9,6 @@
 use std::fmt::Display;
 use std::ops::Range;
 
-use serde::Serialize;
 use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
@@ -60,15 +59,6 @@ pub fn from_toml<T: DeserializeOwned>(content: &str) -> Result<T, Misfit> {
 /// Its syntax is wrong, or it does not fit `T`.
 pub fn from_toml_value<T: DeserializeOwned>(content: &str) -> Result<T, Misfit> {
     T::deserialize(Node(&DeValue::parse(content)?))
-}
-
-/// The value as TOML, by way of a table, so that one serialiser is instantiated per type and not one more for
-/// each way of writing.
-///
-/// # Errors
-/// The value has no TOML representation; values read from TOML always have one.
-pub fn to_toml(value: &impl Serialize) -> Result<String, toml::ser::Error> {
-    toml::to_string(&toml::Table::try_from(value)?)
 }
 
 /// A value of the document.

@@ -121,14 +121,6 @@ impl PlanFile {
         Self { pipeline_depth, ..self }
     }
 
-    /// The plan as TOML, each share on a line of its own.
-    ///
-    /// # Errors
-    /// A value has no TOML representation; those of a plan always have one.
-    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
-        toml::to_string_pretty(&toml::Table::try_from(self)?)
-    }
-
     /// Checks the plan against a workload and a device.
     ///
     /// # Errors

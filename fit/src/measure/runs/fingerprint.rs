@@ -51,7 +51,7 @@ pub fn fingerprints_path(runs: &Path) -> PathBuf {
 /// # Errors
 /// A value cannot be serialised as TOML; all fields above can.
 pub fn fingerprints_to_toml(fingerprints: &[Fingerprint]) -> Result<String, toml::ser::Error> {
-    coexec_sim::input::to_toml(&FingerprintFile { fingerprint: fingerprints.to_vec() })
+    toml::to_string(&FingerprintFile { fingerprint: fingerprints.to_vec() })
 }
 
 /// Parses the table.

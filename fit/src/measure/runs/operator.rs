@@ -1,8 +1,8 @@
 //! The operator of a run in its file: the operator in the scenario's syntax, and in further
 //! cells the extents that it reads and the functions linked to it.
 
-use serde::Deserialize;
 use serde::de::value::{Error, StrDeserializer};
+use serde::{Deserialize, Serialize};
 
 use super::Row;
 use coexec_sim::input::from_toml_value;
@@ -19,7 +19,7 @@ const SERIALISABLE: &str = "TOML can express words and whole numbers";
 /// The row with the cells of a layer of that name.
 pub(super) fn write(name: &str, layer: &Layer, row: Row) -> Row {
     let table = OperatorTable::new(name, &layer.operator);
-    let value = toml::Value::try_from(table).expect(SERIALISABLE);
+    let value = table.serialize(toml_edit::ser::ValueSerializer::new()).expect(SERIALISABLE);
     let inputs = layer.operator.takes_extents().then(|| extents(&layer.operator));
     let names: Vec<String> = layer.linked.functions().iter().map(|function| name_of(*function)).collect();
     let linked = (!names.is_empty()).then(|| names.join(SEPARATOR));
@@ -90,6 +90,6 @@ pub(super) fn numbers(text: &str) -> Result<Vec<u32>, String> {
 
 /// The name of a function in a scenario.
 fn name_of(function: Function) -> String {
-    let value = toml::Value::try_from(function).expect(SERIALISABLE);
+    let value = function.serialize(toml_edit::ser::ValueSerializer::new()).expect(SERIALISABLE);
     value.as_str().expect(SERIALISABLE).to_owned()
 }

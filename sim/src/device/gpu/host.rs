@@ -82,6 +82,6 @@ mod tests {
         let mut checker = Checker::default();
         checker.table("gpu.host", |checker| checker.values(&host));
         let keys: Vec<String> = checker.violations.into_iter().map(|violation| violation.key).collect();
-        assert_eq!(keys, ["gpu.host.kernel_factor", "gpu.host.gap_us"]);
+        assert_eq!(keys, ["gpu.host.gap_us", "gpu.host.kernel_factor"]);
     }
 }
