@@ -3,7 +3,7 @@
 use coexec_sim::explore::Objective;
 use coexec_sim::simulate::generation::GenerationDrawn;
 use coexec_sim::simulate::{Drawn, Errors, Known, Pipeline, Simulator};
-use coexec_sim::{Basis, Plan, Scenario, Stage};
+use coexec_sim::{Basis, Picos, Plan, Scenario, Stage};
 use serde::Serialize;
 
 use crate::output::listed;
@@ -15,7 +15,8 @@ use crate::{Result, output};
 pub(crate) enum Trust {
     Plan {
         interval_ps: Drawn,
-        /// Whether the interval is of the period between batches, not of a single batch's latency.
+        median_ps: Picos,
+        /// Whether both are of the period between batches, not of a single batch's latency.
         is_of_period: bool,
         /// Errors of the profile that the draws are made from.
         errors: Errors,
@@ -34,8 +35,13 @@ impl Trust {
         errors: Errors,
     ) -> Result<Self> {
         let interval_ps = Drawn::of(simulator, plan, pipeline, &errors)?;
-        let is_of_period = pipeline.is_some();
-        Ok(Self::Plan { interval_ps, is_of_period, errors, lacks_host_path: simulator.lacks_host_path() })
+        Ok(Self::Plan {
+            median_ps: interval_ps.median(),
+            interval_ps,
+            is_of_period: pipeline.is_some(),
+            errors,
+            lacks_host_path: simulator.lacks_host_path(),
+        })
     }
 
     /// The latency, or period, in each draw.
@@ -50,11 +56,12 @@ impl Trust {
     /// answer.
     pub(crate) fn print(&self, known: &[Known], check: &str) {
         let [low, high] = self.drawn().interval();
-        let (between, basis) = match self {
-            Self::Plan { is_of_period, errors, lacks_host_path, .. } => {
+        let (between, median, basis) = match self {
+            Self::Plan { median_ps, is_of_period, errors, lacks_host_path, .. } => {
                 let what = if *is_of_period { "Period between" } else { "Between" };
                 let lacking = if *lacks_host_path { LACKS_HOST_PATH } else { "" };
-                (format!("{what} {low} and {high}"), basis(known, errors) + lacking)
+                let median = format!(", {median_ps} in the median");
+                (format!("{what} {low} and {high}"), median, basis(known, errors) + lacking)
             }
             Self::Language(drawn) => {
                 let GenerationDrawn { first_token, tokens_per_second, known, errors, .. } = drawn.as_ref();
@@ -62,15 +69,16 @@ impl Trust {
                 let first = format!("First token after {low} to {high}");
                 let [prompt, answer] = [0, 1].map(|part| basis(&known[part], &errors[part]));
                 match tokens_per_second {
-                    None => (first, prompt),
+                    None => (first, String::new(), prompt),
                     Some([low, high]) => (
                         format!("{first}, then {low:.2} to {high:.2} tokens/s,"),
+                        String::new(),
                         format!("prompt {prompt}; answer {answer}"),
                     ),
                 }
             }
         };
-        output::line(&format!("{between} in 90 % of draws of the profile's errors"));
+        output::line(&format!("{between} in 90 % of draws of the profile's errors{median}"));
         output::line(&format!("Basis: {basis}"));
         output::line(check);
     }

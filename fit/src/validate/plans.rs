@@ -30,7 +30,18 @@ pub fn validate(profile: &Profile, runs: &[PlannedRun], library: Library) -> Val
 
 /// The predicted time of a network under a plan, with the interval that `simulate` prints for it.
 fn point(run: &PlannedRun, simulator: &mut Simulator<'_>, library: Library) -> Result<Point, String> {
-    let UnderPlan { stages, plan: text } = &run.what;
+    let (predicted, drawn) = predict(&run.what, simulator, library)?;
+    let point = Point::of(run, GROUP.to_owned(), run.network.clone(), predicted.as_micros());
+    Ok(Point { unseen: true, ..point }.within(|_| Some(drawn.interval().map(Picos::as_micros))))
+}
+
+/// The latency without errors, and in draws of the profile's errors.
+fn predict(
+    run: &UnderPlan,
+    simulator: &mut Simulator<'_>,
+    library: Library,
+) -> Result<(Picos, Drawn), String> {
+    let UnderPlan { stages, plan: text } = run;
     let unfit = |error: InputError| error.to_string();
     let file: PlanFile = text.parse().map_err(unfit)?;
     let plan = file.resolve(text, stages, simulator.device()).map_err(unfit)?;
@@ -40,8 +51,7 @@ fn point(run: &PlannedRun, simulator: &mut Simulator<'_>, library: Library) -> R
     let core_sets = Vec::from_iter(core_sets);
     let errors = Errors::of(simulator.device(), &known(simulator.device(), library, &core_sets, stages));
     let drawn = Drawn::of(simulator, (stages, &plan), None, &errors).map_err(failed)?;
-    let point = Point::of(run, GROUP.to_owned(), run.network.clone(), predicted.as_micros());
-    Ok(Point { unseen: true, ..point }.within(|_| Some(drawn.interval().map(Picos::as_micros))))
+    Ok((predicted, drawn))
 }
 
 /// A network that ran under a plan and on each processor alone.
@@ -86,10 +96,11 @@ mod tests {
 
     use super::*;
     use crate::measure::runs::{Repetition, RunTable, read};
+    use crate::validate::figures;
     use crate::validate::score::score;
     use coexec_sim::workload::DataType;
 
-    /// Largest mean error of the times of plans: 19.2 and 12.7 % were found.
+    /// Largest mean error of the times of plans without errors: 19.2 and 12.7 % were found.
     const MAX_MAPE_PERCENT: f64 = 21.0;
     /// Least fraction of measured times within their 90 % intervals: 8 of 9 and all 8 were found.
     const MIN_COVERAGE_PERCENT: f64 = 85.0;
@@ -112,12 +123,15 @@ mod tests {
 
     #[test]
     fn networks_under_plans_are_predicted_on_machines_that_were_probed_just_before() {
-        check("xeon-pocl-plans", 9, 0);
-        check("h200-plans", 8, 4);
+        // The median of the draws counts how much longer the probe's own plans took than predicted.
+        let off_by = [check("xeon-pocl-plans", 9, 0), check("h200-plans", 8, 4)];
+        let stated = [13.0, 7.5];
+        assert!(off_by.iter().zip(stated).all(|(found, stated)| (found - stated).abs() < 0.1), "{off_by:?}");
     }
 
-    /// Checks the errors of predicted plans in a folder of runs, and the number of plans that do harm.
-    fn check(folder: &str, count: usize, harmed: usize) {
+    /// Checks the errors of predicted plans in a folder of runs, and the number of plans that do harm. Returns the
+    /// mean error of the draws' medians, in percent.
+    fn check(folder: &str, count: usize, harmed: usize) -> f64 {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../device-profiles/runs").join(folder);
         let profile = Profile::load(folder.join("profile.toml").to_str().unwrap()).unwrap();
         let table = read(&folder).unwrap();
@@ -136,6 +150,12 @@ mod tests {
         other.what.plan = runs.planned[1].what.plan.clone();
         let refused = validate(&profile, &[other], Library::Coexec);
         assert!(refused.points.is_empty() && refused.left_out[0].line == runs.planned[0].line, "{refused:?}");
+        let mut simulator = Simulator::new(&profile, Library::Coexec).measuring(Measure::Inference);
+        let mut medians = |run: &PlannedRun| {
+            let (_, drawn) = predict(&run.what, &mut simulator, Library::Coexec).unwrap();
+            (drawn.median().as_micros(), run.measured_us)
+        };
+        figures("", &runs.planned.iter().map(&mut medians).collect::<Vec<_>>()).mape_percent
     }
 
     #[test]

@@ -241,11 +241,21 @@ impl Drawn {
 
     /// The central 90 % interval of the draws.
     pub fn interval(&self) -> [Picos; 2] {
+        let outside = self.0.len() / 20;
+        [outside, self.0.len().saturating_sub(1 + outside)].map(|rank| self.of_rank(rank))
+    }
+
+    /// The median of the draws. It is longer than the time without errors where processors wait for each other,
+    /// and where plans that were measured took longer than predicted.
+    pub fn median(&self) -> Picos {
+        self.of_rank(self.0.len() / 2)
+    }
+
+    /// The time with as many shorter ones.
+    fn of_rank(&self, rank: usize) -> Picos {
         let mut drawn = self.0.clone();
         drawn.sort_unstable();
-        let outside = drawn.len() / 20;
-        let at = |index: usize| drawn.get(index).copied().unwrap_or_default();
-        [at(outside), at(drawn.len().saturating_sub(1 + outside))]
+        drawn.get(rank).copied().unwrap_or_default()
     }
 
     /// The number of draws in which it is faster than `other`.
