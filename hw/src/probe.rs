@@ -214,9 +214,9 @@ pub fn probe(options: &ProbeOptions, progress: &(dyn Fn(&str) + Sync)) -> Result
     // Pools pin the thread that creates them, which should not be the caller's.
     thread::scope(|scope| {
         let probing = scope.spawn(|| {
+            let runtime = Runtime::new(device)?;
             // Without pinning, the system places the thread.
             let _ = core_affinity::set_for_current(CoreId { id: cores[0] });
-            let runtime = Runtime::new(device)?;
             let bench = Bench { options, runtime, groups, started: Instant::now(), progress };
             assemble::measured(&bench, warnings)
         });

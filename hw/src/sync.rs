@@ -78,12 +78,13 @@ impl Mechanism {
         from_here.filter(move |&mechanism| mechanism == self || mechanism != Self::SleepThenPoll)
     }
 
-    /// The simulator's counterpart; the model does not distinguish where polled flags are.
+    /// The simulator's counterpart; the model does not distinguish what is polled. Polling maps no results, as both
+    /// sides were found to see them.
     pub fn modelled(self) -> Modelled {
         match self {
             Self::BlockingFinish => Modelled::BlockingFinish,
-            Self::EventWait | Self::EventPolling => Modelled::EventWait,
-            Self::SvmPolling | Self::PinnedPolling => Modelled::SvmPolling,
+            Self::EventWait => Modelled::EventWait,
+            Self::SvmPolling | Self::PinnedPolling | Self::EventPolling => Modelled::SvmPolling,
             Self::SleepThenPoll => Modelled::SleepThenPoll,
         }
     }

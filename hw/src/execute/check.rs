@@ -4,7 +4,7 @@
 
 use coexec_sim::Region;
 
-use super::{ExecuteError, Machine, Program, Result, Side, borrowed, joined_stages};
+use super::{ExecuteError, Machine, Place, Program, Result, Side, borrowed, joined_stages};
 use crate::cpu::Element;
 use crate::operands;
 use crate::verify::Reference;
@@ -24,9 +24,7 @@ pub(crate) struct Verified {
 impl<T: Element> Program<T> {
     /// Poisons all results, runs once, and compares every operator's result with the reference.
     pub(crate) fn verify(&mut self, machine: &mut Machine) -> Result<Verified> {
-        for place in self.places[..self.operations.len()].iter().chain(self.joined.iter().flatten()) {
-            place.poison()?;
-        }
+        self.poison()?;
         self.run(machine)?;
         let mut elements = 0;
         for stage in 0..self.operations.len() {
@@ -98,9 +96,10 @@ impl<T: Element> Program<T> {
             .filter(|stage| !self.operations.iter().any(|operation| operation.reads.contains(stage)))
     }
 
-    /// Poisons the workload's results, so that elements missing from the next run are noticed.
-    pub(super) fn poison_results(&self) -> Result<()> {
-        Ok(self.results().try_for_each(|stage| self.place(None, stage, Side::Host).poison())?)
+    /// Poisons all results, so that elements that the next run leaves out, or reads too early, are noticed.
+    pub(super) fn poison(&self) -> Result<()> {
+        let mut all = self.places[..self.operations.len()].iter().chain(self.joined.iter().flatten());
+        Ok(all.try_for_each(Place::poison)?)
     }
 
     /// Checks that the last run's results equal the verified ones bit by bit.

@@ -81,13 +81,15 @@ impl<T: Element> Subject<T> {
         Ok(Self { program, verified, warm_up: Vec::new(), measured })
     }
 
-    /// Performs `timed` consecutive runs, and compares the last results with the verified ones. An
-    /// untimed run precedes them, because threads may be asleep and caches hold other data.
+    /// Performs `timed` consecutive runs. An untimed run precedes them, because threads may be asleep and caches hold
+    /// other data; the results of this one, which finds no older ones, and of the last are compared with the
+    /// verified ones.
     fn take_turn(&mut self, machine: &mut Machine, timed: usize) -> Result<Vec<RunTimes>> {
         machine.pin_caller_to(self.program.team());
         let program = &mut self.program;
-        program.poison_results()?;
+        program.poison()?;
         program.run(machine)?;
+        program.compare(&self.verified)?;
         let taken = (0..timed).map(|_| program.run(machine)).collect::<Result<_, _>>()?;
         program.compare(&self.verified)?;
         Ok(taken)

@@ -76,7 +76,7 @@ pub(super) fn stream<T: Element>(
         let mut program = Program::new(machine, task)?;
         machine.pin_caller_to(program.team());
         verified.push(program.verify(machine)?);
-        program.poison_results()?;
+        program.poison()?;
         programs.push(program);
     }
     let times = run_in_flight(machine, &mut programs, (streaming.host_gap, all), task.limit);

@@ -113,12 +113,12 @@ fn check_plan(machine: &mut Machine, (stages, profile): (&[Stage], &Profile), pl
     let verified = program.verify(machine).unwrap_or_else(|error| panic!("{context}: {error}"));
     assert!(verified.elements > 0);
     for _ in 0..3 {
-        program.poison_results().unwrap();
+        program.poison().unwrap();
         let taken = program.run(machine).unwrap_or_else(|error| panic!("{context}: {error}"));
         assert!(taken.counted.as_micros() > 0.0 && taken.wall >= taken.counted, "{context}");
         program.compare(&verified).unwrap_or_else(|error| panic!("{context}: {error}"));
     }
-    program.poison_results().unwrap();
+    program.poison().unwrap();
     assert!(matches!(program.compare(&verified), Err(ExecuteError::Changed { .. })), "{context}");
 }
 

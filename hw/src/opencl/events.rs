@@ -80,18 +80,30 @@ pub(crate) fn stamps(event: &Event) -> Result<Stamps> {
     })
 }
 
-/// Polls until `event` is complete; gives the device up at `limit`.
+/// Polls until `event` is complete; gives the device up at `limit`, unless it was given up before.
 pub(crate) fn poll(runtime: &Runtime, event: &Event, what: &'static str, limit: Duration) -> Result<()> {
-    let waiting = (Instant::now(), limit, what);
-    or_give_up(runtime, poll_until(waiting, std::hint::spin_loop, || has_ended(event)))
+    complete(runtime, event, (what, limit), std::hint::spin_loop)
 }
 
 /// Submits the enqueued commands and sleeps until `event` is complete; gives the device up at
-/// `limit`.
+/// `limit`, unless it was given up before.
 pub(crate) fn wait(runtime: &Runtime, event: &Event, what: &'static str, limit: Duration) -> Result<()> {
     flush(runtime)?;
-    let (waiting, sleep) = ((Instant::now(), limit, what), || std::thread::sleep(POLL_INTERVAL));
-    or_give_up(runtime, poll_until(waiting, sleep, || has_ended(event)))
+    complete(runtime, event, (what, limit), || std::thread::sleep(POLL_INTERVAL))
+}
+
+/// Checks `event` until it is complete; gives the device up at `limit`. Fails at once if it was given up before, so that
+/// commands queued behind one that hangs are not waited for one by one.
+fn complete(
+    runtime: &Runtime,
+    event: &Event,
+    (what, limit): (&'static str, Duration),
+    pause: impl Fn(),
+) -> Result<()> {
+    if runtime.is_lost() && !has_ended(event)? {
+        return Err(timed_out(what, limit));
+    }
+    or_give_up(runtime, poll_until((Instant::now(), limit, what), pause, || has_ended(event)))
 }
 
 /// Sleeps until everything enqueued so far has ended; gives the device up at `limit`. Fails at once

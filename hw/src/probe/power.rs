@@ -57,6 +57,12 @@ pub(super) fn measure(bench: &Bench<'_>, notes: &mut Notes) -> Result<Option<Pow
         Ok(())
     };
     let Some((idle, _)) = watch(&mut sleep)? else { return Ok(None) };
+    let mut poll = || {
+        // As a core of the first cluster does that waits for a flag: pools of other clusters move this thread.
+        spin_until(METER_INTERVAL, || false);
+        Ok(())
+    };
+    let Some((polling, _)) = watch(&mut poll)? else { return Ok(None) };
     let mut clusters = Vec::with_capacity(groups.len());
     for group in groups {
         let cores = &group.cores[..group.cores.len().min(MAX_THREADS)];
@@ -64,12 +70,6 @@ pub(super) fn measure(bench: &Bench<'_>, notes: &mut Notes) -> Result<Option<Pow
         let Some((watts, _)) = watch(&mut || stream.pass(WORK).map(drop))? else { return Ok(None) };
         clusters.push((watts, cores.len()));
     }
-    let mut poll = || {
-        // As a core does that waits for a flag.
-        spin_until(METER_INTERVAL, || false);
-        Ok(())
-    };
-    let Some((polling, _)) = watch(&mut poll)? else { return Ok(None) };
     let Some(first) = groups.first() else { return Ok(None) };
     let cores = &first.cores[..first.cores.len().min(MAX_THREADS)];
     let mut stream = Stream::of_cpu(ThreadPool::pinned_or_not(cores)?, memory_bytes(root));

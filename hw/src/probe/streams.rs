@@ -9,6 +9,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -141,11 +142,13 @@ impl Stream {
         Ok(parts.iter().map(|&part| work_for(part, none, time / f64::from(work))).collect())
     }
 
-    /// Runs passes until `is_over`; returns the bandwidth in GB/s.
-    pub(super) fn flow(&mut self, work: u32, is_over: impl Fn() -> bool) -> Result<f64> {
-        let started = Instant::now();
-        let mut moved = 0.0;
+    /// Runs passes until `is_over`; returns the bandwidth in GB/s since `counts`.
+    fn flow(&mut self, work: u32, [counts, is_over]: [&dyn Fn() -> bool; 2]) -> Result<f64> {
+        let (mut started, mut moved, mut counted) = (Instant::now(), 0.0, false);
         while !is_over() {
+            if !counted && counts() {
+                (started, moved, counted) = (Instant::now(), 0.0, true);
+            }
             self.pass(work)?;
             moved += self.bytes();
         }
@@ -262,13 +265,18 @@ struct Round {
 
 fn round([client, others]: [&mut Client; 2], [work, others_work]: [u32; 2]) -> Result<Round> {
     let alone_us = middle(&client.stream.passes(work, PASSES)?);
+    // Only while both stream.
+    let both = AtomicBool::new(false);
     thread::scope(|scope| {
         let passes = scope.spawn(|| {
             thread::sleep(RAMP);
-            client.stream.passes(work, PASSES)
+            client.stream.pass(work)?;
+            both.store(true, Ordering::Relaxed);
+            (0..PASSES).map(|_| client.stream.pass(work)).collect::<Result<Vec<_>>>()
         });
         // A thread that panics has finished, too.
-        let flow = others.stream.flow(others_work, || passes.is_finished());
+        let when: [&dyn Fn() -> bool; 2] = [&|| both.load(Ordering::Relaxed), &|| passes.is_finished()];
+        let flow = others.stream.flow(others_work, when);
         let times = passes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok(Round { alone_us, together_us: middle(&times?), flow_gbps: flow? })
     })

@@ -19,7 +19,7 @@ const ROUND_LIMIT: Duration = Duration::from_millis(50);
 /// Time limit of all rounds, kernel builds included.
 const LIMIT: Duration = Duration::from_mins(1);
 /// Fraction of a time by which the clock alignment may be uncertain. Beyond it, the mean of both
-/// directions is used, in which the clock offset cancels.
+/// directions is used.
 const MAX_CLOCK_UNCERTAINTY: f64 = 0.25;
 /// Sleeps from which the shortest is measured.
 const SLEEPS: u32 = 200;
@@ -32,7 +32,9 @@ pub(super) struct Timed {
     pub(super) to_host: Measured,
     /// From the host's signal until the device continues.
     pub(super) to_device: Measured,
-    /// Uncertainty of both from the clock alignment.
+    /// Their mean, in which the offset between the clocks cancels.
+    mean: Measured,
+    /// Uncertainty of both directions from the clock alignment.
     pub(super) uncertainty_us: f64,
 }
 
@@ -92,11 +94,12 @@ fn one_way(runtime: &Arc<Runtime>, mechanism: Mechanism, rounds: u32) -> Picos {
 /// latencies are counted.
 fn timed(mechanism: Mechanism, notifications: &Notifications, one_way: Picos) -> Result<Timed> {
     let to_host: Vec<Picos> = notifications.to_host.iter().map(|&time| time.max(one_way)).collect();
-    let [to_host, to_device] = [&to_host, &notifications.to_device].map(|times| micros(times));
+    let of = |times: &[Picos]| Measured::of(&micros(times), "synchronisations of host and device");
     Ok(Timed {
         mechanism,
-        to_host: Measured::of(&to_host, "synchronisations of host and device")?,
-        to_device: Measured::of(&to_device, "synchronisations of host and device")?,
+        to_host: of(&to_host)?,
+        to_device: of(&notifications.to_device)?,
+        mean: of(&notifications.mean)?,
         uncertainty_us: notifications.uncertainty.as_micros(),
     })
 }
@@ -109,12 +112,11 @@ impl Timed {
         if self.uncertainty_us <= MAX_CLOCK_UNCERTAINTY * host {
             return (self.to_host.clone(), format!("probe of {}: {both}", self.mechanism));
         }
-        let measured = Measured::mean([&self.to_host, &self.to_device]);
         let source = format!(
-            "probe of {}: the mean of {both}, as the clocks differ by up to {:.2} us",
+            "probe of {}: the mean of both directions ({both}), as the clocks differ by up to {:.2} us",
             self.mechanism, self.uncertainty_us
         );
-        (measured, source)
+        (self.mean.clone(), source)
     }
 }
 
@@ -151,9 +153,9 @@ mod tests {
     use super::*;
 
     fn timed(mechanism: Mechanism, host_us: f64, device_us: f64, uncertainty_us: f64) -> Timed {
-        let [to_host, to_device] =
-            [host_us, device_us].map(|time| Measured::of(&[time; 9], "a test").unwrap());
-        Timed { mechanism, to_host, to_device, uncertainty_us }
+        let [to_host, to_device, mean] = [host_us, device_us, f64::midpoint(host_us, device_us)]
+            .map(|time| Measured::of(&[time; 9], "a test").unwrap());
+        Timed { mechanism, to_host, to_device, mean, uncertainty_us }
     }
 
     #[test]
@@ -167,8 +169,12 @@ mod tests {
     #[test]
     fn no_notification_is_faster_than_its_flag() {
         let at = |times: &[f64]| times.iter().map(|&us| Picos::from_micros(us)).collect::<Vec<_>>();
-        let notifications =
-            Notifications { to_host: at(&[0.0, 0.1, 3.0]), to_device: at(&[1.0]), uncertainty: Picos::ZERO };
+        let notifications = Notifications {
+            to_host: at(&[0.0, 0.1, 3.0]),
+            to_device: at(&[1.0]),
+            mean: at(&[0.5]),
+            uncertainty: Picos::ZERO,
+        };
         let timed = super::timed(Mechanism::SvmPolling, &notifications, Picos::from_micros(0.2)).unwrap();
         assert!((timed.to_host.value - 0.2).abs() < 1e-9 && timed.to_host.ci95[0] >= 0.2, "{timed:?}");
         assert!((timed.to_device.value - 1.0).abs() < 1e-9, "{timed:?}");

@@ -11,8 +11,8 @@ use coexec_sim::Picos;
 use super::clock::Clock;
 use super::{Link, Mechanism, flags, spin_until};
 use crate::opencl::{
-    BoundKernel, OpenClError, Result, Runtime, SPIN_LIMIT, Signals, Stamps, drain, duration_to_picos, finish,
-    flush, poll, stamps,
+    BoundKernel, OpenClError, Result, Runtime, SPIN_LIMIT, Signals, Stamps, between, drain,
+    duration_to_picos, finish, flush, poll, stamps,
 };
 
 /// Dependent multiply-adds of the kernel whose end is announced: tens of microseconds on any
@@ -38,6 +38,8 @@ pub struct Notifications {
     pub to_host: Vec<Picos>,
     /// From the host's signal until the device continued.
     pub to_device: Vec<Picos>,
+    /// Half of both together, in which the offset between the clocks cancels.
+    pub mean: Vec<Picos>,
     /// Uncertainty of the clock alignment: by how much all of `to_host` may be too high and all of
     /// `to_device` too low, or the reverse.
     pub uncertainty: Picos,
@@ -55,6 +57,14 @@ struct Round {
     signalled: Instant,
     /// When the device continued, on its own clock.
     resumed: u64,
+}
+
+impl Round {
+    /// Half of what the device waited, except for the time that the host took to signal.
+    fn mean(&self) -> Picos {
+        let own = duration_to_picos(self.signalled.saturating_duration_since(self.known));
+        Picos(between(self.work.ended, self.resumed).saturating_sub(own).0 / 2)
+    }
 }
 
 /// The objects of a benchmark.
@@ -156,6 +166,7 @@ pub fn measure(
         to_device: counted()
             .map(|(number, round)| clock.until_device(number, round.signalled, round.resumed))
             .collect(),
+        mean: counted().map(|(_, round)| round.mean()).collect(),
         uncertainty: clock.uncertainty(),
     })
 }

@@ -183,6 +183,8 @@ fn a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up() {
         assert_eq!(error.to_string(), "the OpenCL device did not finish a kernel that hangs within 50 ms");
         assert!(started.elapsed() < Duration::from_secs(1));
         assert!(runtime.is_lost());
+        // What is queued behind it is not waited for in turn.
+        assert!(wait(&runtime, &kernel, "the next kernel", LIMIT).is_err() && started.elapsed() < LIMIT / 2);
         let found = probe(&runtime, Mechanism::BlockingFinish);
         assert!(found.is_err());
         signals.release();

@@ -69,7 +69,7 @@ fn executed_as_simulated(machine: &mut Machine, case: &Case, context: &str) -> O
     let memory = uses_gpu.then_some(sharing.memory);
     let simulated = schedule(stages, plan, &setting(memory, profile)).unwrap();
     let clocks = Clocks::compare(machine, &program);
-    program.poison_results().unwrap();
+    program.poison().unwrap();
     let started = Instant::now();
     let progress = program.run_commands(machine).unwrap_or_else(|error| panic!("{error}: {context}"));
     program.compare(&verified).unwrap_or_else(|error| panic!("{error}: {context}"));
