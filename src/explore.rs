@@ -91,6 +91,8 @@ fn json(
         bound: answer.bound,
         /// Optimality gap: how much the plan exceeds the bound, in percent.
         gap_percent: gap_percent(answer, scenario.options.objective),
+        /// Whether the plan runs branches in another order than the model's, for which there is no bound.
+        is_reordered: !answer.plan.order.is_empty(),
         /// How certain it is that the plan found beats the best single processor, given the profile's
         /// errors.
         #[serde(skip_serializing_if = "output::is_null")]

@@ -9,7 +9,7 @@ use coexec_sim::simulate::generation::{
     generation_timeline, planned_stages,
 };
 use coexec_sim::simulate::{self, Footprint, SimulateError};
-use coexec_sim::workload::{LanguageTask, Turn};
+use coexec_sim::workload::{GraphContexts, LanguageTask, Turn};
 use coexec_sim::{Picos, PlanFile, ProcessorKind, Scenario, Stage, Strategy};
 use serde::Serialize;
 
@@ -286,9 +286,13 @@ impl<'a> Found<'a> {
 /// How to verify an answer on the device.
 fn verification(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
     let Turn { prompt_tokens, generated_tokens } = task.turns[0];
-    if let Graphs::Compiled { context, .. } = plan.graphs {
+    if let Graphs::Compiled { context, contexts } = plan.graphs {
+        let of_graphs = match contexts {
+            GraphContexts::One => format!(" and a context of {context} tokens"),
+            GraphContexts::Several => " tokens and graphs of several contexts".to_owned(),
+        };
         return format!(
-            "an engine that compiles whole steps, as Genie does, with a prompt of {prompt_tokens} and a context of {context} tokens"
+            "an engine that compiles whole steps, as Genie does, with a prompt of {prompt_tokens}{of_graphs}"
         );
     }
     let device = &scenario.device.name;

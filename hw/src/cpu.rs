@@ -35,6 +35,7 @@ pub use coexec_sim::kernel::cpu::coexec::{Division, Extent};
 pub use element::Element;
 pub use instruction_set::{available_sets, is_available, widest_set};
 pub use prepared::Prepared;
+pub(crate) use prepared::has_kernel;
 pub use thread_pool::{PoolError, SPIN, ThreadPool};
 
 // Re-exports for the files of this module and for other modules.

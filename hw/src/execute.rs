@@ -38,7 +38,7 @@ pub use program::Clock;
 pub use stream::{Streamed, Streaming};
 pub use watch::ProgressEvent;
 
-use crate::cpu::{Element, PoolError};
+use crate::cpu::{Element, PoolError, has_kernel};
 use crate::fingerprint::fingerprint;
 use crate::opencl::OpenClError;
 use crate::operands::OperandError;
@@ -231,10 +231,13 @@ pub(crate) fn side_by_side(
 /// The number format in which operators are executed.
 ///
 /// # Errors
-/// There are several, or one without kernels.
+/// There are several, or one without kernels, or an operator without any.
 pub fn format<'s>(stages: impl Iterator<Item = &'s Stage>) -> Result<DataType> {
     let mut formats: Vec<DataType> = Vec::new();
     for stage in stages {
+        if !has_kernel(&stage.layer.operator) {
+            return Err(OperandError::NoKernel { operator: stage.layer.operator.to_string() }.into());
+        }
         if !formats.contains(&stage.layer.data_type) {
             formats.push(stage.layer.data_type);
         }

@@ -2,6 +2,7 @@
 
 use coexec_hw::execute::ExecuteError;
 use coexec_hw::opencl::OpenClError;
+use coexec_hw::operands::OperandError;
 use coexec_sim::schedule::ScheduleError;
 
 use super::{ABSENT, UNSOUND, WRONG_INPUT};
@@ -13,6 +14,10 @@ const TIME_LIMIT_REMEDY: &str =
     "give a run more time with --run-limit, or check that the device works at all";
 /// Remedy where a number format is not supported.
 const OTHER_FORMAT: &str = "set data_type in the scenario to one this machine computes in";
+
+/// Remedy where an operator has no kernel on any processor.
+const NO_KERNEL: &str =
+    "measure the model with its framework's own benchmark, and compare with coexec validate";
 
 /// Exit status and remedy of `error`.
 pub(super) fn verdict(error: &ExecuteError) -> (u8, &'static str) {
@@ -30,6 +35,7 @@ pub(super) fn verdict(error: &ExecuteError) -> (u8, &'static str) {
         ExecuteError::NoGpu => (ABSENT, GENERAL_REMEDY),
         ExecuteError::Stalled { .. } => (UNSOUND, TIME_LIMIT_REMEDY),
         ExecuteError::Cancelled => (UNSOUND, "nothing was written; start again when there is time"),
+        ExecuteError::Operand(OperandError::NoKernel { .. }) => (WRONG_INPUT, NO_KERNEL),
         ExecuteError::Operand(_)
         | ExecuteError::Pool(_)
         | ExecuteError::Wrong(_)

@@ -77,6 +77,8 @@ fn impossible_applications_are_refused_by_their_key() {
     for (from, to, key) in [
         ("batches = 8", "batches = 0", "application[1].frames.batches"),
         ("period_ms = 16.7 }", "period_ms = 0 }", "application[1].arrivals.period_ms"),
+        ("period_ms = 16.7 }", "period_ms = 16.7, offset_ms = 500 }", "application[1].arrivals.offset_ms"),
+        ("strategy = \"gpu-only\"", "strategy = \"gpu-only\"\nplan = \"x.plan.toml\"", "application[0].plan"),
         ("rate_per_second = 30", "rate_per_second = 30, period_ms = 5", "application[0].arrivals.period_ms"),
         ("deadline_ms = 5\n", "deadline_ms = 5\nqueue_depth = 65\n", "application[0].queue_depth"),
         ("name = \"game\"", "name = \"labels\"", "application[1].name"),

@@ -70,6 +70,19 @@ fn what_checks_an_answer_asks_as_it_was_asked_and_for_what_can_be_run() {
     let line = verify(&format!("explore {} --device pixel4", integers.display()));
     assert!(line.contains("no kernels for it: found a workload in i8"), "{line}");
 
+    let recurrent = folder.path().join("recurrent.toml");
+    let operator = "{ name = 'gru', recurrent = { steps = 60, gates = 3, features = 40 } }";
+    std::fs::write(&recurrent, format!("title = 'a recurrence'\noperator = [{operator}]\n")).unwrap();
+    let recurrent = recurrent.to_str().unwrap();
+    let line = verify(&format!("explore {recurrent} --device pixel4"));
+    assert!(line.contains("framework's own benchmark") && line.contains("no kernel"), "{line}");
+    let refused = coexec(["run", recurrent, "--device", "pixel4", "--out", "runs.csv"]);
+    assert!(
+        refused.status == 1 && refused.stderr.contains("framework's own benchmark"),
+        "{}",
+        refused.stderr
+    );
+
     let plan = folder.path().join("it's mine.toml");
     let plan = plan.to_str().unwrap();
     coexec(["explore", "resnet18", "--device", "pixel4", "--strategy", "codl", "--out", plan]);

@@ -125,6 +125,11 @@ impl<T: Element> Implementation<T> {
     }
 }
 
+/// Whether this crate has a kernel for `operator`, at least on the CPU.
+pub(crate) fn has_kernel(operator: &Operator) -> bool {
+    !matches!(operator.class(), Class::Recurrent(_) | Class::Generic(_))
+}
+
 fn converted<T: Element>(numbers: &[f32]) -> Vec<T> {
     numbers.iter().map(|&number| T::from_f32(number)).collect()
 }

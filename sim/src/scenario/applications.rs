@@ -113,7 +113,8 @@ impl ScenarioFile {
         }
         let mut checker = Checker::default();
         checker.within("duration_s", self.duration_s, [1e-3, MAX_DURATION_S]);
-        checker.each("application", tables, ApplicationTable::check);
+        let duration_s = self.duration_s.unwrap_or(DEFAULT_DURATION_S);
+        checker.each("application", tables, |table, checker| table.check(duration_s, checker));
         for (index, table) in repeated(tables, |table| &table.name) {
             let key = format!("application[{index}].name");
             checker.violation(&key, &table.name, "a name of its own for each application");
@@ -128,12 +129,15 @@ fn not_one_model(key: &str, name: &str, text: &Text) -> InputError {
 }
 
 impl ApplicationTable {
-    fn check(&self, checker: &mut Checker) {
+    fn check(&self, duration_s: f64, checker: &mut Checker) {
         if self.name.trim().is_empty() {
             checker.violation("name", format_args!("{:?}", self.name), "a name");
         }
-        checker.table("arrivals", |checker| self.arrivals.check(checker));
+        checker.table("arrivals", |checker| self.arrivals.check(duration_s, checker));
         checker.optional("frames", self.frames.as_ref(), Frames::check);
+        if let (Some(plan), Some(_)) = (&self.plan, self.strategy) {
+            checker.violation("plan", format_args!("{plan:?}"), "either a plan or a strategy");
+        }
         checker.within("deadline_ms", self.deadline_ms, [MIN_DEADLINE_MS, MILLIS_PER_DAY]);
         if let Some(depth) = self.queue_depth {
             checker.count("queue_depth", depth, MAX_QUEUE_DEPTH as u32);

@@ -30,11 +30,17 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    pub(crate) fn check(&self, checker: &mut Checker) {
+    /// Checks the values for requests that arrive within `duration_s`.
+    pub(crate) fn check(&self, duration_s: f64, checker: &mut Checker) {
         let periods = [PICOSECOND_MS, MILLIS_PER_DAY];
         let [most_a_second, least_a_second] = periods.map(|period| MILLIS_PER_SECOND / period);
         checker.within("period_ms", self.period_ms, periods);
         checker.within("offset_ms", self.offset_ms, [0.0, MILLIS_PER_DAY]);
+        if let Some(offset_ms) =
+            self.offset_ms.filter(|&offset_ms| offset_ms >= duration_s * MILLIS_PER_SECOND)
+        {
+            checker.violation("offset_ms", offset_ms, "an arrival before the end of duration_s");
+        }
         checker.within("jitter_ms", self.jitter_ms, [0.0, MILLIS_PER_DAY]);
         checker.within("rate_per_second", self.rate_per_second, [least_a_second, most_a_second]);
         if self.period_ms.is_some() == self.rate_per_second.is_some() {

@@ -111,7 +111,10 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use crate::workload::{DataType, Dimension, GraphBuilder, Shape, Slice, Transpose, network, networks};
+    use crate::workload::{
+        Conv2d, DataType, DepthwiseConv2d, Dimension, GraphBuilder, Operator, Pool, PoolKind, Shape, Slice,
+        Transpose, Window, network, networks,
+    };
 
     #[test]
     fn a_batch_multiplies_the_work_of_a_network_but_not_its_weights() {
@@ -170,6 +173,32 @@ mod tests {
             three.nodes().last().map(|node| node.operator.output()),
             Some(Shape::image(1, 1, 64).images(3))
         );
+    }
+
+    #[test]
+    fn a_window_over_tokens_does_not_reach_from_one_sequence_into_the_next() {
+        let (tokens, three) = (Shape::tokens(50, 64), Shape::tokens(50, 64).images(3));
+        let wide = Window::of([1, 5]);
+        let operators: [(Operator, Shape); 4] = [
+            (Conv2d::new(tokens, 32, wide).into(), Shape::tokens(46, 32).images(3)),
+            (DepthwiseConv2d::new(tokens, wide).into(), Shape::tokens(46, 64).images(3)),
+            (
+                Pool { kind: PoolKind::Max, input: tokens, window: wide }.into(),
+                Shape::tokens(46, 64).images(3),
+            ),
+            // A pointwise convolution keeps all tokens apart anyway.
+            (Conv2d::new(tokens, 32, Window::of([1, 1])).into(), Shape::tokens(150, 32)),
+        ];
+        for (operator, output) in operators {
+            let mut builder = GraphBuilder::new("windows", DataType::F32);
+            let x = builder.input(tokens);
+            let embedded = builder.linear(x, 64);
+            builder.operator("window", operator, &[embedded]);
+            let batch = builder.build().unwrap().with_batch(3).unwrap();
+            let last = &batch.nodes().last().unwrap().operator;
+            assert_eq!(last.output(), output);
+            assert!(output.batch == 1 || last.input(0) == Some(three));
+        }
     }
 
     #[test]

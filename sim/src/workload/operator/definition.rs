@@ -166,7 +166,10 @@ pub trait Definition {
 
     /// The operator for a batch; `None` if it would mix different images or sequences.
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
-        Some(self.reading(batch.given))
+        // A window over the tokens of one matrix would reach from one sequence into the next.
+        let reaches = self.window().is_some_and(|window| !window.is_pointwise());
+        let mixes = reaches && first(batch.given, self.extent()).is_tokens();
+        (!mixes).then(|| self.reading(batch.given))
     }
 }
 
