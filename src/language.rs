@@ -287,13 +287,12 @@ impl<'a> Found<'a> {
 fn verification(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
     let Turn { prompt_tokens, generated_tokens } = task.turns[0];
     if let Graphs::Compiled { context, contexts } = plan.graphs {
-        let of_graphs = match contexts {
-            GraphContexts::One => format!(" and a context of {context} tokens"),
-            GraphContexts::Several => " tokens and graphs of several contexts".to_owned(),
+        let of = match contexts {
+            GraphContexts::One => format!("a context of {context} tokens"),
+            GraphContexts::Several => "graphs of several contexts".to_owned(),
         };
-        return format!(
-            "an engine that compiles whole steps, as Genie does, with a prompt of {prompt_tokens}{of_graphs}"
-        );
+        let whole = "an engine that compiles whole steps, as Genie does,";
+        return format!("{whole} with a prompt of {prompt_tokens} tokens and {of}");
     }
     let device = &scenario.device.name;
     let first = plan.decode.layer.first().copied();
