@@ -39,7 +39,7 @@ fn every_bundled_scenario_and_network_is_answered() {
         if name.starts_with("epew-") {
             continue;
         }
-        let refused = coexec(words(&format!("explore {name} --step 64 --threads 1 --json")));
+        let refused = coexec(words(&format!("explore {name} --step 64 --threads 1 --effort quick --json")));
         // Language models have no search over operators.
         let is_refused = refused.status == 1 && refused.stderr.contains("--threads is of");
         let outcome = if is_refused { coexec(words(&format!("explore {name} --json"))) } else { refused };
