@@ -287,12 +287,12 @@ impl<'a> Found<'a> {
 fn verification(Case { scenario, task }: Case<'_>, plan: &GenerationPlan) -> String {
     let Turn { prompt_tokens, generated_tokens } = task.turns[0];
     if let Graphs::Compiled { context, contexts } = plan.graphs {
-        let of = match contexts {
+        let graphs = match contexts {
             GraphContexts::One => format!("a context of {context} tokens"),
             GraphContexts::Several => "graphs of several contexts".to_owned(),
         };
-        let whole = "an engine that compiles whole steps, as Genie does,";
-        return format!("{whole} with a prompt of {prompt_tokens} tokens and {of}");
+        let engine = "an engine that compiles whole steps, as Genie does,";
+        return format!("{engine} with a prompt of {prompt_tokens} tokens and {graphs}");
     }
     let device = &scenario.device.name;
     let first = plan.decode.layer.first().copied();

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use coexec_fit::measure::runs::{Measurement, fingerprints_path};
 use coexec_fit::validate::choice::{Choices, choices};
-use coexec_hw::execute::{ExecuteError, NoiseFloor, ProgressEvent, Report, Request, execute};
+use coexec_hw::execute::{ExecuteError, NoiseFloor, ProgressEvent, Report, Request, check_kernels, execute};
 use coexec_sim::kernel::cpu::{CoreSet, CoreSetError};
 use coexec_sim::simulate::Pipeline;
 use coexec_sim::{InputError, Plan, PlanFile, Scenario, Workload};
@@ -45,6 +45,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     check_outputs(options, &[&options.out, &fingerprints_path(&options.out), &plan_path])?;
     options.place.check_one_plan(options.plan.as_deref())?;
     let (scenario, predicts) = this_machine::scenario(options, common)?;
+    check_model(&scenario)?;
     let (plan, pipeline) = written_plan(options, common, &scenario)?;
     let processors = Processors::of(&scenario, plan.as_ref());
     if processors.gpu {
@@ -96,6 +97,14 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
         }
     }
     results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, STABILITY_REMEDY)))
+}
+
+/// Refuses a model that has an operator without kernels. Of a set, the other operators are measured.
+fn check_model(scenario: &Scenario) -> Result {
+    match &scenario.workload {
+        Workload::Model(stages) => Ok(check_kernels(stages)?),
+        Workload::Set(_) | Workload::Language(_) | Workload::Applications(_) => Ok(()),
+    }
 }
 
 /// Refuses outputs that cannot be written, or that this command reads.

@@ -56,12 +56,12 @@ impl Trust {
     /// answer.
     pub(crate) fn print(&self, known: &[Known], check: &str) {
         let [low, high] = self.drawn().interval();
-        let (between, median, basis) = match self {
+        let (between, basis) = match self {
             Self::Plan { median_ps, is_of_period, errors, lacks_host_path, .. } => {
                 let what = if *is_of_period { "Period between" } else { "Between" };
                 let lacking = if *lacks_host_path { LACKS_HOST_PATH } else { "" };
-                let median = format!(", {median_ps} in the median");
-                (format!("{what} {low} and {high}"), median, basis(known, errors) + lacking)
+                let between = format!("{what} {low} and {high} {OF_DRAWS}, {median_ps} in the median");
+                (between, basis(known, errors) + lacking)
             }
             Self::Language(drawn) => {
                 let GenerationDrawn { first_token, tokens_per_second, known, errors, .. } = drawn.as_ref();
@@ -69,16 +69,15 @@ impl Trust {
                 let first = format!("First token after {low} to {high}");
                 let [prompt, answer] = [0, 1].map(|part| basis(&known[part], &errors[part]));
                 match tokens_per_second {
-                    None => (first, String::new(), prompt),
+                    None => (format!("{first} {OF_DRAWS}"), prompt),
                     Some([low, high]) => (
-                        format!("{first}, then {low:.2} to {high:.2} tokens/s,"),
-                        String::new(),
+                        format!("{first}, then {low:.2} to {high:.2} tokens/s, {OF_DRAWS}"),
                         format!("prompt {prompt}; answer {answer}"),
                     ),
                 }
             }
         };
-        output::line(&format!("{between} in 90 % of draws of the profile's errors{median}"));
+        output::line(&between);
         output::line(&format!("Basis: {basis}"));
         output::line(check);
     }
@@ -93,6 +92,9 @@ pub(crate) fn basis(known: &[Known], errors: &Errors) -> String {
     let is_known = |known: &&Known| known.basis != Basis::NotKnown;
     listed(known.iter().filter(is_known).map(of))
 }
+
+/// What every interval holds.
+const OF_DRAWS: &str = "in 90 % of draws of the profile's errors";
 
 /// What is added to the basis where [`Trust::Plan`] lacks the host path.
 const LACKS_HOST_PATH: &str = "; the GPU's submission and read-back are not known and not counted";

@@ -228,16 +228,25 @@ pub(crate) fn side_by_side(
     measure::measure::<f32>(machine, &tasks, settings)
 }
 
+/// Checks that a model can be executed as a whole.
+///
+/// # Errors
+/// It has several number formats, or one without kernels, or an operator without a kernel.
+pub fn check_kernels(stages: &[Stage]) -> Result<()> {
+    format(stages.iter())?;
+    match stages.iter().map(|stage| &stage.layer.operator).find(|operator| !has_kernel(operator)) {
+        Some(operator) => Err(OperandError::NoKernel { operator: operator.to_string() }.into()),
+        None => Ok(()),
+    }
+}
+
 /// The number format in which operators are executed.
 ///
 /// # Errors
-/// There are several, or one without kernels, or an operator without any.
-pub fn format<'s>(stages: impl Iterator<Item = &'s Stage>) -> Result<DataType> {
+/// There are several, or one without kernels.
+fn format<'s>(stages: impl Iterator<Item = &'s Stage>) -> Result<DataType> {
     let mut formats: Vec<DataType> = Vec::new();
     for stage in stages {
-        if !has_kernel(&stage.layer.operator) {
-            return Err(OperandError::NoKernel { operator: stage.layer.operator.to_string() }.into());
-        }
         if !formats.contains(&stage.layer.data_type) {
             formats.push(stage.layer.data_type);
         }

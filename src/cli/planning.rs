@@ -97,7 +97,7 @@ impl ScenarioOptions {
     ) -> String {
         let Overrides { device, batch, threads, library, synchronisation, objective, step, effort, .. } =
             &self.overrides;
-        if let Err(error) = coexec_hw::execute::format(scenario.stages().iter()) {
+        if let Err(error) = coexec_hw::execute::check_kernels(scenario.stages()) {
             return format!(
                 "Verify on the device with the framework's own benchmark and coexec validate; coexec run has no \
                  kernels for it: {error}"

@@ -127,7 +127,17 @@ impl<T: Element> Implementation<T> {
 
 /// Whether this crate has a kernel for `operator`, at least on the CPU.
 pub(crate) fn has_kernel(operator: &Operator) -> bool {
-    !matches!(operator.class(), Class::Recurrent(_) | Class::Generic(_))
+    match operator.class() {
+        Class::Recurrent(_) | Class::Generic(_) => false,
+        Class::Product(_)
+        | Class::Convolution(_)
+        | Class::Depthwise(_)
+        | Class::Pool(_)
+        | Class::Reduction(_)
+        | Class::Elementwise(_)
+        | Class::Movement(_)
+        | Class::Gather(_) => true,
+    }
 }
 
 fn converted<T: Element>(numbers: &[f32]) -> Vec<T> {

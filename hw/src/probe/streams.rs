@@ -142,11 +142,11 @@ impl Stream {
         Ok(parts.iter().map(|&part| work_for(part, none, time / f64::from(work))).collect())
     }
 
-    /// Runs passes until `is_over`; returns the bandwidth in GB/s since `counts`.
-    fn flow(&mut self, work: u32, [counts, is_over]: [&dyn Fn() -> bool; 2]) -> Result<f64> {
+    /// Runs passes until `is_over`; returns the bandwidth in GB/s since `both` stream.
+    fn flow(&mut self, work: u32, both: &AtomicBool, is_over: impl Fn() -> bool) -> Result<f64> {
         let (mut started, mut moved, mut counted) = (Instant::now(), 0.0, false);
         while !is_over() {
-            if !counted && counts() {
+            if !counted && both.load(Ordering::Relaxed) {
                 (started, moved, counted) = (Instant::now(), 0.0, true);
             }
             self.pass(work)?;
@@ -265,18 +265,15 @@ struct Round {
 
 fn round([client, others]: [&mut Client; 2], [work, others_work]: [u32; 2]) -> Result<Round> {
     let alone_us = middle(&client.stream.passes(work, PASSES)?);
-    // Only while both stream.
     let both = AtomicBool::new(false);
     thread::scope(|scope| {
         let passes = scope.spawn(|| {
             thread::sleep(RAMP);
-            client.stream.pass(work)?;
             both.store(true, Ordering::Relaxed);
-            (0..PASSES).map(|_| client.stream.pass(work)).collect::<Result<Vec<_>>>()
+            client.stream.passes(work, PASSES)
         });
         // A thread that panics has finished, too.
-        let when: [&dyn Fn() -> bool; 2] = [&|| both.load(Ordering::Relaxed), &|| passes.is_finished()];
-        let flow = others.stream.flow(others_work, when);
+        let flow = others.stream.flow(others_work, &both, || passes.is_finished());
         let times = passes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok(Round { alone_us, together_us: middle(&times?), flow_gbps: flow? })
     })
