@@ -37,6 +37,7 @@ pub use events::{Stamps, Timing};
 pub use library::{ANDROID_PATHS, PATH_VARIABLE};
 pub use prepared::{Dispatch, Prepared};
 pub use runtime::Runtime;
+pub(crate) use runtime::stamping;
 pub use tensor::{Home, Tensor};
 
 // Re-exports for the files of this module and for other modules.

@@ -3,7 +3,6 @@
 use coexec_fit::measure::runs::{Dispatch, ExecutedOn, Measurement, Repetition};
 use coexec_hw::execute::{Clock, Measured, NoiseFloor, Summary};
 use coexec_sim::DataType;
-use coexec_sim::statistics::median;
 use serde::Serialize;
 
 use super::Candidate;
@@ -36,8 +35,6 @@ pub(super) struct Row {
     pub(super) median_us: f64,
     /// Median by the host's clock, from the call until the host sees its end.
     pub(super) wall_us: f64,
-    /// Median from the first kernel's start to the last kernel's end; none without device events.
-    pub(super) kernels_us: Option<f64>,
     pub(super) ci95_us: [f64; 2],
     pub(super) spread_percent: f64,
     pub(super) repetitions: usize,
@@ -96,7 +93,6 @@ impl Row {
             memory: measured.sharing.map(|(_, memory)| memory.name()),
             median_us: summary.median_us,
             wall_us: Summary::of(&measured.wall_us).median_us,
-            kernels_us: median(&measured.kernels_us),
             ci95_us: summary.ci95_us,
             spread_percent: summary.spread_percent(),
             repetitions: measured.times_us.len(),

@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use coexec_sim::Picos;
 use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::statistics::median;
 use rand::SeedableRng;
@@ -46,9 +45,6 @@ pub struct Measured {
     /// The same on the host's clock, from its call until it learned of the end. It makes variants
     /// on different processors comparable.
     pub wall_us: Vec<f64>,
-    /// From the first kernel's start to the last one's end, for the repetitions whose events were
-    /// complete.
-    pub kernels_us: Vec<f64>,
     /// Of all repetitions, the operators that cores computed: the index of the stage, and its time.
     pub on_cores_us: Vec<(usize, f64)>,
     /// Runs before the first repetition.
@@ -184,10 +180,9 @@ fn repeat<T: Element>(
             }
             last_team = team;
             let taken = subject.take_turn(machine, REPETITIONS_PER_TURN.min(repetitions - first))?;
-            let Measured { times_us, wall_us, kernels_us, on_cores_us, .. } = &mut subject.measured;
+            let Measured { times_us, wall_us, on_cores_us, .. } = &mut subject.measured;
             times_us.extend(taken.iter().map(|run| run.counted.as_micros()));
             wall_us.extend(taken.iter().map(|run| run.wall.as_micros()));
-            kernels_us.extend(taken.iter().filter_map(|run| run.kernels).map(Picos::as_micros));
             let on_cores = taken.iter().flat_map(|run| &run.on_cores);
             on_cores_us.extend(on_cores.map(|&(stage, time)| (stage, time.as_micros())));
         }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::cpu::Element;
 use crate::opencl::prepared::Queued;
-use crate::opencl::{self, OpenClError, duration_to_picos, finish};
+use crate::opencl::{self, OpenClError, duration_to_picos, finish, stamping};
 use crate::operands::pieces;
 use crate::sync::{Link, Mechanism};
 use crate::{random_operands, sync};
@@ -62,9 +62,6 @@ pub(crate) struct RunTimes {
     pub(crate) counted: Picos,
     /// On the host's clock.
     pub(super) wall: Picos,
-    /// From the first kernel's start to the last one's end; `None` if not all events were complete,
-    /// or without kernels.
-    pub(super) kernels: Option<Picos>,
     /// The operators that cores computed, by the index of their stages, on the host's clock.
     pub(super) on_cores: Vec<(usize, Picos)>,
 }
@@ -210,16 +207,18 @@ impl<T: Element> Program<T> {
 
     /// Runs the program once and returns its times.
     pub(crate) fn run(&mut self, machine: &mut Machine) -> Result<RunTimes> {
-        let started = Instant::now();
-        let progress = self.run_commands(machine)?;
-        let wall = duration_to_picos(started.elapsed());
-        let kernels = progress.kernels(&self.schedule);
+        let runtime = self.link.as_ref().map(|link| Arc::clone(&link.runtime));
+        let (progress, wall) = stamping(runtime.as_deref(), self.clock == Clock::Device, || {
+            let started = Instant::now();
+            let progress = self.run_commands(machine)?;
+            Ok::<_, ExecuteError>((progress, duration_to_picos(started.elapsed())))
+        })?;
         let on_cores = progress.on_cores(&self.schedule);
-        let (counted, kernels) = match (self.clock, kernels) {
-            (Clock::Device, Some(kernels)) => kernels.map(|kernels| (kernels, Some(kernels)))?,
-            (_, kernels) => (wall, kernels.and_then(Result::ok)),
+        let counted = match self.clock {
+            Clock::Device => progress.kernels(&self.schedule).unwrap_or(Ok(wall))?,
+            Clock::Host => wall,
         };
-        Ok(RunTimes { counted, wall, kernels, on_cores })
+        Ok(RunTimes { counted, wall, on_cores })
     }
 
     /// Runs single-operator programs back to back, each once, and returns the time of each on its

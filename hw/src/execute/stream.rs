@@ -6,13 +6,14 @@
 //! result of each equals the verified one; the oldest batch that need not wait advances first.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::check::Verified;
 use super::program::{Advance, Progress};
 use super::{Machine, Program, Result, Task};
 use crate::cpu::Element;
-use crate::opencl::timed_out;
+use crate::opencl::{stamping, timed_out};
 
 /// Batches that do not count, before the others while the pipeline fills, and after them while it
 /// drains: as many as the simulator excludes.
@@ -79,11 +80,14 @@ pub(super) fn stream<T: Element>(
         program.poison()?;
         programs.push(program);
     }
-    let times = run_in_flight(machine, &mut programs, (streaming.host_gap, all), task.limit);
-    if times.is_err() {
-        programs.iter_mut().for_each(Program::abandon);
-    }
-    let times = times?;
+    let runtime = machine.runtime().map(Arc::clone);
+    let times = stamping(runtime.as_deref(), false, || {
+        let times = run_in_flight(machine, &mut programs, (streaming.host_gap, all), task.limit);
+        if times.is_err() {
+            programs.iter_mut().for_each(Program::abandon);
+        }
+        times
+    })?;
     for (program, verified) in programs.iter().zip(&verified) {
         program.compare(verified)?;
     }

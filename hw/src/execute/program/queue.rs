@@ -46,7 +46,7 @@ pub(in crate::execute) enum Advance {
 
 impl Progress {
     /// Time from the first kernel's start to the latest one's end; `None` without kernels. An error
-    /// where an event is not yet complete, though its flag was seen.
+    /// where commands have no time stamps.
     pub(super) fn kernels(&self, schedule: &Schedule) -> Option<Result<Picos, OpenClError>> {
         let computes = |id: CommandId| matches!(schedule.commands[id.index()].what, What::Compute { .. });
         let mut kernels = self.on_device.iter().filter(|(id, _)| computes(*id)).map(|(_, events)| events);
